@@ -47,7 +47,7 @@ func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(
 		report = &r
 		return err
 	})
-	return last(report, err)
+	return lastMessage(report, err)
 }
 
 // SuggestPolicy makes a candidate of at most so many rules, 0 leaving that to the
@@ -65,7 +65,7 @@ func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, 
 		found = &s
 		return err
 	})
-	return last(found, err)
+	return lastMessage(found, err)
 }
 
 func reportProgress(progress func(int64), done int64) {
@@ -74,8 +74,8 @@ func reportProgress(progress func(int64), done int64) {
 	}
 }
 
-// last is what a stream said at its end. One that ends without was cut off.
-func last[T any](v *T, err error) (out T, _ error) {
+// lastMessage is what a stream said at its end. One that ends without was cut off.
+func lastMessage[T any](v *T, err error) (out T, _ error) {
 	if err != nil {
 		return out, err
 	}

@@ -8,7 +8,7 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// What the daemon says that is nobody's word.
+// Types of the daemon's answers that are not words of the root.
 type (
 	// Status is what a daemon says of itself.
 	Status = wire.Status

@@ -9,8 +9,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// builder finishes a room. The first step that fails ends it: a room that lacks
-// a part is none.
+// builder finishes a room. The first step that fails ends it: a room that lacks a part must not be used.
 type builder struct {
 	hand   *hand
 	cell   *supervisor
@@ -155,7 +154,7 @@ func (b *builder) seal() failure {
 func (b *builder) sealOne(workspace int, s *cell.Seal) error {
 	staged := b.lower >= 0
 	if staged {
-		if err := at(b.lower, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(_ int, st *unix.Stat_t) error {
+		if err := withPath(b.lower, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(_ int, st *unix.Stat_t) error {
 			if st.Dev != s.Dev || st.Ino != s.Ino {
 				return unix.ESTALE
 			}
@@ -164,7 +163,7 @@ func (b *builder) sealOne(workspace int, s *cell.Seal) error {
 			return asStale(err)
 		}
 	}
-	err := at(workspace, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
+	err := withPath(workspace, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
 		if !staged && (st.Dev != s.Dev || st.Ino != s.Ino) {
 			return unix.ESTALE
 		}
@@ -172,7 +171,7 @@ func (b *builder) sealOne(workspace int, s *cell.Seal) error {
 		if s.ReadOnly {
 			attributes = readOnly
 		}
-		return over(fd, fd, attributes)
+		return mountOver(fd, fd, attributes)
 	})
 	return asStale(err)
 }

@@ -39,8 +39,8 @@ func failed(step, text string, err error) failure {
 	return failure{step: step, errno: number32(err), text: text + err.Error()}
 }
 
-// said is what people read.
-func (f failure) said() string {
+// message is what people read.
+func (f failure) message() string {
 	if f.text == "" && f.errno != 0 {
 		return f.errno.Error()
 	}

@@ -95,7 +95,7 @@ func (r *rules) await(link int) ([]int, failure) {
 		case word != sayPrepare || len(fds) != 1:
 			return nil, failure{step: "receive", errno: unix.EBADMSG}
 		}
-		if f := r.ahead(os.NewFile(uintptr(fds[0]), "spec")); f.step != "" {
+		if f := r.prepareRules(os.NewFile(uintptr(fds[0]), "spec")); f.step != "" {
 			return nil, f
 		}
 	}

@@ -25,8 +25,8 @@ func clone(fd int, attributes uint64) (tree int, err error) {
 	return tree, nil
 }
 
-// over lays a copy of the mount at source, with attributes, over target.
-func over(source, target int, attributes uint64) error {
+// mountOver lays a copy of the mount at source, with attributes, over target.
+func mountOver(source, target int, attributes uint64) error {
 	tree, err := clone(source, attributes)
 	if err != nil {
 		return err
@@ -90,15 +90,15 @@ func hide(paths []string) (text string, err error) {
 	defer func() { _ = unix.Close(directory) }()
 	return eachPath(paths, func(target int, st *unix.Stat_t) error {
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return over(directory, target, inert)
+			return mountOver(directory, target, inert)
 		}
-		return over(file, target, inert)
+		return mountOver(file, target, inert)
 	})
 }
 
 // fix makes each of the paths read-only where it is.
 func fix(paths []string) (text string, err error) {
-	return eachPath(paths, func(target int, _ *unix.Stat_t) error { return over(target, target, unix.MOUNT_ATTR_RDONLY) })
+	return eachPath(paths, func(target int, _ *unix.Stat_t) error { return mountOver(target, target, unix.MOUNT_ATTR_RDONLY) })
 }
 
 // eachPath calls do with each of the paths that is there, and names the one that
@@ -107,7 +107,7 @@ func fix(paths []string) (text string, err error) {
 func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text string, err error) {
 	for _, p := range paths {
 		found := false
-		err := at(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
+		err := withPath(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
 			found = true
 			return do(target, st)
 		})
@@ -118,9 +118,9 @@ func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text 
 	return "", nil
 }
 
-// at opens path, for reference and without following its last part, and calls do
+// withPath opens path, for reference and without following its last part, and calls do
 // with it.
-func at(dir int, path string, resolve uint64, do func(fd int, st *unix.Stat_t) error) error {
+func withPath(dir int, path string, resolve uint64, do func(fd int, st *unix.Stat_t) error) error {
 	fd, err := unix.Openat2(dir, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve})
 	if err != nil {
 		return err
@@ -147,11 +147,11 @@ func cover(program int, path string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(file) }()
-	return at(unix.AT_FDCWD, path, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
+	return withPath(unix.AT_FDCWD, path, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
 		if st.Mode&unix.S_IFMT != unix.S_IFREG {
 			return unix.EINVAL
 		}
-		return over(file, target, readOnly)
+		return mountOver(file, target, readOnly)
 	})
 }
 

@@ -22,7 +22,7 @@ func orders(conn *cell.Conn, to chan<- order) {
 	for {
 		var o order
 		o.files, o.err = conn.Recv(&o.Order)
-		if gone(o.err) {
+		if hasEnded(o.err) {
 			return
 		}
 		to <- o
@@ -169,8 +169,8 @@ func (s *supervisor) stop(o cell.Order) {
 // mostGrace is longer than any run, and short enough to add to a time.
 const mostGrace = 24 * 60 * 60 * 1000
 
-// pass hands a signal or a size to the program. While it is being launched they
-// wait for it; after its end they are late, which is nobody's fault.
+// pass hands a signal or a size to the program. While it is being launched they wait for it; after its end
+// they are late, and dropped.
 func (s *supervisor) pass(o cell.Order) {
 	switch {
 	case s.phase == idle:

@@ -47,7 +47,7 @@ func lay(p *cell.Private) (fs int, text string, err error) {
 	if err != nil {
 		return -1, p.Path, err
 	}
-	if err := at(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) }); err != nil {
+	if err := withPath(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) }); err != nil {
 		return -1, p.Path, err
 	}
 	for i, k := range p.Keep {
@@ -62,7 +62,7 @@ func lay(p *cell.Private) (fs int, text string, err error) {
 // for this. A directory that is no mount was never shown on purpose.
 func take(name string) (tree int, err error) {
 	tree = -1
-	err = at(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
+	err = withPath(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
 		var more unix.Statx_t
 		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &more); err != nil {
 			return err
@@ -97,7 +97,7 @@ func put(tree, fs int, name string) error {
 	} else if err := stub(fs, name); err != nil {
 		return err
 	}
-	return at(fs, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(tree, target) })
+	return withPath(fs, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(tree, target) })
 }
 
 // stub makes an empty file to mount something on.

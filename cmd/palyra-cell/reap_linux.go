@@ -101,6 +101,6 @@ func (s *supervisor) hear(h hearing) {
 	}
 }
 
-func gone(err error) bool {
+func hasEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed)
 }

@@ -22,7 +22,7 @@ import (
 // launcher keeps one, to lay a sealed program over its path, until it becomes the
 // program.
 func reside(errs io.Writer) int {
-	if err := alone(); err != nil {
+	if err := checkPIDNamespace(); err != nil {
 		return refuse(errs, err.Error())
 	}
 	tidy()
@@ -39,13 +39,13 @@ func reside(errs io.Writer) int {
 	}
 	s.hand, b.cell = h, s
 	o := order{}
-	if o.files, o.err = s.conn.Recv(&o.Order); gone(o.err) {
+	if o.files, o.err = s.conn.Recv(&o.Order); hasEnded(o.err) {
 		return 0
 	}
 	doors, f := b.settle(o)
 	if f.step != "" {
 		// This process takes all that there is of the room with it.
-		s.report(cell.Report{Kind: cell.ReportFailed, Step: f.step, Errno: int(f.errno), Text: f.said()})
+		s.report(cell.Report{Kind: cell.ReportFailed, Step: f.step, Errno: int(f.errno), Text: f.message()})
 		return refused
 	}
 	s.follow()
@@ -70,9 +70,9 @@ func (s *supervisor) built(doors []*os.File) error {
 // initialPidNamespace is the kernel's own number of the machine's.
 const initialPidNamespace = "pid:[4026531836]"
 
-// alone makes sure that kill(-1) from here reaches the room and nothing else:
+// checkPIDNamespace makes sure that kill(-1) from here reaches the room and nothing else:
 // this is process 1, and not the machine's.
-func alone() error {
+func checkPIDNamespace() error {
 	if unix.Getpid() != 1 {
 		return errors.New("not process 1 of its own namespaces")
 	}

@@ -17,8 +17,8 @@ type rules struct {
 	ruleset int // -1: there is none yet
 }
 
-// ahead makes the rules of a Spec before there is a run for them.
-func (r *rules) ahead(f *os.File) failure {
+// prepareRules makes the rules of a Spec before there is a run for them.
+func (r *rules) prepareRules(f *os.File) failure {
 	defer func() { _ = f.Close() }()
 	s, err := cell.ReadSpec(f)
 	if err != nil {

@@ -189,7 +189,7 @@ func (s *supervisor) kill() {
 // fail ends a cell whose program has not started. The first reason stands.
 func (s *supervisor) fail(step string, errno unix.Errno, text string) {
 	if s.failure == nil {
-		text = failure{errno: errno, text: text}.said()
+		text = failure{errno: errno, text: text}.message()
 		s.failure = &cell.Report{Kind: cell.ReportFailed, Step: step, Errno: int(errno), Text: text}
 	}
 	s.kill()

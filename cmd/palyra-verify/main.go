@@ -128,7 +128,7 @@ func (t trust) check(stdin io.Reader) (object, error) {
 	if isPosture(raw) {
 		return verifyPosture(raw, t.daemon)
 	}
-	if shown(raw) {
+	if isShownForm(raw) {
 		return nil, errors.New("this is what --json of a showing command prints; give what is signed: 'palyra attest show REF --envelope', 'palyra sandbox posture DIGEST --envelope'")
 	}
 	p, err := verify(raw, t.daemon, t.operators)
@@ -142,8 +142,8 @@ func (t trust) check(stdin io.Reader) (object, error) {
 	return p, nil
 }
 
-// shown reports whether raw is an attestation or postures as people are shown them, with the envelope inside.
-func shown(raw []byte) bool {
+// isShownForm reports whether raw is an attestation or postures as people are shown them, with the envelope inside.
+func isShownForm(raw []byte) bool {
 	var form struct{ Postures, Envelope json.RawMessage }
 	return json.Unmarshal(raw, &form) == nil && (form.Postures != nil || form.Envelope != nil)
 }

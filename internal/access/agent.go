@@ -22,7 +22,7 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 		return palyra.Agent{}, palyra.Secret{}, invalid("an agent's name has 1 to 64 characters of a-z, 0-9, '.', '_', '-'")
 	}
 	if name == LocalName {
-		return palyra.Agent{}, palyra.Secret{}, taken(name)
+		return palyra.Agent{}, palyra.Secret{}, nameTakenError(name)
 	}
 	if strings.HasPrefix(name, palyra.DeviceAgent) {
 		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.DeviceAgent + " are those of paired devices' agents")
@@ -47,7 +47,7 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 			return err
 		}
 		if n == 0 {
-			return taken(name)
+			return nameTakenError(name)
 		}
 		return r.record(tx, palyra.AgentAdded{Agent: a, Token: tokenID(digest), Signature: sig})
 	})
@@ -139,10 +139,9 @@ func (r *Registry) LocalAgent(ctx context.Context) (palyra.Agent, error) {
 	return a, err
 }
 
-// CommandAgent returns the agent of the commands that a user types: that of the
-// person whose key it is. Who is nobody here, or may not start runs, has agent:local
-// at the other socket, and has no more here; so does one whose name an agent took
-// before these had names.
+// CommandAgent returns the agent of the commands that a user types: that of the person whose key it is. A
+// user who is not known, or may not start runs, gets agent:local, as at the other socket; so does one whose
+// name an agent took before these had names.
 func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, error) {
 	person, err := r.Person(ctx, uid)
 	if palyra.CodeOf(err) == palyra.Denied {
@@ -171,7 +170,7 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 	return a, err
 }
 
-// firstOwner is who owns what comes without a name.
+// firstOwner is the owner of agents that come without a name.
 func firstOwner(tx *store.Tx) (owner palyra.Principal, err error) {
 	err = tx.Get(`SELECT o.principal FROM access_operators o JOIN access_users u ON u.principal = o.principal
 		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0 ORDER BY o.seq LIMIT 1`,
@@ -179,10 +178,9 @@ func firstOwner(tx *store.Tx) (owner palyra.Principal, err error) {
 	return owner, err
 }
 
-// whoseLocal returns a function that says what ends because the first owner is
-// somebody else by then: agent:local, with the sessions and grants it had as the
-// other's agent.
-func whoseLocal(tx *store.Tx) (ends func() ([]string, error), err error) {
+// localAgentEnds returns a function that lists what ends when the first owner has become somebody else:
+// agent:local, with the sessions and leases it had as the other's agent.
+func localAgentEnds(tx *store.Tx) (ends func() ([]string, error), err error) {
 	before, err := firstOwner(tx)
 	if errors.Is(err, store.ErrNoRows) {
 		err = nil
@@ -205,7 +203,7 @@ func scanAgent(scan func(...any) error) (palyra.Agent, palyra.Digest, error) {
 	return a, digest, err
 }
 
-func taken(name string) error {
+func nameTakenError(name string) error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the name %s is taken", name).
 		WithRemedy("choose another; the name of a removed agent is not given again")
 }

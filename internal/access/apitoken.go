@@ -123,7 +123,7 @@ func insertToken(tx *store.Tx, t palyra.Token, digest palyra.Digest) error {
 	}
 	_, err = tx.Exec(`INSERT INTO access_tokens (id, name, principal, scopes, workspaces, token_sha256, added_at, added_by, expires_at,
 		used_at, revoked_at, revoked_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '')`,
-		t.ID, t.Name, string(t.Principal), list(t.Scopes), list(t.Workspaces), string(digest), t.AddedAt.UnixNano(), string(t.AddedBy),
+		t.ID, t.Name, string(t.Principal), encodeList(t.Scopes), encodeList(t.Workspaces), string(digest), t.AddedAt.UnixNano(), string(t.AddedBy),
 		t.ExpiresAt.UnixNano())
 	return err
 }
@@ -194,5 +194,5 @@ func scanToken(scan func(...any) error) (palyra.Token, palyra.Digest, error) {
 		return palyra.Token{}, "", err
 	}
 	t.AddedAt, t.ExpiresAt, t.UsedAt, t.RevokedAt = moment(added), moment(expires), moment(used), moment(gone)
-	return t, digest, errors.Join(unlist(scopes, &t.Scopes), unlist(workspaces, &t.Workspaces))
+	return t, digest, errors.Join(decodeList(scopes, &t.Scopes), decodeList(workspaces, &t.Workspaces))
 }

@@ -10,9 +10,9 @@ import (
 	"palyra/internal/store"
 )
 
-// Bearer returns who a token speaks for. An unknown, expired or revoked one, and
-// one whose agent or person is gone, is Denied, all alike. The token is looked up
-// by its digest, so that the time a look-up takes says nothing about it.
+// Bearer returns the principal that a token speaks for. An unknown, expired or revoked token, and one whose
+// agent or person is gone, is Denied, all alike. The token is looked up by its digest, so that the time a
+// look-up takes says nothing about it.
 func (r *Registry) Bearer(ctx context.Context, token palyra.Secret) (palyra.Bearer, error) {
 	var digest palyra.Digest
 	var ok bool

@@ -18,7 +18,7 @@ func (r *Registry) OnEnd(f func(credentialID string)) {
 	r.onEnd = append(r.onEnd, f)
 }
 
-// ended tells of ends; the one named stays untold.
+// ended tells the listeners of ended credentials, except the one named.
 func (r *Registry) ended(ids []string, but string) {
 	r.mu.Lock()
 	tell := slices.Clone(r.onEnd)
@@ -32,7 +32,7 @@ func (r *Registry) ended(ids []string, but string) {
 	}
 }
 
-// owned lists the ids of what is somebody's, by a query with their name.
+// owned lists the ids of somebody's credentials, by a query with their name.
 func owned(tx *store.Tx, query string, p palyra.Principal) (ids []string, err error) {
 	err = tx.Each(query, []any{string(p)}, func(scan func(...any) error) error {
 		var id string
@@ -50,16 +50,15 @@ const (
 	agentsOf  = `SELECT principal FROM access_agents WHERE owner = ? AND removed_at = 0 ORDER BY principal`
 )
 
-// credentials lists the ids of all that speaks for a principal: for a person
-// with those of their agents.
+// credentials lists the ids of all credentials of a principal: for a person with those of their agents.
 func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
-	out, err := own(tx, p)
+	out, err := ownCredentials(tx, p)
 	if err != nil {
 		return nil, err
 	}
 	agents, err := owned(tx, agentsOf, p)
 	for _, a := range agents {
-		more, err := own(tx, palyra.Principal(a))
+		more, err := ownCredentials(tx, palyra.Principal(a))
 		if err != nil {
 			return nil, err
 		}
@@ -68,8 +67,8 @@ func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	return out, err
 }
 
-// own lists the ids of what speaks for a principal themselves.
-func own(tx *store.Tx, p palyra.Principal) ([]string, error) {
+// ownCredentials lists the ids of the credentials that speak for a principal themselves.
+func ownCredentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	out := []string{string(p)}
 	if !p.IsAgent() {
 		out = append(out, string(palyra.CommandOf(p).Principal))
@@ -86,20 +85,20 @@ func own(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	return out, nil
 }
 
-// outdated lists what may have been opened with more than a person has after a
+// outdatedCredentials lists the credentials with which more may have been opened than a person has after a
 // change. Agents lose with their owner's reach, and not with the role.
-func outdated(tx *store.Tx, old, next palyra.User) ([]string, error) {
+func outdatedCredentials(tx *store.Tx, old, next palyra.User) ([]string, error) {
 	after := giver{palyra.Operator{Role: next.Role}, next}
 	switch {
 	case !containsReach(old.Workspaces, next.Workspaces):
 		return credentials(tx, next.Principal)
 	case !after.covers(old.Role):
-		return own(tx, next.Principal)
+		return ownCredentials(tx, next.Principal)
 	}
 	return nil, nil
 }
 
-// endAll ends what is a person's, each with a line of its own.
+// endAll ends everything that belongs to a person, each with a line of its own.
 func (r *Registry) endAll(tx *store.Tx, p, by palyra.Principal, sig palyra.Signature) error {
 	for _, c := range []struct {
 		query string

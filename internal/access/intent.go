@@ -47,7 +47,7 @@ func (r *Registry) CheckIntent(ctx context.Context, sig palyra.Signature) (palyr
 	return op, sig, nil
 }
 
-// checkBound checks what the signature is about, before whose it is.
+// checkBound checks the audience and the body of a signature, before its key.
 func (r *Registry) checkBound(sig palyra.Signature) error {
 	body, err := palyra.IntentBody(sig.Fields)
 	if err != nil || body != sig.Intent.Body || sig.Intent.Audience != r.StateID || sig.Intent.Nonce == "" || sig.Intent.Method == "" {

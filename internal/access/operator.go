@@ -119,14 +119,14 @@ func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Sig
 		if err := by.mayEndFor(tx, o.Principal); err != nil {
 			return err
 		}
-		local, err := whoseLocal(tx)
+		local, err := localAgentEnds(tx)
 		if err != nil {
 			return err
 		}
 		if err := r.endKey(tx, id, by.Principal, sig); err != nil {
 			return err
 		}
-		if err := anOwner(tx); err != nil {
+		if err := checkOwnerLeft(tx); err != nil {
 			return err
 		}
 		more, err := local()
@@ -139,9 +139,9 @@ func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Sig
 	return err
 }
 
-// anOwner checks that somebody can still do everything. A device does not
-// count: it can be lost with its one key.
-func anOwner(tx *store.Tx) error {
+// checkOwnerLeft checks that somebody can still do everything. A device does not count: it can be lost with
+// its one key.
+func checkOwnerLeft(tx *store.Tx) error {
 	var n int64
 	err := tx.Get(`SELECT COUNT(*) FROM access_operators o JOIN access_users u ON u.principal = o.principal
 		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0`,
@@ -187,7 +187,7 @@ func (r *Registry) Person(ctx context.Context, uid int64) (palyra.Operator, erro
 	var o palyra.Operator
 	err := r.DB.Read(ctx, func(tx *store.Tx) error {
 		var err error
-		o, err = one(tx, operatorColumns+` WHERE removed_at = 0 AND principal IN (SELECT principal FROM access_operators WHERE uid = ?)
+		o, err = getOperator(tx, operatorColumns+` WHERE removed_at = 0 AND principal IN (SELECT principal FROM access_operators WHERE uid = ?)
 			ORDER BY seq LIMIT 1`, uid)
 		return err
 	})
@@ -231,14 +231,14 @@ func insertOperator(tx *store.Tx, o palyra.Operator, uid int64) error {
 
 // operator finds a key, removed or not.
 func operator(tx *store.Tx, id string) (palyra.Operator, error) {
-	o, err := one(tx, operatorColumns+` WHERE key_id = ?`, id)
+	o, err := getOperator(tx, operatorColumns+` WHERE key_id = ?`, id)
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Operator{}, unknownKey()
 	}
 	return o, err
 }
 
-func one(tx *store.Tx, query string, args ...any) (palyra.Operator, error) {
+func getOperator(tx *store.Tx, query string, args ...any) (palyra.Operator, error) {
 	return scanOperator(func(dest ...any) error { return tx.Get(query, args, dest...) })
 }
 

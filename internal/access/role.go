@@ -43,7 +43,7 @@ var roles = map[palyra.Role][]palyra.Permission{
 // ladder is the roles of people, from the least on.
 var ladder = palyra.PeopleRoles()
 
-// Roles lists every role there is, the one that may most first.
+// Roles lists every role, the strongest first.
 func (*Registry) Roles() []palyra.Role {
 	out := slices.Clone(ladder)
 	slices.Reverse(out)
@@ -56,8 +56,8 @@ func (*Registry) Holds(role palyra.Role) []palyra.Permission { return slices.Clo
 // Permissions lists every permission there is.
 func Permissions() []palyra.Permission { return append(slices.Clone(views), acts...) }
 
-// Lesser returns the role that a credential's and its person's come to: the one
-// that the other covers. Where neither does there is none.
+// Lesser returns the role that a credential and its person have together: the one that the other covers. It
+// is empty where neither covers the other.
 func (*Registry) Lesser(a, b palyra.Role) palyra.Role { return lesser(a, b) }
 
 func lesser(a, b palyra.Role) palyra.Role {

@@ -57,7 +57,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes down what was noted. What cannot be written stays noted.
+// flush writes the noted uses down. Uses that cannot be written stay noted.
 func (r *Registry) flush(ctx context.Context) error {
 	used, seen := r.noted()
 	if len(used)+len(seen) == 0 {

@@ -9,7 +9,7 @@ import (
 	"palyra/internal/store"
 )
 
-// maxStanding bounds what is remembered; beyond it, it starts anew.
+// maxStanding bounds how many standings are remembered; beyond it the memory starts anew.
 const maxStanding = 4096
 
 // asked is whose standing is remembered together: both come out of one look at
@@ -41,7 +41,7 @@ func (r *Registry) Standing(ctx context.Context, p, owner palyra.Principal) (pal
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if age == r.age { // else what was read may be over
+	if age == r.age { // the registry may have changed since it was read
 		if len(r.standing) >= maxStanding || r.standing == nil {
 			r.standing = map[asked]palyra.Standing{}
 		}

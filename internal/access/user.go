@@ -43,7 +43,7 @@ func (r *Registry) AddUser(ctx context.Context, u palyra.User, sig palyra.Signat
 func (r *Registry) insertUser(tx *store.Tx, u palyra.User, sig *palyra.Signature) error {
 	n, err := tx.Exec(`INSERT INTO access_users (principal, role, workspaces, added_at, added_by, removed_at)
 		VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (principal) DO NOTHING`,
-		string(u.Principal), string(u.Role), list(u.Workspaces), u.AddedAt.UnixNano(), string(u.AddedBy))
+		string(u.Principal), string(u.Role), encodeList(u.Workspaces), u.AddedAt.UnixNano(), string(u.AddedBy))
 	if err != nil {
 		return err
 	}
@@ -76,20 +76,20 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if err := cmp.Or(by.mayGive(old.Role, old.Workspaces), by.mayGive(next.Role, next.Workspaces)); err != nil {
 			return err
 		}
-		local, err := whoseLocal(tx)
+		local, err := localAgentEnds(tx)
 		if err != nil {
 			return err
 		}
 		with = by.credential()
 		next.AddedAt, next.AddedBy = old.AddedAt, old.AddedBy
 		if _, err := tx.Exec(`UPDATE access_users SET role = ?, workspaces = ? WHERE principal = ?`,
-			string(next.Role), list(next.Workspaces), string(next.Principal)); err != nil {
+			string(next.Role), encodeList(next.Workspaces), string(next.Principal)); err != nil {
 			return err
 		}
-		if err := anOwner(tx); err != nil {
+		if err := checkOwnerLeft(tx); err != nil {
 			return err
 		}
-		if over, err = outdated(tx, old, next); err != nil {
+		if over, err = outdatedCredentials(tx, old, next); err != nil {
 			return err
 		}
 		more, err := local()
@@ -102,7 +102,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 	if err != nil {
 		return palyra.User{}, err
 	}
-	r.ended(over, with) // not the request that says so
+	r.ended(over, with) // the request itself goes on
 	return next, nil
 }
 
@@ -122,7 +122,7 @@ func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyr
 		if err := by.mayGive(u.Role, u.Workspaces); err != nil {
 			return err
 		}
-		local, err := whoseLocal(tx)
+		local, err := localAgentEnds(tx)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyr
 		if _, err := tx.Exec(`UPDATE access_users SET removed_at = ? WHERE principal = ?`, r.Now().UnixNano(), string(p)); err != nil {
 			return err
 		}
-		if err := anOwner(tx); err != nil {
+		if err := checkOwnerLeft(tx); err != nil {
 			return err
 		}
 		more, err := local()
@@ -251,11 +251,11 @@ func scanUser(scan func(...any) error) (palyra.User, error) {
 		return palyra.User{}, err
 	}
 	u.AddedAt, u.RemovedAt = moment(added), moment(removed)
-	return u, unlist(workspaces, &u.Workspaces)
+	return u, decodeList(workspaces, &u.Workspaces)
 }
 
-// list is how a list stands in a column.
-func list[T ~string](l []T) string {
+// encodeList is a list as a column holds it.
+func encodeList[T ~string](l []T) string {
 	if len(l) == 0 {
 		return "[]"
 	}
@@ -263,8 +263,8 @@ func list[T ~string](l []T) string {
 	return string(raw)
 }
 
-// unlist reads it back; an empty list is nil.
-func unlist[T ~string](column string, l *[]T) error {
+// decodeList reads it back; an empty list is nil.
+func decodeList[T ~string](column string, l *[]T) error {
 	if column == "[]" {
 		return nil
 	}

@@ -10,10 +10,9 @@ import (
 	"palyra/internal/store"
 )
 
-// Verify holds the tables of people, tokens, devices and agents against the
-// journal, which is signed: a row that somebody wrote, changed or took away past
-// the daemon gives nobody a say. each walks the journal's entries of a kind, in
-// order, with their bodies. It comes before Adopt.
+// Verify checks the tables of people, tokens, devices and agents against the journal, which is signed: a row
+// that somebody wrote, changed or removed past the daemon must give nobody a power. each walks the journal's
+// entries of a kind, in order, with their bodies. It comes before Adopt.
 func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw []byte) error) error) error {
 	s := journaled{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}, map[string]string{}}
 	if err := s.read(each); err != nil {
@@ -29,7 +28,7 @@ func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw
 	})
 }
 
-// journaled is what the journal says there is. The time of an end is in the entry and
+// journaled is the content that the tables must have by the journal. The time of an end is in the entry and
 // not in the event, so that an end stands as over.
 type journaled struct {
 	users   map[string]palyra.User
@@ -102,7 +101,7 @@ func (s journaled) holdUsers(tx *store.Tx) error {
 		u.RemovedAt = mask(u.RemovedAt)
 		hold(&err, s.users, string(u.Principal), u)
 	}
-	return rest(err, s.users)
+	return refuseMissing(err, s.users)
 }
 
 func (s journaled) holdTokens(tx *store.Tx) error {
@@ -116,7 +115,7 @@ func (s journaled) holdTokens(tx *store.Tx) error {
 		t.RevokedAt, t.UsedAt = mask(t.RevokedAt), time.Time{}
 		hold(&err, s.tokens, t.ID, t)
 	}
-	return rest(err, s.tokens)
+	return refuseMissing(err, s.tokens)
 }
 
 func (s journaled) holdDevices(tx *store.Tx) error {
@@ -125,7 +124,7 @@ func (s journaled) holdDevices(tx *store.Tx) error {
 		d.RevokedAt, d.SeenAt = mask(d.RevokedAt), time.Time{}
 		hold(&err, s.devices, d.ID, d)
 	}
-	return rest(err, s.devices)
+	return refuseMissing(err, s.devices)
 }
 
 func (s journaled) holdAgents(tx *store.Tx) error {
@@ -134,7 +133,7 @@ func (s journaled) holdAgents(tx *store.Tx) error {
 		a.RemovedAt = mask(a.RemovedAt)
 		hold(&err, s.agents, string(a.Principal), a)
 	}
-	if err := rest(err, s.agents); err != nil {
+	if err := refuseMissing(err, s.agents); err != nil {
 		return err
 	}
 	return tx.Each(`SELECT principal, token_sha256 FROM access_agents`, nil, func(scan func(...any) error) error {
@@ -156,7 +155,7 @@ func mask(t time.Time) time.Time {
 	return endedMark
 }
 
-// hold crosses a row off what the journal says; both must say the same.
+// hold crosses a row off the journal's list; both must be the same.
 func hold[T any](err *error, want map[string]T, id string, row T) {
 	if *err != nil {
 		return
@@ -170,8 +169,8 @@ func hold[T any](err *error, want map[string]T, id string, row T) {
 	delete(want, id)
 }
 
-// rest refuses what the journal has and the table does not.
-func rest[T any](err error, want map[string]T) error {
+// refuseMissing refuses rows that the journal has and the table does not.
+func refuseMissing[T any](err error, want map[string]T) error {
 	for id := range want {
 		if err == nil {
 			err = tampered(id)
@@ -185,13 +184,12 @@ func tampered(id string) error {
 		WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
 }
 
-// Adopt makes people known who were there before people were: those with keys or
-// agents. Each gets the least role that covers their keys, which stay bounded by
-// their own.
+// Adopt adds the people of a state from before there were people: those with keys or agents. Each gets the
+// least role that covers their keys, which stay bounded by their own.
 func (r *Registry) Adopt(ctx context.Context) error {
 	var missing []palyra.User
 	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		missing, err = strangers(tx)
+		missing, err = usersWithoutRow(tx)
 		return err
 	})
 	if err != nil || len(missing) == 0 {
@@ -208,8 +206,8 @@ func (r *Registry) Adopt(ctx context.Context) error {
 	})
 }
 
-// strangers lists people who have credentials and no row.
-func strangers(tx *store.Tx) (out []palyra.User, err error) {
+// usersWithoutRow lists people who have credentials and no row.
+func usersWithoutRow(tx *store.Tx) (out []palyra.User, err error) {
 	at := map[palyra.Principal]int{}
 	err = tx.Each(`SELECT principal, role FROM (
 			SELECT principal, role, seq FROM access_operators WHERE removed_at = 0

@@ -44,7 +44,7 @@ type Titled interface {
 	Title() string
 }
 
-// Listener is a Provider that heeds what is said to its run while it goes on.
+// Listener is a Provider that heeds messages to its run while it goes on.
 type Listener interface {
 	// Listens reports whether it does.
 	Listens() bool
@@ -78,14 +78,12 @@ type ToolCall struct {
 	Check func(palyra.Outcome) error
 }
 
-// Open makes a provider from the input of a run. Its error says what is wrong
-// with the input.
+// Open makes a provider from the input of a run. Its error names the fault of the input.
 type Open func(input []byte) (Provider, error)
 
 // Tools knows what a tool does.
 type Tools interface {
-	// ReadOnly reports whether the tool changes nothing. One that is not known
-	// does.
+	// ReadOnly reports whether the tool changes nothing. An unknown tool counts as changing something.
 	ReadOnly(tool string) bool
 	// List returns every tool.
 	List() []palyra.Tool

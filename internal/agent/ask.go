@@ -30,7 +30,7 @@ func (e errSaid) Unwrap() error { return e.error }
 func (m *modelRun) ask(ctx context.Context, q Question, v *voice, again func() error) (Answer, error) {
 	rest := m.rest
 	for try := 1; ; try++ {
-		a, err := m.once(ctx, q, v)
+		a, err := m.askOnce(ctx, q, v)
 		if err == nil {
 			return a, nil
 		}
@@ -59,8 +59,8 @@ func (m *modelRun) ask(ctx context.Context, q Question, v *voice, again func() e
 	}
 }
 
-// once asks once, for as long as an answer may take.
-func (m *modelRun) once(ctx context.Context, q Question, v *voice) (Answer, error) {
+// askOnce asks once, for as long as an answer may take.
+func (m *modelRun) askOnce(ctx context.Context, q Question, v *voice) (Answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, m.source.Timeout, errTurnTime)
 	defer cancel()
 	a, err := m.source.Model.Ask(timed, q, func(s string) error {
@@ -129,7 +129,7 @@ func (v *voice) add(s string) error {
 	return v.flush()
 }
 
-// flush says what is left.
+// flush puts the rest onto the tape.
 func (v *voice) flush() error {
 	if len(v.buf) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func (v *voice) flush() error {
 	return v.say(text)
 }
 
-// tokensOf is what an answer cost, never negative.
+// tokensOf is the cost of an answer, never negative.
 func tokensOf(a Answer) palyra.Tokens {
 	return palyra.Tokens{InputTokens: max(a.Tokens.InputTokens, 0), OutputTokens: max(a.Tokens.OutputTokens, 0)}
 }

@@ -49,7 +49,7 @@ func FaultOf(body []byte) *Fault {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &doc) != nil {
-		return &Fault{Message: tame(string(body))}
+		return &Fault{Message: oneLineText(string(body))}
 	}
 	var text string
 	switch {
@@ -57,17 +57,17 @@ func FaultOf(body []byte) *Fault {
 	case json.Unmarshal(doc.Error, &text) == nil:
 		said.Message = text
 	default:
-		return &Fault{Message: tame(string(body))}
+		return &Fault{Message: oneLineText(string(body))}
 	}
 	kind := said.Type
 	if code, ok := said.Code.(string); ok && code != "" {
 		kind = code
 	}
-	return &Fault{Kind: palyra.Clip(tame(kind), 64), Message: tame(said.Message)}
+	return &Fault{Kind: palyra.Clip(oneLineText(kind), 64), Message: oneLineText(said.Message)}
 }
 
-// tame makes a server's words fit for one line.
-func tame(s string) string {
+// oneLineText makes a server's words fit for one line.
+func oneLineText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '

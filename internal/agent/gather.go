@@ -65,7 +65,7 @@ func (g *Gather) Call(index int64, id, name, args string) error {
 	return nil
 }
 
-// Answer returns what was gathered.
+// Answer returns the gathered answer.
 func (g *Gather) Answer() Answer {
 	a := Answer{Text: strings.ToValidUTF8(g.text.String(), "\uFFFD"), Stop: StopDone}
 	for _, c := range g.calls {

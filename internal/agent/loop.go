@@ -22,8 +22,8 @@ type host interface {
 	Call(ctx context.Context, turn, index int64, c run.ToolCall) (palyra.Outcome, error)
 }
 
-// memory is what a run keeps for a model, and shows of it while it speaks. Runs
-// have one; a host without can be driven by anything but a model.
+// memory is what a run keeps for a model, and shows of it while it speaks. Runs have one; a host without it
+// can be driven by any provider except a model.
 type memory interface {
 	Text(ctx context.Context, turn int64, text string, done bool) error
 	Kept(ctx context.Context, turn int64) ([]byte, error)
@@ -90,7 +90,7 @@ func (l *Loop) take(ctx context.Context, h host, n int64, turn Turn) (Past, erro
 	}
 	past := Past{Text: turn.Text}
 	for i := 0; i < len(turn.Calls); {
-		batch := turn.Calls[i : i+l.together(turn.Calls[i:])]
+		batch := turn.Calls[i : i+l.parallelCalls(turn.Calls[i:])]
 		made, err := l.make(ctx, h, n, int64(i)+1, batch)
 		if err != nil {
 			return Past{}, err
@@ -101,8 +101,8 @@ func (l *Loop) take(ctx context.Context, h host, n int64, turn Turn) (Past, erro
 	return past, nil
 }
 
-// together is how many of the calls, from the first on, may be made at once.
-func (l *Loop) together(calls []ToolCall) int {
+// parallelCalls is how many of the calls, from the first on, may be made at once.
+func (l *Loop) parallelCalls(calls []ToolCall) int {
 	n := 0
 	for n < len(calls) && l.Tools.ReadOnly(calls[n].Tool) {
 		n++

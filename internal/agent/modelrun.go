@@ -14,9 +14,9 @@ import (
 	"palyra/internal/toolname"
 )
 
-// modelRun is one run that a model drives. Its turns cannot be had twice: each
-// is kept as it was given before anything is done because of it, and a drive
-// after a restart asks the model only for what was not kept.
+// modelRun is one run that a model drives. A model does not repeat a turn: each turn is kept as it was given
+// before anything is done because of it, and a drive after a restart asks the model only for the turns that
+// were not kept.
 type modelRun struct {
 	source         *Source
 	model          string
@@ -75,7 +75,7 @@ func (m *modelRun) Next(ctx context.Context, t Transcript) (Turn, error) {
 	if err != nil {
 		return Turn{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "turn %d was kept in a form that is not understood", t.Turn).WithCause(err)
 	}
-	return m.taken(ctx, t, k)
+	return m.resumeTurn(ctx, t, k)
 }
 
 // remember reads the conversation of the session so far.
@@ -115,13 +115,13 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	}
 	k := keptTurn{Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.outputOf(a, t.Turn, names)}, Model: m.model, Fail: m.failure(a)}
 	raw := []byte(encode(k))
-	if k, err = readTurn(raw); err != nil { // what is done is what stands on record, to the letter: a call is known again by it
+	if k, err = readTurn(raw); err != nil { // exactly the recorded turn is carried out: a call is recognised by it
 		return Turn{}, fmt.Errorf("agent: keep turn: %w", err)
 	}
 	if err := t.memory.Keep(ctx, t.Turn, raw, tokensOf(a)); err != nil {
 		return Turn{}, err
 	}
-	return m.taken(ctx, t, k)
+	return m.resumeTurn(ctx, t, k)
 }
 
 // readTurn reads a turn that was kept.
@@ -132,8 +132,8 @@ func readTurn(raw []byte) (k keptTurn, err error) {
 	return k, err
 }
 
-// taken makes a turn that is on record the run's next.
-func (m *modelRun) taken(ctx context.Context, t Transcript, k keptTurn) (Turn, error) {
+// resumeTurn makes a turn that is on record the run's next.
+func (m *modelRun) resumeTurn(ctx context.Context, t Transcript, k keptTurn) (Turn, error) {
 	m.talk = append(m.talk, k.Exchange)
 	if k.Said.Text != "" { // its pieces are on the tape; that it was the last is not, perhaps
 		if err := t.memory.Text(ctx, t.Turn, "", true); err != nil {
@@ -167,7 +167,7 @@ func (m *modelRun) offers() (toolname.Map, []Offer) {
 	return table, offers
 }
 
-// hear is what the model is told before a turn.
+// hear returns the messages for the model before a turn.
 func (m *modelRun) hear(ctx context.Context, t Transcript) Heard {
 	var h Heard
 	if t.Turn == 1 {
@@ -182,8 +182,7 @@ func (m *modelRun) hear(ctx context.Context, t Transcript) Heard {
 	return h
 }
 
-// outputOf puts an answer into our words. An answer that was not finished asks for
-// nothing.
+// outputOf puts an answer into our words. An unfinished answer asks for no calls.
 func (m *modelRun) outputOf(a Answer, turn int64, names toolname.Map) Said {
 	s := Said{Text: a.Text}
 	if a.Stop != StopDone {

@@ -27,7 +27,7 @@ type ModelsConfig struct {
 	Sources   []Source
 	Default   string // provider/model; empty: there is none
 	Tools     Tools
-	Artifacts Artifacts // nil: what is too long is not kept
+	Artifacts Artifacts // nil: long texts are not kept
 	Log       *slog.Logger
 
 	ContextBytes int   // of a question
@@ -117,7 +117,7 @@ func (m *Models) Resolve(provider string, raw []byte) (string, error) {
 	if s := m.source(prefix); s != nil {
 		return s.Name, nil
 	}
-	s := m.usual()
+	s := m.defaultProvider()
 	switch {
 	case s == nil:
 		return "", noModel("no default model is configured")
@@ -128,8 +128,8 @@ func (m *Models) Resolve(provider string, raw []byte) (string, error) {
 	return s.Name, nil
 }
 
-// usual is the provider of a model that names none; nil where there is no such.
-func (m *Models) usual() *Source {
+// defaultProvider is the provider of a model that names none; nil where there is no such.
+func (m *Models) defaultProvider() *Source {
 	prefix, _, _ := strings.Cut(m.Default, "/")
 	if s := m.source(prefix); s != nil || len(m.Sources) != 1 {
 		return s
@@ -203,7 +203,7 @@ func (m *Models) open(s *Source, raw []byte) (Provider, error) {
 	}, nil
 }
 
-// Keys gives out the keys of providers. The caller destroys what it got.
+// Keys gives out the keys of providers. The caller destroys the key.
 type Keys interface {
 	// Key returns the key of a provider, by its name in the configuration. An empty
 	// one means that it needs none.

@@ -17,7 +17,7 @@ Results
 
 When you are done, answer the person in plain words: what you did, what was refused, and what is left.`
 
-// systemPrompt is ours, with what the person adds.
+// systemPrompt is our prompt, followed by the person's own text.
 func systemPrompt(extra string) string {
 	if extra == "" {
 		return ground

@@ -10,7 +10,7 @@ import (
 	"palyra/internal/canon"
 )
 
-// Artifacts keeps what is too long to tell a model.
+// Artifacts keeps outputs that are too long for a model.
 type Artifacts interface {
 	// Keep stores data of a call for its session.
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
@@ -29,7 +29,7 @@ type modelOutcome struct {
 	Untrusted  map[string]any     `json:"untrusted,omitempty"`
 }
 
-// cut is what a model is told of something long.
+// cut is the short form of a long output for a model.
 type cut struct {
 	Truncated bool      `json:"truncated"` // always true
 	Size      int       `json:"size"`

@@ -7,8 +7,8 @@ import (
 	"palyra"
 )
 
-// scrubber takes our key out of what a server sends. Some repeat it when they
-// complain, also in the middle of a stream, and what they send is shown and kept.
+// scrubber takes our key out of a server's answers. Some servers repeat it when they complain, also in the
+// middle of a stream, and their answers are shown and kept.
 type scrubber struct {
 	io.ReadCloser
 	key palyra.Secret
@@ -39,7 +39,7 @@ func (s *scrubber) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// sift moves what is known not to be the key.
+// sift moves on the bytes that are known not to be part of the key.
 func (s *scrubber) sift() {
 	held := 0
 	_ = s.key.Use(func(key []byte) error {

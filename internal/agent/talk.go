@@ -8,7 +8,7 @@ import (
 	"palyra"
 )
 
-// Words that stand in for what was left out.
+// Texts that stand in for parts that were left out.
 const (
 	leftOut    = "[left out to save room; call the tool again if you need it]"
 	turnsOut   = "[Earlier turns of this conversation were left out to save room.]"
@@ -88,7 +88,7 @@ func fit(talk []Exchange, first, most int) []Exchange {
 		texts = append(texts, prompt...)
 	}
 	talk[0].Heard = Heard{Results: talk[0].Heard.Results, Texts: append(texts, talk[0].Heard.Texts...)}
-	if len(talk) == 1 { // what it hears now is told all the same
+	if len(talk) == 1 { // the new messages are told all the same
 		talk[0].Heard = inWords(talk[0].Heard)
 	}
 	talk[0].Heard.Results = nil // their calls are gone

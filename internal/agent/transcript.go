@@ -53,7 +53,7 @@ func (t *Transcript) add(p Past) {
 	}
 }
 
-// slim leaves out what is too large to carry along. The call on record has it.
+// slim removes parts that are too large to carry along. The call on record has them.
 func (m Made) slim() Made {
 	cut := func(raw json.RawMessage) json.RawMessage {
 		if len(raw) > maxField {

@@ -75,10 +75,10 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// send makes the way and goes it. done ends what it opened.
+// send opens the connection and makes the request. done closes what it opened.
 func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, done func(), _ error) {
 	req = req.Clone(ctx)
-	key, err := w.dress(ctx, req.Header)
+	key, err := w.setHeaders(ctx, req.Header)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,9 +112,9 @@ func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, d
 	return res, done, nil
 }
 
-// dress takes off what the library says about this machine and puts the key on.
-// It returns the key, which is the caller's to destroy.
-func (w *Wire) dress(ctx context.Context, h http.Header) (key palyra.Secret, err error) {
+// setHeaders removes the library's headers about this machine and adds the key. It returns the key, which the
+// caller destroys.
+func (w *Wire) setHeaders(ctx context.Context, h http.Header) (key palyra.Secret, err error) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Stainless-") {
 			h.Del(name)

@@ -8,12 +8,11 @@ import (
 	"palyra/internal/store"
 )
 
-// Apply makes an event of a call real in the desk's tables, inside the gate's
-// transaction. Events that are none of the desk's business are left alone.
+// Apply makes an event of a call real in the desk's tables, inside the gate's transaction. It ignores events
+// that do not concern the desk.
 //
-// A Conflict error means that the world moved (a question was settled, a lease
-// is spent, revoked or expired); whatever the error, nothing of the transaction
-// may remain.
+// A Conflict error means that the world moved (a question was settled, a lease is spent, revoked or expired);
+// on any error nothing of the transaction may remain.
 func (d *Desk) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	return wrap("apply "+e.Kind(), d.apply(tx, c, e))
 }
@@ -70,7 +69,7 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	if err := d.mayAsk(tx, c, m); err != nil {
 		return err
 	}
-	ends := m.in(min(a.ExpiresAt.Sub(m.time()), d.cfg.Wait)) // a clock set back since Prepare gives no more
+	ends := m.deadlineAfter(min(a.ExpiresAt.Sub(m.time()), d.cfg.Wait)) // a clock set back since Prepare gives no more
 	ends.wall = nanos(a.ExpiresAt)
 	a.Waiting, a.Room, a.Payer = 1, c.Proposal.Room, c.Proposal.Payer()
 	n, err := putRecord(tx, a, ends)
@@ -81,7 +80,7 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 		return err
 	}
 	d.changed(tx, a.ID, false)
-	d.dated(tx)
+	d.wakeSweeper(tx)
 	return d.clock.stamp(tx, m)
 }
 

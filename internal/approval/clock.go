@@ -17,8 +17,8 @@ type moment struct {
 
 func (m moment) time() time.Time { return timeOf(m.wall) }
 
-// in returns the deadline that lies after from now.
-func (m moment) in(after time.Duration) deadline {
+// deadlineAfter returns the deadline that lies after from now.
+func (m moment) deadlineAfter(after time.Duration) deadline {
 	return deadline{wall: m.wall + int64(after), boot: m.boot, since: m.since + int64(after)}
 }
 

@@ -21,7 +21,7 @@ import (
 // without one is refused.
 func (d *Desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
 	if err := checkVoter(v); err != nil {
-		return palyra.Approval{}, d.alerted(ctx, v, err)
+		return palyra.Approval{}, d.recordAlert(ctx, v, err)
 	}
 	if err := checkForm(v); err != nil {
 		return palyra.Approval{}, err
@@ -31,7 +31,7 @@ func (d *Desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, erro
 		return palyra.Approval{}, err
 	}
 	if err := d.check(v, a); err != nil {
-		return palyra.Approval{}, d.alerted(ctx, v, err)
+		return palyra.Approval{}, d.recordAlert(ctx, v, err)
 	}
 	if !a.Pending() {
 		return a, alreadyDecided(a)
@@ -63,8 +63,8 @@ func (d *Desk) check(v palyra.Vote, a palyra.Approval) error {
 	return checkScope(v, a, d.cfg.MaxTTL)
 }
 
-// vote puts the answer on record and settles the question if it can. refused is
-// what the voter is told though the transaction stands.
+// vote puts the answer on record and settles the question if it can. refused is the error for the voter of a
+// transaction that stands all the same.
 func (d *Desk) vote(tx *store.Tx, a palyra.Approval, v palyra.Vote) (after palyra.Approval, refused, err error) {
 	r, err := withVotes(tx, a.ID)
 	if err != nil {
@@ -128,8 +128,8 @@ func (d *Desk) count(tx *store.Tx, r record, v palyra.Vote, m moment) error {
 	return d.journal(tx, palyra.ApprovalVoted{Vote: v})
 }
 
-// allow settles with an allow, makes the lease and closes what that covers besides, in
-// that order in the journal.
+// allow settles with an allow, makes the lease and closes the other questions that the lease covers, in that
+// order in the journal.
 func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) error {
 	g := narrowest(r.Votes)
 	terms, ok := termsFor(r.Approval, g.widen)
@@ -141,9 +141,9 @@ func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) erro
 	}}
 	switch g.scope {
 	case palyra.ScopeOnce:
-		l.ends = m.in(d.cfg.OnceTTL)
+		l.ends = m.deadlineAfter(d.cfg.OnceTTL)
 	case palyra.ScopeTimeboxed:
-		l.ends = m.in(g.ttl)
+		l.ends = m.deadlineAfter(g.ttl)
 	}
 	l.ExpiresAt = timeOf(l.ends.wall)
 	if err := putLease(tx, l); err != nil {
@@ -153,7 +153,7 @@ func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) erro
 	if err := d.settle(tx, r, dec); err != nil {
 		return err
 	}
-	d.dated(tx)
+	d.wakeSweeper(tx)
 	if err := d.clock.stamp(tx, m); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ type extent struct {
 	widen string
 }
 
-// narrowest returns what every voter agreed to: of each thing the least.
+// narrowest returns the extent that every voter agreed to: the least of each part.
 func narrowest(votes []palyra.Vote) extent {
 	least := extent{scope: palyra.ScopeSession, uses: -1, widen: palyra.WidenWorkspace}
 	for _, v := range votes {
@@ -210,9 +210,9 @@ func scopeRank(s palyra.Scope) int {
 	return 0
 }
 
-// alerted journals a refusal that should not happen in honest use and returns
-// it. What could not be journaled is returned with it.
-func (d *Desk) alerted(ctx context.Context, v palyra.Vote, refusal error) error {
+// recordAlert journals a refusal that should not happen in honest use and returns it. An error of the journal
+// is returned with it.
+func (d *Desk) recordAlert(ctx context.Context, v palyra.Vote, refusal error) error {
 	reason := palyra.AsError(refusal).Reason
 	switch reason {
 	case palyra.ReasonAgentMayNotDecide, palyra.ReasonRequesterDecides, palyra.ReasonStaleDigest:

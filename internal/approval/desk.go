@@ -149,8 +149,8 @@ func (d *Desk) changed(tx *store.Tx, id palyra.ApprovalID, settled bool) {
 	})
 }
 
-// dated makes the sweeper look at the deadlines again once tx is durable.
-func (d *Desk) dated(tx *store.Tx) {
+// wakeSweeper makes the sweeper look at the deadlines again once tx is durable.
+func (d *Desk) wakeSweeper(tx *store.Tx) {
 	tx.OnDone(func(committed bool) {
 		if committed {
 			select {

@@ -15,9 +15,9 @@ const (
 	sweepTick = time.Second
 )
 
-// Run ends what is due, until ctx ends: questions as timeout, leases as expired.
-// A failure (a full disk) is logged and tried again; meanwhile Cover, Decide and
-// grants look at the deadlines themselves, so that nothing outlives its own.
+// Run ends everything that is due, until ctx ends: questions as timeout, leases as expired. A failure (a full
+// disk) is logged and tried again; meanwhile Cover, Decide and grants look at the deadlines themselves, so
+// that nothing outlives its own.
 func (d *Desk) Run(ctx context.Context) error {
 	failing := false
 	for ctx.Err() == nil {
@@ -26,7 +26,7 @@ func (d *Desk) Run(ctx context.Context) error {
 			if !failing {
 				d.cfg.Log.ErrorContext(ctx, "approval: sweep failed; trying again every second", "err", err)
 			}
-			next = d.clock.read().in(sweepTick)
+			next = d.clock.read().deadlineAfter(sweepTick)
 		}
 		failing = err != nil
 		d.sleep(ctx, next)

@@ -99,7 +99,7 @@ func (d *Desk) Export(ctx context.Context, w io.Writer, format Format, by palyra
 		return 0, wrap("export", err)
 	}
 	for seq := int64(1); seq <= count; seq++ {
-		a, err := d.nth(ctx, seq)
+		a, err := d.approvalAt(ctx, seq)
 		if err == nil {
 			err = out.add(exportLine{Kind: kindApproval, Seq: seq, Prev: out.prev, Approval: a})
 		}
@@ -110,9 +110,9 @@ func (d *Desk) Export(ctx context.Context, w io.Writer, format Format, by palyra
 	return count, wrap("export", out.close(exportTrailer{Kind: kindTrailer, Count: count, Prev: out.prev, KeyID: s.KeyID()}, s))
 }
 
-// nth returns the approval that was asked n-th. One read each: a slow reader of
-// the export must not hold the store.
-func (d *Desk) nth(ctx context.Context, seq int64) (a palyra.Approval, err error) {
+// approvalAt returns the approval that was asked n-th. One read each: a slow reader of the export must not
+// hold the store.
+func (d *Desk) approvalAt(ctx context.Context, seq int64) (a palyra.Approval, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		var id palyra.ApprovalID
 		if err := tx.Get(`SELECT id FROM approvals WHERE seq = ?`, []any{seq}, &id); err != nil {

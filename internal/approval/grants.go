@@ -70,13 +70,13 @@ func (f LeaseFilter) query() (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	span := between(timeOf(0), timeOf(0))
+	span := spanOf(timeOf(0), timeOf(0))
 	if f.Cursor != "" {
 		c, err := parseCursor(f.Cursor, tag)
 		if err != nil {
 			return query{}, err
 		}
-		span.after(c, Newest)
+		span.startAfter(c, Newest)
 	}
 	w := listFilter{}
 	switch {

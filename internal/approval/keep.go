@@ -9,14 +9,14 @@ import (
 	"palyra/internal/store"
 )
 
-// maxKept bounds what is kept of a question that nobody allowed: nothing of it ran,
-// and whoever asks and withdraws could fill the disk otherwise. The whole stays where
-// somebody said yes: it is the evidence of what was allowed.
+// maxKept bounds the bytes kept of a question that nobody allowed: nothing of it ran, and somebody who asks
+// and withdraws again and again could fill the disk. The whole stays where somebody said yes: it is the
+// evidence of what was allowed.
 const maxKept = 64 << 10
 
 const aDay = int64(24 * time.Hour)
 
-// spend takes n bytes out of what the questions of whoever pays for them may keep on a day.
+// spend takes n bytes out of the daily allowance for questions of a payer.
 func (d *Desk) spend(tx *store.Tx, who string, n int64, m moment) error {
 	day := m.wall / aDay
 	var spent int64
@@ -37,8 +37,8 @@ func (d *Desk) spend(tx *store.Tx, who string, n int64, m moment) error {
 	return err
 }
 
-// shrink leaves out of a settled question what is large, and gives its bytes back. It
-// returns the digest of the rest, for the line that settles the question.
+// shrink removes the large parts of a settled question, and gives their bytes back. It returns the digest of
+// the rest, for the line that settles the question.
 func (d *Desk) shrink(tx *store.Tx, r record) (palyra.Digest, error) {
 	full, n, err := withDocuments(tx, r.ID)
 	if err != nil || n <= maxKept {
@@ -88,7 +88,7 @@ func clipped(notes []string) []string {
 	return out
 }
 
-// outline is what a plan is about, without its lists.
+// outline is a plan without its lists.
 func outline(p palyra.Plan) palyra.Plan {
 	return palyra.Plan{
 		Tool: p.Tool, Arguments: p.Arguments, Capabilities: p.Capabilities, Source: p.Source, ReadOnly: p.ReadOnly, Workspace: p.Workspace,
@@ -97,9 +97,9 @@ func outline(p palyra.Plan) palyra.Plan {
 	}
 }
 
-// whole reports whether a plan is the one that the digest is of. One that was shrunk
-// is not, and may be so only where nobody said yes.
-func whole(a palyra.Approval) error {
+// checkPlanDigest checks that a plan is the one that the digest is of. A plan that was shrunk is not, which
+// is allowed only where nobody said yes.
+func checkPlanDigest(a palyra.Approval) error {
 	if a.LeftOut != nil {
 		if a.Pending() || a.Decision.Answer == palyra.AnswerAllow {
 			return errors.New("the plan of a question that is open, or was allowed, is not whole")

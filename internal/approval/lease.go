@@ -37,7 +37,7 @@ func scanLease(scan func(...any) error) (leaseRow, error) {
 	if err := decode(terms, &l.Terms); err != nil {
 		return leaseRow{}, err
 	}
-	// What was looked up by is what counts: the two can differ only by tampering.
+	// The columns that were searched count: the two can differ only by tampering.
 	l.Terms.Principal, l.Terms.Session, l.Terms.Tool, l.Terms.PlanDigest = row.Principal, row.Session, row.Tool, row.PlanDigest
 	if out.ends.wall == 0 {
 		out.ends = deadline{}
@@ -83,14 +83,14 @@ func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, 
 		return palyra.Decision{}, false, nil
 	}
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		dec, ok, err = d.behind(tx, c, func(leaseRow) bool { return true })
+		dec, ok, err = d.leaseDecision(tx, c, func(leaseRow) bool { return true })
 		return err
 	})
 	return dec, ok, wrap("cover", err)
 }
 
-// behind returns the decision behind the best of some leases that cover the call.
-func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(leaseRow) bool) (palyra.Decision, bool, error) {
+// leaseDecision returns the decision behind the best lease that covers the call, of those that some accepts.
+func (d *Desk) leaseDecision(tx *store.Tx, c *palyra.Call, some func(leaseRow) bool) (palyra.Decision, bool, error) {
 	live, err := d.candidates(tx, c)
 	if err != nil {
 		return palyra.Decision{}, false, err
@@ -105,7 +105,7 @@ func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(leaseRow) bool) (p
 		}
 		dec := r.Decision
 		dec.Reused, dec.Lease, dec.Scope, dec.Terms = true, l.ID, l.Scope, &l.Terms
-		if d.suits(l, dec, c) {
+		if d.leaseSuffices(l, dec, c) {
 			return dec, true, nil
 		}
 	}

@@ -118,13 +118,13 @@ func (f Filter) query() (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	span := between(f.Since, f.Until)
+	span := spanOf(f.Since, f.Until)
 	if f.Cursor != "" {
 		c, err := parseCursor(f.Cursor, tag)
 		if err != nil {
 			return query{}, err
 		}
-		span.after(c, order)
+		span.startAfter(c, order)
 	}
 	w := listFilter{}
 	w.state(f)
@@ -176,7 +176,7 @@ type span struct {
 	lowID, highID string
 }
 
-func between(since, until time.Time) span {
+func spanOf(since, until time.Time) span {
 	s := span{low: math.MinInt64, high: math.MaxInt64}
 	if !since.IsZero() {
 		s.low = since.UnixNano() // every id is after the empty one: since itself is in
@@ -187,8 +187,8 @@ func between(since, until time.Time) span {
 	return s
 }
 
-// after narrows the span to what follows a cursor. A forged one cannot widen it.
-func (s *span) after(c cursor, o Order) {
+// startAfter narrows the span to the items after a cursor. A forged cursor cannot widen it.
+func (s *span) startAfter(c cursor, o Order) {
 	switch {
 	case o == Oldest && (c.at > s.low || c.at == s.low && c.id > s.lowID):
 		s.low, s.lowID = c.at, c.id

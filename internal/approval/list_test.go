@@ -253,8 +253,8 @@ func FuzzCursor(f *testing.F) {
 func TestCursorStaysInItsSpan(t *testing.T) {
 	for _, order := range []Order{Oldest, Newest} {
 		for _, at := range []int64{-1 << 62, 0, 5, 10, 15, 20, 25, 1 << 62} {
-			s := between(time.Unix(0, 10), time.Unix(0, 20))
-			s.after(cursor{at: at, id: "X"}, order)
+			s := spanOf(time.Unix(0, 10), time.Unix(0, 20))
+			s.startAfter(cursor{at: at, id: "X"}, order)
 			if s.low < 10 || s.high > 20 {
 				t.Errorf("%s %d: %+v", order, at, s)
 			}

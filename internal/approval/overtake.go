@@ -5,17 +5,16 @@ import (
 	"palyra/internal/store"
 )
 
-// stands reports whether a lease is for calls to come, as many as there are: no plan
-// is named, which its own question was about, and nothing is counted.
-func (l leaseRow) stands() bool { return l.Terms.PlanDigest == "" && l.UsesLeft < 0 }
+// isStanding reports whether a lease is for any number of later calls: it names no plan, and its uses are not
+// counted.
+func (l leaseRow) isStanding() bool { return l.Terms.PlanDigest == "" && l.UsesLeft < 0 }
 
-// overtake closes the open questions that a new lease covers, in the transaction that
-// makes it: nobody has to say the same thing twice, and whoever waits goes on under the
-// lease. That is no answer to them, which would take a signature: each is settled
-// without a vote, by the desk, and names the lease. The check is Cover's, so that a
-// question stays open that wants a fresh answer, or more than was given here.
+// overtake closes the open questions that a new lease covers, in the transaction that makes it: nobody has to
+// say the same thing twice, and waiting calls go on under the lease. It does not answer those questions,
+// which would take a signature: each is settled without a vote, by the desk, and names the lease. The check
+// is Cover's, so that a question stays open that needs a fresh answer, or more than was given here.
 func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment) error {
-	if !l.stands() {
+	if !l.isStanding() {
 		return nil
 	}
 	open, err := ids[palyra.ApprovalID](tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
@@ -29,7 +28,7 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 		if err != nil {
 			return err
 		}
-		if d.clock.passed(r.ends, m) || !d.suits(l, dec, r.about()) {
+		if d.clock.passed(r.ends, m) || !d.leaseSuffices(l, dec, r.asCall()) {
 			continue
 		}
 		err = d.settle(tx, r, palyra.Decision{
@@ -42,14 +41,14 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 	return nil
 }
 
-// suits reports whether a lease covers a call, and the answer behind it is all that
-// policy needs for it.
-func (d *Desk) suits(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
+// leaseSuffices reports whether a lease covers a call, and the answer behind it is all that policy needs for
+// it.
+func (d *Desk) leaseSuffices(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
 	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c.Proposal.Owner, dec))
 }
 
-// about is the call that a question is about, as far as a lease looks at it.
-func (r record) about() *palyra.Call {
+// asCall is the call that a question is about, with the parts that a lease looks at.
+func (r record) asCall() *palyra.Call {
 	return &palyra.Call{
 		Proposal: palyra.Proposal{
 			Proposer: palyra.Proposer{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room},
@@ -58,10 +57,10 @@ func (r record) about() *palyra.Call {
 	}
 }
 
-// overtaken refuses to open a question that a lease has come to cover since the desk
-// was asked for one: Cover finds it now.
+// overtaken refuses to open a question that a lease has come to cover since the desk was asked: Cover finds
+// it now.
 func (d *Desk) overtaken(tx *store.Tx, c *palyra.Call) error {
-	dec, ok, err := d.behind(tx, c, leaseRow.stands)
+	dec, ok, err := d.leaseDecision(tx, c, leaseRow.isStanding)
 	if err != nil || !ok {
 		return err
 	}

@@ -48,7 +48,7 @@ func (d *Desk) question(c *palyra.Call, m moment) palyra.Approval {
 	p, v := c.Proposal, c.Verdict
 	a := palyra.Approval{
 		ID: palyra.ApprovalID(d.cfg.NewID()), Session: p.Session, Run: p.Run, Call: c.ID, Principal: p.Principal, Owner: p.Owner, PeerUID: p.PeerUID,
-		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.in(d.cfg.Wait).wall), PlanDigest: c.Digest, Plan: c.Plan,
+		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.deadlineAfter(d.cfg.Wait).wall), PlanDigest: c.Digest, Plan: c.Plan,
 		Prompt: d.promptOf(c), Need: v.Need, Bundle: v.Bundle, Snapshot: v.Snapshot, Waiting: 1,
 		Room: p.Room, Payer: p.Payer(),
 	}
@@ -119,7 +119,7 @@ func (d *Desk) hold(tx *store.Tx, who palyra.Principal, plan palyra.Digest, m mo
 	if _, err := tx.Exec(`DELETE FROM approval_denials WHERE boot_id = ? AND until_boot <= ?`, m.boot, m.since); err != nil {
 		return err
 	}
-	until := m.in(d.cfg.DenyHold)
+	until := m.deadlineAfter(d.cfg.DenyHold)
 	_, err := tx.Exec(`INSERT INTO approval_denials (principal, plan_digest, until_at, boot_id, until_boot) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (principal, plan_digest) DO UPDATE SET until_at = excluded.until_at, boot_id = excluded.boot_id, until_boot = excluded.until_boot`,
 		who, plan, until.wall, until.boot, until.since)

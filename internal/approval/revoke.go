@@ -11,7 +11,7 @@ import (
 // with the lease. Conflict: it had already ended.
 func (d *Desk) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Principal, s palyra.Signature) (palyra.Lease, error) {
 	if err := checkVoter(palyra.Vote{By: by, Signature: s}); err != nil {
-		return palyra.Lease{}, d.alerted(ctx, palyra.Vote{By: by, Signature: s}, err)
+		return palyra.Lease{}, d.recordAlert(ctx, palyra.Vote{By: by, Signature: s}, err)
 	}
 	var out palyra.Lease
 	err := d.cfg.DB.Write(ctx, "grant.ended", func(tx *store.Tx) error {

@@ -124,7 +124,7 @@ func (v *verifier) approval(line []byte) error {
 	case l.Prev != v.prev:
 		return errors.New("the line before it was changed")
 	}
-	if err := whole(l.Approval); err != nil {
+	if err := checkPlanDigest(l.Approval); err != nil {
 		return err
 	}
 	v.prev = hashLine(line)

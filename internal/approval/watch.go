@@ -93,7 +93,7 @@ func (d *Desk) tellChange(ctx context.Context, f Filter, id palyra.ApprovalID, t
 		mine bool
 	)
 	err := d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		r, err := getRecord(tx, id) // the short row first: most changes may be none of this watcher's
+		r, err := getRecord(tx, id) // the short row first: most changes do not concern this watcher
 		if mine = err == nil && f.matches(r.Approval); !mine {
 			return err
 		}

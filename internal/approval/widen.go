@@ -11,9 +11,9 @@ import (
 	"palyra/internal/trusted"
 )
 
-// editTools are the tools that do nothing but make and change files, by where they
-// run: whoever may go on editing may use any of them. A yes for ours is none for the
-// agent's own, which nothing holds: the tier of the terms keeps them apart.
+// editTools are the tools that only make and change files, by where they run: a yes to go on editing holds
+// for all of them. A yes for ours does not hold for the agent's own, which run in no sandbox: the tier of the
+// terms keeps them apart.
 var editTools = map[palyra.Tier][]string{
 	palyra.TierBuiltin:     {palyra.ToolFilePatch, palyra.ToolFileEdit, palyra.ToolFileWrite},
 	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", palyra.ToolFileWrite},
@@ -87,9 +87,8 @@ func inRoot(t palyra.Terms, p palyra.Plan) bool {
 	return false
 }
 
-// plain reports whether a plan does nothing but touch files by name, with some of the
-// capabilities given.
-func plain(p palyra.Plan, some ...palyra.Capability) bool {
+// onlyFileAccess reports whether a plan only touches files by name, with some of the capabilities given.
+func onlyFileAccess(p palyra.Plan, some ...palyra.Capability) bool {
 	return !p.Unshown && len(p.Capabilities) > 0 &&
 		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(some, c) }) &&
 		p.Executable.Path == "" && p.Stdin == "" && p.Profile == "" &&
@@ -104,18 +103,17 @@ func sourceOf(tool string) palyra.Source {
 	return palyra.SourceBuiltin
 }
 
-// plainWrite reports whether a plan does nothing but make and change files with a tool
-// that is known: only then does a directory say all about it. What removes a file, or
-// writes what nobody could be shown, is asked about each time.
+// plainWrite reports whether a plan only makes and changes files with a known tool: only then does a
+// directory say all about it. A plan that removes a file, or writes something that nobody could be shown, is
+// asked about each time.
 func plainWrite(p palyra.Plan) bool {
-	return plain(p, palyra.FilesystemWrite, palyra.FilesystemRead) && slices.Contains(editTools[p.Tier], p.Tool) && p.Source == sourceOf(p.Tool) &&
+	return onlyFileAccess(p, palyra.FilesystemWrite, palyra.FilesystemRead) && slices.Contains(editTools[p.Tier], p.Tool) && p.Source == sourceOf(p.Tool) &&
 		p.Workspace.Path != "" && len(p.Writes) > 0 && slices.Contains(p.Capabilities, palyra.FilesystemWrite)
 }
 
-// plainRead reports whether a plan does nothing but let the agent read at one path
-// outside of its workspace.
+// plainRead reports whether a plan only lets the agent read at one path outside of its workspace.
 func plainRead(p palyra.Plan) bool {
-	return plain(p, palyra.FilesystemRead) && p.Tier == palyra.TierUnsandboxed && slices.Contains(readTools, p.Tool) && p.Source == sourceOf(p.Tool) &&
+	return onlyFileAccess(p, palyra.FilesystemRead) && p.Tier == palyra.TierUnsandboxed && slices.Contains(readTools, p.Tool) && p.Source == sourceOf(p.Tool) &&
 		len(p.Writes) == 0 && len(p.Reads) == 1
 }
 
@@ -137,8 +135,8 @@ func pathRoot(p palyra.Plan) (string, bool) {
 	return root, local(root) && !(root != wholeWorkspace && hidden(root)) && allUnder(root, p)
 }
 
-// allUnder reports whether everything the plan touches lies under root, and is
-// nothing that no directory's answer covers.
+// allUnder reports whether every path of the plan lies under root, and none is one that a directory's answer
+// never covers.
 func allUnder(root string, p palyra.Plan) bool {
 	for _, f := range slices.Concat(p.Writes, p.Reads) {
 		below, ok := subpath.Rel(root, f)

@@ -70,7 +70,7 @@ func (v *verifier) decision() error {
 	return nil
 }
 
-// decided says what the answers do not prove.
+// decided warns of what the answers do not prove.
 func (v *verifier) decided() {
 	p, d := v.predicate, v.predicate.Decision
 	switch {

@@ -18,10 +18,9 @@ var schemas embed.FS
 // Schema returns the package's tables.
 func Schema() store.Schema { return store.SchemaOf("attest", schemas) }
 
-// Apply keeps the envelope of a finished call, in the transaction that records
-// the finish. It refuses an event whose attestation is not the one it names:
-// then nothing is recorded and the output stays withheld. Other events are none
-// of its business.
+// Apply keeps the envelope of a finished call, in the transaction that records the finish. It refuses an
+// event whose attestation is not the one it names: then nothing is recorded and the output stays withheld. It
+// ignores other events.
 func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	f, ok := e.(palyra.CallFinished)
 	if !ok {

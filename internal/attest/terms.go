@@ -20,7 +20,7 @@ func (v *verifier) terms() error {
 		return fail("the grant is for another session")
 	case t.PlanDigest != "" && t.PlanDigest != p.PlanDigest:
 		return fail("the grant is for another plan")
-	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" || !wide(d.Scope)):
+	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" || !coversManyPlans(d.Scope)):
 		return fail("the grant names neither a plan nor what else it covers")
 	case d.Digest != p.PlanDigest && (t.PlanDigest != "" || !d.Reused || !d.Digest.Valid()):
 		return fail("the decision is about another plan")
@@ -29,5 +29,7 @@ func (v *verifier) terms() error {
 	return nil
 }
 
-// wide reports whether an answer of that scope may cover more than one plan.
-func wide(s palyra.Scope) bool { return s == palyra.ScopeSession || s == palyra.ScopeTimeboxed }
+// coversManyPlans reports whether an answer of that scope may cover more than one plan.
+func coversManyPlans(s palyra.Scope) bool {
+	return s == palyra.ScopeSession || s == palyra.ScopeTimeboxed
+}

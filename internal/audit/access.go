@@ -8,40 +8,40 @@ import (
 	"palyra/internal/store"
 )
 
-// known is what the journal says of one who may come in: a person, a key, a device,
-// an agent or a token.
-type known[T any] struct {
+// accessRecord is what the journal says of one credential or its holder: a person, a key, a device, an agent
+// or a token.
+type accessRecord[T any] struct {
 	seq  int64
 	is   T
 	over bool
 	by   palyra.Principal // who ended it
-	also string           // what else its line says
+	also string           // further content of its line
 }
 
-// access is everybody of whom the journal says that they may come in, or might once.
+// access is everybody who may come in by the journal, or once might.
 type access struct {
-	users   map[string]*known[palyra.User]
-	keys    map[string]*known[palyra.Operator]
-	devices map[string]*known[palyra.Device]
-	agents  map[string]*known[palyra.Agent]
-	tokens  map[string]*known[palyra.Token]
+	users   map[string]*accessRecord[palyra.User]
+	keys    map[string]*accessRecord[palyra.Operator]
+	devices map[string]*accessRecord[palyra.Device]
+	agents  map[string]*accessRecord[palyra.Agent]
+	tokens  map[string]*accessRecord[palyra.Token]
 }
 
 func newAccess() access {
 	return access{
-		map[string]*known[palyra.User]{},
-		map[string]*known[palyra.Operator]{},
-		map[string]*known[palyra.Device]{},
-		map[string]*known[palyra.Agent]{},
-		map[string]*known[palyra.Token]{},
+		map[string]*accessRecord[palyra.User]{},
+		map[string]*accessRecord[palyra.Operator]{},
+		map[string]*accessRecord[palyra.Device]{},
+		map[string]*accessRecord[palyra.Agent]{},
+		map[string]*accessRecord[palyra.Token]{},
 	}
 }
 
-// hear takes in a line about who may come in; false for another one.
+// hear takes in a line about who may come in; it returns false for any other line.
 func (a access) hear(seq int64, e palyra.Event) bool {
 	switch e := e.(type) {
 	case *palyra.UserAdded:
-		a.users[str(e.User.Principal)] = &known[palyra.User]{seq: seq, is: e.User}
+		a.users[str(e.User.Principal)] = &accessRecord[palyra.User]{seq: seq, is: e.User}
 	case *palyra.UserChanged:
 		if u := a.users[str(e.User.Principal)]; u != nil {
 			u.is.Role, u.is.Workspaces = e.User.Role, e.User.Workspaces
@@ -53,15 +53,15 @@ func (a access) hear(seq int64, e palyra.Event) bool {
 			k.is.Separation = e.Operator.Separation
 			break
 		}
-		a.keys[e.Operator.KeyID] = &known[palyra.Operator]{seq: seq, is: e.Operator}
+		a.keys[e.Operator.KeyID] = &accessRecord[palyra.Operator]{seq: seq, is: e.Operator}
 	case *palyra.OperatorRemoved:
 		end(a.keys, e.KeyID, e.By)
 	case *palyra.AgentAdded:
-		a.agents[str(e.Agent.Principal)] = &known[palyra.Agent]{seq: seq, is: e.Agent, also: e.Token}
+		a.agents[str(e.Agent.Principal)] = &accessRecord[palyra.Agent]{seq: seq, is: e.Agent, also: e.Token}
 	case *palyra.AgentRemoved:
 		end(a.agents, str(e.Principal), e.By)
 	case *palyra.TokenAdded:
-		a.tokens[e.Token.ID] = &known[palyra.Token]{seq: seq, is: e.Token, also: e.Token.ID}
+		a.tokens[e.Token.ID] = &accessRecord[palyra.Token]{seq: seq, is: e.Token, also: e.Token.ID}
 	case *palyra.TokenRevoked:
 		end(a.tokens, e.Token, e.By)
 	default:
@@ -73,7 +73,7 @@ func (a access) hear(seq int64, e palyra.Event) bool {
 func (a access) hearDevice(seq int64, e palyra.Event) bool {
 	switch e := e.(type) {
 	case *palyra.DevicePaired:
-		a.devices[e.Device.ID] = &known[palyra.Device]{seq: seq, is: e.Device}
+		a.devices[e.Device.ID] = &accessRecord[palyra.Device]{seq: seq, is: e.Device}
 	case *palyra.DeviceRenewed:
 		if d := a.devices[e.Device]; d != nil {
 			d.is.Certificate, d.is.Serial, d.is.ExpiresAt = e.Certificate, e.Serial, e.ExpiresAt
@@ -86,7 +86,7 @@ func (a access) hearDevice(seq int64, e palyra.Event) bool {
 	return true
 }
 
-func end[T any](all map[string]*known[T], id string, by palyra.Principal) {
+func end[T any](all map[string]*accessRecord[T], id string, by palyra.Principal) {
 	if k := all[id]; k != nil {
 		k.over, k.by = true, by
 	}
@@ -101,8 +101,8 @@ func (a access) hold(tx *store.Tx) (*palyra.Finding, error) {
 	return nil, nil
 }
 
-// rows are those of a table of whoever is known.
-func rows[T any](all map[string]*known[T], values func(*known[T]) []any) map[string]row {
+// rows are the rows that a table must have, by id.
+func rows[T any](all map[string]*accessRecord[T], values func(*accessRecord[T]) []any) map[string]row {
 	want := map[string]row{}
 	for id, k := range all {
 		want["text:"+id] = row{seq: k.seq, values: values(k)}
@@ -112,14 +112,14 @@ func rows[T any](all map[string]*known[T], values func(*known[T]) []any) map[str
 
 func (a access) holdUsers(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"access_users", "principal", []string{"role", "workspaces", "added_at", "added_by", "removed_at<>0"}}.hold(tx,
-		rows(a.users, func(k *known[palyra.User]) []any {
+		rows(a.users, func(k *accessRecord[palyra.User]) []any {
 			return []any{str(k.is.Role), texts(k.is.Workspaces), k.is.AddedAt.UnixNano(), str(k.is.AddedBy), k.over}
 		}))
 }
 
 func (a access) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"access_operators", "key_id", []string{"principal", "role", "public_key", "separation", "added_at", "removed_at<>0"}}.hold(tx,
-		rows(a.keys, func(k *known[palyra.Operator]) []any {
+		rows(a.keys, func(k *accessRecord[palyra.Operator]) []any {
 			return []any{str(k.is.Principal), str(k.is.Role), k.is.PublicKey, str(k.is.Separation), k.is.AddedAt.UnixNano(), k.over}
 		}))
 }
@@ -127,7 +127,7 @@ func (a access) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 func (a access) holdDevices(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"access_devices", "id", []string{
 		"name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at", "paired_at", "paired_by", "call_id", "address", "revoked_at<>0", "revoked_by",
-	}}.hold(tx, rows(a.devices, func(k *known[palyra.Device]) []any {
+	}}.hold(tx, rows(a.devices, func(k *accessRecord[palyra.Device]) []any {
 		d := k.is
 		return []any{
 			d.Name, str(d.Principal), str(d.Role), d.KeyID, d.PublicKey, str(d.Certificate), d.Serial, d.ExpiresAt.UnixNano(), d.PairedAt.UnixNano(),
@@ -138,7 +138,9 @@ func (a access) holdDevices(tx *store.Tx) (*palyra.Finding, error) {
 
 func (a access) holdAgents(tx *store.Tx) (*palyra.Finding, error) {
 	f, err := table{"access_agents", "principal", []string{"owner", "added_at", "removed_at<>0"}}.hold(tx,
-		rows(a.agents, func(k *known[palyra.Agent]) []any { return []any{str(k.is.Owner), k.is.AddedAt.UnixNano(), k.over} }))
+		rows(a.agents, func(k *accessRecord[palyra.Agent]) []any {
+			return []any{str(k.is.Owner), k.is.AddedAt.UnixNano(), k.over}
+		}))
 	if f != nil || err != nil {
 		return f, err
 	}
@@ -147,7 +149,7 @@ func (a access) holdAgents(tx *store.Tx) (*palyra.Finding, error) {
 
 func (a access) holdTokens(tx *store.Tx) (*palyra.Finding, error) {
 	f, err := table{"access_tokens", "id", []string{"name", "principal", "scopes", "workspaces", "added_at", "added_by", "expires_at", "revoked_at<>0", "revoked_by"}}.hold(tx,
-		rows(a.tokens, func(k *known[palyra.Token]) []any {
+		rows(a.tokens, func(k *accessRecord[palyra.Token]) []any {
 			t := k.is
 			return []any{
 				t.Name, str(t.Principal), texts(t.Scopes), texts(t.Workspaces), t.AddedAt.UnixNano(), str(t.AddedBy), t.ExpiresAt.UnixNano(), k.over, str(k.by),
@@ -159,9 +161,9 @@ func (a access) holdTokens(tx *store.Tx) (*palyra.Finding, error) {
 	return holdSecrets(tx, `SELECT id, token_sha256 FROM access_tokens`, a.tokens)
 }
 
-// holdSecrets holds the digest of a credential by the id that its line has. Lines of
-// agents have none in earlier versions.
-func holdSecrets[T any](tx *store.Tx, query string, all map[string]*known[T]) (f *palyra.Finding, err error) {
+// holdSecrets checks the digest of a credential against the id in its line. Lines of agents have no such id
+// in earlier versions.
+func holdSecrets[T any](tx *store.Tx, query string, all map[string]*accessRecord[T]) (f *palyra.Finding, err error) {
 	err = tx.Each(query, nil, func(scan func(...any) error) error {
 		var id, digest string
 		if err := scan(&id, &digest); err != nil {
@@ -173,7 +175,7 @@ func holdSecrets[T any](tx *store.Tx, query string, all map[string]*known[T]) (f
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
 // tokenID is the public name of a token, made of its digest.

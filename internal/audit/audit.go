@@ -42,11 +42,11 @@ type Audit struct {
 	turns    []activation
 	postures map[palyra.Digest]int64
 	servers  map[string]*server
-	less     int // calls whose lines have no digests of what is kept of them
+	less     int // calls whose lines have no digests of their documents
 	access   access
 }
 
-// New begins an audit. now is when: a call that has not ended is overdue by it.
+// New begins an audit. A call that has not ended is overdue by the time now.
 func New(now time.Time) *Audit {
 	return &Audit{
 		now: now, calls: map[palyra.CallID]*callRecord{}, sessions: map[palyra.SessionID]*sessionRecord{}, runs: map[palyra.RunID]*runRecord{}, asked: map[palyra.ApprovalID]*question{},
@@ -112,7 +112,7 @@ func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	return nil, nil
 }
 
-// Notes says what was held by less than the promise, when nothing was found.
+// Notes says which records were checked by less than the promise, when there was no finding.
 func (a *Audit) Notes() []string {
 	if a.less == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"palyra/internal/store"
 )
 
-// callRecord is what the journal says of one.
+// callRecord is what the journal says of one call.
 type callRecord struct {
 	palyra.CallProposed
 	seq      int64
@@ -23,7 +23,7 @@ type callRecord struct {
 	body     palyra.Digest // of the outcome; empty: its line does not say
 }
 
-// keep takes in what a line says of what is kept of the call.
+// keep takes in the digests of the call's documents from a line.
 func (c *callRecord) keep(k palyra.Kept) {
 	if k.Document != "" {
 		c.kept.Document = k.Document
@@ -47,33 +47,33 @@ func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Findin
 		}
 		return nil
 	case *palyra.CallJudged:
-		return a.of(seq, e.Call, func(c *callRecord) {
+		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.plan, c.state = e.Plan, keepPending(c.state, palyra.Judged)
 			c.keep(e.Kept)
 		})
 	case *palyra.CallGranted:
 		a.use(e.Lease)
-		return a.of(seq, e.Call, func(c *callRecord) {
+		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
 			c.keep(e.Kept)
 		})
 	case *palyra.CallChecked:
 		a.use(e.Lease)
-		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Checked, e.Kept, e.Body) })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.end(palyra.Checked, e.Kept, e.Body) })
 	case *palyra.CallFinished:
-		return a.of(seq, e.Call, func(c *callRecord) {
+		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.end(palyra.Finished, e.Kept, e.Body)
 			c.finished = e
 		})
 	case *palyra.CallRefused:
-		return a.of(seq, e.Call, func(c *callRecord) {
+		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.end(palyra.Refused, e.Kept, e.Body)
 			c.refused = e
 		})
 	case *palyra.CallCancelled:
-		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Cancelled, e.Kept, e.Body) })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.end(palyra.Cancelled, e.Kept, e.Body) })
 	case *palyra.CallUnknown:
-		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Unknown, e.Kept, e.Body) })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.end(palyra.Unknown, e.Kept, e.Body) })
 	}
 	return a.hearQuestion(seq, e)
 }
@@ -86,9 +86,9 @@ func keepPending(was, is palyra.State) palyra.State {
 	return is
 }
 
-// of changes what is said of a call. A line of one that was never proposed, or
-// that has ended, is a finding.
-func (a *Audit) of(seq int64, id palyra.CallID, change func(*callRecord)) *palyra.Finding {
+// updateCall applies a line to the record of its call. A line of a call that was never proposed, or that has
+// ended, is a finding.
+func (a *Audit) updateCall(seq int64, id palyra.CallID, change func(*callRecord)) *palyra.Finding {
 	c := a.calls[id]
 	if c == nil || c.state.Ended() {
 		return finding(seq, "it is about a call that was never proposed, or has ended")
@@ -132,10 +132,10 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
-// holdAttestations holds each envelope by the digest that its call's last line has.
+// holdAttestations checks each envelope against the digest in its call's last line.
 func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, c := range a.calls {
@@ -161,11 +161,11 @@ func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
-// grace is how long a run may take to end after its time: its clock stands still
-// for half an hour of questions at most, it is ended, and its end is recorded.
+// grace is how long a run may take to end after its time: its clock stands still for half an hour of
+// questions at most, then it is ended and its end is recorded.
 const grace = 45 * time.Minute
 
 // overdue finds calls that were granted and have no end, though they cannot be

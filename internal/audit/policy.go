@@ -9,8 +9,8 @@ import (
 	"palyra/internal/store"
 )
 
-// holdPolicy holds which bundle judged when, that the texts of bundles and
-// configurations that the journal names are there, and that each has its digest.
+// holdPolicy checks which bundle judged when, that the texts of the bundles and configurations that the
+// journal names are there, and that each has its digest.
 func (a *Audit) holdPolicy(tx *store.Tx) (*palyra.Finding, error) {
 	bundles, f, err := digests(tx, "policy_bundle", "files", sumBundle)
 	if f != nil || err != nil {
@@ -61,7 +61,7 @@ func digests(tx *store.Tx, table, column string, sum func(text []byte) (string, 
 		all[digest] = true
 		return nil
 	})
-	return all, f, unless(f, err)
+	return all, f, scanError(f, err)
 }
 
 // sumBundle is the digest of a bundle: of the digests of its files, by name.
@@ -81,8 +81,8 @@ func sumSnapshot(text []byte) (string, error) {
 	return canon.Sum("snapshot/v1", b), err
 }
 
-// holdPostures holds that each posture there was is there, with its digest, and that
-// the last one of a tier counts for it. Signatures are checked where a posture is used.
+// holdPostures checks that every posture of the journal is there, with its digest, and that the last one of a
+// tier counts for it. Signatures are checked where a posture is used.
 func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for d, seq := range a.postures {
@@ -112,7 +112,7 @@ func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 		return nil
 	})
 	if f != nil || err != nil {
-		return f, unless(f, err)
+		return f, scanError(f, err)
 	}
 	return table{"posture_tiers", "tier", []string{"digest"}}.hold(tx, last)
 }

@@ -8,14 +8,14 @@ import (
 	"palyra/internal/store"
 )
 
-// question is what the journal says of an approval.
+// question is what the journal says of one approval.
 type question struct {
 	palyra.ApprovalRequested
 	seq     int64
 	decided *palyra.ApprovalDecided
 }
 
-// leaseRecord is what the journal says of one.
+// leaseRecord is what the journal says of one lease.
 type leaseRecord struct {
 	palyra.GrantCreated
 	seq   int64
@@ -28,9 +28,9 @@ func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
 	switch e := e.(type) {
 	case *palyra.ApprovalRequested:
 		a.asked[e.Approval] = &question{ApprovalRequested: *e, seq: seq}
-		return a.of(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
 	case *palyra.ApprovalJoined:
-		return a.of(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
 	case *palyra.ApprovalVoted:
 		a.votes[e.Vote.ID] = e.Vote
 	case *palyra.ApprovalDecided:
@@ -59,8 +59,8 @@ func (a *Audit) use(id palyra.LeaseID) {
 	}
 }
 
-// mayBeGone reports whether the rows of a question may be gone: of one that came to
-// nothing they are not kept for ever.
+// mayBeGone reports whether the rows of a question may be gone: a question that led to nothing is not kept
+// for ever.
 func (q *question) mayBeGone() bool {
 	return q.decided != nil && q.decided.Answer != palyra.AnswerAllow
 }
@@ -87,9 +87,9 @@ func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 	}}.hold(tx, want)
 }
 
-// holdDocuments holds what approvers were shown by its digests. Of a question that
-// nobody allowed the large parts are left out; its last line has the digest of the
-// rest, or none where an earlier version wrote it.
+// holdDocuments checks the documents that approvers were shown against their digests. The large parts of a
+// question that nobody allowed are left out; its last line has the digest of the rest, or none where an
+// earlier version wrote it.
 func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, q := range a.asked {
@@ -128,7 +128,7 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
 func (a *Audit) holdVotes(tx *store.Tx) (*palyra.Finding, error) {
@@ -155,7 +155,7 @@ func (a *Audit) holdVotes(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
 func (a *Audit) holdLeases(tx *store.Tx) (*palyra.Finding, error) {

@@ -14,7 +14,7 @@ import (
 // large is the size over which the arguments of an ended call are not kept.
 const large = 64 << 10
 
-// document is what is looked at of a call's own.
+// document is the part of a call's own record that is read.
 type document struct {
 	ID       palyra.CallID   `json:"call_id"`
 	Proposal palyra.Proposal `json:"proposal"`
@@ -23,9 +23,8 @@ type document struct {
 	Digest   palyra.Digest   `json:"plan_digest"`
 }
 
-// check compares a call's document and outcome with its lines. Where the lines
-// have no digests of them, being older, what else follows from the lines is held,
-// and less is true.
+// check compares a call's document and outcome with its lines. Lines of older versions have no digests of
+// them; then only what else follows from the lines is checked, and less is true.
 func (c *callRecord) check(doc, outcome []byte) (less bool, _ *palyra.Finding) {
 	if f := c.checkDocument(doc); f != nil {
 		return false, f
@@ -52,9 +51,8 @@ func (c *callRecord) checkDocument(text []byte) *palyra.Finding {
 	return nil
 }
 
-// checkOlder holds a document by what lines say that do not have its digest:
-// arguments are those of the plan that was judged, or of the size and digest that
-// were proposed, and are left out only where they were large.
+// checkOlder checks a document whose lines do not have its digest: its arguments are those of the plan that
+// was judged, or have the size and digest that were proposed, and are left out only where they were large.
 func (c *callRecord) checkOlder(d document) *palyra.Finding {
 	out := isNull(d.Plan.Arguments) && c.state.Ended() && c.InputBytes > large
 	if !out && !c.planned(d.Plan) {
@@ -114,7 +112,7 @@ func (c *callRecord) checkOutcome(text []byte) *palyra.Finding {
 		return finding(c.seq, "the outcome of call %s names another refusal than the journal", c.Call)
 	}
 	held := c.body
-	if c.kept.Outcome != "" { // less is kept of it than was given
+	if c.kept.Outcome != "" { // less is kept of the outcome than was delivered
 		held = c.kept.Outcome
 	}
 	if held != "" && palyra.SumBytes(body) != held {

@@ -8,7 +8,7 @@ import (
 	"palyra/internal/store"
 )
 
-// What the journal says of keys, places, policy, postures, sessions and runs.
+// The journal's records of keys, places, policy, postures, sessions and runs.
 type (
 	key struct {
 		palyra.Key
@@ -86,11 +86,11 @@ func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		return nil
 	})
-	return f, unless(f, err)
+	return f, scanError(f, err)
 }
 
-// unless is an error that is no finding.
-func unless(f *palyra.Finding, err error) error {
+// scanError is the error of a walk, without the one that only says that a finding ended it.
+func scanError(f *palyra.Finding, err error) error {
 	if f != nil {
 		return nil
 	}

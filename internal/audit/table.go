@@ -12,7 +12,7 @@ import (
 	"palyra/internal/store"
 )
 
-// row is what a table must say of a key: the columns in the order of its table.
+// row is the content that a table must have for a key: the columns in the order of its table.
 type row struct {
 	seq    int64
 	may    bool // it may also be gone
@@ -29,7 +29,7 @@ type table struct {
 // errFound ends a walk early.
 var errFound = errors.New("found")
 
-// hold compares every row of a table with what must stand there.
+// hold compares every row of a table with the row that must stand there.
 func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err error) {
 	text := make([]string, 0, len(t.columns)+1)
 	for _, c := range append([]string{t.key}, t.columns...) {
@@ -49,13 +49,13 @@ func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err e
 		k := columnText(have[0])
 		w, ok := want[k]
 		if !ok {
-			f = finding(0, "%s has a row of which the journal says nothing: %s", t.name, plain(k))
+			f = finding(0, "%s has a row of which the journal says nothing: %s", t.name, keyText(k))
 			return errFound
 		}
 		seen[k] = true
 		for i, c := range t.columns {
-			if is, must := columnText(have[i+1]), typed(w.values[i]); is != must {
-				f = finding(w.seq, "%s of %s in %s is not what the journal says", c, plain(k), t.name)
+			if is, must := columnText(have[i+1]), columnValue(w.values[i]); is != must {
+				f = finding(w.seq, "%s of %s in %s is not what the journal says", c, keyText(k), t.name)
 				return errFound
 			}
 		}
@@ -66,7 +66,7 @@ func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err e
 	}
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		if f == nil && !seen[k] && !want[k].may {
-			f = finding(want[k].seq, "%s lacks a row of which the journal speaks: %s", t.name, plain(k))
+			f = finding(want[k].seq, "%s lacks a row of which the journal speaks: %s", t.name, keyText(k))
 		}
 	}
 	return f, nil
@@ -80,8 +80,8 @@ func columnText(s *string) string {
 	return *s
 }
 
-// typed is a value as the store would give it.
-func typed(v any) string {
+// columnValue is a value as the store would give it.
+func columnValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -99,8 +99,8 @@ func typed(v any) string {
 	return fmt.Sprintf("integer:%d", v)
 }
 
-// plain is a key for people.
-func plain(k string) string {
+// keyText is a key for people.
+func keyText(k string) string {
 	_, text, _ := strings.Cut(k, ":")
 	return fmt.Sprintf("%.80q", text)
 }

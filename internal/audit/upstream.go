@@ -22,7 +22,7 @@ type pinned struct {
 	digest palyra.Digest
 }
 
-func (s *server) seen(all ...palyra.UpstreamPin) {
+func (s *server) notePins(all ...palyra.UpstreamPin) {
 	for _, p := range all {
 		s.text[pinned{p.Name, p.Digest}] = p.Text
 	}
@@ -33,25 +33,25 @@ func (a *Audit) hearServer(seq int64, e palyra.Event) {
 	switch e := e.(type) {
 	case *palyra.UpstreamAdded:
 		a.servers[e.Name] = &server{UpstreamAdded: *e, seq: seq, pins: map[string]palyra.UpstreamPin{}, text: map[pinned]palyra.Digest{}}
-		a.servers[e.Name].seen(e.Tools...)
+		a.servers[e.Name].notePins(e.Tools...)
 	case *palyra.UpstreamRemoved:
 		delete(a.servers, e.Name)
 	case *palyra.UpstreamApproved:
 		if s := a.servers[e.Name]; s != nil {
-			s.seen(e.Tools...)
+			s.notePins(e.Tools...)
 			for _, p := range e.Tools {
 				s.pins[p.Name] = p
 			}
 		}
 	case *palyra.UpstreamQuarantined:
 		if s := a.servers[e.Name]; s != nil {
-			s.seen(palyra.UpstreamPin{Name: e.Tool, Digest: e.Digest, Text: e.Text})
+			s.notePins(palyra.UpstreamPin{Name: e.Tool, Digest: e.Digest, Text: e.Text})
 		}
 	}
 }
 
-// holdServers holds definitions, that no tool counts as approved that was not, and
-// that none is missing that was: a server's last one goes with the server only.
+// holdServers checks definitions, that no tool counts as approved that was not, and that no approved tool is
+// missing: a server's last one goes with the server only.
 func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 	want := map[string]row{}
 	for name, s := range a.servers {
@@ -81,7 +81,7 @@ func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 		return nil
 	})
 	if f != nil || err != nil {
-		return f, unless(f, err)
+		return f, scanError(f, err)
 	}
 	for name, s := range a.servers {
 		for tool := range s.pins {
@@ -93,8 +93,8 @@ func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 	return nil, nil
 }
 
-// held reports whether a tool is as it was approved, and whether what is shown of it
-// is what its lines say. A line of an earlier version says nothing of that.
+// held reports whether a tool is as it was approved, and whether its text is the one in its lines. A line of
+// an earlier version has no digest of the text.
 func (s *server) held(t palyra.UpstreamTool) bool {
 	pin, approved := s.pins[t.Name]
 	if approved != (t.Pinned != "") || t.Pinned != pin.Digest || t.ReadOnly != pin.ReadOnly ||

@@ -108,7 +108,7 @@ func (d *Doc) value(depth int) error {
 	n, err := d.p.number()
 	d.end(i)
 	if err == nil && n != d.p.b[d.nodes[i].from:d.p.i] {
-		d.odd(i, n)
+		d.addText(i, n)
 	}
 	return err
 }
@@ -120,8 +120,8 @@ func (d *Doc) word(k Kind, w string) error {
 	return err
 }
 
-// odd keeps a text that does not stand in the document.
-func (d *Doc) odd(i int, s string) {
+// addText keeps a text that does not stand in the document.
+func (d *Doc) addText(i int, s string) {
 	d.nodes[i].odd, d.nodes[i].size = true, int32(len(d.texts))
 	d.texts = append(d.texts, s)
 }
@@ -132,7 +132,7 @@ func (d *Doc) text() error {
 	n.to = int32(d.p.i)
 	d.nodes = append(d.nodes, n)
 	if err == nil && len(s) != int(n.to-n.from)-2 { // an escape is longer than what it stands for
-		d.odd(len(d.nodes)-1, s)
+		d.addText(len(d.nodes)-1, s)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func normal(s string) (string, error) {
 	if len(s) == 0 || len(s) > maxNumberText {
 		return "", fmt.Errorf("%w of %d characters", ErrNumber, len(s))
 	}
-	if plain(s) {
+	if isNormalNumber(s) {
 		return s, nil
 	}
 	digits, neg := strings.CutPrefix(s, "-")
@@ -48,8 +48,8 @@ func normal(s string) (string, error) {
 	return written(neg, short, exp), nil
 }
 
-// plain reports whether a number is written as normal writes it: most are.
-func plain(s string) bool {
+// isNormalNumber reports whether a number is written as normal writes it: most are.
+func isNormalNumber(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || len(digits) > plainDigits || digits[0] == '0' && s != "0" {
 		return false

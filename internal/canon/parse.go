@@ -22,7 +22,7 @@ func Parse(raw []byte) (any, error) {
 		return nil, err
 	}
 	if p.space(); p.i != len(p.b) {
-		return nil, p.at(ErrRest)
+		return nil, p.flawAt(ErrRest)
 	}
 	return v, nil
 }
@@ -35,8 +35,8 @@ type parser struct {
 
 func (p *parser) bad(what string) error { return fmt.Errorf("canon: byte %d: %s", p.i, what) }
 
-// at says where a flaw is that has a name.
-func (p *parser) at(flaw error) error { return fmt.Errorf("%w, at byte %d", flaw, p.i) }
+// flawAt says where a flaw is that has a name.
+func (p *parser) flawAt(flaw error) error { return fmt.Errorf("%w, at byte %d", flaw, p.i) }
 
 func (p *parser) space() {
 	for p.i < len(p.b) {
@@ -147,7 +147,7 @@ func (p *parser) member(m map[string]any, depth int) error {
 		return err
 	}
 	if _, dup := m[k]; dup {
-		return p.at(ErrRepeated)
+		return p.flawAt(ErrRepeated)
 	}
 	if p.next() != ':' {
 		return p.bad("expected :")
@@ -173,12 +173,12 @@ func (p *parser) number() (string, error) {
 		return "", p.bad("not a JSON value")
 	}
 	if p.take(".") != 0 && !digits() {
-		return "", p.at(ErrNumber)
+		return "", p.flawAt(ErrNumber)
 	}
 	if p.take("eE") != 0 {
 		p.take("+-")
 		if !digits() {
-			return "", p.at(ErrNumber)
+			return "", p.flawAt(ErrNumber)
 		}
 	}
 	return normal(p.b[start:p.i])

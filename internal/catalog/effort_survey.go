@@ -17,7 +17,7 @@ func (e *effort) survey(v any, states *int) error {
 			}
 		}
 	case map[string]any:
-		if err := e.plain(v, states); err != nil {
+		if err := e.surveyObject(v, states); err != nil {
 			return err
 		}
 		for _, x := range v {
@@ -29,8 +29,8 @@ func (e *effort) survey(v any, states *int) error {
 	return nil
 }
 
-// plain looks at one object.
-func (e *effort) plain(v map[string]any, states *int) error {
+// surveyObject looks at one object.
+func (e *effort) surveyObject(v map[string]any, states *int) error {
 	if _, named := v["$id"].(string); named {
 		return errRef
 	}
@@ -69,8 +69,8 @@ func refers(v any) bool {
 	return false
 }
 
-// alone reports whether a field can be checked without the rest of the document.
-func (e *effort) alone(field string) bool {
+// checkableAlone reports whether a field can be checked without the rest of the document.
+func (e *effort) checkableAlone(field string) bool {
 	m, _ := e.root.(map[string]any)
 	all, _ := m["properties"].(map[string]any)
 	return !refers(all[field])

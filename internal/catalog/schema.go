@@ -47,7 +47,7 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 	for name, f := range s.top.Properties {
 		// A field that refers elsewhere in the document is checked with the whole:
 		// alone it would take itself for the document.
-		if !s.effort.alone(name) {
+		if !s.effort.checkableAlone(name) {
 			continue
 		}
 		if r, err := f.CloneSchemas().Resolve(nil); err == nil {
@@ -80,7 +80,7 @@ func (s *schema) check(tool string, args map[string]any) error {
 			}
 			return e
 		}
-		value, err := plain(args[name])
+		value, err := toNumbers(args[name])
 		if err == nil && field != nil {
 			err = field.Validate(value)
 		}
@@ -88,7 +88,7 @@ func (s *schema) check(tool string, args map[string]any) error {
 			return mismatch("argument %q does not fit: it must be %s", palyra.Clip(name, 64), expected(s.top.Properties[name]))
 		}
 	}
-	value, err := plain(args)
+	value, err := toNumbers(args)
 	if err == nil {
 		err = s.whole.Validate(value)
 	}
@@ -113,17 +113,17 @@ func (s *schema) strangers(args map[string]any) string {
 	return text
 }
 
-// plain turns number texts into numbers: the library takes a json.Number for a
+// toNumbers turns number texts into numbers: the library takes a json.Number for a
 // string, and would accept one where a string is due. One that no number can
 // hold is refused.
-func plain(v any) (any, error) {
+func toNumbers(v any) (any, error) {
 	switch v := v.(type) {
 	case json.Number:
 		return strconv.ParseFloat(v.String(), 64)
 	case []any:
 		list := make([]any, 0, len(v))
 		for _, e := range v {
-			p, err := plain(e)
+			p, err := toNumbers(e)
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +133,7 @@ func plain(v any) (any, error) {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, e := range v {
-			p, err := plain(e)
+			p, err := toNumbers(e)
 			if err != nil {
 				return nil, err
 			}

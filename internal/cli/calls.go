@@ -41,7 +41,7 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			page.Calls = screen.Some(page.Calls)
 			for i := range page.Calls {
-				page.Calls[i] = whole(page.Calls[i])
+				page.Calls[i] = fillLists(page.Calls[i])
 			}
 			return invocation.Page[palyra.Call]{
 				JSON: page, Things: page.Calls, Next: page.Next, Head: []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
@@ -77,13 +77,13 @@ func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inv.Emit(whole(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
+			return inv.Emit(fillLists(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
 		}),
 	}
 }
 
-// whole gives a call's lists their JSON form.
-func whole(x palyra.Call) palyra.Call {
+// fillLists gives a call's lists their JSON form.
+func fillLists(x palyra.Call) palyra.Call {
 	x.Tool.Capabilities = screen.Some(x.Tool.Capabilities)
 	if x.Outcome != nil {
 		o := *x.Outcome
@@ -190,7 +190,7 @@ func callsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inv.Emit(whole(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
+			return inv.Emit(fillLists(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
 		}),
 	}
 }

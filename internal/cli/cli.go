@@ -91,7 +91,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 		return exit.Usagef("%v", err)
 	})
 	_ = root.RegisterFlagCompletionFunc("remote", inv.CompleteRemotes)
-	root.AddCommand(all(inv)...)
+	root.AddCommand(allCommands(inv)...)
 	root.SetHelpCommand(help())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultVersionFlag()
@@ -117,8 +117,8 @@ func help() *cobra.Command {
 	}
 }
 
-// all lists the commands there are.
-func all(inv *invocation.Invocation) []*cobra.Command {
+// allCommands lists the commands there are.
+func allCommands(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
 		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),

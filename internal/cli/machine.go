@@ -31,8 +31,8 @@ var ownMachine = map[string]string{
 	"palyra device join":      "it pairs this machine; the daemon is named by its address",
 }
 
-// here refuses a command about this machine when another one is named.
-func here(inv *invocation.Invocation, cmd *cobra.Command) error {
+// refuseRemote refuses a command about this machine when another one is named.
+func refuseRemote(inv *invocation.Invocation, cmd *cobra.Command) error {
 	why, ok := ownMachine[cmd.CommandPath()]
 	if name := inv.RemoteName(); ok && name != "" {
 		how := "leave --remote out"
@@ -55,7 +55,7 @@ func guarded(inv *invocation.Invocation, cmd *cobra.Command) {
 		return
 	}
 	cmd.Args = func(c *cobra.Command, args []string) error {
-		if err := here(inv, c); err != nil {
+		if err := refuseRemote(inv, c); err != nil {
 			return err
 		}
 		return check(c, args)

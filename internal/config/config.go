@@ -1,15 +1,14 @@
-// Package config is what the operator set: one typed struct, and for every
-// value where it comes from.
+// Package config is the operator's configuration: one typed struct, and for every value the place it comes
+// from.
 //
-// A value is taken from the strongest place that names it: a flag, then the
-// environment (PALYRA_TOOL_CALL_MAX_CALLS_PER_RUN for tool_call.max_calls_per_run),
-// then the user's file, then the system's file, then the default. Files are TOML.
+// A value is taken from the strongest place that names it: a flag, then the environment
+// (PALYRA_TOOL_CALL_MAX_CALLS_PER_RUN for tool_call.max_calls_per_run), then the user's file, then the
+// system's file, then the default. Files are TOML.
 //
-// Promises: an unknown key, a wrong type, a value out of range or a file that
-// somebody else could write is an error that names file and line, never a
-// silent default; the daemon does not start on a configuration that was only
-// half understood. The package also says where things live (Paths). It holds no
-// secrets and watches no files.
+// Promises: an unknown key, a wrong type, a value out of range or a file that somebody else could write is an
+// error that names file and line, never a silent default; the daemon does not start on a configuration that
+// was only half understood. The package also says where things live (Paths). It holds no secrets and watches
+// no files.
 package config
 
 import (
@@ -77,10 +76,10 @@ type Process struct {
 	Posture      string `key:"posture"`   // require, or off
 	Unproven     string `key:"unproven"`  // off, or the tier C of a system on which nobody has run it
 
-	QuarantineDays           int64 `key:"quarantine_days"`            // that what was taken out of a workspace is kept
-	QuarantineBytes          int64 `key:"quarantine_bytes"`           // that it may take in all
-	QuarantineWorkspaceBytes int64 `key:"quarantine_workspace_bytes"` // and from one workspace
-	CacheDays                int64 `key:"cache_days"`                 // that caches are kept which no run uses
+	QuarantineDays           int64 `key:"quarantine_days"`            // days that quarantined files are kept
+	QuarantineBytes          int64 `key:"quarantine_bytes"`           // bytes of all quarantined files
+	QuarantineWorkspaceBytes int64 `key:"quarantine_workspace_bytes"` // bytes of those from one workspace
+	CacheDays                int64 `key:"cache_days"`                 // days that unused caches are kept
 }
 
 // Egress says how programs reach others.
@@ -107,7 +106,7 @@ type Console struct {
 	Listen string `key:"listen"`
 }
 
-// Limits bound how fast each may ask. 0 is no limit, but for logins.
+// Limits bound how many requests each caller may make in a time. 0 is no limit, except for logins.
 type Limits struct {
 	RequestsPerSecond int64 `key:"requests_per_second"`
 	ProposePerSecond  int64 `key:"propose_per_second"`
@@ -302,7 +301,7 @@ func (a Approvals) DenyHold() time.Duration { return ms(a.DenyHoldMS) }
 // OnceTTL is how long an answer of scope once may rest before it is used.
 func (a Approvals) OnceTTL() time.Duration { return ms(a.OnceTTLMS) }
 
-// MaxTTL is the longest a grant may last.
+// MaxTTL is the longest that a lease may last.
 func (a Approvals) MaxTTL() time.Duration { return ms(a.MaxTTLMS) }
 
 // ExecutionTimeout is how long a call may run.

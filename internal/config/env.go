@@ -20,8 +20,8 @@ func environ(pairs []string) map[string]string {
 	return m
 }
 
-// fromEnv takes the values the environment names. A variable that looks like a
-// setting and is none is a mistake in writing, and an error.
+// fromEnv takes the values that the environment names. A variable that looks like a setting and is not one is
+// a spelling mistake, and an error.
 func (c *Config) fromEnv(pairs []string) []Problem {
 	env := environ(pairs)
 	known := map[string]bool{}

@@ -39,8 +39,7 @@ func (c *Config) fromFile(path string, source Source) []Problem {
 	return c.fromTOML(path, raw, source)
 }
 
-// outOfReach reports whether it is the directory of a file that cannot be used,
-// rather than the file.
+// outOfReach reports whether a file cannot be read because its directory cannot be used.
 func outOfReach(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
@@ -49,7 +48,7 @@ func outOfReach(path string) bool {
 // unusable is the problem of a directory that we cannot use.
 func unusable(dir string, err error) Problem {
 	return Problem{
-		Text: fmt.Sprintf("uid %d cannot use the directory %s: %v", os.Getuid(), dir, bare(err)), unusable: dir,
+		Text: fmt.Sprintf("uid %d cannot use the directory %s: %v", os.Getuid(), dir, withoutPath(err)), unusable: dir,
 	}
 }
 
@@ -83,7 +82,7 @@ func (c *Config) fromTOML(path string, raw []byte, source Source) []Problem {
 		next.origins[cmp.Or(s.key, key)] = origin{source, where}
 	}
 	if problems == nil {
-		*c = next // whether the values are in range is seen when the strongest place has spoken
+		*c = next // ranges are checked after the strongest place was read
 		return nil
 	}
 	for _, p := range next.check() {
@@ -114,8 +113,8 @@ func section(key string) bool {
 	return key == providersSection || slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
-// leaves lists what a document gives below its known sections: section.key, or
-// the name of what should be a known section and is none.
+// leaves lists the values of a document below its known sections: section.key, or the name of a section that
+// is not known.
 func leaves(doc map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, value := range doc {
@@ -227,12 +226,12 @@ func Unsafe(err error) bool {
 func readFile(path string) ([]byte, error) {
 	f, err := openPlain(path)
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
@@ -242,7 +241,7 @@ func readFile(path string) ([]byte, error) {
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	if len(raw) > maxFile {
 		return nil, fmt.Errorf("larger than %d bytes", maxFile)
@@ -250,8 +249,8 @@ func readFile(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// bare drops the path from a file error: Problem.Where has it.
-func bare(err error) error {
+// withoutPath drops the path from a file error: Problem.Where has it.
+func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -263,14 +262,14 @@ func bare(err error) error {
 func ReadPrivate(path string, limit int64) ([]byte, error) {
 	f, err := openPlain(path)
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutPath(err)
 	}
-	why := foreign(info)
+	why := foreignOwner(info)
 	switch {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")

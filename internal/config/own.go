@@ -33,8 +33,8 @@ func (c Config) Own(stateID string) []string {
 	return append(dirs, c.keyFiles()...)
 }
 
-// Closed are the directories with what runs made, to which no link in a workspace may lead: nobody looks through them for
-// what other programs obey.
+// Closed are the directories with files that runs made, to which no link in a workspace may lead: nobody
+// searches them for files that other programs obey.
 func (c Config) Closed(stateID string) []string {
 	p, at := c.Paths, c.Places(stateID)
 	return []string{filepath.Dir(p.State), p.Cache, p.Quarantine, at.Cells, at.Caches, at.Posture, at.Stages, at.Servers()}

@@ -11,5 +11,5 @@ func openPlain(path string) (*os.File, error) { return os.Open(path) }
 // directory is private by default.
 func writableByOthers(os.FileInfo) string { return "" }
 
-// foreign cannot be told here.
-func foreign(os.FileInfo) string { return "" }
+// foreignOwner cannot tell the owner here.
+func foreignOwner(os.FileInfo) string { return "" }

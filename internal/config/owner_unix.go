@@ -28,8 +28,8 @@ func writableByOthers(info os.FileInfo) string {
 	return ""
 }
 
-// foreign says whose the file is when it is not ours.
-func foreign(info os.FileInfo) string {
+// foreignOwner names the owner of a file that is not ours.
+func foreignOwner(info os.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:

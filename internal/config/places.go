@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 )
 
-// What the directories beside that of the runs are called by, after its name.
+// Suffixes of the directories beside that of the runs.
 const (
 	cachesSuffix  = "-caches"
 	postureSuffix = "-posture"
 	stagesSuffix  = "-stages"
 )
 
-// Places are the directories that programs run with. They are the same to the
-// daemon, which makes them, and to those who tell people where they are.
+// Places are the directories that programs run with. The daemon, which makes them, and the commands that show
+// them find the same ones.
 type Places struct {
 	Cells   string `json:"cells"`   // private directories of runs
 	Caches  string `json:"caches"`  // what is kept between runs, by workspace

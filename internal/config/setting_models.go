@@ -66,7 +66,7 @@ const (
 // files and before the slash of models.default.
 var providerName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// reserved are names of what is no provider of models.
+// reserved are names that stand for something else than a provider.
 var reserved = []string{"scripted", "default"}
 
 // providerFields are the keys of a provider.
@@ -135,7 +135,7 @@ func (c *Config) settings() []setting {
 	return all
 }
 
-// checkModels looks at what one value alone cannot show.
+// checkModels checks values that depend on each other.
 func (c *Config) checkModels() []Problem {
 	var problems []Problem
 	bad := func(key, format string, args ...any) {

@@ -16,8 +16,8 @@ var policySettings = []setting{
 	},
 }
 
-// Policy says which policies judge. What a person applied stands above the
-// preset, and a directory speaks each time its content is another.
+// Policy says which policies judge. A bundle that a person applied overrides the preset, and a directory
+// comes into force each time its content changes.
 type Policy struct {
 	Preset string `key:"preset"`
 	Dir    string `key:"dir"`
@@ -28,7 +28,7 @@ type Policy struct {
 func Ours(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return bare(err)
+		return withoutPath(err)
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return errors.New("is no file and no directory of its own")

@@ -51,8 +51,8 @@ func heldCall(j *journal.Journal) func(context.Context, palyra.CallID) error {
 	}
 }
 
-// deskPart adds to the desk what needs other parts: policy's word on who may
-// decide, and the export's key.
+// deskPart adds the checks to the desk that need other parts: policy's word on who may decide, and the
+// export's key.
 type deskPart struct{ d *Daemon }
 
 func (p deskPart) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
@@ -96,8 +96,8 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 	return p.d.desk.Decide(ctx, v)
 }
 
-// pairs refuses an answer about a pairing by somebody who may not manage devices,
-// and by the device that showed the code: a stolen one would make itself a twin.
+// pairs refuses an answer about a pairing by somebody who may not manage devices, and by the device that
+// showed the code: a stolen device could pair itself once more.
 func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error {
 	if a.SubjectType != palyra.SubjectPairing {
 		return nil
@@ -119,7 +119,7 @@ func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) erro
 		switch c.Kind {
 		case approval.ChangeOpen, approval.ChangeUpdated:
 			return f(c.Approval)
-		case approval.ChangeLagged: // what was missed cannot be told in this stream; better end it than lie
+		case approval.ChangeLagged: // the stream cannot report the changes that were missed, so it ends
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "the watcher fell behind").WithRemedy("watch again")
 		}
 		return nil
@@ -224,7 +224,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
-		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.shelves()),
+		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
 		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
 }

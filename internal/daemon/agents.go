@@ -6,8 +6,8 @@ import (
 	"palyra"
 )
 
-// insiders answers runs that are agents themselves: on sockets of their own, at
-// which they can do what agents can, as far as their room reaches.
+// insiders serves the runs that are agents themselves: on sockets of their own, with the permissions of
+// agents, in the reach of their room.
 type insiders struct{ d *Daemon }
 
 // Serve implements sandbox.Agents.

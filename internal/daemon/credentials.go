@@ -14,9 +14,9 @@ import (
 	rpcaccess "palyra/internal/rpc/access"
 )
 
-// credentialEnded ends what hangs on a credential that the registry has ended: its
-// requests and connections, and of an agent also its sessions with their questions
-// and grants, and its runs and calls under way.
+// credentialEnded ends everything that depends on a credential which the registry has ended: its requests and
+// connections, and of an agent also its sessions with their questions and leases, and its runs and calls
+// under way.
 func (d *Daemon) credentialEnded(id string) {
 	ctx := context.Background()
 	if s := d.server.Load(); s != nil {
@@ -49,7 +49,7 @@ func (d *Daemon) registry() rpcaccess.Registry {
 	return rpcaccess.Registry{Keys: p, People: p, Tokens: p, Roles: p}
 }
 
-// trouble is what does not work and should be known.
+// trouble is the list of problems that the status shows.
 type trouble struct {
 	mu sync.Mutex
 	by map[string]string

@@ -217,7 +217,7 @@ func (d *Daemon) openDesk(context.Context) (err error) {
 	return err
 }
 
-// settle ends what an earlier daemon left open and records the start.
+// settle ends calls that an earlier daemon left open and records the start.
 func (d *Daemon) settle(ctx context.Context) error {
 	bootID, _ := boot()
 	if _, err := d.journal.Record(ctx, palyra.DaemonStarted{Version: d.Version, Instance: d.instance, BootID: bootID}); err != nil {

@@ -18,7 +18,7 @@ func (d *Daemon) openAccess(ctx context.Context) (err error) {
 	return err
 }
 
-// openDevices opens what other machines need. Nobody can come in before Run.
+// openDevices opens the parts that serve other machines. Nobody can come in before Run.
 func (d *Daemon) openDevices(ctx context.Context) (err error) {
 	l := d.Settings.Limits
 	d.limits = limit.New(limit.Config{

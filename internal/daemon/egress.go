@@ -10,9 +10,9 @@ import (
 	"palyra/internal/tool/fetch"
 )
 
-// fetching is the guard as the fetch tool knows it. Its hosts are those of the
-// plan: nothing is asked on the way.
-func fetching(g *egress.Guard) fetch.Config {
+// fetchConfig is the guard as the fetch tool knows it. Its hosts are those of the plan: nothing is asked on
+// the way.
+func fetchConfig(g *egress.Guard) fetch.Config {
 	return fetch.Config{
 		Hosts: g,
 		Open: func(ctx context.Context, p palyra.Plan) (fetch.Gateway, error) {

@@ -59,7 +59,7 @@ func (p *path) close() error {
 	return p.tiers.Close()
 }
 
-// openPath wires the gate. What it has opened when it fails it closes: nobody else knows of it.
+// openPath wires the gate. On an error it closes everything that it opened: nobody else knows of it.
 func (d *Daemon) openPath(ctx context.Context) (err error) {
 	c, p := d.Settings, &path{}
 	defer func() {
@@ -122,7 +122,7 @@ func builtin(a *artifact.Store, g *egress.Guard) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
 	all = append(all, files.All(files.Config{})...)
-	all = append(all, fetch.All(fetching(g))...)
+	all = append(all, fetch.All(fetchConfig(g))...)
 	return append(all, toolartifact.All(a)...)
 }
 

@@ -35,7 +35,7 @@ func (d *Daemon) bundleConfig() bundle.Config {
 // judging is what an engine judges with.
 func (d *Daemon) judging(b *policy.Bundle) policy.Config {
 	return policy.Config{
-		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.holds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing, Now: now,
+		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.tierHolds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing, Now: now,
 	}
 }
 

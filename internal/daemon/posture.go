@@ -13,7 +13,7 @@ import (
 	"palyra/internal/tiers"
 )
 
-// openPosture makes ready what tries the tiers out.
+// openPosture opens the store of postures, which tries the tiers out.
 func (d *Daemon) openPosture(ctx context.Context) (err error) {
 	dir := d.places().Posture
 	if err := ownDir(dir); err != nil {
@@ -63,7 +63,7 @@ func (d *Daemon) tryOut(ctx context.Context) error {
 	return d.posture.Run(ctx)
 }
 
-// current is what was found out about a tier, for plans and attestations.
+// current is the posture of a tier, for plans and attestations.
 func (d *Daemon) current(t palyra.Tier) (palyra.Digest, bool) {
 	if d.posture == nil {
 		return "", false
@@ -72,8 +72,8 @@ func (d *Daemon) current(t palyra.Tier) (palyra.Digest, bool) {
 	return digest, held
 }
 
-// holds reports whether a tier is known to hold, for policy.
-func (d *Daemon) holds(t palyra.Tier) bool {
+// tierHolds reports whether a tier is known to hold, for policy.
+func (d *Daemon) tierHolds(t palyra.Tier) bool {
 	_, held := d.current(t)
 	return held
 }

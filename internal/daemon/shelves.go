@@ -9,9 +9,9 @@ import (
 	"palyra/internal/quarantine"
 )
 
-// shelves are the directories whose entries grow old: what a call had taken out of a workspace, and what the last run
-// that was given a cache left there.
-func (d *Daemon) shelves() map[string]prune.Shelf {
+// prunableDirs are the directories whose entries grow old: the quarantine of workspaces, and caches that the
+// last run left.
+func (d *Daemon) prunableDirs() map[string]prune.Shelf {
 	p := d.Settings.Process
 	return map[string]prune.Shelf{
 		"quarantine": {
@@ -35,9 +35,9 @@ func (d *Daemon) tidy() {
 	}
 }
 
-// pruneShelves removes what has lain unused for too long. A failure is logged and tried again.
+// pruneShelves removes entries that have lain unused for too long. A failure is logged and tried again.
 func (d *Daemon) pruneShelves(ctx context.Context) {
-	for _, s := range d.shelves() {
+	for _, s := range d.prunableDirs() {
 		gone, err := s.Prune(ctx, now())
 		if err != nil && ctx.Err() == nil {
 			d.Log.Warn("not all that is old could be removed", "from", s.Dir, "error", err)

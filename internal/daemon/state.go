@@ -22,8 +22,8 @@ func (d *Daemon) stateFiles() statedir.Files {
 
 func artifactDir(state string) string { return filepath.Join(filepath.Dir(state), "artifacts") }
 
-// checkState refuses a store that is gone while something of its state is left,
-// and returns what is: of a new state nothing. The lock is held by now.
+// checkState refuses a store that is gone while other files of its state are left, and returns those; a new
+// state has none. The lock is held by now.
 func (d *Daemon) checkState() (left []string, err error) {
 	files := d.stateFiles()
 	if d.NewState {
@@ -42,9 +42,9 @@ func (d *Daemon) checkState() (left []string, err error) {
 	return left, d.checkNamed(files, left)
 }
 
-// checkNamed refuses a store without its log that nothing was ever recorded in,
-// beside keys of one that there was. It is only looked at: a store that was
-// written to would not fit its log any more when that is put back.
+// checkNamed refuses a store without its log in which nothing was ever recorded, beside keys of an earlier
+// one. It only reads the store: a store that was written to would no longer fit its log when that is put
+// back.
 func (d *Daemon) checkNamed(files statedir.Files, left []string) error {
 	if there, err := files.There(); err != nil || !there || slices.Contains(left, files.State+"-wal") {
 		return err
@@ -73,7 +73,7 @@ func (d *Daemon) checkNamed(files statedir.Files, left []string) error {
 	return nil
 }
 
-// recordBegin makes it a new state's first line that earlier ones lie beside it.
+// recordBegin records as a new state's first line that files of earlier ones lie beside it.
 func (d *Daemon) recordBegin(ctx context.Context) error {
 	page, err := d.journal.Entries(ctx, palyra.EntryFilter{From: 1, Limit: 1})
 	if err != nil || len(page) > 0 {

@@ -24,7 +24,7 @@ type upstreams interface {
 	Close()
 }
 
-// drivers are those who know tools; more are asked last.
+// drivers are the parts that know tools; more are asked last.
 func (p *path) drivers(more ...plan.Driver) []plan.Driver {
 	list := []plan.Driver{p.tools, p.tiers.Tool}
 	if p.upstreams != nil {

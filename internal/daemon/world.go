@@ -27,9 +27,8 @@ func (d *Daemon) explainer() *explain.Explainer {
 	return explain.New(c)
 }
 
-// imaginedWorld is the world of a daemon that was started with other settings: the same
-// state, the same sandboxes, and everything that only looks made anew by what makes
-// the real one.
+// imaginedWorld is the world of a daemon with other settings: the same state, the same sandboxes, and the
+// parts that only look made anew, by the constructors of the real ones.
 func (d *Daemon) imaginedWorld(c config.Config) (w explain.World, err error) {
 	p := &path{upstreams: d.path.upstreams}
 	if p.tiers, err = d.path.tiers.With(c); err != nil {

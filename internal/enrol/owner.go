@@ -106,17 +106,17 @@ func (r Registry) checkOperators(ctx context.Context, known []palyra.Operator) e
 		s, ok := signed[o.KeyID]
 		if !ok || s.Principal != o.Principal || s.Role != o.Role || s.PublicKey != o.PublicKey || s.Separation != o.Separation ||
 			gone[o.KeyID] == o.RemovedAt.IsZero() {
-			return unlike(o.KeyID)
+			return differsFrom(o.KeyID)
 		}
 		delete(signed, o.KeyID)
 	}
 	for id := range signed { // with its rows gone a state looks new, and a new one gets a new owner
-		return unlike(id)
+		return differsFrom(id)
 	}
 	return nil
 }
 
-func unlike(key string) error {
+func differsFrom(key string) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the operator key %s is not the one the journal knows", palyra.Clip(key, 64)).
 		WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
 }

@@ -68,8 +68,8 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
 		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: palyra.Stop(clip(string(res.KillReason))),
-		Usage: res.Usage, StdoutDigest: whole(res.StdoutDigest, res.Stdout),
-		StderrDigest: whole(res.StderrDigest, res.Stderr), OutputDigest: whole(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
+		Usage: res.Usage, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
+		StderrDigest: outputDigest(res.StderrDigest, res.Stderr), OutputDigest: outputDigest(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: palyra.TextOfRemnants(res.Left), PostureDigest: res.Posture,
 		Effects: out.Effects, Changes: out.Changes, InputChanged: out.InputChanged,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
@@ -81,9 +81,9 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 	return p, nil // execution_sha256 is the attester's to fill in
 }
 
-// whole is the digest of an output before any cut: the runner's, who saw it, or
+// outputDigest is the digest of an output before any cut: the runner's, who saw it, or
 // that of what there is.
-func whole(d palyra.Digest, kept []byte) palyra.Digest {
+func outputDigest(d palyra.Digest, kept []byte) palyra.Digest {
 	if d != "" {
 		return d
 	}

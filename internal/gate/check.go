@@ -23,8 +23,8 @@ func (w *walk) pass(ctx context.Context) (palyra.Outcome, error) {
 	return w.launch(ctx)
 }
 
-// check tells the caller that it may. The answer that allows it is used up by the
-// line, as a grant's is: one that was for once is none for the next check.
+// check tells the caller that it may run the call. The line uses up the answer that allows it, as a grant
+// does: an answer of scope once does not hold for the next check.
 func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
 	before := w.call.State
 	if err := palyra.Permitted(w.call); err != nil {

@@ -56,7 +56,7 @@ func (w *walk) sign(ctx context.Context, res palyra.Result, out palyra.Outcome) 
 }
 
 func (w *walk) attest(ctx context.Context, p palyra.Predicate) (att palyra.Attestation, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	return w.Attester.Attest(ctx, p)
 }
 

@@ -77,7 +77,7 @@ type Attester interface {
 	Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error)
 }
 
-// Watcher is told of one call on its way. What is nil of it is told nothing.
+// Watcher is told of one call on its way. A nil field is not called.
 type Watcher struct {
 	// Event is told what became durable, in order, for streams and tapes.
 	Event func(c *palyra.Call, e palyra.Event)
@@ -232,7 +232,7 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 		return w.refuse(ctx, palyra.LayerGrant, err)
 	}
 	w.call.Grant = grant.ID()
-	w.to(palyra.Granted)
+	w.moveTo(palyra.Granted)
 	pos, err := w.record(ctx, granted(w.call)) // barrier: nothing has run before this line
 	switch {
 	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
@@ -250,7 +250,7 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 		w.Log.Warn("a call was not launched", "call", w.call.ID, "err", err)
 		return w.refuse(ctx, palyra.LayerTier, err)
 	}
-	w.to(palyra.Running)
+	w.moveTo(palyra.Running)
 	res := w.run(ctx, clock, launch)
 	if res.Refusal != nil {
 		w.call.State = palyra.Granted // the runner did not start

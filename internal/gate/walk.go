@@ -46,9 +46,9 @@ func (w *walk) record(ctx context.Context, e palyra.Event) (palyra.Position, err
 	return pos, nil
 }
 
-// to moves the call along its state table. A move the table does not know is a
-// defect of this package, and stops the call by panic before it can run.
-func (w *walk) to(s palyra.State) {
+// moveTo moves the call along its state table. A move the table does not know is a defect of this package,
+// and stops the call by panic before it can run.
+func (w *walk) moveTo(s palyra.State) {
 	if !w.call.State.MayBecome(s) {
 		panic(fmt.Sprintf("gate: %s may not become %s", w.call.State, s))
 	}
@@ -56,13 +56,13 @@ func (w *walk) to(s palyra.State) {
 }
 
 func (w *walk) admit(ctx context.Context) (err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	w.call.Tool, err = w.Catalog.Admit(ctx, w.call.Proposal)
 	return err
 }
 
 func (w *walk) resolve(ctx context.Context) (err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	plan, err := w.Planner.Resolve(ctx, w.call)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *walk) resolve(ctx context.Context) (err error) {
 		plan = plan.Unsandboxed()
 	}
 	digest, err := plan.Digest()
-	if err != nil { // a plan without a digest is none: it is not kept
+	if err != nil { // a plan without a digest is not kept
 		return err
 	}
 	w.call.Plan, w.call.Detail, w.call.Digest = plan, plan.Detail, digest
@@ -79,15 +79,15 @@ func (w *walk) resolve(ctx context.Context) (err error) {
 }
 
 func (w *walk) cover(ctx context.Context) (d palyra.Decision, ok bool, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	if w.call.Verdict.Need.Fresh { // only an answer of its own will do
 		return palyra.Decision{}, false, nil
 	}
 	return w.Desk.Cover(ctx, w.call)
 }
 
-// overtaken returns the decision behind the lease that closed the call's question. Where
-// that has ended meanwhile there is none, and d says that nobody answered.
+// overtaken returns the decision behind the lease that closed the call's question. When the lease has ended
+// meanwhile, it returns d, which says that nobody answered.
 func (w *walk) overtaken(ctx context.Context, d palyra.Decision) (palyra.Decision, error) {
 	if by, ok, err := w.cover(ctx); ok || err != nil {
 		return by, err
@@ -96,24 +96,24 @@ func (w *walk) overtaken(ctx context.Context, d palyra.Decision) (palyra.Decisio
 }
 
 func (w *walk) prepare(ctx context.Context) (a palyra.Approval, joined bool, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	return w.Desk.Prepare(ctx, w.call)
 }
 
 func (w *walk) wait(ctx context.Context) (d palyra.Decision, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	return w.Desk.Wait(ctx, w.call.Approval)
 }
 
-// facts that cannot be told are none, and policy then denies.
+// facts puts the decision into policy's terms. They are empty when the desk fails, and policy then denies.
 func (w *walk) facts() (f palyra.ApprovalFacts) {
 	var err error
-	defer guard(&err)
+	defer recoverPanic(&err)
 	return w.Desk.Facts(w.call.Proposal.Owner, w.call.Decision)
 }
 
-// guard turns a panic over hostile input into a refusal that is on record.
-func guard(err *error) {
+// recoverPanic turns a panic over hostile input into a refusal that is on record.
+func recoverPanic(err *error) {
 	if r := recover(); r != nil {
 		*err = palyra.AsError(fmt.Errorf("gate: panic: %v", r))
 	}
@@ -137,14 +137,14 @@ func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 	}
 	w.call.Verdict = v
 	if facts == nil {
-		w.to(palyra.Judged)
+		w.moveTo(palyra.Judged)
 	}
 	w.note(judged(w.call, facts != nil))
 }
 
-// labels is what the session did, whoever has left.
+// labels returns the session's labels, also when the caller has left.
 func (w *walk) labels(ctx context.Context) (list []string, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	return w.Ledger.Labels(ctx, w.call)
@@ -174,7 +174,7 @@ func (w *walk) question(ctx context.Context) (kept bool, err error) {
 		return true, err
 	}
 	w.call.Approval = a.ID
-	w.to(palyra.Pending)
+	w.moveTo(palyra.Pending)
 	if _, err = w.record(ctx, requested(w.call, a, joined)); err == nil {
 		return true, nil
 	}
@@ -194,7 +194,7 @@ func wallOf(p palyra.Plan) time.Duration {
 // confirm resolves the call again, now that its granted line is durable, and makes
 // the launch if the plan is still the one that was judged.
 func (w *walk) confirm(ctx context.Context, g palyra.Grant) (l palyra.Launch, err error) {
-	defer guard(&err)
+	defer recoverPanic(&err)
 	now, err := w.Planner.Resolve(ctx, w.call)
 	if err != nil {
 		return palyra.Launch{}, g.Plan().Unresolved(ctx, err)
@@ -280,7 +280,7 @@ func (w *walk) cancel(ctx context.Context) (palyra.Outcome, error) {
 }
 
 func (w *walk) end(s palyra.State, out palyra.Outcome) {
-	w.to(s)
+	w.moveTo(s)
 	w.call.Finished = w.Now()
 	w.call.Outcome = &out
 }

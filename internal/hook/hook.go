@@ -25,7 +25,7 @@ type agentTool struct {
 	unless []string // fields of its input with which it does more
 }
 
-// kind is what a tool does.
+// kind is the kind of a tool.
 type kind int
 
 const (

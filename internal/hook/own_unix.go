@@ -21,11 +21,10 @@ type AgentSession struct {
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{7,63}$`)
 
-// Keeps reports whether a file is one that Claude Code keeps for this very session and
-// tells its model to read: outputs that were too long (tool-results, beside the
-// transcript) and those of commands in the background (tasks, below the temporary
-// directory). A file that a link leads to elsewhere is none, nor one that has another
-// name somewhere.
+// Keeps reports whether a file is one that Claude Code keeps for this very session and tells its model to
+// read: outputs that were too long (tool-results, beside the transcript) and those of commands in the
+// background (tasks, below the temporary directory). A file that is reached through a link, or that has
+// another name somewhere, does not count.
 func (s AgentSession) Keeps(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return false
@@ -34,7 +33,7 @@ func (s AgentSession) Keeps(path string) bool {
 	if err != nil {
 		return false
 	}
-	if fi, err := os.Lstat(real); err != nil || !fi.Mode().IsRegular() || !own(fi) || links(fi) != 1 {
+	if fi, err := os.Lstat(real); err != nil || !fi.Mode().IsRegular() || !ownedByUs(fi) || links(fi) != 1 {
 		return false
 	}
 	for _, root := range s.roots() {
@@ -52,7 +51,7 @@ func (s AgentSession) roots() (all []string) {
 	if !filepath.IsAbs(s.Transcript) || !idForm.MatchString(s.ID) || file != s.ID+".jsonl" || filepath.Base(filepath.Dir(project)) != "projects" {
 		return nil
 	}
-	if fi, err := os.Lstat(s.Transcript); err != nil || !fi.Mode().IsRegular() || !own(fi) {
+	if fi, err := os.Lstat(s.Transcript); err != nil || !fi.Mode().IsRegular() || !ownedByUs(fi) {
 		return nil
 	}
 	temp := s.Temp
@@ -64,7 +63,7 @@ func (s AgentSession) roots() (all []string) {
 		below []string
 	}{
 		{project, []string{s.ID, "tool-results"}},
-		{project, []string{s.ID, "subagents"}}, // what the tasks of subagents are links to
+		{project, []string{s.ID, "subagents"}}, // targets of the links that stand for tasks of subagents
 		{temp, []string{"claude-" + strconv.Itoa(os.Geteuid()), filepath.Base(project), s.ID, "tasks"}},
 	} {
 		if root, ok := safe(place.from, place.below); ok {
@@ -84,14 +83,14 @@ func safe(from string, below []string) (string, bool) {
 	for _, name := range below {
 		root = filepath.Join(root, name)
 		fi, err := os.Lstat(root)
-		if err != nil || !fi.IsDir() || !own(fi) || fi.Mode().Perm()&0o022 != 0 || strings.ContainsRune(name, filepath.Separator) {
+		if err != nil || !fi.IsDir() || !ownedByUs(fi) || fi.Mode().Perm()&0o022 != 0 || strings.ContainsRune(name, filepath.Separator) {
 			return "", false
 		}
 	}
 	return root, true
 }
 
-func own(fi os.FileInfo) bool {
+func ownedByUs(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
 }

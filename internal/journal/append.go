@@ -19,7 +19,7 @@ const (
 // that tx changes, or not at all. The position is final once the transaction is
 // committed; an undone one is given to the next entry.
 func (j *Journal) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
-	if err := tx.Err(); err != nil { // a position in a transaction that cannot be kept would be a lie
+	if err := tx.Err(); err != nil { // a transaction that failed has no position to give
 		return palyra.Position{}, err
 	}
 	d, err := j.kinds.draft(e)
@@ -67,7 +67,7 @@ func (j *Journal) add(tx *store.Tx, d draft) palyra.Position {
 			j.tip, j.pending, j.tiles = was, j.pending[:lines], j.tiles[:tiles]
 		}
 	})
-	l := d.at(j.tip.size+1, j.now())
+	l := d.lineAt(j.tip.size+1, j.now())
 	next, full := j.tip.append(l.leaf)
 	l.chain = next.chain
 	j.tip = next
@@ -76,7 +76,7 @@ func (j *Journal) add(tx *store.Tx, d draft) palyra.Position {
 	return palyra.Position{Seq: l.seq, Leaf: digest(l.leaf)}
 }
 
-// begin starts a group from what is committed, whatever became of the last one.
+// begin starts a group from the committed state, whether or not the last group was committed.
 func (j *Journal) begin(*store.Tx) error {
 	s, _ := j.committed()
 	j.tip, j.pending, j.tiles = s.tree, j.pending[:0], j.tiles[:0]
@@ -162,8 +162,8 @@ func (j *Journal) setHead(tx *store.Tx, h head, was int64) error {
 	return err
 }
 
-// keep adds a head to the checkpoints and returns it as it is to be signed: with
-// them. What it remembers of that is undone with the transaction.
+// keep adds a head to the checkpoints and returns the head that is to be signed, which covers them. What it
+// remembers is undone with the transaction.
 func (j *Journal) keep(tx *store.Tx, h head) (head, error) {
 	h, err := j.checkpointed(h)
 	if err != nil {
@@ -177,7 +177,7 @@ func (j *Journal) keep(tx *store.Tx, h head) (head, error) {
 	})
 	j.kept, j.keptAt = h.size, j.now()
 	_, err = tx.Exec("INSERT INTO journal_checkpoints (size, note) VALUES (?, ?)", h.size, h.note)
-	h.kept, h.note = h.kept.with(h.note), ""
+	h.kept, h.note = h.kept.withNote(h.note), ""
 	return h, err
 }
 

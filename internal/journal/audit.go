@@ -19,15 +19,15 @@ import (
 type Auditor interface {
 	Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding
 	Settle(tx *store.Tx) (*palyra.Finding, error)
-	// Notes says what could only be held in part.
+	// Notes says which records could only be checked in part.
 	Notes() []string
 }
 
 // errFound ends a walk at a finding.
 var errFound = errors.New("found")
 
-// audit has the tables beside the journal looked at. It comes last: what the lines
-// say counts only when they are known to be as they were written.
+// audit checks the tables beside the journal. It comes last: the lines count only when they are known to be
+// as they were written.
 func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 	if why, err := v.check(ctx); err != nil || why != "" {
 		return problem(0, "the file is damaged: %s", why), err
@@ -35,10 +35,10 @@ func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 	if v.auditor == nil {
 		return nil, nil
 	}
-	a := v.auditor(v.now())
+	a := v.auditor(v.auditTime())
 	var found *palyra.Finding
 	err = v.read(ctx, func(tx *store.Tx) (err error) {
-		found, err = heard(ctx, tx, a, "", nil)
+		found, err = auditLines(ctx, tx, a, "", nil)
 		return err
 	})
 	if found != nil {
@@ -48,17 +48,17 @@ func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 	return nil, err
 }
 
-// AuditCall has the record of one call held against its lines.
+// AuditCall checks the record of one call against its lines.
 func (j *Journal) AuditCall(ctx context.Context, id palyra.CallID, a Auditor) (found *palyra.Finding, err error) {
 	err = j.db.Read(ctx, func(tx *store.Tx) (err error) {
-		found, err = heard(ctx, tx, a, " WHERE call_id = ?", []any{string(id)})
+		found, err = auditLines(ctx, tx, a, " WHERE call_id = ?", []any{string(id)})
 		return err
 	})
 	return found, err
 }
 
-// heard tells an auditor the lines, and has it look at the tables.
-func heard(ctx context.Context, tx *store.Tx, a Auditor, which string, args []any) (found *palyra.Finding, err error) {
+// auditLines hands the lines to an auditor, and has it check the tables.
+func auditLines(ctx context.Context, tx *store.Tx, a Auditor, which string, args []any) (found *palyra.Finding, err error) {
 	var text []byte
 	err = tx.Each("SELECT seq, time, kind, entry FROM journal_entries"+which+" ORDER BY seq", args, func(scan func(...any) error) error {
 		var r row
@@ -93,14 +93,14 @@ func (v *verifier) check(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	why, err := v.whole(ctx)
-	if err != nil && ctx.Err() == nil { // it cannot even be looked at
+	if err != nil && ctx.Err() == nil { // the file cannot even be read
 		return palyra.AsError(err).Text, nil
 	}
 	return why, err
 }
 
-// now is when the tables are looked at: of a copy, when its head was signed.
-func (v *verifier) now() time.Time {
+// auditTime is the time that the tables are checked for: of a copy, the time when its head was signed.
+func (v *verifier) auditTime() time.Time {
 	if v.at != nil {
 		return time.Now()
 	}

@@ -77,9 +77,9 @@ type line struct {
 	entry       []byte
 }
 
-// at gives a draft its place after the tree's last entry.
-func (d draft) at(seq int64, now time.Time) line {
-	now = time.Unix(0, now.UnixNano()).UTC() // what a row can hold
+// lineAt gives a draft its place after the tree's last entry.
+func (d draft) lineAt(seq int64, now time.Time) line {
+	now = time.Unix(0, now.UnixNano()).UTC() // the precision that a row keeps
 	b := make([]byte, 0, len(d.body)+len(d.call)+len(d.kind)+128)
 	fields := 4
 	if d.call != "" {

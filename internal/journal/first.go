@@ -17,8 +17,8 @@ const maxCalls = 256
 
 var callMarks = strings.TrimSuffix(strings.Repeat("?,", maxCalls), ",")
 
-// Raw is an entry as its row has it, not yet read: whoever looks up many of them reads
-// them on every core.
+// Raw is an entry as its row has it, not yet read: a caller who looks up many of them reads them on every
+// core.
 type Raw []byte
 
 // Body reads the entry's body. One that was too long to be kept is nil.

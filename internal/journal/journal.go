@@ -79,7 +79,7 @@ func New(ctx context.Context, c Config) (*Journal, error) {
 	}
 	j := &Journal{
 		db: c.DB, now: c.Now, origin: signer.Name(), kinds: newCatalogue(),
-		signer: signer, keys: known.with(verifier), wake: make(chan struct{}),
+		signer: signer, keys: known.withKey(verifier), wake: make(chan struct{}),
 	}
 	if j.now == nil {
 		j.now = time.Now
@@ -103,7 +103,7 @@ func (j *Journal) SetSigner(s Signer) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.signer, j.keys = signer, j.keys.with(verifier)
+	j.signer, j.keys = signer, j.keys.withKey(verifier)
 	return nil
 }
 

@@ -132,7 +132,7 @@ func readKept(tx *store.Tx) (keptCheckpoints, error) {
 	err := tx.Each("SELECT note FROM journal_checkpoints ORDER BY size", nil, func(scan func(...any) error) error {
 		var note string
 		err := scan(&note)
-		k = k.with(note)
+		k = k.withNote(note)
 		return err
 	})
 	return k, err

@@ -89,8 +89,8 @@ func (k keptCheckpoints) text() string {
 	return fmt.Sprintf("%s%d %s\n", keptMark, k.count, k.sum)
 }
 
-// with adds a checkpoint's signed text.
-func (k keptCheckpoints) with(note string) keptCheckpoints {
+// withNote adds a checkpoint's signed text.
+func (k keptCheckpoints) withNote(note string) keptCheckpoints {
 	h := sha256.New()
 	h.Write(k.sum[:])
 	h.Write([]byte(note))
@@ -194,7 +194,7 @@ func parseKeys(lines []string) (keys, error) {
 	return k, nil
 }
 
-func (k keys) with(v note.Verifier) keys {
+func (k keys) withKey(v note.Verifier) keys {
 	for _, have := range k.list {
 		if have.Name() == v.Name() && have.KeyHash() == v.KeyHash() {
 			return k

@@ -19,7 +19,7 @@ type Report struct {
 	Key         string        `json:"key"`  // that signed it: <name>+<hash>
 	Checkpoints int64         `json:"checkpoints"`
 	Problem     *Problem      `json:"problem"`         // null: everything is as it was written
-	Notes       []string      `json:"notes,omitempty"` // what could only be held in part
+	Notes       []string      `json:"notes,omitempty"` // records that could only be checked in part
 }
 
 // Problem is the first thing found wrong.

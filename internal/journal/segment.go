@@ -45,7 +45,7 @@ func verifyExport(ctx context.Context, r io.Reader, k keys, progress func(done, 
 
 var errLong = errors.New("a line is longer than any of an export")
 
-// next returns the next line without its end. A line that is cut off is none.
+// next returns the next line without its end. A line that is cut off does not count as one.
 func (s *segment) next() ([]byte, error) {
 	var whole []byte
 	for {
@@ -62,8 +62,8 @@ func (s *segment) next() ([]byte, error) {
 	}
 }
 
-// run reads the lines in order. A line counts only when it is, byte for byte,
-// the text that an export has for what it says.
+// run reads the lines in order. A line counts only when it is byte for byte the text that an export writes
+// for the same content.
 func (s *segment) run(ctx context.Context) (*Problem, error) {
 	first, err := s.next()
 	if err != nil {

@@ -59,7 +59,7 @@ func (v *verifier) checkMarks(b *block) *Problem {
 		return &Problem{Seq: v.good + 1, Through: m.size, Why: "they are not the entries that the checkpoint after them covers"}
 	}
 	v.good = m.size
-	v.kept = v.kept.with(m.note)
+	v.kept = v.kept.withNote(m.note)
 	v.report.Checkpoints++
 	return nil
 }

@@ -8,9 +8,8 @@ import (
 	"palyra/internal/canon"
 )
 
-// The JSON forms of what leaves the journal. A value has one canonical text:
-// keys in byte order, no white space, escapes as encoding/json makes them
-// without those for HTML.
+// The JSON forms of everything that leaves the journal. A value has one canonical text: keys in byte order,
+// no white space, escapes as encoding/json makes them without those for HTML.
 
 // jsonText returns the canonical text of canonical bytes. It writes what canon.JSON
 // would write for the value, without making the value.

@@ -10,11 +10,10 @@ import (
 	"palyra/internal/canon"
 )
 
-// Every append turns an event's JSON into canonical bytes, inside the gate's
-// transaction while others wait. canon.FromJSON takes JSON as anyone may write
-// it; this takes it as encoding/json writes it, in one pass, and leaves what is
-// unusual (white space, surrogates, repeated keys, fractions) to canon. Where it
-// answers, its answer is canon's.
+// Every append turns an event's JSON into canonical bytes, inside the gate's transaction while others wait.
+// canon.FromJSON takes JSON as anyone may write it; this takes it as encoding/json writes it, in one pass,
+// and leaves unusual JSON (white space, surrogates, repeated keys, fractions) to canon. Where it answers, its
+// answer is canon's.
 
 // fromJSON returns the canonical bytes of a JSON text.
 func fromJSON(raw []byte) ([]byte, error) {

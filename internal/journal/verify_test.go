@@ -264,7 +264,7 @@ func forge(t testing.TB, db *sql.DB, edit func(seq int64, d *draft) bool) tree {
 		if !edit(l.seq, &d) {
 			continue
 		}
-		n := d.at(tr.size+1, unixNano(l.time))
+		n := d.lineAt(tr.size+1, unixNano(l.time))
 		var full []tile
 		tr, full = tr.append(n.leaf)
 		n.chain = tr.chain
@@ -317,7 +317,7 @@ func TestForgeryIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := d.at(601, fixedTime)
+		l := d.lineAt(601, fixedTime)
 		tr, _ = tr.append(l.leaf)
 		mustExec(t, db, insertQuery(1), l.seq, l.time, l.kind, l.call, l.leaf[:], tr.chain[:], l.entry)
 		r, err := f.check(t)
@@ -440,7 +440,7 @@ func TestEntryOfAnotherPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := d.at(2, fixedTime)
+	l := d.lineAt(2, fixedTime)
 	c := startChecker(testOrigin)
 	chain := link(c.chain, l.leaf)
 	c.row = row{seq: 1, time: l.time, kind: []byte(l.kind), call: []byte(l.call), leaf: l.leaf[:], chain: chain[:], entry: l.entry}

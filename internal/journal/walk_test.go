@@ -143,7 +143,7 @@ func FuzzParseEntry(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(d.at(1, fixedTime).entry)
+	f.Add(d.lineAt(1, fixedTime).entry)
 	f.Add([]byte("m4:s4:bodym0:s4:kinds1:ks3:seqn1:1s4:times1:t"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := parseEntry(b)

@@ -85,9 +85,8 @@ func (p place) promote() error {
 	return nil
 }
 
-// drop removes what a rotation that did not happen left behind, also the
-// temporary file of a write that a crash cut short: private keys do not lie
-// about.
+// drop removes the files of a rotation that did not happen, also the temporary file of a write that a crash
+// cut short: private keys must not lie about.
 func (p place) drop() error {
 	if p.credential {
 		return nil

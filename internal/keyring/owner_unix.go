@@ -46,9 +46,9 @@ func checkCredentials(path string) error {
 	return checkOwner(path, info, true, 0o500)
 }
 
-// checkOwner refuses what another user owns or can reach. systemd gives a
-// credential to its service by owner or, with root as owner, by an access list
-// whose mask shows in the group's read bit; there that bit means the service.
+// checkOwner refuses a file that another user owns or can reach. systemd gives a credential to its service by
+// owner or, with root as owner, by an access list whose mask shows in the group's read bit; there that bit
+// means the service.
 func checkOwner(path string, info fs.FileInfo, credential bool, want fs.FileMode) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -69,14 +69,14 @@ func (s *Shelf) Pack(kind string, text []byte) Packed {
 	k := s.kinds[kind]
 	s.mu.Unlock()
 	worst := len(p.whole) * 3 / 4 // a base that saves less is not worth its room
-	if p.against(k.base, text, worst); p.base != nil && len(p.delta) <= len(p.whole)/4 {
+	if p.packAgainst(k.base, text, worst); p.base != nil && len(p.delta) <= len(p.whole)/4 {
 		return p
 	}
 	if p.base != nil {
 		worst = len(p.delta) / 2
 	}
 	was := p.base
-	if p.against(k.next, text, worst); p.base != was {
+	if p.packAgainst(k.next, text, worst); p.base != was {
 		k = bases{base: k.next}
 	} else {
 		k.next = &held{base: newBase(text).index(), text: text}
@@ -87,8 +87,8 @@ func (s *Shelf) Pack(kind string, text []byte) Packed {
 	return p
 }
 
-// against packs a text against a base, if that makes it small enough.
-func (p *Packed) against(b *held, text []byte, worst int) {
+// packAgainst packs a text against a base, if that makes it small enough.
+func (p *Packed) packAgainst(b *held, text []byte, worst int) {
 	if b == nil {
 		return
 	}

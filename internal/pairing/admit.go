@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// answer is the one message that a device sends after its proof, or what came
-// instead.
+// answer is the one message that a device sends after its proof, or the error in its place.
 type answer struct{ err error }
 
 // ending is how a pairing fails after the proof: what the person sees, and what
@@ -38,8 +37,8 @@ func (v *visit) admit(ctx context.Context, f *offer, s sharedKey, c Candidate) {
 	v.o.failed(ctx, palyra.PairingFailed{
 		Pairing: c.Pairing, Reason: palyra.AsError(end.told).Reason, Address: v.address, Tries: f.snapshot().Tries,
 	})
-	f.settle(end.event, because(end.shown, end.text))
-	v.w.farewell(end.told)
+	f.settle(end.event, withReason(end.shown, end.text))
+	v.w.refuseNoWait(end.told)
 	<-answers // the device hangs up, or the time for that is over
 }
 

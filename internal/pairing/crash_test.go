@@ -170,7 +170,7 @@ func TestDeviceLeavesWhileAsked(t *testing.T) {
 		"says goodbye":  func(j *join) { _ = j.conn.Close() },
 		"speaks early":  func(j *join) { _ = j.w.send(message{Type: typeAck}) },
 		"sends rubbish": func(j *join) { _, _ = j.conn.Write([]byte{0xff, 0xff, 0xff, 0xff}) },
-		"says no":       func(j *join) { j.w.farewell(problem(palyra.ReasonPairingImpostor)) },
+		"says no":       func(j *join) { j.w.refuseNoWait(problem(palyra.ReasonPairingImpostor)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)

@@ -116,8 +116,8 @@ func (w wire) send(m message) error {
 	return nil
 }
 
-// receive waits for one of the types, at most limit. What the other side says is
-// wrong comes back as an error in our words.
+// receive waits for one of the types, at most limit. An error message of the other side is returned as an
+// error in our words.
 func (w wire) receive(limit time.Duration, types ...string) (message, error) {
 	if err := w.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return message{}, broken(err)
@@ -142,13 +142,13 @@ func (w wire) expect(types ...string) (message, error) {
 // refuse tells the other side why it ends here and waits a moment for it to hang
 // up: a connection closed over unread bytes may lose what was just written.
 func (w wire) refuse(err error) {
-	if w.farewell(err) {
+	if w.refuseNoWait(err) {
 		_, _ = io.CopyN(io.Discard, w.conn, 2*maxFrame) // best effort: the connection is closed either way
 	}
 }
 
-// farewell is refuse without the waiting: a reader has a moment from now on.
-func (w wire) farewell(err error) bool {
+// refuseNoWait is refuse without the waiting: a reader has a moment from now on.
+func (w wire) refuseNoWait(err error) bool {
 	e := palyra.AsError(err)
 	said := w.send(message{Type: typeError, Reason: problem(e.Reason).Reason, AfterMS: e.After.Milliseconds()}) == nil
 	return w.conn.SetReadDeadline(time.Now().Add(min(w.patience, time.Second))) == nil && said

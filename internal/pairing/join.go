@@ -153,10 +153,10 @@ func (j *join) connect(ctx context.Context) error {
 		}
 		return nil
 	}
-	return nobody(err)
+	return noDaemonError(err)
 }
 
-func nobody(err error) error {
+func noDaemonError(err error) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "no daemon that pairs answers there").
 		WithRemedy("check the address, and that 'palyra device pair' is still showing its code").WithCause(err)
 }
@@ -194,7 +194,7 @@ func (j *join) speak() (Joined, error) {
 		return Joined{}, err
 	}
 	if err := j.trust(s, m); err != nil {
-		j.w.farewell(err)
+		j.w.refuseNoWait(err)
 		return Joined{}, err
 	}
 	j.progress(palyra.PairingProven, "the code is right; now it is decided there. This device's key is "+Fingerprint(j.public))
@@ -209,7 +209,7 @@ func (j *join) speak() (Joined, error) {
 		err = j.Keep(joined)
 	}
 	if err != nil {
-		j.w.farewell(broken(err))
+		j.w.refuseNoWait(broken(err))
 		return Joined{}, err
 	}
 	// From here on both sides have everything. If the daemon does not hear it, it

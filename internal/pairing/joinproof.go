@@ -22,7 +22,7 @@ func (j *join) prove() (s sharedKey, m message, err error) {
 		return s, m, broken(err)
 	}
 	if err := j.w.send(message{Type: typeHello, Method: methodPIN, Name: j.Name, Share: x.Message()}); err != nil {
-		return s, m, j.last(err)
+		return s, m, j.preferPeerError(err)
 	}
 	if m, err = j.w.receive(patience, typeShare); err != nil {
 		return s, m, err
@@ -32,7 +32,7 @@ func (j *join) prove() (s sharedKey, m message, err error) {
 		return s, m, problem(palyra.ReasonPairingImpostor).WithCause(err)
 	}
 	if err := j.w.send(message{Type: typeConfirm, Tag: s.confirm()}); err != nil {
-		return s, m, j.last(err)
+		return s, m, j.preferPeerError(err)
 	}
 	m, err = j.w.receive(patience, typeWelcome)
 	return s, m, err
@@ -47,14 +47,14 @@ func (j *join) proveToken() (s sharedKey, m message, err error) {
 		return s, m, broken(err)
 	}
 	if err := j.w.send(message{Type: typeHello, Method: methodQR, Name: j.Name, Tag: proof}); err != nil {
-		return s, m, j.last(err)
+		return s, m, j.preferPeerError(err)
 	}
 	m, err = j.w.receive(patience, typeWelcome)
 	return s, m, err
 }
 
-// last prefers what the other side said before it hung up to the fact that it did.
-func (j *join) last(err error) error {
+// preferPeerError returns the other side's last message rather than the fact that it hung up.
+func (j *join) preferPeerError(err error) error {
 	if _, said := j.w.receive(time.Second); palyra.AsError(said).Reason != palyra.ReasonPairingBroken {
 		return said
 	}

@@ -53,7 +53,7 @@ func (o *Office) Offer(ctx context.Context, what palyra.PairingOffer, emit func(
 	o.shown = true
 	o.mu.Unlock()
 	o.changed()
-	if err := o.first(f); err != nil {
+	if err := o.queueFirstReport(f); err != nil {
 		return err
 	}
 	return f.follow(ctx, o.c.Now, emit)
@@ -97,8 +97,8 @@ func (o *Office) release(f *offer) {
 	o.changed()
 }
 
-// first queues the report with the code in it before all others.
-func (o *Office) first(f *offer) error {
+// queueFirstReport queues the report with the code in it before all others.
+func (o *Office) queueFirstReport(f *offer) error {
 	var addresses []string
 	for _, a := range o.c.Addresses() {
 		if CheckAddress(a) == nil && len(addresses) < maxAddresses {
@@ -190,22 +190,22 @@ func (f *offer) wake() {
 	}
 }
 
-// because returns a change that says why an offer ended.
-func because(r palyra.Reason, text string) func(*palyra.Pairing) {
+// withReason returns a change that says why an offer ended.
+func withReason(r palyra.Reason, text string) func(*palyra.Pairing) {
 	return func(v *palyra.Pairing) { v.Reason, v.Text = r, text }
 }
 
 func (f *offer) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.move(eventExpire, because(palyra.ReasonPairingExpired, "nobody proved the code in time"))
+	f.move(eventExpire, withReason(palyra.ReasonPairingExpired, "nobody proved the code in time"))
 }
 
 // withdraw ends the offer, or the question that came of it.
 func (f *offer) withdraw() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.move(eventWithdraw, because(palyra.ReasonCancelled, "the code was withdrawn")) && f.cancel != nil {
+	if !f.move(eventWithdraw, withReason(palyra.ReasonCancelled, "the code was withdrawn")) && f.cancel != nil {
 		f.cancel(errWithdrawn)
 	}
 }

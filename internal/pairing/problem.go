@@ -6,8 +6,8 @@ import (
 	"palyra"
 )
 
-// problems are all that one side may tell the other. Each side has its own words
-// for them: text from the wire is never shown to a person.
+// problems are the only errors that one side may tell the other. Each side has its own words for them: text
+// from the wire is never shown to a person.
 var problems = map[palyra.Reason]*palyra.Error{
 	palyra.ReasonPairingWrongCode: palyra.Errorf(palyra.Denied, palyra.ReasonPairingWrongCode, "the code is wrong").
 		WithRemedy("look at the code that 'palyra device pair' shows and try again; if it was right, someone may be between the two machines: compare the address"),
@@ -41,7 +41,7 @@ func problem(r palyra.Reason) *palyra.Error {
 
 func broken(err error) error { return problem(palyra.ReasonPairingBroken).WithCause(err) }
 
-// wireError turns what the wire says into an error of ours.
+// wireError turns a reason from the wire into an error of ours.
 func wireError(r palyra.Reason, afterMS int64) *palyra.Error {
 	e := problem(r)
 	if after := time.Duration(min(max(afterMS, 0), time.Hour.Milliseconds())) * time.Millisecond; after > 0 && e.Code == palyra.Exhausted {

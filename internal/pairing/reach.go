@@ -18,12 +18,12 @@ func Reach(ctx context.Context, dial func(ctx context.Context, network, address 
 	defer stop()
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
-		return nobody(err)
+		return noDaemonError(err)
 	}
 	defer func() { _ = conn.Close() }() // nothing was said
 	err = tls.Client(conn, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{Protocol}, SessionTicketsDisabled: true,
-		InsecureSkipVerify: true, // whom to trust is what the pairing finds out
+		InsecureSkipVerify: true, // the pairing itself finds out whom to trust
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if s.NegotiatedProtocol != Protocol {
 				return errSequence
@@ -34,5 +34,5 @@ func Reach(ctx context.Context, dial func(ctx context.Context, network, address 
 	if errors.Is(err, errReached) {
 		return nil
 	}
-	return nobody(err)
+	return noDaemonError(err)
 }

@@ -30,8 +30,8 @@ func (o *Office) failed(ctx context.Context, e palyra.PairingFailed) {
 	}
 }
 
-// turnedAway records those who came without a chance. Anyone can come as often as
-// they like, so there is one record for each reason and minute; it says how many.
+// turnedAway records devices that were refused without a try. Anyone can come as often as they like, so there
+// is one record for each reason and minute, with their number.
 func (o *Office) turnedAway(ctx context.Context, reason palyra.Reason, address string) {
 	now := o.c.Now()
 	o.mu.Lock()

@@ -21,11 +21,11 @@ func (o *Office) Serve(ctx context.Context, conn *tls.Conn) {
 	address := conn.RemoteAddr().String()
 	w := wire{conn: conn, patience: o.patience}
 	if !tryAcquire(o.slots) {
-		o.turn(ctx, w, address)
+		o.refuseCrowd(ctx, w, address)
 		return
 	}
 	defer func() { <-o.slots }()
-	if _, err := o.live(); err != nil { // nothing can be guessed: that costs nobody a try
+	if _, err := o.live(); err != nil { // no code can be guessed now: that costs no try
 		w.refuse(err)
 		o.turnedAway(ctx, palyra.AsError(err).Reason, address)
 		return
@@ -57,8 +57,8 @@ func tryAcquire(slots chan struct{}) bool {
 	}
 }
 
-// turn tells a device that there are too many; beyond a number not even that.
-func (o *Office) turn(ctx context.Context, w wire, address string) {
+// refuseCrowd tells a device that there are too many connections; beyond a number it hangs up without a word.
+func (o *Office) refuseCrowd(ctx context.Context, w wire, address string) {
 	if !tryAcquire(o.turned) {
 		return
 	}

@@ -19,10 +19,9 @@ const (
 	eventAck      offerEvent = "ack"      // the device stored what it got
 )
 
-// moves is the whole machine; what it does not name cannot happen. A code is good
-// in the first two states only. After the proof it is not time that ends the
-// offer but the person's answer; a withdrawal there ends the question, and the
-// question's end moves the offer, since the answer may have come first.
+// moves is the whole state machine; a move that it does not name cannot happen. A code is good in the first
+// two states only. After the proof the person's answer ends the offer, and not time; a withdrawal there ends
+// the question, and the question's end moves the offer, since the answer may have come first.
 var moves = map[palyra.PairingState]map[offerEvent]palyra.PairingState{
 	palyra.PairingOffered: {
 		eventTry: palyra.PairingTrying, eventExpire: palyra.PairingExpired, eventWithdraw: palyra.PairingGone,

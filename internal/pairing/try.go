@@ -22,7 +22,7 @@ func (f *offer) refusal() error {
 // clock itself: the one who watches the offer may be slow.
 func (f *offer) usable(now time.Time) error {
 	if !now.Before(f.expires) {
-		f.move(eventExpire, because(palyra.ReasonPairingExpired, "nobody proved the code in time"))
+		f.move(eventExpire, withReason(palyra.ReasonPairingExpired, "nobody proved the code in time"))
 	}
 	if s := f.view.State; s != palyra.PairingOffered && s != palyra.PairingTrying {
 		return f.refusal()
@@ -58,7 +58,7 @@ func (f *offer) miss(why palyra.Reason) (palyra.Reason, int64) {
 		f.move(eventMiss, nil)
 		return why, f.view.Tries
 	}
-	f.move(eventLock, because(palyra.ReasonPairingLocked, "the code was tried too often, the last time from "+f.view.Address))
+	f.move(eventLock, withReason(palyra.ReasonPairingLocked, "the code was tried too often, the last time from "+f.view.Address))
 	return palyra.ReasonPairingLocked, f.view.Tries
 }
 
@@ -88,7 +88,7 @@ func (f *offer) asked(approval palyra.ApprovalID) {
 	}
 }
 
-// settle is move for what follows the proof.
+// settle is move for events after the proof.
 func (f *offer) settle(e offerEvent, change func(*palyra.Pairing)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -103,7 +103,7 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 			return palyra.Plan{}, err
 		}
 	}
-	if err := within(c.Proposal.Within, p.Workspace.Path, tool.Workspace); err != nil {
+	if err := checkReach(c.Proposal.Within, p.Workspace.Path, tool.Workspace); err != nil {
 		return palyra.Plan{}, err
 	}
 	if err := driver.Plan(ctx, c, &p); err != nil {
@@ -153,7 +153,7 @@ func (r *Resolver) widened(ctx context.Context, p palyra.Proposal, asked []strin
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "an agent is let into registered workspaces only, and %s is none", palyra.Clip(path, 256)).
 				WithRemedy("have an operator register it: palyra workspace add")
 		}
-		if err := within(p.Within, w.Path, true); err != nil {
+		if err := checkReach(p.Within, w.Path, true); err != nil {
 			return nil, err
 		}
 		out = append(out, w.Path)
@@ -162,9 +162,9 @@ func (r *Resolver) widened(ctx context.Context, p palyra.Proposal, asked []strin
 	return slices.Compact(out), nil
 }
 
-// within refuses a workspace that the caller's credential does not reach. One that
+// checkReach refuses a workspace that the caller's credential does not reach. One that
 // is bound to workspaces works in them only; what needs none reaches nothing.
-func within(reach []string, workspace string, needed bool) error {
+func checkReach(reach []string, workspace string, needed bool) error {
 	if len(reach) == 0 || !needed || palyra.Within(workspace, reach) {
 		return nil
 	}

@@ -7,11 +7,10 @@ import (
 	"palyra"
 )
 
-// advice says what would make a tier hold more than it does, for what is weaker
-// than it could be and yet held.
+// advice says what would strengthen the parts of a tier that hold but are weaker than they could be.
 func advice(t palyra.TierPosture) []string {
 	var notes []string
-	if counted := loose(t); counted != "" {
+	if counted := unboundedLimits(t); counted != "" {
 		notes = append(notes, counted+" counted now and then, not bounded by the kernel: "+delegate)
 	}
 	if !slices.ContainsFunc(t.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "landlock_abi_") }) {
@@ -26,9 +25,9 @@ func advice(t palyra.TierPosture) []string {
 	return notes
 }
 
-// loose names those of memory and processes that the kernel does not bound in this
-// tier, with the verb; "" where it bounds both.
-func loose(t palyra.TierPosture) string {
+// unboundedLimits names those of memory and processes that the kernel does not bound in this tier, with the
+// verb; "" where it bounds both.
+func unboundedLimits(t palyra.TierPosture) string {
 	var names []string
 	if !strings.Contains(string(t.Limits["memory"]), "cgroup") { // a resource limit bounds one process, not the run
 		names = append(names, "memory")

@@ -53,7 +53,7 @@ func TestTierC(t *testing.T) {
 					t.Fatal(err)
 				}
 				expectHeld(t, p, palyra.TierC)
-				for _, pr := range of(p, palyra.TierC).Probes {
+				for _, pr := range tierOf(p, palyra.TierC).Probes {
 					if pr.Name == "egress" && strings.Contains(pr.Detail, "(0 tries") {
 						t.Errorf("no door was tried: %+v", pr)
 					}
@@ -83,7 +83,7 @@ func TestAHoleInTierC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := of(p, palyra.TierC).Failed(); !slices.Equal(got, c.falls) {
+			if got := tierOf(p, palyra.TierC).Failed(); !slices.Equal(got, c.falls) {
 				t.Errorf("%v, want %v", got, c.falls)
 			}
 		})

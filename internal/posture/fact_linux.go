@@ -7,8 +7,8 @@ import (
 	"palyra"
 )
 
-// hostFacts are those of the machine. One that cannot be read is empty, and so
-// differs from every one that could.
+// hostFacts are the facts of the machine. A fact that cannot be read is empty, and so differs from every one
+// that could.
 func hostFacts() map[string]string {
 	read := func(path string) string {
 		b, err := os.ReadFile(path)

@@ -20,9 +20,9 @@ type finding struct {
 // maxFinding bounds the line.
 const maxFinding = 8 << 10
 
-// heard returns what the program said. Anything but exactly one line of the act
-// with this nonce is nothing: the program is ours, and who else would print.
-func heard(out []byte, nonce, act string) (finding, bool) {
+// parseFinding returns the program's finding. Any output but exactly one line of the act with this nonce
+// counts as none: the program is ours, and nobody else should print.
+func parseFinding(out []byte, nonce, act string) (finding, bool) {
 	line, ok := bytes.CutSuffix(out, []byte("\n"))
 	if !ok || len(line) > maxFinding || bytes.ContainsRune(line, '\n') {
 		return finding{}, false

@@ -99,7 +99,7 @@ func TestOutsideIsBelieved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pr := range of(p, palyra.TierC).Probes {
+	for _, pr := range tierOf(p, palyra.TierC).Probes {
 		switch pr.Name {
 		case "symlink_write", "outside_write", "loopback", "unix_socket", "abstract_socket", "signal", "sealed_path", "new_sealed_path", "egress":
 			if pr.Held || !strings.Contains(pr.Detail, "outside: ") {

@@ -80,7 +80,7 @@ type Host struct {
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged
 
-	machine map[string]string // what cannot change while we live
+	machine map[string]string // facts that cannot change while the daemon lives
 }
 
 func (h *Host) check() error {
@@ -117,7 +117,7 @@ func Check(ctx context.Context, h Host) (palyra.Posture, error) {
 	p := palyra.Posture{StateID: h.StateID, Facts: h.facts(), Tiers: []palyra.TierPosture{}}
 	for _, tier := range h.Tiers {
 		t := h.tier(ctx, tier)
-		if err := ctx.Err(); err != nil { // half of a result is none
+		if err := ctx.Err(); err != nil { // half of a result does not count
 			return palyra.Posture{}, fmt.Errorf("posture: check: %w", err)
 		}
 		p.Tiers = append(p.Tiers, t)
@@ -158,7 +158,7 @@ func (h *Host) tier(ctx context.Context, tier palyra.Tier) palyra.TierPosture {
 }
 
 func (h *Host) strike(s *testbed) {
-	if err := s.strike(); err != nil {
+	if err := s.removeAll(); err != nil {
 		h.Log.Warn("what was planted for probes could not be removed", "dir", s.dir, "err", err)
 	}
 }
@@ -189,16 +189,16 @@ func (h *Host) act(ctx context.Context, tier palyra.Tier, s *testbed, pr probe) 
 	if s.nonce, err = random(); err != nil {
 		return false, "it could not be prepared: " + err.Error()
 	}
-	if err := errors.Join(s.tidy(), s.control(pr)); err != nil {
+	if err := errors.Join(s.restore(), s.control(pr)); err != nil {
 		return false, "what it is after is not there, or cannot be reached from outside either: " + err.Error()
 	}
 	exit, err := h.Runner.Run(ctx, tier, s.job(pr))
 	if err != nil {
 		return false, "it could not be run: " + reason(err)
 	}
-	f, said := heard(exit.Stdout, s.nonce, pr.act[0])
+	f, said := parseFinding(exit.Stdout, s.nonce, pr.act[0])
 	held, detail = pr.judge(tier, exit, f, said)
-	if seen := s.seen(pr, exit, f); seen != "" {
+	if seen := s.effectSeen(pr, exit, f); seen != "" {
 		return false, detail + "; outside: " + seen
 	}
 	return held, detail

@@ -9,7 +9,7 @@ import (
 	"palyra"
 )
 
-// What the limit probes go for. The program takes a multiple of what it may.
+// Sizes that the limit probes try. The program takes a multiple of what it may.
 const (
 	fewProcesses = 32
 	manyForks    = 400
@@ -109,29 +109,29 @@ func probes() []probe {
 // sealed are the names that the seal probes go for.
 func sealed() []string { return []string{".git/config", ".envrc"} }
 
-// judge weighs what the program said. What is seen outside is weighed elsewhere
-// and can only make it worse.
+// judge judges the program's finding. Effects that are seen outside are judged elsewhere and can only make it
+// worse.
 func (p probe) judge(tier palyra.Tier, x Exit, f finding, said bool) (held bool, detail string) {
 	switch {
 	case !said:
-		return p.silent(x)
+		return p.judgeSilence(x)
 	case f.Done && p.works:
 		return true, "it works"
 	case f.Done && p.ownPIDs && tier == palyra.TierC:
 		return true, "it met a process of the run's own"
 	case f.Done:
-		return false, "it worked" + in(f.Text)
+		return false, "it worked" + inParentheses(f.Text)
 	case !slices.Contains(p.refusals, f.Error):
-		return false, "it failed in a way that is not a refusal: " + f.Error + in(f.Text)
+		return false, "it failed in a way that is not a refusal: " + f.Error + inParentheses(f.Text)
 	case p.ended == "processes" && count(f.Text) > 2*fewProcesses:
 		return false, fmt.Sprintf("it was refused only after %d processes; the limit was %d", count(f.Text), fewProcesses)
 	}
-	return true, "refused: " + f.Error + in(f.Text)
+	return true, "refused: " + f.Error + inParentheses(f.Text)
 }
 
-// silent judges a program that said nothing: only one that was ended for what it
-// did is held.
-func (p probe) silent(x Exit) (bool, string) {
+// judgeSilence judges a program that said nothing: the tier held only if the program was ended for what it
+// did.
+func (p probe) judgeSilence(x Exit) (bool, string) {
 	switch {
 	case p.ended != "" && x.Limit == p.ended:
 		return true, "the run was ended at its limit"
@@ -141,7 +141,7 @@ func (p probe) silent(x Exit) (bool, string) {
 	return false, fmt.Sprintf("the program said nothing; code %d, signal %q, limit %q", x.Code, x.Signal, x.Limit)
 }
 
-func in(text string) string {
+func inParentheses(text string) string {
 	if text == "" {
 		return ""
 	}

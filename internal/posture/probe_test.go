@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 
 func TestHeard(t *testing.T) {
 	const good = `{"nonce":"n1","act":"read","done":false,"error":"EACCES"}` + "\n"
-	if f, ok := heard([]byte(good), "n1", "read"); !ok || f.Error != "EACCES" || f.Done {
+	if f, ok := parseFinding([]byte(good), "n1", "read"); !ok || f.Error != "EACCES" || f.Done {
 		t.Errorf("%+v %t", f, ok)
 	}
 	for name, text := range map[string]string{
@@ -103,11 +103,11 @@ func TestHeard(t *testing.T) {
 		"too long":          `{"nonce":"n1","act":"read","done":true,"text":"` + strings.Repeat("x", maxFinding) + `"}` + "\n",
 		"a list":            "[]\n",
 	} {
-		if f, ok := heard([]byte(text), "n1", "read"); ok {
+		if f, ok := parseFinding([]byte(text), "n1", "read"); ok {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if _, ok := heard([]byte(strings.Replace(good, "n1", "", 1)), "", "read"); ok {
+	if _, ok := parseFinding([]byte(strings.Replace(good, "n1", "", 1)), "", "read"); ok {
 		t.Error("no nonce is none")
 	}
 }
@@ -119,7 +119,7 @@ func FuzzHeard(f *testing.F) {
 	f.Add([]byte("{}\n"))
 	f.Add([]byte("\xff\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, ok := heard(b, "n1", "read")
+		got, ok := parseFinding(b, "n1", "read")
 		if !ok {
 			return
 		}

@@ -173,7 +173,7 @@ func users(t testing.TB) map[string][2]int {
 // expectHeld: the tier is there and everything held.
 func expectHeld(t *testing.T, p palyra.Posture, tier palyra.Tier) {
 	t.Helper()
-	got := of(p, tier)
+	got := tierOf(p, tier)
 	if !got.Available || got.Tier != tier || !p.Held() {
 		t.Errorf("%+v", got)
 	}
@@ -206,7 +206,7 @@ func TestTierB(t *testing.T) {
 				}
 				expectHeld(t, p, palyra.TierB)
 				noted := false
-				for _, n := range of(p, palyra.TierB).Notes {
+				for _, n := range tierOf(p, palyra.TierB).Notes {
 					noted = noted || strings.Contains(n, "Delegate=yes")
 				}
 				if cgroup == confine.CgroupOff && !noted {

@@ -8,16 +8,16 @@ import (
 	"palyra"
 )
 
-// self is who asks when nobody does.
-const self palyra.Principal = "system:daemon"
+// daemonPrincipal asks for the checks that nobody asked for.
+const daemonPrincipal palyra.Principal = "system:daemon"
 
-// every is how often Run looks whether the facts are still the same.
-const every = 10 * time.Minute
+// checkInterval is how often Run looks whether the facts are still the same.
+const checkInterval = 10 * time.Minute
 
 // Run tries every tier out whose last posture is not current: at once, and again
 // when a fact changes. It returns when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
@@ -31,13 +31,13 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// refresh checks what has to be checked again.
+// refresh checks the tiers that are due.
 func (s *Store) refresh(ctx context.Context) error {
 	due := s.due()
 	if len(due) == 0 {
 		return nil
 	}
-	_, err := s.Check(ctx, due, self)
+	_, err := s.Check(ctx, due, daemonPrincipal)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 	"palyra"
 )
 
-// control uses from outside what a probe is after: it must be there, and be seen.
+// control uses the target of a probe from outside: it must be there, and be seen.
 func (s *testbed) control(pr probe) error {
 	if pr.act[0] == "read" {
 		b, err := os.ReadFile(s.place(pr.act[1]))
@@ -43,8 +43,8 @@ func (s *testbed) control(pr probe) error {
 	return nil
 }
 
-// seen says what a probe brought about outside, "" if nothing.
-func (s *testbed) seen(pr probe, x Exit, f finding) string {
+// effectSeen says which effect of a probe is seen outside, "" if there is none.
+func (s *testbed) effectSeen(pr probe, x Exit, f finding) string {
 	for _, flow := range x.Flows {
 		if flow.Verdict != "deny" || flow.Address != "" {
 			return fmt.Sprintf("the guard let %s:%d pass", palyra.Clip(flow.Host, 80), flow.Port)
@@ -64,7 +64,7 @@ func (s *testbed) seen(pr probe, x Exit, f finding) string {
 	case byAbstract:
 		return s.abstract.visited(s.token)
 	case bySignal:
-		return s.signals.seen()
+		return s.signals.signalSeen()
 	case bySealed:
 		if err := s.untouched(); err != nil {
 			return "the sealed file is not as it was: " + err.Error()
@@ -107,8 +107,8 @@ func (s *testbed) quarantined(x Exit, f finding) string {
 	return ""
 }
 
-// read reads a small file of the stage, which is not ours alone: it follows
-// nothing that leads out, and waits for nobody.
+// read reads a small file of the testbed, which the run's user can write as well: it follows no link that
+// leads out, and never waits for a pipe.
 func (s *testbed) read(name string) (string, error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {

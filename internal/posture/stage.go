@@ -46,7 +46,7 @@ func (h *Host) stage() (s *testbed, err error) {
 	s = &testbed{uid: h.UID, gid: h.GID}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.strike())
+			err = errors.Join(err, s.removeAll())
 		}
 	}()
 	if s.token, err = random(); err != nil {
@@ -95,15 +95,15 @@ func (s *testbed) furnish() error {
 		return err
 	}
 	if s.uid != int64(os.Geteuid()) || s.gid != int64(os.Getegid()) {
-		if err := s.give(); err != nil {
+		if err := s.chownToRunUser(); err != nil {
 			return err
 		}
 	}
 	return os.Chmod(s.dir, 0o711)
 }
 
-// give makes all of it the run's user's.
-func (s *testbed) give() error {
+// chownToRunUser gives all of it to the run's user.
+func (s *testbed) chownToRunUser() error {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return err
@@ -183,8 +183,8 @@ func (s *testbed) job(pr probe) Job {
 	return j
 }
 
-// tidy makes the stage as it was, for the next probe.
-func (s *testbed) tidy() error {
+// restore makes the testbed as it was, for the next probe.
+func (s *testbed) restore() error {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return err
@@ -211,8 +211,8 @@ func (s *testbed) reseal(root *os.Root) error {
 	)
 }
 
-// strike takes everything away.
-func (s *testbed) strike() error {
+// removeAll takes everything away.
+func (s *testbed) removeAll() error {
 	var errs []error
 	for _, l := range []*listener{s.tcp, s.unix, s.abstract} {
 		if l != nil {
@@ -230,7 +230,7 @@ func (s *testbed) strike() error {
 	return errors.Join(errs...)
 }
 
-// sweep takes away what a daemon that was killed left behind.
+// sweep removes the testbeds of a daemon that was killed.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
 	if err != nil {

@@ -16,7 +16,7 @@ const longestSocket = 100
 // longestCommand is as much of a command line as tells it from others.
 const longestCommand = 512
 
-// listen plants what waits: listeners, sockets, ourselves as a process.
+// listen plants the targets that wait: listeners, sockets, ourselves as a process.
 func (s *testbed) listen() (err error) {
 	if s.tcp, err = plant("tcp", "127.0.0.1:0", s.token); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (r *receiver) close() { signal.Stop(r.got) }
 
 // control sends the signal to ourselves.
 func (r *receiver) control() error {
-	for range cap(r.got) { // what came from elsewhere earlier
-		if r.seen() == "" {
+	for range cap(r.got) { // drop signals that came from elsewhere earlier
+		if r.signalSeen() == "" {
 			break
 		}
 	}
@@ -77,8 +77,8 @@ func (r *receiver) control() error {
 	}
 }
 
-// seen says whether the signal arrived. It takes a moment from the kernel to here.
-func (r *receiver) seen() string {
+// signalSeen says whether the signal arrived. It takes a moment from the kernel to here.
+func (r *receiver) signalSeen() string {
 	select {
 	case <-r.got:
 		return "the signal arrived"

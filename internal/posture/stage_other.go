@@ -15,4 +15,4 @@ func (*receiver) close() {}
 
 func (*receiver) control() error { return nil }
 
-func (*receiver) seen() string { return "" }
+func (*receiver) signalSeen() string { return "" }

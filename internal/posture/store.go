@@ -53,8 +53,8 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	return s, sweep(c.Dir)
 }
 
-// load reads the last posture of each tier. One that cannot be read is as good as
-// none: the tier is tried again.
+// load reads the last posture of each tier. A posture that cannot be read is ignored: the tier is tried
+// again.
 func (s *Store) load(ctx context.Context) error {
 	return s.DB.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT t.tier, p.envelope FROM posture_tiers t JOIN postures p ON p.digest = t.digest`, nil, func(scan func(...any) error) error {
@@ -74,8 +74,8 @@ func (s *Store) load(ctx context.Context) error {
 	})
 }
 
-// unpack reads what was kept. Whoever can write the database could change it; who
-// relies on it elsewhere checks the signature.
+// unpack reads a kept posture without checking its signature. Whoever can write the database could change it;
+// readers elsewhere check the signature.
 func unpack(raw []byte) (palyra.SignedPosture, error) {
 	env, err := readEnvelope(raw)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) Current(tier palyra.Tier) (digest palyra.Digest, held bool, prob
 	if !known || !s.current(p) {
 		return "", false, nil
 	}
-	t := of(p.Posture, tier)
+	t := tierOf(p.Posture, tier)
 	for _, pr := range t.Probes {
 		if pr.Held {
 			probes = append(probes, pr.Name)
@@ -108,12 +108,12 @@ func (s *Store) Current(tier palyra.Tier) (digest palyra.Digest, held bool, prob
 	return p.Digest, t.Held(), probes
 }
 
-// current reports whether what a posture rests on is still so.
+// current reports whether the facts that a posture rests on are unchanged.
 func (s *Store) current(p palyra.SignedPosture) bool {
 	return p.Posture.StateID == s.StateID && maps.Equal(p.Posture.Facts, s.facts())
 }
 
-func of(p palyra.Posture, tier palyra.Tier) palyra.TierPosture {
+func tierOf(p palyra.Posture, tier palyra.Tier) palyra.TierPosture {
 	for _, t := range p.Tiers {
 		if t.Tier == tier {
 			return t

@@ -233,7 +233,7 @@ func TestUnavailable(t *testing.T) {
 	b := newBench(t)
 	b.tier.gone = map[palyra.Tier]bool{palyra.TierC: true}
 	p := b.check()
-	c := of(p.Posture, palyra.TierC)
+	c := tierOf(p.Posture, palyra.TierC)
 	if c.Available || c.Remedy != "apt install bubblewrap" || c.Reason != palyra.ReasonTierUnavailable || c.Text == "" || p.Posture.Held() || len(c.Probes) > 0 {
 		t.Errorf("%+v", c)
 	}
@@ -411,12 +411,12 @@ func TestRun(t *testing.T) {
 		if n := checks(); n != 1 {
 			t.Errorf("%d at the start", n)
 		}
-		<-time.After(3 * every)
+		<-time.After(3 * checkInterval)
 		if n := checks(); n != 1 {
 			t.Errorf("%d without a change", n)
 		}
 		b.facts.set("bwrap_digest", "2")
-		<-time.After(every)
+		<-time.After(checkInterval)
 		if n := checks(); n != 2 {
 			t.Errorf("%d after a change", n)
 		}

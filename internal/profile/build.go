@@ -19,7 +19,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// builder puts together what a chain of profiles means in a workspace.
+// builder puts together the meaning of a chain of profiles in a workspace.
 type builder struct {
 	config  Config
 	ws      palyra.WorkspaceRef
@@ -83,7 +83,7 @@ func (b *builder) home() (string, error) {
 		return b.homeDir, nil
 	}
 	dir, err := b.config.Home(b.ws.Owner)
-	if err == nil && !whole(dir) {
+	if err == nil && !isCleanAbs(dir) {
 		err = errors.New("it is no whole path")
 	}
 	if err != nil {
@@ -218,13 +218,13 @@ func (b *builder) files(d *definition) error {
 		if subpath.Within(b.ws.Path, f.Target) {
 			return badProfile("the profile %s lays the file %s into the workspace", d.name, f.Target)
 		}
-		b.lay(palyra.RoomFile{Target: f.Target, Text: f.Text})
+		b.addFile(palyra.RoomFile{Target: f.Target, Text: f.Text})
 	}
 	return nil
 }
 
-// lay adds a file; the later one wins.
-func (b *builder) lay(f palyra.RoomFile) {
+// addFile adds a file; the later one wins.
+func (b *builder) addFile(f palyra.RoomFile) {
 	b.out.Files = slices.DeleteFunc(b.out.Files, func(x palyra.RoomFile) bool { return x.Target == f.Target })
 	b.out.Files = append(b.out.Files, f)
 }

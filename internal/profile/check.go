@@ -34,7 +34,7 @@ func Check(dir string) []Flaw {
 	if s.shipped, err = loadShipped(); err != nil {
 		return []Flaw{flawOf(dir, err)}
 	}
-	names, _, err := s.look()
+	names, _, err := s.listOwnFiles()
 	if err != nil {
 		return []Flaw{flawOf(dir, err)}
 	}
@@ -61,12 +61,12 @@ func Check(dir string) []Flaw {
 		own = append(own, d)
 	}
 	if len(out) > 0 {
-		return out // what includes the bad ones is not to blame
+		return out // a profile that includes a bad one is not to blame
 	}
 	return append(out, includes(all, own)...)
 }
 
-// includes names the operator's profiles that include what cannot be.
+// includes names the operator's profiles that include something impossible.
 func includes(all map[string]*definition, own []*definition) (out []Flaw) {
 	for _, d := range own {
 		list, err := chain(all, d.name)

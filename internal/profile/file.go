@@ -87,8 +87,7 @@ func parse(name, source string, raw []byte) (*definition, error) {
 		WithRemedy("correct the file, or remove it; until then no profile can be used. 'palyra config check' names all that is wrong")
 }
 
-// read takes in what is written. It returns what is wrong with it, and the line if
-// that is known.
+// read takes in the text of a profile. It returns what is wrong with it, and the line if that is known.
 func (d *definition) read(raw []byte) (line int, why string) {
 	switch {
 	case !plainName(d.name) || d.name == palyra.NoProfile:
@@ -170,17 +169,17 @@ func (f *file) checkNames() string {
 // checkPlaces looks at everything that has a path.
 func (f *file) checkPlaces() string {
 	for _, m := range f.Mounts {
-		if !place(m.Source) || (m.Target != "" && !place(m.Target)) {
+		if !isPlace(m.Source) || (m.Target != "" && !isPlace(m.Target)) {
 			return fmt.Sprintf("the mount of %q at %q needs whole paths, or such that begin with ~/", m.Source, m.Target)
 		}
 	}
 	for _, p := range f.Path {
-		if !place(p) || strings.Contains(p, ":") {
+		if !isPlace(p) || strings.Contains(p, ":") {
 			return fmt.Sprintf("%q in path is no whole path, nor one that begins with ~/", p)
 		}
 	}
 	for _, c := range f.Caches {
-		if !plainName(c.Name) || (c.Target != "" && (!whole(c.Target) || !subpath.Below(cell.RoomHome, c.Target))) {
+		if !plainName(c.Name) || (c.Target != "" && (!isCleanAbs(c.Target) || !subpath.Below(cell.RoomHome, c.Target))) {
 			return fmt.Sprintf("the cache %q needs a plain name, and %q as its target must be below %s", c.Name, c.Target, cell.RoomHome)
 		}
 		if c.Env != "" && !envName(c.Env) {
@@ -188,7 +187,7 @@ func (f *file) checkPlaces() string {
 		}
 	}
 	for _, x := range f.Files {
-		if !whole(x.Target) || len(x.Text) > maxFiles || strings.ContainsRune(x.Text, 0) {
+		if !isCleanAbs(x.Target) || len(x.Text) > maxFiles || strings.ContainsRune(x.Text, 0) {
 			return fmt.Sprintf("the file %q needs a whole path and at most %d KiB of text", x.Target, maxFiles>>10)
 		}
 	}
@@ -228,22 +227,22 @@ func envName(s string) bool {
 	return s != "" && len(s) <= 128
 }
 
-// whole reports whether p is an absolute, clean path, and not everything.
-func whole(p string) bool {
+// isCleanAbs reports whether p is an absolute, clean path other than the root.
+func isCleanAbs(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) < maxText && !strings.ContainsRune(p, 0)
 }
 
-// place is a whole path, or one below a home.
-func place(p string) bool {
+// isPlace reports whether p is such a path, or one below a home.
+func isPlace(p string) bool {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		return whole("/" + rest)
+		return isCleanAbs("/" + rest)
 	}
-	return whole(p)
+	return isCleanAbs(p)
 }
 
-// fits ranks how well a command fits: the operator's word counts more, and so
-// does a plain name.
-func (d *definition) fits(command string) int {
+// rankCommand ranks how well a profile fits a command: the operator's profiles rank higher, and so do plain
+// names.
+func (d *definition) rankCommand(command string) int {
 	rank := 0
 	for _, c := range d.file.Commands {
 		if c == command {
@@ -270,8 +269,8 @@ func ordered(all map[string]*definition) []*definition {
 func (d *definition) info() Info {
 	f := d.file
 	i := Info{
-		Name: d.name, Description: f.Description, Source: d.source, Commands: some(f.Commands), Includes: some(f.Includes), Path: some(f.Path), Egress: some(f.Egress),
-		Seals: some(f.Seals), Unseal: some(f.Unseal), Env: some(slices.Sorted(maps.Keys(f.Env))), Mounts: []string{}, Caches: []string{}, Files: []string{},
+		Name: d.name, Description: f.Description, Source: d.source, Commands: notNil(f.Commands), Includes: notNil(f.Includes), Path: notNil(f.Path), Egress: notNil(f.Egress),
+		Seals: notNil(f.Seals), Unseal: notNil(f.Unseal), Env: notNil(slices.Sorted(maps.Keys(f.Env))), Mounts: []string{}, Caches: []string{}, Files: []string{},
 		GitConfig: f.GitConfig, UnixSockets: f.UnixSockets, Asks: f.Asks,
 	}
 	for _, m := range f.Mounts {
@@ -286,7 +285,7 @@ func (d *definition) info() Info {
 	return i
 }
 
-func some(list []string) []string {
+func notNil(list []string) []string {
 	if list == nil {
 		return []string{}
 	}

@@ -19,8 +19,8 @@ const (
 	maxGitValue  = 256
 )
 
-// gitSettings are what is taken over from a user's git configuration: nothing
-// that runs a program, reads another file or changes what commands do.
+// gitSettings are the settings taken over from a user's git configuration: none that runs a program, reads
+// another file or changes what commands do.
 type gitSettings struct{ name, email, branch, autocrlf string }
 
 // gitConfig lays a configuration into the room's home that says who commits.
@@ -41,7 +41,7 @@ func (b *builder) gitConfig() {
 	if s.name == "" || s.email == "" {
 		b.out.Notes = append(b.out.Notes, "git knows no name and address of yours: set user.name and user.email in ~/.gitconfig")
 	}
-	b.lay(palyra.RoomFile{Target: cell.RoomHome + "/.gitconfig", Text: s.text(b.ws.Path)})
+	b.addFile(palyra.RoomFile{Target: cell.RoomHome + "/.gitconfig", Text: s.text(b.ws.Path)})
 }
 
 // readOwned reads a small file of uid's own.

@@ -42,12 +42,11 @@ func loadShipped() (map[string]*definition, error) {
 	return out, nil
 }
 
-// all returns every profile. The operator's are read again when one of them
-// changed.
-func (s *Set) all() (map[string]*definition, error) {
+// definitions returns every profile. The operator's are read again when one of them changed.
+func (s *Set) definitions() (map[string]*definition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names, mark, err := s.look()
+	names, mark, err := s.listOwnFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +57,8 @@ func (s *Set) all() (map[string]*definition, error) {
 	return s.known, s.err
 }
 
-// look lists the operator's files, with a mark of what they look like.
-func (s *Set) look() ([]string, string, error) {
+// listOwnFiles lists the operator's files, with a mark that changes when one of them does.
+func (s *Set) listOwnFiles() ([]string, string, error) {
 	if s.config.Dir == "" {
 		return nil, "none", nil
 	}
@@ -83,7 +82,7 @@ func (s *Set) look() ([]string, string, error) {
 		if err != nil {
 			return nil, "", badProfile("the profile %s cannot be read", filepath.Join(s.config.Dir, e.Name())).WithCause(err)
 		}
-		fmt.Fprintf(&mark, "%s %d %d %v %s\n", e.Name(), info.Size(), info.ModTime().UnixNano(), info.Mode(), trace(info))
+		fmt.Fprintf(&mark, "%s %d %d %v %s\n", e.Name(), info.Size(), info.ModTime().UnixNano(), info.Mode(), fileIdentity(info))
 	}
 	return names, mark.String(), nil
 }

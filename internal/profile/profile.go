@@ -33,7 +33,7 @@ import (
 	"palyra/internal/canon"
 )
 
-// Names of profiles that are meant by others.
+// Names of profiles that have a role of their own.
 const (
 	// Fallback is for commands that no profile names.
 	Fallback = "dev"
@@ -80,13 +80,13 @@ func New(c Config) (*Set, error) {
 // For names the profile for a command: the operator's before the shipped ones,
 // a plain name before a pattern. A command that none names gets Fallback.
 func (s *Set) For(command string) string {
-	all, err := s.all()
+	all, err := s.definitions()
 	if err != nil {
 		all = s.shipped // Resolve says what is wrong
 	}
 	base, best, rank := path.Base(command), Fallback, 0
 	for _, d := range ordered(all) {
-		if r := d.fits(base); r > rank {
+		if r := d.rankCommand(base); r > rank {
 			best, rank = d.name, r
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Set) Resolve(name string, ws palyra.WorkspaceRef) (Resolved, error) {
 	if !filepath.IsAbs(ws.Path) { // nothing could be told to overlap with it
 		return Resolved{}, fmt.Errorf("profile: resolve: workspace %q is not an absolute path", ws.Path)
 	}
-	all, err := s.all()
+	all, err := s.definitions()
 	if err != nil {
 		return Resolved{}, err
 	}
@@ -213,7 +213,7 @@ type Info struct {
 
 // List describes all profiles, by name.
 func (s *Set) List() ([]Info, error) {
-	all, err := s.all()
+	all, err := s.definitions()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// secrets of a home: neither they nor what contains them is ever mounted.
+// secrets of a home: neither they nor a directory that contains them is ever mounted.
 var secrets = strings.Fields(`
 	.ssh .gnupg .aws .azure .oci .kube .docker .podman .netrc .authinfo .authinfo.gpg .pgpass .my.cnf .vault-token .password-store .age .step .terraform.d .terraformrc
 	.git-credentials .npmrc .yarnrc.yml .pypirc .s3cfg .boto .databrickscfg .cargo/credentials .cargo/credentials.toml .gem/credentials .m2/settings.xml .m2/settings-security.xml
@@ -24,8 +24,8 @@ var secrets = strings.Fields(`
 	.claude .claude.json .codex .gemini .cursor .config/github-copilot .config/opencode .local/share/opencode .electrum .bitcoin .ethereum .config/solana .gitconfig .Xauthority .ICEauthority
 `)
 
-// closed are directories of the machine that no room sees: neither they nor what
-// is in them, nor anything that contains them.
+// closed are directories of the machine that no room sees: neither they nor their content, nor anything that
+// contains them.
 var closed = []string{
 	"/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/krb5.keytab",
 	"/etc/NetworkManager", "/etc/wireguard", "/etc/letsencrypt", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/private", "/var/log", "/var/spool", "/var/mail",
@@ -35,8 +35,8 @@ var closed = []string{
 // taken are places in a room that have their own content.
 var taken = []string{"/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// mayMount refuses to show what no run may see. The path is looked at as it is
-// written and as it is when all links are followed.
+// mayMount refuses to show paths that no run may see. It checks the path as it is written and with all links
+// followed.
 func (b *builder) mayMount(d *definition, source, real, target string) error {
 	fail := func(p, why string) error {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadProfile, "the profile %s may not mount %s: %s", d.name, p, why).
@@ -48,7 +48,7 @@ func (b *builder) mayMount(d *definition, source, real, target string) error {
 	}
 	for _, p := range []string{source, real} {
 		switch {
-		case !whole(p):
+		case !isCleanAbs(p):
 			return fail(p, "that is everything")
 		case overlap(p, b.ws.Path):
 			return fail(p, "it overlaps with the workspace")
@@ -69,7 +69,7 @@ func (b *builder) mayMount(d *definition, source, real, target string) error {
 			}
 		}
 	}
-	if !whole(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, cell.RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
+	if !isCleanAbs(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, cell.RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
 		return fail(target, "something else lies there in the sandbox")
 	}
 	return nil
@@ -88,7 +88,7 @@ func (b *builder) homes() ([]string, error) {
 	return out, nil
 }
 
-// homeAbove is the home of whoever p would belong to by its path.
+// homeAbove is the home of the user that p would belong to by its path.
 func homeAbove(p string) []string {
 	for _, homes := range []string{"/home", "/Users", "/var/home", "/export/home"} {
 		if rest, ok := subpath.Rel(homes, p); ok && rest != "." {

@@ -54,7 +54,7 @@ var finders = []finder{
 
 // Find looks for toolchains in a home. It reads names of directories only.
 func Find(home string) ([]Toolchain, error) {
-	if !whole(home) {
+	if !isCleanAbs(home) {
 		return nil, fmt.Errorf("profile: the home directory %q is no whole path", home)
 	}
 	var out []Toolchain
@@ -121,7 +121,7 @@ func glob(home, pattern string) ([]string, error) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() || len(out) == most {
 			continue
 		}
-		if rest := "~" + strings.TrimPrefix(dir, home); place(rest) && !strings.Contains(rest, ":") {
+		if rest := "~" + strings.TrimPrefix(dir, home); isPlace(rest) && !strings.Contains(rest, ":") {
 			out = append(out, rest)
 		}
 	}

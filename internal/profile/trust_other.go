@@ -6,7 +6,7 @@ import "os"
 
 func openPlain(path string) (*os.File, error) { return os.Open(path) }
 
-func trace(os.FileInfo) string { return "" }
+func fileIdentity(os.FileInfo) string { return "" }
 
 func unsafeToTrust(path string) string {
 	if _, err := os.Lstat(path); err != nil {

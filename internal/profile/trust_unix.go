@@ -14,8 +14,8 @@ func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 }
 
-// trace is what else tells one file from another.
-func trace(info os.FileInfo) string {
+// fileIdentity is what else tells one file from another.
+func fileIdentity(info os.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprint(st.Dev, st.Ino, st.Uid)
 	}

@@ -31,8 +31,8 @@ func (s *Server) ServeCall(c *palyra.Call, uid int64, socket *os.File) (stop fun
 	return s.ServeAgent(l, room), nil
 }
 
-// roomOf is what a call gives to the agent that it is. What a person runs by their own
-// command is not the person's command: inside it is the agent without a name.
+// roomOf is the caller that a call's own agent becomes. A program that a person runs by their own command
+// does not act as that person: inside it is the agent without a name.
 func (s *Server) roomOf(c *palyra.Call, uid int64) (AgentSocket, error) {
 	p := c.Proposal
 	r := AgentSocket{

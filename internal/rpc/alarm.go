@@ -56,13 +56,13 @@ func (a *alarm) flood(door string, reason palyra.Reason) {
 }
 
 func (a *alarm) add(k alarmKey, make func(int64) palyra.Event) {
-	if a.first(k, make) {
+	if a.hasOwnLine(k, make) {
 		a.record(make(1))
 	}
 }
 
-// first reports whether an attempt has its own line; otherwise it is counted.
-func (a *alarm) first(k alarmKey, make func(int64) palyra.Event) bool {
+// hasOwnLine reports whether an attempt gets its own line; any other is only counted.
+func (a *alarm) hasOwnLine(k alarmKey, make func(int64) palyra.Event) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.rows == nil {
@@ -82,7 +82,7 @@ func (a *alarm) first(k alarmKey, make func(int64) palyra.Event) bool {
 	return false
 }
 
-// run writes the counts until ctx ends, and what is left then.
+// run writes the counts until ctx ends, and the remaining ones then.
 func (a *alarm) run(ctx context.Context) {
 	tick := time.NewTicker(minGap)
 	defer tick.Stop()

@@ -36,7 +36,7 @@ type request struct {
 	until    time.Time     // when the credential ends by itself; zero: not, or unknown
 }
 
-// runService is what the methods of runs begin with.
+// runService is the prefix of the methods of runs.
 const runService = "/" + palyrav1connect.RunServiceName + "/"
 
 // auth is the chain from headers to handler.
@@ -55,7 +55,7 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "runs are not started from inside a sandbox: they would outlive it").
 			WithRemedy("call tools one by one"))
 	}
-	if err := a.early(r, h); err != nil {
+	if err := a.checkBuckets(r, h); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
 	if err := a.identify(ctx, r, h); err != nil {
@@ -209,12 +209,12 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 	return nil
 }
 
-// bounded are the permissions of a person who is bound to workspaces: what they
-// show is either about nobody's work or only about those workspaces.
+// bounded are the permissions of a person who is bound to workspaces: their methods show nobody's work, or
+// only that of those workspaces.
 var bounded = []palyra.Permission{palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead, palyra.PermitApprovalsView, decide}
 
-// scoped refuses what a token was not made for, and what reaches beyond the
-// workspaces that a person is bound to.
+// scoped refuses methods that a token was not made for, and requests beyond the workspaces that a person is
+// bound to.
 func (r *request) scoped() error {
 	if len(r.caller.Within) > 0 && !r.caller.IsAgent() && !slices.Contains(bounded, r.access.Permission) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "%s is bound to some workspaces, and this is about all of them", r.caller.Principal).
@@ -309,8 +309,8 @@ func (a *auth) WrapStreamingClient(next connect.StreamingClientFunc) connect.Str
 var errStopping = palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping").
 	WithRemedy("start it again with 'palyra up'")
 
-// status turns a handler's error into what the caller may see. What stays
-// inside is logged here, because nobody else will hear of it.
+// status turns a handler's error into the one that the caller may see. The rest is logged here, because it is
+// reported nowhere else.
 func (a *auth) status(ctx context.Context, access wire.Access, err error) error {
 	if ce := (*connect.Error)(nil); errors.As(err, &ce) && !palyraError(err) {
 		return err // made by the protocol's own machinery

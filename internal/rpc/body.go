@@ -13,9 +13,8 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// What a client hears whose request does not arrive. The machinery that reads
-// the body passes these on as they are, and nothing of the connection's own
-// errors.
+// Errors for a client whose request does not arrive. The machinery that reads the body passes these on as
+// they are, and nothing of the connection's own errors.
 var (
 	errNoRoom = wire.ToStatus(palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too much is being received at once").
 			WithRemedy("wait for other requests to end").WithAfter(time.Second))
@@ -81,10 +80,9 @@ func (b *timedBody) extend(n int) {
 	b.deadline(b.since.Add(pace.Within(b.limit, b.got)))
 }
 
-// between is for a stream of messages, when one is there and the next is not:
-// that may take as long as it likes, and what the last one held is given back.
-// From its first byte on the next one has its own time.
-func (b *timedBody) between() {
+// betweenMessages is for a stream of messages, after one and before the next: the pause may take any time,
+// and the memory of the last message is given back. The next one has its own time from its first byte on.
+func (b *timedBody) betweenMessages() {
 	b.release()
 	b.quiet = true
 	b.deadline(time.Time{})
@@ -126,7 +124,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, b.late()
+		return n, b.timeoutError()
 	case errors.Is(err, io.EOF):
 		b.arrived()
 	}
@@ -140,8 +138,8 @@ func (b *timedBody) arrived() {
 	b.all = true
 }
 
-// late says why the time to read is up.
-func (b *timedBody) late() error {
+// timeoutError says why the time to read is up.
+func (b *timedBody) timeoutError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.end != nil {
@@ -154,7 +152,7 @@ func (b *timedBody) late() error {
 	return errSlow
 }
 
-// release gives back what was received so far.
+// release gives back the memory of the received bytes.
 func (b *timedBody) release() {
 	b.bodies.give(b.held)
 	b.held = 0
@@ -185,9 +183,8 @@ func (b *timedBody) finish() {
 	b.release()
 }
 
-// timedWriter gives every write its own deadline, so that a client that does
-// not read cannot hold a handler; between writes there is none, so that a
-// stream may be quiet for as long as it likes.
+// timedWriter gives every write its own deadline, so that a client that does not read cannot hold a handler;
+// there is no deadline between writes, so that a stream may be quiet.
 type timedWriter struct {
 	http.ResponseWriter
 	rc    *http.ResponseController

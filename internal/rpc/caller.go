@@ -71,15 +71,15 @@ func (c Caller) Proposer(claimed palyra.Surface, session palyra.SessionID) palyr
 	}
 }
 
-// Reaches reports whether the caller may see and touch what is in workspaces, all
-// of them. What belongs to none is for those who are bound to none.
+// Reaches reports whether the caller may see and touch things in all of the workspaces. Things that belong to
+// no workspace are for callers who are bound to none.
 func (c Caller) Reaches(workspaces ...string) bool {
 	return len(c.Within) == 0 ||
 		!slices.ContainsFunc(workspaces, func(w string) bool { return !palyra.Within(w, c.Within) })
 }
 
-// Missing is the answer about what a caller does not reach: the same as about what
-// is not there.
+// Missing is the answer about something that a caller does not reach: the same as about something that does
+// not exist.
 func Missing(what string) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such %s", what)
 }

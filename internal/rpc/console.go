@@ -51,8 +51,7 @@ func (s *Server) OpenConsole(listen string) (string, error) {
 	return address, nil
 }
 
-// loopback listens where nobody but this machine can come: what goes over it is
-// not encrypted.
+// loopback listens where only this machine can connect: the traffic is not encrypted.
 func loopback(listen string) (net.Listener, error) {
 	at, err := netip.ParseAddrPort(listen)
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *Server) ConsoleAddress() string {
 	return s.console.address
 }
 
-// pages is what a browser is served: a few pages, and the services to look with.
+// pages is the content that a browser is served: a few pages, and the services to look with.
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
 	files, _ := fs.Sub(pages, "page") // a valid constant path: it cannot fail
@@ -144,7 +143,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	opened := palyra.ConsoleOpened{Principal: t.caller.Principal, Address: address, ExpiresAt: t.ends.UTC()}
-	if _, err := s.Journal.Record(r.Context(), opened); err != nil { // nobody looks around whom nobody knows of
+	if _, err := s.Journal.Record(r.Context(), opened); err != nil { // an unknown person gets no session
 		s.Log.Error("a sign-in could not be journaled", "err", err)
 		s.console.end(t.caller.CredentialID)
 		http.Error(w, "internal: the sign-in could not be recorded", http.StatusServiceUnavailable)

@@ -10,14 +10,13 @@ import (
 	"palyra"
 )
 
-// maxEnds bounds how many ended credentials are remembered. It only matters for
-// what is just being let in.
+// maxEnds bounds how many ended credentials are remembered. It only matters for requests that are just being
+// let in.
 const maxEnds = 1024
 
-// credentials is what is under way, by the credential that it came with: when that ends,
-// so does the rest. A credential is looked up before it is entered here, and may
-// end between the two; so ends are numbered, and whoever enters says which was
-// the last when the looking up began.
+// credentials is the work under way, by the credential that it came with: when that ends, so does the work. A
+// credential is looked up before it is entered here, and may end between the two; so ends are numbered, and a
+// caller that enters says which was the last when the look-up began.
 type credentials struct {
 	mu    sync.Mutex // guards what follows
 	most  int        // that one credential may hold at once
@@ -111,8 +110,8 @@ func (l *credentials) end(id string) {
 // to say so.
 const lastWord = time.Second
 
-// strike numbers the end and lists what the credential holds. That is ended
-// without the lock, which those that end take to leave.
+// strike numbers the end and lists the work of the credential. That is ended without the lock, which the
+// ending work takes to leave.
 func (l *credentials) strike(id string) (all []*held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

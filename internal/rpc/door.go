@@ -108,8 +108,7 @@ func (d *door) close() error {
 	return err
 }
 
-// admission is what a request meets first: who is it, is there room, and how long
-// may it take.
+// admission is the first check of a request: who is it, is there room, and how long may it take.
 type admission struct {
 	next   http.Handler
 	door   *door
@@ -173,8 +172,7 @@ func (g *admission) check(r *http.Request) (peer, *palyra.Error) {
 	return p, nil
 }
 
-// room takes one of the door's places. One device has a part of them only,
-// whatever it asks for.
+// room takes one of the door's places. One device gets only a part of them.
 func (g *admission) room(v *visit, p peer) error {
 	if p.device != "" {
 		if err := v.hold("device:"+p.device, v.live.begin()); err != nil {

@@ -77,9 +77,8 @@ func (r *request) asRoomAgent(room AgentSocket) {
 	r.caller.Within, r.caller.Scopes = room.Within, room.Scopes
 }
 
-// byCommand is a person's own command at the operator's socket, which proposes calls
-// and decides nothing: not the person, whose signature it does not bring, and not
-// whichever agent comes through the agent's socket without a name.
+// byCommand is a person's own command at the operator's socket, which proposes calls and decides nothing:
+// neither the person, whose signature it does not bring, nor the unnamed agent of the agent's socket.
 func (a *auth) byCommand(ctx context.Context, r *request, h http.Header) error {
 	if door := h.Values(DoorHeader); len(door) > 1 || door[0] != "agent" {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s can only be agent", DoorHeader)
@@ -113,15 +112,15 @@ func (a *auth) person(ctx context.Context, r *request, o palyra.Operator, creden
 	return nil
 }
 
-// byToken is whoever the token speaks for. A signature that comes along changes
-// nothing: a token never gains a person's authority.
+// byToken is the principal that the token speaks for. A signature that comes along changes nothing: a token
+// never gains a person's authority.
 func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) error {
 	b, err := a.Access.Bearer(ctx, token)
 	if err != nil {
 		return a.alert(r, nil, err)
 	}
 	r.token, r.until = token, b.ExpiresAt
-	a.shown.good(token, b.CredentialID)
+	a.shown.rememberValid(token, b.CredentialID)
 	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = b.Principal, b.Owner, b.Role, b.Cap
 	r.caller.Scopes, r.caller.Within = b.Scopes, b.Within
 	r.caller.Credential, r.caller.CredentialID = ByToken, b.CredentialID

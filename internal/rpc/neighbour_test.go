@@ -89,9 +89,9 @@ var (
 		"GetDevice", "ListDevices", "RenewDevice", "GetUpstream", "ListUpstreams", "GetPosture",
 		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations",
 	}
-	// whole are about everybody's work, or change what holds for all: not for those who
+	// waitMillis are about everybody's work, or change what holds for all: not for those who
 	// are bound, and not for agents.
-	whole = []string{
+	waitMillis = []string{
 		"AddAgent", "AddOperator", "AddToken", "AddUser", "ChangeUser", "RemoveAgent", "RemoveOperator", "RemoveUser", "RevokeToken",
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
@@ -107,7 +107,7 @@ const noRule palyra.Reason = "no rule says what this method has to do with other
 func amongNeighbours(m method, door, name string) palyra.Reason {
 	one := string(m.Name())
 	kinds := 0
-	for _, list := range [][]string{seeOne, feedOne, lists, anew, general, whole} {
+	for _, list := range [][]string{seeOne, feedOne, lists, anew, general, waitMillis} {
 		if slices.Contains(list, one) {
 			kinds++
 		}
@@ -122,7 +122,7 @@ func amongNeighbours(m method, door, name string) palyra.Reason {
 	case strings.HasPrefix(name, "agent's second token"): // the same agent, as far: it sees, and does not feed
 		return then(asAgent(m), when(slices.Contains(feedOne, one), palyra.ReasonNotFound))
 	case strings.HasPrefix(name, "signed by owner of one workspace"):
-		bound := when(slices.Contains(whole, one) || !slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()), palyra.ReasonScopeDenied)
+		bound := when(slices.Contains(waitMillis, one) || !slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()), palyra.ReasonScopeDenied)
 		return then(person(m, "owner", true), bound, noDevice(m), missing)
 	}
 	return then(asAgent(m), missing)

@@ -34,13 +34,13 @@ func (r *request) bucket() string {
 	return r.caller.CredentialID
 }
 
-// claims reports whether the request only says whose key signed it: then nobody
-// has been identified before the signature is checked, which takes the message.
+// claims reports whether the request only claims whose key signed it: the caller is identified when the
+// signature is checked, which takes the message.
 func (r *request) claims() bool { return r.signed && r.peer.device == "" && !r.caller.IsAgent() }
 
-// rateLimit takes the request out of its caller's buckets before the message is read.
-// Of a key that is only claimed the buckets are looked at: nothing but its own
-// signatures empties them (signer), so nobody is locked out by another's claims.
+// rateLimit takes the request out of its caller's buckets before the message is read. The buckets of a key
+// that is only claimed are looked at and not emptied: only its own signatures empty them (signer), so that
+// nobody is locked out by another's claims.
 func (a *auth) rateLimit(r *request) error {
 	switch {
 	case a.Limits == nil:
@@ -51,16 +51,16 @@ func (a *auth) rateLimit(r *request) error {
 	return limited(r, a.Limits.Take, r.bucket())
 }
 
-// early looks at the buckets of a credential that is only being shown, so that a
-// flood costs no look-up each. It only ever refuses, and only who could empty
-// those buckets: a token is nobody else's to show, and the device is proven.
-func (a *auth) early(r *request, h http.Header) error {
+// checkBuckets looks at the buckets of a credential that is only being shown, so that a flood costs no
+// look-up each. It only ever refuses, and only callers who could empty those buckets: nobody else can show
+// the token, and the device is proven.
+func (a *auth) checkBuckets(r *request, h http.Header) error {
 	if a.Limits == nil {
 		return nil
 	}
 	var key string
 	if token, given, err := bearer(h); err == nil && given {
-		key = a.shown.of(token)
+		key = a.shown.lookup(token)
 	} else if r.peer.device != "" {
 		if key = "device:" + r.peer.device; len(h.Values(DoorHeader)) > 0 {
 			key += "/agent"
@@ -72,8 +72,8 @@ func (a *auth) early(r *request, h http.Header) error {
 	return limited(r, a.Limits.Look, key)
 }
 
-// shown remembers whose the tokens were that came lately.
-type shown struct {
+// tokenCache remembers whose the tokens were that came lately.
+type tokenCache struct {
 	mu sync.Mutex // guards by
 	by map[palyra.Digest]string
 }
@@ -88,15 +88,15 @@ func digestOf(token palyra.Secret) (d palyra.Digest) {
 	return d
 }
 
-func (s *shown) of(token palyra.Secret) string {
+func (s *tokenCache) lookup(token palyra.Secret) string {
 	d := digestOf(token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.by[d]
 }
 
-// good remembers a token that was looked up and held.
-func (s *shown) good(token palyra.Secret, credential string) {
+// rememberValid remembers a token that was looked up and held.
+func (s *tokenCache) rememberValid(token palyra.Secret, credential string) {
 	d := digestOf(token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (a *auth) proven(r *request, op palyra.Operator) error {
 func limited(r *request, take func(kind, key string) (time.Duration, bool), key string) error {
 	for _, kind := range r.kinds() {
 		if after, ok := take(kind, key); !ok {
-			after = whole(after)
+			after = waitMillis(after)
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests (%s) with this credential", kind).
 				WithRemedy("wait %s and try again; an operator can raise it in [limits]", after).WithAfter(after)
 		}
@@ -127,8 +127,8 @@ func limited(r *request, take func(kind, key string) (time.Duration, bool), key 
 	return nil
 }
 
-// whole is a wait as answers have it, in milliseconds: never none, never less.
-func whole(d time.Duration) time.Duration {
+// waitMillis is a wait as answers have it, in milliseconds: never none, never less.
+func waitMillis(d time.Duration) time.Duration {
 	return max(1, (d+time.Millisecond-1)/time.Millisecond) * time.Millisecond
 }
 
@@ -142,7 +142,7 @@ func (a *auth) unauthenticated(r *request, err error) error {
 	if ok {
 		return err
 	}
-	after = whole(after)
+	after = waitMillis(after)
 	return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests without a good credential").
 		WithRemedy("wait %s, and come with a credential that holds", after).WithAfter(after)
 }

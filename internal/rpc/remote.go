@@ -61,8 +61,8 @@ func (s *Server) OpenRemote(c RemoteConfig) (string, error) {
 	return s.remote.listen, nil
 }
 
-// CloseRemote closes it, with every connection. It does not wait for what was
-// under way there, which may be what calls it.
+// CloseRemote closes it, with every connection. It does not wait for requests under way there: one of them
+// may be the caller.
 func (s *Server) CloseRemote() {
 	s.remote.mu.Lock()
 	defer s.remote.mu.Unlock()

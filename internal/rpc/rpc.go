@@ -167,7 +167,7 @@ type Server struct {
 	chain    http.Handler
 	bodies   *budget
 	live     credentials
-	shown    shown
+	shown    tokenCache
 	console  console
 	remote   remote
 	guests   sync.WaitGroup  // the doors that come and go

@@ -44,7 +44,7 @@ func (c *admitting) open() (stop func() bool) {
 // Receive implements connect.StreamingHandlerConn.
 func (c *admitting) Receive(msg any) error {
 	if c.body != nil && c.begun {
-		c.body.between()
+		c.body.betweenMessages()
 	}
 	if err := c.StreamingHandlerConn.Receive(msg); err != nil {
 		return err

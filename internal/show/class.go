@@ -49,7 +49,7 @@ func (k Kind) String() string {
 // Notes lists what is unusual about s, each kind once, most telling first. It
 // is empty for text that shows itself honestly.
 func Notes(s string) []string {
-	if plain(s) {
+	if isPlainASCII(s) {
 		return nil
 	}
 	var seen [kinds]bool

@@ -25,7 +25,7 @@ type cell struct {
 
 // render shows one line.
 func render(s string, m mode) string {
-	if plain(s) {
+	if isPlainASCII(s) {
 		return s
 	}
 	cells := parse(s, m)
@@ -64,9 +64,9 @@ func render(s string, m mode) string {
 	return out.String()
 }
 
-// plain reports whether s is printable ASCII without a backslash, which is what
+// isPlainASCII reports whether s is printable ASCII without a backslash, which is what
 // nearly all text is.
-func plain(s string) bool {
+func isPlainASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '\\' {
 			return false

@@ -36,8 +36,8 @@ type Files struct {
 	Artifacts string // the directory of kept outputs
 }
 
-// all are the paths of a state's files; the engine keeps two beside the store's.
-func (f Files) all() []string {
+// paths are the paths of a state's files; the engine keeps two beside the store's.
+func (f Files) paths() []string {
 	return []string{f.Artifacts, f.Keys, f.State, f.State + "-wal", f.State + "-shm"}
 }
 
@@ -105,7 +105,7 @@ const asideMark = ".before-"
 func (f Files) PutAside(at time.Time) ([]string, error) {
 	stamp := asideMark + at.UTC().Format("20060102T150405.000Z")
 	var moved []string
-	for _, path := range f.all() {
+	for _, path := range f.paths() {
 		is, err := filled(path)
 		if err != nil {
 			return moved, err
@@ -127,7 +127,7 @@ func (f Files) PutAside(at time.Time) ([]string, error) {
 // Aside names what was put aside of earlier states, by its base names, sorted.
 func (f Files) Aside() ([]string, error) {
 	var names []string
-	for _, path := range f.all() {
+	for _, path := range f.paths() {
 		found, err := filepath.Glob(quote(path) + asideMark + "*")
 		if err != nil {
 			return nil, fmt.Errorf("statedir: aside: %w", err)

@@ -35,12 +35,12 @@ func userListCommand(inv *invocation.Invocation) *cobra.Command {
 		Name: "users", Find: (*client.Client).Users,
 		Head: []string{"PRINCIPAL", "ROLE", "WORKSPACES", "ADDED", "REMOVED"},
 		Row: func(u palyra.User) []string {
-			return []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)}
+			return []string{string(u.Principal), string(u.Role), workspacesText(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)}
 		},
 	}.Command(inv)
 }
 
-func everywhere(list []string) string {
+func workspacesText(list []string) string {
 	if len(list) == 0 {
 		return "all"
 	}
@@ -138,7 +138,7 @@ func userDone(inv *invocation.Invocation, u palyra.User, err error) error {
 		return err
 	}
 	return inv.Emit(u, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s, workspaces: %s\n", show.Line(string(u.Principal)), show.Line(string(u.Role)), show.Line(everywhere(u.Workspaces)))
+		fmt.Fprintf(w, "%s: %s, workspaces: %s\n", show.Line(string(u.Principal)), show.Line(string(u.Role)), show.Line(workspacesText(u.Workspaces)))
 	})
 }
 
@@ -202,7 +202,7 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 				screen.Fields(w, screen.Pair{"Principal", string(me.Principal)},
 					screen.Pair{"Owner", string(me.Owner)}, screen.Pair{"Role", string(me.Role)},
 					screen.Pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)},
-					screen.Pair{"Workspaces", everywhere(me.Workspaces)},
+					screen.Pair{"Workspaces", workspacesText(me.Workspaces)},
 					screen.Pair{"Permissions", spaced(me.Permissions)})
 			})
 		},

@@ -90,7 +90,7 @@ func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 	}
 	var err error
 	if r.From == 0 {
-		err = last(ctx, c, r, put)
+		err = printTail(ctx, c, r, put)
 	} else {
 		err = c.TailJournal(ctx, r, put)
 	}
@@ -110,9 +110,9 @@ func tailNone(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 	return tail(ctx, inv, c, r)
 }
 
-// last tells the last entries of a request, and when it follows those that
+// printTail tells the last entries of a request, and when it follows those that
 // come, without a gap between.
-func last(ctx context.Context, c *client.Client, r client.TailRequest, put func(palyra.Entry) error) error {
+func printTail(ctx context.Context, c *client.Client, r client.TailRequest, put func(palyra.Entry) error) error {
 	head, err := c.Head(ctx)
 	if err != nil {
 		return err

@@ -90,13 +90,13 @@ func (a *Asker) news(ctx context.Context, e client.CallEvent, watch func(client.
 		a.stopAsking()
 		r := *e.ApprovalResolved
 		if !a.inv.JSON && a.inv.Person() { // else the outcome says it
-			a.inv.Say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
+			a.inv.Say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), byText(r.By))
 		}
 	}
 	watch(e)
 }
 
-func by(p palyra.Principal) string {
+func byText(p palyra.Principal) string {
 	if p == "" {
 		return ""
 	}

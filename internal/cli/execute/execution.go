@@ -57,15 +57,15 @@ func (x *execution) prepare(ctx context.Context, c *client.Client, o proposal.Op
 		return nil
 	}
 	if err := c.Health(ctx); err != nil {
-		return x.unless(ctx, err)
+		return x.orGivenUp(ctx, err)
 	}
 	var err error
 	x.input, err = x.readStdin(ctx)
 	return err
 }
 
-// unless is err, or the word for it when the person gave up.
-func (x *execution) unless(ctx context.Context, err error) error {
+// orGivenUp is err, or the word for it when the person gave up.
+func (x *execution) orGivenUp(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return exit.Interrupted(err)
 	}
@@ -77,7 +77,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	x.printedOut, x.printedErr = x.printedTo(x.inv.Stdout), x.printedTo(x.inv.Stderr)
 	r.StreamOutput = !x.inv.JSON
 	feeding, done := context.WithCancel(ctx)
-	x.asker.elsewhere, x.inv.RawNow = x.raw.taken, x.raw.taken
+	x.asker.elsewhere, x.inv.RawNow = x.raw.isRaw, x.raw.isRaw
 	x.spool, x.ready = newSpool(), make(chan struct{})
 	x.unveil = sync.OnceFunc(func() { close(x.ready) })
 	if x.raw == nil {
@@ -98,7 +98,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 		if id := x.state.id(); id != "" {
 			x.tell("what became of call %s: palyra calls show %s", show.Line(string(id)), show.Arg(string(id)))
 		}
-		return x.unless(ctx, err)
+		return x.orGivenUp(ctx, err)
 	}
 	return x.finish(ctx, outcome)
 }

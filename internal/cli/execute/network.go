@@ -54,9 +54,9 @@ func (h hosts) names(f palyra.EgressFlow) bool {
 	})
 }
 
-// fate says what became of a flow, "" for a connection that came about; grant is
+// flowEnd says what became of a flow, "" for a connection that came about; grant is
 // whether to name the host would help.
-func (h hosts) fate(f palyra.EgressFlow) (what string, grant bool) {
+func (h hosts) flowEnd(f palyra.EgressFlow) (what string, grant bool) {
 	why, asked := h.answers[screen.Endpoint(f)]
 	switch {
 	case f.Verdict != palyra.FlowAllowed && asked:
@@ -76,13 +76,13 @@ func (h hosts) fate(f palyra.EgressFlow) (what string, grant bool) {
 func (h hosts) unreached(flows []palyra.EgressFlow) (lines []string, grant bool) {
 	byName := map[string]bool{}
 	for _, f := range flows {
-		if what, _ := h.fate(f); f.Port != 0 && what != "" {
+		if what, _ := h.flowEnd(f); f.Port != 0 && what != "" {
 			byName[f.Host] = true
 		}
 	}
 	said := map[string]bool{}
 	for _, f := range flows {
-		what, helps := h.fate(f)
+		what, helps := h.flowEnd(f)
 		line := show.Arg(screen.Endpoint(f)) + " " + what
 		if what == "" || said[line] || f.Port == 0 && byName[f.Host] {
 			continue

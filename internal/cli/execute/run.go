@@ -139,7 +139,7 @@ func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, pro
 func (t *tapePrinter) follow(ctx context.Context, after int64, cancels bool) error {
 	t.seen = after
 	err := client.FollowRun(ctx, t.runs, t.run.ID, client.FollowRunOptions{
-		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.lost,
+		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.noteReconnect,
 		Leaving: func() { t.leaving(cancels) },
 	})
 	t.asker.End()
@@ -173,8 +173,8 @@ func (t *tapePrinter) leaving(cancels bool) {
 	}
 }
 
-// lost says that the connection was lost and is being made again.
-func (t *tapePrinter) lost(after int64, err error) {
+// noteReconnect says that the connection was lost and is being made again.
+func (t *tapePrinter) noteReconnect(after int64, err error) {
 	if t.missed == after+1 {
 		return // said already
 	}

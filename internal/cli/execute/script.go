@@ -16,7 +16,7 @@ func (x *execution) readScript(ctx context.Context, c *client.Client, o *proposa
 		return "", nil
 	case "-":
 		if err := c.Health(ctx); err != nil {
-			return "", x.unless(ctx, err)
+			return "", x.orGivenUp(ctx, err)
 		}
 		in, err := x.readStdin(ctx)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"palyra/internal/show"
 )
 
-// nothingToRead reports whether stdin is none: closed, a terminal, which is the
-// person's, or the null device.
+// nothingToRead reports whether stdin brings no input: it is closed, a terminal, which is the person's, or
+// the null device.
 func nothingToRead(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if r == nil || ok && f == nil {

@@ -273,5 +273,5 @@ func (t *tapePrinter) resolved(r palyra.TapeResolved) {
 		t.asked = ""
 	}
 	t.open = slices.DeleteFunc(t.open, func(o client.ApprovalRequested) bool { return o.ApprovalID == r.Approval })
-	t.put("  %s: %s%s\n", show.Line(string(r.Approval)), show.Line(string(r.Answer)), by(r.By))
+	t.put("  %s: %s%s\n", show.Line(string(r.Approval)), show.Line(string(r.Answer)), byText(r.By))
 }

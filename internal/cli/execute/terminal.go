@@ -25,8 +25,8 @@ type rawTerminal struct {
 	over  bool        // given back for good
 }
 
-// taken reports whether the terminal is the command's now.
-func (t *rawTerminal) taken() bool {
+// isRaw reports whether the terminal is the command's now.
+func (t *rawTerminal) isRaw() bool {
 	if t == nil {
 		return false
 	}

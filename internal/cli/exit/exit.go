@@ -195,10 +195,9 @@ var signalNumbers = map[string]int{
 	"SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
 }
 
-// ForExec gives an error of exec its exit code. Nothing is known of the
-// command then, so it is none of the command's. Who is not let in with their
-// credential is told so as by every other command: no call was proposed that
-// could have been refused.
+// ForExec gives an error of exec its exit code. The command did not run then, so the code is not one of the
+// command's. A caller whose credential is refused gets the same code as from every other command: no call was
+// proposed that could have been refused.
 func ForExec(err error) error {
 	if _, ours := As(err); err == nil || ours {
 		return err

@@ -112,11 +112,11 @@ func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, e
 	return h, nil
 }
 
-// through reports whether a call goes to Palyra's own MCP server, by the name that
+// goesToPalyra reports whether a call goes to Palyra's own MCP server, by the name that
 // the person who installed the hook vouched for: it walks the gate there. Where the
 // name of a server ends can be told only if it stands nowhere else: a project's server
 // may be called palyra__palyra_x.
-func (h *hookCall) through(server string) bool {
+func (h *hookCall) goesToPalyra(server string) bool {
 	tool, own := strings.CutPrefix(h.tool, "mcp"+hook.ToolSeparator+server+hook.ToolSeparator)
 	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, hook.ToolSeparator)
 }
@@ -129,7 +129,7 @@ func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 		return h.shell(o)
 	}
 	if args, ok := h.readsOutside(); ok {
-		return h.as("hook."+strings.ToLower(h.tool), args)
+		return h.requestFor("hook."+strings.ToLower(h.tool), args)
 	}
 	name, args, err := h.mapped()
 	if err != nil {
@@ -138,10 +138,10 @@ func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 	if name == "" {
 		name, args = "hook."+strings.ToLower(h.tool), map[string]any{"tool": h.tool, "input": h.input}
 	}
-	return h.as(name, args)
+	return h.requestFor(name, args)
 }
 
-func (h *hookCall) as(name string, args any) (client.CallRequest, error) {
+func (h *hookCall) requestFor(name string, args any) (client.CallRequest, error) {
 	raw, err := screen.EncodePlain(args)
 	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Surface: palyra.SurfaceHook}, err
 }
@@ -151,7 +151,7 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 	if err != nil {
 		return client.CallRequest{}, err
 	}
-	return h.as(palyra.ToolProcessRun, proposal.Arguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
+	return h.requestFor(palyra.ToolProcessRun, proposal.Arguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
 }
 
 // mapped is the tool of Palyra that does the same; "" when there is none.

@@ -179,7 +179,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 		return nil, err
 	}
 	h.own.Temp, _ = inv.Variable("CLAUDE_CODE_TMPDIR")
-	if h.agent.Talks(h.tool, h.input) || h.through(o.own) || h.readsItsOwn() {
+	if h.agent.Talks(h.tool, h.input) || h.goesToPalyra(o.own) || h.readsItsOwn() {
 		return struct{}{}, nil // no word of ours: the agent's own rules hold
 	}
 	paths, err := inv.Paths()

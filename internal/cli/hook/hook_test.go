@@ -284,14 +284,14 @@ func TestHookKnowsTheOwnServer(t *testing.T) {
 		"mcp__x__palyra__palyra_fs_read": false, "palyra_fs_read": false, "Bash": false,
 		"mcp__palyra__palyra_x__run": false, "mcp__palyra__palyra__run": false, "mcp__palyra___palyra_x": false, // of servers that a project named so
 	} {
-		if got := (&hookCall{tool: tool}).through("palyra"); got != want {
+		if got := (&hookCall{tool: tool}).goesToPalyra("palyra"); got != want {
 			t.Errorf("%s: %v", tool, got)
 		}
-		if (&hookCall{tool: tool}).through("") {
+		if (&hookCall{tool: tool}).goesToPalyra("") {
 			t.Errorf("%s passes where nobody vouched for a server", tool)
 		}
 	}
-	if (&hookCall{tool: "mcp__a__b__palyra_x"}).through("a__b") {
+	if (&hookCall{tool: "mcp__a__b__palyra_x"}).goesToPalyra("a__b") {
 		t.Error("a tool of the server a passes as one of a__b")
 	}
 }

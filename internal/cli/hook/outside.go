@@ -43,22 +43,22 @@ func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 	if real, err := filepath.EvalSymlinks(whole); err == nil {
 		whole = real
 	}
-	if below(whole, at) {
+	if isBelow(whole, at) {
 		return nil, false
 	}
 	for _, place := range h.sealed {
 		if real, err := filepath.EvalSymlinks(place); err == nil {
 			place = real
 		}
-		if below(place, at) || h.tool == "Grep" && below(at, place) {
+		if isBelow(place, at) || h.tool == "Grep" && isBelow(at, place) {
 			return nil, false
 		}
 	}
 	return map[string]any{"tool": h.tool, "input": map[string]any{r.field: at}}, true
 }
 
-// below reports whether a path is in a directory, or is that.
-func below(dir, path string) bool {
+// isBelow reports whether a path is in a directory, or is that.
+func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }

@@ -22,7 +22,7 @@ const TokenVariable = "PALYRA_AGENT_TOKEN_FILE"
 // Agent opens the agent's door, where a call is proposed and nothing decided.
 func (inv *Invocation) Agent() (*client.Client, error) {
 	if name := inv.RemoteName(); name != "" {
-		return inv.elsewhere(name, client.AgentDoor)
+		return inv.connectRemote(name, client.AgentDoor)
 	}
 	paths, err := inv.Paths()
 	if err != nil {
@@ -61,7 +61,7 @@ func (inv *Invocation) ByHand() (*client.Client, error) {
 // for, only when something must be signed.
 func (inv *Invocation) Operator() (*client.Client, error) {
 	if name := inv.RemoteName(); name != "" {
-		return inv.elsewhere(name, client.OperatorDoor)
+		return inv.connectRemote(name, client.OperatorDoor)
 	}
 	paths, err := inv.Paths()
 	if err != nil {
@@ -73,7 +73,7 @@ func (inv *Invocation) Operator() (*client.Client, error) {
 // OperatorAs opens the operator's door with a given key.
 func (inv *Invocation) OperatorAs(key client.Signer) (*client.Client, error) {
 	if name := inv.RemoteName(); name != "" && key == nil {
-		return inv.elsewhere(name, client.OperatorDoor)
+		return inv.connectRemote(name, client.OperatorDoor)
 	}
 	paths, err := inv.Paths()
 	if err != nil {
@@ -156,7 +156,7 @@ type Body func(ctx context.Context, c *client.Client, args []string) error
 
 // AsOperator runs f at the operator's door.
 func (inv *Invocation) AsOperator(f Body) func(*cobra.Command, []string) error {
-	body := at(inv.Operator, f)
+	body := withClient(inv.Operator, f)
 	return func(cmd *cobra.Command, args []string) error { return inv.notInside(body(cmd, args)) }
 }
 
@@ -182,9 +182,11 @@ func (inv *Invocation) Inside() bool {
 }
 
 // AsAgent runs f at the agent's door.
-func (inv *Invocation) AsAgent(f Body) func(*cobra.Command, []string) error { return at(inv.Agent, f) }
+func (inv *Invocation) AsAgent(f Body) func(*cobra.Command, []string) error {
+	return withClient(inv.Agent, f)
+}
 
-func at(door func() (*client.Client, error), f Body) func(*cobra.Command, []string) error {
+func withClient(door func() (*client.Client, error), f Body) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := door()
 		if err != nil {

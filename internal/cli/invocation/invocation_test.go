@@ -36,12 +36,12 @@ func TestQuiet(t *testing.T) {
 	inv := &Invocation{Quiet: true}
 	inv.Stderr = &out
 	inv.Say("hello")
-	inv.more("cursor")
+	inv.moreHint("cursor")
 	if out.Len() != 0 {
 		t.Errorf("%q", out.String())
 	}
 	inv.Quiet = false
-	inv.more("a b")
+	inv.moreHint("a b")
 	if out.String() != "palyra: there are more: --cursor \"a b\"\n" {
 		t.Errorf("%q", out.String())
 	}

@@ -29,12 +29,12 @@ func (p Page[T]) Show(inv *Invocation) error {
 			rows[i] = p.Row(x)
 		}
 		screen.Table(w, p.Head, rows)
-		inv.more(p.Next)
+		inv.moreHint(p.Next)
 	})
 }
 
-// more says how to see the rest of a list.
-func (inv *Invocation) more(cursor string) {
+// moreHint says how to see the rest of a list.
+func (inv *Invocation) moreHint(cursor string) {
 	if cursor != "" {
 		inv.Say("palyra: there are more: --cursor %s", show.Arg(cursor))
 	}

@@ -60,9 +60,9 @@ func (inv *Invocation) Own() string {
 	return "palyra"
 }
 
-// elsewhere opens a door of the daemon on another machine. The device's own key
+// connectRemote opens a door of the daemon on another machine. The device's own key
 // signs there.
-func (inv *Invocation) elsewhere(name string, door client.Door) (*client.Client, error) {
+func (inv *Invocation) connectRemote(name string, door client.Door) (*client.Client, error) {
 	c, err := inv.Config()
 	if err != nil {
 		return nil, err

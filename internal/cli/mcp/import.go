@@ -214,15 +214,15 @@ func parseServers(raw []byte) ([]imported, error) {
 		if err := json.Unmarshal(file.Servers[name], &e); err != nil {
 			s.Outcome, s.Why = "refused", "the entry cannot be read"
 		} else {
-			e.into(&s)
+			e.toDefinition(&s)
 		}
 		out = append(out, s)
 	}
 	return out, nil
 }
 
-// into turns an entry into a definition, or says why it cannot be one.
-func (e serverEntry) into(s *imported) {
+// toDefinition turns an entry into a definition, or says why it cannot be one.
+func (e serverEntry) toDefinition(s *imported) {
 	refuse := func(why string) { s.Outcome, s.Why = "refused", why }
 	if e.palyra() {
 		s.Outcome, s.Why = "skipped", "it is Palyra itself"

@@ -147,7 +147,7 @@ func whyRequest(ctx context.Context, inv *invocation.Invocation, o whyOptions, a
 			return client.WhyRequest{}, err
 		}
 		o.exec.Workspace, err = inv.WorkspaceOf(o.exec.Workspace)
-		return o.of(o.tool, raw), err
+		return o.questionFor(o.tool, raw), err
 	}
 	if err := settle(ctx, inv, &o); err != nil {
 		return client.WhyRequest{}, err
@@ -164,8 +164,8 @@ func settle(ctx context.Context, inv *invocation.Invocation, o *whyOptions) (err
 	return err
 }
 
-// of is a question about a tool.
-func (o whyOptions) of(tool string, input json.RawMessage) client.WhyRequest {
+// questionFor is a question about a tool.
+func (o whyOptions) questionFor(tool string, input json.RawMessage) client.WhyRequest {
 	return client.WhyRequest{
 		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.exec.Workspace, Surface: palyra.SurfaceCLI,
 	}
@@ -175,5 +175,5 @@ func (o whyOptions) of(tool string, input json.RawMessage) client.WhyRequest {
 // it.
 func (o whyOptions) command(argv []string, line string) (client.WhyRequest, error) {
 	call, err := o.exec.Request(argv, line, proposal.Input{}, nil)
-	return o.of(call.Tool, call.Arguments), err
+	return o.questionFor(call.Tool, call.Arguments), err
 }

@@ -176,7 +176,7 @@ func whyOne(ctx context.Context, inv *invocation.Invocation, c why, o whyOptions
 		var r client.WhyRequest
 		if r, problem = o.question(line); problem == nil {
 			var e client.Explanation
-			if e, problem = patiently(ctx, c, r); problem == nil {
+			if e, problem = retryBusy(ctx, c, r); problem == nil {
 				v := whyOf(e, o.full)
 				v.Line = n
 				return v
@@ -223,9 +223,9 @@ func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 	}
 	switch {
 	case q.Tool != "" && len(q.Input) == 0:
-		return o.of(q.Tool, json.RawMessage("{}")), nil
+		return o.questionFor(q.Tool, json.RawMessage("{}")), nil
 	case q.Tool != "":
-		return o.of(q.Tool, q.Input), nil
+		return o.questionFor(q.Tool, q.Input), nil
 	case q.Script != nil:
 		line, err := proposal.ScriptText([]byte(*q.Script))
 		if err != nil {
@@ -238,8 +238,8 @@ func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 	return o.command(q.Argv, "")
 }
 
-// patiently asks again where the daemon says that it was asked too much at once.
-func patiently(ctx context.Context, c why, r client.WhyRequest) (client.Explanation, error) {
+// retryBusy asks again where the daemon says that it was asked too much at once.
+func retryBusy(ctx context.Context, c why, r client.WhyRequest) (client.Explanation, error) {
 	for try := 1; ; try++ {
 		e, err := c.Why(ctx, r)
 		if err == nil || palyra.AsError(err).Reason != palyra.ReasonRateLimited || try == whyTries {

@@ -90,8 +90,8 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 	}, nil
 }
 
-// textOr64 is bytes as text, which people can read, or as base64 when they are
-// none or would be too long as JSON: control characters take six bytes each there.
+// textOr64 is bytes as text, which people can read, or as base64 when they are not text or would be too long
+// as JSON: control characters take six bytes each there.
 func textOr64(b []byte) (text, b64 string) {
 	const most = 3 << 20 // of the 4 MiB that the tool takes
 	if raw, err := screen.EncodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {

@@ -58,7 +58,7 @@ func (v *View) Print() {
 	v.why()
 	v.diff()
 	v.details()
-	v.gist()
+	v.summaryBlock()
 	v.votes()
 	v.answers()
 }
@@ -145,7 +145,7 @@ func Readable(s string) string {
 func (v *View) head() {
 	a := v.Approval
 	if unshown(a) && v.Short {
-		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.whole()+" shows all of it")
+		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.showAllHint()+" shows all of it")
 	}
 	state := "pending"
 	switch {
@@ -171,9 +171,9 @@ func Ending(a palyra.Approval) string {
 	return string(a.Decision.Answer)
 }
 
-// gist is the block above the question: what is asked, how risky it is, and
+// summaryBlock is the block above the question: what is asked, how risky it is, and
 // where.
-func (v *View) gist() {
+func (v *View) summaryBlock() {
 	a := v.Approval
 	named := v.Short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
 	if !named && !v.Short {
@@ -242,13 +242,13 @@ const (
 func (v *View) warnings() []string {
 	a := v.Approval
 	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
-		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan), furniture(a.Plan))
+		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan), roomTexts(a.Plan))
 	var out []string
 	if err := Seen(a); err != nil {
 		out = append(out, err.Error())
 	}
 	if unshown(a) {
-		out = append(out, "the diff does not show all that it would write; "+v.whole()+" does: an answer is for this call only")
+		out = append(out, "the diff does not show all that it would write; "+v.showAllHint()+" does: an answer is for this call only")
 	}
 	if a.Plan.Stdin == palyra.StdinLive {
 		out = append(out, "its input is LIVE: you approve what it is, not what it will be told")
@@ -306,9 +306,9 @@ func (v *View) printTool() {
 	case v.Brief:
 		v.paint("", "--json has them whole", v.Style.Calm)
 	case unshown(v.Approval):
-		v.shout("", "what they write is not all shown; "+v.whole()+" shows it")
+		v.shout("", "what they write is not all shown; "+v.showAllHint()+" shows it")
 	default:
-		v.paint("", "the diff below shows what they do; "+v.whole()+" has them whole", v.Style.Calm)
+		v.paint("", "the diff below shows what they do; "+v.showAllHint()+" has them whole", v.Style.Calm)
 	}
 }
 
@@ -334,8 +334,8 @@ func (v *View) cut() bool {
 	return v.Brief || v.Short && (v.Approval.Prompt.Diff != "" || unshown(v.Approval))
 }
 
-// whole names the command that shows everything.
-func (v *View) whole() string {
+// showAllHint names the command that shows everything.
+func (v *View) showAllHint() string {
 	return cmp.Or(v.Own, "palyra") + " approvals show " + show.Arg(string(v.Approval.ID)) + " --full"
 }
 
@@ -352,7 +352,7 @@ func (v *View) decoded() {
 			what += ", decoded"
 		}
 		if v.Short && show.Opaque(m.Data) {
-			v.shout(label, what+": "+screen.Count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.whole()+" shows them")
+			v.shout(label, what+": "+screen.Count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.showAllHint()+" shows them")
 			continue
 		}
 		v.block(label, what+", "+screen.Count(int64(len(m.Data)), "byte")+":", string(m.Data))

@@ -124,8 +124,8 @@ func (v *View) bounded() string {
 	return ""
 }
 
-// furniture lists every text that a room is made of.
-func furniture(p palyra.Plan) []string {
+// roomTexts lists every text that a room is made of.
+func roomTexts(p palyra.Plan) []string {
 	out := []string{p.Profile}
 	for _, m := range p.Mounts {
 		out = append(out, m.Source, m.Target)

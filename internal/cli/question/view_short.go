@@ -33,7 +33,7 @@ func (v *View) leave(n int, one, many string) {
 // details says what was left out.
 func (v *View) details() {
 	if len(v.left) > 0 {
-		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.whole())
+		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.showAllHint())
 	}
 }
 

@@ -81,7 +81,7 @@ func (v *View) reasons() string {
 // newWorkspaceNote is the note that the view says in its own words.
 const newWorkspaceNote = "the workspace is NEW: no operator registered it"
 
-// widenings prints the generalisations there are; exactly this plan is none.
+// widenings prints the generalisations; exactly this plan does not count as one.
 func (v *View) widenings() {
 	label := "Widen to"
 	for _, o := range v.Approval.Prompt.Options {

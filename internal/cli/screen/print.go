@@ -137,7 +137,7 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Second is a moment in a document, to the second; what is none stays as it is.
+// Second is a moment in a document, to the second; a value that is not a moment stays as it is.
 func Second(text string) string {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {

@@ -172,15 +172,15 @@ func (s *stopping) end(ctx context.Context, c *client.Client, r stopped) error {
 	if r.How == stopSignal {
 		s.inv.Say("palyra: not asked by a signature: %s\npalyra: sent SIGTERM to pid %d, the daemon of this state", show.Line(r.Why), r.PID)
 	}
-	if err := gone(ctx, c, int(r.PID), time.Duration(s.patience)); err != nil {
+	if err := waitGone(ctx, c, int(r.PID), time.Duration(s.patience)); err != nil {
 		return err
 	}
 	return s.inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", r.PID) })
 }
 
-// gone waits until nobody listens and the process has ended: before that the
+// waitGone waits until nobody listens and the process has ended: before that the
 // state is still its own and a new daemon would be refused.
-func gone(ctx context.Context, c *client.Client, pid int, patience time.Duration) error {
+func waitGone(ctx context.Context, c *client.Client, pid int, patience time.Duration) error {
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
 	tick := time.NewTicker(50 * time.Millisecond)

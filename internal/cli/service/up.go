@@ -71,7 +71,7 @@ func (u *daemonStart) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.alone(ctx); err != nil {
+	if err := u.refuseSecond(ctx); err != nil {
 		return err
 	}
 	if err := u.paths.Make(); err != nil {
@@ -120,9 +120,9 @@ func (u *daemonStart) checkSettings() error {
 	return err
 }
 
-// alone refuses a second daemon on the same state. The daemon's own lock holds
+// refuseSecond refuses a second daemon on the same state. The daemon's own lock holds
 // in any case; this only says it sooner.
-func (u *daemonStart) alone(ctx context.Context) error {
+func (u *daemonStart) refuseSecond(ctx context.Context) error {
 	c, err := u.inv.Operator()
 	if err != nil {
 		return err

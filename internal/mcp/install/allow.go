@@ -12,7 +12,7 @@ import (
 // the gate asks.
 const AllowRule = "mcp__" + entryName
 
-// allowPath is where Claude Code keeps the rules of what it need not ask about.
+// allowPath is the place of Claude Code's rules about tools that it need not ask for.
 var allowPath = []string{"permissions", "allow"}
 
 // rules is the list of them.

@@ -7,7 +7,8 @@ import (
 
 // Hooked is what a settings file says about the hook.
 type Hooked struct {
-	// Command is that of an entry which is to the letter what is written here; none: "".
+	// Command is the command of an entry that is exactly as we would write it; "" when there is no such
+	// entry.
 	Command string
 	Other   bool // an entry names the hook, and is another than is written here
 	Off     bool // the file switches all hooks off, or cannot be read

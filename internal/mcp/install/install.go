@@ -94,7 +94,7 @@ func Clients() []Client {
 // word since April 2026.
 const codexAsks, codexPasses = "default_tools_approval_mode", "approve"
 
-// Sets says what an entry changes in how the client itself asks; "" where it does not.
+// Sets says how an entry changes the client's own questions; "" where it does not.
 func (c Client) Sets() string {
 	if c.Name == "codex" {
 		return fmt.Sprintf("%s = %q for this server: Codex does not ask before Palyra's tools, the gate does", codexAsks, codexPasses)
@@ -186,7 +186,7 @@ func put(m map[string]any, path []string, value any) (map[string]any, error) {
 	return m, err
 }
 
-// Result is what was done.
+// Result is what a change did.
 type Result struct {
 	Path    string `json:"path"`
 	Backup  string `json:"backup,omitempty"` // the file as it was
@@ -210,11 +210,11 @@ func (c Client) Write(path string, s Server) (Result, error) {
 	return rewrite(path, mode, unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
 }
 
-// keptAs is what the name of the old file has at its end.
+// keptAs is the ending of the old file's name.
 const keptAs = ".before-palyra"
 
-// rewrite changes a plain file and keeps the old one. change gets nil when there is
-// none, and returns it when there shall be none: then the file goes. refuse words why a file is left alone.
+// rewrite changes a plain file and keeps the old one. change gets nil for a file that does not exist, and
+// returns nil to remove it. refuse words why a file is left alone.
 func rewrite(path string, fresh fs.FileMode, refuse func(error) error, change func(old []byte) ([]byte, error)) (Result, error) {
 	r := Result{Path: path}
 	old, mode, err := read(path, refuse)
@@ -238,7 +238,7 @@ func rewrite(path string, fresh fs.FileMode, refuse func(error) error, change fu
 	if old != nil {
 		r.Backup = path + keptAs
 		if _, err := os.Lstat(r.Backup); err == nil && bytes.Contains(old, []byte("palyra")) {
-			// what was there before Palyra is kept already
+			// the file from before Palyra is kept already
 		} else if err := durable.WriteFile(r.Backup, old, mode); err != nil {
 			return r, fmt.Errorf("install: %w", err)
 		}

@@ -12,8 +12,8 @@ import (
 
 // edit is a change of a file in one place.
 type edit struct {
-	from, to int    // what is taken out
-	with     string // what comes there
+	from, to int    // the lines that go
+	with     string // the lines in their place
 	gone     string // the entry as it was written
 }
 
@@ -24,7 +24,7 @@ func (e edit) apply(doc []byte) []byte {
 var (
 	// errNone: the text has nothing at the path.
 	errNone = errors.New("it is not there")
-	// errWriting is what is said of a file that could be read, but not changed for certain.
+	// errWriting is for a file that could be read, but not changed with certainty.
 	errWriting = errors.New("it is written in a way that cannot be changed safely")
 )
 

@@ -68,15 +68,14 @@ type flight struct {
 
 // follow begins to follow the call, over restarts of the daemon.
 func (f *flight) follow() *client.Following {
-	o := client.FollowOptions{Watch: f.hear, Lost: func(error) { f.stirred() }}
+	o := client.FollowOptions{Watch: f.hear, Lost: func(error) { f.wakeTeller() }}
 	if f.of != "" {
 		return client.FollowKnown(f.server.Backend, f.of, o)
 	}
 	return client.Follow(f.server.Backend, f.request, o)
 }
 
-// fly waits for the outcome, at most for the limit, and tells the client meanwhile
-// what it waits for.
+// fly waits for the outcome, at most for the limit, and meanwhile tells the client what the call waits for.
 func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolResult, error) {
 	view, unview := context.WithCancel(context.WithoutCancel(ctx))
 	f.call = f.follow()
@@ -113,9 +112,8 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 	}
 }
 
-// lateness tells when a request has taken too long. It is extended once for a daemon
-// that is there and has not yet said under which name it took the call: without a name
-// the client could neither wait for the call nor be told that there is none.
+// lateness tells when a request has taken too long. It is extended once while the daemon has not yet named
+// the call: without a name the client could neither wait for the call nor learn that there is no call.
 func (f *flight) lateness(limit time.Duration) (late <-chan time.Time, extend func() bool) {
 	if limit <= 0 {
 		return nil, func() bool { return false }
@@ -137,19 +135,19 @@ const (
 	idPatience = time.Minute     // nobody waits for the answer, and a busy daemon may yet take the call
 )
 
-// hear takes what the daemon tells of the call.
+// hear takes in the daemon's events of the call.
 func (f *flight) hear(e client.CallEvent) {
 	if e.Accepted != nil && f.of == "" && !f.named {
 		f.named = true
 		f.server.latest.set(f.session, e.Accepted.CallID)
 	}
 	if e.Accepted != nil || e.ApprovalRequested != nil || e.ApprovalResolved != nil {
-		f.stirred()
+		f.wakeTeller()
 	}
 }
 
-// stirred has told what is new.
-func (f *flight) stirred() {
+// wakeTeller has news told to the client.
+func (f *flight) wakeTeller() {
 	select {
 	case f.stir <- struct{}{}:
 	default:

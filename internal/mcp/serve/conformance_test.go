@@ -32,8 +32,8 @@ func node(t *testing.T) (bin, modules string) {
 
 const testToken = "a-token-for-tests-only-0123"
 
-// shown puts the token to every request: the suite has no way to give one.
-func shown(h http.Handler) http.Handler {
+// outcomeText puts the token to every request: the suite has no way to give one.
+func outcomeText(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+testToken)
 		h.ServeHTTP(w, r)
@@ -63,7 +63,7 @@ func conformant(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: shown(h)}
+	srv := &http.Server{Handler: outcomeText(h)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	t.Cleanup(func() {

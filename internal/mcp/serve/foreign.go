@@ -7,9 +7,8 @@ import (
 	"palyra"
 )
 
-// readable is an output for a model to read: of a tool of an upstream server the
-// texts that the server brought back, as they are, and one line for each thing that
-// is none. The fields of the result have it whole.
+// readable is an output for a model to read: the texts that an upstream server returned, as they are, and one
+// line for each part that is not a text. The fields of the result have it whole.
 func readable(o palyra.Outcome) string {
 	var got struct {
 		Content []json.RawMessage `json:"content"`

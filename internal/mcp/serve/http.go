@@ -187,9 +187,9 @@ func (d *endpoint) knows(headers []string) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], d.token[:]) == 1
 }
 
-// read takes in what a client posts: a cancel that only says that it gave up is
-// dropped, and a new session needs room. It reports whether the request is
-// answered. The time limit is on the body alone: an answer may take longer.
+// read takes in a client's message: it drops a cancel that only says that the client gave up, and needs room
+// for a new session. It reports whether the request is answered. The time limit is on the body alone: an
+// answer may take longer.
 func (d *endpoint) read(w http.ResponseWriter, r *http.Request) bool {
 	if r.ContentLength > maxMessage { // nothing of it is waited for
 		giveUp(w, "the message is too large", http.StatusRequestEntityTooLarge)

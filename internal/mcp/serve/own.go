@@ -75,14 +75,14 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 		Seconds int64         `json:"timeout_s"`
 	}
 	err := strict(req.Params.Arguments, &a)
-	if a.Call == "" && alone(req) {
+	if a.Call == "" && soleClient(req) {
 		a.Call = s.latest.get(session)
 	}
 	switch {
 	case err != nil:
 	case a.Seconds < 0 || a.Seconds > maxWait || len(a.Call) > maxID:
 		err = invalid("call_id or timeout_s is out of bounds")
-	case a.Call == "" && !alone(req):
+	case a.Call == "" && !soleClient(req):
 		err = palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "which call is meant: there is no session here").
 			WithRemedy("name it by its call_id")
 	case a.Call == "":
@@ -155,7 +155,7 @@ func paged(call palyra.CallID, stream string, data []byte, offset, limit int64) 
 	end := min(from+limit, int64(len(data)))
 	part := data[from:end]
 	if utf8.Valid(data) {
-		if text := whole(string(part)); end < int64(len(data)) && text != "" { // else the page is smaller than a character
+		if text := dropCutRune(string(part)); end < int64(len(data)) && text != "" { // else the page is smaller than a character
 			part = part[:len(text)]
 		}
 	}

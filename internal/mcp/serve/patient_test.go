@@ -60,7 +60,7 @@ func FuzzBounded(f *testing.F) {
 	f.Add("ü€😀", 20000)
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		s = strings.ToValidUTF8(strings.Repeat(s, max(0, min(n, (1<<20)/(len(s)+1)))), "")
-		got := shown(palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: s, Stderr: s, CallID: "C"}, codexRoom)
+		got := outcomeText(palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: s, Stderr: s, CallID: "C"}, codexRoom)
 		total := len(got.body)
 		for _, n := range got.notes {
 			total += len(n)

@@ -110,13 +110,13 @@ func (p piece) fit(room int) (string, int64) {
 			kept = kept[:room/4*4]
 		}
 		raw, err := base64.StdEncoding.DecodeString(kept)
-		if err != nil { // it is not what it says; it is shown, and nothing is counted
+		if err != nil { // its content does not match its type; it is shown, and not counted
 			return kept, 0
 		}
 		return kept, int64(len(raw))
 	}
 	if len(kept) > room {
-		kept = whole(kept[:room])
+		kept = dropCutRune(kept[:room])
 		if i := strings.LastIndexByte(kept, '\n'); i >= len(kept)*3/4 {
 			kept = kept[:i+1]
 		}

@@ -26,12 +26,11 @@ func (f *flight) landed(o palyra.Outcome, err error) *mcp.CallToolResult {
 	return result(o, f.room)
 }
 
-// result is an outcome as a client gets it: texts for the model, of at most room
-// bytes, and its fields for programs. What is not whole says so, how much is missing
-// and how it is read, in a text of its own that comes first: what a tool brought back
-// cannot pass for it, and a client that cuts a result keeps its beginning.
+// result is an outcome as a client gets it: texts for the model, of at most room bytes, and its fields for
+// programs. A result that is not whole says so, how much is missing and how to read it, in a text of its own
+// that comes first: a tool's output cannot pass for it, and a client that cuts a result keeps its beginning.
 func result(o palyra.Outcome, room int) *mcp.CallToolResult {
-	t := shown(o, room)
+	t := outcomeText(o, room)
 	r := t.result()
 	r.IsError = o.Outcome != palyra.OutcomeFinished || o.ReasonCode != ""
 	r.Meta[outcomeKey] = fieldsOf(o, t.less)
@@ -41,7 +40,7 @@ func result(o palyra.Outcome, room int) *mcp.CallToolResult {
 	return r
 }
 
-// texts is what a model reads of a result.
+// texts is the part of a result that a model reads.
 type texts struct {
 	body  string
 	notes []string
@@ -77,7 +76,7 @@ func (t *texts) content() []mcp.Content {
 	return all
 }
 
-// state is the fields of a result: of an outcome, or of one that is none.
+// state is the fields of a result: those of an outcome, or of an answer that is not an outcome.
 type state struct {
 	Outcome     string            `json:"outcome"`
 	Tool        string            `json:"tool"`
@@ -136,16 +135,15 @@ func (f *flight) pending() *mcp.CallToolResult {
 	return plainResult(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
 }
 
-// What is said of a daemon that is away, and of one that is there and too slow: only of
-// the first is it certain that nothing was done.
+// Texts about a daemon that is away, and about one that is there and too slow: only of the first is it
+// certain that nothing was done.
 const (
 	noDaemon  = "Palyra's daemon does not answer"
 	notTaken  = "Palyra's daemon did not say in time whether it took the call"
 	lookFirst = "see whether it was made before you make it again"
 )
 
-// failure is an error as a client gets it. Where the daemon listens is nobody's
-// business there.
+// failure is an error as a client gets it. It does not tell where the daemon listens.
 func failure(tool string, call palyra.CallID, err error) *mcp.CallToolResult {
 	e := palyra.AsError(err)
 	s := state{Outcome: "failed", Tool: tool, ReasonCode: e.Reason, Reason: e.Text, Remedy: forModels(e.Reason, e.Remedy), CallID: call}

@@ -11,9 +11,9 @@ import (
 
 const maxClient = 32
 
-// alone reports whether nobody but the caller can have made the latest call of its
+// soleClient reports whether nobody but the caller can have made the latest call of its
 // session: over HTTP, clients without sessions are told apart by their names only.
-func alone(req *mcp.CallToolRequest) bool {
+func soleClient(req *mcp.CallToolRequest) bool {
 	overHTTP := req.Extra != nil && req.Extra.Header != nil
 	return !overHTTP || req.Session != nil && req.Session.ID() != ""
 }
@@ -33,7 +33,7 @@ func (s *Server) session(ss *mcp.ServerSession, info *mcp.Implementation) string
 	return "mcp/" + who + "/" + palyra.Clip(id, 64)
 }
 
-// clientName is what a client calls itself, as far as it can be a part of a name.
+// clientName is a client's own name for itself, as far as it can be part of a name.
 func clientName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {

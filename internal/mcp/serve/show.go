@@ -13,19 +13,18 @@ import (
 	"palyra"
 )
 
-// How many bytes of one result a client is given. One that is given more than it
-// passes on cuts it itself, somewhere, or puts it into a file: docs/mcp.md has what
-// was measured.
+// Bytes of one result that a client is given. A client that gets more than it passes on cuts the result
+// somewhere, or puts it into a file: docs/mcp.md has the measurements.
 const (
 	defaultRoom = 32 << 10 // Claude Code and opencode keep results of 50,000 characters in files
 	codexRoom   = 10_000   // Codex cuts after 12,000 bytes where it does not know the model
 	leastRoom   = 4 << 10
-	notesRoom   = 1 << 10 // of it, for what is said about the rest
+	notesRoom   = 1 << 10 // of it, for the text about the rest
 	tailOf      = 4       // one part in four is the end
 	maxListed   = 8       // names in a note
 )
 
-// room is what the client of a request passes on to its model.
+// room is how many bytes the client of a request passes on to its model.
 func (s *Server) room(info *mcp.Implementation) int {
 	switch {
 	case s.ResultBytes > 0:
@@ -36,8 +35,8 @@ func (s *Server) room(info *mcp.Implementation) int {
 	return defaultRoom
 }
 
-// shown is an outcome for a model to read.
-func shown(o palyra.Outcome, room int) (t texts) {
+// outcomeText is an outcome for a model to read.
+func outcomeText(o palyra.Outcome, room int) (t texts) {
 	if p, ok := pieceOf(o); ok {
 		t.piece(p, room)
 		return t
@@ -66,7 +65,7 @@ func shown(o palyra.Outcome, room int) (t texts) {
 		newline(&b)
 		say("exit code %d%s", o.ExitCode, bySignal(o.Signal))
 	}
-	t.asides(o)
+	t.streamNotes(o)
 	if o.Outcome != palyra.OutcomeFinished {
 		newline(&b)
 		say("call %s", o.CallID)
@@ -75,8 +74,8 @@ func shown(o palyra.Outcome, room int) (t texts) {
 	return t
 }
 
-// asides are notes on what the streams do not tell.
-func (t *texts) asides(o palyra.Outcome) {
+// streamNotes are notes on what the streams do not show.
+func (t *texts) streamNotes(o palyra.Outcome) {
 	if n := len(o.Quarantined); n > 0 {
 		t.note("taken out of the workspace, which keeps it sealed: %s%s", quoted(o.Quarantined[:min(n, maxListed)]), andMore(n))
 	}
@@ -113,7 +112,7 @@ func andMore(n int) string {
 // stream is one text of an outcome.
 type stream struct{ name, text string }
 
-// streams are the texts of an outcome; what is none is noted.
+// streams are the texts of an outcome; a stream that is not text is noted.
 func (t *texts) streams(o palyra.Outcome) []stream {
 	all := []stream{{"stdout", o.Stdout}, {"stderr", o.Stderr}, {"output", t.output(o)}}
 	for i, b64 := range []string{o.StdoutB64, o.StderrB64} {
@@ -170,7 +169,7 @@ func (t *texts) cut(call palyra.CallID, s stream, most int) string {
 	if len(s.text) <= most {
 		return s.text
 	}
-	head := whole(s.text[:most-most/tailOf])
+	head := dropCutRune(s.text[:most-most/tailOf])
 	tail := len(s.text) - most/tailOf
 	for tail < len(s.text) && !utf8.RuneStart(s.text[tail]) {
 		tail++
@@ -180,8 +179,8 @@ func (t *texts) cut(call palyra.CallID, s stream, most int) string {
 	return head + leftOut(tail-len(head)) + s.text[tail:]
 }
 
-// whole drops a character that is cut at the end of a text.
-func whole(s string) string {
+// dropCutRune drops a character that is cut at the end of a text.
+func dropCutRune(s string) string {
 	for i := 1; i < utf8.UTFMax && i <= len(s); i++ {
 		if end := s[len(s)-i:]; utf8.RuneStart(end[0]) {
 			if !utf8.FullRuneInString(end) {

@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// claims are what a server says of a tool, for people to read. They are part of
-// what is pinned, and of no judgement.
+// claims are a server's own statements about a tool, for people to read. They are pinned with the tool and
+// take part in no judgement.
 func claims(a *mcp.ToolAnnotations) (out []string) {
 	if a == nil {
 		return nil
@@ -34,8 +34,8 @@ func claims(a *mcp.ToolAnnotations) (out []string) {
 	return out
 }
 
-// hearsay are the notes of a plan about who says what of its tool.
-func hearsay(name string, t palyra.UpstreamTool) (out []string) {
+// claimNotes are the notes of a plan about who says what of its tool.
+func claimNotes(name string, t palyra.UpstreamTool) (out []string) {
 	if len(t.Claims) > 0 {
 		out = append(out, "the MCP server "+name+" says that the tool is: "+strings.Join(t.Claims, ", ")+"; nothing checks that")
 	}

@@ -23,7 +23,7 @@ const (
 	minTimeout       = 100
 )
 
-// nameForm is what an upstream's name looks like.
+// nameForm is the form of an upstream's name.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
 // CheckName refuses what cannot be an upstream's name.
@@ -38,8 +38,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Check refuses a definition that cannot be what anybody wants, and returns it in
-// its one form.
+// Check refuses a definition that makes no sense, and returns a good one in its one form.
 func Check(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 	switch {
 	case d.TimeoutMS != 0 && (d.TimeoutMS < minTimeout || d.TimeoutMS > maxTimeout):
@@ -134,7 +133,7 @@ func secret(what, why string) *palyra.Error {
 		WithRemedy("leave it out; secrets are given by binding, which comes with the vault")
 }
 
-// secretForms are texts that nothing but a credential looks like.
+// secretForms are the forms of texts that can only be credentials.
 var secretForms = []struct {
 	form *regexp.Regexp
 	why  string

@@ -12,7 +12,7 @@ import (
 	"palyra/internal/show"
 )
 
-// broken says why a server could not be spoken to, with what it wrote about it.
+// broken says why a server could not be spoken to, with its own last words.
 func (s *server) broken(ctx context.Context, x *connection, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

@@ -94,7 +94,7 @@ var errLong = errors.New("the answer is too long")
 func (c *capped) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	if c.left -= int64(n); c.left < 0 {
-		_ = c.Close() // whoever reads it may not: the server would go on
+		_ = c.Close() // the reader may not end it: the server would go on
 		return 0, errLong
 	}
 	return n, err

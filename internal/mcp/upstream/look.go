@@ -48,8 +48,8 @@ func (s *server) hear(x *connection, quit <-chan struct{}) {
 	}
 }
 
-// look asks for the tools and holds them against what was approved. The turn is
-// the caller's. What changed is durable before anything else happens.
+// look asks for the tools and compares them with the approved ones. The caller has the turn. Changes are
+// durable before anything else happens.
 func (s *server) look(ctx context.Context, x *connection) error {
 	found, err := x.list(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
 	s.mu.Unlock()
 	now, quarantined := s.survey(found, u.Tools)
 	if !slices.EqualFunc(now, u.Tools, sameTool) && !u.AddedAt.IsZero() { // one that is just being added is stored whole
-		if s.fickle() {
+		if s.changesTooOften() {
 			return failed(s.name, "it changes its tools all the time")
 		}
 		u.Tools = now
@@ -97,8 +97,8 @@ const (
 	changesApart = time.Hour
 )
 
-// fickle counts a change, and reports whether it is one too many.
-func (s *server) fickle() bool {
+// changesTooOften counts a change, and reports whether it is one too many.
+func (s *server) changesTooOften() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.r.Now(); now.Sub(s.restless) >= changesApart {

@@ -39,21 +39,21 @@ func (r *Registry) lookup(name string) (*server, palyra.UpstreamTool, error) {
 	return s, t, nil
 }
 
-// The bound inputs of a plan: what they are called, after the upstream's name.
+// Names of a plan's bound inputs, after the upstream's name.
 const (
 	inputDefinition = "/definition"
 	inputStart      = "/start"
 	inputTool       = "/tools/"
 )
 
-// Plan binds what decides what a call does: the definition of the upstream, the
-// plan by which its server runs, and the definition of the tool.
+// Plan binds everything that decides what a call does: the definition of the upstream, the plan by which its
+// server runs, and the definition of the tool.
 func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	s, t, err := r.lookup(p.Tool)
 	if err != nil {
 		return err
 	}
-	p.ReadOnly = t.ReadOnly // whatever a server says of it
+	p.ReadOnly = t.ReadOnly // the server's own hints do not count
 	if s.def.TimeoutMS > 0 {
 		p.Limits.WallMS = min(p.Limits.WallMS, s.def.TimeoutMS)
 	}
@@ -72,7 +72,7 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 		palyra.Input{Path: id + inputTool + t.Name, Digest: t.Digest})
 	p.Detail.Summary = show.Middle(s.name+": "+t.Name+" "+string(p.Arguments), 240)
 	p.Detail.Notes = append(p.Detail.Notes, "what the tool does is up to the MCP server "+s.name+"; nothing of it is bound but its program and the tool's definition")
-	p.Detail.Notes = append(p.Detail.Notes, hearsay(s.name, t)...)
+	p.Detail.Notes = append(p.Detail.Notes, claimNotes(s.name, t)...)
 	return nil
 }
 

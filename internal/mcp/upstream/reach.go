@@ -28,14 +28,14 @@ type flowOwners struct {
 	seen  map[palyra.EgressFlow]*place
 }
 
-// alone is a call under way, with what was reached while it was the only one.
+// alone is a call under way, with the places that were reached while it was the only one.
 type alone struct {
 	shared bool // another one was under way, too
 	flows  map[palyra.EgressFlow]palyra.EgressFlow
 	other  int64 // places reached while it was not the only one
 }
 
-// place is what is known of flows that differ in their bytes only.
+// place is the state of flows that differ in their bytes only.
 type place struct {
 	in, out, connections int64
 	calls                []palyra.CallID
@@ -59,8 +59,7 @@ func gather(flows []palyra.EgressFlow) map[palyra.EgressFlow]place {
 	return sums
 }
 
-// look gives what is new since the last time to the calls under way. The lock is
-// the caller's.
+// look gives the flows since the last time to the calls under way. The caller has the lock.
 func (r *flowOwners) look(flows []palyra.EgressFlow) {
 	for key, now := range gather(flows) {
 		was := r.seen[key]
@@ -129,8 +128,8 @@ func (x *connection) begin(id palyra.CallID) {
 	x.reach.share()
 }
 
-// callEnded counts a call out, and returns what was reached while it was the only one.
-// What was reached beside others may be theirs: it is counted as not listed.
+// callEnded counts a call out, and returns the places that were reached while it was the only one. Places
+// reached beside other calls may be theirs: they are counted as not listed.
 func (x *connection) callEnded(id palyra.CallID) (flows []palyra.EgressFlow, more int64) {
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
@@ -184,8 +183,8 @@ func (x *connection) reached(name string) palyra.UpstreamReached {
 	return e
 }
 
-// record journals what a session that is over reached. It has happened, and nothing
-// waits for it: what cannot be journaled is told in the log.
+// record journals the places that an ended session reached. They were reached already, so a failure is only
+// logged.
 func (r *Registry) record(e palyra.UpstreamReached) {
 	if len(e.Flows) == 0 && e.Omitted == 0 {
 		return

@@ -62,7 +62,7 @@ func (r *Registry) Add(ctx context.Context, q AddRequest) (palyra.Upstream, erro
 	return s.view(), nil
 }
 
-// notAdded gives a failure a remedy that there is: what was not added cannot be shown.
+// notAdded gives a failure a remedy that works: a server that was not added cannot be shown.
 func notAdded(err error, d palyra.UpstreamDefinition) error {
 	e := (*palyra.Error)(nil)
 	if !errors.As(err, &e) || e.Reason != palyra.ReasonUpstreamFailed {
@@ -139,7 +139,7 @@ func (r *Registry) release(name string) {
 // List returns the upstreams by name, without the texts of their tools.
 func (r *Registry) List(context.Context) ([]palyra.Upstream, error) {
 	out := []palyra.Upstream{}
-	for _, s := range r.all() {
+	for _, s := range r.servers() {
 		u := s.view()
 		for i := range u.Tools {
 			u.Tools[i].Description, u.Tools[i].InputSchema = "", nil
@@ -213,7 +213,7 @@ func (s *server) leave(on bool) {
 	}
 }
 
-// clear removes what a server leaves behind, once it is gone.
+// clear removes the directory and rows of a server, once it is gone.
 func (r *Registry) clear(name string, x *connection) {
 	if x != nil {
 		select {

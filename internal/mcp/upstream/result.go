@@ -13,8 +13,7 @@ import (
 	"palyra/internal/show"
 )
 
-// Output is what an agent gets of a call: what the server brought back. Bytes are
-// kept as artifacts.
+// Output is an agent's part of a call: what the server returned. Bytes are kept as artifacts.
 type Output struct {
 	Content    []Item `json:"content"`
 	Structured any    `json:"structured,omitempty"`
@@ -41,7 +40,7 @@ const (
 	keepTimeout = 30 * time.Second
 )
 
-// deliver fills a result with what the server brought back, within the plan's cap.
+// deliver fills a result with what the server returned, within the plan's cap.
 func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, got *mcp.CallToolResult, res *palyra.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
@@ -72,7 +71,7 @@ func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, g
 	}
 }
 
-// keeper keeps what is not delivered.
+// keeper keeps output that is not delivered.
 type keeper struct {
 	*Registry
 	ctx  context.Context
@@ -104,7 +103,7 @@ func (k keeper) item(c mcp.Content) Item {
 	return Item{Type: "unknown", Note: "a kind of content that Palyra does not know"}
 }
 
-// bytes keeps what is no text.
+// bytes keeps output that is not text.
 func (k keeper) bytes(kind, mime string, data []byte) Item {
 	i := Item{Type: kind, MIMEType: palyra.Clip(mime, 128), Size: len(data)}
 	if len(data) == 0 {
@@ -119,7 +118,7 @@ func (k keeper) bytes(kind, mime string, data []byte) Item {
 	return i
 }
 
-// cut is what an agent gets in place of an output over the cap.
+// cut stands in for an output over the cap.
 func (k keeper) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
 	if len(raw) <= most {
 		return raw, false

@@ -21,7 +21,7 @@ const (
 	stateless = "2026-07-28"
 )
 
-// errInput is what a stateless server's question in the middle of a call comes to.
+// errInput is for a stateless server that asks something in the middle of a call.
 var errInput = errors.New("it wants to be told more before it answers, and Palyra tells servers nothing")
 
 // connect starts a server and makes a session. One that refuses the handshake is

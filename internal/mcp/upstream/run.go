@@ -12,7 +12,7 @@ import (
 	"palyra/internal/show"
 )
 
-// builtinExecutor is what a call to a server elsewhere is run by: this process.
+// builtinExecutor names this process, which makes the calls to remote servers.
 const builtinExecutor = "builtin"
 
 // Run implements the gate's runner for tools of upstreams.
@@ -69,14 +69,14 @@ func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Cal
 	return x, done, nil
 }
 
-// bound is the digest of one of a plan's inputs, by what it is called.
+// bound is the digest of one of a plan's inputs, by its name.
 func bound(p palyra.Plan, what string) palyra.Digest {
 	for _, in := range p.Inputs {
 		if strings.HasSuffix(in.Path, what) || what == inputTool && strings.Contains(in.Path, what) {
 			return in.Digest
 		}
 	}
-	return "-" // which is nothing's
+	return "-" // no input has this digest
 }
 
 // toolOf is the server's own name of the plan's tool.

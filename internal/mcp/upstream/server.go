@@ -92,9 +92,8 @@ func (s *server) active(tool string) (palyra.UpstreamTool, bool) {
 	return palyra.UpstreamTool{}, false
 }
 
-// use returns a session for one call, and starts the server where it has none.
-// start is the digest of what the plan says it runs by: a session of another start
-// is ended first.
+// use returns a session for one call, and starts the server where it has none. start is the digest of the
+// server's plan: a session of another start is ended first.
 func (s *server) use(ctx context.Context, start palyra.Digest) (*connection, func(), error) {
 	give, err := s.take(ctx)
 	if err != nil {

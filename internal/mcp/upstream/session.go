@@ -79,7 +79,7 @@ func (s *server) transport(ctx context.Context, x *connection) (mcp.Transport, e
 	return &mcp.IOTransport{Reader: out, Writer: in, MaxLineLength: maxMessage}, nil
 }
 
-// describe is what a server says it is, in one line.
+// describe is a server's own description, in one line.
 func describe(r *mcp.InitializeResult) string {
 	if r == nil || r.ServerInfo == nil {
 		return ""
@@ -169,7 +169,7 @@ func (x *connection) end(reason string) {
 		x.ending.Store(true)
 		if x.process != nil {
 			in, _ := x.process.Pipes()
-			_ = in.Close() // what a server in good order waits for
+			_ = in.Close() // a server in good order ends when its input does
 			x.process.Stop(reason)
 		}
 		if x.way == nil {
@@ -201,13 +201,13 @@ func (x *connection) follow() string {
 	return why
 }
 
-// exitText a program that is done ended.
+// exitText says how a program that is done ended.
 func (x *connection) exitText() string {
 	how, _ := x.process.Last()
 	return how
 }
 
-// ended gives back what a session holds that is over.
+// ended gives back everything that an ended session holds.
 func (x *connection) ended() {
 	on := x.ending.Load()
 	if x.process != nil && !on { // it may just be ending by itself: how is worth knowing

@@ -13,7 +13,7 @@ import (
 	"palyra/internal/canon"
 )
 
-// Bounds of what a server says its tools are.
+// Bounds of a server's statements about its tools.
 const (
 	toolDomain     = "upstream-tool/v1"
 	textDomain     = "upstream-text/v1"
@@ -25,7 +25,7 @@ const (
 	maxArguments   = 1 << 20
 )
 
-// toolForm is what a tool of an upstream may be called.
+// toolForm is the form of the name of an upstream's tool.
 var toolForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // ToolName is a tool's name in the catalog.
@@ -40,8 +40,8 @@ type definition struct {
 	Annotations json.RawMessage `json:"annotations"`
 }
 
-// read turns what a server says of a tool into ours. One that can never be offered
-// is refused with the reason, and nothing of its texts is kept.
+// read turns a server's statement about a tool into ours. A tool that can never be offered is refused with
+// the reason, and none of its texts is kept.
 func read(upstream string, t *mcp.Tool) palyra.UpstreamTool {
 	out := palyra.UpstreamTool{Name: palyra.Clip(t.Name, 64), State: palyra.UpstreamToolQuarantined, InputSchema: json.RawMessage(`{}`)}
 	refuse := func(format string, args ...any) palyra.UpstreamTool {
@@ -83,9 +83,8 @@ func read(upstream string, t *mcp.Tool) palyra.UpstreamTool {
 	return out
 }
 
-// textOf is the digest of what agents and operators are shown of a tool. It stands in
-// the lines about the tool, since what is kept of one does not have all that its own
-// digest is made of.
+// textOf is the digest of the text that agents and operators are shown of a tool. It stands in the lines
+// about the tool, since the row of a tool does not hold everything that its own digest is made of.
 func textOf(t palyra.UpstreamTool) (palyra.Digest, error) {
 	sum, err := canon.Digest(textDomain, struct {
 		Title       string          `json:"title"`
@@ -96,8 +95,8 @@ func textOf(t palyra.UpstreamTool) (palyra.Digest, error) {
 	return palyra.Digest(sum), err
 }
 
-// plain is a name without what tells similar ones apart.
-func plain(name string) string {
+// foldName is a name without what tells similar ones apart.
+func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '.' || r == '-' || r == '_' {
 			return '_'
@@ -106,11 +105,11 @@ func plain(name string) string {
 	}, strings.ToLower(name))
 }
 
-// shadows says whose place a tool's name would take; empty when nobody's.
+// shadows names the tool whose place a name would take; empty when there is none.
 func shadows(name string, builtin []palyra.Tool) string {
-	is := plain(name)
+	is := foldName(name)
 	for _, t := range builtin {
-		if t.Source != palyra.SourceMCP && is == plain(t.Name) {
+		if t.Source != palyra.SourceMCP && is == foldName(t.Name) {
 			return t.Name
 		}
 	}
@@ -120,14 +119,13 @@ func shadows(name string, builtin []palyra.Tool) string {
 	return ""
 }
 
-// survey looks at all tools of a server together: what was approved, what is new,
-// changed or gone, and which names meet. It says which of them went into quarantine
-// just now.
+// survey looks at all tools of a server together: which were approved, which are new, changed or gone, and
+// which names collide. It says which of them went into quarantine just now.
 func (s *server) survey(found []*mcp.Tool, was []palyra.UpstreamTool) (now, quarantined []palyra.UpstreamTool) {
 	builtin := s.r.Catalog.List()
 	taken := map[string]int{}
 	for _, t := range found {
-		taken[plain(t.Name)]++
+		taken[foldName(t.Name)]++
 	}
 	seen := map[string]bool{}
 	for _, t := range found {
@@ -137,7 +135,7 @@ func (s *server) survey(found []*mcp.Tool, was []palyra.UpstreamTool) (now, quar
 		}
 		seen[u.Name] = true
 		if u.State != palyra.UpstreamToolRefused {
-			s.suit(&u, builtin, taken[plain(t.Name)])
+			s.suit(&u, builtin, taken[foldName(t.Name)])
 		}
 		old := toolBefore(was, u.Name)
 		u.Pinned, u.ReadOnly = old.Pinned, old.ReadOnly
@@ -196,8 +194,8 @@ func toolBefore(was []palyra.UpstreamTool, name string) palyra.UpstreamTool {
 	return palyra.UpstreamTool{}
 }
 
-// tool is one as the catalog has it. What a server says about itself, that a tool
-// only looks for one, is never believed; an operator is, about what was approved.
+// tool is one as the catalog has it. A server's hints, that a tool only reads for one, are never believed; an
+// operator's word about an approved tool is.
 func (s *server) tool(u palyra.UpstreamTool) palyra.Tool {
 	t := palyra.Tool{
 		Name: ToolName(s.name, u.Name), Title: u.Title, Description: u.Description, Source: palyra.SourceMCP, InputSchema: u.InputSchema, MaxInput: maxArguments,

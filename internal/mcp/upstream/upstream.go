@@ -95,7 +95,7 @@ type Way interface {
 
 // Catalog is where the tools are offered.
 type Catalog interface {
-	// Usable refuses a tool that cannot be offered: a schema that is none.
+	// Usable refuses a tool that cannot be offered because its schema is not valid.
 	Usable(t palyra.Tool) error
 	// Offer replaces the tools of a group; it refuses names that others have.
 	Offer(group string, tools []palyra.Tool) error
@@ -185,7 +185,7 @@ func (r *Registry) Tend(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		for _, s := range r.all() {
+		for _, s := range r.servers() {
 			s.stopIdle()
 		}
 	}
@@ -196,13 +196,13 @@ func (r *Registry) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	for _, s := range r.all() {
+	for _, s := range r.servers() {
 		s.stop(string(palyra.ReasonStopping))
 	}
 	r.work.Wait()
 }
 
-func (r *Registry) all() []*server {
+func (r *Registry) servers() []*server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []*server

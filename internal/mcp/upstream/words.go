@@ -9,9 +9,9 @@ import (
 // wordsBytes is the most that is quoted of one line.
 const wordsBytes = 300
 
-// lastWords is what a server had to say about its end, as one safe line: the last
-// line of its stderr, and before it the last one that names an error. Many runtimes
-// write a trace or their version after that, which says nothing by itself.
+// lastWords is a server's message about its end, as one safe line: the last line of its stderr, and before it
+// the last one that names an error. Many runtimes write a trace or their version after that, which says
+// nothing by itself.
 func lastWords(stderr []byte) string {
 	var last, fault []byte
 	for line := range bytes.Lines(stderr) {

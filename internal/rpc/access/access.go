@@ -108,12 +108,12 @@ func (s *Service) AddAgent(ctx context.Context, req *v1.AddAgentRequest) (*v1.Ad
 		return nil, err
 	}
 	defer token.Destroy()
-	res := &v1.AddAgentResponse{Agent: &v1.Agent{}, Token: shown(token)}
+	res := &v1.AddAgentResponse{Agent: &v1.Agent{}, Token: newTokenResponse(token)}
 	return res, wire.FromWord(a, res.GetAgent())
 }
 
-// shown is a token as its one answer holds it.
-func shown(token palyra.Secret) (text string) {
+// newTokenResponse is a token as its one answer holds it.
+func newTokenResponse(token palyra.Secret) (text string) {
 	_ = token.Use(func(b []byte) error {
 		text = string(b)
 		return nil

@@ -56,7 +56,7 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 		return nil, err
 	}
 	defer token.Destroy()
-	res := &v1.AddTokenResponse{Entry: &v1.Token{}, Token: shown(token)}
+	res := &v1.AddTokenResponse{Entry: &v1.Token{}, Token: newTokenResponse(token)}
 	return res, wire.FromWord(t, res.GetEntry())
 }
 

@@ -30,7 +30,7 @@ func (t *tail) history(ctx context.Context, size int64) error {
 		}
 		for _, e := range entries {
 			if err := t.tell(e); err != nil {
-				return done(err)
+				return ignoreEnough(err)
 			}
 		}
 		if len(entries) == 0 {
@@ -47,7 +47,7 @@ func (t *tail) follow(ctx context.Context, size int64) error {
 	if from == 0 {
 		from = size + 1
 	}
-	return done(t.journal.Watch(ctx, from, func(e palyra.Entry) error {
+	return ignoreEnough(t.journal.Watch(ctx, from, func(e palyra.Entry) error {
 		if k := t.req.GetKind(); k != "" && k != e.Kind {
 			return nil
 		}
@@ -70,7 +70,7 @@ func (t *tail) tell(e palyra.Entry) error {
 	return nil
 }
 
-func done(err error) error {
+func ignoreEnough(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}

@@ -119,10 +119,10 @@ func (t *talk) answer(ctx context.Context, m *v1.RunStreamRequest) (res *v1.RunS
 		return t.follow(msg, m.GetAfterSeq(), wire.FromWord(run, msg))
 	case *v1.SendRunInputRequest:
 		_, err = t.service.SendRunInput(ctx, m)
-		return taken(), nil, err
+		return takenResponse(), nil, err
 	case *v1.CancelRunRequest:
 		_, err = t.service.CancelRun(ctx, m)
-		return taken(), nil, err
+		return takenResponse(), nil, err
 	case *v1.DecideApprovalRequest:
 		got, err := t.service.decider.DecideApproval(ctx, m)
 		return &v1.RunStreamResponse{Event: &v1.RunStreamResponse_Approval{Approval: got.GetApproval()}}, nil, err
@@ -144,7 +144,7 @@ func (t *talk) fits(m proto.Message) error {
 		of = m.GetRunId()
 	case *v1.CancelRunRequest:
 		of = m.GetRunId()
-	default: // an approval is nobody's run
+	default: // an approval belongs to no run
 		return nil
 	}
 	if of == "" || of != string(t.run) {
@@ -162,7 +162,7 @@ func (t *talk) follow(run *v1.Run, after int64, err error) (*v1.RunStreamRespons
 	return res, &v1.AttachRunRequest{RunId: run.GetRunId(), AfterSeq: after}, nil
 }
 
-func taken() *v1.RunStreamResponse {
+func takenResponse() *v1.RunStreamResponse {
 	return &v1.RunStreamResponse{Event: &v1.RunStreamResponse_Taken{Taken: &v1.RunStreamTaken{}}}
 }
 

@@ -199,7 +199,7 @@ func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetC
 		return nil, err
 	}
 	res := &v1.GetCallResponse{Call: &v1.Call{}}
-	return res, wire.FromWord(shown(rpc.CallerOf(ctx), c), res.GetCall())
+	return res, wire.FromWord(visibleCall(rpc.CallerOf(ctx), c), res.GetCall())
 }
 
 // reached returns a call that the caller may do something with.
@@ -217,10 +217,10 @@ func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (*paly
 	return c, nil
 }
 
-// shown is a call as somebody may see it. An agent knows what it proposed. What a
+// visibleCall is a call as somebody may see it. An agent knows what it proposed. What a
 // diff and notes tell beside that comes from files which nobody has let it read: they
 // are for those who answer.
-func shown(who rpc.Caller, c *palyra.Call) *palyra.Call {
+func visibleCall(who rpc.Caller, c *palyra.Call) *palyra.Call {
 	if !who.IsAgent() || c == nil {
 		return c
 	}
@@ -251,7 +251,7 @@ func (s *Service) ListCalls(ctx context.Context, req *v1.ListCallsRequest) (*v1.
 		return nil, err
 	}
 	for i, c := range calls {
-		calls[i] = shown(rpc.CallerOf(ctx), c)
+		calls[i] = visibleCall(rpc.CallerOf(ctx), c)
 	}
 	res := &v1.ListCallsResponse{NextCursor: string(next)}
 	return res, wire.FromWord(map[string]any{"calls": calls}, res)

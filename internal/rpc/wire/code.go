@@ -68,7 +68,7 @@ func FromStatus(err error) *palyra.Error {
 		if derr != nil {
 			continue
 		}
-		if det, ok := v.(*v1.ErrorDetail); ok && known(palyra.Code(det.GetCode())) {
+		if det, ok := v.(*v1.ErrorDetail); ok && knownCode(palyra.Code(det.GetCode())) {
 			return &palyra.Error{
 				Code: palyra.Code(det.GetCode()), Reason: palyra.Reason(det.GetReasonCode()),
 				Text: ce.Message(), Remedy: det.GetRemedy(), After: time.Duration(det.GetRetryAfterMs()) * time.Millisecond, Cause: ended(ce),
@@ -111,7 +111,7 @@ func bare(c connect.Code) (palyra.Code, palyra.Reason) {
 	return palyra.Internal, palyra.ReasonInternal
 }
 
-func known(c palyra.Code) bool {
+func knownCode(c palyra.Code) bool {
 	for _, row := range codes {
 		if row.code == c {
 			return true

@@ -7,9 +7,8 @@ import (
 	"palyra"
 )
 
-// The shapes below cross the wire and are nobody's word: what a daemon says of
-// itself, pages, and the summaries of evidence. Their json tags are the field
-// names of the messages they travel in.
+// The shapes below cross the wire and are not words of the root: the daemon's status, pages, and the
+// summaries of evidence. Their json tags are the field names of the messages they travel in.
 
 // Status is what a daemon says of itself.
 type Status struct {

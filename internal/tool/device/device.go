@@ -112,13 +112,13 @@ func (t pair) decode(p palyra.Plan) (a Pairing, err error) {
 	if a.Principal.Kind() != "user" {
 		return a, malformed("a device belongs to a user")
 	}
-	if slices.ContainsFunc([]string{a.Name, a.Print, a.Address, string(a.Principal), string(a.By), string(a.Role)}, odd) {
+	if slices.ContainsFunc([]string{a.Name, a.Print, a.Address, string(a.Principal), string(a.By), string(a.Role)}, unprintable) {
 		return a, malformed("a name holds characters that do not show")
 	}
 	return a, nil
 }
 
-func odd(s string) bool {
+func unprintable(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) || strings.TrimSpace(s) != s
 }
 

@@ -38,7 +38,7 @@ func broken(t target, err error) error {
 		return failed("%s does not speak TLS", t.hostPort).WithRemedy("check the port, or use http").WithCause(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return failed("%s closed the connection without an answer", t.hostPort).WithCause(err)
-	case errors.As(err, &wire): // its text would have addresses that are nobody's business
+	case errors.As(err, &wire): // its text could show private addresses
 		return failed("the connection to %s failed: %s", t.hostPort, errorText(wire.Err)).WithRemedy("try again later").WithCause(err)
 	}
 	return failed("%s gave no usable answer: %s", t.hostPort, errorText(err)).WithCause(err)

@@ -57,8 +57,8 @@ type source struct {
 	state
 }
 
-// same reports that the file is already as it shall be.
-func (c change) same() bool {
+// unchanged reports that the file is already as it shall be.
+func (c change) unchanged() bool {
 	return !c.remove && c.before.exists && string(c.before.content) == string(c.after) && c.before.mode == c.mode
 }
 
@@ -227,7 +227,7 @@ func arrange(changes []change) error {
 func (c change) remarks() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	name := plain(c.path)
+	name := quoteUnlessPlain(c.path)
 	switch {
 	case c.remove && c.action == "delete":
 		note("deletes %s (%d bytes)", name, len(c.before.content))
@@ -238,7 +238,7 @@ func (c change) remarks() []string {
 		note("overwrites %s (%d bytes, %s)", name, len(c.before.content), c.before.digest)
 	}
 	if c.before.missing != "" {
-		note("makes the directory %s", plain(c.before.missing))
+		note("makes the directory %s", quoteUnlessPlain(c.before.missing))
 	}
 	if c.before.exists && !c.remove && c.before.mode != c.mode {
 		note("changes the mode of %s from %04o to %04o", name, c.before.mode, c.mode)

@@ -40,14 +40,14 @@ func show(changes []change) *shown {
 	s := &shown{}
 	for _, c := range changes {
 		s.notes = append(s.notes, c.remarks()...)
-		s.one(c)
+		s.addChange(c)
 	}
 	return s
 }
 
-func (s *shown) one(c change) {
-	if c.same() {
-		s.notes = append(s.notes, plain(c.path)+" already is as asked")
+func (s *shown) addChange(c change) {
+	if c.unchanged() {
+		s.notes = append(s.notes, quoteUnlessPlain(c.path)+" already is as asked")
 		return
 	}
 	from, to := "a/"+c.path, "b/"+c.path
@@ -57,7 +57,7 @@ func (s *shown) one(c change) {
 	if c.remove {
 		to = "/dev/null"
 	}
-	fmt.Fprintf(&s.diff, "--- %s\n+++ %s\n", plain(from), plain(to))
+	fmt.Fprintf(&s.diff, "--- %s\n+++ %s\n", quoteUnlessPlain(from), quoteUnlessPlain(to))
 	d, why := s.body(c)
 	if why == "" && s.diff.Len()+len(d) > maxDiffAll {
 		why = "the diff of the whole call is too long"
@@ -85,7 +85,7 @@ func (s *shown) body(c change) (d, why string) {
 		return s.compared(c, lines), ""
 	case c.remove:
 		s.removed += bytes.Count(c.before.content, []byte("\n"))
-		return c.taken(), ""
+		return c.removedLinesText(), ""
 	case len(c.spots) > 0 || c.origin != nil:
 		return c.spotted()
 	case !isText(c.after) && len(c.after) > maxDiffRaw:
@@ -95,10 +95,10 @@ func (s *shown) body(c change) (d, why string) {
 	}
 	s.removed += bytes.Count(c.before.content, []byte("\n"))
 	if isText(c.after) {
-		return c.taken() + replaced("", string(c.after), 0, 1), ""
+		return c.removedLinesText() + replaced("", string(c.after), 0, 1), ""
 	}
-	s.notes = append(s.notes, plain(c.path)+" is not text, before or after")
-	return c.taken() + rawNote + replaced("", visible(string(c.after)), 0, 1), ""
+	s.notes = append(s.notes, quoteUnlessPlain(c.path)+" is not text, before or after")
+	return c.removedLinesText() + rawNote + replaced("", visible(string(c.after)), 0, 1), ""
 }
 
 // compared is an ordinary diff.
@@ -110,14 +110,14 @@ func (s *shown) compared(c change, lines int) string {
 	before, after, note := string(c.before.content), string(c.after), ""
 	if !isText(c.before.content) || !isText(c.after) {
 		before, after, note = visible(before), visible(after), rawNote
-		s.notes = append(s.notes, plain(c.path)+" is not text, before or after")
+		s.notes = append(s.notes, quoteUnlessPlain(c.path)+" is not text, before or after")
 	}
 	return note + textdiff.Unified(before, after, how...)
 }
 
-// taken stands in for the lines that go: they are on disk, and bound by their
+// removedLinesText stands in for the lines that go: they are on disk, and bound by their
 // digest.
-func (c change) taken() string {
+func (c change) removedLinesText() string {
 	if !c.before.exists || len(c.before.content) == 0 {
 		return ""
 	}
@@ -134,7 +134,7 @@ func (s *shown) describe(c change, why string) {
 		becomes = fmt.Sprintf("%s, %s", size(len(c.after)), palyra.SumBytes(c.after))
 	}
 	fmt.Fprintf(&s.diff, "(NOT SHOWN here: %s)\n(was: %s)\n(becomes: %s)\n", why, was, becomes)
-	s.notes = append(s.notes, fmt.Sprintf("the content of %s is not shown here: %s", plain(c.path), why))
+	s.notes = append(s.notes, fmt.Sprintf("the content of %s is not shown here: %s", quoteUnlessPlain(c.path), why))
 	s.hidden = s.hidden || !c.remove
 }
 

@@ -34,7 +34,7 @@ func TestShownDiffIsTheChange(t *testing.T) {
 			c.remove, c.action, c.after = true, "delete", nil
 		}
 		s := show([]change{c})
-		if c.same() {
+		if c.unchanged() {
 			if s.diff.Len() != 0 || s.added+s.removed != 0 {
 				t.Fatalf("a change that is none is shown as %q", s.diff.String())
 			}

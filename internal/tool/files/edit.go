@@ -50,23 +50,23 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	return t.changing(ctx, env, p, named(*p), func(r *root) error {
 		c, _, err := editChange(r, env, *p)
 		if !p.Workspace.Known && c.before.exists {
-			untold(p, c, err)
+			planUnread(p, c, err)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		bind(p, []change{c}, nil)
-		show([]change{c}).detail(p, "edit "+plain(c.path))
+		show([]change{c}).detail(p, "edit "+quoteUnlessPlain(c.path))
 		return nil
 	})
 }
 
-// untold plans an edit in a directory that nobody registered, where reading is asked
+// planUnread plans an edit in a directory that nobody registered, where reading is asked
 // about as well: that the text does not stand there, or how often, would tell whoever
 // tries one text after the other what does. So it is planned all the same, looks the
 // same to who proposed it, and fails when somebody has let it run.
-func untold(p *palyra.Plan, c change, err error) {
+func planUnread(p *palyra.Plan, c change, err error) {
 	c.action = "modify"
 	if err != nil {
 		c.after, c.mode = c.before.content, c.before.mode
@@ -74,7 +74,7 @@ func untold(p *palyra.Plan, c change, err error) {
 	}
 	bind(p, []change{c}, nil)
 	show([]change{c}).detail(p, "")
-	p.Detail.Summary = "edit " + plain(c.path)
+	p.Detail.Summary = "edit " + quoteUnlessPlain(c.path)
 }
 
 type editResult struct {

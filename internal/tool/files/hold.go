@@ -64,7 +64,7 @@ func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, nam
 	})
 }
 
-// size is how large a file is, 0 for what is none or cannot be looked at.
+// size is the size of a file, 0 when it is not a file or cannot be looked at.
 func (r *root) size(rel string) int64 {
 	dir, _, missing, err := r.nearest(path.Dir(rel))
 	if err != nil {

@@ -63,7 +63,7 @@ func (r *root) follow(rel string) (string, error) {
 	return strings.Join(done, "/"), nil
 }
 
-// readlink reads the link at rel, or says that it is none. rel must exist.
+// readlink reads the link at rel, or says that it is not a link. rel must exist.
 func (r *root) readlink(rel string) (target string, link bool, err error) {
 	dir, err := r.open(path.Dir(rel), oPath|unix.O_DIRECTORY)
 	if err != nil {

@@ -49,7 +49,7 @@ func (t lister) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		return err
 	}
 	rel, err := t.planRead(ctx, env, p, a.Path)
-	p.Detail.Summary = "list " + plain(rel)
+	p.Detail.Summary = "list " + quoteUnlessPlain(rel)
 	if a.Recursive {
 		p.Detail.Summary += " and what is below"
 	}

@@ -52,7 +52,7 @@ func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		if set.misfit != nil {
 			p.Detail.Notes = append(p.Detail.Notes, "it would fail: "+palyra.AsError(set.misfit).Text)
 		}
-		summary := "patch " + plain(set.changes[0].path)
+		summary := "patch " + quoteUnlessPlain(set.changes[0].path)
 		if n := len(set.changes); n > 1 {
 			summary = fmt.Sprintf("patch %d files", n)
 		}
@@ -190,10 +190,10 @@ func (s *patchSet) add(r *root, d unified.File) error {
 	case "rename":
 		from.remove = true
 		s.changes = append(s.changes, from)
-		s.notes = append(s.notes, fmt.Sprintf("renames %s to %s", plain(from.path), plain(to.path)))
+		s.notes = append(s.notes, fmt.Sprintf("renames %s to %s", quoteUnlessPlain(from.path), quoteUnlessPlain(to.path)))
 	case "copy":
 		s.sources = append(s.sources, source{from.path, from.before})
-		s.notes = append(s.notes, fmt.Sprintf("copies %s to %s", plain(from.path), plain(to.path)))
+		s.notes = append(s.notes, fmt.Sprintf("copies %s to %s", quoteUnlessPlain(from.path), quoteUnlessPlain(to.path)))
 	}
 	to.after, to.mode, to.spots = after, newMode(d, from, to), spots
 	if d.Action == "rename" || d.Action == "copy" {

@@ -78,5 +78,5 @@ func outsideError(asked string) *palyra.Error {
 // something else.
 func quote(p string) string {
 	const most = 200
-	return strings.TrimSpace(plain(palyra.Clip(p, most)))
+	return strings.TrimSpace(quoteUnlessPlain(palyra.Clip(p, most)))
 }

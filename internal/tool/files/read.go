@@ -47,7 +47,7 @@ func (t reader) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		return err
 	}
 	rel, err := t.planRead(ctx, env, p, a.Path)
-	p.Detail.Summary = "read " + plain(rel)
+	p.Detail.Summary = "read " + quoteUnlessPlain(rel)
 	return err
 }
 

@@ -77,7 +77,7 @@ func (t searcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error 
 		return err
 	}
 	rel, err := t.planRead(ctx, env, p, a.Path)
-	p.Detail.Summary = "search " + plain(rel) + " for " + plain(a.Pattern)
+	p.Detail.Summary = "search " + quoteUnlessPlain(rel) + " for " + quoteUnlessPlain(a.Pattern)
 	return err
 }
 

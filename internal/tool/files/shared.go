@@ -94,7 +94,7 @@ func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, ask
 		p.Reads = []string{rel}
 		if real != rel {
 			p.Reads = append(p.Reads, real)
-			p.Detail.Notes = append(p.Detail.Notes, plain(rel)+" is reached through a link and stands for "+plain(real))
+			p.Detail.Notes = append(p.Detail.Notes, quoteUnlessPlain(rel)+" is reached through a link and stands for "+quoteUnlessPlain(real))
 		}
 		return nil
 	})

@@ -122,7 +122,7 @@ func TestShownContentCanBeReadBack(t *testing.T) {
 			c.after = []byte(content.Draw(t, "after"))
 		}
 		s := show([]change{c})
-		if s.hidden || c.same() || bytes.Equal(c.before.content, c.after) {
+		if s.hidden || c.unchanged() || bytes.Equal(c.before.content, c.after) {
 			return
 		}
 		got, err := readBack(s.diff.String(), before)

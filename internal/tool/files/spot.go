@@ -61,19 +61,19 @@ func (c change) spotted() (d, why string) {
 		return "", "it changes " + strconv.Itoa(len(c.spots)) + " places"
 	}
 	base := c.base()
-	form, out := plainly, strings.Builder{}
+	form, out := asIs, strings.Builder{}
 	if !isText(base) || !isText(c.after) {
 		form = visible
 		out.WriteString(rawNote)
 	}
 	if c.origin != nil {
-		fmt.Fprintf(&out, "(the content of %s: %s, %s; but for what follows)\n", plain(c.origin.path), size(len(base)), c.origin.digest)
+		fmt.Fprintf(&out, "(the content of %s: %s, %s; but for what follows)\n", quoteUnlessPlain(c.origin.path), size(len(base)), c.origin.digest)
 	}
 	line, counted, shift := 1, 0, 0 // the line that starts at the byte counted; shift: lines that the result has more by then
 	for _, g := range groups(base, c.spots) {
 		line, counted = line+bytes.Count(base[counted:g.from], []byte("\n")), g.from
-		before, after := string(base[g.from:g.to]), g.after(base)
-		if g.whole(base) {
+		before, after := string(base[g.from:g.to]), g.newBytes(base)
+		if g.onLineBounds(base) {
 			out.WriteString(hunks(form(before), form(after), line, line+shift))
 		} else {
 			out.WriteString(g.pieces(base, form))
@@ -86,8 +86,8 @@ func (c change) spotted() (d, why string) {
 	return out.String(), ""
 }
 
-// plainly leaves text as it is.
-func plainly(s string) string { return s }
+// asIs leaves text as it is.
+func asIs(s string) string { return s }
 
 // groups puts spots together with the lines around them.
 func groups(base []byte, spots []unified.Spot) []group {
@@ -125,8 +125,8 @@ func lineEnd(b []byte, i int) int {
 	return high
 }
 
-// after is what the group's bytes become.
-func (g group) after(base []byte) string {
+// newBytes is what the group's bytes become.
+func (g group) newBytes(base []byte) string {
 	var out strings.Builder
 	at := g.from
 	for _, s := range g.spots {
@@ -138,8 +138,8 @@ func (g group) after(base []byte) string {
 	return out.String()
 }
 
-// whole reports whether the group begins and ends where lines do.
-func (g group) whole(base []byte) bool {
+// onLineBounds reports whether the group begins and ends where lines do.
+func (g group) onLineBounds(base []byte) bool {
 	return (g.from == 0 || base[g.from-1] == '\n') && (g.to == len(base) || base[g.to-1] == '\n')
 }
 
@@ -154,7 +154,7 @@ func (g group) pieces(base []byte, form func(string) string) string {
 	return out.String()
 }
 
-// Hunks is the unified diff of a part of a file that starts at the given lines.
+// hunks is the unified diff of a part of a file that starts at the given lines.
 func hunks(before, after string, old, now int) string {
 	if len(before)+len(after) > maxDiffFile {
 		return replaced(before, after, old, now)

@@ -82,7 +82,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 		}
 	}()
 	for _, c := range changes {
-		if c.same() {
+		if c.unchanged() {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

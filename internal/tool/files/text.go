@@ -12,9 +12,9 @@ import (
 // size says how many bytes something has.
 func size(n int) string { return words.Bytes(n) }
 
-// plain returns s when every character of it shows as itself, else a quoted
+// quoteUnlessPlain returns s when every character of it shows as itself, else a quoted
 // form: a name with a line break or a direction mark must not pass for another.
-func plain(s string) string {
+func quoteUnlessPlain(s string) string {
 	for _, r := range s {
 		if !unicode.IsPrint(r) || r == utf8.RuneError || r == '"' {
 			return strconv.QuoteToASCII(s)

@@ -53,7 +53,7 @@ func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			return err
 		}
 		bind(p, []change{c}, nil)
-		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, plain(c.path), size(len(c.after))))
+		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, quoteUnlessPlain(c.path), size(len(c.after))))
 		return nil
 	})
 }
@@ -81,7 +81,7 @@ func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 			return err
 		}
 		out, err = tool.Encode(writeResult{
-			Path: c.path, Created: !c.before.exists, Changed: !c.same(), Bytes: len(c.after),
+			Path: c.path, Created: !c.before.exists, Changed: !c.unchanged(), Bytes: len(c.after),
 			SHA256: palyra.SumBytes(c.after), Previous: c.before.digest,
 		})
 		return err

@@ -120,7 +120,7 @@ func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input 
 		p.Detail.Summary = fmt.Sprintf("let the agent's own %s read %q", name, palyra.Clip(at, 300))
 		return true, nil
 	}
-	if d.Target == nil || !plain(at) {
+	if d.Target == nil || !isPlainPath(at) {
 		return false, nil
 	}
 	rel, err := d.Target(ctx, p.Workspace, at)
@@ -133,8 +133,8 @@ func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input 
 	return true, nil
 }
 
-// plain reports whether a path has none of the letters that an agent's tool may read
-// in another way than we do, and no space at its end, which it takes off.
-func plain(at string) bool {
+// isPlainPath reports whether a path has no character that an agent's tool may read in another way than we
+// do, and no space at its end, which the tool takes off.
+func isPlainPath(at string) bool {
 	return strings.TrimSpace(at) == at && strings.IndexFunc(at, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

@@ -98,7 +98,7 @@ func surroundings(p *palyra.Plan) []string {
 		if m.Writable {
 			keeps = append(keeps, show.Line(m.Target))
 		} else {
-			sees = append(sees, show.Line(m.Source)+at(m))
+			sees = append(sees, show.Line(m.Source)+atTarget(m))
 		}
 	}
 	say("sees, read only: ", sees)
@@ -117,7 +117,7 @@ func surroundings(p *palyra.Plan) []string {
 	return notes
 }
 
-func at(m palyra.Mount) string {
+func atTarget(m palyra.Mount) string {
 	if m.Target == m.Source {
 		return ""
 	}

@@ -57,7 +57,7 @@ func (r Fittings) environment(called map[string]string) ([]palyra.EnvVar, error)
 		switch {
 		case len(v.Name) > maxEnvName || !identifier(v.Name) || text("a value", v.Value, maxArg-len(v.Name)-len("=")) != nil:
 			return nil, badProfile(r, "%s cannot be a variable of a run", show.Arg(palyra.Clip(v.Name, 64)))
-		case ours(v.Name):
+		case setBySandbox(v.Name):
 			return nil, badProfile(r, "%s is set by the sandbox itself", v.Name)
 		case v.Secret || secretive(v.Name):
 			return nil, badProfile(r, "%s looks like a secret, and would be recorded in clear", v.Name)
@@ -106,8 +106,8 @@ func identifier(s string) bool {
 	return s != ""
 }
 
-// ours reports whether the sandbox sets a variable itself.
-func ours(name string) bool {
+// setBySandbox reports whether the sandbox sets a variable itself.
+func setBySandbox(name string) bool {
 	return slices.ContainsFunc(programs.Shipped().Refused, func(r programs.Refusal) bool { return r.Ours && refuses(r, name) })
 }
 

@@ -121,7 +121,7 @@ func (r Fittings) check(workspace string) error {
 	}
 	for _, m := range r.Mounts {
 		switch {
-		case !plain(m.Source) || !plain(m.Target):
+		case !isCleanAbs(m.Source) || !isCleanAbs(m.Target):
 			return badProfile(r, "a mount needs two whole paths: %s at %s", quote(m.Source), quote(m.Target))
 		case subpath.Within(workspace, m.Target):
 			return badProfile(r, "the mount %s lies in the workspace", quote(m.Target))
@@ -132,14 +132,14 @@ func (r Fittings) check(workspace string) error {
 	for _, f := range r.Files {
 		size += len(f.Text)
 		switch {
-		case !plain(f.Target) || subpath.Within(workspace, f.Target):
+		case !isCleanAbs(f.Target) || subpath.Within(workspace, f.Target):
 			return badProfile(r, "the file %s needs a whole path outside the workspace", quote(f.Target))
 		case taken(f.Target):
 			return badProfile(r, "two things lie at %s", quote(f.Target))
 		}
 	}
 	for _, dir := range r.Path {
-		if !plain(dir) || strings.Contains(dir, ":") {
+		if !isCleanAbs(dir) || strings.Contains(dir, ":") {
 			return badProfile(r, "%s cannot be a directory of the lookup path", quote(dir))
 		}
 	}
@@ -152,8 +152,8 @@ func (r Fittings) check(workspace string) error {
 	return nil
 }
 
-// plain reports whether a path is whole and clean, and not everything.
-func plain(p string) bool {
+// isCleanAbs reports whether a path is whole and clean, and not everything.
+func isCleanAbs(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) <= maxPath && strings.IndexByte(p, 0) < 0
 }
 

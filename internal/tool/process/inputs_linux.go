@@ -29,11 +29,11 @@ func (w *world) inputs(r *programs.Binding, f findings, base string, p *palyra.P
 			return err
 		}
 	}
-	if err := w.maybe(f, base, p); err != nil {
+	if err := w.bindPossibleScripts(f, base, p); err != nil {
 		return err
 	}
 	if f.defaults {
-		return w.usual(r, base, p)
+		return w.bindDefaultFiles(r, base, p)
 	}
 	return nil
 }
@@ -51,9 +51,9 @@ func (w *world) base(f findings) string {
 	return at.real
 }
 
-// maybe binds the arguments that are files of the workspace, where an option that
+// bindPossibleScripts binds the arguments that are files of the workspace, where an option that
 // is not understood leaves open which one is the script.
-func (w *world) maybe(f findings, base string, p *palyra.Plan) error {
+func (w *world) bindPossibleScripts(f findings, base string, p *palyra.Plan) error {
 	names := f.maybe[:min(len(f.maybe), maxMaybe)]
 	found := false
 	for _, name := range names {
@@ -188,9 +188,9 @@ func (w *world) operand(r *programs.Binding, base, name string, p *palyra.Plan) 
 	return nil
 }
 
-// usual binds the files that a program looks for by itself: the first that
+// bindDefaultFiles binds the files that a program looks for by itself: the first that
 // exists, and those before it as missing.
-func (w *world) usual(r *programs.Binding, base string, p *palyra.Plan) error {
+func (w *world) bindDefaultFiles(r *programs.Binding, base string, p *palyra.Plan) error {
 	for dir := base; ; dir = path.Dir(dir) {
 		for _, name := range r.Defaults {
 			if s, err := w.input(dir, name, p); err != nil || s == bound || s == unbound {

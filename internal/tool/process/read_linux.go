@@ -70,7 +70,7 @@ func hash(ctx context.Context, p *place, most int64) (content, error) {
 	}
 	f := os.NewFile(uintptr(fd), p.real)
 	defer func() { _ = f.Close() }()
-	if !same(fd, &p.st) {
+	if !sameFile(fd, &p.st) {
 		return content{}, unsteady(p.real)
 	}
 	sum, head := sha256.New(), make([]byte, 0, headSize)
@@ -92,7 +92,7 @@ func hash(ctx context.Context, p *place, most int64) (content, error) {
 			return content{}, err
 		}
 	}
-	if !same(fd, &p.st) {
+	if !sameFile(fd, &p.st) {
 		return content{}, unsteady(p.real)
 	}
 	return content{palyra.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), string(head)}, nil
@@ -112,8 +112,8 @@ func keyOf(st *unix.Stat_t) fileKey {
 	return fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
 }
 
-// same reports whether the open file is the one that was found, unchanged.
-func same(fd int, found *unix.Stat_t) bool {
+// sameFile reports whether the open file is the one that was found, unchanged.
+func sameFile(fd int, found *unix.Stat_t) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode == found.Mode && st.Uid == found.Uid && st.Gid == found.Gid && keyOf(&st) == keyOf(found)
 }

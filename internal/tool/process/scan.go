@@ -112,8 +112,7 @@ func (s *scanner) word(arg string) {
 	s.ended = s.ended || (s.Script && !s.All || s.Wraps || s.Suffix != "" && ours) && len(s.operands) >= last
 }
 
-// longOption reads an option of several letters. False: it is none, but letters
-// that stand together.
+// longOption reads an option of several letters. It returns false for letters that only stand together.
 func (s *scanner) longOption(arg string) bool {
 	name, two := strings.CutPrefix(arg, "--")
 	if !two {

@@ -81,10 +81,10 @@ func bare(real string) step {
 	return step{fd: none, name: path.Base(real), real: real, st: unix.Stat_t{Mode: unix.S_IFDIR | 0o755}}
 }
 
-// shown finds a name of the room. It looks at nothing that the room does not
+// findInRoom finds a name of the room. It looks at nothing that the room does not
 // show, so that a refusal tells nothing about it. Not found means that it lies in
 // the directory here, if anywhere.
-func (w *world) shown(here step, real, name string) (s step, found bool, err error) {
+func (w *world) findInRoom(here step, real, name string) (s step, found bool, err error) {
 	switch at, mounted := w.view.at[real]; {
 	case mounted:
 		s, err = w.mounted(at)

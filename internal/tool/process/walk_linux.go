@@ -121,7 +121,7 @@ func (w *world) root() (step, error) {
 func (w *world) child(here step, name string) (step, error) {
 	real := path.Join(here.real, name)
 	if w.view != nil {
-		if s, found, err := w.shown(here, real, name); found || err != nil {
+		if s, found, err := w.findInRoom(here, real, name); found || err != nil {
 			return s, err
 		}
 	}
