@@ -12,7 +12,11 @@ import (
 var (
 	junkPackage = regexp.MustCompile(`^(utils?|common|helpers?|managers?|misc|shared|stuff|base|lib|types|models?|interfaces?)$`)
 	junkName    = regexp.MustCompile(`(Manager|Helpers?|Utils?|Impl)$`)
-	unfinished  = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
+	// adverb is a name that is no noun or verb: nobody can search for it, nor guess what it does.
+	adverb = regexp.MustCompile(`^(about|against|ahead|around|because|behind|beside|between|beyond|by|elsewhere|for|from|here|in|` +
+		`instead|into|maybe|meet|nobody|nothing|of|off|on|once|onto|otherwise|plainly|some|soon|then|there|to|together|torn|toward|` +
+		`under|unless|unlike|until|upon|usual|when|while|without)$`)
+	unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
 )
 
 // names refuses names that say nothing: junk drawers, managers, stutter.
@@ -33,6 +37,19 @@ func names(t *tree) []string {
 					ast.IsExported(id.Name[len(pkg):]) {
 					bad = append(bad, fmt.Sprintf("%s: %s.%s stutters", t.where(f, id), f.ast.Name.Name, id.Name))
 				}
+			}
+		}
+	}
+	return bad
+}
+
+// searchable refuses functions and methods that are called by a bare adverb, preposition or conjunction.
+func searchable(t *tree) []string {
+	var bad []string
+	for _, f := range t.code() {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && adverb.MatchString(fn.Name.Name) {
+				bad = append(bad, fmt.Sprintf("%s: nobody searches for %s: name it after what it does", t.where(f, fn.Name), fn.Name.Name))
 			}
 		}
 	}
@@ -80,6 +97,17 @@ func finished(t *tree) []string {
 
 func TestNames(t *testing.T)    { hold(t, names) }
 func TestFinished(t *testing.T) { hold(t, finished) }
+
+func TestSearchable(t *testing.T) {
+	hold(t, searchable)
+	fires(t, searchable,
+		one("a preposition", "internal/run/x.go", "package run\n\nfunc under() {}\n", "nobody searches for under"),
+		one("a method", "internal/run/x.go", "package run\n\ntype t int\n\nfunc (t) otherwise() {}\n", "nobody searches for otherwise"),
+		one("a longer name", "internal/run/x.go", "package run\n\nfunc underRoot() {}\n"),
+		one("exported", "internal/run/x.go", "package run\n\nfunc Of() {}\n"),
+		one("a test's", "internal/run/x_test.go", "package run\n\nfunc under() {}\n"),
+	)
+}
 
 func TestNamesFires(t *testing.T) {
 	fires(t, names,

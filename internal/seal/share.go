@@ -67,7 +67,7 @@ func (s *Snapshot) Share(with *Snapshot) error {
 			odd[e.path] = watchedPath{}
 		}
 	}
-	s.instead(odd)
+	s.addOverrides(odd)
 	return nil
 }
 
@@ -116,12 +116,12 @@ func (s *Snapshot) Forget(paths []string) {
 			odd[rel] = watchedPath{}
 		}
 	}
-	s.instead(odd)
+	s.addOverrides(odd)
 }
 
-// instead adds to what is known instead of entries. Nothing below an unknown
+// addOverrides adds entries that replace those of the snapshot. Nothing below an unknown
 // path is known.
-func (s *Snapshot) instead(odd map[string]watchedPath) {
+func (s *Snapshot) addOverrides(odd map[string]watchedPath) {
 	if len(odd) == 0 {
 		return
 	}

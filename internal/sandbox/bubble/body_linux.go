@@ -39,10 +39,10 @@ func newInfo() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "palyra-info"), nil
 }
 
-// meet reads who process 1 is and takes a handle on it. It is certain to be told
+// findProcess reads who process 1 is and takes a handle on it. It is certain to be told
 // when the cell in the room has spoken. The number is believed only while the
 // process has the mark.
-func (b *body) meet() error {
+func (b *body) findProcess() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pid != 0 {
@@ -84,7 +84,7 @@ func (b *body) first() int {
 
 // Kill implements cells.Body: the whole room ends with its first process.
 func (b *body) Kill() {
-	_ = b.meet() // if it can be known by now
+	_ = b.findProcess() // if it can be known by now
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pid != 0 && !b.gone {
@@ -99,7 +99,7 @@ func (b *body) Kill() {
 // can be waiting for bubblewrap, and is found by its mark.
 func (b *body) Wait() error {
 	_, err := b.bwrap.Wait()
-	_ = b.meet()
+	_ = b.findProcess()
 	b.mu.Lock()
 	pid, fd := b.pid, b.fd
 	if pid == 0 {

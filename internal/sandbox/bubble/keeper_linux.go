@@ -175,7 +175,7 @@ func (k *keeper) built(ctx context.Context) error {
 		return err
 	}
 	k.building = false
-	if err := k.body.meet(); err != nil {
+	if err := k.body.findProcess(); err != nil {
 		return cells.SpawnFailed("who the first process of the room is cannot be told").WithCause(err)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (k *keeper) arrived(said cells.Said) error {
 // heard the job may be done and process 1 gone; the body looks for it again when it
 // has to.
 func (k *keeper) occupied(said cells.Said) error {
-	_ = k.body.meet()
+	_ = k.body.findProcess()
 	return k.arrived(said)
 }
 
