@@ -10,10 +10,7 @@ import (
 // Workspaces lists the registered workspaces.
 func (c *Client) Workspaces(ctx context.Context) ([]palyra.Workspace, error) {
 	res, err := c.workspaces.ListWorkspaces(ctx, &v1.ListWorkspacesRequest{})
-	list, err := word[struct {
-		Workspaces []palyra.Workspace `json:"workspaces"`
-	}](res, err)
-	return list.Workspaces, err
+	return words[palyra.Workspace](res, err, "workspaces")
 }
 
 // AddWorkspace registers a directory (signed); name may be empty.
@@ -31,10 +28,7 @@ func (c *Client) RemoveWorkspace(ctx context.Context, path string) error {
 // Agents lists the named agents; removed ones too.
 func (c *Client) Agents(ctx context.Context) ([]palyra.Agent, error) {
 	res, err := c.access.ListAgents(ctx, &v1.ListAgentsRequest{})
-	list, err := word[struct {
-		Agents []palyra.Agent `json:"agents"`
-	}](res, err)
-	return list.Agents, err
+	return words[palyra.Agent](res, err, "agents")
 }
 
 // AddAgent names an agent (signed) and returns its token, which is shown this
@@ -57,10 +51,7 @@ func (c *Client) RemoveAgent(ctx context.Context, agent palyra.Principal) error 
 // Operators lists the operators' keys; removed ones too.
 func (c *Client) Operators(ctx context.Context) ([]palyra.Operator, error) {
 	res, err := c.access.ListOperators(ctx, &v1.ListOperatorsRequest{})
-	list, err := word[struct {
-		Operators []palyra.Operator `json:"operators"`
-	}](res, err)
-	return list.Operators, err
+	return words[palyra.Operator](res, err, "operators")
 }
 
 // AddOperator makes a person's key known (signed). Principal, Role, PublicKey
@@ -81,10 +72,7 @@ func (c *Client) RemoveOperator(ctx context.Context, keyID string) error {
 // Keys lists the daemon's signing keys; retired ones too.
 func (c *Client) Keys(ctx context.Context) ([]palyra.Key, error) {
 	res, err := c.keys.ListKeys(ctx, &v1.ListKeysRequest{})
-	list, err := word[struct {
-		Keys []palyra.Key `json:"keys"`
-	}](res, err)
-	return list.Keys, err
+	return words[palyra.Key](res, err, "keys")
 }
 
 // ExportKeys returns the public keys as one document for verifiers.

@@ -13,10 +13,7 @@ import (
 // Tools lists the tools.
 func (c *Client) Tools(ctx context.Context) ([]palyra.Tool, error) {
 	res, err := c.tools.ListTools(ctx, &v1.ListToolsRequest{})
-	list, err := word[struct {
-		Tools []palyra.Tool `json:"tools"`
-	}](res, err)
-	return list.Tools, err
+	return words[palyra.Tool](res, err, "tools")
 }
 
 // Tool describes one tool.

@@ -178,6 +178,12 @@ func word[T any](m proto.Message, err error) (T, error) {
 	return w, nil
 }
 
+// words turns the list of a message that has nothing else into words.
+func words[T any](m proto.Message, err error, name string) ([]T, error) {
+	list, err := word[map[string][]T](m, err)
+	return list[name], err
+}
+
 // receiveAll receives a stream to its end.
 func receiveAll[M any](stream *connect.ServerStreamForClient[M], err error, f func(*M) error) error {
 	if err != nil {

@@ -34,10 +34,7 @@ func (c *Client) PairDevice(ctx context.Context, p palyra.Principal, role palyra
 // Devices lists the paired devices; revoked ones too.
 func (c *Client) Devices(ctx context.Context) ([]palyra.Device, error) {
 	res, err := c.devices.ListDevices(ctx, &v1.ListDevicesRequest{})
-	list, err := word[struct {
-		Devices []palyra.Device `json:"devices"`
-	}](res, err)
-	return list.Devices, err
+	return words[palyra.Device](res, err, "devices")
 }
 
 // Device returns one by its id or name.
@@ -55,10 +52,7 @@ func (c *Client) RevokeDevice(ctx context.Context, id string) (palyra.Device, er
 // Users lists the people; removed ones too.
 func (c *Client) Users(ctx context.Context) ([]palyra.User, error) {
 	res, err := c.access.ListUsers(ctx, &v1.ListUsersRequest{})
-	list, err := word[struct {
-		Users []palyra.User `json:"users"`
-	}](res, err)
-	return list.Users, err
+	return words[palyra.User](res, err, "users")
 }
 
 // AddUser makes a person known (signed).
@@ -82,10 +76,7 @@ func (c *Client) RemoveUser(ctx context.Context, p palyra.Principal) error {
 // Tokens lists the API tokens, never themselves; revoked ones too.
 func (c *Client) Tokens(ctx context.Context) ([]palyra.Token, error) {
 	res, err := c.access.ListTokens(ctx, &v1.ListTokensRequest{})
-	list, err := word[struct {
-		Tokens []palyra.Token `json:"tokens"`
-	}](res, err)
-	return list.Tokens, err
+	return words[palyra.Token](res, err, "tokens")
 }
 
 // AddToken makes an API token (signed). It is in the answer and nowhere else.
@@ -109,15 +100,13 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 // Roles lists the roles with their permissions.
 func (c *Client) Roles(ctx context.Context) ([]RoleInfo, error) {
 	res, err := c.access.ListRoles(ctx, &v1.ListRolesRequest{})
-	list, err := word[struct {
-		Roles []RoleInfo `json:"roles"`
-	}](res, err)
-	for i := range list.Roles {
-		if list.Roles[i].Permissions == nil {
-			list.Roles[i].Permissions = []palyra.Permission{} // a role that may do nothing has a list too
+	list, err := words[RoleInfo](res, err, "roles")
+	for i := range list {
+		if list[i].Permissions == nil {
+			list[i].Permissions = []palyra.Permission{} // a role that may do nothing has a list too
 		}
 	}
-	return list.Roles, err
+	return list, err
 }
 
 // WhoAmI says as whom the daemon knows this client.

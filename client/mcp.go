@@ -11,10 +11,7 @@ import (
 // tools.
 func (c *Client) Upstreams(ctx context.Context) ([]palyra.Upstream, error) {
 	res, err := c.mcp.ListUpstreams(ctx, &v1.ListUpstreamsRequest{})
-	list, err := word[struct {
-		Upstreams []palyra.Upstream `json:"upstreams"`
-	}](res, err)
-	return list.Upstreams, err
+	return words[palyra.Upstream](res, err, "upstreams")
 }
 
 // Upstream returns one with its tools; refresh asks its server again.

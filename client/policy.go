@@ -50,8 +50,5 @@ func (c *Client) RollbackPolicy(ctx context.Context, bundle palyra.Digest, force
 // it to the daemon how many.
 func (c *Client) Activations(ctx context.Context, limit int64) ([]Activation, error) {
 	res, err := c.policy.ListActivations(ctx, &v1.ListActivationsRequest{Limit: limit})
-	list, err := word[struct {
-		Activations []Activation `json:"activations"`
-	}](res, err)
-	return list.Activations, err
+	return words[Activation](res, err, "activations")
 }

@@ -22,8 +22,5 @@ func (c *Client) RunDoctor(ctx context.Context, tiers ...palyra.Tier) (palyra.Si
 // that digest.
 func (c *Client) Postures(ctx context.Context, digest palyra.Digest) ([]palyra.SignedPosture, error) {
 	res, err := c.sandbox.GetPosture(ctx, &v1.GetPostureRequest{Digest: string(digest)})
-	list, err := word[struct {
-		Postures []palyra.SignedPosture `json:"postures"`
-	}](res, err)
-	return list.Postures, err
+	return words[palyra.SignedPosture](res, err, "postures")
 }

@@ -137,10 +137,7 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --full",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.Approval(ctx, palyra.ApprovalID(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(approvalOf(p), func(w io.Writer) {
+			return inv.Answer(err, approvalOf(p), func(w io.Writer) {
 				v := execute.ViewOf(inv, w, p, inv.Separation())
 				v.Short = !full
 				v.Print()

@@ -74,10 +74,7 @@ func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			x, err := c.GetCall(ctx, palyra.CallID(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(fillLists(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
+			return inv.Answer(err, fillLists(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
 		}),
 	}
 }
@@ -187,10 +184,7 @@ func callsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			x, err := c.GetCall(ctx, id)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(fillLists(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
+			return inv.Answer(err, fillLists(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
 		}),
 	}
 }

@@ -148,10 +148,7 @@ func send(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 		r.Scope = palyra.ScopeOnce
 	}
 	p, err := c.Decide(ctx, r)
-	if err != nil {
-		return err
-	}
-	return inv.Emit(approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
+	return inv.Answer(err, approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
 }
 
 // settled says in one line how an approval stands.

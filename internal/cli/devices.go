@@ -50,10 +50,7 @@ func deviceShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra device show laptop",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := c.Device(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return inv.Emit(d, func(w io.Writer) {
+			return inv.Answer(err, d, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Device", d.ID}, screen.Pair{"Name", d.Name},
 					screen.Pair{"Principal", string(d.Principal)}, screen.Pair{"Role", string(d.Role)},
 					screen.Pair{"Key", d.KeyID}, screen.Pair{"Public key", d.PublicKey},
@@ -82,10 +79,7 @@ func deviceRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 			if err == nil {
 				d = revoked
 			}
-			if err := parted(ctx, inv, c, d, err); err != nil {
-				return err
-			}
-			return inv.Emit(d, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(d.Name)) })
+			return inv.Answer(parted(ctx, inv, c, d, err), d, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(d.Name)) })
 		}),
 	}
 }
@@ -142,10 +136,7 @@ func deviceRenewCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			d, err := r.Renew(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return inv.Emit(d, func(w io.Writer) {
+			return inv.Answer(err, d, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: certificate until %s\n", show.Line(name), screen.Stamp(d.ExpiresAt))
 			})
 		},
@@ -209,10 +200,8 @@ func deviceForgetCommand(inv *invocation.Invocation) *cobra.Command {
 			if r, err := client.LoadRemote(c.Paths.Remotes, args[0]); err == nil { // what is damaged can be forgotten as well
 				device = show.Arg(r.Device.Name)
 			}
-			if err := client.ForgetRemote(c.Paths.Remotes, args[0]); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"name": args[0]}, func(w io.Writer) {
+			err = client.ForgetRemote(c.Paths.Remotes, args[0])
+			return inv.Answer(err, map[string]string{"name": args[0]}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: forgotten here\n", show.Line(args[0]))
 				inv.Say("palyra: its daemon still knows this machine; there: palyra device revoke %s", device)
 			})
@@ -221,13 +210,5 @@ func deviceForgetCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 func completeDevices(inv *invocation.Invocation) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-			list, err := c.Devices(ctx)
-			return invocation.WordsOf(list, err, func(d palyra.Device) string { return d.Name })
-		})
-	}
+	return invocation.OfferOne(inv, (*client.Client).Devices, func(d palyra.Device) string { return d.Name })
 }

@@ -154,10 +154,7 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.LeaseID(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(leaseJSON{l.ID, l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
+			return inv.Answer(err, leaseJSON{l.ID, l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
 		}),
 	}
 }

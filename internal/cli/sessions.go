@@ -54,10 +54,7 @@ func sessionsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra sessions show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.Session(ctx, palyra.SessionID(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(s, func(w io.Writer) {
+			return inv.Answer(err, s, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Session", string(s.ID)}, screen.Pair{"Principal", string(s.Principal)},
 					screen.Pair{"Name", s.Name}, screen.Pair{"Surface", string(s.Surface)},
 					screen.Pair{"Workspace", s.Workspace}, screen.Pair{"Labels", screen.Joined(s.Labels)},
@@ -79,10 +76,7 @@ func sessionsCloseCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			s, err := c.Session(ctx, id)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(s, func(w io.Writer) { fmt.Fprintf(w, "%s: closed\n", show.Line(string(s.ID))) })
+			return inv.Answer(err, s, func(w io.Writer) { fmt.Fprintf(w, "%s: closed\n", show.Line(string(s.ID))) })
 		}),
 	}
 }

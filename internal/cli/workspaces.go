@@ -32,10 +32,7 @@ func workspaceAddCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			ws, err := c.AddWorkspace(ctx, dir, name)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(ws, func(w io.Writer) { fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path)) })
+			return inv.Answer(err, ws, func(w io.Writer) { fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path)) })
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "a name for people")
@@ -62,10 +59,8 @@ func workspaceRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.RemoveWorkspace(ctx, dir); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"path": dir}, func(w io.Writer) { fmt.Fprintf(w, "%s: forgotten\n", show.Line(dir)) })
+			err = c.RemoveWorkspace(ctx, dir)
+			return inv.Answer(err, map[string]string{"path": dir}, func(w io.Writer) { fmt.Fprintf(w, "%s: forgotten\n", show.Line(dir)) })
 		}),
 	}
 }

@@ -150,10 +150,8 @@ func userRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 			"nobody else. Somebody who comes back gets another name.",
 		Example: "  palyra access user remove user:bob",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.RemoveUser(ctx, palyra.Principal(args[0])); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			err := c.RemoveUser(ctx, palyra.Principal(args[0]))
+			return inv.Answer(err, map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }
@@ -163,10 +161,7 @@ func rolesCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "roles", Short: "List the roles with their permissions", Args: syntax.Takes(), Example: "  palyra access roles",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Roles(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
+			return inv.Answer(err, map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
 				for _, r := range list {
 					fmt.Fprintf(w, "%s\n  %s\n", show.Line(string(r.Role)), show.Line(spaced(r.Permissions)))
 				}
@@ -195,10 +190,7 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			defer c.Close()
 			me, err := c.WhoAmI(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return inv.Emit(me, func(w io.Writer) {
+			return inv.Answer(err, me, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Principal", string(me.Principal)},
 					screen.Pair{"Owner", string(me.Owner)}, screen.Pair{"Role", string(me.Role)},
 					screen.Pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)},
@@ -219,10 +211,7 @@ func Console(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra console",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			url, ends, err := c.OpenConsole(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
+			return inv.Answer(err, map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
 				fmt.Fprintln(w, show.Line(url))
 				if name := inv.RemoteName(); name != "" {
 					inv.Say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), screen.Stamp(ends))
@@ -236,15 +225,7 @@ func Console(inv *invocation.Invocation) *cobra.Command {
 
 // CompleteUsers offers the people that the daemon knows.
 func CompleteUsers(inv *invocation.Invocation) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-			list, err := c.Users(ctx)
-			return invocation.WordsOf(list, err, func(u palyra.User) string { return string(u.Principal) })
-		})
-	}
+	return invocation.OfferOne(inv, (*client.Client).Users, func(u palyra.User) string { return string(u.Principal) })
 }
 
 // spaced is a list of permissions on one line.

@@ -104,10 +104,8 @@ func agentRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 			if !strings.HasPrefix(args[0], "agent:") {
 				who = "agent:" + who
 			}
-			if err := c.RemoveAgent(ctx, who); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
+			err := c.RemoveAgent(ctx, who)
+			return inv.Answer(err, map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
 		}),
 	}
 }

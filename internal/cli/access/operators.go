@@ -99,10 +99,8 @@ func operatorRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "remove KEY", Short: "End a key", Args: syntax.Takes("KEY"),
 		Example: "  palyra operator remove KEY",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.RemoveOperator(ctx, args[0]); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"key_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			err := c.RemoveOperator(ctx, args[0])
+			return inv.Answer(err, map[string]string{"key_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }

@@ -147,10 +147,8 @@ func tokenRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.RevokeToken(ctx, id); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"token_id": id}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(id)) })
+			err = c.RevokeToken(ctx, id)
+			return inv.Answer(err, map[string]string{"token_id": id}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(id)) })
 		}),
 	}
 }
@@ -183,13 +181,5 @@ func tokenID(ctx context.Context, c *client.Client, said string) (string, error)
 }
 
 func completeTokens(inv *invocation.Invocation) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-			list, err := c.Tokens(ctx)
-			return invocation.WordsOf(list, err, func(t palyra.Token) string { return t.ID })
-		})
-	}
+	return invocation.OfferOne(inv, (*client.Client).Tokens, func(t palyra.Token) string { return t.ID })
 }

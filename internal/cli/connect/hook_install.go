@@ -85,10 +85,7 @@ var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9
 // installHook writes the hook, or only shows it, and says so.
 func installHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	done, say, err := writeHook(ctx, inv, o)
-	if err != nil {
-		return err
-	}
-	return inv.Emit(done, say)
+	return inv.Answer(err, done, say)
 }
 
 // writeHook writes the hook, or nothing where it is only to be shown; say tells people.

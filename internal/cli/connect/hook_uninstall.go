@@ -56,10 +56,7 @@ func uninstallHook(inv *invocation.Invocation, o hookOptions) (err error) {
 		return noHome()
 	}
 	done, err := install.RemoveHook(path)
-	if err != nil {
-		return err
-	}
-	return inv.Emit(unhooked{o.agent.Name, done}, func(w io.Writer) {
+	return inv.Answer(err, unhooked{o.agent.Name, done}, func(w io.Writer) {
 		if !done.Changed {
 			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
 			return

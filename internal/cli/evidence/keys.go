@@ -63,10 +63,7 @@ func keysRotateCommand(inv *invocation.Invocation) *cobra.Command {
 				return exit.Usagef("%q is none of journal, attestation and ca (the authority of devices)", args[0])
 			}
 			k, err := c.RotateKey(ctx, palyra.KeyUse(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(string(k.Use))) })
+			return inv.Answer(err, k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(string(k.Use))) })
 		}),
 	}
 }

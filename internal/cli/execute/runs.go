@@ -77,10 +77,7 @@ func runsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra runs show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := c.GetRun(ctx, palyra.RunID(args[0]))
-			if err != nil {
-				return err
-			}
-			return inv.Emit(r, func(w io.Writer) { printRun(w, r) })
+			return inv.Answer(err, r, func(w io.Writer) { printRun(w, r) })
 		}),
 	}
 }
@@ -163,10 +160,7 @@ func runsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			r, err := c.GetRun(ctx, id)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
+			return inv.Answer(err, r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
 		}),
 	}
 }

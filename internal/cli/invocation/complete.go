@@ -49,6 +49,21 @@ func WordsOf[T any](list []T, err error, word func(T) string) ([]string, error) 
 	return out, err
 }
 
+// OfferOne offers, for a command's one argument, a word for each thing that the daemon has.
+func OfferOne[T any](
+	inv *Invocation, find func(*client.Client, context.Context) ([]T, error), word func(T) string,
+) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			list, err := find(c, ctx)
+			return WordsOf(list, err, word)
+		})
+	}
+}
+
 // CompleteTools offers the names of tools.
 func (inv *Invocation) CompleteTools(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return Offer(cmd, inv.Agent, func(ctx context.Context, c *client.Client) ([]string, error) {

@@ -124,6 +124,14 @@ func (inv *Invocation) Emit(v any, words func(io.Writer)) error {
 	return nil
 }
 
+// Answer prints the result of what a daemon was asked, unless that failed.
+func (inv *Invocation) Answer(err error, v any, words func(io.Writer)) error {
+	if err != nil {
+		return err
+	}
+	return inv.Emit(v, words)
+}
+
 // PrintJSON prints one value on one line.
 func (inv *Invocation) PrintJSON(v any) error {
 	b, err := screen.Encode(v)

@@ -52,10 +52,7 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			u, err := c.AddUpstream(ctx, args[0], d, f.approve)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(wholeUpstream(u), func(w io.Writer) { added(inv, w, u) })
+			return inv.Answer(err, wholeUpstream(u), func(w io.Writer) { added(inv, w, u) })
 		}),
 		ValidArgsFunction: syntax.CompleteNothing,
 	}

@@ -70,10 +70,7 @@ func showCommand(inv *invocation.Invocation) *cobra.Command {
 		Example:           "  palyra mcp show files\n  palyra mcp show files --refresh",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			u, err := c.Upstream(ctx, args[0], refresh)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(wholeUpstream(u), func(w io.Writer) { printUpstream(w, u) })
+			return inv.Answer(err, wholeUpstream(u), func(w io.Writer) { printUpstream(w, u) })
 		}),
 	}
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the server again what its tools are")
@@ -128,10 +125,8 @@ func removeCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: completeUpstreams(inv),
 		Example:           "  palyra mcp remove files",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.RemoveUpstream(ctx, args[0]); err != nil {
-				return err
-			}
-			return inv.Emit(map[string]string{"name": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			err := c.RemoveUpstream(ctx, args[0])
+			return inv.Answer(err, map[string]string{"name": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }

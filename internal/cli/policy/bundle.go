@@ -112,10 +112,7 @@ func applyCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			before, _ := c.Activations(ctx, 1) // only to say whether something changed
 			check, done, err := c.ApplyPolicy(ctx, files, force)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string]any{"check": check, "activation": done}, func(w io.Writer) {
+			return inv.Answer(err, map[string]any{"check": check, "activation": done}, func(w io.Writer) {
 				printCheck(w, check)
 				if len(before) == 1 && before[0].Number == done.Number {
 					fmt.Fprintf(w, "already in force, nothing changed: %s (since %s, activation %d, by %s)\n",
@@ -184,10 +181,7 @@ func rollbackCommand(inv *invocation.Invocation) *cobra.Command {
 			return exit.Usagef("%q is not a digest: sha256: and 64 hex digits", d)
 		}
 		done, err := c.RollbackPolicy(ctx, d, force)
-		if err != nil {
-			return err
-		}
-		return inv.Emit(done, func(w io.Writer) { printActivation(w, done) })
+		return inv.Answer(err, done, func(w io.Writer) { printActivation(w, done) })
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if offline {

@@ -109,10 +109,7 @@ func snapshotCommand(inv *invocation.Invocation) *cobra.Command {
 				}
 			}
 			s, err := c.Snapshot(ctx, d)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(s, func(w io.Writer) {
+			return inv.Answer(err, s, func(w io.Writer) {
 				b, err := screen.Encode(s)
 				if err == nil {
 					fmt.Fprintln(w, show.Block(screen.Indented(b)))

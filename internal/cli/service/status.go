@@ -25,10 +25,7 @@ func Status(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra status\n  palyra status --json | jq .pending",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Status(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(s, func(w io.Writer) { printStatus(inv, w, s) })
+			return inv.Answer(err, s, func(w io.Writer) { printStatus(inv, w, s) })
 		}),
 	}
 }
