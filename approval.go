@@ -158,7 +158,7 @@ func (t Terms) Covers(widen string) bool {
 }
 
 // For reports whether terms are for a tool.
-func (t Terms) For(tool string) bool {
+func (t Terms) For(tool ToolName) bool {
 	return tool != "" && (tool == t.Tool || t.PlanDigest == "" && slices.Contains(t.Tools, tool))
 }
 
@@ -232,18 +232,18 @@ const (
 
 // Terms say which plans a lease covers. Every set field must match.
 type Terms struct {
-	Principal  Principal `json:"principal"`
-	Session    SessionID `json:"session_id,omitempty"`
-	Tool       string    `json:"tool"`
-	PlanDigest Digest    `json:"plan_digest,omitempty"` // exact plan
-	Workspace  string    `json:"workspace,omitempty"`
-	Program    string    `json:"program,omitempty"`
-	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory; ".": anywhere in it
-	TierFloor  Tier      `json:"tier_floor,omitempty"`
-	Hosts      []string  `json:"hosts,omitempty"`
-	Room       CallID    `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
-	Tools      []string  `json:"tools,omitempty"`     // where no one plan is named: every tool that it covers, Tool among them; empty: Tool
-	ReadRoot   string    `json:"read_root,omitempty"` // reads stay under this absolute directory, outside of the workspace
+	Principal  Principal  `json:"principal"`
+	Session    SessionID  `json:"session_id,omitempty"`
+	Tool       ToolName   `json:"tool"`
+	PlanDigest Digest     `json:"plan_digest,omitempty"` // exact plan
+	Workspace  string     `json:"workspace,omitempty"`
+	Program    string     `json:"program,omitempty"`
+	PathRoot   string     `json:"path_root,omitempty"` // writes stay under this workspace-relative directory; ".": anywhere in it
+	TierFloor  Tier       `json:"tier_floor,omitempty"`
+	Hosts      []string   `json:"hosts,omitempty"`
+	Room       CallID     `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
+	Tools      []ToolName `json:"tools,omitempty"`     // where no one plan is named: every tool that it covers, Tool among them; empty: Tool
+	ReadRoot   string     `json:"read_root,omitempty"` // reads stay under this absolute directory, outside of the workspace
 }
 
 // Digest returns the digest of what the approver is shown.

@@ -43,7 +43,7 @@ type Predicate struct {
 	SessionID       SessionID    `json:"session_id"`
 	Principal       Principal    `json:"principal"`
 	Surface         Surface      `json:"door"`
-	Tool            string       `json:"tool"`
+	Tool            ToolName     `json:"tool"`
 	PlanDigest      Digest       `json:"plan_digest"`
 	InputDigest     Digest       `json:"input_digest"`
 	Verdict         Effect       `json:"verdict"`

@@ -7,7 +7,7 @@ type CallProposed struct {
 	Run        RunID     `json:"run_id,omitempty"`
 	Principal  Principal `json:"principal"`
 	Surface    Surface   `json:"door"`
-	Tool       string    `json:"tool"`
+	Tool       ToolName  `json:"tool"`
 	Workspace  string    `json:"workspace,omitempty"`
 	InputBytes int64     `json:"input_bytes"`
 	Input      Digest    `json:"input_digest"`

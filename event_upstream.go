@@ -37,11 +37,11 @@ type UpstreamApproved struct {
 
 // UpstreamQuarantined says that a tool is not what was approved, or new, and is not offered.
 type UpstreamQuarantined struct {
-	Name   string `json:"name"`
-	Tool   string `json:"tool"`
-	Digest Digest `json:"digest"`                  // as it is
-	Pinned Digest `json:"pinned_digest,omitempty"` // as it was approved
-	Text   Digest `json:"text_digest,omitempty"`   // as in UpstreamPin
+	Name   string   `json:"name"`
+	Tool   ToolName `json:"tool"`
+	Digest Digest   `json:"digest"`                  // as it is
+	Pinned Digest   `json:"pinned_digest,omitempty"` // as it was approved
+	Text   Digest   `json:"text_digest,omitempty"`   // as in UpstreamPin
 }
 
 // UpstreamReached says, when the session of a server is over, what it reached, and which calls were under way then.

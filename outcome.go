@@ -40,7 +40,7 @@ const (
 // every byte before it (see Body).
 type Outcome struct {
 	Outcome         OutcomeKind     `json:"outcome"`
-	Tool            string          `json:"tool"`
+	Tool            ToolName        `json:"tool"`
 	Layer           Layer           `json:"layer"`
 	ReasonCode      Reason          `json:"reason_code"`
 	Reason          string          `json:"reason"`

@@ -90,10 +90,10 @@ func Time(t time.Time) string {
 
 // Clip cuts outside text to at most n bytes and makes it valid UTF-8, marking a cut with three dots. They are no mark
 // of any view (internal/show has those), which text from outside cannot hold.
-func Clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+func Clip[S ~string](text S, n int) S {
+	s := strings.ToValidUTF8(string(text), "\uFFFD")
 	if len(s) <= n {
-		return s
+		return S(s)
 	}
 	const mark = "..."
 	if n -= len(mark); n < 0 {
@@ -102,5 +102,5 @@ func Clip(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return s[:n] + mark
+	return S(s[:n] + mark)
 }

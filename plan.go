@@ -18,7 +18,7 @@ const planDomain = "plan/v1"
 // digest is what the approver saw, what was decided and what ran. Detail (diffs, notes) is for people and is derived
 // from the bound fields; it is not part of the digest.
 type Plan struct {
-	Tool         string          `json:"tool"`
+	Tool         ToolName        `json:"tool"`
 	Arguments    json.RawMessage `json:"arguments"`
 	Capabilities []Capability    `json:"capabilities,omitempty"`
 	Source       Source          `json:"source,omitempty"`
@@ -221,7 +221,7 @@ func (p Plan) Resource() string {
 	if p.Executable.Path != "" {
 		return p.Executable.Path
 	}
-	return p.Tool
+	return string(p.Tool)
 }
 
 // String gives one line for logs: never arguments, which may hold secrets.

@@ -13,7 +13,7 @@ type Proposal struct {
 
 	Key       string          `json:"key,omitempty"`       // client's idempotency key, unique in the session
 	Workspace string          `json:"workspace,omitempty"` // directory asked for; resolved by the planner
-	Tool      string          `json:"tool"`
+	Tool      ToolName        `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
 	Check     bool            `json:"check,omitempty"`      // the caller only asks and runs it itself: nothing runs here

@@ -124,7 +124,7 @@ type TapeText struct {
 type TapeProposed struct {
 	Call      CallID          `json:"call_id"`
 	Turn      int64           `json:"turn"`
-	Tool      string          `json:"tool"`
+	Tool      ToolName        `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"` // left out when large
 }
 

@@ -63,7 +63,7 @@ func (t Tool) ForAgents() bool {
 
 // Tool describes something callable.
 type Tool struct {
-	Name         string          `json:"name"`
+	Name         ToolName        `json:"name"`
 	Title        string          `json:"title,omitempty"`
 	Description  string          `json:"description"`
 	Source       Source          `json:"source"`

@@ -1,18 +1,21 @@
 package palyra
 
+// ToolName is a tool as the catalog knows it: palyra.NAME, mcp.SERVER.NAME, skill.NAME.
+type ToolName string
+
 // The names of Palyra's own tools.
 const (
-	ToolEcho         = "palyra.echo"
-	ToolSleep        = "palyra.sleep"
-	ToolProcessRun   = "palyra.process.run"
-	ToolFileList     = "palyra.fs.list"
-	ToolFileRead     = "palyra.fs.read"
-	ToolFileSearch   = "palyra.fs.search"
-	ToolFileWrite    = "palyra.fs.write"
-	ToolFileEdit     = "palyra.fs.edit"
-	ToolFilePatch    = "palyra.fs.apply_patch"
-	ToolArtifactRead = "palyra.artifact.read"
-	ToolFetch        = "palyra.http.fetch"
-	ToolAllowHost    = "palyra.egress.allow" // what a question about a host is a call of
-	ToolPairDevice   = "palyra.device.pair"  // what a question about a device is a call of
+	ToolEcho         ToolName = "palyra.echo"
+	ToolSleep        ToolName = "palyra.sleep"
+	ToolProcessRun   ToolName = "palyra.process.run"
+	ToolFileList     ToolName = "palyra.fs.list"
+	ToolFileRead     ToolName = "palyra.fs.read"
+	ToolFileSearch   ToolName = "palyra.fs.search"
+	ToolFileWrite    ToolName = "palyra.fs.write"
+	ToolFileEdit     ToolName = "palyra.fs.edit"
+	ToolFilePatch    ToolName = "palyra.fs.apply_patch"
+	ToolArtifactRead ToolName = "palyra.artifact.read"
+	ToolFetch        ToolName = "palyra.http.fetch"
+	ToolAllowHost    ToolName = "palyra.egress.allow" // what a question about a host is a call of
+	ToolPairDevice   ToolName = "palyra.device.pair"  // what a question about a device is a call of
 )

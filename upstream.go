@@ -67,7 +67,7 @@ const (
 // UpstreamTool is one tool of an upstream, as it is now and as it was approved.
 type UpstreamTool struct {
 	Name        string            `json:"name"` // the upstream's own
-	Tool        string            `json:"tool"` // mcp.NAME.name, in the catalog
+	Tool        ToolName          `json:"tool"` // mcp.NAME.name, in the catalog
 	State       UpstreamToolState `json:"state"`
 	Why         string            `json:"why,omitempty"` // it is not active
 	Title       string            `json:"title,omitempty"`

@@ -17,8 +17,8 @@ func (c *Client) Tools(ctx context.Context) ([]palyra.Tool, error) {
 }
 
 // Tool describes one tool.
-func (c *Client) Tool(ctx context.Context, name string) (palyra.Tool, error) {
-	res, err := c.tools.GetTool(ctx, &v1.GetToolRequest{Name: name})
+func (c *Client) Tool(ctx context.Context, name palyra.ToolName) (palyra.Tool, error) {
+	res, err := c.tools.GetTool(ctx, &v1.GetToolRequest{Name: string(name)})
 	return word[palyra.Tool](res.GetTool(), err)
 }
 
@@ -42,7 +42,7 @@ func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)
 // wire puts a request into the protocol's words.
 func (r CallRequest) wire() *v1.CallToolRequest {
 	req := &v1.CallToolRequest{
-		Tool: r.Tool, Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
+		Tool: string(r.Tool), Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
 		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Surface), StreamOutput: r.StreamOutput,
 	}
 	if !utf8.Valid(r.Arguments) { // the daemon, not the wire, refuses them

@@ -88,7 +88,7 @@ func (c *Client) Policy(ctx context.Context) (Policy, error) {
 // Why explains policy's answer to a call.
 func (c *Client) Why(ctx context.Context, r WhyRequest) (Explanation, error) {
 	res, err := c.policy.ExplainCall(ctx, &v1.ExplainCallRequest{
-		CallId: string(r.ID), Principal: string(r.Principal), Tool: r.Tool, Arguments: string(r.Arguments),
+		CallId: string(r.ID), Principal: string(r.Principal), Tool: string(r.Tool), Arguments: string(r.Arguments),
 		Workspace: r.Workspace, Door: string(r.Surface),
 	})
 	return word[Explanation](res.GetExplanation(), err)

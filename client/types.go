@@ -48,7 +48,7 @@ type (
 
 // CallRequest is a tool call to propose.
 type CallRequest struct {
-	Tool      string
+	Tool      palyra.ToolName
 	Arguments json.RawMessage // a JSON object; empty means {}
 	Workspace string          // directory to work in; the daemon resolves it
 	Session   string          // a session's id, or a name of the client's own; empty: the default one
@@ -128,7 +128,7 @@ type DecideRequest struct {
 type WhyRequest struct {
 	ID        palyra.ID        // of a call on record, or of its approval or attestation
 	Principal palyra.Principal // of an imagined call; empty: agent:local
-	Tool      string
+	Tool      palyra.ToolName
 	Arguments json.RawMessage
 	Workspace string
 	Surface   palyra.Surface

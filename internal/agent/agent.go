@@ -69,7 +69,7 @@ type Turn struct {
 
 // ToolCall is a call to be made.
 type ToolCall struct {
-	Tool      string
+	Tool      palyra.ToolName
 	Arguments json.RawMessage
 	Workspace string // empty: the run's
 	Bad       string // why it cannot be proposed at all; the provider is told
@@ -84,7 +84,7 @@ type Open func(input []byte) (Provider, error)
 // Tools knows what a tool does.
 type Tools interface {
 	// ReadOnly reports whether the tool changes nothing. An unknown tool counts as changing something.
-	ReadOnly(tool string) bool
+	ReadOnly(tool palyra.ToolName) bool
 	// List returns every tool.
 	List() []palyra.Tool
 }

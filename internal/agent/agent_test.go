@@ -100,7 +100,7 @@ func (f *fakeRun) Call(ctx context.Context, turn, index int64, c run.ToolCall) (
 // readers are tools whose name begins with "read".
 type readers struct{}
 
-func (readers) ReadOnly(tool string) bool { return strings.HasPrefix(tool, "read") }
+func (readers) ReadOnly(tool palyra.ToolName) bool { return strings.HasPrefix(string(tool), "read") }
 
 func (readers) List() []palyra.Tool {
 	return []palyra.Tool{
@@ -126,7 +126,7 @@ func (p *turns) Next(_ context.Context, t Transcript) (Turn, error) {
 
 func tools(names ...string) (calls []ToolCall) {
 	for _, n := range names {
-		calls = append(calls, ToolCall{Tool: n, Arguments: json.RawMessage(`{}`)})
+		calls = append(calls, ToolCall{Tool: palyra.ToolName(n), Arguments: json.RawMessage(`{}`)})
 	}
 	return calls
 }

@@ -100,7 +100,7 @@ func TestAModelTakesItsTurns(t *testing.T) {
 	first.answer.Text = "let me"
 	m := &fakeModel{replies: []reply{first, saying("done")}}
 	h := &fakeRun{t: t, parallel: 1, inputs: map[int64][]string{2: {"and hurry"}}, call: func(_ context.Context, _, _ int64, c run.ToolCall) (palyra.Outcome, error) {
-		return palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: "out of " + c.Tool}, nil
+		return palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: string("out of " + c.Tool)}, nil
 	}}
 	p := models(t, m).start(t, `{"prompt":"Do it\nplease"}`)
 	if err := loop().drive(t.Context(), h, p); err != nil {

@@ -145,7 +145,7 @@ func (m *modelRun) resumeTurn(ctx context.Context, t Transcript, k keptTurn) (Tu
 		turn.fail = k.Fail
 	}
 	for _, w := range k.Said.Calls {
-		turn.Calls = append(turn.Calls, ToolCall{Tool: w.Tool, Arguments: w.Arguments, Bad: w.Bad})
+		turn.Calls = append(turn.Calls, ToolCall{Tool: palyra.ToolName(w.Tool), Arguments: w.Arguments, Bad: w.Bad})
 	}
 	return turn, nil
 }
@@ -155,12 +155,12 @@ func (m *modelRun) offers() (toolname.Map, []Offer) {
 	list := slices.DeleteFunc(slices.Clone(m.tools.List()), func(t palyra.Tool) bool { return !t.ForAgents() })
 	names := make([]string, len(list))
 	for i, tool := range list {
-		names[i] = tool.Name
+		names[i] = string(tool.Name)
 	}
 	table := toolname.Table(names)
 	offers := make([]Offer, 0, len(list))
 	for _, tool := range list {
-		if code, ok := table.Encode(tool.Name); ok {
+		if code, ok := table.Encode(string(tool.Name)); ok {
 			offers = append(offers, Offer{Name: code, Description: tool.Description, Schema: tool.InputSchema})
 		}
 	}

@@ -14,14 +14,14 @@ import (
 // editTools are the tools that only make and change files, by where they run: a yes to go on editing holds
 // for all of them. A yes for ours does not hold for the agent's own, which run in no sandbox: the tier of the
 // terms keeps them apart.
-var editTools = map[palyra.Tier][]string{
+var editTools = map[palyra.Tier][]palyra.ToolName{
 	palyra.TierBuiltin:     {palyra.ToolFilePatch, palyra.ToolFileEdit, palyra.ToolFileWrite},
 	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", palyra.ToolFileWrite},
 }
 
 // readTools are the agent's own that read what their one path names, and nothing
 // below it.
-var readTools = []string{"hook.ls", "hook.notebookread", "hook.read"}
+var readTools = []palyra.ToolName{"hook.ls", "hook.notebookread", "hook.read"}
 
 // offers lists the generalisations the approver may pick.
 func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
@@ -96,8 +96,8 @@ func onlyFileAccess(p palyra.Plan, some ...palyra.Capability) bool {
 }
 
 // sourceOf is where a tool of that name comes from.
-func sourceOf(tool string) palyra.Source {
-	if strings.HasPrefix(tool, "hook.") {
+func sourceOf(tool palyra.ToolName) palyra.Source {
+	if strings.HasPrefix(string(tool), "hook.") {
 		return palyra.SourceAgent
 	}
 	return palyra.SourceBuiltin

@@ -34,7 +34,7 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 		f.Signed.Digest != f.Attestation || palyra.SumBytes(raw) != f.Attestation {
 		return errors.New("attest: keep: the attestation is not the one the line names")
 	}
-	packed, err := a.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), raw).Blob(tx)
+	packed, err := a.shelf.Pack(string(c.Tool.Name)+" "+string(c.Proposal.Principal), raw).Blob(tx)
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}

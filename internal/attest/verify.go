@@ -35,7 +35,7 @@ type Report struct {
 	StateID       string             `json:"state_id"` // the daemon's, by its own word
 	Digest        palyra.Digest      `json:"digest"`   // of the envelope, as in the journal's finished line
 	CallID        palyra.CallID      `json:"call_id"`
-	Tool          string             `json:"tool"`
+	Tool          palyra.ToolName    `json:"tool"`
 	Principal     palyra.Principal   `json:"principal"`
 	PlanDigest    palyra.Digest      `json:"plan_digest"`
 	DecidedBy     []palyra.Principal `json:"decided_by"` // empty: policy alone allowed it

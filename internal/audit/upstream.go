@@ -45,7 +45,7 @@ func (a *Audit) hearServer(seq int64, e palyra.Event) {
 		}
 	case *palyra.UpstreamQuarantined:
 		if s := a.servers[e.Name]; s != nil {
-			s.notePins(palyra.UpstreamPin{Name: e.Tool, Digest: e.Digest, Text: e.Text})
+			s.notePins(palyra.UpstreamPin{Name: string(e.Tool), Digest: e.Digest, Text: e.Text})
 		}
 	}
 }

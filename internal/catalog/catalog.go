@@ -38,17 +38,17 @@ type Config struct {
 	MaxCalls int64 // per run; 0 admits none
 	// Foreign describes a tool of the agent's own by name. Such tools are not
 	// listed, and admitted only to be checked; nil: there are none.
-	Foreign func(name string) (palyra.Tool, bool)
+	Foreign func(name palyra.ToolName) (palyra.Tool, bool)
 }
 
 // Catalog is the known tools with their schemas read. Groups of them come and go.
 type Catalog struct {
 	maxCalls int64
-	foreign  func(name string) (palyra.Tool, bool)
+	foreign  func(name palyra.ToolName) (palyra.Tool, bool)
 
 	mu     sync.RWMutex // guards the fields below
-	byName map[string]known
-	names  []string
+	byName map[palyra.ToolName]known
+	names  []palyra.ToolName
 }
 
 type known struct {
@@ -60,7 +60,7 @@ type known struct {
 // New reads every schema. A tool whose schema cannot be read, or whose name is
 // taken or malformed, is a defect and refused.
 func New(c Config) (*Catalog, error) {
-	cat := &Catalog{byName: map[string]known{}, maxCalls: c.MaxCalls, foreign: c.Foreign}
+	cat := &Catalog{byName: map[palyra.ToolName]known{}, maxCalls: c.MaxCalls, foreign: c.Foreign}
 	for _, t := range c.Tools {
 		k, err := newKnown("", t)
 		if err != nil {
@@ -77,7 +77,7 @@ func New(c Config) (*Catalog, error) {
 }
 
 func newKnown(group string, t palyra.Tool) (known, error) {
-	if !nameForm.MatchString(t.Name) {
+	if !nameForm.MatchString(string(t.Name)) {
 		return known{}, fmt.Errorf("bad tool name %q", t.Name)
 	}
 	s, err := newSchema(t.InputSchema)
@@ -99,20 +99,20 @@ func (c *Catalog) List() []palyra.Tool {
 }
 
 // Get returns a tool by name, or NotFound with the nearest names.
-func (c *Catalog) Get(name string) (palyra.Tool, error) {
+func (c *Catalog) Get(name palyra.ToolName) (palyra.Tool, error) {
 	k, err := c.find(name)
 	return k.tool, err
 }
 
 // ReadOnly reports whether a tool only looks. What policy would ask about is not among them: an agent calls such tools
 // side by side, and parallel questions help nobody.
-func (c *Catalog) ReadOnly(name string) bool {
+func (c *Catalog) ReadOnly(name palyra.ToolName) bool {
 	t, err := c.Get(name)
 	return err == nil && t.ReadOnly && !t.Sensitive()
 }
 
-func (c *Catalog) find(name string) (known, error) {
-	if !nameForm.MatchString(name) {
+func (c *Catalog) find(name palyra.ToolName) (known, error) {
+	if !nameForm.MatchString(string(name)) {
 		return known{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a tool's name").
 			WithRemedy("a tool's name has 1 to 128 characters out of a-z, 0-9, '.', '_' and '-'; see 'palyra tools list'")
 	}
@@ -133,8 +133,8 @@ func (c *Catalog) find(name string) (known, error) {
 }
 
 // serverOf is the MCP server that a tool of this name would be one of.
-func serverOf(tool string) (string, bool) {
-	rest, ok := strings.CutPrefix(tool, "mcp.")
+func serverOf(tool palyra.ToolName) (string, bool) {
+	rest, ok := strings.CutPrefix(string(tool), "mcp.")
 	server, _, named := strings.Cut(rest, ".")
 	return server, ok && named && server != ""
 }

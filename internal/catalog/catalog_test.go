@@ -40,7 +40,7 @@ func real(t testing.TB) *Catalog {
 }
 
 func admit(c *Catalog, tool, args string) (palyra.Tool, error) {
-	return c.Admit(context.Background(), palyra.Proposal{Tool: tool, Arguments: json.RawMessage(args)})
+	return c.Admit(context.Background(), palyra.Proposal{Tool: palyra.ToolName(tool), Arguments: json.RawMessage(args)})
 }
 
 func TestAdmit(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAdmit(t *testing.T) {
 		"palyra.artifact.read":  {`{"artifact_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`},
 	} {
 		for _, args := range all {
-			if got, err := admit(c, tool, args); err != nil || got.Name != tool {
+			if got, err := admit(c, tool, args); err != nil || string(got.Name) != tool {
 				t.Errorf("%s %s: %v, %v", tool, args, got.Name, err)
 			}
 		}
@@ -67,7 +67,7 @@ func TestAdmit(t *testing.T) {
 func TestEveryToolRefusesWhatItsSchemaDoesNotName(t *testing.T) {
 	c := real(t)
 	for _, tool := range c.List() {
-		_, err := admit(c, tool.Name, `{"surprise":1}`)
+		_, err := admit(c, string(tool.Name), `{"surprise":1}`)
 		if e := palyra.AsError(err); e.Reason != palyra.ReasonSchemaMismatch || !strings.Contains(e.Text, "argument") {
 			t.Errorf("%s: %v", tool.Name, err)
 		}
@@ -166,7 +166,7 @@ func TestNearestNames(t *testing.T) {
 		"palyra.ehco": "palyra.echo", "fs.read": "palyra.fs.read", "read": "palyra.fs.read", "palyra.fs.wirte": "palyra.fs.write",
 		"mcp.files.read_file": "palyra mcp show files", "apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch", "palyra_fs_list": "palyra.fs.list",
 	} {
-		_, err := c.Get(asked)
+		_, err := c.Get(palyra.ToolName(asked))
 		e := palyra.AsError(err)
 		if e.Reason != palyra.ReasonUnknownTool || e.Code != palyra.NotFound || !strings.Contains(e.Remedy, want) {
 			t.Errorf("%s: %q", asked, e.Remedy)
@@ -224,7 +224,7 @@ func TestBudget(t *testing.T) {
 func TestListIsSorted(t *testing.T) {
 	var names []string
 	for _, tool := range real(t).List() {
-		names = append(names, tool.Name)
+		names = append(names, string(tool.Name))
 	}
 	if !slices.IsSorted(names) || len(names) != 12 {
 		t.Error(names)
@@ -279,7 +279,7 @@ func FuzzAdmit(f *testing.F) {
 		f.Add("palyra.fs.read", []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, tool string, args []byte) {
-		got, err := c.Admit(t.Context(), palyra.Proposal{Tool: tool, Arguments: args})
+		got, err := c.Admit(t.Context(), palyra.Proposal{Tool: palyra.ToolName(tool), Arguments: args})
 		if err != nil {
 			if e := palyra.AsError(err); e.Reason == palyra.ReasonInternal || e.Remedy == "" {
 				t.Fatalf("%q %q: %v", tool, args, err)
@@ -287,7 +287,7 @@ func FuzzAdmit(f *testing.F) {
 			return
 		}
 		var m map[string]any
-		if got.Name != tool || json.Unmarshal(args, &m) != nil || strings.Contains(fmt.Sprint(m), "\x00") {
+		if string(got.Name) != tool || json.Unmarshal(args, &m) != nil || strings.Contains(fmt.Sprint(m), "\x00") {
 			t.Fatalf("%q %q admitted as %s", tool, args, got.Name)
 		}
 	})

@@ -9,18 +9,19 @@ const maxNear = 3
 
 // nearest returns the names most like the one asked for: those that end like it
 // or contain it, then those that few changes of letters lead to.
-func nearest(asked string, names []string) []string {
+func nearest[S ~string](asked S, names []S) []string {
 	type candidate struct {
 		name string
 		far  int
 	}
 	var found []candidate
 	fold := strings.NewReplacer("_", "", "-", "", ".", "")
-	want := fold.Replace(asked)
-	for _, name := range names {
+	want := fold.Replace(string(asked))
+	for _, one := range names {
+		name := string(one)
 		short := name[strings.LastIndexByte(name, '.')+1:]
 		have := fold.Replace(name)
-		far := min(distance(asked, name), distance(asked, short)+1)
+		far := min(distance(string(asked), name), distance(string(asked), short)+1)
 		if len(want) >= 3 && strings.Contains(have, want) {
 			far = 0
 		}

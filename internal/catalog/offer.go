@@ -19,7 +19,7 @@ func (c *Catalog) Usable(t palyra.Tool) error {
 // Offer replaces the tools of a group, all of them or none. A name that another
 // group has, or that is always there, is refused.
 func (c *Catalog) Offer(group string, tools []palyra.Tool) error {
-	fresh := map[string]known{}
+	fresh := map[palyra.ToolName]known{}
 	for _, t := range tools {
 		k, err := newKnown(group, t)
 		if err != nil {
@@ -37,7 +37,7 @@ func (c *Catalog) Offer(group string, tools []palyra.Tool) error {
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is a tool called %q already", name)
 		}
 	}
-	maps.DeleteFunc(c.byName, func(_ string, k known) bool { return group != "" && k.group == group })
+	maps.DeleteFunc(c.byName, func(_ palyra.ToolName, k known) bool { return group != "" && k.group == group })
 	maps.Copy(c.byName, fresh)
 	c.names = slices.Sorted(maps.Keys(c.byName))
 	return nil

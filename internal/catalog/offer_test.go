@@ -8,7 +8,7 @@ import (
 )
 
 func offered(name, schema string) palyra.Tool {
-	return palyra.Tool{Name: name, InputSchema: json.RawMessage(schema), MaxInput: 100}
+	return palyra.Tool{Name: palyra.ToolName(name), InputSchema: json.RawMessage(schema), MaxInput: 100}
 }
 
 func TestOffer(t *testing.T) {

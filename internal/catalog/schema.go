@@ -59,7 +59,7 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 
 // check validates arguments. The error names the field and what it must be,
 // never what it was.
-func (s *schema) check(tool string, args map[string]any) error {
+func (s *schema) check(tool palyra.ToolName, args map[string]any) error {
 	mismatch := func(format string, a ...any) *palyra.Error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, format, a...).WithRemedy("see 'palyra tools show %s'", tool)
 	}

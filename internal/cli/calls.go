@@ -46,7 +46,7 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			return invocation.Page[palyra.Call]{
 				JSON: page, Things: page.Calls, Next: page.Next, Head: []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
 				Row: func(x palyra.Call) []string {
-					return []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
+					return []string{string(x.ID), string(x.State), string(x.Proposal.Tool), string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
 				},
 			}.Show(inv)
 		}),
@@ -116,7 +116,7 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 		exit = strconv.Itoa(o.ExitCode)
 	}
 	screen.Fields(w, screen.Pair{"Call", string(x.ID)}, screen.Pair{"State", string(x.State)},
-		screen.Pair{"Tool", x.Proposal.Tool}, screen.Pair{"Summary", x.Detail.Summary},
+		screen.Pair{"Tool", string(x.Proposal.Tool)}, screen.Pair{"Summary", x.Detail.Summary},
 		screen.Pair{"Principal", string(x.Proposal.Principal)}, screen.Pair{"Owner", string(x.Proposal.Owner)},
 		screen.Pair{"Surface", string(x.Proposal.Surface)}, screen.Pair{"Session", string(x.Proposal.Session)},
 		screen.Pair{"Run", string(x.Proposal.Run)}, screen.Pair{"Workspace", x.Proposal.Workspace},

@@ -254,7 +254,7 @@ func TestHookOfRecordedInputs(t *testing.T) {
 				t.Errorf("%s: %s", h.Tool, out)
 			}
 		default:
-			if x := s.Running(); x.Proposal.Tool != kind || decodeAnswer(t, out).Decision != "allow" {
+			if x := s.Running(); string(x.Proposal.Tool) != kind || decodeAnswer(t, out).Decision != "allow" {
 				t.Errorf("%s is judged as %s: %s", h.Tool, x.Proposal.Tool, out)
 			}
 		}

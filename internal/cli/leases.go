@@ -94,7 +94,7 @@ func uses(n int64) string {
 
 // covers says in a few words what a lease permits.
 func covers(t palyra.Terms) string {
-	text := t.Tool
+	text := string(t.Tool)
 	if t.Program != "" {
 		text += " " + t.Program
 	}
@@ -125,7 +125,7 @@ func printLease(inv *invocation.Invocation, l palyra.Lease) error {
 			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
 			screen.Pair{"Revoked", screen.Stamp(l.RevokedAt)}, screen.Pair{"Revoked by", string(l.RevokedBy)},
 			screen.Pair{"Principal", string(l.Terms.Principal)}, screen.Pair{"Session", string(l.Terms.Session)},
-			screen.Pair{"Tool", l.Terms.Tool}, screen.Pair{"Plan digest", string(l.Terms.PlanDigest)},
+			screen.Pair{"Tool", string(l.Terms.Tool)}, screen.Pair{"Plan digest", string(l.Terms.PlanDigest)},
 			screen.Pair{"Workspace", l.Terms.Workspace}, screen.Pair{"Program", l.Terms.Program},
 			screen.Pair{"Tools", screen.Joined(l.Terms.Tools)}, screen.Pair{"Path root", l.Terms.PathRoot},
 			screen.Pair{"Read root", l.Terms.ReadRoot}, screen.Pair{"Tier at least", string(l.Terms.TierFloor)},

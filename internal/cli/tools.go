@@ -45,13 +45,13 @@ func toolsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "show NAME", Short: "Describe a tool and its input", Args: syntax.Takes("NAME"), ValidArgsFunction: inv.CompleteTools,
 		Example: "  palyra tools show palyra.fs.write",
 		RunE: inv.AsAgent(func(ctx context.Context, c *client.Client, args []string) error {
-			t, err := c.Tool(ctx, args[0])
+			t, err := c.Tool(ctx, palyra.ToolName(args[0]))
 			if err != nil {
 				return err
 			}
 			t.Capabilities = screen.Some(t.Capabilities)
 			return inv.Emit(t, func(w io.Writer) {
-				screen.Fields(w, screen.Pair{"Name", t.Name}, screen.Pair{"Title", t.Title},
+				screen.Fields(w, screen.Pair{"Name", string(t.Name)}, screen.Pair{"Title", t.Title},
 					screen.Pair{"Source", string(t.Source)}, screen.Pair{"Tier", string(t.Tier)},
 					screen.Pair{"Capabilities", screen.Joined(t.Capabilities)},
 					screen.Pair{"Read only", screen.Yes(t.ReadOnly)},
@@ -71,7 +71,7 @@ func printTools(w io.Writer, tools []palyra.Tool, columns int) {
 	used := 0
 	rows := make([][]string, len(tools))
 	for i, t := range tools {
-		rows[i] = []string{t.Name, string(t.Tier), screen.Joined(t.Capabilities), ""}
+		rows[i] = []string{string(t.Name), string(t.Tier), screen.Joined(t.Capabilities), ""}
 	}
 	for column := range header[:3] {
 		wide := len(header[column])

@@ -49,7 +49,7 @@ func TestCovers(t *testing.T) {
 	for want, terms := range map[string]palyra.Terms{
 		"palyra.fs.write, exactly one plan":                 {Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest},
 		"palyra.fs.write, writes under src, in /w":          {Tool: "palyra.fs.write", PathRoot: "src", Workspace: "/w"},
-		"edits of files under src, in /w":                   {Tool: "palyra.fs.write", Tools: []string{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w"},
+		"edits of files under src, in /w":                   {Tool: "palyra.fs.write", Tools: []palyra.ToolName{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w"},
 		"palyra.process.run /usr/bin/git, exactly one plan": {Tool: "palyra.process.run", Program: "/usr/bin/git", PlanDigest: questiontest.SampleDigest},
 	} {
 		if got := covers(terms); got != want {

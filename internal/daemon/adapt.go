@@ -27,7 +27,9 @@ type catalogPart struct{ *catalog.Catalog }
 
 func (p catalogPart) Tools(context.Context) ([]palyra.Tool, error) { return p.List(), nil }
 
-func (p catalogPart) Tool(_ context.Context, name string) (palyra.Tool, error) { return p.Get(name) }
+func (p catalogPart) Tool(_ context.Context, name palyra.ToolName) (palyra.Tool, error) {
+	return p.Get(name)
+}
 
 type callsPart struct {
 	*run.Calls

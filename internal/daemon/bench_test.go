@@ -84,7 +84,7 @@ func BenchmarkProgram(b *testing.B) {
 		return func(ctx context.Context) error {
 			out, err := d.path.calls.Call(ctx, palyra.Proposal{
 				Proposer: palyra.Proposer{Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, PeerUID: int64(os.Geteuid())},
-				Tool:     tool, Arguments: json.RawMessage(args), Workspace: work,
+				Tool:     palyra.ToolName(tool), Arguments: json.RawMessage(args), Workspace: work,
 			}, palyra.Watch{})
 			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {
 				err = fmt.Errorf("%+v", out)

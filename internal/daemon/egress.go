@@ -31,7 +31,7 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	if err != nil {
 		return egress.Answer{}, err
 	}
-	a, err := p.calls.Ask(ctx, c, fetch.AllowName, args, cmp.Or(c.Detail.Summary, c.Proposal.Tool))
+	a, err := p.calls.Ask(ctx, c, fetch.AllowName, args, cmp.Or(c.Detail.Summary, string(c.Proposal.Tool)))
 	if palyra.CodeOf(err) == palyra.Denied {
 		no := palyra.AsError(err)
 		if c.Proposal.NoWait {

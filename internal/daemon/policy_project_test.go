@@ -105,7 +105,7 @@ func TestProjectPolicyHoldsBelow(t *testing.T) {
 		t.Helper()
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
-			Tool:     tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
+			Tool:     palyra.ToolName(tool), Workspace: workspace, Arguments: json.RawMessage(arguments),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +208,7 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 	} {
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
-			Tool:     c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
+			Tool:     palyra.ToolName(c.tool), Workspace: work, Arguments: json.RawMessage(c.arguments),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -65,7 +65,7 @@ func (p *recordedPast) resolve(tb testing.TB, name, tool, args string) {
 	tb.Helper()
 	c := palyra.Call{Proposal: palyra.Proposal{
 		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceCLI},
-		Tool:     tool, Workspace: p.work,
+		Tool:     palyra.ToolName(tool), Workspace: p.work,
 		Arguments: json.RawMessage(args),
 	}}
 	session, err := p.d.sessions.Resolve(tb.Context(), c.Proposal)

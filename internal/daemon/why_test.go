@@ -24,7 +24,7 @@ func explained[I ~string](t *testing.T, d *Daemon, id I, p palyra.Proposal) wire
 func proposal(tool, args string) palyra.Proposal {
 	return palyra.Proposal{
 		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
-		Tool:     tool, Arguments: json.RawMessage(args), NoWait: true,
+		Tool:     palyra.ToolName(tool), Arguments: json.RawMessage(args), NoWait: true,
 	}
 }
 

@@ -36,7 +36,7 @@ func request(d *daemon, tool string, args map[string]any) client.CallRequest {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return client.CallRequest{Tool: tool, Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
+	return client.CallRequest{Tool: palyra.ToolName(tool), Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
 // begin proposes a call and returns when it is on record.
@@ -161,11 +161,11 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		if tool.Tier != palyra.TierBuiltin {
 			continue
 		}
-		if given[tool.Name] == nil {
+		if given[string(tool.Name)] == nil {
 			t.Errorf("%s is given nothing", tool.Name)
 		}
-		for _, args := range given[tool.Name] {
-			r := request(d, tool.Name, args)
+		for _, args := range given[string(tool.Name)] {
+			r := request(d, string(tool.Name), args)
 			r.Timeout, r.NoWait = time.Second, true
 			start := time.Now()
 			out, err := agent.Call(t.Context(), r, nil)

@@ -66,7 +66,7 @@ func TestLocalhostIsNotAskedFor(t *testing.T) {
 	run, _ = json.Marshal(map[string]any{"script": "curl -sS --max-time 20 http://" + at + "/", "tier": "c", "egress": []string{at}})
 	fetch, _ = json.Marshal(map[string]any{"url": "http://" + at + "/"})
 	for tool, args := range map[string]json.RawMessage{"palyra.process.run": run, "palyra.http.fetch": fetch} {
-		out, _ := open.allowed(client.CallRequest{Tool: tool, Arguments: args, Workspace: open.work, Surface: palyra.SurfaceCLI})
+		out, _ := open.allowed(client.CallRequest{Tool: palyra.ToolName(tool), Arguments: args, Workspace: open.work, Surface: palyra.SurfaceCLI})
 		if out.ExitCode != 0 || !strings.Contains(out.Stdout+string(out.Output), "hello from "+at) {
 			t.Errorf("%s: %+v", tool, out)
 		}

@@ -136,7 +136,7 @@ func TestOfficialServersBehindTheGate(t *testing.T) {
 					t.Errorf("no arguments for %s", tool.Name)
 					continue
 				}
-				out, _ := d.allowed(mcpCall(tool.Tool, args))
+				out, _ := d.allowed(mcpCall(string(tool.Tool), args))
 				// One is for clients of the tasks extension only, and says so to others.
 				if out.ExitCode != 0 && (tool.Name != "simulate-research-query" || !strings.Contains(string(out.Output), "requires task augmentation")) {
 					t.Errorf("%s: %s %s", tool.Name, out.Reason, out.Output)

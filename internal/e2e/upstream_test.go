@@ -76,7 +76,7 @@ func (d *daemon) mcpServer(name string, approve bool) palyra.Upstream {
 
 func mcpCall(tool string, args any) client.CallRequest {
 	raw, _ := json.Marshal(args)
-	return client.CallRequest{Tool: tool, Arguments: raw, Surface: palyra.SurfaceCLI}
+	return client.CallRequest{Tool: palyra.ToolName(tool), Arguments: raw, Surface: palyra.SurfaceCLI}
 }
 
 func stateOf(u palyra.Upstream, name string) palyra.UpstreamTool {

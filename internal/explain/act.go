@@ -114,7 +114,7 @@ func (p *Explainer) widenReach(ctx context.Context, c *palyra.Call) []wire.Flip 
 }
 
 // approveUpstreamTool approves a tool of an upstream that waits for somebody to look at it.
-func (p *Explainer) approveUpstreamTool(ctx context.Context, tool string) []wire.Flip {
+func (p *Explainer) approveUpstreamTool(ctx context.Context, tool palyra.ToolName) []wire.Flip {
 	if p.Upstreams == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Flip {
 	att, err := p.Attester.Get(ctx, string(c.ID))
 	args, ok := object(c.Proposal.Arguments)
-	list := map[string]string{palyra.ToolProcessRun: "egress", palyra.ToolFetch: "redirect_to"}[c.Proposal.Tool]
+	list := map[palyra.ToolName]string{palyra.ToolProcessRun: "egress", palyra.ToolFetch: "redirect_to"}[c.Proposal.Tool]
 	if err != nil || !ok || list == "" {
 		return nil
 	}

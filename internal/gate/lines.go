@@ -66,7 +66,7 @@ func policyIDs(v palyra.Verdict) []string {
 }
 
 // clip bounds outside text in a journal line and keeps it valid UTF-8.
-func clip(s string) string {
+func clip[S ~string](s S) S {
 	const most = 512
 	return palyra.Clip(s, most)
 }

@@ -31,7 +31,7 @@ type Workspaces interface {
 // Driver knows some tools.
 type Driver interface {
 	// Tool describes a tool of the driver as it is now.
-	Tool(name string) (palyra.Tool, bool)
+	Tool(name palyra.ToolName) (palyra.Tool, bool)
 	// Plan adds reads, writes, inputs and detail to a plan of one of its tools.
 	Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 }
@@ -172,7 +172,7 @@ func checkReach(reach []string, workspace string, needed bool) error {
 		WithRemedy("work in one of its workspaces ('palyra access whoami' lists them), or have an operator widen it")
 }
 
-func (r *Resolver) find(name string) (Driver, palyra.Tool, error) {
+func (r *Resolver) find(name palyra.ToolName) (Driver, palyra.Tool, error) {
 	for _, d := range r.Drivers {
 		if t, ok := d.Tool(name); ok {
 			return d, t, nil

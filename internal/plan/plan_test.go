@@ -28,8 +28,8 @@ type driver struct {
 	plan  func(c *palyra.Call, p *palyra.Plan) error
 }
 
-func (d driver) Tool(name string) (palyra.Tool, bool) {
-	t, ok := d.tools[name]
+func (d driver) Tool(name palyra.ToolName) (palyra.Tool, bool) {
+	t, ok := d.tools[string(name)]
 	return t, ok
 }
 
@@ -67,7 +67,7 @@ func resolver(t testing.TB, c Config) *Resolver {
 
 func call(tool, args string) *palyra.Call {
 	return &palyra.Call{ID: "C", Proposal: palyra.Proposal{
-		Proposer: palyra.Proposer{PeerUID: 7}, Tool: tool, Arguments: json.RawMessage(args), Workspace: "/w",
+		Proposer: palyra.Proposer{PeerUID: 7}, Tool: palyra.ToolName(tool), Arguments: json.RawMessage(args), Workspace: "/w",
 	}}
 }
 

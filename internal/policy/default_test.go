@@ -22,7 +22,7 @@ func TestDefaultPoliciesExplainThemselves(t *testing.T) {
 // builtin is a tool as the catalog describes it and a plan of ordinary use.
 func builtin(name string, change func(*palyra.Request)) palyra.Request {
 	r := echo()
-	r.Tool.Name, r.Plan.Tool = name, name
+	r.Tool.Name, r.Plan.Tool = palyra.ToolName(name), palyra.ToolName(name)
 	if change != nil {
 		change(&r)
 	}
@@ -217,7 +217,7 @@ func anyRequest(t *rapid.T) palyra.Request {
 		Session:   "01S", Surface: rapid.SampledFrom([]palyra.Surface{"cli", "mcp", ""}).Draw(t, "door"),
 		Labels: list("labels", "untrusted-input", "secret-read", "external-write"), CallsUsed: rapid.Int64().Draw(t, "used"),
 		Tool: palyra.Tool{
-			Name: rapid.SampledFrom([]string{"palyra.x", "mcp.y"}).Draw(t, "tool"), ReadOnly: rapid.Bool().Draw(t, "tool reads"),
+			Name: rapid.SampledFrom([]palyra.ToolName{"palyra.x", "mcp.y"}).Draw(t, "tool"), ReadOnly: rapid.Bool().Draw(t, "tool reads"),
 			Source:       rapid.SampledFrom([]palyra.Source{"builtin", "skill", "mcp", ""}).Draw(t, "source"),
 			Capabilities: caps.Draw(t, "tool caps"), Workspace: rapid.Bool().Draw(t, "needs workspace"),
 		},

@@ -151,7 +151,7 @@ func quoted(s string) string { return string(cedar.String(s).MarshalCedar()) }
 // same context, so that one condition is for all of them.
 func (c *judgement) exceptions() []string {
 	who := fmt.Sprintf("principal == %s", c.principal)
-	tool := who + " && context has tool && context.tool == " + quoted(c.request.Tool.Name)
+	tool := who + " && context has tool && context.tool == " + quoted(string(c.request.Tool.Name))
 	out := []string{strings.Join(append([]string{tool}, c.callConditions()...), " && "), tool, who}
 	if len(c.pairs) == 1 {
 		p := c.pairs[0]

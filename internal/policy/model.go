@@ -98,7 +98,7 @@ func (s *state) toolEntity(r palyra.Request, caps []string, sensitive bool) ceda
 		}),
 	}
 	var groups []cedar.EntityUID
-	if s.tools.has(r.Tool.Name) {
+	if s.tools.has(string(r.Tool.Name)) {
 		groups = append(groups, allowedGroup)
 	}
 	switch r.Tool.Source { // named here, so that no tool can be in the allowlist by what it calls itself

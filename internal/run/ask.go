@@ -33,7 +33,7 @@ var (
 // question. The parent's clock stands still while people are asked: how long they
 // take is not the program's doing. A no is an error with Code Denied. The question is
 // withdrawn when ctx ends first, or the parent's run does.
-func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool string, args json.RawMessage, purpose string) (Answer, error) {
+func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string) (Answer, error) {
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
 	}

@@ -231,7 +231,7 @@ type request struct {
 // requestOf is what a proposal asks for; input is the digest of its arguments as
 // they were sent.
 func requestOf(p palyra.Proposal, input palyra.Digest) request {
-	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, input, p.Check}
+	return request{string(palyra.Clip(p.Tool, 512)), p.Workspace, p.Run, input, p.Check}
 }
 
 // same refuses a key that is used again for something else, or by something

@@ -151,7 +151,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
 	l.budget.spend(c, len(doc))
-	packed := l.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), doc)
+	packed := l.shelf.Pack(string(c.Tool.Name)+" "+string(c.Proposal.Principal), doc)
 	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}}, over)
 }
 

@@ -113,7 +113,7 @@ func (r *Runs) say(tx *store.Tx, run palyra.RunID, turn int64, text string, done
 
 // ToolCall is a call that a driver proposes.
 type ToolCall struct {
-	Tool      string
+	Tool      palyra.ToolName
 	Arguments json.RawMessage
 	Workspace string // empty: the run's
 }

@@ -12,7 +12,7 @@ import (
 
 type reads struct{}
 
-func (reads) ReadOnly(tool string) bool { return tool == "palyra.fs.read" }
+func (reads) ReadOnly(tool palyra.ToolName) bool { return tool == "palyra.fs.read" }
 
 func (reads) List() []palyra.Tool { return nil }
 

@@ -48,7 +48,7 @@ func (t *Tiers) keepPrivate(ctx context.Context, c *palyra.Call) {
 func (t *Tiers) alert(ctx context.Context, c *palyra.Call, path string) {
 	t.Log.Error("a program opened a private path to others; it was closed again", "path", path, "call", string(c.ID))
 	_, err := t.Journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
-		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: palyra.ToolProcessRun,
+		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: string(palyra.ToolProcessRun),
 	})
 	if err != nil {
 		t.Log.Error("the alert is not on record", "error", err)

@@ -162,7 +162,7 @@ func (t *Tiers) leftBehind(ctx context.Context, c *palyra.Call, left []palyra.Re
 
 func (t *Tiers) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra.Reason, paths []string, more int64) {
 	_, err := t.Journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
-		Reason: why, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
+		Reason: why, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: string(process.Name), Call: c.ID,
 		Path: palyra.Clip(string(palyra.TextOfPath(paths[0])), 1024), Count: int64(len(paths)) + more,
 	})
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 func TestAgentWall(t *testing.T) {
 	limits := config.ToolCall{RunTimeoutMS: 7000}
 	for _, c := range []struct {
-		tool, args string
-		want       time.Duration
+		tool palyra.ToolName
+		args string
+		want time.Duration
 	}{
 		{process.Name, `{"agent_socket":true}`, 7 * time.Second},
 		{process.Name, `{"agent_socket":false}`, 0},

@@ -71,14 +71,14 @@ func EnvOf(c *palyra.Call) Env {
 
 // Set is the tools by name.
 type Set struct {
-	byName map[string]Tool
+	byName map[palyra.ToolName]Tool
 	specs  []palyra.Tool
 }
 
 // NewSet gathers tools. Two of one name, or one that does not say what it is,
 // are a defect of the list and refused.
 func NewSet(tools ...Tool) (*Set, error) {
-	s := &Set{byName: map[string]Tool{}}
+	s := &Set{byName: map[palyra.ToolName]Tool{}}
 	for _, t := range tools {
 		spec := t.Spec()
 		if _, dup := s.byName[spec.Name]; dup {
@@ -99,7 +99,7 @@ func NewSet(tools ...Tool) (*Set, error) {
 func (s *Set) Specs() []palyra.Tool { return s.specs }
 
 // Tool returns the description of a tool of the set.
-func (s *Set) Tool(name string) (palyra.Tool, bool) {
+func (s *Set) Tool(name palyra.ToolName) (palyra.Tool, bool) {
 	t, ok := s.byName[name]
 	if !ok {
 		return palyra.Tool{}, false

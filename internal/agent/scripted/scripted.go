@@ -69,7 +69,7 @@ func (s *script) Next(_ context.Context, t agent.Transcript) (agent.Turn, error)
 	next := agent.Turn{Text: now.say, Done: t.Turn == int64(len(s.turns))}
 	for i, c := range now.calls {
 		next.Calls = append(next.Calls, agent.ToolCall{
-			Tool: c.tool, Arguments: c.with, Workspace: s.workspace,
+			Tool: palyra.ToolName(c.tool), Arguments: c.with, Workspace: s.workspace,
 			Check: func(out palyra.Outcome) error {
 				return c.check(out, fmt.Sprintf("turn %d, call %d (%s)", t.Turn, i+1, c.tool))
 			},

@@ -66,7 +66,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 	}
 	screen.Fields(w, screen.Pair{"Attestation", string(at.ID)}, screen.Pair{"Digest", string(at.Digest)},
 		screen.Pair{"Call", string(p.CallID)}, screen.Pair{"Session", string(p.SessionID)},
-		screen.Pair{"Tool", p.Tool}, screen.Pair{"Principal", string(p.Principal)},
+		screen.Pair{"Tool", string(p.Tool)}, screen.Pair{"Principal", string(p.Principal)},
 		screen.Pair{"Surface", string(p.Surface)}, screen.Pair{"Plan digest", string(p.PlanDigest)},
 		screen.Pair{"Verdict", p.Verdict.String()}, screen.Pair{"Policies", screen.Joined(p.Policies)},
 		screen.Pair{"Decided", decided}, screen.Pair{"Separation", string(p.Separation)},
@@ -175,7 +175,7 @@ func printAttestReport(w io.Writer, r evidence.AttestationReport) {
 	if decided == "" {
 		decided = "policy alone"
 	}
-	screen.Fields(w, screen.Pair{"Call", string(r.CallID)}, screen.Pair{"Tool", r.Tool},
+	screen.Fields(w, screen.Pair{"Call", string(r.CallID)}, screen.Pair{"Tool", string(r.Tool)},
 		screen.Pair{"Principal", string(r.Principal)}, screen.Pair{"Plan digest", string(r.PlanDigest)},
 		screen.Pair{"Decided by", decided}, screen.Pair{"Separation", string(r.Separation)},
 		screen.Pair{"Tier", string(r.Tier)}, screen.Pair{"Outcome", string(r.Outcome)},

@@ -35,7 +35,7 @@ func CallCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r.Tool, r.Arguments, r.Timeout, r.Surface = args[0], raw, time.Duration(limit), palyra.SurfaceCLI
+			r.Tool, r.Arguments, r.Timeout, r.Surface = palyra.ToolName(args[0]), raw, time.Duration(limit), palyra.SurfaceCLI
 			if r.Workspace, err = inv.WorkspaceOf(r.Workspace); err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+palyra.ToolProcessRun+")")
+	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+string(palyra.ToolProcessRun)+")")
 	f.StringVarP(&o.input, "input", "i", "{}", "arguments of --tool: JSON, @FILE, or - for stdin")
 	f.StringVar(&o.script, "script", "", "file with a shell script instead of CMD; - for stdin")
 	f.StringVarP(&o.call.Workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
@@ -95,7 +95,7 @@ func (o *checkOptions) request(inv *invocation.Invocation, argv []string) (r cli
 	r = o.call
 	switch {
 	case o.tool != "":
-		r.Tool = o.tool
+		r.Tool = palyra.ToolName(o.tool)
 		r.Arguments, err = inv.ReadInput(o.input, proposal.MaxInput)
 		return r, err
 	case o.script != "":

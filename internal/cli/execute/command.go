@@ -18,7 +18,7 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 	var o proposal.Options
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- CMD [ARG]...", Short: "Run a command through the gate", Args: o.Check,
-		Long: "Proposes the command as a call of " + palyra.ToolProcessRun + " on the agent's door. Policy judges\n" +
+		Long: "Proposes the command as a call of " + string(palyra.ToolProcessRun) + " on the agent's door. Policy judges\n" +
 			"it, you are asked where policy asks, and it runs in its sandbox. Its output comes as\n" +
 			"it is printed; on a terminal, control sequences in it are shown rather than obeyed,\n" +
 			"unless -t gives the command a terminal of its own.\n\n" +

@@ -151,12 +151,12 @@ const shownProposal = 300
 
 // proposed says what the run wants to do.
 func (t *tapePrinter) proposed(p palyra.TapeProposed) {
-	t.tools[p.Call] = p.Tool
+	t.tools[p.Call] = string(p.Tool)
 	args := "(large arguments)"
 	if len(p.Arguments) > 0 {
 		args = show.MiddleOf(question.Arguments(p.Arguments), shownProposal)
 	}
-	t.put("%s", t.frame.Text("> ", show.Arg(p.Tool)+" "+args))
+	t.put("%s", t.frame.Text("> ", show.Arg(string(p.Tool))+" "+args))
 }
 
 // finished says how a call ended, and what to do about it.

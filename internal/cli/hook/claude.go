@@ -129,19 +129,19 @@ func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 		return h.shell(o)
 	}
 	if args, ok := h.readsOutside(); ok {
-		return h.requestFor("hook."+strings.ToLower(h.tool), args)
+		return h.requestFor(palyra.ToolName("hook."+strings.ToLower(h.tool)), args)
 	}
 	name, args, err := h.mapped()
 	if err != nil {
 		return client.CallRequest{}, err
 	}
 	if name == "" {
-		name, args = "hook."+strings.ToLower(h.tool), map[string]any{"tool": h.tool, "input": h.input}
+		name, args = palyra.ToolName("hook."+strings.ToLower(h.tool)), map[string]any{"tool": h.tool, "input": h.input}
 	}
 	return h.requestFor(name, args)
 }
 
-func (h *hookCall) requestFor(name string, args any) (client.CallRequest, error) {
+func (h *hookCall) requestFor(name palyra.ToolName, args any) (client.CallRequest, error) {
 	raw, err := screen.EncodePlain(args)
 	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Surface: palyra.SurfaceHook}, err
 }
@@ -155,7 +155,7 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 }
 
 // mapped is the tool of Palyra that does the same; "" when there is none.
-func (h *hookCall) mapped() (string, map[string]any, error) {
+func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 	switch h.tool {
 	case "Read", "NotebookRead":
 		return h.onPath(palyra.ToolFileRead, h.pathField(), nil)
@@ -199,7 +199,7 @@ func (h *hookCall) pathField() string {
 
 // onPath adds the path of a field to the arguments of a tool. A tool that takes
 // none works where the agent stands.
-func (h *hookCall) onPath(name, field string, args map[string]any) (string, map[string]any, error) {
+func (h *hookCall) onPath(name palyra.ToolName, field string, args map[string]any) (palyra.ToolName, map[string]any, error) {
 	p, err := h.input.text(field)
 	if err != nil {
 		return "", nil, err
@@ -268,7 +268,7 @@ const maxSearched = 1000
 
 // glob is a listing of the directory that is looked through. A pattern that leads
 // elsewhere is asked about as it is.
-func (h *hookCall) glob() (string, map[string]any, error) {
+func (h *hookCall) glob() (palyra.ToolName, map[string]any, error) {
 	got, err := h.input.texts("pattern")
 	if err != nil {
 		return "", nil, err

@@ -22,7 +22,7 @@ const (
 // edit puts an edit as the write that it comes to, so that people see the diff. One
 // that does not fit the file as it is now, which the agent's tool may yet take, is
 // asked about as it came.
-func (h *hookCall) edit() (string, map[string]any, error) {
+func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 	path, err := h.input.text("file_path")
 	if err != nil || path == "" {
 		return "", nil, badHook("file_path is missing")
@@ -47,7 +47,7 @@ func (h *hookCall) edit() (string, map[string]any, error) {
 }
 
 // patch puts a patch of one file, as Codex writes it, as the write that it comes to.
-func (h *hookCall) patch() (string, map[string]any, error) {
+func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
 	got, err := h.input.texts("command")
 	if err != nil {
 		return "", nil, err

@@ -78,7 +78,7 @@ func TestHookMapsTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if got := r.Tool + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Surface != palyra.SurfaceHook {
+		if got := string(r.Tool) + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Surface != palyra.SurfaceHook {
 			t.Errorf("%s: %s (%v), want %s", c.tool, got, err, c.want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestHookPathsThatAgentsReadOtherwise(t *testing.T) {
 		} {
 			h, err := readHook(claude, []byte(hooktest.JSON(t, dir, tool, input)), "")
 			noError(t, err)
-			if r, err := h.request(hookOptions{}); err != nil || r.Tool != "hook."+strings.ToLower(tool) {
+			if r, err := h.request(hookOptions{}); err != nil || string(r.Tool) != "hook."+strings.ToLower(tool) {
 				t.Errorf("%s of %q: %s %v", tool, path, r.Tool, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestHookPatterns(t *testing.T) {
 		h, err := readHook(claude, []byte(hooktest.JSON(t, "/w", "Grep", map[string]any{"pattern": pattern})), "")
 		noError(t, err)
 		r, err := h.request(hookOptions{})
-		if err != nil || r.Tool != want || !strings.Contains(string(r.Arguments), pattern[len(pattern)-1:]) || strings.Contains(pattern, "KEY") != strings.Contains(string(r.Arguments), "KEY") {
+		if err != nil || string(r.Tool) != want || !strings.Contains(string(r.Arguments), pattern[len(pattern)-1:]) || strings.Contains(pattern, "KEY") != strings.Contains(string(r.Arguments), "KEY") {
 			t.Errorf("%d bytes: %s %v", len(pattern), r.Tool, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestHookEditIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := h.request(hookOptions{}); err != nil || r.Tool != "hook."+strings.ToLower(tool) {
+		if r, err := h.request(hookOptions{}); err != nil || string(r.Tool) != "hook."+strings.ToLower(tool) {
 			t.Errorf("%s: %s %v", tool, r.Tool, err)
 		}
 	}
@@ -266,7 +266,7 @@ func FuzzReadHook(f *testing.F) {
 			t.Fatalf("%+v", h)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if err == nil && (!json.Valid(r.Arguments) || !strings.HasPrefix(r.Tool, "palyra.") && !strings.HasPrefix(r.Tool, "hook.")) {
+		if err == nil && (!json.Valid(r.Arguments) || !strings.HasPrefix(string(r.Tool), "palyra.") && !strings.HasPrefix(string(r.Tool), "hook.")) {
 			t.Fatalf("%s %q", r.Tool, r.Arguments)
 		}
 		if s, err := h.input.text("command"); err == nil {

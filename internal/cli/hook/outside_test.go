@@ -46,7 +46,7 @@ func TestHookReadsOutside(t *testing.T) {
 		noError(t, err)
 		h.sealed = []string{state}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if got := r.Tool + " " + string(r.Arguments); err != nil || !strings.HasPrefix(got, c.want) {
+		if got := string(r.Tool) + " " + string(r.Arguments); err != nil || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s %v: %s (%v), want %s", c.tool, c.input, got, err, c.want)
 		}
 	}

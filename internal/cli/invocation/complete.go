@@ -68,7 +68,7 @@ func OfferOne[T any](
 func (inv *Invocation) CompleteTools(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return Offer(cmd, inv.Agent, func(ctx context.Context, c *client.Client) ([]string, error) {
 		tools, err := c.Tools(ctx)
-		return WordsOf(tools, err, func(t palyra.Tool) string { return t.Name })
+		return WordsOf(tools, err, func(t palyra.Tool) string { return string(t.Name) })
 	})
 }
 

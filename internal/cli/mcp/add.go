@@ -144,7 +144,7 @@ func waitingTools(u palyra.Upstream, names []string) (out []palyra.UpstreamTool)
 	for _, t := range u.Tools {
 		named := len(names) == 0
 		for _, n := range names {
-			named = named || n == t.Name || n == t.Tool
+			named = named || n == t.Name || n == string(t.Tool)
 		}
 		if named && t.State == palyra.UpstreamToolQuarantined {
 			out = append(out, t)

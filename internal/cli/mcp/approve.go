@@ -69,7 +69,7 @@ func approveCommand(inv *invocation.Invocation) *cobra.Command {
 func (f approveFlags) candidates(u palyra.Upstream, names []string) []palyra.UpstreamTool {
 	tools := waitingTools(u, names)
 	for _, t := range u.Tools {
-		if t.State == palyra.UpstreamToolActive && (slices.Contains(f.readOnly, t.Name) || slices.Contains(names, t.Name) || slices.Contains(names, t.Tool)) {
+		if t.State == palyra.UpstreamToolActive && (slices.Contains(f.readOnly, t.Name) || slices.Contains(names, t.Name) || slices.Contains(names, string(t.Tool))) {
 			tools = append(tools, t)
 		}
 	}
@@ -80,7 +80,7 @@ func (f approveFlags) candidates(u palyra.Upstream, names []string) []palyra.Ups
 // those that are approved.
 func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []palyra.Digest, _ error) {
 	for _, name := range f.readOnly {
-		i := slices.IndexFunc(u.Tools, func(t palyra.UpstreamTool) bool { return t.Name == name || t.Tool == name })
+		i := slices.IndexFunc(u.Tools, func(t palyra.UpstreamTool) bool { return t.Name == name || string(t.Tool) == name })
 		if i < 0 || !slices.Contains(looked, u.Tools[i].Digest) {
 			return nil, exit.Failedf(palyra.ReasonNotFound, "--read-only names %s, which is not one of the tools that are approved here", show.Arg(name)).
 				WithRemedy("see 'palyra mcp show %s'", u.Name)

@@ -159,7 +159,7 @@ func printChanges(w io.Writer, t client.ReplayTransition, title string) {
 	for _, c := range t.Calls[:min(len(t.Calls), shownCalls)] {
 		what := c.Command
 		if what == "" {
-			what = c.Tool
+			what = string(c.Tool)
 		}
 		rows = append(rows, []string{string(c.Call), string(c.Principal), what, screen.Joined(c.Policies)})
 	}

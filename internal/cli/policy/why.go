@@ -147,7 +147,7 @@ func whyRequest(ctx context.Context, inv *invocation.Invocation, o whyOptions, a
 			return client.WhyRequest{}, err
 		}
 		o.exec.Workspace, err = inv.WorkspaceOf(o.exec.Workspace)
-		return o.questionFor(o.tool, raw), err
+		return o.questionFor(palyra.ToolName(o.tool), raw), err
 	}
 	if err := settle(ctx, inv, &o); err != nil {
 		return client.WhyRequest{}, err
@@ -165,7 +165,7 @@ func settle(ctx context.Context, inv *invocation.Invocation, o *whyOptions) (err
 }
 
 // questionFor is a question about a tool.
-func (o whyOptions) questionFor(tool string, input json.RawMessage) client.WhyRequest {
+func (o whyOptions) questionFor(tool palyra.ToolName, input json.RawMessage) client.WhyRequest {
 	return client.WhyRequest{
 		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.exec.Workspace, Surface: palyra.SurfaceCLI,
 	}

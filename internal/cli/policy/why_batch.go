@@ -32,7 +32,7 @@ const (
 type whyLine struct {
 	Argv      []string        `json:"argv"`
 	Script    *string         `json:"script"`
-	Tool      string          `json:"tool"`
+	Tool      palyra.ToolName `json:"tool"`
 	Input     json.RawMessage `json:"input"`
 	Principal string          `json:"principal"`
 	Workspace string          `json:"workspace"`

@@ -287,7 +287,7 @@ func (v *View) printTool() {
 	if v.Short && spoken(p) && p.Source == palyra.SourceBuiltin {
 		return
 	}
-	v.put("Tool", show.Arg(p.Tool)+Readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	v.put("Tool", show.Arg(string(p.Tool))+Readable(string(p.Tool))+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
 	if v.Short && (spoken(p) || v.written()) {
 		return
 	}

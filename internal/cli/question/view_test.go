@@ -67,7 +67,7 @@ func TestOutsideTextStaysInItsPlace(t *testing.T) {
 		a := questiontest.HostileApproval()
 		a.Prompt.Title, a.Prompt.Diff, a.Prompt.Explanation = text.Draw(t, "title"), text.Draw(t, "diff"), text.Draw(t, "why")
 		a.Plan.Argv = rapid.SliceOfN(text, 0, 4).Draw(t, "argv")
-		a.Plan.Tool, a.Plan.Writes = text.Draw(t, "tool"), []string{text.Draw(t, "path")}
+		a.Plan.Tool, a.Plan.Writes = palyra.ToolName(text.Draw(t, "tool")), []string{text.Draw(t, "path")}
 		a.Plan.Profile, a.Plan.Seals, a.Plan.UnixSockets = text.Draw(t, "profile"), rapid.SliceOfN(text, 0, 3).Draw(t, "seals"), true
 		a.Plan.Files = []palyra.RoomFile{{Target: text.Draw(t, "target"), Text: text.Draw(t, "text")}}
 		if script := strings.ToValidUTF8(text.Draw(t, "script"), "?"); rapid.Bool().Draw(t, "scripted") {

@@ -199,7 +199,7 @@ func (v *View) printRequester() {
 	if a.Waiting > 1 {
 		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")
 	}
-	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) && (!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
+	if a.SubjectID != "tool:"+string(a.Plan.Tool)+"#"+string(a.PlanDigest) && (!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
 		v.line("Subject", a.SubjectID)
 	}
 	v.digest("Plan digest", a.PlanDigest)

@@ -51,7 +51,7 @@ func Bound(a palyra.Approval) palyra.Approval {
 	if err != nil {
 		d = SampleDigest // a plan that cannot be: the view says so
 	}
-	a.PlanDigest, a.SubjectID = d, "tool:"+a.Plan.Tool+"#"+string(d)
+	a.PlanDigest, a.SubjectID = d, "tool:"+string(a.Plan.Tool)+"#"+string(d)
 	return a
 }
 

@@ -21,7 +21,7 @@ func SampleRun() palyra.Run {
 func SampleTape() []palyra.TapeEntry {
 	call := func(id, tool, args string, f palyra.TapeFinished, out ...palyra.TapeEntry) []palyra.TapeEntry {
 		f.Call = palyra.CallID(id)
-		list := []palyra.TapeEntry{{ToolProposed: &palyra.TapeProposed{Call: f.Call, Tool: tool, Arguments: json.RawMessage(args)}}}
+		list := []palyra.TapeEntry{{ToolProposed: &palyra.TapeProposed{Call: f.Call, Tool: palyra.ToolName(tool), Arguments: json.RawMessage(args)}}}
 		return append(append(list, out...), palyra.TapeEntry{ToolFinished: &f})
 	}
 	said := func(id, stream, data string) palyra.TapeEntry {

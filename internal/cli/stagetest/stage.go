@@ -158,7 +158,7 @@ type oneTool struct{}
 
 func (oneTool) Tools(context.Context) ([]palyra.Tool, error) { return []palyra.Tool{rpctest.Echo}, nil }
 
-func (oneTool) Tool(context.Context, string) (palyra.Tool, error) { return rpctest.Echo, nil }
+func (oneTool) Tool(context.Context, palyra.ToolName) (palyra.Tool, error) { return rpctest.Echo, nil }
 
 // PendingQuestion is the one approval of the stage.
 func PendingQuestion() palyra.Approval {

@@ -16,7 +16,7 @@ import (
 )
 
 // call takes a client's request to the daemon and waits for what becomes of it.
-func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool string) (*mcp.CallToolResult, error) {
+func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool palyra.ToolName) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	f := &flight{
 		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1),

@@ -13,7 +13,7 @@ func readable(o palyra.Outcome) string {
 	var got struct {
 		Content []json.RawMessage `json:"content"`
 	}
-	if !strings.HasPrefix(o.Tool, "mcp.") || json.Unmarshal(o.Output, &got) != nil || len(got.Content) == 0 {
+	if !strings.HasPrefix(string(o.Tool), "mcp.") || json.Unmarshal(o.Output, &got) != nil || len(got.Content) == 0 {
 		return string(o.Output)
 	}
 	lines := make([]string, len(got.Content))

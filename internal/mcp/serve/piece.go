@@ -63,7 +63,7 @@ func pieceOf(o palyra.Outcome) (p piece, ok bool) {
 		as = `,"encoding":"base64"`
 	}
 	p.next = func(offset int64) string {
-		return fmt.Sprintf(`%s {%q:%s,"offset":%d%s}`, strings.ReplaceAll(o.Tool, ".", "_"), key, quoted, offset, as)
+		return fmt.Sprintf(`%s {%q:%s,"offset":%d%s}`, strings.ReplaceAll(string(o.Tool), ".", "_"), key, quoted, offset, as)
 	}
 	return p, true
 }

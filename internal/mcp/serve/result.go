@@ -79,7 +79,7 @@ func (t *texts) content() []mcp.Content {
 // state is the fields of a result: those of an outcome, or of an answer that is not an outcome.
 type state struct {
 	Outcome     string            `json:"outcome"`
-	Tool        string            `json:"tool"`
+	Tool        palyra.ToolName   `json:"tool"`
 	ReasonCode  palyra.Reason     `json:"reason_code,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
 	Remedy      string            `json:"remedy,omitempty"`
@@ -144,7 +144,7 @@ const (
 )
 
 // failure is an error as a client gets it. It does not tell where the daemon listens.
-func failure(tool string, call palyra.CallID, err error) *mcp.CallToolResult {
+func failure(tool palyra.ToolName, call palyra.CallID, err error) *mcp.CallToolResult {
 	e := palyra.AsError(err)
 	s := state{Outcome: "failed", Tool: tool, ReasonCode: e.Reason, Reason: e.Text, Remedy: forModels(e.Reason, e.Remedy), CallID: call}
 	switch e.Reason {

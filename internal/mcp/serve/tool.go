@@ -21,7 +21,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	}
 	names := []string{waitTool, outputTool} // nothing of the catalog may take their place
 	for _, t := range tools {
-		names = append(names, t.Name)
+		names = append(names, string(t.Name))
 	}
 	table := toolname.Table(names)
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (s *Server) refresh(ctx context.Context) error {
 		if t.Name == ownWait || !t.ForAgents() { // the one here knows the client's patience
 			continue
 		}
-		name, ok := table.Encode(t.Name)
+		name, ok := table.Encode(string(t.Name))
 		if !ok {
 			s.Log.Warn("the name of a tool cannot be told from another's; neither is shown", "tool", t.Name)
 			continue
@@ -53,7 +53,7 @@ func (s *Server) refresh(ctx context.Context) error {
 func (s *Server) show(name string, t palyra.Tool) {
 	def := definition(name, t)
 	raw, err := json.Marshal(def)
-	print := t.Name + "\n" + string(raw) // another tool may look the same
+	print := string(t.Name) + "\n" + string(raw) // another tool may look the same
 	if err != nil || s.shown[name] == print {
 		return
 	}
@@ -69,7 +69,7 @@ func (s *Server) show(name string, t palyra.Tool) {
 // add gives a tool to the SDK, which panics on schemas that it does not like: those
 // of upstream servers are written by strangers, and one must not end the server for
 // all tools.
-func (s *Server) add(def *mcp.Tool, tool string) (ok bool) {
+func (s *Server) add(def *mcp.Tool, tool palyra.ToolName) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	s.mcp.AddTool(def, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return s.call(ctx, req, tool)
@@ -84,7 +84,7 @@ const anyObject = `{"type":"object"}`
 func definition(name string, t palyra.Tool) *mcp.Tool {
 	title := t.Title
 	if title == "" {
-		title = t.Name
+		title = string(t.Name)
 	}
 	open := slices.ContainsFunc(t.Capabilities, func(c palyra.Capability) bool {
 		switch c {

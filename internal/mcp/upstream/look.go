@@ -75,7 +75,7 @@ func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
 			if err != nil {
 				return err
 			}
-			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: t.Name, Digest: t.Digest, Pinned: t.Pinned, Text: text})
+			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: palyra.ToolName(t.Name), Digest: t.Digest, Pinned: t.Pinned, Text: text})
 		}
 		if err := s.r.save(context.WithoutCancel(ctx), "upstream.seen", u, events...); err != nil {
 			return err

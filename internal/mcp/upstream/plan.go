@@ -10,7 +10,7 @@ import (
 )
 
 // Tool describes a tool that is offered. It implements the planner's driver.
-func (r *Registry) Tool(name string) (palyra.Tool, bool) {
+func (r *Registry) Tool(name palyra.ToolName) (palyra.Tool, bool) {
 	s, t, err := r.lookup(name)
 	if err != nil {
 		return palyra.Tool{}, false
@@ -19,10 +19,10 @@ func (r *Registry) Tool(name string) (palyra.Tool, bool) {
 }
 
 // lookup finds an active tool by its name in the catalog.
-func (r *Registry) lookup(name string) (*server, palyra.UpstreamTool, error) {
+func (r *Registry) lookup(name palyra.ToolName) (*server, palyra.UpstreamTool, error) {
 	unknown := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q of an MCP server", palyra.Clip(name, 128)).
 		WithRemedy("see 'palyra mcp list'")
-	rest, ok := strings.CutPrefix(name, "mcp.")
+	rest, ok := strings.CutPrefix(string(name), "mcp.")
 	if !ok {
 		return nil, palyra.UpstreamTool{}, unknown
 	}

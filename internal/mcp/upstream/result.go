@@ -55,7 +55,7 @@ func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, g
 	}
 	raw, err := encode(out)
 	if err != nil {
-		failure := palyra.RefusalOf(palyra.LayerTier, failed(p.Tool, "its answer cannot be written as JSON"))
+		failure := palyra.RefusalOf(palyra.LayerTier, failed(string(p.Tool), "its answer cannot be written as JSON"))
 		res.Failure, res.ExitCode = &failure, 1
 		return
 	}

@@ -81,7 +81,7 @@ func bound(p palyra.Plan, what string) palyra.Digest {
 
 // toolOf is the server's own name of the plan's tool.
 func toolOf(p palyra.Plan) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(p.Tool, "mcp."), ".")
+	_, rest, _ := strings.Cut(strings.TrimPrefix(string(p.Tool), "mcp."), ".")
 	return rest
 }
 
@@ -106,7 +106,7 @@ func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 
 // why gives a failed call the form that people can read.
 func (r *Registry) why(p palyra.Plan, x *connection, err error) error {
-	name, _, _ := strings.Cut(strings.TrimPrefix(p.Tool, "mcp."), ".")
+	name, _, _ := strings.Cut(strings.TrimPrefix(string(p.Tool), "mcp."), ".")
 	if e := (*jsonrpc.Error)(nil); errors.As(err, &e) {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s refuses the call: %s", name, show.Line(palyra.Clip(e.Message, 500))).
 			WithRemedy("look at the tool's arguments: 'palyra tools show %s'", p.Tool)

@@ -81,7 +81,7 @@ func (s *server) offer() error {
 }
 
 // active returns a tool that may be called, by its name in the catalog.
-func (s *server) active(tool string) (palyra.UpstreamTool, bool) {
+func (s *server) active(tool palyra.ToolName) (palyra.UpstreamTool, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.up.Tools {

@@ -29,7 +29,9 @@ const (
 var toolForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // ToolName is a tool's name in the catalog.
-func ToolName(upstream, tool string) string { return "mcp." + upstream + "." + tool }
+func ToolName(upstream, tool string) palyra.ToolName {
+	return palyra.ToolName("mcp." + upstream + "." + tool)
+}
 
 // definition is all of a tool that is pinned.
 type definition struct {
@@ -109,8 +111,8 @@ func foldName(name string) string {
 func shadows(name string, builtin []palyra.Tool) string {
 	is := foldName(name)
 	for _, t := range builtin {
-		if t.Source != palyra.SourceMCP && is == foldName(t.Name) {
-			return t.Name
+		if t.Source != palyra.SourceMCP && is == foldName(string(t.Name)) {
+			return string(t.Name)
 		}
 	}
 	if is == "palyra" || strings.HasPrefix(is, "palyra_") {

@@ -35,7 +35,7 @@ type Transition struct {
 type Change struct {
 	Call      palyra.CallID    `json:"call_id"`
 	Principal palyra.Principal `json:"principal"`
-	Tool      string           `json:"tool"`
+	Tool      palyra.ToolName  `json:"tool"`
 	Command   string           `json:"command,omitempty"`
 	Need      palyra.Need      `json:"need,omitzero"`      // of an ask
 	Policies  []string         `json:"policies,omitempty"` // that decide now

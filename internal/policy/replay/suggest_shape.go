@@ -78,7 +78,7 @@ func shapes(r palyra.Request, cmd palyra.Command) []shape {
 		here = []string{"context has workspace", "context.workspace == " + literal(p.Workspace.Path)}
 	}
 	sets := setsOf(r)
-	about := r.Tool.Name
+	about := string(r.Tool.Name)
 	exact := []string{"context.cwd == " + literal(p.Cwd)}
 	if p.Executable.Path != "" {
 		exact = append(exact, "context.command_line == "+literal(policy.CommandLine(p.Argv)))
@@ -92,13 +92,13 @@ func shapes(r palyra.Request, cmd palyra.Command) []shape {
 		out = append(out, shape{level: 2, equal: both, about: about, sets: sets})
 	}
 	for i := range out {
-		key := append([]string{strconv.Itoa(out[i].level), string(who.ID), r.Tool.Name}, out[i].equal...)
+		key := append([]string{strconv.Itoa(out[i].level), string(who.ID), string(r.Tool.Name)}, out[i].equal...)
 		if out[i].level == 0 && p.Executable.Path == "" { // nothing but its sets tells one such call from another
 			for _, s := range sets {
 				key = append(key, strings.Join(s, "\x01"))
 			}
 		}
-		out[i].key, out[i].input = strings.Join(append(key, scopeOf(who, r.Tool.Name)), "\x00"), len(p.Arguments)
+		out[i].key, out[i].input = strings.Join(append(key, scopeOf(who, string(r.Tool.Name))), "\x00"), len(p.Arguments)
 	}
 	return out
 }

@@ -7,10 +7,10 @@ const processTool = palyra.ToolProcessRun
 
 // tableTools are Palyra's own tools as far as policy sees them, so that tests need
 // only name them. A test holds this against the tools themselves.
-var tableTools = func() map[string]palyra.Tool {
+var tableTools = func() map[palyra.ToolName]palyra.Tool {
 	look := []palyra.Capability{palyra.FilesystemRead}
 	change := []palyra.Capability{palyra.FilesystemRead, palyra.FilesystemWrite}
-	m := map[string]palyra.Tool{}
+	m := map[palyra.ToolName]palyra.Tool{}
 	for _, t := range []palyra.Tool{
 		{Name: palyra.ToolEcho, ReadOnly: true},
 		{Name: palyra.ToolSleep, ReadOnly: true},

@@ -21,23 +21,23 @@ import (
 func TestTableToolsAreTheRealOnes(t *testing.T) {
 	real := map[string]palyra.Tool{}
 	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}), device.All(device.Config{})) {
-		real[one.Spec().Name] = one.Spec()
+		real[string(one.Spec().Name)] = one.Spec()
 	}
 	run, err := process.New(process.Config{Tiers: noTiers{}, Tier: palyra.TierC})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range run.Specs() {
-		real[one.Name] = one
+		real[string(one.Name)] = one
 	}
 	for name, is := range real {
-		got, known := tableTools[name]
+		got, known := tableTools[palyra.ToolName(name)]
 		if !known || got.ReadOnly != is.ReadOnly || got.Workspace != is.Workspace || got.Tier != is.Tier || got.Source != is.Source || !slices.Equal(sorted(got), sorted(is)) {
 			t.Errorf("%s: %+v, tests take it for %+v", name, is, got)
 		}
 	}
 	for name := range tableTools {
-		if _, ok := real[name]; !ok {
+		if _, ok := real[string(name)]; !ok {
 			t.Errorf("there is no tool %s", name)
 		}
 	}

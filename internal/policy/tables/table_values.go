@@ -77,7 +77,7 @@ func (r *tableReader) moment(n *yaml.Node) time.Time {
 // tool reads a tool: the name of one of Palyra's own, or what another one is.
 func (r *tableReader) tool(n *yaml.Node) (t palyra.Tool) {
 	if n.Kind == yaml.ScalarNode {
-		t, ok := tableTools[n.Value]
+		t, ok := tableTools[palyra.ToolName(n.Value)]
 		if !ok {
 			r.fault(n, "%q is no tool of Palyra's own; describe it: {name: NAME, source: mcp, capabilities: [...]}", palyra.Clip(n.Value, 64))
 		}
@@ -85,7 +85,7 @@ func (r *tableReader) tool(n *yaml.Node) (t palyra.Tool) {
 	}
 	t.Source, t.Tier = palyra.SourceMCP, palyra.TierBuiltin
 	r.fields(n, "tool", []string{"name", "capabilities"}, map[string]func(*yaml.Node){
-		"name":   func(n *yaml.Node) { t.Name = r.name(n) },
+		"name":   func(n *yaml.Node) { t.Name = palyra.ToolName(r.name(n)) },
 		"source": func(n *yaml.Node) { t.Source = pick(r, n, tableSources) },
 		"capabilities": func(n *yaml.Node) {
 			if r.list(n); n.Kind == yaml.SequenceNode {

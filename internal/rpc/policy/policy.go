@@ -93,7 +93,7 @@ func imagined(req *v1.ExplainCallRequest) (palyra.Proposal, error) {
 		return palyra.Proposal{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "name a call on record or a tool, not both")
 	}
 	p := palyra.Proposal{
-		Proposer: palyra.Proposer{Principal: "agent:local", Surface: palyra.SurfaceAPI}, Tool: req.GetTool(), Workspace: req.GetWorkspace(),
+		Proposer: palyra.Proposer{Principal: "agent:local", Surface: palyra.SurfaceAPI}, Tool: palyra.ToolName(req.GetTool()), Workspace: req.GetWorkspace(),
 		Arguments: json.RawMessage("{}"),
 	}
 	if v := req.GetPrincipal(); v != "" {

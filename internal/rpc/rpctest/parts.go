@@ -118,7 +118,7 @@ func (p policyPart) Policy(ctx context.Context) (wire.Policy, error) {
 }
 
 func (p policyPart) Explain(ctx context.Context, id palyra.ID, pr palyra.Proposal) (wire.Explanation, error) {
-	p.note(ctx, "explain "+string(id)+pr.Tool)
+	p.note(ctx, "explain "+string(id)+string(pr.Tool))
 	return wire.Explanation{
 		Call: palyra.CallID(id), Verdict: palyra.Verdict{Effect: palyra.Ask, Policies: []palyra.PolicyHit{{ID: "x", Line: 3}}},
 		Detail: json.RawMessage(`{"rungs":[1]}`), Plan: palyra.Plan{Tool: pr.Tool, Arguments: pr.Arguments},

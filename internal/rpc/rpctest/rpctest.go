@@ -132,15 +132,15 @@ func (c catalog) Tools(ctx context.Context) ([]palyra.Tool, error) {
 	return []palyra.Tool{Echo}, nil
 }
 
-func (c catalog) Tool(ctx context.Context, name string) (palyra.Tool, error) {
-	c.note(ctx, "tool "+name)
+func (c catalog) Tool(ctx context.Context, name palyra.ToolName) (palyra.Tool, error) {
+	c.note(ctx, "tool "+string(name))
 	return Echo, nil
 }
 
 type calls struct{ *Parts }
 
 func (c calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
-	c.note(ctx, "call "+p.Tool)
+	c.note(ctx, "call "+string(p.Tool))
 	if c.OnCall != nil {
 		return c.OnCall(ctx, p, w)
 	}
@@ -148,7 +148,7 @@ func (c calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pal
 }
 
 func (c calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
-	c.note(ctx, "check "+p.Tool)
+	c.note(ctx, "check "+string(p.Tool))
 	if c.OnCheck != nil {
 		return c.OnCheck(ctx, p, w)
 	}

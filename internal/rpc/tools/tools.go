@@ -28,7 +28,7 @@ type Catalog interface {
 	// Tools lists the tools.
 	Tools(ctx context.Context) ([]palyra.Tool, error)
 	// Tool describes one; NotFound when there is none of the name.
-	Tool(ctx context.Context, name string) (palyra.Tool, error)
+	Tool(ctx context.Context, name palyra.ToolName) (palyra.Tool, error)
 }
 
 // Record finds calls again.
@@ -87,7 +87,7 @@ func (s *Service) ListTools(ctx context.Context, _ *v1.ListToolsRequest) (*v1.Li
 
 // GetTool implements the method.
 func (s *Service) GetTool(ctx context.Context, req *v1.GetToolRequest) (*v1.GetToolResponse, error) {
-	t, err := s.catalog.Tool(ctx, req.GetName())
+	t, err := s.catalog.Tool(ctx, palyra.ToolName(req.GetName()))
 	res := &v1.GetToolResponse{Tool: &v1.Tool{}}
 	return wire.Answer(res, res.GetTool(), t, err)
 }
@@ -128,7 +128,7 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	}
 	return palyra.Proposal{
 		Proposer: c.Proposer(palyra.Surface(req.GetDoor()), palyra.SessionID(req.GetSession())),
-		Key:      req.GetKey(), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
+		Key:      req.GetKey(), Workspace: req.GetWorkspace(), Tool: palyra.ToolName(req.GetTool()), Arguments: args,
 		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(),
 	}, nil
 }

@@ -50,7 +50,7 @@ type ReplayTransition struct {
 type ReplayChange struct {
 	Call      palyra.CallID    `json:"call_id"`
 	Principal palyra.Principal `json:"principal"`
-	Tool      string           `json:"tool"`
+	Tool      palyra.ToolName  `json:"tool"`
 	Command   string           `json:"command,omitempty"`
 	Need      palyra.Need      `json:"need,omitzero"`
 	Policies  []string         `json:"policies,omitempty"`

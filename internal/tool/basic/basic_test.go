@@ -13,13 +13,13 @@ import (
 )
 
 func plan(name, args string) palyra.Plan {
-	return palyra.Plan{Tool: name, Arguments: json.RawMessage(args), Tier: palyra.TierBuiltin}
+	return palyra.Plan{Tool: palyra.ToolName(name), Arguments: json.RawMessage(args), Tier: palyra.TierBuiltin}
 }
 
 func find(t *testing.T, name string) tool.Tool {
 	t.Helper()
 	for _, x := range All() {
-		if x.Spec().Name == name {
+		if string(x.Spec().Name) == name {
 			return x
 		}
 	}
@@ -67,7 +67,7 @@ func TestEchoCounts(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for _, x := range All() {
 		for _, args := range []string{`{"other":1}`, `[]`, `{"text":1}`, `{"duration_ms":"x"}`, ``} {
-			p := plan(x.Spec().Name, args)
+			p := plan(string(x.Spec().Name), args)
 			if err := x.Plan(t.Context(), tool.Env{}, &p); palyra.CodeOf(err) != palyra.Invalid {
 				t.Errorf("%s plans %s: %v", x.Spec().Name, args, err)
 			}

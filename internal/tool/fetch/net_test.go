@@ -140,7 +140,7 @@ func (w *world) config() Config {
 }
 
 // plan resolves a call as the daemon does.
-func (w *world) plan(name string, a args) (palyra.Plan, error) {
+func (w *world) plan(name palyra.ToolName, a args) (palyra.Plan, error) {
 	w.Helper()
 	raw, err := json.Marshal(a)
 	if err != nil {
@@ -155,7 +155,7 @@ func (nowhere) Resolve(context.Context, string, int64) (palyra.WorkspaceRef, err
 	return palyra.WorkspaceRef{Path: "/w", Known: true}, nil
 }
 
-func (w *world) planRaw(name string, raw []byte) (palyra.Plan, error) {
+func (w *world) planRaw(name palyra.ToolName, raw []byte) (palyra.Plan, error) {
 	w.Helper()
 	set, err := tool.NewSet(All(w.config())...)
 	if err != nil {

@@ -123,7 +123,7 @@ func newBox(t *testing.T, owner int) *box {
 func toolsOf(s *shared) map[string]tool.Tool {
 	byName := map[string]tool.Tool{}
 	for _, x := range []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, editor{s}, patcher{s}} {
-		byName[strings.TrimPrefix(x.Spec().Name, "palyra.fs.")] = x
+		byName[strings.TrimPrefix(string(x.Spec().Name), "palyra.fs.")] = x
 	}
 	return byName
 }
@@ -196,7 +196,7 @@ func (b *box) plan(name string, a args) (palyra.Plan, error) {
 	raw, err := json.Marshal(a)
 	b.ok(err)
 	p := palyra.Plan{
-		Tool: "palyra.fs." + name, Arguments: raw, Tier: palyra.TierBuiltin,
+		Tool: palyra.ToolName("palyra.fs." + name), Arguments: raw, Tier: palyra.TierBuiltin,
 		Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner), Known: !b.foreign}, Limits: palyra.Limits{OutputBytes: b.most},
 	}
 	return p, b.byName[name].Plan(b.Context(), b.env(), &p)
@@ -205,7 +205,7 @@ func (b *box) plan(name string, a args) (palyra.Plan, error) {
 func (b *box) env() tool.Env { return tool.Env{Session: b.session, Call: "C", Asked: b.dir} }
 
 func (b *box) runPlan(ctx context.Context, p palyra.Plan) (map[string]any, error) {
-	out, err := b.byName[strings.TrimPrefix(p.Tool, "palyra.fs.")].Run(ctx, b.env(), p)
+	out, err := b.byName[strings.TrimPrefix(string(p.Tool), "palyra.fs.")].Run(ctx, b.env(), p)
 	if err != nil {
 		return nil, err
 	}

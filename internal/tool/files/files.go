@@ -84,7 +84,7 @@ func (c Config) withDefaults() Config {
 }
 
 // spec fills in what all the tools share.
-func spec(name, title, description, schema string) palyra.Tool {
+func spec(name palyra.ToolName, title, description, schema string) palyra.Tool {
 	return palyra.Tool{
 		Name: name, Title: title, Description: description, Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
 		Capabilities: []palyra.Capability{palyra.FilesystemRead}, ReadOnly: true, Workspace: true,

@@ -41,7 +41,7 @@ var everything = []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite,
 
 // known are the tools that do nothing but read, or change, the file that one field
 // names: Claude Code's. Of these it is told what they touch.
-var known = map[string]struct {
+var known = map[palyra.ToolName]struct {
 	field string
 	does  palyra.Capability
 }{
@@ -52,8 +52,8 @@ var known = map[string]struct {
 }
 
 // Tool describes a foreign tool, if the name is one.
-func Tool(name string) (palyra.Tool, bool) {
-	if !nameForm.MatchString(name) {
+func Tool(name palyra.ToolName) (palyra.Tool, bool) {
+	if !nameForm.MatchString(string(name)) {
 		return palyra.Tool{}, false
 	}
 	does := everything
@@ -75,7 +75,7 @@ type Driver struct {
 }
 
 // Tool describes a foreign tool, if the name is one.
-func (Driver) Tool(name string) (palyra.Tool, bool) { return Tool(name) }
+func (Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) { return Tool(name) }
 
 // Plan says in words what is known, which is little.
 func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
@@ -105,7 +105,7 @@ func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error 
 func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input json.RawMessage) (ok bool, err error) {
 	k, is := known[p.Tool]
 	var fields map[string]any
-	if !is || p.Tool != "hook."+strings.ToLower(name) || json.Unmarshal(input, &fields) != nil {
+	if !is || string(p.Tool) != "hook."+strings.ToLower(name) || json.Unmarshal(input, &fields) != nil {
 		return false, nil
 	}
 	at, _ := fields[k.field].(string)

@@ -10,14 +10,14 @@ import (
 
 func TestNames(t *testing.T) {
 	for _, name := range []string{"hook.websearch", "hook.mcp__github__list-issues", "hook.a"} {
-		got, ok := Tool(name)
-		if !ok || got.Name != name || got.Source != palyra.SourceAgent || got.Tier != palyra.TierUnsandboxed || got.ReadOnly || !got.Sensitive() ||
+		got, ok := Tool(palyra.ToolName(name))
+		if !ok || string(got.Name) != name || got.Source != palyra.SourceAgent || got.Tier != palyra.TierUnsandboxed || got.ReadOnly || !got.Sensitive() ||
 			got.MaxInput <= 0 || !json.Valid(got.InputSchema) {
 			t.Errorf("%s: %+v %t", name, got, ok)
 		}
 	}
 	for _, name := range []string{"", "hook.", "hook.A", "hook.a.b", "hook.a b", "hook.a\n", "palyra.echo", "xhook.a", "hook." + strings.Repeat("a", 101)} {
-		if _, ok := Tool(name); ok {
+		if _, ok := Tool(palyra.ToolName(name)); ok {
 			t.Errorf("%q is taken for a foreign tool", name)
 		}
 	}

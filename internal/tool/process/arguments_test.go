@@ -134,32 +134,32 @@ func TestBadArguments(t *testing.T) {
 		reason palyra.Reason
 		remedy string
 	}{
-		{``, palyra.ReasonSchemaMismatch, Name},
-		{`[]`, palyra.ReasonSchemaMismatch, Name},
-		{`{"command":1}`, palyra.ReasonSchemaMismatch, Name},
-		{`{"command":"x","more":1}`, palyra.ReasonSchemaMismatch, Name},
-		{`{}`, palyra.ReasonMalformedInput, Name},
-		{`{"args":["x"]}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","script":"y"}`, palyra.ReasonMalformedInput, Name},
-		{`{"script":"x","args":["y"]}`, palyra.ReasonMalformedInput, Name},
+		{``, palyra.ReasonSchemaMismatch, string(Name)},
+		{`[]`, palyra.ReasonSchemaMismatch, string(Name)},
+		{`{"command":1}`, palyra.ReasonSchemaMismatch, string(Name)},
+		{`{"command":"x","more":1}`, palyra.ReasonSchemaMismatch, string(Name)},
+		{`{}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"args":["x"]}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","script":"y"}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"script":"x","args":["y"]}`, palyra.ReasonMalformedInput, string(Name)},
 		{`{"script":"x"}`, palyra.ReasonTierUnavailable, "sh"},
-		{`{"command":"a\u0000b"}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","args":["\u0000"]}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","cwd":"\u0000"}`, palyra.ReasonMalformedInput, Name},
+		{`{"command":"a\u0000b"}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","args":["\u0000"]}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","cwd":"\u0000"}`, palyra.ReasonMalformedInput, string(Name)},
 		{`{"command":"` + strings.Repeat("x", maxPath+1) + `"}`, palyra.ReasonMalformedInput, "4096"},
 		{`{"command":"x","cwd":"` + strings.Repeat("x", maxPath+1) + `"}`, palyra.ReasonMalformedInput, "4096"},
 		{`{"command":"x","args":["` + long + `x"]}`, palyra.ReasonMalformedInput, "131071"},
 		{`{"command":"x","args":[` + many + `]}`, palyra.ReasonMalformedInput, "4096"},
 		{`{"command":"x","args":[` + total + `]}`, palyra.ReasonMalformedInput, "1048576"},
 		{`{"command":"x","env":{"A":"` + long + `"}}`, palyra.ReasonMalformedInput, "131069"},
-		{`{"command":"x","env":{"A":"\u0000"}}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","stdin":"a","stdin_b64":"YQ=="}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","stdin":"a","stdin_live":true}`, palyra.ReasonMalformedInput, Name},
+		{`{"command":"x","env":{"A":"\u0000"}}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","stdin":"a","stdin_b64":"YQ=="}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","stdin":"a","stdin_live":true}`, palyra.ReasonMalformedInput, string(Name)},
 		{`{"command":"x","stdin_b64":"YQ"}`, palyra.ReasonMalformedInput, "padding"},
 		{`{"command":"x","stdin_b64":"YR=="}`, palyra.ReasonMalformedInput, "padding"},
 		{`{"command":"x","stdin":"` + strings.Repeat("x", maxStdin+1) + `"}`, palyra.ReasonInputTooLarge, "1048576"},
-		{`{"command":"x","terminal":{"rows":-1}}`, palyra.ReasonMalformedInput, Name},
-		{`{"command":"x","terminal":{"cols":1001}}`, palyra.ReasonMalformedInput, Name},
+		{`{"command":"x","terminal":{"rows":-1}}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"command":"x","terminal":{"cols":1001}}`, palyra.ReasonMalformedInput, string(Name)},
 		{`{"command":"x","terminal":{},"stdin":""}`, palyra.ReasonMalformedInput, "stdin_live"},
 		{`{"command":"x","tier":"a"}`, palyra.ReasonMalformedInput, "b or c"},
 		{`{"command":"x","egress":["example.org:443"]}`, palyra.ReasonEgressDenied, "tier c"},
@@ -168,8 +168,8 @@ func TestBadArguments(t *testing.T) {
 		{`{"command":"x","profile":"` + strings.Repeat("x", maxProfile+1) + `"}`, palyra.ReasonMalformedInput, "palyra sandbox profiles"},
 		{`{"command":"x","require_limits":true}`, palyra.ReasonWeakEnforcement, "require_limits"},
 		{`{"script":"` + strings.Repeat("x", maxArg) + `"}`, palyra.ReasonMalformedInput, "131070"},
-		{`{"script":"\u0000"}`, palyra.ReasonMalformedInput, Name},
-		{`{"script":"x","args":["y"]}`, palyra.ReasonMalformedInput, Name},
+		{`{"script":"\u0000"}`, palyra.ReasonMalformedInput, string(Name)},
+		{`{"script":"x","args":["y"]}`, palyra.ReasonMalformedInput, string(Name)},
 		{`{"command":"x","timeout_ms":120001}`, palyra.ReasonMalformedInput, "120000"},
 		{`{"command":"x","timeout_ms":0}`, palyra.ReasonMalformedInput, "120000"},
 	} {
@@ -182,7 +182,7 @@ func TestBadArguments(t *testing.T) {
 }
 
 func TestTextIsUTF8(t *testing.T) { // JSON cannot carry it otherwise, other callers could
-	wants(t, "bad bytes", text("x", "a\xff", 10), palyra.ReasonMalformedInput, Name)
+	wants(t, "bad bytes", text("x", "a\xff", 10), palyra.ReasonMalformedInput, string(Name))
 }
 
 func TestFilled(t *testing.T) {

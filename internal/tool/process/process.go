@@ -153,7 +153,7 @@ func (d *Driver) Specs() []palyra.Tool { return []palyra.Tool{d.tool} }
 
 // Tool returns the tool's description. A disabled tool is known as well, so that
 // its calls are refused with a reason.
-func (d *Driver) Tool(name string) (palyra.Tool, bool) {
+func (d *Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) {
 	if name != Name {
 		return palyra.Tool{}, false
 	}
