@@ -26,7 +26,8 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	word := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "a<b", "\u2028", "é\n\"\\", "😀"}), rapid.String())
 	words := func(label string) []string { return rapid.SliceOfN(word, 0, 3).Draw(t, label) }
 	flag := func(label string) bool { return rapid.Bool().Draw(t, label) }
-	p.Tool, p.Cwd, p.Stdin, p.Profile = palyra.ToolName(word.Draw(t, "tool")), word.Draw(t, "cwd"), word.Draw(t, "stdin"), word.Draw(t, "profile")
+	p.Tool, p.Cwd = palyra.ToolName(word.Draw(t, "tool")), word.Draw(t, "cwd")
+	p.Stdin, p.Profile = word.Draw(t, "stdin"), word.Draw(t, "profile")
 	p.Arguments = json.RawMessage(rapid.SampledFrom([]string{`{}`, `null`, `{"b":[1,2.50],"a":"\\u00e9"}`, `[]`, `"x"`}).Draw(t, "arguments"))
 	p.Argv, p.Reads, p.Writes, p.Egress, p.Bindings, p.Seals = words("argv"), words("reads"), words("writes"), words("egress"), words("bindings"), words("seals")
 	for _, w := range words("capabilities") {

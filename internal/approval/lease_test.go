@@ -238,7 +238,8 @@ func TestExactLeaseCoversOnePlan(t *testing.T) {
 		list := rapid.SliceOfN(word, 0, 3)
 		args, _ := json.Marshal(map[string]any{"x": word.Draw(t, "arg")})
 		return palyra.Plan{
-			Tool: rapid.SampledFrom([]palyra.ToolName{"t", "u"}).Draw(t, "tool"), Arguments: args, Argv: list.Draw(t, "argv"), Cwd: word.Draw(t, "cwd"),
+			Tool: rapid.SampledFrom([]palyra.ToolName{"t", "u"}).Draw(t, "tool"), Arguments: args,
+			Argv: list.Draw(t, "argv"), Cwd: word.Draw(t, "cwd"),
 			Executable: palyra.Executable{Path: word.Draw(t, "exe")}, Stdin: word.Draw(t, "stdin"), Egress: list.Draw(t, "egress"),
 			Bindings: list.Draw(t, "bindings"), Writes: list.Draw(t, "writes"), Reads: list.Draw(t, "reads"),
 			Tier:   rapid.SampledFrom([]palyra.Tier{palyra.TierB, palyra.TierC}).Draw(t, "tier"),

@@ -79,7 +79,8 @@ func TestReadADirectoryOutside(t *testing.T) {
 	read := func(tool, file string, more ...func(*palyra.Plan)) *palyra.Call {
 		c := call(t, "x")
 		p := c.Plan.Unsandboxed()
-		p.Tool, p.Source, p.Capabilities, p.Writes, p.Inputs, p.Reads = palyra.ToolName(tool), palyra.SourceAgent, []palyra.Capability{palyra.FilesystemRead}, nil, nil, []string{file}
+		p.Tool, p.Source, p.Capabilities = palyra.ToolName(tool), palyra.SourceAgent, []palyra.Capability{palyra.FilesystemRead}
+		p.Writes, p.Inputs, p.Reads = nil, nil, []string{file}
 		for _, m := range more {
 			m(&p)
 		}

@@ -51,7 +51,8 @@ func TestBadInput(t *testing.T) {
 		{"no such workspace", "palyra.fs.list", raw(`{}`), filepath.Join(d.work, "none"), palyra.ReasonWorkspaceDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := agent.Call(t.Context(), client.CallRequest{Tool: palyra.ToolName(c.tool), Arguments: c.args, Workspace: c.work, NoWait: true}, nil)
+			ask := client.CallRequest{Tool: palyra.ToolName(c.tool), Arguments: c.args, Workspace: c.work, NoWait: true}
+			out, err := agent.Call(t.Context(), ask, nil)
 			if err != nil {
 				t.Fatalf("an error and no refusal: %v", err)
 			}

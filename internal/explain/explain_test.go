@@ -17,7 +17,10 @@ import (
 )
 
 func proposal(tool, args string) palyra.Proposal {
-	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI}, Tool: palyra.ToolName(tool), Arguments: json.RawMessage(args), NoWait: true}
+	return palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     palyra.ToolName(tool), Arguments: json.RawMessage(args), NoWait: true,
+	}
 }
 
 // loaded is the configuration where nobody chose.

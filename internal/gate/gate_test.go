@@ -569,7 +569,9 @@ func TestACallerThatLeftBeforeAnythingWasAsked(t *testing.T) {
 func TestLongNamesAreClippedInTheJournal(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("x", 1<<20) + "\xff"
-	out, err := w.doWith(t.Context(), palyra.Proposal{Tool: palyra.ToolName(long), Workspace: long, Key: long, Arguments: json.RawMessage("{}")})
+	out, err := w.doWith(t.Context(), palyra.Proposal{
+		Tool: palyra.ToolName(long), Workspace: long, Key: long, Arguments: json.RawMessage("{}"),
+	})
 	if err != nil || len(out.Tool) > 600 {
 		t.Fatalf("%d bytes, %v", len(out.Tool), err)
 	}

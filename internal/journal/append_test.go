@@ -108,7 +108,9 @@ func TestUnjournaledFields(t *testing.T) {
 
 func TestLongBody(t *testing.T) {
 	f := newFixture(t)
-	long := palyra.CallProposed{Call: "01JCQ0000000000000LONGLONG", Tool: palyra.ToolName(strings.Repeat("x", 3*MaxBody)), Key: "\xff not UTF-8"}
+	long := palyra.CallProposed{
+		Call: "01JCQ0000000000000LONGLONG", Tool: palyra.ToolName(strings.Repeat("x", 3*MaxBody)), Key: "\xff not UTF-8",
+	}
 	if _, err := f.Record(t.Context(), long); err != nil {
 		t.Fatal(err)
 	}

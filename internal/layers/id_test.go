@@ -47,7 +47,7 @@ func idNamed(name, typ string) string {
 
 // wordNames are names that promise a word with fixed values. A text of that name lets any other text in.
 var wordNames = map[string]string{
-	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "surface": "Surface",
+	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "toolname": "ToolName", "surface": "Surface",
 	"separation": "Separation", "settlement": "Settlement", "networkmode": "NetworkMode",
 	"transport": "Transport", "reasoncode": "Reason",
 }

@@ -32,7 +32,8 @@ func (f fake) Mechanisms(p palyra.Plan) []string { return []string{string("fake_
 
 func named(name string, run func(context.Context, palyra.Plan) (json.RawMessage, error)) fake {
 	return fake{palyra.Tool{
-		Name: palyra.ToolName(name), Description: "d", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, MaxInput: 1, InputSchema: json.RawMessage("{}"),
+		Name: palyra.ToolName(name), Description: "d", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, MaxInput: 1,
+		InputSchema: json.RawMessage("{}"),
 	}, run}
 }
 
@@ -104,14 +105,18 @@ func launch(t *testing.T, c *palyra.Call) palyra.Launch {
 func confirmed(t *testing.T, name string) (*palyra.Call, palyra.Launch, *world) {
 	t.Helper()
 	plan := palyra.Plan{
-		Tool: palyra.ToolName(name), Arguments: json.RawMessage(`{}`), Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 1000, OutputBytes: 1000},
+		Tool: palyra.ToolName(name), Arguments: json.RawMessage(`{}`), Tier: palyra.TierBuiltin,
+		Limits: palyra.Limits{WallMS: 1000, OutputBytes: 1000},
 		Inputs: []palyra.Input{{Path: "a"}, {Path: "b"}},
 	}
 	digest, err := plan.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}, Tool: palyra.ToolName(name)}, Plan: plan, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	c := &palyra.Call{
+		ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}, Tool: palyra.ToolName(name)},
+		Plan: plan, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow},
+	}
 	return c, launch(t, c), &world{}
 }
 

@@ -45,7 +45,8 @@ func TestCheckProposes(t *testing.T) {
 		_ = json.Unmarshal([]byte(args), &want)
 		a, _ := json.Marshal(got)
 		b, _ := json.Marshal(want)
-		if string(x.Proposal.Tool) != name || string(a) != string(b) || !x.Proposal.Check || x.Proposal.Surface != palyra.SurfaceHook || x.Proposal.Workspace != s.Work {
+		if string(x.Proposal.Tool) != name || string(a) != string(b) || !x.Proposal.Check ||
+			x.Proposal.Surface != palyra.SurfaceHook || x.Proposal.Workspace != s.Work {
 			t.Errorf("%v: %s %s, %+v", c.args, x.Proposal.Tool, a, x.Proposal)
 		}
 	}

@@ -78,7 +78,8 @@ func TestHookMapsTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if got := string(r.Tool) + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Surface != palyra.SurfaceHook {
+		if got := string(r.Tool) + " " + string(r.Arguments); err != nil || got != c.want ||
+			r.Workspace != dir || r.Surface != palyra.SurfaceHook {
 			t.Errorf("%s: %s (%v), want %s", c.tool, got, err, c.want)
 		}
 	}
@@ -136,7 +137,8 @@ func TestHookPatterns(t *testing.T) {
 		h, err := readHook(claude, []byte(hooktest.JSON(t, "/w", "Grep", map[string]any{"pattern": pattern})), "")
 		noError(t, err)
 		r, err := h.request(hookOptions{})
-		if err != nil || string(r.Tool) != want || !strings.Contains(string(r.Arguments), pattern[len(pattern)-1:]) || strings.Contains(pattern, "KEY") != strings.Contains(string(r.Arguments), "KEY") {
+		if err != nil || string(r.Tool) != want || !strings.Contains(string(r.Arguments), pattern[len(pattern)-1:]) ||
+			strings.Contains(pattern, "KEY") != strings.Contains(string(r.Arguments), "KEY") {
 			t.Errorf("%d bytes: %s %v", len(pattern), r.Tool, err)
 		}
 	}
@@ -266,7 +268,8 @@ func FuzzReadHook(f *testing.F) {
 			t.Fatalf("%+v", h)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if err == nil && (!json.Valid(r.Arguments) || !strings.HasPrefix(string(r.Tool), "palyra.") && !strings.HasPrefix(string(r.Tool), "hook.")) {
+		if err == nil && (!json.Valid(r.Arguments) ||
+			!strings.HasPrefix(string(r.Tool), "palyra.") && !strings.HasPrefix(string(r.Tool), "hook.")) {
 			t.Fatalf("%s %q", r.Tool, r.Arguments)
 		}
 		if s, err := h.input.text("command"); err == nil {

@@ -346,7 +346,10 @@ func (w *world) granted(name string) (*palyra.Call, palyra.Grant) {
 
 func (w *world) grantedAs(id palyra.CallID, name string) (*palyra.Call, palyra.Grant) {
 	w.t.Helper()
-	c := &palyra.Call{ID: id, Proposal: palyra.Proposal{Tool: palyra.ToolName(name), Arguments: json.RawMessage(`{}`)}, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	c := &palyra.Call{
+		ID: id, Proposal: palyra.Proposal{Tool: palyra.ToolName(name), Arguments: json.RawMessage(`{}`)},
+		Verdict: palyra.Verdict{Effect: palyra.Allow},
+	}
 	var err error
 	if c.Plan, err = w.Resolve(w.t.Context(), c); err == nil {
 		c.Digest, err = c.Plan.Digest()

@@ -387,7 +387,8 @@ func FuzzTools(f *testing.F) {
 			return
 		}
 		for _, got := range u.Tools {
-			if got.State == palyra.UpstreamToolActive && (string(got.Tool) != "mcp.one."+got.Name || fmt.Sprintf("%q", got.Name) != `"`+got.Name+`"`) {
+			if got.State == palyra.UpstreamToolActive &&
+				(string(got.Tool) != "mcp.one."+got.Name || fmt.Sprintf("%q", got.Name) != `"`+got.Name+`"`) {
 				t.Errorf("%+v", got)
 			}
 		}

@@ -55,8 +55,9 @@ func TestHostileInputEndsInTime(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			p := palyra.Plan{
-				Tool: palyra.ToolName("palyra.fs." + call.tool), Arguments: raw, Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(os.Geteuid()), Known: true},
-				Limits: palyra.Limits{OutputBytes: 1 << 20},
+				Tool: palyra.ToolName("palyra.fs." + call.tool), Arguments: raw,
+				Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(os.Geteuid()), Known: true},
+				Limits:    palyra.Limits{OutputBytes: 1 << 20},
 			}
 			if err = b.byName[call.tool].Plan(ctx, b.env(), &p); err == nil {
 				_, err = b.byName[call.tool].Run(ctx, b.env(), p)

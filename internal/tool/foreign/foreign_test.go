@@ -11,7 +11,8 @@ import (
 func TestNames(t *testing.T) {
 	for _, name := range []string{"hook.websearch", "hook.mcp__github__list-issues", "hook.a"} {
 		got, ok := Tool(palyra.ToolName(name))
-		if !ok || string(got.Name) != name || got.Source != palyra.SourceAgent || got.Tier != palyra.TierUnsandboxed || got.ReadOnly || !got.Sensitive() ||
+		if !ok || string(got.Name) != name || got.Source != palyra.SourceAgent ||
+			got.Tier != palyra.TierUnsandboxed || got.ReadOnly || !got.Sensitive() ||
 			got.MaxInput <= 0 || !json.Valid(got.InputSchema) {
 			t.Errorf("%s: %+v %t", name, got, ok)
 		}
