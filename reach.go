@@ -1,6 +1,7 @@
 package palyra
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,9 +119,7 @@ func (p Plan) Places() []string { return append([]string{p.Workspace.Path}, p.Ag
 func (c *Call) Reached() Thing {
 	p := c.Proposal.Proposer
 	t := Thing{Principal: p.Principal, Room: p.Room, Credential: p.Credential, Origin: p.Origin, Line: p.Line, Within: p.Within}
-	if t.Origin == "" {
-		t.Origin = p.Principal
-	}
+	t.Origin = cmp.Or(t.Origin, p.Principal)
 	if c.Plan.Workspace.Path != "" && !slices.Contains(c.Plan.AgentWithin, AnyWorkspace) {
 		t.Places = c.Plan.Places()
 	}

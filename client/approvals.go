@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -36,9 +37,7 @@ func (r DecideRequest) message() *v1.DecideApprovalRequest {
 	if r.Answer == palyra.AnswerAllow && r.Scope == "" {
 		r.Scope = palyra.ScopeOnce
 	}
-	if r.Method == "" {
-		r.Method = palyra.MethodCLI
-	}
+	r.Method = cmp.Or(r.Method, palyra.MethodCLI)
 	return &v1.DecideApprovalRequest{
 		ApprovalId: string(r.ID), Answer: string(r.Answer), Scope: string(r.Scope), TtlMs: r.TTL.Milliseconds(),
 		Widen: r.Widen, Uses: r.Uses, Reason: r.Reason, PlanDigest: string(r.Digest), Method: string(r.Method),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -148,9 +149,7 @@ func handOn(link *os.File, word byte, files []*os.File) error {
 // stop ends the tree politely. A second one can only be less patient.
 func (s *supervisor) stop(o cell.Order) {
 	reason := o.Reason
-	if reason == "" {
-		reason = "stopped"
-	}
+	reason = cmp.Or(reason, "stopped")
 	if s.phase != ending {
 		s.cause(&s.stopped, reason)
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
@@ -26,9 +27,7 @@ func DeviceID(pub ed25519.PublicKey) string { return devicePrefix + keyDigest(pu
 // MayPair checks, before a code is shown, that the signer may pair a device for
 // a person (empty: themselves) with a role (empty: approver), and returns both.
 func (r *Registry) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role, error) {
-	if role == "" {
-		role = palyra.RoleApprover
-	}
+	role = cmp.Or(role, palyra.RoleApprover)
 	if err := personRole(role); err != nil {
 		return "", "", err
 	}
@@ -37,9 +36,7 @@ func (r *Registry) MayPair(ctx context.Context, p palyra.Principal, role palyra.
 		if err != nil {
 			return err
 		}
-		if p == "" {
-			p = by.Principal
-		}
+		p = cmp.Or(p, by.Principal)
 		return pairable(tx, by, p, role)
 	})
 	if err != nil {

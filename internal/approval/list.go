@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -105,9 +106,7 @@ func (f Filter) query() (query, error) {
 		return query{}, err
 	}
 	order := f.Order
-	if order == "" {
-		order = Newest
-	}
+	order = cmp.Or(order, Newest)
 	tagged := f
 	tagged.Order, tagged.Since, tagged.Until = order, f.Since.UTC(), f.Until.UTC()
 	tag, err := tagOf("approvals", tagged)

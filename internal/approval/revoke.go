@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 
 	"palyra"
@@ -34,9 +35,7 @@ func (d *Desk) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Principa
 // EndSession ends the session's leases and settles its open questions as
 // errors, inside the transaction that closes the session.
 func (d *Desk) EndSession(tx *store.Tx, session palyra.SessionID, by palyra.Principal) error {
-	if by == "" {
-		by = bySystem
-	}
+	by = cmp.Or(by, bySystem)
 	leases, err := ids[palyra.LeaseID](tx, `SELECT id FROM approval_leases WHERE ended = '' AND session_id = ?`, session)
 	if err != nil {
 		return wrap("end session", err)

@@ -25,6 +25,7 @@
 package ca
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -88,9 +89,7 @@ func Open(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.Keeper == nil || cfg.Days < 0 || cfg.Days > mostDays {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "device certificates hold for 1 to %d days, and their authority needs a keeper", mostDays)
 	}
-	if cfg.Days == 0 {
-		cfg.Days = defaultDays
-	}
+	cfg.Days = cmp.Or(cfg.Days, defaultDays)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,9 +154,7 @@ func expected(f *jsonschema.Schema) string {
 	if kind == "" && len(f.Types) > 0 {
 		kind = strings.Join(f.Types, " or ")
 	}
-	if kind == "" {
-		kind = "as its schema says"
-	}
+	kind = cmp.Or(kind, "as its schema says")
 	parts := []string{kind}
 	add := func(ok bool, format string, arg func() any) {
 		if ok {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -28,9 +29,7 @@ type build struct {
 // thisBuild reads what the compiler wrote into the program.
 func thisBuild(inv *invocation.Invocation) build {
 	b := build{Version: inv.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
-	if b.Version == "" {
-		b.Version = "dev"
-	}
+	b.Version = cmp.Or(b.Version, "dev")
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

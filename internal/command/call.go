@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -103,9 +104,7 @@ func (c *invocation) effect(s *spec) {
 		c.code = true
 	}
 	class := palyra.CommandClass(s.Class)
-	if class == "" {
-		class = palyra.CommandUnknown
-	}
+	class = cmp.Or(class, palyra.CommandUnknown)
 	why := s.Why
 	if why == "" {
 		why = meaning(class)

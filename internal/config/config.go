@@ -12,6 +12,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -265,9 +266,7 @@ func read(o Options) (Config, []Problem) {
 		return Config{}, []Problem{{Text: err.Error()}}
 	}
 	paths.System = o.SystemFile
-	if paths.System == "" {
-		paths.System = DefaultSystemFile
-	}
+	paths.System = cmp.Or(paths.System, DefaultSystemFile)
 	problems := c.fromFile(paths.System, fromSystem)
 	problems = append(problems, c.fromFile(paths.Config, fromUser)...)
 	problems = append(problems, c.fromEnv(env)...)

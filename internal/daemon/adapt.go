@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -169,12 +170,8 @@ func (p journalPart) Export(ctx context.Context, w io.Writer, from, to int64, by
 	if err != nil {
 		return err
 	}
-	if to == 0 {
-		to = h.Size
-	}
-	if from == 0 {
-		from = 1
-	}
+	to = cmp.Or(to, h.Size)
+	from = cmp.Or(from, 1)
 	if _, err := p.Record(ctx, palyra.JournalExported{By: by, From: from, To: to}); err != nil {
 		return err // what leaves is on record first
 	}

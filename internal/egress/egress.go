@@ -37,6 +37,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -123,9 +124,7 @@ func New(c Config) (*Guard, error) {
 }
 
 func withDefaults(c Config) Config {
-	if c.Mode == "" {
-		c.Mode = Strict
-	}
+	c.Mode = cmp.Or(c.Mode, Strict)
 	if c.MaxConns <= 0 {
 		c.MaxConns = defaultConns
 	}

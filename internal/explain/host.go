@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,9 +101,7 @@ func named(p palyra.Proposal) []string {
 		if port == "" {
 			port = map[string]string{"http": "80"}[u.Scheme]
 		}
-		if port == "" {
-			port = "443"
-		}
+		port = cmp.Or(port, "443")
 		return append([]string{net.JoinHostPort(u.Hostname(), port)}, args.RedirectTo...)
 	case palyra.ToolAllowHost:
 		return []string{net.JoinHostPort(args.Host, fmt.Sprint(args.Port))}

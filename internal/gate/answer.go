@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"palyra"
 )
 
@@ -45,9 +46,7 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 		if why := palyra.Reason(res.KillReason); why == palyra.ReasonGrantRevoked || why == palyra.ReasonStopping {
 			o.ReasonCode = why
 		}
-		if o.Remedy == "" {
-			o.Remedy = "propose the call again if it is still wanted"
-		}
+		o.Remedy = cmp.Or(o.Remedy, "propose the call again if it is still wanted")
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, palyra.Clip(res.Signal, 64), res.Truncated, output
 	o.Quarantined, o.Left = palyra.TextOfPaths(res.Quarantined, res.More), palyra.TextOfRemnants(res.Left)

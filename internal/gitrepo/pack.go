@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -282,8 +283,6 @@ func copied(c byte, d io.ByteReader) (at, size int64, err error) {
 			size |= int64(b) << (8 * (i - 4))
 		}
 	}
-	if size == 0 {
-		size = 0x10000
-	}
+	size = cmp.Or(size, 0x10000)
 	return at, size, nil
 }

@@ -3,6 +3,7 @@
 package hook
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,9 +56,7 @@ func (s AgentSession) roots() (all []string) {
 		return nil
 	}
 	temp := s.Temp
-	if temp == "" {
-		temp = "/tmp"
-	}
+	temp = cmp.Or(temp, "/tmp")
 	for _, place := range []struct {
 		from  string
 		below []string

@@ -11,6 +11,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,12 +72,8 @@ func New(c Config) (*Resolver, error) {
 	if c.Wall != 0 && c.Wall < time.Millisecond || c.OutputBytes < 0 {
 		return nil, errors.New("plan: new: a limit is negative or too small")
 	}
-	if c.Wall == 0 {
-		c.Wall = defaultWall
-	}
-	if c.OutputBytes == 0 {
-		c.OutputBytes = defaultOutput
-	}
+	c.Wall = cmp.Or(c.Wall, defaultWall)
+	c.OutputBytes = cmp.Or(c.OutputBytes, defaultOutput)
 	return &Resolver{c}, nil
 }
 

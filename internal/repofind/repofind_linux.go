@@ -1,6 +1,7 @@
 package repofind
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -215,9 +216,7 @@ func (l *look) freshIn(repo int, name string) (fresh bool, err error) {
 
 // open opens a directory of the tree, through no link.
 func (l *look) open(at string) (int, error) {
-	if at == "" {
-		at = "."
-	}
+	at = cmp.Or(at, ".")
 	return unix.Openat2(l.top, at, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -295,9 +294,7 @@ func (l *look) isDir(dir int, name string) bool {
 }
 
 func (l *look) report(path string) {
-	if path == "" {
-		path = "."
-	}
+	path = cmp.Or(path, ".")
 	if len(l.Paths) >= l.Most {
 		l.More++
 		return

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,9 +27,7 @@ func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
-	if f.Cursor == "" {
-		f.Cursor = "~" // sorts after every id
-	}
+	f.Cursor = cmp.Or(f.Cursor, "~") // sorts after every id
 	q, args := queryOf(f)
 	looked, size := 0, 0
 	last, more := palyra.CallID(""), false

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,9 +164,7 @@ func (r *Runs) List(ctx context.Context, f palyra.RunFilter) (page []palyra.Run,
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
-	if f.Cursor == "" {
-		f.Cursor = "~"
-	}
+	f.Cursor = cmp.Or(f.Cursor, "~")
 	q := `SELECT ` + runColumns + ` FROM runs WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?) AND (?='' OR principal=?)
 		ORDER BY id DESC`
 	p, s, st, own := string(f.Principal), string(f.Session), string(f.State), string(f.Reach.Principal)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -275,9 +276,7 @@ func (s *Sessions) List(ctx context.Context, all bool, before palyra.SessionID, 
 	if limit <= 0 || limit > maxList {
 		limit = maxList
 	}
-	if before == "" {
-		before = "~"
-	}
+	before = cmp.Or(before, "~")
 	var list []palyra.Session
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		q := `SELECT ` + sessionColumns + ` FROM sessions WHERE id < ? AND (? OR closed_at=0) ORDER BY id DESC LIMIT ?`

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,16 +107,12 @@ func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	case err != nil && palyra.AsError(err).Reason == palyra.ReasonSealDenied: // it ran, and what it left could not be looked through
 		l.Log.Error("the workspace could not be looked through after a run", "call", string(l.call), "err", err)
 		fail(palyra.LayerTier, "seals", palyra.AsError(err))
-		if res.ExitCode == 0 {
-			res.ExitCode = palyra.ExitUnknown
-		}
+		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitUnknown)
 	case err != nil:
 		l.Log.Error("a cell was lost", "call", string(l.call), "err", err)
 		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the cell was lost; the run was ended").
 			WithRemedy("see what it did before you propose it again"))
-		if res.ExitCode == 0 {
-			res.ExitCode = palyra.ExitUnknown // nobody knows how the program ended
-		}
+		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitUnknown) // nobody knows how the program ended
 	case exit.Stopped == stopWall:
 		res.TimedOut = true
 		fail(palyra.LayerLimit, stopWall, l.plan.TimedOut())
@@ -160,9 +157,7 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 // held is what the backend says held, and what this package adds. A backend that
 // says nothing claims nothing.
 func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
-	if e.Mode == "" {
-		e.Mode = "none"
-	}
+	e.Mode = cmp.Or(e.Mode, "none")
 	if e.Limits == nil {
 		e.Limits = map[string]palyra.Hold{}
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -69,9 +70,7 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 		} else { // what ended it comes first
 			res.Failure.Text += "; " + f.Text
 		}
-		if res.ExitCode == 0 {
-			res.ExitCode = palyra.ExitRefused
-		}
+		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitRefused)
 	}
 	switch {
 	case len(e.Conflicts) > 0:

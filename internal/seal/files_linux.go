@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -90,9 +91,7 @@ func (t *tree) close() { _ = unix.Close(t.fd) }
 // open opens a path below the workspace: through no link, never outside, on the
 // same mount.
 func (t *tree) open(path string, flags int) (int, error) {
-	if path == "" {
-		path = "."
-	}
+	path = cmp.Or(path, ".")
 	return openHow(t.fd, path, flags, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS|unix.RESOLVE_NO_XDEV)
 }
 

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -47,9 +48,7 @@ func openTree(path string) (int, error) {
 
 // openIn opens something below an open directory.
 func openIn(dir int, rel string, flags int) (int, error) {
-	if rel == "" {
-		rel = "."
-	}
+	rel = cmp.Or(rel, ".")
 	return openAt2(dir, rel, flags|unix.O_NOFOLLOW, beneath)
 }
 

@@ -21,6 +21,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,8 +92,6 @@ func (c scriptCall) check(out palyra.Outcome, where string) error {
 		return nil
 	}
 	reason := out.ReasonCode
-	if reason == "" {
-		reason = palyra.ReasonVerifyFailed
-	}
+	reason = cmp.Or(reason, palyra.ReasonVerifyFailed)
 	return palyra.Errorf(palyra.Conflict, reason, "%s: the script stops on %s", where, why).WithRemedy("%s", out.Remedy)
 }

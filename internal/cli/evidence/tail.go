@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -118,9 +119,7 @@ func printTail(ctx context.Context, c *client.Client, r client.TailRequest, put 
 		return err
 	}
 	want := r.Limit
-	if want == 0 {
-		want = tailEntries
-	}
+	want = cmp.Or(want, tailEntries)
 	r.Limit, r.From = 0, max(head.Size-want+1, 1)
 	if r.Kind != "" || r.Call != "" {
 		if r.From, err = lastOf(ctx, c, r, head.Size, want); err != nil || r.From > head.Size && !r.Follow {

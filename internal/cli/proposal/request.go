@@ -1,6 +1,7 @@
 package proposal
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -71,9 +72,7 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]
 	}
-	if args.Cwd == "" {
-		args.Cwd = "."
-	}
+	args.Cwd = cmp.Or(args.Cwd, ".")
 	if !in.Live {
 		args.Stdin, args.StdinB64 = textOr64(in.Head)
 	}

@@ -1,6 +1,7 @@
 package question
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,9 +37,7 @@ func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 		return r, fmt.Errorf("%s goes further than once already and takes no --widen", wideAnswers[i].word)
 	}
 	r.Answer, r.Widen = palyra.AnswerAllow, wideAnswers[i].widen
-	if r.Scope == "" {
-		r.Scope = palyra.ScopeTimeboxed
-	}
+	r.Scope = cmp.Or(r.Scope, palyra.ScopeTimeboxed)
 	if r.Scope == palyra.ScopeTimeboxed && r.TTL == 0 {
 		r.TTL = wideTime
 	}

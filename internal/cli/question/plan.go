@@ -1,6 +1,7 @@
 package question
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -59,9 +60,7 @@ func (v *View) inputs() {
 	label := "Input file"
 	for _, in := range v.Approval.Plan.Inputs {
 		digest := string(in.Digest)
-		if digest == "" {
-			digest = "does not exist"
-		}
+		digest = cmp.Or(digest, "does not exist")
 		v.put(label, show.Arg(in.Path)+Readable(in.Path)+"  "+show.Line(digest))
 		label = ""
 	}

@@ -208,9 +208,7 @@ func (v *View) summaryBlock() {
 func (v *View) risk() {
 	r, ws := v.Approval.Prompt.Risk, v.Approval.Plan.Workspace
 	level := strings.ToUpper(string(r.Level))
-	if level == "" {
-		level = "UNKNOWN"
-	}
+	level = cmp.Or(level, "UNKNOWN")
 	fresh := ws.Path != "" && !ws.Known
 	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
 		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.Short && f == unsandboxedFactor
@@ -281,9 +279,7 @@ func Seen(a palyra.Approval) error {
 func (v *View) printTool() {
 	p := v.Approval.Plan
 	source := string(p.Source)
-	if source == "" {
-		source = "unknown source"
-	}
+	source = cmp.Or(source, "unknown source")
 	if v.Short && spoken(p) && p.Source == palyra.SourceBuiltin {
 		return
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -111,9 +112,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 	if err := strict(req.Params.Arguments, &a); err != nil {
 		return failure(outputTool, "", err), nil
 	}
-	if a.Limit == 0 {
-		a.Limit = maxPage
-	}
+	a.Limit = cmp.Or(a.Limit, maxPage)
 	if a.Call == "" || len(a.Call) > maxID || a.Offset < 0 || a.Limit < 1 || a.Limit > maxPage {
 		return failure(outputTool, "", invalid("call_id, offset or limit is out of bounds")), nil
 	}

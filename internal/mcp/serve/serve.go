@@ -19,6 +19,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -93,9 +94,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Backend == nil || c.Log == nil {
 		return nil, errors.New("serve: new: incomplete config")
 	}
-	if c.PendingAfter == 0 {
-		c.PendingAfter = DefaultPendingAfter
-	}
+	c.PendingAfter = cmp.Or(c.PendingAfter, DefaultPendingAfter)
 	if c.Beat <= 0 {
 		c.Beat = defaultBeat
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -28,9 +29,7 @@ var errInput = errors.New("it wants to be told more before it answers, and Palyr
 // started once more and spoken to without; that is remembered while the daemon runs.
 // The turn is the caller's.
 func (s *server) connect(ctx context.Context) (*connection, error) {
-	if s.revision == "" {
-		s.revision = handshake
-	}
+	s.revision = cmp.Or(s.revision, handshake)
 	x, err := s.attempt(ctx, s.revision)
 	if err == nil || s.revision != handshake || ctx.Err() != nil || !s.refuses(err) {
 		return x, err

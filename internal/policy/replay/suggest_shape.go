@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -160,9 +161,7 @@ func newGroup(s shape) *group { return &group{shape: s} }
 
 // add takes in a call of the group's shape.
 func (g *group) add(s shape, below string, asked bool) {
-	if g.child == "" {
-		g.child = below
-	}
+	g.child = cmp.Or(g.child, below)
 	g.many = g.many || g.child != below
 	if asked {
 		g.count++

@@ -6,6 +6,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -123,9 +124,7 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		}
 	}
 	method := palyra.Method(req.GetMethod())
-	if method == "" {
-		method = palyra.MethodAPI
-	}
+	method = cmp.Or(method, palyra.MethodAPI)
 	a, err := s.desk.Decide(ctx, palyra.Vote{
 		Approval: palyra.ApprovalID(req.GetApprovalId()), Answer: palyra.Answer(req.GetAnswer()), Scope: palyra.Scope(req.GetScope()),
 		TTLMS: req.GetTtlMs(), Widen: req.GetWiden(), Uses: req.GetUses(), Reason: req.GetReason(),

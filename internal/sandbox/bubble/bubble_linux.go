@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,12 +60,8 @@ func New(c Config) (*Backend, error) {
 	if relative(c.Quarantine) || relative(c.Dir) || slices.ContainsFunc(c.Closed, relative) {
 		return nil, errors.New("bubble: new: a directory is missing or not absolute")
 	}
-	if c.Tmp == 0 {
-		c.Tmp = defaultTmp
-	}
-	if c.WarmBytes == 0 {
-		c.WarmBytes = defaultWarmBytes
-	}
+	c.Tmp = cmp.Or(c.Tmp, defaultTmp)
+	c.WarmBytes = cmp.Or(c.WarmBytes, defaultWarmBytes)
 	f, err := cells.NewFleet(cells.Config{
 		Tier: "tier C", Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Kind: "-c", Inside: true, Log: c.Log,
 	})

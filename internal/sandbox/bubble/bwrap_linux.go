@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,9 +68,7 @@ type bwrapID struct {
 // findBwrap opens bubblewrap at path, or at its usual place, and refuses one that
 // others could have changed, that gains rights by being run, or that is too old.
 func findBwrap(path string) (*bwrap, *palyra.Error) {
-	if path == "" {
-		path = bwrapDefault
-	}
+	path = cmp.Or(path, bwrapDefault)
 	b := &bwrap{path: path, local: &local.Places{}}
 	if no := b.open(); no != nil {
 		return nil, no

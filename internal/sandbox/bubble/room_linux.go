@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,8 @@ type room struct {
 // inside returns who the run is in its own eyes.
 func (r room) inside() (uid, gid int64) {
 	uid, gid = r.uid, r.gid
-	if uid == 0 {
-		uid = roomUser
-	}
-	if gid == 0 {
-		gid = roomUser
-	}
+	uid = cmp.Or(uid, roomUser)
+	gid = cmp.Or(gid, roomUser)
 	return uid, gid
 }
 

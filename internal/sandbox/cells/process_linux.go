@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -297,9 +298,7 @@ func ended() *palyra.Error {
 func (p *Process) Stop(reason string, grace time.Duration) {
 	grace = max(0, grace)
 	p.mu.Lock()
-	if p.stopped == "" {
-		p.stopped = reason
-	}
+	p.stopped = cmp.Or(p.stopped, reason)
 	if p.deadline == nil {
 		p.deadline = time.AfterFunc(grace+stopSlack, p.giveUp)
 	} else if grace == 0 {

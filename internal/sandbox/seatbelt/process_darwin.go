@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -256,9 +257,7 @@ func (p *process) Stop(reason string, grace time.Duration) {
 	if p.gone {
 		return
 	}
-	if p.stopped == "" {
-		p.stopped = reason
-	}
+	p.stopped = cmp.Or(p.stopped, reason)
 	switch {
 	case grace > 0 && p.timer == nil:
 		_ = unix.Kill(-p.pid, unix.SIGTERM)

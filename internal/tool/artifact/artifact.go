@@ -4,6 +4,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,9 +69,7 @@ func (t reader) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 	if err := tool.Arguments(p, &a); err != nil {
 		return nil, err
 	}
-	if a.Limit == 0 {
-		a.Limit = tool.DefaultPage
-	}
+	a.Limit = cmp.Or(a.Limit, tool.DefaultPage)
 	data, size, err := t.store.Read(ctx, env.Session, a.Artifact, a.Offset, a.Limit)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -47,9 +48,7 @@ func (c Config) decode(p palyra.Plan) (request, arguments, error) {
 		return request{}, a, err
 	}
 	r := request{method: a.Method, most: defAnswer, follow: defFollow}
-	if r.method == "" {
-		r.method = http.MethodGet
-	}
+	r.method = cmp.Or(r.method, http.MethodGet)
 	if !slices.Contains(methods, r.method) {
 		return r, a, malformed("there is no method %q here", palyra.Clip(a.Method, 32))
 	}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -51,9 +52,7 @@ func (c Config) target(raw string) (target, error) {
 	u.Host = strings.TrimSuffix(at, ":"+usualPort(u.Scheme))
 	u.Fragment, u.RawFragment = "", "" // never sent
 	u.RawQuery = ascii(u.RawQuery)
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	return target{u, at}, nil
 }
 

@@ -3,6 +3,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,9 +82,7 @@ func (t lister) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	if a.Limit == 0 {
-		a.Limit = defaultEntries
-	}
+	a.Limit = cmp.Or(a.Limit, defaultEntries)
 	release, err := t.take(ctx, env, bytesOfNames)
 	if err != nil {
 		return nil, err

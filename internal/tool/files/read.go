@@ -3,6 +3,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,9 +82,7 @@ func (r *root) page(rel string, a readArgs) (tool.Page, error) {
 		return tool.Page{}, err
 	}
 	defer func() { _ = f.Close() }()
-	if a.Limit == 0 {
-		a.Limit = tool.DefaultPage
-	}
+	a.Limit = cmp.Or(a.Limit, tool.DefaultPage)
 	b := make([]byte, a.Limit)
 	n, err := f.ReadAt(b, a.Offset)
 	if err != nil && !errors.Is(err, io.EOF) {

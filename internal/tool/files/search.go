@@ -4,6 +4,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,9 +112,7 @@ type search struct {
 func newSearch(ctx context.Context, a searchArgs, b bounds) (*search, error) {
 	s := &search{ctx: ctx, most: a.MaxResults, bounds: b, until: time.Now().Add(b.time)}
 	s.res = searchResult{Matches: []match{}, Skipped: map[string]int{}}
-	if s.most == 0 {
-		s.most = defaultMatches
-	}
+	s.most = cmp.Or(s.most, defaultMatches)
 	flags := ""
 	if a.IgnoreCase {
 		flags = "(?i)"

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -250,12 +251,8 @@ func (d *Driver) Size(p palyra.Plan) (rows, cols int) {
 		return 0, 0
 	}
 	rows, cols = a.Terminal.Rows, a.Terminal.Cols
-	if rows == 0 {
-		rows = 24
-	}
-	if cols == 0 {
-		cols = 80
-	}
+	rows = cmp.Or(rows, 24)
+	cols = cmp.Or(cols, 80)
 	return rows, cols
 }
 

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -90,9 +91,7 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 	if err != nil {
 		return Fittings{}, err
 	}
-	if r.Name == "" {
-		r.Name = name
-	}
+	r.Name = cmp.Or(r.Name, name)
 	return r, r.check(p.Workspace.Path)
 }
 

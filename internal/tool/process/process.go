@@ -39,6 +39,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,9 +122,7 @@ func New(c Config) (*Driver, error) {
 	if known := programs.Shipped(); len(known.Bindings) == 0 || len(known.Refused) == 0 { // what decides would not be bound
 		return nil, errors.New("process: new: the table of programs is broken")
 	}
-	if c.Tier == "" {
-		c.Tier = palyra.TierB
-	}
+	c.Tier = cmp.Or(c.Tier, palyra.TierB)
 	if c.Tier != palyra.TierB && c.Tier != palyra.TierC {
 		return nil, fmt.Errorf("process: new: tier %q does not run native programs", c.Tier)
 	}
