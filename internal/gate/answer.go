@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+
 	"palyra"
 )
 
