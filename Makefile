@@ -64,17 +64,11 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 # lint has vetted everything. Many tests wait more than they work, so three packages run at
 # once, and four tests of a package where they say that they can. Those that take minutes
 # begin first: the others fill up what they leave.
-# Up to three tests that fail are run a second time, alone, so that one race does not hide
-# what the other thousands say; what held only then is named at the end.
-FAILED_ONCE = bin/failed-once.txt
 LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/cli
 
 .PHONY: test-go
 test-go:
-	@rm -f $(FAILED_ONCE)
-	$(TOOL) gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=3 \
-		--rerun-fails-report=$(FAILED_ONCE) --packages='$(LONG) ./...' -- -timeout 30m -vet=off -p 3 -parallel 4
-	@if [ -s $(FAILED_ONCE) ]; then echo "FAILED ONCE and held when run again: a fault of the test or of the product, to be mended"; cat $(FAILED_ONCE); fi
+	@scripts/test.sh $(LONG) ./...
 
 # Seeds run with the tests; this is a short look beyond them, in the packages
 # that read what comes from outside.

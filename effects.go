@@ -21,6 +21,8 @@ const (
 	PathDirectory PathKind = "dir"
 	PathLink      PathKind = "link"
 	PathPipe      PathKind = "pipe"
+	PathSocket    PathKind = "socket"
+	PathDevice    PathKind = "device"
 )
 
 // PathState is what is at a path.

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"palyra"
 	"palyra/internal/canon"
@@ -32,7 +33,8 @@ func KindOf(was, now *palyra.PathState) palyra.ChangeKind {
 	}
 	same := *was
 	same.Mode = now.Mode
-	if same == *now {
+	unread := was.Kind == palyra.PathFile && was.Digest == "" // nobody knows whether its content is the same
+	if same == *now && !unread {
 		return palyra.ChangeMode
 	}
 	return palyra.ChangeContent
@@ -67,12 +69,13 @@ const (
 )
 
 // List returns the list of changes, which are in the order of their names' bytes: a
-// line of JSON for each, and what it comes to.
+// line of JSON for each, and what it comes to. Paths that were there before come first, so
+// that a run cannot push what it did to them out of the list by making more.
 func List(all []palyra.Change) (palyra.Effects, []byte, error) {
 	var e palyra.Effects
 	var text []byte
 	listed := 0
-	for _, c := range all {
+	for _, c := range inOrder(all) {
 		add(&e, c)
 		line, err := canon.JSON(c)
 		if err != nil {
@@ -89,6 +92,20 @@ func List(all []palyra.Change) (palyra.Effects, []byte, error) {
 	return e, text, nil
 }
 
+// inOrder returns changes as a list has them.
+func inOrder(all []palyra.Change) []palyra.Change {
+	out := slices.Clone(all)
+	slices.SortStableFunc(out, func(a, b palyra.Change) int { return rank(a) - rank(b) })
+	return out
+}
+
+func rank(c palyra.Change) int {
+	if c.Kind == palyra.ChangeCreated {
+		return 1
+	}
+	return 0
+}
+
 // Read reads a list that List wrote, and refuses one that is not the list of
 // these effects.
 func Read(e palyra.Effects, text []byte) ([]palyra.Change, error) {
@@ -97,7 +114,7 @@ func Read(e palyra.Effects, text []byte) ([]palyra.Change, error) {
 	}
 	var all []palyra.Change
 	var counted palyra.Effects
-	last := ""
+	last, made := "", false
 	for lines := bufio.NewReader(bytes.NewReader(text)); ; {
 		line, err := lines.ReadBytes('\n')
 		if len(line) == 0 {
@@ -111,11 +128,13 @@ func Read(e palyra.Effects, text []byte) ([]palyra.Change, error) {
 			return nil, fmt.Errorf("effects: line %d of the list of changes cannot be read", len(all)+1)
 		}
 		name, err := nameIn(c)
-		if err != nil || len(all) > 0 && name <= last {
+		created := c.Kind == palyra.ChangeCreated
+		first := len(all) == 0 || created && !made
+		if err != nil || made && !created || !first && name <= last {
 			return nil, fmt.Errorf("effects: line %d of the list of changes is no change, or not in its place", len(all)+1)
 		}
 		add(&counted, c)
-		all, last = append(all, c), name
+		all, last, made = append(all, c), name, created
 	}
 	counted.Digest, counted.List, counted.Omitted = e.Digest, e.List, e.Omitted
 	if e.Omitted == 0 && counted != e || counted.Total()+e.Omitted != e.Total() {

@@ -3,6 +3,7 @@ package effects
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,13 +40,13 @@ func TestListOfChanges(t *testing.T) {
 	}
 	want := palyra.Effects{
 		Created: 2, Changed: 1, Removed: 1, Mode: 1, Link: 1, BytesWas: 9, BytesNow: 14,
-		Digest: "sha256:1a73a45251cc37f94d34a26bb0bb02740d12eab2987fc45169ec21d85fbdd807",
+		Digest: "sha256:2c2fc7507481f9b6b51bdd28acba908ed85d0ada75acc6f07c257189e9c6e778",
 	}
 	if e != want || e.Total() != int64(len(all)) {
 		t.Errorf("%+v, want %+v\n%s", e, want, text)
 	}
 	got, err := Read(e, text)
-	if err != nil || !reflect.DeepEqual(got, all) {
+	if err != nil || !reflect.DeepEqual(got, inOrder(all)) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, spoil := range map[string]func(*palyra.Effects, []byte) []byte{
@@ -55,7 +56,13 @@ func TestListOfChanges(t *testing.T) {
 		"another list":  func(_ *palyra.Effects, b []byte) []byte { return bytes.Replace(b, []byte(`"a"`), []byte(`"A"`), 1) },
 		"cut off":       func(e *palyra.Effects, b []byte) []byte { b = b[:len(b)-1]; e.Digest = palyra.SumBytes(b); return b },
 		"not in order": func(e *palyra.Effects, b []byte) []byte {
-			b = bytes.Replace(b, []byte(`"a"`), []byte(`"bb"`), 1)
+			b = bytes.Replace(b, []byte(`"a"`), []byte(`"z"`), 1)
+			e.Digest = palyra.SumBytes(b)
+			return b
+		},
+		"what was made first": func(e *palyra.Effects, b []byte) []byte {
+			lines := bytes.SplitAfter(b, []byte("\n"))
+			b = slices.Concat(slices.Concat(lines[4:6]...), slices.Concat(lines[:4]...))
 			e.Digest = palyra.SumBytes(b)
 			return b
 		},
@@ -90,5 +97,22 @@ func TestListOfChangesIsBounded(t *testing.T) {
 	got, err := Read(e, text)
 	if err != nil || int64(len(got))+e.Omitted != 5000 {
 		t.Errorf("%d, %v", len(got), err)
+	}
+
+	// What was there before is in the list, however much a run makes besides.
+	last := palyra.Change{Path: "z", Kind: palyra.ChangeRemoved, Was: &palyra.PathState{Kind: palyra.PathSocket, Mode: 0o755}}
+	if e, text, err = List(append(all, last)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = Read(e, text); err != nil || !reflect.DeepEqual(got[0], last) || e.Omitted == 0 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// A file of which nobody knows the content is not the same one.
+func TestKindOfUnread(t *testing.T) {
+	s := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: 1 << 40}
+	if got := KindOf(s, s); got != palyra.ChangeContent {
+		t.Error(got)
 	}
 }

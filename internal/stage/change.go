@@ -18,7 +18,7 @@ type State struct {
 	Kind   Kind
 	Mode   uint32 // permissions, and of directories the sticky and group bits
 	Size   int64  // of a file
-	Digest string // of a file's content: "sha256:" and hex; empty: its owner may not read it
+	Digest string // of a file's content: "sha256:" and hex; empty: its owner may not read it, or there is more than is read
 	Target string // of a symbolic link; bytes, not text
 }
 
@@ -49,13 +49,15 @@ func (s *State) UnmarshalJSON(text []byte) error {
 // Kind is what sort of thing is at a path.
 type Kind string
 
-// The kinds of things that are kept.
+// The kinds of things. Sockets and devices are never kept, but may be removed.
 const (
 	Nothing   Kind = ""
 	File      Kind = "file"
 	Directory Kind = "dir"
 	Link      Kind = "link"
 	Pipe      Kind = "pipe"
+	Socket    Kind = "socket"
+	Device    Kind = "device"
 )
 
 // changes collects what was and what is, by path. A path that a run removes and makes
@@ -76,12 +78,8 @@ func (c *changes) made(path string, s State) {
 	c.now[path] = s
 }
 
-// forget leaves out what was made at a path and below it.
-func (c *changes) forget(path string) {
-	maps.DeleteFunc(c.now, func(p string, _ State) bool {
-		return p == path || len(p) > len(path) && p[len(path)] == '/' && p[:len(path)] == path
-	})
-}
+// forget leaves out what was made at a path.
+func (c *changes) forget(path string) { delete(c.now, path) }
 
 // list returns the changes by path.
 func (c *changes) list() []Change {
@@ -94,7 +92,7 @@ func (c *changes) list() []Change {
 	slices.Sort(paths)
 	out := make([]Change, 0, len(paths))
 	for _, p := range paths {
-		if was, now := c.was[p], c.now[p]; was != now {
+		if was, now := c.was[p], c.now[p]; was != now || was.Kind == File && was.Digest == "" { // nobody knows whether it is the same
 			out = append(out, Change{p, was, now})
 		}
 	}

@@ -40,6 +40,8 @@ func states(t *testing.T, top string) map[string]State {
 			s = State{Kind: Link, Target: target}
 		case unix.S_IFIFO:
 			s.Kind = Pipe
+		case unix.S_IFSOCK:
+			s.Kind = Socket
 		default:
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -94,6 +96,8 @@ func TestChangesAreExact(t *testing.T) {
 		"nobody may read it": "echo x > f; chmod 0 f; echo n > n; chmod 0 n; mkdir s; echo x > s/y; chmod 0 s",
 		"only the time":      "touch f d",
 		"hard links":         "ln f h; echo x >> f",
+		"a socket":           "rm sock",
+		"a file of a socket": "rm sock; echo x > sock",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -102,6 +106,7 @@ func TestChangesAreExact(t *testing.T) {
 			b.write("f", "old\n")
 			b.write("k/x", "old")
 			check(t, os.Symlink("f", filepath.Join(b.ws, "l")))
+			check(t, unix.Mknod(filepath.Join(b.ws, "sock"), unix.S_IFSOCK|0o755, 0))
 			before := states(t, b.ws)
 			g := b.stage()
 			b.run(g, run)
@@ -126,5 +131,27 @@ func TestChangesOfAConflict(t *testing.T) {
 	e := b.keep(g)
 	if len(e.Conflicts) != 1 || len(e.Changes) != 1 || e.Changes[0].Path != "n" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Files that take no room are not read for hours: what is beyond the bound is listed without
+// its digest, and counts as another one.
+func TestChangesAreReadToABound(t *testing.T) {
+	b := newBench(t)
+	b.write("same", "old")
+	check(t, os.Truncate(filepath.Join(b.ws, "same"), 3*mostRead))
+	g := b.stage()
+	b.run(g, "chmod 600 same; chmod 644 same; for i in 1 2 3 4 5 6 7 8; do truncate -s 1025M big$i; done; echo x > small")
+	e := b.keep(g)
+	if e.Lost != "" || len(e.Conflicts) > 0 || len(e.Changes) != 10 {
+		t.Fatalf("%+v", e)
+	}
+	for _, c := range e.Changes {
+		if read := c.Now.Digest != ""; read != (c.Path == "small") || c.Now.Kind != File {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := e.Changes[8]; c.Path != "same" || c.Was.Size != 3*mostRead || c.Was.Digest != "" {
+		t.Errorf("%+v", c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,14 +34,19 @@ type list struct {
 	Steps     []step        `json:"steps"`
 }
 
+// keepWithin is how long a stage may take to be read and put into the workspace.
+const keepWithin = 10 * time.Minute
+
 // Keep makes the changes of a run the workspace's, once nothing of the run lives.
 // Either all of them are, or, with conflicts or an error, none: an error in the
 // middle leaves a list, and Recover goes on. What somebody changes in the middle
 // is left out and told as lost. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names) (Settled, error) {
 	defer g.of.alone(g.root)()
+	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
+	defer cancel()
 	k := keeper{stage: g, since: g.changesSince()}
-	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since}
+	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since, most: mostRead}
 	err := g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err

@@ -63,6 +63,8 @@ type reader struct {
 	text  int // bytes of all paths
 	bytes int64
 	buf   []byte // for content that is read
+	read  int64  // bytes of content, so far
+	most  int64  // that may be read; 0: all
 }
 
 // scope is what is known of a directory before its entries are looked at.

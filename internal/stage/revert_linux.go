@@ -179,7 +179,10 @@ func (v *reverter) restore(e *PastEntry) error {
 	switch e.Was.Kind {
 	case Directory:
 		return v.directory(p, e)
-	case Nothing:
+	case Nothing, Socket, Device: // a socket without its program helps nobody
+		if e.Now.Kind == Nothing {
+			return nil
+		}
 		v.close(p, e)
 		return inParent(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
 	}

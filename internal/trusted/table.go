@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -35,6 +36,7 @@ type reader struct {
 	group    *Name // the group that lines belong to, without a name
 	empty    bool  // the group has no name yet
 	seen     map[string]bool
+	ended    bool // the table has said how many names there are
 }
 
 // parse reads a table as names.txt explains it. It refuses what it does not know,
@@ -47,6 +49,9 @@ func parse(text string) ([]Name, error) {
 		if err := r.line(strings.TrimRight(line, "\r\n")); err != nil {
 			return nil, fmt.Errorf("trusted: table: line %d: %w", number, err)
 		}
+	}
+	if !r.ended {
+		return nil, fmt.Errorf("trusted: table: it has no end")
 	}
 	return r.names, nil
 }
@@ -62,6 +67,8 @@ func (r *reader) line(line string) error {
 		}
 		r.group = nil
 		return nil
+	case r.ended:
+		return fmt.Errorf("comes after the end")
 	case line != strings.TrimRight(line, " \t"):
 		return fmt.Errorf("ends in a blank")
 	case indented && r.group == nil:
@@ -80,6 +87,12 @@ func (r *reader) line(line string) error {
 			return fmt.Errorf("%s is no category", line)
 		}
 		r.category = categories[i]
+		return nil
+	}
+	if n, ok := strings.CutPrefix(line, "end: "); ok {
+		if r.ended = n == strconv.Itoa(len(r.names)); !r.ended {
+			return fmt.Errorf("says that there are %s names, and there are %d", n, len(r.names))
+		}
 		return nil
 	}
 	return r.begin(line)

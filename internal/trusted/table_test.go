@@ -23,7 +23,9 @@ held: Zed: tasks
 noted: agents
   looked for, not found: https://agents.md
   tried: that page: it has none
-  AGENT.md`)
+  AGENT.md
+
+end: 4`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,11 @@ func TestBadTables(t *testing.T) {
 		{head + group + "held: another\n", "has not ended"},
 		{head + group + "[agent]\n", "has not ended"},
 		{head + group + "\n" + group, ".zed is there twice"},
+		{"", "no end"},
+		{head + group, "no end"},
+		{head + group + "end: 1\n", "has not ended"},
+		{head + group + "\nend: 2\n", "there are 1"},
+		{head + group + "\nend: 1\n[agent]\n", "after the end"},
 	} {
 		if names, err := parse(c.table); err == nil || !strings.Contains(err.Error(), c.err) || names != nil {
 			t.Errorf("%q: %v, %v; want an error that says %q", c.table, names, err, c.err)

@@ -281,9 +281,7 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 	if limit, over := k.over.Load().(string); over {
 		x.Limit = limit
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
-	defer cancel()
-	x.Effects, err = k.stage.Keep(ctx, k.firm())
+	x.Effects, err = k.stage.Keep(context.Background(), k.firm()) // its time is its own, once it is its turn
 	if len(x.Effects.Refused) > 0 {
 		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
