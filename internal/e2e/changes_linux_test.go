@@ -69,7 +69,14 @@ func linesBetween(t testing.TB, was, now map[string]palyra.PathState) string {
 	for p := range now {
 		names = append(names, p)
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int { // what was there before, and then what is new
+		_, x := was[a]
+		_, y := was[b]
+		if x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return strings.Compare(a, b)
+	})
 	var all strings.Builder
 	for _, p := range slices.Compact(names) {
 		a, before := was[p]
