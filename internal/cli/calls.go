@@ -84,7 +84,7 @@ func fillLists(x palyra.Call) palyra.Call {
 	x.Tool.Capabilities = screen.Some(x.Tool.Capabilities)
 	if x.Outcome != nil {
 		o := *x.Outcome
-		o.Policies = screen.Some(o.Policies)
+		o.Policies, o.Quarantined = screen.Some(o.Policies), screen.Some(o.Quarantined) // as it was signed
 		x.Outcome = &o
 	}
 	return x

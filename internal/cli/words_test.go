@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -112,6 +114,19 @@ func TestFirstSentence(t *testing.T) {
 	for in, want := range map[string]string{"One. Two.": "One.", "One.\nTwo": "One.", "One": "One", "": "", "v1.2 of it": "v1.2 of it"} {
 		if got := firstSentence(in); got != want {
 			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+// The outcome of a call is shown as it was signed: its lists are lists, also where they are empty.
+func TestOutcomeIsShownAsSigned(t *testing.T) {
+	text, err := json.Marshal(fillLists(palyra.Call{Outcome: &palyra.Outcome{}}).Outcome)
+	if err != nil {
+		t.Fatal(string(text), err)
+	}
+	for _, name := range []string{"policies", "sealed_path_created"} {
+		if !bytes.Contains(text, []byte(`"`+name+`":[]`)) {
+			t.Errorf("%s is not an empty list: %s", name, text)
 		}
 	}
 }
