@@ -8,7 +8,7 @@ const (
 	ChangeCreated ChangeKind = "created" // nothing was there
 	ChangeRemoved ChangeKind = "removed" // nothing is there
 	ChangeMode    ChangeKind = "mode"    // only who may do what with it is different
-	ChangeLink    ChangeKind = "link"    // a symbolic link leads elsewhere, or took the place of something, or something its
+	ChangeLink    ChangeKind = "link"    // a symbolic link leads elsewhere, took the place of something, or made way for it
 	ChangeContent ChangeKind = "changed" // everything else
 )
 
@@ -35,7 +35,8 @@ type PathState struct {
 }
 
 // Change is one path of a workspace that is another one after a run. Was or Now is nil
-// where there is nothing. A file without a digest is one that its owner may not read.
+// where there is nothing. A file without a digest is one that its owner may not read, or one beyond what is
+// read of a run: it counts as changed.
 type Change struct {
 	Path PathText   `json:"path"`
 	Kind ChangeKind `json:"change"`

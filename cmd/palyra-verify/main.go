@@ -105,7 +105,11 @@ func (t trust) checkChanges(facts object) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnread, err)
 	}
-	return verifyChanges(list, facts)
+	if err := verifyChanges(list, facts); err != nil {
+		return err
+	}
+	facts["changes_list"] = "is the attested one"
+	return nil
 }
 
 // check finds out what the evidence is and checks it.
@@ -203,7 +207,7 @@ func publicKey(text string) (ed25519.PublicKey, error) {
 // lines are the facts that a report shows.
 const lines = `kind attestation_id state_id call_id tool principal plan_digest verdict reused plan_shown approver_separation
 	operators_pinned tier executor outcome exit_code started_at finished_at origin seq event at from to size root time
-	digest tiers held`
+	digest tiers held changes_list`
 
 // report says what was found, or what is wrong.
 func report(w io.Writer, asJSON bool, facts object, err error) {
