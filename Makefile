@@ -64,7 +64,7 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 # lint has vetted everything. Many tests wait more than they work, so three packages run at
 # once, and four tests of a package where they say that they can. Those that take minutes
 # begin first: the others fill up what they leave.
-LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/cli
+LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/cli
 
 .PHONY: test-go
 test-go:
@@ -122,7 +122,7 @@ fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=
 faults: ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
 	@scripts/setup.sh test
 	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m \
-		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/stage
+		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage
 
 .PHONY: soak
 soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, and hours of load on one daemon; SOAK=1h

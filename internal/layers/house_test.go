@@ -21,7 +21,6 @@ var overgrown = map[string]int{
 	".":                            4200,
 	"internal/egress":              4600,
 	"internal/run":                 4500,
-	"internal/sandbox/bubble":      5100,
 	"internal/sandbox/sandboxtest": 4300,
 	"internal/seal":                4500,
 }

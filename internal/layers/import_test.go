@@ -82,6 +82,9 @@ func edges() []edge {
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
 		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells", "internal/sandbox/local"}, true, "tiers that start cells share how"},
+		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/bwrap"}, true, "the tier starts what bubblewrap is told"},
+		{[]string{"internal/sandbox/bwrap"}, []string{"internal/sandbox/local"}, true, "what of /opt and /usr/local a room shows"},
+		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
 		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal", "internal/seal/*"}, true, "what a run must leave as it is"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
@@ -300,6 +303,8 @@ func TestImportsFires(t *testing.T) {
 		{"internal/bundle", "palyra/internal/daemon"},
 		{"internal/past", "palyra/internal/store/sqlite"},
 		{"internal/policy", "palyra/internal/bundle"},
+		{"internal/sandbox/bwrap", "palyra/internal/sandbox"},
+		{"internal/sandbox/bwrap", "palyra/internal/sandbox/bubble"},
 		{"internal/rpc/policy", "palyra/internal/past"},
 	}
 	var plants []plant
@@ -312,6 +317,8 @@ func TestImportsFires(t *testing.T) {
 		{"internal/seal", "palyra/internal/trusted"},
 		{"internal/policy", "palyra/internal/trusted"},
 		{"internal/sandbox/bubble", "palyra/internal/owner"},
+		{"internal/sandbox/bubble", "palyra/internal/sandbox/bwrap"},
+		{"internal/sandbox/bwrap", "palyra/internal/sandbox/local"},
 		{"internal/sandbox/seatbelt", "palyra/internal/seal"},
 		{"internal/sandbox/celltest", "palyra/internal/sandbox"},
 		{"internal/sandbox/confine", "palyra/internal/sandbox"},

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/exetest"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
 )
@@ -26,7 +27,7 @@ func TestBackendAsOrdinaryUser(t *testing.T) {
 }
 
 func TestBackendFirstProgram(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		e, err := b.Probe(t.Context(), palyra.Limits{})
 		if err != nil {
@@ -39,7 +40,7 @@ func TestBackendFirstProgram(t *testing.T) {
 		if x.Code != 3 || x.Signal != "" || x.Limit != "" || x.Stopped != "" || x.Left != 0 || x.Quarantined != nil {
 			t.Errorf("exit %+v", x)
 		}
-		uid, _ := room{uid: who.uid, gid: who.gid}.inside()
+		uid, _ := bwrap.Room{UID: who.UID, GID: who.GID}.Inside()
 		if want := fmt.Sprintf("hello\n%d\n%s", uid, s.workspace); s.printed() != want {
 			t.Errorf("printed %q, want %q", s.printed(), want)
 		}
@@ -73,18 +74,18 @@ func TestBackendPromises(t *testing.T) {
 			t.Errorf("%s is kept by %q, want %q", name, e.Limits[name], how)
 		}
 	}
-	for _, who := range residents() {
+	for _, who := range celltest.Residents() {
 		s := newSite(t, who)
 		j := s.job("/bin/true")
 		j.Expect, j.Unix = e, true
 		x := runJob(t, b, j)
 		by := "owner_uid"
-		if who.uid == 0 {
+		if who.UID == 0 {
 			by = "root_workspace"
 		}
 		if !slices.IsSorted(x.Enforcement.Mechanisms) || len(sandbox.Lacks(e, x.Enforcement)) > 0 ||
 			!slices.Contains(x.Enforcement.Mechanisms, by) || !slices.Contains(x.Enforcement.Mechanisms, "unix_sockets") {
-			t.Errorf("%s: %+v", who.name, x.Enforcement)
+			t.Errorf("%s: %+v", who.Name, x.Enforcement)
 		}
 	}
 	facts := b.Facts()
@@ -105,14 +106,14 @@ func TestBackendWithoutCgroups(t *testing.T) {
 	c := configOf(t)
 	c.Cgroup = cells.CgroupOff
 	b := openBackend(t, c)
-	for _, who := range residents() {
+	for _, who := range celltest.Residents() {
 		s := newSite(t, who)
 		want := "rlimit"
-		if who.uid == 0 {
+		if who.UID == 0 {
 			want = "polled"
 		}
 		if x := runJob(t, b, s.job("/bin/true")); x.Enforcement.Limits["processes"] != palyra.Hold(want) || x.Enforcement.Limits["memory"] != "polled" {
-			t.Errorf("%s: %+v", who.name, x.Enforcement)
+			t.Errorf("%s: %+v", who.Name, x.Enforcement)
 		}
 	}
 }
@@ -126,7 +127,7 @@ func TestBackendRefusesWeaker(t *testing.T) {
 		"memory":    func(e *palyra.Enforcement) { e.Limits["memory"] = "cgroup" },
 		"unknown":   func(e *palyra.Enforcement) { e.Limits["disk"] = "quota" },
 	} {
-		s := newSite(t, residents()[0])
+		s := newSite(t, celltest.Residents()[0])
 		e, err := b.Probe(t.Context(), palyra.Limits{})
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func TestBackendUnavailable(t *testing.T) {
 			c.Warm = 1
 			change(&c)
 			b := openBackend(t, c)
-			s := newSite(t, residents()[0])
+			s := newSite(t, celltest.Residents()[0])
 			j := s.job("/bin/sh", "-c", "touch ran")
 			_, probed := b.Probe(context.Background(), palyra.Limits{})
 			_, started := b.Start(t.Context(), j)
@@ -226,7 +227,7 @@ func TestBackendBadJobs(t *testing.T) {
 		"a seal that is none": func(j *sandbox.Job) { j.Seals = []string{"../x"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, residents()[0])
+			s := newSite(t, celltest.Residents()[0])
 			j := s.job("/bin/sh", "-c", "touch ran")
 			change(&j)
 			if _, err := b.Start(t.Context(), j); err == nil {
@@ -243,7 +244,7 @@ func TestBackendBadJobs(t *testing.T) {
 		})
 	}
 	if os.Geteuid() != 0 {
-		j := newSite(t, residents()[0]).job("/bin/true")
+		j := newSite(t, celltest.Residents()[0]).job("/bin/true")
 		j.UID = 0
 		if _, err := b.Start(t.Context(), j); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("as root: %v", err)
@@ -254,7 +255,7 @@ func TestBackendBadJobs(t *testing.T) {
 // TestBackendProgramsThatCannotRun: nothing ran, and the reason is told.
 func TestBackendProgramsThatCannotRun(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	s.file("text", "not a program")
 	for path, reason := range map[string]palyra.Reason{
 		"/nowhere":            palyra.ReasonNotExecutable,
@@ -296,7 +297,7 @@ func TestBackendBwrapReplaced(t *testing.T) {
 	path := filepath.Join(dir, "bwrap")
 	put := func(mode os.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(path), exetest.Copy(path, bwrapDefault), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
+		if err := errors.Join(os.RemoveAll(path), exetest.Copy(path, bwrap.DefaultPath), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -304,7 +305,7 @@ func TestBackendBwrapReplaced(t *testing.T) {
 	c := configOf(t)
 	c.Bwrap = path
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	runJob(t, b, s.job("/bin/true"))
 	put(0o755)
 	runJob(t, b, s.job("/bin/true"))
@@ -344,7 +345,7 @@ func TestBackendHiddenChanges(t *testing.T) {
 	c := configOf(t)
 	c.Places = nil
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	look := "test -d " + dir + " && ! cat " + secret
 	if code, out := s.script(b, look); code != 0 {
 		t.Fatalf("hidden: %d %s", code, out)
@@ -355,12 +356,12 @@ func TestBackendHiddenChanges(t *testing.T) {
 	if code, out := s.script(b, look); code != 0 {
 		t.Errorf("gone: %d %s", code, out)
 	}
-	b.bwrap.local.Again(nil)
+	b.bwrap.Places.Again(nil)
 	if code, out := s.script(b, look); code != 0 { // and another one waits from now on
 		t.Errorf("gone for good: %d %s", code, out)
 	}
 	put()
-	b.bwrap.local.Again(nil)
+	b.bwrap.Places.Again(nil)
 	if code, out := s.script(b, look); code != 0 {
 		t.Errorf("back again: %d %s", code, out)
 	}

@@ -58,7 +58,7 @@ func (s *base) now() *seal.Snapshot {
 func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	near, again, err := b.near(w.room.workspace, s.Began())
+	near, again, err := b.near(w.room.Workspace, s.Began())
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,7 +75,7 @@ func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err err
 	if err := mine.Hold(); err != nil {
 		return nil, false, err
 	}
-	of = &base{workspace: w.room.workspace, runs: 1, snapshot: &mine}
+	of = &base{workspace: w.room.Workspace, runs: 1, snapshot: &mine}
 	b.bases[w.place] = of
 	return of, again, nil
 }
@@ -123,7 +123,7 @@ func (b *Backend) leftNow(workspace string) {
 // enlist makes the run one of those in its workspace. What it found there must
 // hold from now on: what others made before they ended is taken away by then.
 func (k *keeper) enlist() error {
-	if err := k.b.settle(k.want.room.workspace); err != nil {
+	if err := k.b.settle(k.want.room.Workspace); err != nil {
 		return err
 	}
 	of, again, err := k.b.join(k.want, k.snapshot)
@@ -199,7 +199,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 		k.forget()
 		return kept
 	}
-	workspace := k.want.room.workspace
+	workspace := k.want.room.Workspace
 	before := k.unwatch()
 	made, err := k.b.sweep(k.base, k.call)
 	made = slices.Concat(taken, made)

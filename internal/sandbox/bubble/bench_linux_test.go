@@ -19,14 +19,14 @@ import (
 // and mounts a minimal room with tier C from none: the time from the call to the
 // end of the program. Filling the pool is off the path and not measured.
 func BenchmarkLaunch(b *testing.B) {
-	for _, who := range residents() {
+	for _, who := range celltest.Residents() {
 		for _, dirs := range []int{0, 100} {
-			b.Run(fmt.Sprintf("%s/%d-files", who.name, dirs*100), func(b *testing.B) { benchLaunch(b, who, dirs) })
+			b.Run(fmt.Sprintf("%s/%d-files", who.Name, dirs*100), func(b *testing.B) { benchLaunch(b, who, dirs) })
 		}
 	}
 }
 
-func benchLaunch(b *testing.B, who resident, dirs int) {
+func benchLaunch(b *testing.B, who celltest.Resident, dirs int) {
 	c := configOf(b)
 	warm, cold := c, c
 	warm.Warm, warm.StateID, cold.StateID = 2, c.StateID+"w", c.StateID+"k"
@@ -68,7 +68,7 @@ func benchLaunch(b *testing.B, who resident, dirs int) {
 }
 
 // plainTrue starts a program as any daemon would, as its user.
-func plainTrue(b testing.TB, who resident) {
+func plainTrue(b testing.TB, who celltest.Resident) {
 	cmd := exec.Command("/bin/true")
 	cmd.SysProcAttr = as(who)
 	if err := cmd.Run(); err != nil {
@@ -77,7 +77,7 @@ func plainTrue(b testing.TB, who resident) {
 }
 
 // bareTrue is the least that anybody does with bubblewrap.
-func bareTrue(b testing.TB, who resident) {
+func bareTrue(b testing.TB, who celltest.Resident) {
 	cmd := exec.Command("/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
 		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true")
 	cmd.SysProcAttr = as(who)
@@ -86,11 +86,11 @@ func bareTrue(b testing.TB, who resident) {
 	}
 }
 
-func as(who resident) *syscall.SysProcAttr {
-	if os.Geteuid() != 0 || who.uid == 0 {
+func as(who celltest.Resident) *syscall.SysProcAttr {
+	if os.Geteuid() != 0 || who.UID == 0 {
 		return nil
 	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}}
 }
 
 func (s *site) trueJob() sandbox.Job {

@@ -18,6 +18,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 )
 
@@ -33,7 +34,7 @@ type Backend struct {
 	stages    staging
 
 	mu    sync.Mutex
-	bwrap *bwrap
+	bwrap *bwrap.Program
 	facts map[string]string
 	bases map[string]*base // of runs under way, by workspace and what is sealed
 
@@ -95,18 +96,18 @@ func (b *Backend) prepare() (no *palyra.Error) {
 	if b.filter, err = b.fleet.Only(cell.Calls()); err != nil {
 		return cells.Unsupported("no filter can be made for the cell").WithRemedy("use an amd64 or arm64 machine").WithCause(err)
 	}
-	w, no := findBwrap(b.config.Bwrap)
+	w, no := bwrap.Find(b.config.Bwrap)
 	if no != nil {
 		return no
 	}
 	b.use(w)
 	gid := int64(os.Getegid())
 	if b.fleet.UID != 0 {
-		return w.try(context.Background(), b.fleet.UID, gid)
+		return w.Try(context.Background(), b.fleet.UID, gid)
 	}
 	var both sync.WaitGroup
-	both.Go(func() { no = w.try(context.Background(), 0, 0) })
-	both.Go(func() { b.noUser = w.try(context.Background(), roomNobody, roomNobody) })
+	both.Go(func() { no = w.Try(context.Background(), 0, 0) })
+	both.Go(func() { b.noUser = w.Try(context.Background(), bwrap.Nobody, bwrap.Nobody) })
 	both.Wait()
 	if b.noUser != nil && no == nil {
 		b.fleet.Log.Warn("tier C cannot be used for others than root", "why", b.noUser.Text, "remedy", b.noUser.Remedy, "err", b.noUser.Cause)
@@ -115,32 +116,32 @@ func (b *Backend) prepare() (no *palyra.Error) {
 }
 
 // use makes w the bubblewrap to build with.
-func (b *Backend) use(w *bwrap) {
+func (b *Backend) use(w *bwrap.Program) {
 	var kernel unix.Utsname
 	_ = unix.Uname(&kernel) // cannot fail
 	b.bwrap = w
 	if b.config.Places != nil {
-		w.local = b.config.Places
+		w.Places = b.config.Places
 	}
 	b.facts = map[string]string{
-		"bwrap_path": w.path, "bwrap_version": w.version, "bwrap_digest": w.digest, "cell_digest": b.config.Digest,
+		"bwrap_path": w.Path, "bwrap_version": w.Version, "bwrap_digest": w.Digest, "cell_digest": b.config.Digest,
 		"landlock_abi": fmt.Sprint(b.fleet.Host.ABI), "kernel": unix.ByteSliceToString(kernel.Release[:]),
 	}
 }
 
 // current is the bubblewrap to build with. One that was replaced since, by an
 // update most likely, is looked at anew.
-func (b *Backend) current() (*bwrap, *palyra.Error) {
+func (b *Backend) current() (*bwrap.Program, *palyra.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.bwrap.changed() {
+	if !b.bwrap.Changed() {
 		return b.bwrap, nil
 	}
-	w, no := findBwrap(b.config.Bwrap)
+	w, no := bwrap.Find(b.config.Bwrap)
 	if no != nil {
 		return nil, no
 	}
-	b.fleet.Log.Warn("bubblewrap was replaced", "version", w.version, "digest", w.digest, "was", b.bwrap.digest)
+	b.fleet.Log.Warn("bubblewrap was replaced", "version", w.Version, "digest", w.Digest, "was", b.bwrap.Digest)
 	b.use(w) // the old one stays open: another build may be about to run it
 	return w, nil
 }
@@ -273,7 +274,7 @@ func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bwrap != nil {
-		b.bwrap.close()
+		b.bwrap.Close()
 		b.bwrap = nil
 	}
 	return err

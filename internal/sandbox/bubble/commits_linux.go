@@ -53,7 +53,7 @@ func (k *keeper) watchCommits() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gitFirst)
 	defer cancel()
-	w, err := committed.Begin(ctx, k.want.room.workspace, k.want.seals, dirs, k.b.commits.get(k.want.place))
+	w, err := committed.Begin(ctx, k.want.room.Workspace, k.want.seals, dirs, k.b.commits.get(k.want.place))
 	k.commits = w
 	return err
 }
@@ -80,7 +80,7 @@ func (k *keeper) committed(x *sandbox.Exit) {
 		x.Remnants = append(x.Remnants, palyra.Remnant{Kind: palyra.RemnantUnread, Path: dir})
 	}
 	if n := int64(len(found.Paths)) + found.More; n > 0 {
-		k.b.fleet.Log.Warn("sealed names came into git's index or commits during a run", "workspace", k.want.room.workspace, "call", k.call, "count", n,
+		k.b.fleet.Log.Warn("sealed names came into git's index or commits during a run", "workspace", k.want.room.Workspace, "call", k.call, "count", n,
 			"first", palyra.Clip(string(palyra.TextOfPath(found.Paths[0])), 256))
 	}
 }

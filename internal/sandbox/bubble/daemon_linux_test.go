@@ -19,6 +19,7 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/seal"
 )
 
@@ -56,7 +57,7 @@ func daemon(told string) int {
 
 func daemonCommand(c Config, s *site) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s %s %s %d %d nohup", daemonVar, c.Cell, c.Digest, c.StateID, c.Dir, c.Quarantine, s.workspace, s.who.uid, s.who.gid))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s %s %s %d %d nohup", daemonVar, c.Cell, c.Digest, c.StateID, c.Dir, c.Quarantine, s.workspace, s.who.UID, s.who.GID))
 	return cmd
 }
 
@@ -104,7 +105,7 @@ func children(pid int) (out []int) {
 // idle cells too; the next daemon takes away what the run made of sealed paths, and
 // the cgroups.
 func TestBackendDaemonDies(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		s := newSite(t, who)
 		d := startDaemon(t, c, s)
@@ -150,7 +151,7 @@ func TestBackendDaemonDies(t *testing.T) {
 // TestBackendRecover: rooms of an earlier daemon that did not end are ended; what
 // this one runs, and what others run, is not.
 func TestBackendRecover(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		s, mine := newSite(t, who), newSite(t, who)
 		d := startDaemon(t, c, s)
@@ -202,18 +203,18 @@ func TestBackendBadRecords(t *testing.T) {
 		"5.record": head("flies 0 call"), "other": "x", "6": head("runs 0 call"),
 	} {
 		stays[name] = true
-		mustWrite(t, filepath.Join(c.Dir, name), text, 0o600)
+		celltest.MustWrite(t, filepath.Join(c.Dir, name), text, 0o600)
 	}
-	mustWrite(t, filepath.Join(c.Dir, "7.record"), head("waits 7 x0")+"no good", 0o600)
-	mustWrite(t, filepath.Join(c.Dir, "8.record"), head("done 0 x0"), 0o600)
-	mustWrite(t, filepath.Join(c.Dir, "9.new"), "half", 0o600)
-	s := newSite(t, residents()[0])
+	celltest.MustWrite(t, filepath.Join(c.Dir, "7.record"), head("waits 7 x0")+"no good", 0o600)
+	celltest.MustWrite(t, filepath.Join(c.Dir, "8.record"), head("done 0 x0"), 0o600)
+	celltest.MustWrite(t, filepath.Join(c.Dir, "9.new"), "half", 0o600)
+	s := newSite(t, celltest.Residents()[0])
 	p := s.starts(b, "echo ready; sleep 1000")
 	mine := records(c)
 	if err := b.Recover(t.Context()); err != nil {
 		t.Errorf("%v", err)
 	}
-	_, err := b.Start(t.Context(), newSite(t, residents()[0]).trueJob())
+	_, err := b.Start(t.Context(), newSite(t, celltest.Residents()[0]).trueJob())
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, "cannot be read") || !strings.Contains(e.Remedy, filepath.Join(c.Dir, "1.record")) {
 		t.Errorf("%v: %s", err, e.Remedy)
 	}
@@ -230,7 +231,7 @@ func TestBackendBadRecords(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	runJob(t, b, newSite(t, residents()[0]).trueJob())
+	runJob(t, b, newSite(t, celltest.Residents()[0]).trueJob())
 }
 
 func FuzzRecord(f *testing.F) {
@@ -262,10 +263,10 @@ func FuzzMark(f *testing.F) {
 // of the room stays: neither bubblewrap nor the process that waits for it.
 func TestBackendDaemonDiesEarly(t *testing.T) {
 	c := configOf(t)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	var marks []string
 	const most = 30
-	for n := 0; n < most; n += most / tries(most) {
+	for n := 0; n < most; n += most / celltest.Tries(most) {
 		cmd := daemonCommand(c, s)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -296,7 +297,7 @@ func TestBackendDaemonDiesEarly(t *testing.T) {
 // on leaves nothing.
 func TestBackendKilledEarly(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	for n := range 20 {
 		k := &keeper{b: b, want: b.want(s.trueJob())}
 		if err := k.enter(); err != nil {

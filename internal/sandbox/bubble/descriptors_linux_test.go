@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/sandbox/celltest"
 )
 
 // TestBackendKeepsItsCgroups: whatever runs under the uid of a run's owner, that user
@@ -29,7 +31,7 @@ func TestBackendKeepsItsCgroups(t *testing.T) {
 	if b.fleet.Groups.Version == 0 {
 		t.Skip("UNPROVEN HERE: no cgroups")
 	}
-	s := newSite(t, ordinary())
+	s := newSite(t, celltest.OrdinaryResident())
 	var read atomic.Int64
 	stop := make(chan struct{})
 	var thief sync.WaitGroup
@@ -39,7 +41,7 @@ func TestBackendKeepsItsCgroups(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				read.Add(int64(takeAll(t, s.who.uid)))
+				read.Add(int64(takeAll(t, s.who.UID)))
 			}
 		}
 	})
@@ -108,7 +110,7 @@ func TestBackendNamesMemory(t *testing.T) {
 	if b.fleet.Groups.Memory == "" {
 		return // it is counted, and the cell does that
 	}
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	for script, limit := range map[string]string{
 		"head -c 200000000 /dev/zero | tail | wc -c":                  "memory",
 		"head -c 50000000 /dev/zero > /tmp/x; echo more; sleep 1000":  "memory",

@@ -31,15 +31,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tries is how often something is tried that shows only now and then: a third here, all
-// with 'make faults'.
-func tries(all int) int {
-	if os.Getenv("PALYRA_FAULTS") == "full" {
-		return all
-	}
-	return all / 3
-}
-
 // places are looked at once for all tests but those about them.
 var places local.Places
 
@@ -90,13 +81,13 @@ func records(c Config) (names []string) {
 // site is a workspace, and what runs in it print.
 type site struct {
 	t         testing.TB
-	who       resident
+	who       celltest.Resident
 	workspace string
 	staged    bool          // what runs write is kept apart until they have ended
 	printed   func() string // what the last run wrote
 }
 
-func newSite(t testing.TB, who resident) *site {
+func newSite(t testing.TB, who celltest.Resident) *site {
 	t.Helper()
 	s := &site{t: t, who: who, workspace: filepath.Join(tempDir(t), "workspace")}
 	s.dir("")
@@ -117,7 +108,7 @@ func (s *site) dir(rel string) {
 
 func (s *site) own(path string) {
 	s.t.Helper()
-	if err := os.Lchown(path, int(s.who.uid), int(s.who.gid)); err != nil {
+	if err := os.Lchown(path, int(s.who.UID), int(s.who.GID)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -139,7 +130,7 @@ func (s *site) job(argv ...string) sandbox.Job {
 	return sandbox.Job{
 		Call: "call", Path: argv[0], Argv: argv, Cwd: s.workspace, Workspace: s.workspace, Seals: seal.Default,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin", "HOME=/home/agent", "TMPDIR=/tmp", "LANG=C.UTF-8"},
-		UID: s.who.uid, GID: s.who.gid, Staged: s.staged, Stdin: in, Stdout: both, Stderr: both,
+		UID: s.who.UID, GID: s.who.GID, Staged: s.staged, Stdin: in, Stdout: both, Stderr: both,
 		Limits: palyra.Limits{MemoryBytes: 512 << 20, Processes: 128, CPUMS: 60_000},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
 )
@@ -33,11 +34,11 @@ func doors(n int) []cell.Listener {
 
 // TestBackendState looks at what the kernel says about a process inside.
 func TestBackendState(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		_, got := s.script(b, `grep -E '^(Cap|NoNewPrivs|Seccomp:|SigIgn|SigBlk|Groups|Uid|Pid|PPid)' /proc/self/status; ls /proc/self/fd | tr '\n' ' '; echo; for n in user pid mnt net ipc uts; do readlink /proc/self/ns/$n; done; hostname; ls /proc | grep -c '^[0-9]'`)
-		uid, _ := room{uid: who.uid, gid: who.gid}.inside()
+		uid, _ := bwrap.Room{UID: who.UID, GID: who.GID}.Inside()
 		for _, want := range []string{
 			"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000",
 			"NoNewPrivs:\t1", "Seccomp:\t2", "SigIgn:\t0000000000000000", "SigBlk:\t0000000000000000", "\n0 1 2 3 \n", "\npalyra\n",
@@ -59,7 +60,7 @@ func TestBackendState(t *testing.T) {
 // TestBackendFiles: what is the room's own stays in it, the workspace is the host's,
 // and nothing else is there.
 func TestBackendFiles(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		secret := filepath.Join(tempDir(t), "secret")
@@ -82,7 +83,7 @@ func TestBackendFiles(t *testing.T) {
 			t.Errorf("%q %v", b, err)
 		}
 		var st unix.Stat_t
-		if err := unix.Stat(s.workspace+"/here", &st); err != nil || int64(st.Uid) != who.uid {
+		if err := unix.Stat(s.workspace+"/here", &st); err != nil || int64(st.Uid) != who.UID {
 			t.Errorf("the file is uid %d's: %v", st.Uid, err)
 		}
 	})
@@ -90,7 +91,7 @@ func TestBackendFiles(t *testing.T) {
 
 // TestBackendMounts: what a plan mounts is seen, and written only where it says so.
 func TestBackendMounts(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		shown, cache := newSite(t, who), newSite(t, who)
@@ -114,7 +115,7 @@ func TestBackendMounts(t *testing.T) {
 // script whose interpreter opens it by name; the file in the workspace is not what
 // runs.
 func TestBackendSealedProgram(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		for name, text := range map[string]string{"script": "#!/bin/sh\necho copy of $0\n", "binary": ""} {
 			s := newSite(t, who)
@@ -146,7 +147,7 @@ func TestBackendSealedProgram(t *testing.T) {
 // TestBackendDoors: who listens on the sockets that Open is given is reached from
 // inside, from a warm cell as from a cold one; nobody else is.
 func TestBackendDoors(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		c.Warm = 1
 		b := openBackend(t, c)
@@ -197,7 +198,7 @@ for a in [("198.18.0.1",9),("127.0.0.1",%d),("1.1.1.1",443)]:
 // TestBackendDoorsRefused: when nobody takes the doors over, nothing runs.
 func TestBackendDoorsRefused(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	j := s.job("/bin/sh", "-c", "touch ran")
 	refusal := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "no")
 	j.Doors, j.Open = doors(1), func(f []*os.File) error { cell.CloseAll(f); return refusal }
@@ -212,7 +213,7 @@ func TestBackendDoorsRefused(t *testing.T) {
 // TestBackendRoomRefused: a room that turns out wrong when its job was given already
 // ends with it, and the reason is told, however far it came.
 func TestBackendRoomRefused(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		refusal := errors.New("not this one")
@@ -244,7 +245,7 @@ func TestBackendRoomRefused(t *testing.T) {
 // TestBackendAhead: a job without doors is given to its cell before the room stands,
 // where a cgroup counts it; one whose room cannot be built did not run, and says why.
 func TestBackendAhead(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.dir("sub")
@@ -261,7 +262,7 @@ func TestBackendAhead(t *testing.T) {
 		}
 		k.discard()
 		w := b.want(j)
-		w.room.workspace += "/missing"
+		w.room.Workspace += "/missing"
 		if k, err = b.begin(t.Context(), w); err == nil {
 			_, err = b.launch(t.Context(), k, j)
 		}
@@ -274,7 +275,7 @@ func TestBackendAhead(t *testing.T) {
 // TestBackendUnixSockets: refused unless the plan says so.
 func TestBackendUnixSockets(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	const try = `import socket
 try:
     s=socket.socket(socket.AF_UNIX); s.bind("sock"); print("made")
@@ -298,7 +299,7 @@ l=socket.create_server(("127.0.0.1",8080)); c=socket.create_connection(("localho
 // size.
 func TestBackendTerminal(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	ptmx, tty := openPTY(t)
 	defer func() { _ = ptmx.Close() }()
 	j := s.job("/bin/sh", "-c", "test -t 0 && test -t 1; stty size; echo named > /dev/tty; read x; stty size; echo got $x")

@@ -14,6 +14,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/seal"
 	"palyra/internal/seal/committed"
@@ -54,7 +55,7 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.Workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
 	}
 	return err
 }
@@ -65,7 +66,7 @@ func (k *keeper) enter() error {
 	if no != nil {
 		return no
 	}
-	k.hides = w.local.Hidden()
+	k.hides = w.Places.Hidden()
 	inner, err := k.b.fleet.Open(func(c *cells.Keeper, control, logs *os.File) (cells.Body, error) {
 		body, err := k.start(w, c, control, logs)
 		if err != nil {
@@ -81,7 +82,7 @@ func (k *keeper) enter() error {
 }
 
 // start runs bubblewrap as the workspace's owner, in the cgroups of the run.
-func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body, error) {
+func (k *keeper) start(w *bwrap.Program, c *cells.Keeper, control, logs *os.File) (*body, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("bubble: start: %w", err)
@@ -91,14 +92,14 @@ func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body
 	if err != nil {
 		return nil, fmt.Errorf("bubble: start: %w", err)
 	}
-	attr := bwrapAttr(k.want.room.uid, k.want.room.gid)
+	attr := bwrap.Attr(k.want.room.UID, k.want.room.GID)
 	attr.Setsid = true
-	path, argv, env, extra, cleanup, err := w.command(k.room(), c.Fleet.Image, control, info, markText(c.Mark))
+	start, err := w.Command(k.room(), c.Fleet.Image, control, info, markText(c.Mark))
 	if err == nil {
-		defer cleanup()
+		defer start.Close()
 		var p *os.Process
-		if p, err = c.StartProcess(path, argv, &os.ProcAttr{
-			Dir: "/", Env: env, Files: append([]*os.File{null, logs, logs}, extra...), Sys: attr,
+		if p, err = c.StartProcess(start.Path, start.Argv, &os.ProcAttr{
+			Dir: "/", Env: start.Env, Files: append([]*os.File{null, logs, logs}, start.Files...), Sys: attr,
 		}); err == nil {
 			return &body{bwrap: p, info: info, mark: c.Mark}, nil
 		}
@@ -121,11 +122,11 @@ func (k *keeper) furnish(ctx context.Context) error {
 	k.counters = h.Counters
 	k.watching = k.b.watching(k.Cgroups().Memory == "")
 	r := cell.Room{
-		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Listeners: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
-		ReadOnly: unsettable(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
+		Version: cell.Version, Workspace: k.want.room.Workspace, Private: k.want.room.Private(), Listeners: k.want.doors, Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
+		ReadOnly: bwrap.ReadOnlyProc(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.stage != nil {
-		r.Stage = roomStage
+		r.Stage = bwrap.StagePath
 	}
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
@@ -152,7 +153,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 // shown is what of the hidden there is, and could be read: the kernel keeps the
 // rest from everybody but root, and covering it costs.
 func shown(uid, gid int64) []string {
-	return slices.DeleteFunc(hidden(), func(path string) bool {
+	return slices.DeleteFunc(bwrap.HiddenProc(), func(path string) bool {
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) != nil {
 			return true
@@ -206,12 +207,12 @@ func (k *keeper) whyNot(ctx context.Context, err error) error {
 		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 	}
 	w, no := k.b.current()
-	if no == nil && w.local.Again(k.hides) { // bubblewrap cannot cover what is gone
+	if no == nil && w.Places.Again(k.hides) { // bubblewrap cannot cover what is gone
 		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
 	}
 	if no == nil {
-		no = w.try(ctx, k.want.room.uid, k.want.room.gid)
+		no = w.Try(ctx, k.want.room.UID, k.want.room.GID)
 	}
 	if no != nil {
 		return no
@@ -231,7 +232,7 @@ func (k *keeper) fresh(ctx context.Context) error {
 	if !slices.Equal(k.shows, k.want.identities()) {
 		return errAgain
 	}
-	if w, no := k.b.current(); no != nil || !slices.Equal(k.hides, w.local.Hidden()) {
+	if w, no := k.b.current(); no != nil || !slices.Equal(k.hides, w.Places.Hidden()) {
 		return errAgain
 	}
 	if k.stage != nil && (k.stage.Begin() != nil || !k.stage.Fresh()) {

@@ -23,7 +23,7 @@ func (s *site) git(args ...string) string {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(s.workspace), "GIT_EDITOR=true", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
 	}
 	if os.Geteuid() == 0 {
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.who.uid), Gid: uint32(s.who.gid)}}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.who.UID), Gid: uint32(s.who.GID)}}
 	}
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *site) conflict() {
 // and nothing runs that the agent put there. What a run begins and ends itself
 // works.
 func TestBackendRebase(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.conflict()
@@ -89,7 +89,7 @@ func TestBackendRebase(t *testing.T) {
 // TestBackendCaches: a repository that waits in a cache is not reached through the
 // workspace, and files that are shared with other places are told.
 func TestBackendCaches(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		caches := newSite(t, who) // of the run's user, like a cache
 		caches.dir("r/.git/objects")
@@ -123,7 +123,7 @@ func TestBackendCaches(t *testing.T) {
 // not reached by the next one's links, whatever the way: by the person's git as the
 // judge.
 func TestBackendClosed(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		cache := newSite(t, who)
 		c.Closed = []string{cache.workspace}
@@ -164,7 +164,7 @@ func TestBackendClosed(t *testing.T) {
 // TestBackendConfigured: what git's configuration names is held like the
 // configuration itself.
 func TestBackendConfigured(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.git("init", "-q", "-b", "main")
@@ -188,7 +188,7 @@ func TestBackendConfigured(t *testing.T) {
 // TestBackendLinks: repositories that ship a sealed name as a link work, and
 // neither the link nor what it leads to can be changed for the person.
 func TestBackendLinks(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.dir("conf/vscode")
@@ -216,7 +216,7 @@ func TestBackendLinks(t *testing.T) {
 // are told, for a live run and a staged one, while the files that would be them are
 // in no directory.
 func TestBackendCommitted(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		for _, staged := range []bool{false, true} {
 			s := newSite(t, who)
@@ -241,7 +241,7 @@ func TestBackendCommitted(t *testing.T) {
 // away while it lives, and told when it has ended; a short run is left alone until
 // then.
 func TestBackendPatrol(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		c.Patrol = 50 * time.Millisecond
 		b := openBackend(t, c)

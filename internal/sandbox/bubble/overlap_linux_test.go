@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/seal"
 )
 
 // TestBackendSealedWorkspaces: no part of a repository is free of seals by being
 // called the workspace.
 func TestBackendSealedWorkspaces(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.repository()
@@ -51,7 +52,7 @@ func TestBackendOverlap(t *testing.T) {
 		for _, text := range []string{"evil", "worse"} {
 			t.Run(test.name+" "+text, func(t *testing.T) {
 				b := openBackend(t, configOf(t))
-				top := newSite(t, residents()[0])
+				top := newSite(t, celltest.Residents()[0])
 				top.dir("sub")
 				evil := top.workspace + "/sub/.envrc"
 				one, two := *top, *top
@@ -86,7 +87,7 @@ func TestBackendOverlap(t *testing.T) {
 func TestBackendLookedTooEarly(t *testing.T) {
 	for _, second := range []string{"", "sub"} {
 		b := openBackend(t, configOf(t))
-		top := newSite(t, residents()[0])
+		top := newSite(t, celltest.Residents()[0])
 		top.dir("sub")
 		in, out := *top, *top
 		in.workspace, out.workspace = top.workspace+"/sub", filepath.Join(top.workspace, second)
@@ -109,7 +110,7 @@ func TestBackendLookedTooEarly(t *testing.T) {
 // where that is.
 func TestBackendMovedWorkspace(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	top := newSite(t, residents()[0])
+	top := newSite(t, celltest.Residents()[0])
 	top.dir("sub")
 	in, out := *top, *top
 	in.workspace = top.workspace + "/sub"
@@ -128,7 +129,7 @@ func TestBackendMovedWorkspace(t *testing.T) {
 // TestBackendShutWorkspace: a run that shuts its workspace leaves nothing in it,
 // also where the quarantine is on another file system.
 func TestBackendShutWorkspace(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		far, err := os.MkdirTemp("/dev/shm", "palyra-bubble-")
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/quarantine"
+	"palyra/internal/sandbox/celltest"
 )
 
 // unsafe makes every sweep that finds something fail, until safe is called.
@@ -44,7 +45,7 @@ func closedTo(t *testing.T, b *Backend, s *site, c Config, workspace string) {
 func TestBackendFailedSweep(t *testing.T) {
 	c := configOf(t)
 	b := openBackend(t, c)
-	s, other := newSite(t, residents()[0]), newSite(t, residents()[0])
+	s, other := newSite(t, celltest.Residents()[0]), newSite(t, celltest.Residents()[0])
 	s.dir("sub")
 	in := *s
 	in.workspace += "/sub"
@@ -78,7 +79,7 @@ func TestBackendRecoverGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := configOf(t)
-			s := newSite(t, residents()[0])
+			s := newSite(t, celltest.Residents()[0])
 			d := startDaemon(t, c, s)
 			_ = d.Process.Kill()
 			_ = d.Wait()
@@ -94,7 +95,7 @@ func TestBackendRecoverGoesOn(t *testing.T) {
 				return
 			}
 			closedTo(t, b, s, c, s.workspace)
-			runJob(t, b, newSite(t, residents()[0]).trueJob())
+			runJob(t, b, newSite(t, celltest.Residents()[0]).trueJob())
 			safe()
 			runJob(t, b, s.trueJob())
 			if left := records(c); len(left) != 0 || exists(s.workspace+"/.envrc") {
@@ -108,7 +109,7 @@ func TestBackendRecoverGoesOn(t *testing.T) {
 // the quarantine, as after a run.
 func TestBackendRecoverTrims(t *testing.T) {
 	c := configOf(t)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	d := startDaemon(t, c, s)
 	_ = d.Process.Kill()
 	_ = d.Wait()
@@ -139,7 +140,7 @@ func mustRename(t *testing.T, path string) {
 func TestBackendSharedRecord(t *testing.T) {
 	c := configOf(t)
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	s.dir("sub")
 	in := *s
 	in.workspace += "/sub"
@@ -214,7 +215,7 @@ func TestBackendCopiedMark(t *testing.T) {
 // oldMark is a mark of this state that is not of this backend.
 func oldMark(t *testing.T, b *Backend) uint64 {
 	t.Helper()
-	k := &keeper{b: b, want: b.want(newSite(t, residents()[0]).trueJob())}
+	k := &keeper{b: b, want: b.want(newSite(t, celltest.Residents()[0]).trueJob())}
 	if err := k.enter(); err != nil {
 		t.Fatal(err)
 	}

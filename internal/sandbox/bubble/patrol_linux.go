@@ -52,7 +52,7 @@ func (k *keeper) walk(p *patrol, every time.Duration) {
 		}
 		began := time.Now()
 		made, err := k.b.sweep(k.base, k.call)
-		k.b.told(k.want.room.workspace, k.call, made)
+		k.b.told(k.want.room.Workspace, k.call, made)
 		for _, m := range made {
 			if len(p.made) < mostPatrols && !slices.Contains(p.made, m) {
 				p.made = append(p.made, m)
@@ -60,7 +60,7 @@ func (k *keeper) walk(p *patrol, every time.Duration) {
 		}
 		if err != nil && !p.failed { // the sweep at the end says what it means
 			p.failed = true
-			k.b.fleet.Log.Warn("a room cannot be looked through while it lives", "workspace", k.want.room.workspace, "call", k.call, "err", err)
+			k.b.fleet.Log.Warn("a room cannot be looked through while it lives", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
 		}
 		wait = max(every, patrolShare*time.Since(began))
 	}

@@ -251,7 +251,7 @@ func (p *pool) add(w *want) {
 	case err == nil:
 		p.giveBack(k)
 	case p.ctx.Err() == nil:
-		p.b.fleet.Log.Warn("no cell could be kept ready", "workspace", w.room.workspace, "err", err, "cause", palyra.AsError(err).Cause)
+		p.b.fleet.Log.Warn("no cell could be kept ready", "workspace", w.room.Workspace, "err", err, "cause", palyra.AsError(err).Cause)
 	}
 }
 

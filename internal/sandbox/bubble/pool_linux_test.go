@@ -14,6 +14,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // warmBackend has a pool of n.
@@ -47,7 +48,7 @@ func warmed(t testing.TB, b *Backend, s *site, n int) []*keeper {
 // TestBackendWarmCells: a want is warm after its first use; the youngest cell that
 // waits is used, once, and replaced.
 func TestBackendWarmCells(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := warmBackend(t, 2)
 		s := newSite(t, who)
 		s.repository()
@@ -119,7 +120,7 @@ func TestBackendStale(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := warmBackend(t, 1)
-			s := newSite(t, residents()[0])
+			s := newSite(t, celltest.Residents()[0])
 			s.file(".envrc", "old")
 			k := warmed(t, b, s, 1)[0]
 			c.change(t, s, k)
@@ -141,7 +142,7 @@ func TestBackendStale(t *testing.T) {
 // stays of use.
 func TestBackendUnsealedChanges(t *testing.T) {
 	b := warmBackend(t, 1)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	s.repository()
 	k := warmed(t, b, s, 1)[0]
 	s.dir("new/deep")
@@ -201,7 +202,7 @@ func TestBackendRecentWantsWin(t *testing.T) {
 	b := warmBackend(t, 2)
 	var sites []*site
 	for range 3 {
-		s := newSite(t, residents()[0])
+		s := newSite(t, celltest.Residents()[0])
 		sites = append(sites, s)
 		warmed(t, b, s, 2)
 		if n := b.pool.idle(); n > 2 {
@@ -222,7 +223,7 @@ func TestBackendWarmBytes(t *testing.T) {
 	c := configOf(t)
 	c.Warm, c.WarmBytes = 4, cellGuess+1
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
 	if k.bytes < 1<<20 || k.bytes > 256<<20 {
 		t.Errorf("a cell takes %d bytes", k.bytes)
@@ -236,7 +237,7 @@ func TestBackendWarmBytes(t *testing.T) {
 // is not filled again.
 func TestBackendExpire(t *testing.T) {
 	b := warmBackend(t, 1)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
 	b.pool.expire(k.since.Add(idleFor - time.Second))
 	if b.pool.idle() != 1 {
@@ -253,7 +254,7 @@ func TestBackendExpire(t *testing.T) {
 // no call waits for it.
 func TestBackendFailingWants(t *testing.T) {
 	b := warmBackend(t, 1)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
 	if err := os.Rename(s.workspace, s.workspace+"-away"); err != nil {
 		t.Fatal(err)
@@ -277,7 +278,7 @@ func TestBackendFailingWants(t *testing.T) {
 // TestBackendManyAtOnce: as many as there are come to their end, warm or cold.
 func TestBackendManyAtOnce(t *testing.T) {
 	b := warmBackend(t, 2)
-	site := newSite(t, residents()[0])
+	site := newSite(t, celltest.Residents()[0])
 	site.repository()
 	warmed(t, b, site, 2)
 	errs := make(chan error, 12)

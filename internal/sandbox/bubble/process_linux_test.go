@@ -14,6 +14,7 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // family are the processes of a room, seen from outside.
@@ -41,7 +42,7 @@ func bodyOf(t testing.TB, b *Backend, p sandbox.Process) (bwrap, first int) {
 const tree = "(sleep 1000 & setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & ) ; echo ready; sleep 1000"
 
 func TestBackendStop(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		p := s.starts(b, "trap 'echo stopped; exit 5' TERM; echo ready; while :; do sleep 0.01; done")
@@ -68,7 +69,7 @@ func TestBackendStop(t *testing.T) {
 // counted.
 func TestBackendNothingIsLeft(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	x := runJob(t, b, s.job("/bin/sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 4"))
 	if x.Code != 4 || x.Left != 2 {
 		t.Errorf("%+v", x)
@@ -77,7 +78,7 @@ func TestBackendNothingIsLeft(t *testing.T) {
 
 func TestBackendSignal(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	p := s.starts(b, "trap 'echo int; exit 6' INT; echo ready; while :; do sleep 0.01; done")
 	if err := p.Signal("SIGNONE"); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
@@ -95,7 +96,7 @@ func TestBackendSignal(t *testing.T) {
 
 // TestBackendLimits: with cgroups where there are some, and without.
 func TestBackendLimits(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		for _, mode := range []string{cells.CgroupAuto, cells.CgroupOff} {
 			c := configOf(t)
 			c.Cgroup = mode
@@ -130,7 +131,7 @@ func TestBackendLimits(t *testing.T) {
 // for the program.
 func TestBackendFewProcesses(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	j := s.job("/bin/sh", "-c", "sleep 0.2; exit 0")
 	j.Limits.Processes = 4
 	if x := runJob(t, b, j); x.Code != 0 || x.Limit != "" {
@@ -146,7 +147,7 @@ func TestBackendFewProcesses(t *testing.T) {
 // TestBackendContext bounds the start only.
 func TestBackendContext(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := b.Start(ctx, s.job("/bin/sh", "-c", "sleep 0.3; exit 4"))
 	cancel()
@@ -162,7 +163,7 @@ func TestBackendContext(t *testing.T) {
 // the run is reported as interrupted, and what it made of sealed paths is taken
 // away. Without bubblewrap the room goes on.
 func TestBackendLostCell(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		p := s.starts(b, "echo x > .envrc; "+tree)
@@ -214,7 +215,7 @@ func TestBackendLostCell(t *testing.T) {
 func TestBackendStuckCell(t *testing.T) {
 	t.Parallel() // it waits for long
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	p := s.starts(b, tree)
 	_, first := bodyOf(t, b, p)
 	all := family(t, first)
@@ -238,7 +239,7 @@ func TestBackendClose(t *testing.T) {
 	c := configOf(t)
 	c.Warm = 2
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	p := s.starts(b, "trap '' TERM; echo ready; sleep 1000")
 	eventually(t, "the pool is full", func() bool { return b.pool.idle() == 2 })
 	var idle []int

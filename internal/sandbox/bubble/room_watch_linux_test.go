@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/celltest"
 )
 
 // A room gets a part of what its user may watch, and none where that would be
@@ -61,7 +62,7 @@ func TestHostWatching(t *testing.T) {
 // What a run may watch is what its room was given, nobody in it can raise that or set
 // anything else, and what is promised is what is done.
 func TestBackendWatching(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		j := s.job("/bin/sh", "-c", `cat /proc/sys/user/max_inotify_instances /proc/sys/user/max_inotify_watches
@@ -83,7 +84,7 @@ func TestBackendWatching(t *testing.T) {
 
 // Where a room could not be bounded the next ones are built without, and say so.
 func TestBackendWithoutWatching(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		if err := b.explain(cell.Report{Kind: cell.ReportFailed, Step: cell.StepWatching, Errno: int(unix.EROFS)}); !errors.Is(err, errChanged) {
 			t.Fatalf("no other room is tried: %v", err)
@@ -101,7 +102,7 @@ func TestBackendWithoutWatching(t *testing.T) {
 
 // fanotify stays refused where inotify is not.
 func TestBackendRefusesFanotify(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		x := runJob(t, b, s.job("/usr/bin/python3", "-c", `import ctypes

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/celltest"
 )
 
 // repository makes something like one.
@@ -26,7 +27,7 @@ func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 // TestBackendSeals: sealed paths cannot be changed, moved or replaced from inside,
 // and the rest of the repository can.
 func TestBackendSeals(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		c.Warm = 1
 		b := openBackend(t, c)
@@ -53,7 +54,7 @@ func TestBackendSeals(t *testing.T) {
 // TestBackendQuarantine: sealed paths that a run makes are gone before Wait returns,
 // kept in quarantine, and told; also when the run was killed.
 func TestBackendQuarantine(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		b := openBackend(t, c)
 		s := newSite(t, who)
@@ -87,7 +88,7 @@ func TestBackendQuarantine(t *testing.T) {
 // sealed path last by letting another find it there.
 func TestBackendTogether(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s, other := newSite(t, residents()[0]), newSite(t, residents()[0])
+	s, other := newSite(t, celltest.Residents()[0]), newSite(t, celltest.Residents()[0])
 	other.workspace = s.workspace
 	first := s.starts(b, "echo x > .envrc; echo ready; while [ -e .envrc ]; do sleep 0.01; done; sleep 1000")
 	second := other.starts(b, "echo ready; while [ -e .envrc ]; do sleep 0.01; done; echo gone; while [ ! -e again ]; do sleep 0.01; done; echo y > .envrc; sleep 1000")
@@ -113,7 +114,7 @@ func TestBackendTogether(t *testing.T) {
 func TestBackendNothingSealed(t *testing.T) {
 	c := configOf(t)
 	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	j := s.job("/bin/sh", "-c", "mkdir -p .git/hooks; echo ready; sleep 1000")
 	j.Seals = nil
 	p, err := b.Start(t.Context(), j)
@@ -134,7 +135,7 @@ func TestBackendNothingSealed(t *testing.T) {
 // in the way, and nothing runs.
 func TestBackendUnsealable(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	s := newSite(t, residents()[0])
+	s := newSite(t, celltest.Residents()[0])
 	s.repository()
 	if err := os.Link(s.workspace+"/.git/config", s.workspace+"/second-name"); err != nil {
 		t.Fatal(err)

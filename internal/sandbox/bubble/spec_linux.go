@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/subpath"
 )
@@ -56,7 +57,7 @@ func (b *Backend) check(j sandbox.Job) error {
 
 // spec writes down a job for a keeper.
 func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
-	uid, gid := k.want.room.inside()
+	uid, gid := k.want.room.Inside()
 	filter, err := b.fleet.Filter(cells.Subject{
 		Owner: uint32(uid), Group: uint32(gid), Polled: k.Cgroups().Memory == "", Room: true, Unix: j.Unix,
 		Watch: k.watching != (cell.Watching{}),
@@ -90,7 +91,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 func disks(j sandbox.Job, k *keeper) []string {
 	out := []string{j.Workspace}
 	if k.stage != nil {
-		out = append(out, roomStage)
+		out = append(out, bwrap.StagePath)
 	}
 	for _, m := range j.Mounts {
 		if m.Writable {
@@ -123,10 +124,10 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 		l.Rules = append(l.Rules, cell.Rule{Path: path, Access: access & l.FS, Optional: optional, Plain: true})
 	}
 	add("/", cells.ToRun, false)
-	for _, p := range append(writable(), w.room.workspace) {
+	for _, p := range append(bwrap.Writable(), w.room.Workspace) {
 		add(p, work, false)
 	}
-	for _, m := range w.room.mounts {
+	for _, m := range w.room.Mounts {
 		if m.Writable {
 			add(m.Target, work, false)
 		}

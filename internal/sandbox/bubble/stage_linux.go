@@ -3,7 +3,6 @@ package bubble
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,12 +14,10 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/owner"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/stage"
 )
-
-// roomStage is where the cell finds the stage before it lays its own /run over it.
-const roomStage = "/run/stage"
 
 // staging is what a backend knows about stages.
 type staging struct {
@@ -94,7 +91,7 @@ func unstageable(stages, workspace string, uid, gid int64) string {
 		return "its file system"
 	}
 	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || len(mountsBelow(string(info), workspace)) > 0 {
+	if err != nil || len(bwrap.MountsBelow(string(info), workspace)) > 0 {
 		return "file systems are mounted in it"
 	}
 	return ""
@@ -132,25 +129,11 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 	return "overlay cannot be mounted"
 }
 
-// stage binds the stage where the cell looks for it. Its owner must be able to
-// reach it.
-func (a *roomArgs) stage(r room) error {
-	if r.stage == "" {
-		return nil
-	}
-	f, err := r.open(r.stage)
-	if err != nil {
-		return fmt.Errorf("bubble: stage: %w", err)
-	}
-	a.add("--bind-fd", a.give(f), roomStage)
-	return nil
-}
-
 // room is what bubblewrap is to build for the keeper.
-func (k *keeper) room() room {
+func (k *keeper) room() bwrap.Room {
 	r := k.want.room
 	if k.stage != nil {
-		r.stage = k.stage.Path()
+		r.Stage = k.stage.Path()
 	}
 	return r
 }
@@ -165,7 +148,7 @@ func (k *keeper) makeStage(ctx context.Context) error {
 		return unstaged(errors.New(k.b.stages.no))
 	}
 	var err error
-	if k.stage, err = all.Make(k.want.room.workspace, owner.Identity{UID: k.want.room.uid, GID: k.want.room.gid}); err != nil {
+	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); err != nil {
 		return unstaged(err)
 	}
 	if err = k.stage.Place(ctx, k.want.bound); err == nil {
@@ -173,7 +156,7 @@ func (k *keeper) makeStage(ctx context.Context) error {
 	}
 	k.unstage()
 	if changed := (*stage.ChangedError)(nil); errors.As(err, &changed) {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "changed since the plan was judged: %s", roomShow(changed.Path)).
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "changed since the plan was judged: %s", bwrap.Show(changed.Path)).
 			WithRemedy("look at what changed and propose the call anew").WithCause(err)
 	}
 	return unstaged(err)
@@ -283,13 +266,13 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 	}
 	x.Effects, err = k.stage.Keep(context.Background(), k.firm()) // its time is its own, once it is its turn
 	if len(x.Effects.Refused) > 0 {
-		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.workspace, "call", k.call, "paths", x.Effects.Refused)
+		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.Workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
 	if err == nil {
 		k.setAside(x)
 		return nil, nil
 	}
-	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.workspace, "call", k.call, "err", err)
+	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
 	x.Effects.Lost = lostWhy(err)
 	return nil, nil
 }

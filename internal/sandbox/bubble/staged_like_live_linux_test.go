@@ -125,14 +125,14 @@ func TestBackendStagedIsLikeLive(t *testing.T) {
 // bound script on it, with one that writes to the workspace directly: from the call to
 // the end of the program, without a ready room.
 func BenchmarkStaged(b *testing.B) {
-	for _, who := range residents() {
+	for _, who := range celltest.Residents() {
 		for _, files := range []int{0, 10_000} {
-			b.Run(fmt.Sprintf("%s/%d-files", who.name, files), func(b *testing.B) { benchStaged(b, who, files) })
+			b.Run(fmt.Sprintf("%s/%d-files", who.Name, files), func(b *testing.B) { benchStaged(b, who, files) })
 		}
 	}
 }
 
-func benchStaged(b *testing.B, who resident, files int) {
+func benchStaged(b *testing.B, who celltest.Resident, files int) {
 	c := configOf(b)
 	c.Log = nil
 	backend := openBackend(b, c)

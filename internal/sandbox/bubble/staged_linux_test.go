@@ -15,18 +15,19 @@ import (
 	"palyra"
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/stage"
 )
 
 // staged are the sites in which what runs write is kept apart, for whoever there is.
 func staged(t *testing.T, warm int, f func(t *testing.T, b *Backend, s *site)) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		c.Warm = warm
 		b := openBackend(t, c)
 		s := newSite(t, who)
 		s.staged = true
-		if why := b.Stageable(t.Context(), s.workspace, who.uid, who.gid); why != "" {
+		if why := b.Stageable(t.Context(), s.workspace, who.UID, who.GID); why != "" {
 			t.Fatal("nothing can be staged: ", why)
 		}
 		f(t, b, s)
@@ -225,7 +226,7 @@ func TestBackendStagedConflict(t *testing.T) {
 // TestBackendStageLimits: a run that has more on its stage than is kept is ended while
 // it goes on, by the name of that limit, and nothing of it is kept.
 func TestBackendStageLimits(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		c := configOf(t)
 		c.StageBytes, c.StageNames = 8<<20, 200
 		b := openBackend(t, c)
@@ -256,7 +257,7 @@ func TestBackendFreePart(t *testing.T) {
 		t.Skip("UNPROVEN HERE: a small file system is mounted by root only")
 	}
 	for _, staged := range []bool{false, true} {
-		eachResident(t, func(t *testing.T, who resident) {
+		celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 			c, s := configOf(t), newSite(t, who)
 			small := s.workspace
 			if s.staged = staged; staged {

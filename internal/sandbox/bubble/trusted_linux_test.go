@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/trusted"
 )
 
@@ -14,7 +15,7 @@ import (
 // nothing behind that it made, at any depth and in any case, and changes nothing
 // that was there.
 func TestBackendHoldsTrusted(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		fresh, old := newSite(t, who), newSite(t, who)
 		fresh.repository()
@@ -52,7 +53,7 @@ func TestBackendHoldsTrusted(t *testing.T) {
 // that its configuration knows nothing of. A run leaves none, with the directory
 // that git init makes for them and without, and a repository that has one keeps it.
 func TestBackendHoldsRemotes(t *testing.T) {
-	eachResident(t, func(t *testing.T, who resident) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
 		s.repository()

@@ -8,12 +8,13 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/stage"
 )
 
 // want is everything that decides how a room looks. It does not change.
 type want struct {
-	room  room
+	room  bwrap.Room
 	seals []string
 	doors []cell.Listener
 	unix  bool
@@ -25,12 +26,12 @@ type want struct {
 
 func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
-		room:  room{uid: j.UID, gid: j.GID, workspace: j.Workspace, mounts: slices.Clone(j.Mounts), files: slices.Clone(j.Files), tmp: b.config.Tmp},
+		room:  bwrap.Room{UID: j.UID, GID: j.GID, Workspace: j.Workspace, Mounts: slices.Clone(j.Mounts), Files: slices.Clone(j.Files), Tmp: b.config.Tmp},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
 		stage: j.Staged, bound: slices.Clone(j.Bound),
 	}
 	w.place = keyOf(j.Workspace, w.seals)
-	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.mounts, w.room.files, w.seals, w.doors, w.unix, w.room.tmp, w.stage, w.bound)
+	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp, w.stage, w.bound)
 	return w
 }
 
@@ -46,7 +47,7 @@ type identity struct{ dev, ino uint64 }
 // identities are those of the places that a room shows. One that is another file
 // by now is not what the plan meant any more.
 func (w *want) identities() []identity {
-	out := make([]identity, 0, 1+len(w.room.mounts))
+	out := make([]identity, 0, 1+len(w.room.Mounts))
 	look := func(path string, do func(string, *unix.Stat_t) error) {
 		var st unix.Stat_t
 		if do(path, &st) != nil {
@@ -54,8 +55,8 @@ func (w *want) identities() []identity {
 		}
 		out = append(out, identity{uint64(st.Dev), st.Ino})
 	}
-	look(w.room.workspace, unix.Lstat)
-	for _, m := range w.room.mounts {
+	look(w.room.Workspace, unix.Lstat)
+	for _, m := range w.room.Mounts {
 		look(m.Source, unix.Stat)
 	}
 	return out

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"bytes"
@@ -16,39 +16,10 @@ import (
 
 	"palyra/internal/exetest"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/local"
 )
 
-// Who a room is for, in tests: as root for an ordinary user and for root itself,
-// as an ordinary user for oneself.
-type resident struct {
-	name     string
-	uid, gid int64
-}
-
 const asOrdinary = "PALYRA_TEST_ROOM_AS_USER"
-
-func ordinary() resident {
-	s := resident{name: "user", uid: 65534, gid: 65534}
-	if uid, gid, err := celltest.Ordinary(); err == nil {
-		s.uid, s.gid = int64(uid), int64(gid)
-	}
-	return s
-}
-
-func residents() []resident {
-	if os.Geteuid() != 0 {
-		return []resident{{name: "self", uid: int64(os.Geteuid()), gid: int64(os.Getegid())}}
-	}
-	return []resident{ordinary(), {name: "root", uid: 0, gid: 0}}
-}
-
-// eachResident runs a test for all of them.
-func eachResident(t *testing.T, f func(t *testing.T, s resident)) {
-	t.Helper()
-	for _, s := range residents() {
-		t.Run(s.name, func(t *testing.T) { f(t, s) })
-	}
-}
 
 // TestRoomsAsAnOrdinaryUser runs the other tests a second time without root.
 func TestRoomsAsAnOrdinaryUser(t *testing.T) {
@@ -56,8 +27,8 @@ func TestRoomsAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	who := ordinary()
-	roomAgain(t, "^Test(Room|Bwrap)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}, asOrdinary+"=1")
+	who := celltest.OrdinaryResident()
+	roomAgain(t, "^Test(Room|Bwrap)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}}, asOrdinary+"=1")
 }
 
 // wasThere is what tests log that another process runs, so that none of them
@@ -68,7 +39,7 @@ const wasThere = "this is another process"
 func roomAgain(t *testing.T, run string, attr *syscall.SysProcAttr, env ...string) {
 	t.Helper()
 	dir := openDir(t, 0o755)
-	bin := filepath.Join(dir, "bubble.test")
+	bin := filepath.Join(dir, "bwrap.test")
 	if err := errors.Join(exetest.Copy(bin, os.Args[0]), os.Chmod(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +60,7 @@ func roomAgain(t *testing.T, run string, attr *syscall.SysProcAttr, env ...strin
 // not.
 func openDir(t *testing.T, mode os.FileMode) string {
 	t.Helper()
-	dir := tempDir(t)
+	dir := celltest.TempDir(t)
 	if err := os.Chmod(dir, mode); err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +73,13 @@ func openDir(t *testing.T, mode os.FileMode) string {
 }
 
 // workspaceOf makes a workspace of somebody at path, which is made as well.
-func workspaceOf(t *testing.T, s resident, path string) string {
+func workspaceOf(t *testing.T, s celltest.Resident, path string) string {
 	t.Helper()
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(path, int(s.uid), int(s.gid)); err != nil {
+		if err := os.Chown(path, int(s.UID), int(s.GID)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,21 +87,24 @@ func workspaceOf(t *testing.T, s resident, path string) string {
 }
 
 // newRoom is a room with an empty workspace.
-func newRoom(t *testing.T, s resident) room {
+func newRoom(t *testing.T, s celltest.Resident) Room {
 	t.Helper()
 	ws := workspaceOf(t, s, filepath.Join(openDir(t, 0o755), "ws"))
-	return room{uid: s.uid, gid: s.gid, workspace: ws, tmp: 4 << 20}
+	return Room{UID: s.UID, GID: s.GID, Workspace: ws, Tmp: 4 << 20}
 }
 
-func theBwrap(t *testing.T) *bwrap {
+// hostPlaces are looked at once for all tests but those about them.
+var hostPlaces local.Places
+
+func theBwrap(t *testing.T) *Program {
 	t.Helper()
-	b, no := findBwrap("")
+	b, no := Find("")
 	if no != nil {
 		t.Fatalf("%v: %s (%v)", no, no.Remedy, no.Cause)
 	}
-	t.Cleanup(b.close)
+	t.Cleanup(b.Close)
 	if os.Getenv(privately) == "" { // there it is about what they hide
-		b.local = &places
+		b.Places = &hostPlaces
 	}
 	return b
 }
@@ -143,7 +117,7 @@ type answer struct {
 
 // inRoom runs a shell script as the cell of a room. between runs when the command
 // is made and not yet started.
-func inRoom(t *testing.T, r room, script string, between ...func()) answer {
+func inRoom(t *testing.T, r Room, script string, between ...func()) answer {
 	t.Helper()
 	a, err := tryRoom(t, r, script, between...)
 	if err != nil {
@@ -154,52 +128,52 @@ func inRoom(t *testing.T, r room, script string, between ...func()) answer {
 
 // tryRoom is inRoom where no command may come of it. As a backend does, it tries again
 // when /opt or /usr/local changed meanwhile: the tests of other packages plant things there.
-func tryRoom(t *testing.T, r room, script string, between ...func()) (a answer, err error) {
+func tryRoom(t *testing.T, r Room, script string, between ...func()) (a answer, err error) {
 	t.Helper()
 	b := theBwrap(t)
-	defer b.close()
-	for range triesToBuild {
-		was := b.local.Hidden()
+	defer b.Close()
+	for range 3 {
+		was := b.Places.Hidden()
 		a, err = tryRoomOnce(t, b, r, script, between...)
-		if err != nil || !strings.HasPrefix(a.said, "bwrap: ") || !b.local.Again(was) {
+		if err != nil || !strings.HasPrefix(a.said, "bwrap: ") || !b.Places.Again(was) {
 			break
 		}
 	}
 	return a, err
 }
 
-func tryRoomOnce(t *testing.T, b *bwrap, r room, script string, between ...func()) (answer, error) {
+func tryRoomOnce(t *testing.T, b *Program, r Room, script string, between ...func()) (answer, error) {
 	t.Helper()
 	control, image := devNull(t), devNull(t)
-	path, argv, env, extra, cleanup, err := b.command(r, image, control, nil, "mark-1")
+	c, err := b.Command(r, image, control, nil, "mark-1")
 	if err != nil {
 		return answer{}, err
 	}
-	defer cleanup()
+	defer c.Close()
 	for _, f := range between {
 		f()
 	}
-	layPrivate(t, r, extra[len(extra)-1])
-	argv = append(argv[:len(argv)-3:len(argv)-3], "/bin/sh", "-c", script)
+	layPrivate(t, r, c.Files[len(c.Files)-1])
+	argv := append(c.Argv[:len(c.Argv)-3:len(c.Argv)-3], "/bin/sh", "-c", script)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, said bytes.Buffer
 	err = runWithin(ctx, &exec.Cmd{
-		Path: path, Args: argv, Env: env, ExtraFiles: extra, Dir: "/", Stdout: &out, Stderr: &said, SysProcAttr: bwrapAttr(r.uid, r.gid),
+		Path: c.Path, Args: argv, Env: c.Env, ExtraFiles: c.Files, Dir: "/", Stdout: &out, Stderr: &said, SysProcAttr: Attr(r.UID, r.GID),
 	})
 	return answer{out: out.String(), said: said.String(), err: err}, nil
 }
 
 // layPrivate has bubblewrap lay the file systems over a room's own places that the
 // cell would, as far as it can: it bounds no names.
-func layPrivate(t *testing.T, r room, args *os.File) {
+func layPrivate(t *testing.T, r Room, args *os.File) {
 	t.Helper()
 	b, err := io.ReadAll(args)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, p := range r.private() {
+	for _, p := range r.Private() {
 		word := fmt.Sprintf("\x00%04o\x00--dir\x00%s\x00", p.Mode, p.Path)
 		if strings.Count(text, word) != 1 {
 			t.Fatalf("%q is not in the arguments once", word)
@@ -225,7 +199,7 @@ func devNull(t *testing.T) *os.File {
 }
 
 // says runs a script that must succeed and returns what it printed.
-func says(t *testing.T, r room, script string) string {
+func says(t *testing.T, r Room, script string) string {
 	t.Helper()
 	a := inRoom(t, r, "set -e\n"+script)
 	if a.err != nil {
@@ -235,10 +209,3 @@ func says(t *testing.T, r room, script string) string {
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func mustWrite(t *testing.T, path, text string, mode os.FileMode) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"crypto/sha256"
@@ -17,6 +17,7 @@ import (
 
 	"palyra"
 	"palyra/internal/exetest"
+	"palyra/internal/sandbox/celltest"
 )
 
 func TestBwrapFound(t *testing.T) {
@@ -24,19 +25,19 @@ func TestBwrapFound(t *testing.T) {
 		t.Log(wasThere)
 	}
 	b := theBwrap(t)
-	content, err := os.ReadFile(bwrapDefault)
+	content, err := os.ReadFile(DefaultPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(content)
-	if b.path != bwrapDefault || b.digest != hex.EncodeToString(sum[:]) || b.version == "" || b.changed() || !b.options["--bind-fd"] {
+	if b.Path != DefaultPath || b.Digest != hex.EncodeToString(sum[:]) || b.Version == "" || b.Changed() || !b.options["--bind-fd"] {
 		t.Errorf("%+v", b)
 	}
 	if fd := b.file.Fd(); fd < bwrapFD {
 		t.Errorf("its descriptor %d is among those that children get", fd)
 	}
-	if out, err := exec.Command(bwrapDefault, "--version").Output(); err != nil || strings.TrimSpace(string(out)) != "bubblewrap "+b.version {
-		t.Errorf("%q, %v; we say %q", out, err, b.version)
+	if out, err := exec.Command(DefaultPath, "--version").Output(); err != nil || strings.TrimSpace(string(out)) != "bubblewrap "+b.Version {
+		t.Errorf("%q, %v; we say %q", out, err, b.Version)
 	}
 }
 
@@ -88,7 +89,7 @@ func TestBwrapRefused(t *testing.T) {
 			if c.change != nil && os.Geteuid() != 0 {
 				return // root's run covers it
 			}
-			if err := errors.Join(os.Chmod(dir, 0o755), exetest.Copy(bin, bwrapDefault), os.Chmod(bin, 0o755)); err != nil {
+			if err := errors.Join(os.Chmod(dir, 0o755), exetest.Copy(bin, DefaultPath), os.Chmod(bin, 0o755)); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = errors.Join(os.Chown(dir, 0, 0), os.RemoveAll(bin)) })
@@ -100,9 +101,9 @@ func TestBwrapRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b, no := findBwrap(c.path)
+			b, no := Find(c.path)
 			if no == nil {
-				b.close()
+				b.Close()
 				t.Fatal("it was taken")
 			}
 			if strings.Contains(no.Text, "could be replaced") && strings.Contains(no.Remedy, "chmod") {
@@ -115,11 +116,11 @@ func TestBwrapRefused(t *testing.T) {
 	}
 	if os.Geteuid() != 0 { // what a user made is not root's
 		mine := filepath.Join(t.TempDir(), "bwrap")
-		if err := errors.Join(exetest.Copy(mine, bwrapDefault), os.Chmod(mine, 0o755)); err != nil {
+		if err := errors.Join(exetest.Copy(mine, DefaultPath), os.Chmod(mine, 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		if b, no := findBwrap(mine); no == nil {
-			b.close()
+		if b, no := Find(mine); no == nil {
+			b.Close()
 			t.Error("a user's own was taken")
 		}
 	}
@@ -138,7 +139,7 @@ func TestBwrapChanged(t *testing.T) {
 	bin := filepath.Join(ours(t), "bwrap")
 	install := func() {
 		t.Helper()
-		if err := errors.Join(exetest.Copy(bin+".new", bwrapDefault), os.Chmod(bin+".new", 0o755), os.Rename(bin+".new", bin)); err != nil {
+		if err := errors.Join(exetest.Copy(bin+".new", DefaultPath), os.Chmod(bin+".new", 0o755), os.Rename(bin+".new", bin)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,25 +148,25 @@ func TestBwrapChanged(t *testing.T) {
 	if err := os.Symlink(bin, link); err != nil {
 		t.Fatal(err)
 	}
-	b, no := findBwrap(link)
+	b, no := Find(link)
 	if no != nil {
 		t.Fatal(no)
 	}
-	defer b.close()
-	if b.changed() {
+	defer b.Close()
+	if b.Changed() {
 		t.Error("it changed by itself")
 	}
 	install()
-	if !b.changed() {
+	if !b.Changed() {
 		t.Error("another file at its path is not noticed")
 	}
-	if out, err := b.ask(t.Context(), "--version"); err != nil || out != "bubblewrap "+b.version+"\n" {
+	if out, err := b.ask(t.Context(), "--version"); err != nil || out != "bubblewrap "+b.Version+"\n" {
 		t.Errorf("what was opened does not run any more: %q, %v", out, err)
 	}
 	if err := os.Remove(bin); err != nil {
 		t.Fatal(err)
 	}
-	if !b.changed() {
+	if !b.Changed() {
 		t.Error("its absence is not noticed")
 	}
 }
@@ -193,8 +194,8 @@ func TestBwrapTooOld(t *testing.T) {
 
 func TestBwrapTry(t *testing.T) {
 	b := theBwrap(t)
-	eachResident(t, func(t *testing.T, s resident) {
-		if no := b.try(t.Context(), s.uid, s.gid); no != nil {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
+		if no := b.Try(t.Context(), s.UID, s.GID); no != nil {
 			t.Errorf("%v: %s (%v)", no, no.Remedy, no.Cause)
 		}
 	})
@@ -225,13 +226,13 @@ func TestInnerNoNamespaces(t *testing.T) {
 	}
 	t.Log(wasThere)
 	b := theBwrap(t)
-	if no := b.try(t.Context(), 0, 0); no != nil {
+	if no := b.Try(t.Context(), 0, 0); no != nil {
 		t.Errorf("before: %v (%v)", no, no.Cause)
 	}
 	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	no := b.try(t.Context(), 0, 0)
+	no := b.Try(t.Context(), 0, 0)
 	if no == nil || !strings.Contains(no.Text, "user.max_user_namespaces is 0") || !strings.Contains(no.Remedy, "sysctl -w user.max_user_namespaces") {
 		t.Errorf("%+v", no)
 	}
@@ -240,21 +241,21 @@ func TestInnerNoNamespaces(t *testing.T) {
 // The daemon learns the cell's process id where it is.
 func TestBwrapInfo(t *testing.T) {
 	b := theBwrap(t)
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
 		out, in, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = out.Close() }()
-		path, argv, env, extra, cleanup, err := b.command(r, devNull(t), devNull(t), in, "m")
+		c, err := b.Command(r, devNull(t), devNull(t), in, "m")
 		if err != nil {
 			t.Fatal(err)
 		}
-		argv = append(argv[:len(argv)-3:len(argv)-3], "/bin/true")
-		cmd := &exec.Cmd{Path: path, Args: argv, Env: env, ExtraFiles: extra, Dir: "/", SysProcAttr: bwrapAttr(r.uid, r.gid)}
+		argv := append(c.Argv[:len(c.Argv)-3:len(c.Argv)-3], "/bin/true")
+		cmd := &exec.Cmd{Path: c.Path, Args: argv, Env: c.Env, ExtraFiles: c.Files, Dir: "/", SysProcAttr: Attr(r.UID, r.GID)}
 		err = cmd.Start()
-		cleanup()
+		c.Close()
 		_ = in.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ const (
 	itemHideFile // the same for what is no directory
 )
 
-type roomItem struct {
+type item struct {
 	kind   int
 	target string
 	text   string // where it is on the host, where the link leads, or its content
@@ -56,7 +56,7 @@ type systemView struct {
 	root  int    // descriptor of "/", but in tests
 	top   string // its path
 	owner uint32 // root, but in tests
-	items []roomItem
+	items []item
 
 	traces []trace
 }
@@ -70,15 +70,15 @@ const fewFiles = 8
 // lookAtSystem finds out how the system at root is laid out. What others than
 // owner could have put there is not shown. While everything is as the traces say,
 // another look would find the same.
-func lookAtSystem(root string, owner uint32) ([]roomItem, []trace, error) {
+func lookAtSystem(root string, owner uint32) ([]item, []trace, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("bubble: system: %w", err)
+		return nil, nil, fmt.Errorf("bwrap: system: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	top, err := where(fd)
 	if err != nil {
-		return nil, nil, fmt.Errorf("bubble: system: %w", err)
+		return nil, nil, fmt.Errorf("bwrap: system: %w", err)
 	}
 	s := &systemView{root: fd, top: top, owner: owner}
 	for _, d := range systemDirs {
@@ -138,7 +138,7 @@ func (s *systemView) open(path string) (f *os.File, real string, err error) {
 // where returns the path of an open file.
 func where(fd int) (string, error) { return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) }
 
-// show adds what is at path, if everybody can read it and only root can write
+// Show adds what is at path, if everybody can read it and only root can write
 // it.
 func (s *systemView) show(path string) { s.add(path, true) }
 
@@ -149,7 +149,7 @@ func (s *systemView) add(path string, dirs bool) {
 	}
 	defer func() { _ = f.Close() }()
 	if real != path && s.visible(real) {
-		s.items = append(s.items, roomItem{kind: itemLink, target: path, text: real})
+		s.items = append(s.items, item{kind: itemLink, target: path, text: real})
 		return
 	}
 	var st unix.Stat_t
@@ -161,11 +161,11 @@ func (s *systemView) add(path string, dirs bool) {
 		return
 	}
 	if dir || st.Size > copyMost {
-		s.items = append(s.items, roomItem{kind: itemBind, target: path, text: real})
+		s.items = append(s.items, item{kind: itemBind, target: path, text: real})
 		return
 	}
 	if text, err := io.ReadAll(io.LimitReader(f, copyMost+1)); err == nil && len(text) <= copyMost && saysSomething(string(text)) {
-		s.items = append(s.items, roomItem{kind: itemCopy, target: path, text: string(text)})
+		s.items = append(s.items, item{kind: itemCopy, target: path, text: string(text)})
 	}
 }
 
@@ -200,7 +200,7 @@ func (s *systemView) each(dir *os.File, path string) bool {
 // visible reports whether a path of the host is in the room already, at that
 // path.
 func (s *systemView) visible(path string) bool {
-	return slices.ContainsFunc(s.items, func(i roomItem) bool {
+	return slices.ContainsFunc(s.items, func(i item) bool {
 		return i.kind == itemBind && i.target == i.text && subpath.Within(i.target, path)
 	})
 }
@@ -217,7 +217,7 @@ func (s *systemView) public(st *unix.Stat_t) bool {
 }
 
 // items puts the host's own files into the room.
-func (a *roomArgs) items(items []roomItem) error {
+func (a *arguments) items(items []item) error {
 	for _, i := range items {
 		switch i.kind {
 		case itemBind:
@@ -234,7 +234,7 @@ func (a *roomArgs) items(items []roomItem) error {
 }
 
 // file lays a file into a part of the room that becomes read-only as a whole.
-func (a *roomArgs) file(target, text string) error {
+func (a *arguments) file(target, text string) error {
 	n, err := a.same(target, text)
 	if err == nil {
 		a.add("--perms", "0444", "--file", n, target)

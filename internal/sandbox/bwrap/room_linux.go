@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// roomName is the name of the host, inside.
-const roomName = "palyra"
+// Hostname is the name of the host, inside.
+const Hostname = "palyra"
 
 // roomUser is who root is inside, in its own workspaces: programs treat uid 0
 // differently, and would expect rights that they do not have.
@@ -28,33 +28,33 @@ const (
 	roomMaxTmp   = 64 << 30
 )
 
-// room is what bubblewrap is to build for a cell.
-type room struct {
-	uid, gid  int64 // of the workspace's owner
-	workspace string
-	stage     string // where what is written to the workspace goes; empty: there
-	mounts    []palyra.Mount
-	files     []palyra.RoomFile
-	tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
+// Room is what bubblewrap is to build for a cell.
+type Room struct {
+	UID, GID  int64 // of the workspace's owner
+	Workspace string
+	Stage     string // where what is written to the workspace goes; empty: there
+	Mounts    []palyra.Mount
+	Files     []palyra.RoomFile
+	Tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
 }
 
-// inside returns who the run is in its own eyes.
-func (r room) inside() (uid, gid int64) {
-	uid, gid = r.uid, r.gid
+// Inside returns who the run is in its own eyes.
+func (r Room) Inside() (uid, gid int64) {
+	uid, gid = r.UID, r.GID
 	uid = cmp.Or(uid, roomUser)
 	gid = cmp.Or(gid, roomUser)
 	return uid, gid
 }
 
-// writable lists the places of a room, beside its workspace and mounts, that
+// Writable lists the places of a room, beside its workspace and mounts, that
 // can be written to.
-func writable() []string { return []string{cell.RoomHome, cell.RoomTmp, cell.RoomRun, cell.RoomShm} }
+func Writable() []string { return []string{cell.RoomHome, cell.RoomTmp, cell.RoomRun, cell.RoomShm} }
 
-// hidden lists what the kernel shows in a new /proc about the whole machine and
+// HiddenProc lists what the kernel shows in a new /proc about the whole machine and
 // that no program needs in order to work: memory, keys, devices, and counters that
 // tell what others do. Some of it root could write to, and root's own
 // workspaces run as root to the outside. The cell lays something empty over each.
-func hidden() []string {
+func HiddenProc() []string {
 	return strings.Fields(`
 		/proc/acpi /proc/asound /proc/buddyinfo /proc/bus /proc/cmdline /proc/config.gz /proc/consoles /proc/crypto /proc/diskstats
 		/proc/dma /proc/driver /proc/dynamic_debug /proc/fs /proc/fb /proc/interrupts /proc/iomem /proc/ioports /proc/irq
@@ -67,43 +67,53 @@ func hidden() []string {
 
 var roomMark = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// command is how bubblewrap is started so that it builds a room and becomes the
+// Command is how bubblewrap is started.
+type Command struct {
+	Path  string
+	Argv  []string
+	Env   []string   // empty, and not nil
+	Files []*os.File // from descriptor 3 on
+
+	args *arguments
+}
+
+// Close closes what was opened for the command. It may be called once the process has
+// started.
+func (c *Command) Close() { c.args.cleanup() }
+
+// Command is how bubblewrap is started so that it builds a room and becomes the
 // cell in it. The cell finds control at descriptor 3 and nothing else but its own
-// image. extra are the descriptors from 3 on, env is empty but not nil; cleanup
-// closes what was opened here and may be called once the process has started.
-func (b *bwrap) command(r room, image, control, info *os.File, mark string) (path string, argv, env []string, extra []*os.File, cleanup func(), err error) {
-	fail := func(err error) (string, []string, []string, []*os.File, func(), error) {
-		return "", nil, nil, nil, func() {}, err
-	}
+// image.
+func (b *Program) Command(r Room, image, control, info *os.File, mark string) (*Command, error) {
 	if !roomMark.MatchString(mark) {
-		return fail(fmt.Errorf("bubble: command: %q is no mark", mark))
+		return nil, fmt.Errorf("bwrap: command: %q is no mark", mark)
 	}
-	if r.workspace == "" {
-		return fail(workspaceDenied("there is no workspace"))
+	if r.Workspace == "" {
+		return nil, workspaceDenied("there is no workspace")
 	}
-	a := &roomArgs{}
+	a := &arguments{}
 	if n := a.pass(control); n != strconv.Itoa(cell.ControlFD) {
-		return fail(fmt.Errorf("bubble: command: the control socket would be descriptor %s", n))
+		return nil, fmt.Errorf("bwrap: command: the control socket would be descriptor %s", n)
 	}
 	program := "/proc/self/fd/" + a.pass(image)
 	if info != nil {
 		a.add("--info-fd", a.pass(info))
 	}
-	if err := b.furnish(a, r); err != nil {
-		a.cleanup()
-		return fail(err)
+	err := b.furnish(a, r)
+	var argv []string
+	if err == nil {
+		argv, err = a.argv(program, cell.InsideArg, mark)
 	}
-	argv, err = a.argv(program, cell.InsideArg, mark)
 	if err != nil {
 		a.cleanup()
-		return fail(err)
+		return nil, err
 	}
-	return b.exe(), argv, []string{}, a.files, a.cleanup, nil
+	return &Command{Path: b.exe(), Argv: argv, Env: []string{}, Files: a.files, args: a}, nil
 }
 
 // furnish says how a room is built, in bubblewrap's words. Without a workspace it
 // is a room to try.
-func (b *bwrap) furnish(a *roomArgs, r room) error {
+func (b *Program) furnish(a *arguments, r Room) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -112,10 +122,10 @@ func (b *bwrap) furnish(a *roomArgs, r room) error {
 		return err
 	}
 	a.texts = &b.texts
-	hidden := b.local.Hidden()
+	hidden := b.Places.Hidden()
 	if slices.ContainsFunc(hidden, gone) {
-		b.local.Again(hidden)
-		hidden = b.local.Hidden()
+		b.Places.Again(hidden)
+		hidden = b.Places.Hidden()
 	}
 	return b.arrange(a, r, hide(items, hidden))
 }
@@ -125,7 +135,7 @@ const systemFor = 5 * time.Second
 
 // system looks at the system, or remembers: rooms are built in bursts, and the system
 // changes rarely.
-func (b *bwrap) system() ([]roomItem, error) {
+func (b *Program) system() ([]item, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Since(b.looked) < systemFor {
@@ -146,7 +156,7 @@ func (b *bwrap) system() ([]roomItem, error) {
 }
 
 // arrange puts everything into the order in which it has to be built.
-func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
+func (b *Program) arrange(a *arguments, r Room, items []item) error {
 	b.namespaces(a, r)
 	if err := a.items(items); err != nil {
 		return err
@@ -174,14 +184,14 @@ func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
 	return nil
 }
 
-func (r room) check() error {
+func (r Room) check() error {
 	switch {
-	case r.uid < 0 || r.uid > 1<<32-2 || r.gid < 0 || r.gid > 1<<32-2:
-		return workspaceDenied("no one is uid %d, gid %d", r.uid, r.gid)
-	case os.Geteuid() != 0 && r.uid != int64(os.Geteuid()):
-		return workspaceDenied("the daemon cannot work as uid %d", r.uid).WithRemedy("run the daemon as that user, or as root")
-	case r.tmp <= 0 || r.tmp > roomMaxTmp:
-		return fmt.Errorf("bubble: room: %d bytes for temporary files", r.tmp)
+	case r.UID < 0 || r.UID > 1<<32-2 || r.GID < 0 || r.GID > 1<<32-2:
+		return workspaceDenied("no one is uid %d, gid %d", r.UID, r.GID)
+	case os.Geteuid() != 0 && r.UID != int64(os.Geteuid()):
+		return workspaceDenied("the daemon cannot work as uid %d", r.UID).WithRemedy("run the daemon as that user, or as root")
+	case r.Tmp <= 0 || r.Tmp > roomMaxTmp:
+		return fmt.Errorf("bwrap: room: %d bytes for temporary files", r.Tmp)
 	}
 	return nil
 }
@@ -189,40 +199,40 @@ func (r room) check() error {
 // namespaces are what the room does not share with the host. Capabilities are
 // those of its own user namespace; the cell needs them to finish the room and
 // drops them.
-func (b *bwrap) namespaces(a *roomArgs, r room) {
-	uid, gid := r.inside()
+func (b *Program) namespaces(a *arguments, r Room) {
+	uid, gid := r.Inside()
 	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net")
 	if b.options[bwrapNoUsers] {
 		a.add(bwrapNoUsers)
 	}
 	a.add("--uid", strconv.FormatInt(uid, 10), "--gid", strconv.FormatInt(gid, 10))
-	a.add("--hostname", roomName, "--chdir", "/", "--new-session", "--as-pid-1", "--cap-add", "ALL")
+	a.add("--hostname", Hostname, "--chdir", "/", "--new-session", "--as-pid-1", "--cap-add", "ALL")
 }
 
-// roomArgs collects bubblewrap's arguments and the descriptors that they name.
-type roomArgs struct {
+// arguments collects bubblewrap's arguments and the descriptors that they name.
+type arguments struct {
 	texts *texts // of what many rooms have; nil: none are kept
 	words []string
 	files []*os.File // from descriptor 3 on
 	own   []*os.File // of files: to be closed by us
 }
 
-func (a *roomArgs) add(words ...string) { a.words = append(a.words, words...) }
+func (a *arguments) add(words ...string) { a.words = append(a.words, words...) }
 
 // pass hands a descriptor on and returns its number in the child.
-func (a *roomArgs) pass(f *os.File) string {
+func (a *arguments) pass(f *os.File) string {
 	a.files = append(a.files, f)
 	return strconv.Itoa(2 + len(a.files))
 }
 
 // give is pass for what this command opened itself.
-func (a *roomArgs) give(f *os.File) string {
+func (a *arguments) give(f *os.File) string {
 	a.own = append(a.own, f)
 	return a.pass(f)
 }
 
 // data hands a text on.
-func (a *roomArgs) data(name, text string) (string, error) {
+func (a *arguments) data(name, text string) (string, error) {
 	f, err := memoryOf(name, text)
 	if err == nil {
 		n := a.give(f)
@@ -230,27 +240,27 @@ func (a *roomArgs) data(name, text string) (string, error) {
 			return n, nil
 		}
 	}
-	return "", fmt.Errorf("bubble: %s: %w", name, err)
+	return "", fmt.Errorf("bwrap: %s: %w", name, err)
 }
 
 // same is data for a text that many rooms have.
-func (a *roomArgs) same(name, text string) (string, error) {
+func (a *arguments) same(name, text string) (string, error) {
 	if a.texts == nil {
 		return a.data(name, text)
 	}
 	f, err := a.texts.open(text)
 	if err != nil {
-		return "", fmt.Errorf("bubble: %s: %w", name, err)
+		return "", fmt.Errorf("bwrap: %s: %w", name, err)
 	}
 	return a.give(f), nil
 }
 
 // argv is the command line. The room itself is not on it, where everybody could
 // read it, but in a descriptor.
-func (a *roomArgs) argv(program ...string) ([]string, error) {
+func (a *arguments) argv(program ...string) ([]string, error) {
 	for _, w := range a.words {
 		if strings.ContainsRune(w, 0) {
-			return nil, errors.New("bubble: command: an argument has a NUL byte")
+			return nil, errors.New("bwrap: command: an argument has a NUL byte")
 		}
 	}
 	n, err := a.data("arguments", strings.Join(a.words, "\x00")+"\x00")
@@ -260,7 +270,7 @@ func (a *roomArgs) argv(program ...string) ([]string, error) {
 	return append([]string{"bwrap", "--args", n, "--"}, program...), nil
 }
 
-func (a *roomArgs) cleanup() {
+func (a *arguments) cleanup() {
 	for _, f := range a.own {
 		_ = f.Close() // the child has its own
 	}

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"fmt"
@@ -9,22 +9,22 @@ import (
 // generated lays the files into /etc that say who and where the run is. They are
 // the room's own: the host's would name its users and ask services that the room
 // does not reach.
-func (a *roomArgs) generated(r room) error {
-	uid, gid := r.inside()
+func (a *arguments) generated(r Room) error {
+	uid, gid := r.Inside()
 	passwd := fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:%d:%d:agent:%s:/bin/sh\n", uid, gid, cell.RoomHome)
 	group := fmt.Sprintf("root:x:0:\nagent:x:%d:\n", gid)
-	if uid != roomNobody {
-		passwd += fmt.Sprintf("nobody:x:%d:%d:nobody:/nonexistent:/bin/false\n", roomNobody, roomNobody)
+	if uid != Nobody {
+		passwd += fmt.Sprintf("nobody:x:%d:%d:nobody:/nonexistent:/bin/false\n", Nobody, Nobody)
 	}
-	if gid != roomNobody {
-		group += fmt.Sprintf("nogroup:x:%d:\n", roomNobody)
+	if gid != Nobody {
+		group += fmt.Sprintf("nogroup:x:%d:\n", Nobody)
 	}
 	for _, f := range [][2]string{
 		{"/etc/passwd", passwd},
 		{"/etc/group", group},
 		{"/etc/nsswitch.conf", roomNames},
 		{"/etc/hosts", roomHosts},
-		{"/etc/hostname", roomName + "\n"},
+		{"/etc/hostname", Hostname + "\n"},
 		{"/etc/resolv.conf", roomResolv},
 	} {
 		if err := a.file(f[0], f[1]); err != nil {
@@ -35,8 +35,8 @@ func (a *roomArgs) generated(r room) error {
 	return nil
 }
 
-// roomNobody is whom files of everybody else seem to belong to.
-const roomNobody = 65534
+// Nobody is whom files of everybody else seem to belong to.
+const Nobody = 65534
 
 const (
 	roomNames = `passwd: files
@@ -49,7 +49,7 @@ services: files
 ethers: files
 rpc: files
 `
-	roomHosts = `127.0.0.1 localhost ` + roomName + `
+	roomHosts = `127.0.0.1 localhost ` + Hostname + `
 ::1 localhost ip6-localhost ip6-loopback
 `
 	roomResolv = `nameserver 198.18.0.1

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"bytes"
@@ -16,10 +16,13 @@ import (
 const bwrapOutput = 64 << 10
 
 // exe names the opened program for execve.
-func (b *bwrap) exe() string { return fmt.Sprintf("/proc/self/fd/%d", b.file.Fd()) }
+func (b *Program) exe() string { return descriptor(b.file) }
+
+// descriptor is the path of an open file.
+func descriptor(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // ask runs bubblewrap for something that it tells by itself.
-func (b *bwrap) ask(ctx context.Context, option string) (string, error) {
+func (b *Program) ask(ctx context.Context, option string) (string, error) {
 	var out clipped
 	cmd := &exec.Cmd{Path: b.exe(), Args: []string{"bwrap", option}, Env: []string{}, Dir: "/", Stdout: &out}
 	err := runWithin(ctx, cmd)
@@ -40,9 +43,9 @@ func runWithin(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// bwrapAttr is who bubblewrap runs as: the workspace's owner, and in no other
+// Attr is who bubblewrap runs as: the workspace's owner, and in no other
 // group. Only root can become that; anyone else is it already.
-func bwrapAttr(uid, gid int64) *syscall.SysProcAttr {
+func Attr(uid, gid int64) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
 		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
@@ -50,16 +53,16 @@ func bwrapAttr(uid, gid int64) *syscall.SysProcAttr {
 	return attr
 }
 
-// try builds a room without a workspace once, as that user, with everything else
+// Try builds a room without a workspace once, as that user, with everything else
 // that rooms have, and runs bubblewrap's own --version in it. What does not work
 // is explained.
-func (b *bwrap) try(ctx context.Context, uid, gid int64) *palyra.Error {
+func (b *Program) Try(ctx context.Context, uid, gid int64) *palyra.Error {
 	ctx, cancel := context.WithTimeout(ctx, bwrapWithin)
 	defer cancel()
-	a := &roomArgs{}
+	a := &arguments{}
 	defer a.cleanup()
 	program := a.pass(b.file)
-	if err := b.furnish(a, room{uid: uid, gid: gid, tmp: 1 << 20}); err != nil {
+	if err := b.furnish(a, Room{UID: uid, GID: gid, Tmp: 1 << 20}); err != nil {
 		return palyra.AsError(err)
 	}
 	argv, err := a.argv("/proc/self/fd/"+program, "--version")
@@ -69,14 +72,14 @@ func (b *bwrap) try(ctx context.Context, uid, gid int64) *palyra.Error {
 	var out, said clipped
 	cmd := &exec.Cmd{
 		Path: b.exe(), Args: argv, Env: []string{}, Dir: "/", ExtraFiles: a.files,
-		Stdout: &out, Stderr: &said, SysProcAttr: bwrapAttr(uid, gid),
+		Stdout: &out, Stderr: &said, SysProcAttr: Attr(uid, gid),
 	}
 	err = runWithin(ctx, cmd)
 	if err == nil && bwrapVersion.MatchString(out.String()) {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("bubble: the room said %q", out.String())
+		err = fmt.Errorf("bwrap: the room said %q", out.String())
 	}
 	return explain(said.String(), err, lookAround("/proc", uid))
 }

@@ -1,10 +1,12 @@
-package bubble
+package bwrap
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra/internal/sandbox/celltest"
 )
 
 // work is something that people do every day, and how it shows that it was done.
@@ -45,15 +47,15 @@ print(pwd.getpwuid(os.getuid()).pw_name, socket.getservbyname("https"), tempfile
 }
 
 func TestRoomEverydayWork(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		for _, w := range everyday {
 			if _, err := os.Stat(w.needs); err != nil {
 				t.Logf("%s is not on this host", w.needs)
 				continue
 			}
 			r := newRoom(t, s)
-			r.tmp = 256 << 20
-			a := inRoom(t, r, "export HOME=/home/agent TMPDIR=/tmp PATH=/usr/local/bin:/usr/bin:/bin; cd "+quote(r.workspace)+"\n"+w.script)
+			r.Tmp = 256 << 20
+			a := inRoom(t, r, "export HOME=/home/agent TMPDIR=/tmp PATH=/usr/local/bin:/usr/bin:/bin; cd "+quote(r.Workspace)+"\n"+w.script)
 			if a.err != nil || !strings.Contains(a.out, w.want) {
 				t.Errorf("%s: %v\n%s%s", filepath.Base(w.needs), a.err, a.out, a.said)
 			}

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"fmt"
@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"palyra/internal/sandbox/celltest"
 )
 
 // What is not in a room cannot be read, whatever a program does. The lists are
 // complete: something new in a room is a decision.
 func TestRoomShowsNothingElse(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
 		secret := filepath.Join(openDir(t, 0o755), "secret")
-		mustWrite(t, secret, "secret\n", 0o644)
-		mustWrite(t, filepath.Join(filepath.Dir(r.workspace), "beside"), "secret\n", 0o644)
+		celltest.MustWrite(t, secret, "secret\n", 0o644)
+		celltest.MustWrite(t, filepath.Join(filepath.Dir(r.Workspace), "beside"), "secret\n", 0o644)
 		out := says(t, r, `
 			echo top: $(ls -A /)
 			echo home: $(ls -A /home) $(ls -A /home/agent)
@@ -25,7 +27,7 @@ func TestRoomShowsNothingElse(t *testing.T) {
 			echo blocks: $(find / -xdev -exec test -b {} \; -print; find /dev -exec test -b {} \; -print)
 			echo chars: $(find /dev ! -type l -exec test -c {} \; -print | sort)
 			echo sockets: $(find / -type s -not -path '/proc/*' 2>/dev/null)
-			echo missing: $(cat `+quote(secret)+` `+quote(filepath.Dir(r.workspace))+`/beside /etc/shadow /root/.ssh/id_rsa 2>/dev/null)
+			echo missing: $(cat `+quote(secret)+` `+quote(filepath.Dir(r.Workspace))+`/beside /etc/shadow /root/.ssh/id_rsa 2>/dev/null)
 			echo processes: $(ls /proc | grep -c '^[0-9]')`)
 		top := "bin dev etc home"
 		for _, d := range []string{"/lib", "/lib32", "/lib64", "/libx32", "/opt"} {
@@ -37,7 +39,7 @@ func TestRoomShowsNothingElse(t *testing.T) {
 			"top":     top + " proc run sbin tmp usr",
 			"home":    "agent",
 			"run":     "",
-			"tmp":     parents(r.workspace),
+			"tmp":     parents(r.Workspace),
 			"blocks":  "",
 			"chars":   "/dev/full /dev/null /dev/pts/ptmx /dev/random /dev/tty /dev/urandom /dev/zero",
 			"sockets": "", "missing": "",
@@ -72,7 +74,7 @@ func TestRoomEtc(t *testing.T) {
 	for _, p := range slices.Concat(systemEtc, generatedEtc) {
 		allowed = append(allowed, strings.TrimSuffix(p, "*"))
 	}
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		out := says(t, newRoom(t, s), `find /etc -maxdepth 3; echo; find /etc ! -readable`)
 		all, unreadable, _ := strings.Cut(out, "\n\n")
 		for path := range strings.Lines(all) {
@@ -94,9 +96,9 @@ func TestRoomEtc(t *testing.T) {
 }
 
 func TestRoomIdentity(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
-		uid, gid := r.inside()
+		uid, gid := r.Inside()
 		out := says(t, r, `
 			echo ids: $(id -u) $(id -g) $(id -G) $(id -un) $(id -gn)
 			echo map: $(cat /proc/self/uid_map) $(cat /proc/self/gid_map)
@@ -109,16 +111,16 @@ func TestRoomIdentity(t *testing.T) {
 			echo environ: $(tr '\0' ' ' </proc/1/environ)
 			echo cwd: $(pwd)
 			for n in user pid mnt ipc uts net; do echo $n: $(readlink /proc/self/ns/$n); done`)
-		nobody := "nobody:65534"
-		if uid == roomNobody {
-			nobody = "agent:65534"
+		other := "nobody:65534"
+		if uid == Nobody {
+			other = "agent:65534"
 		}
 		for name, want := range map[string]string{
 			"ids":       fmt.Sprintf("%d %d %d agent agent", uid, gid, gid),
 			"setgroups": "deny",
 			"home":      fmt.Sprintf("/home/agent %d 700", uid),
 			"name":      "palyra palyra 127.0.0.1",
-			"nobody":    nobody,
+			"nobody":    other,
 			"init":      "sh 1",
 			"environ":   "PWD=/",
 			"cwd":       "/",
@@ -141,7 +143,7 @@ func TestRoomDescriptors(t *testing.T) {
 	for _, n := range inheritedFDs(t) {
 		inherited[n] = true
 	}
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
 		var left []string
 		for _, n := range strings.Fields(says(t, r, `ls /proc/1/fd`)) {
@@ -173,11 +175,11 @@ func inheritedFDs(t *testing.T) (names []string) {
 }
 
 func TestRoomWriting(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
 		out := says(t, r, `
 			w() { (: >"$1/.w") 2>/dev/null && rm "$1/.w" && printf '%s ' "$1"; return 0; }
-			echo dirs: $(for d in / /bin /usr /usr/bin /usr/local /opt /etc /etc/ssl /etc/ssl/certs /home /home/agent /dev /dev/pts /dev/shm /proc /proc/self /run /tmp `+quote(r.workspace)+`; do w $d; done)
+			echo dirs: $(for d in / /bin /usr /usr/bin /usr/local /opt /etc /etc/ssl /etc/ssl/certs /home /home/agent /dev /dev/pts /dev/shm /proc /proc/self /run /tmp `+quote(r.Workspace)+`; do w $d; done)
 			echo files: $(for f in /etc/passwd /etc/hosts /etc/resolv.conf /etc/ld.so.cache /usr/bin/env; do
 				if [ -w $f ]; then echo $f; fi; done)
 			echo sizes: $(df --output=size -B1 /tmp /home/agent /dev/shm /run | tail -n +2)
@@ -186,7 +188,7 @@ func TestRoomWriting(t *testing.T) {
 			echo devices: $(mknod /tmp/null c 1 3 2>/dev/null && echo yes)
 			echo mounts: $(grep -v nosuid /proc/self/mounts) $(grep ' /tmp\|agent' /proc/self/mounts | grep -v nodev)`)
 		for name, want := range map[string]string{
-			"dirs":    "/home/agent /dev/shm /run /tmp " + r.workspace,
+			"dirs":    "/home/agent /dev/shm /run /tmp " + r.Workspace,
 			"files":   "",
 			"sizes":   "4194304 4194304 4194304 8388608",
 			"full":    "4194304",
@@ -197,7 +199,7 @@ func TestRoomWriting(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if list, err := os.ReadDir(r.workspace); err != nil || len(list) != 0 {
+		if list, err := os.ReadDir(r.Workspace); err != nil || len(list) != 0 {
 			t.Errorf("left in the workspace: %v, %v", list, err)
 		}
 	})
@@ -206,7 +208,7 @@ func TestRoomWriting(t *testing.T) {
 // The room's builder sees no network but its own, and that is not even up: the
 // cell makes another.
 func TestRoomNetwork(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		out := says(t, newRoom(t, s), `
 			echo devices: $(tail -n +3 /proc/net/dev | cut -d: -f1)
 			echo routes: $(tail -n +2 /proc/net/route)
@@ -225,16 +227,16 @@ func TestRoomNetwork(t *testing.T) {
 // is left of /proc beside processes cannot be written, not even by who is root
 // outside.
 func TestRoomHidden(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		out := says(t, newRoom(t, s), `exec unshare -m sh -ec '
-			for p in `+strings.Join(hidden(), " ")+`; do
+			for p in `+strings.Join(HiddenProc(), " ")+`; do
 				if [ -d $p ]; then mount -t tmpfs -o ro none $p; elif [ -e $p ]; then mount --bind /dev/null $p; fi
 			done
-			for p in `+strings.Join(unsettable(), " ")+`; do mount --bind $p $p; mount -o remount,bind,ro $p; done
+			for p in `+strings.Join(ReadOnlyProc(), " ")+`; do mount --bind $p $p; mount -o remount,bind,ro $p; done
 			exec setpriv --inh-caps -all --ambient-caps -all --bounding-set -all --no-new-privs sh -ec "
 				echo caps: \$(grep CapEff /proc/self/status)
 				echo writable: \$(find /proc -path \"/proc/[0-9]*\" -prune -o -writable -exec test -f {} \\; -print)
-				echo content: \$(cat `+strings.Join(hidden(), " ")+` 2>/dev/null | wc -c)
+				echo content: \$(cat `+strings.Join(HiddenProc(), " ")+` 2>/dev/null | wc -c)
 				echo cpus: \$(grep -c ^processor /proc/cpuinfo) \$(nproc)
 				echo needed: \$(cat /proc/meminfo /proc/stat /proc/uptime /proc/loadavg /proc/version /proc/filesystems /proc/mounts | wc -l)
 			"'`)

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"fmt"
@@ -11,31 +11,32 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/celltest"
 )
 
 // The arguments are the room. Whoever changes them changes what every run can
 // see, so they stand here as text.
 func TestRoomArguments(t *testing.T) {
-	s := residents()[0]
+	s := celltest.Residents()[0]
 	r := newRoom(t, s)
-	cache := workspaceOf(t, s, filepath.Join(filepath.Dir(r.workspace), "cache"))
-	tools := filepath.Join(filepath.Dir(r.workspace), "tools")
-	mustWrite(t, filepath.Join(tools, "tool"), "", 0o755)
-	r.mounts = []palyra.Mount{
+	cache := workspaceOf(t, s, filepath.Join(filepath.Dir(r.Workspace), "cache"))
+	tools := filepath.Join(filepath.Dir(r.Workspace), "tools")
+	celltest.MustWrite(t, filepath.Join(tools, "tool"), "", 0o755)
+	r.Mounts = []palyra.Mount{
 		{Source: tools, Target: "/home/u/.tools"},
 		{Source: cache, Target: "/home/agent/.cache/go", Writable: true},
 		{Source: tools, Target: "/home/u/.tools"},
 	}
-	r.files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}, {Target: "/etc/tool.conf", Text: "tool\n"}}
-	items := []roomItem{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", "http 80/tcp\n"}}
+	r.Files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}, {Target: "/etc/tool.conf", Text: "tool\n"}}
+	items := []item{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", "http 80/tcp\n"}}
 
-	a := &roomArgs{}
+	a := &arguments{}
 	defer a.cleanup()
 	for range 2 {
 		a.pass(devNull(t))
 	}
 	a.add("--info-fd", a.pass(devNull(t)))
-	b := &bwrap{options: map[string]bool{bwrapNoUsers: true}}
+	b := &Program{options: map[string]bool{bwrapNoUsers: true}}
 	if err := b.arrange(a, r, items); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestRoomArguments(t *testing.T) {
 --perms 0444 --file 16 /home/agent/.gitconfig
 --perms 0444 --ro-bind-data 17 /etc/tool.conf
 --remount-ro /dev --remount-ro /
-`, s.uid, s.gid, r.workspace)
+`, s.UID, s.GID, r.Workspace)
 	if diff := cmp.Diff(strings.Fields(want), a.words); diff != "" {
 		t.Errorf("the arguments (-want +got):\n%s", diff)
 	}
@@ -78,10 +79,10 @@ func TestRoomArguments(t *testing.T) {
 // What the cell lays over a room's own places, and what stays visible in them, is
 // the other half of the room.
 func TestRoomPrivate(t *testing.T) {
-	r := room{
-		workspace: "/tmp/a/ws", tmp: 1 << 30,
-		mounts: []palyra.Mount{{Target: "/home/agent/.cache/go"}, {Target: "/home/u/.tools"}, {Target: "/home/agent/.cache/go"}, {Target: "/home/agent2"}},
-		files:  []palyra.RoomFile{{Target: "/run/x"}, {Target: "/home/agent/.gitconfig"}, {Target: "/etc/x"}},
+	r := Room{
+		Workspace: "/tmp/a/ws", Tmp: 1 << 30,
+		Mounts: []palyra.Mount{{Target: "/home/agent/.cache/go"}, {Target: "/home/u/.tools"}, {Target: "/home/agent/.cache/go"}, {Target: "/home/agent2"}},
+		Files:  []palyra.RoomFile{{Target: "/run/x"}, {Target: "/home/agent/.gitconfig"}, {Target: "/etc/x"}},
 	}
 	want := []cell.Private{
 		{Path: "/dev/shm", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17},
@@ -89,10 +90,10 @@ func TestRoomPrivate(t *testing.T) {
 		{Path: "/run", Mode: 0o755, Bytes: 8 << 20, Inodes: 1 << 10, Keep: []string{"/run/x"}},
 		{Path: "/home/agent", Mode: 0o700, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/home/agent/.cache/go", "/home/agent/.gitconfig"}},
 	}
-	if diff := cmp.Diff(want, r.private()); diff != "" {
+	if diff := cmp.Diff(want, r.Private()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, p := range (room{tmp: 1}).private() {
+	for _, p := range (Room{Tmp: 1}).Private() {
 		if p.Inodes < roomFewNames || p.Keep != nil {
 			t.Errorf("%+v", p)
 		}
@@ -100,25 +101,26 @@ func TestRoomPrivate(t *testing.T) {
 }
 
 func TestRoomCommand(t *testing.T) {
-	r := newRoom(t, residents()[0])
+	r := newRoom(t, celltest.Residents()[0])
 	b := theBwrap(t)
 	image, control, info := devNull(t), devNull(t), devNull(t)
-	path, argv, env, extra, cleanup, err := b.command(r, image, control, info, "mark-1")
+	c, err := b.Command(r, image, control, info, "mark-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env == nil || len(env) != 0 {
-		t.Errorf("the environment is %v: nil would be the daemon's own", env)
+	if c.Env == nil || len(c.Env) != 0 {
+		t.Errorf("the environment is %v: nil would be the daemon's own", c.Env)
 	}
-	if path != b.exe() || extra[0] != control || extra[1] != image || extra[2] != info {
+	extra := c.Files
+	if path := c.Path; path != b.exe() || extra[0] != control || extra[1] != image || extra[2] != info {
 		t.Errorf("path %q, descriptors %v", path, extra)
 	}
 	args := 2 + len(extra)
 	want := []string{"bwrap", "--args", fmt.Sprint(args), "--", "/proc/self/fd/4", "inside", "mark-1"}
-	if diff := cmp.Diff(want, argv); diff != "" {
+	if diff := cmp.Diff(want, c.Argv); diff != "" {
 		t.Errorf("argv (-want +got):\n%s", diff)
 	}
-	cleanup()
+	c.Close()
 	for i, f := range extra {
 		_, err := f.Stat()
 		if gone := err != nil; gone != (i > 2) {
@@ -126,43 +128,43 @@ func TestRoomCommand(t *testing.T) {
 		}
 	}
 	for _, mark := range []string{"", "a b", "a\x00", "--ro-bind", strings.Repeat("x", 65)} {
-		if _, _, _, _, cleanup, err := b.command(r, image, control, nil, mark); err == nil {
+		if c, err := b.Command(r, image, control, nil, mark); err == nil {
 			t.Errorf("the mark %q was taken", mark)
-			cleanup()
+			c.Close()
 		}
 	}
 }
 
 func TestRoomRefusesBadInput(t *testing.T) {
-	s := residents()[0]
+	s := celltest.Residents()[0]
 	good := newRoom(t, s)
-	for name, spoil := range map[string]func(r *room){
-		"nobody":           func(r *room) { r.uid = -1 },
-		"a uid too large":  func(r *room) { r.uid = 1 << 32 },
-		"a gid too large":  func(r *room) { r.gid = 1<<32 - 1 },
-		"no temporary":     func(r *room) { r.tmp = 0 },
-		"endless":          func(r *room) { r.tmp = 1 << 40 },
-		"no workspace":     func(r *room) { r.workspace = "" },
-		"relative":         func(r *room) { r.workspace = "ws" },
-		"not clean":        func(r *room) { r.workspace += "/../ws" },
-		"a NUL":            func(r *room) { r.workspace += "\x00" },
-		"everything":       func(r *room) { r.workspace = "/" },
-		"/tmp":             func(r *room) { r.workspace = "/tmp" },
-		"/home":            func(r *room) { r.workspace = "/home" },
-		"/home/agent":      func(r *room) { r.workspace = "/home/agent" },
-		"/usr":             func(r *room) { r.workspace = "/usr" },
-		"/etc":             func(r *room) { r.workspace = "/etc" },
-		"/proc/self":       func(r *room) { r.workspace = "/proc/self" },
-		"/dev":             func(r *room) { r.workspace = "/dev" },
-		"/sys/kernel":      func(r *room) { r.workspace = "/sys/kernel" },
-		"a link of a room": func(r *room) { r.workspace = "/bin/x" },
-		"missing":          func(r *room) { r.workspace += "/missing" },
-		"too long":         func(r *room) { r.workspace += strings.Repeat("/"+strings.Repeat("x", 200), 20) },
-		"another's":        func(r *room) { r.workspace = "/srv" },
-		"many mounts":      func(r *room) { r.mounts = make([]palyra.Mount, maxMounts+1) },
-		"many files":       func(r *room) { r.files = make([]palyra.RoomFile, maxFiles+1) },
-		"a large file": func(r *room) {
-			r.files = []palyra.RoomFile{{Target: "/home/agent/x", Text: strings.Repeat("x", maxFileBytes+1)}}
+	for name, spoil := range map[string]func(r *Room){
+		"nobody":           func(r *Room) { r.UID = -1 },
+		"a uid too large":  func(r *Room) { r.UID = 1 << 32 },
+		"a gid too large":  func(r *Room) { r.GID = 1<<32 - 1 },
+		"no temporary":     func(r *Room) { r.Tmp = 0 },
+		"endless":          func(r *Room) { r.Tmp = 1 << 40 },
+		"no workspace":     func(r *Room) { r.Workspace = "" },
+		"relative":         func(r *Room) { r.Workspace = "ws" },
+		"not clean":        func(r *Room) { r.Workspace += "/../ws" },
+		"a NUL":            func(r *Room) { r.Workspace += "\x00" },
+		"everything":       func(r *Room) { r.Workspace = "/" },
+		"/tmp":             func(r *Room) { r.Workspace = "/tmp" },
+		"/home":            func(r *Room) { r.Workspace = "/home" },
+		"/home/agent":      func(r *Room) { r.Workspace = "/home/agent" },
+		"/usr":             func(r *Room) { r.Workspace = "/usr" },
+		"/etc":             func(r *Room) { r.Workspace = "/etc" },
+		"/proc/self":       func(r *Room) { r.Workspace = "/proc/self" },
+		"/dev":             func(r *Room) { r.Workspace = "/dev" },
+		"/sys/kernel":      func(r *Room) { r.Workspace = "/sys/kernel" },
+		"a link of a room": func(r *Room) { r.Workspace = "/bin/x" },
+		"missing":          func(r *Room) { r.Workspace += "/missing" },
+		"too long":         func(r *Room) { r.Workspace += strings.Repeat("/"+strings.Repeat("x", 200), 20) },
+		"another's":        func(r *Room) { r.Workspace = "/srv" },
+		"many mounts":      func(r *Room) { r.Mounts = make([]palyra.Mount, maxMounts+1) },
+		"many files":       func(r *Room) { r.Files = make([]palyra.RoomFile, maxFiles+1) },
+		"a large file": func(r *Room) {
+			r.Files = []palyra.RoomFile{{Target: "/home/agent/x", Text: strings.Repeat("x", maxFileBytes+1)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,16 +177,15 @@ func TestRoomRefusesBadInput(t *testing.T) {
 
 // refused asserts that no command is made for r, for a reason, and that nothing
 // stays open.
-func refused(t *testing.T, r room, reason palyra.Reason) *palyra.Error {
+func refused(t *testing.T, r Room, reason palyra.Reason) *palyra.Error {
 	t.Helper()
 	b := theBwrap(t)
 	before := openFiles(t)
-	_, _, _, _, cleanup, err := b.command(r, devNull(t), devNull(t), nil, "m")
+	c, err := b.Command(r, devNull(t), devNull(t), nil, "m")
 	if err == nil {
-		cleanup()
+		c.Close()
 		t.Fatalf("a room was made")
 	}
-	cleanup()
 	b.texts.close()
 	if now := openFiles(t); now > before+2 { // those of devNull
 		t.Errorf("%d files are open, %d before", now-2, before)

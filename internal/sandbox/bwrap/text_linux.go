@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"palyra/internal/sandbox/cells"
 )
 
 // maxTexts is far more than rooms have in common.
@@ -38,7 +36,7 @@ func (t *texts) open(text string) (*os.File, error) {
 		}
 		t.files[text] = f
 	}
-	return os.Open(cells.Descriptor(f)) // with a position of its own
+	return os.Open(descriptor(f)) // with a position of its own
 }
 
 // forget closes all; who was given one has his own.

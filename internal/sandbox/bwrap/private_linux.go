@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"fmt"
@@ -15,24 +15,24 @@ const (
 	roomFewNames  = 512 // however small it is
 )
 
-// private makes the parts of the room that are its own. The cell makes what is
-// unsettable read-only, once it has set what it has to there. What can be written to is only
+// Private makes the parts of the room that are its own. The cell makes
+// ReadOnlyProc read-only, once it has set what it has to there. What can be written to is only
 // directories here, which become read-only with what they are in: the cell lays
 // file systems over them, as bubblewrap cannot bound how many names one holds.
-func (a *roomArgs) private(r room) {
+func (a *arguments) private(r Room) {
 	a.add("--proc", "/proc", "--dev", "/dev")
-	for _, p := range r.private() {
+	for _, p := range r.Private() {
 		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
 	}
 }
 
-// private is what the cell lays over the places of a room that can be written to.
-func (r room) private() []cell.Private {
+// Private is what the cell lays over the places of a room that can be written to.
+func (r Room) Private() []cell.Private {
 	out := []cell.Private{
-		{Path: cell.RoomShm, Mode: 0o1777, Bytes: r.tmp},
-		{Path: cell.RoomTmp, Mode: 0o1777, Bytes: r.tmp},
+		{Path: cell.RoomShm, Mode: 0o1777, Bytes: r.Tmp},
+		{Path: cell.RoomTmp, Mode: 0o1777, Bytes: r.Tmp},
 		{Path: cell.RoomRun, Mode: 0o755, Bytes: roomRunBytes},
-		{Path: cell.RoomHome, Mode: 0o700, Bytes: r.tmp},
+		{Path: cell.RoomHome, Mode: 0o700, Bytes: r.Tmp},
 	}
 	for i := range out {
 		p := &out[i]
@@ -46,24 +46,24 @@ func (r room) private() []cell.Private {
 	return out
 }
 
-// unsettable is what of the room's own the cell makes read-only: /proc/sys can be read
+// ReadOnlyProc is what of the room's own the cell makes read-only: /proc/sys can be read
 // and not set, also by a root who is mapped to somebody else.
-func unsettable() []string { return []string{"/proc/sys"} }
+func ReadOnlyProc() []string { return []string{"/proc/sys"} }
 
 // inPrivate reports whether a path lies in a place that the cell makes.
 func inPrivate(path string) bool {
-	return slices.ContainsFunc(writable(), func(p string) bool { return subpath.Within(p, path) })
+	return slices.ContainsFunc(Writable(), func(p string) bool { return subpath.Within(p, path) })
 }
 
 // targets are where the room shows something that its plan names, each once.
-func (r room) targets() (all []string) {
-	if r.workspace != "" {
-		all = append(all, r.workspace)
+func (r Room) targets() (all []string) {
+	if r.Workspace != "" {
+		all = append(all, r.Workspace)
 	}
-	for _, m := range r.mounts {
+	for _, m := range r.Mounts {
 		all = append(all, m.Target)
 	}
-	for _, f := range r.files {
+	for _, f := range r.Files {
 		all = append(all, f.Target)
 	}
 	slices.Sort(all)

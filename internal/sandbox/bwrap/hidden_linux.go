@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // hide adds to items what of them no run may see, by the paths that the room has
 // for it.
-func hide(items []roomItem, hidden []string) []roomItem {
+func hide(items []item, hidden []string) []item {
 	out := slices.Clip(items) // many rooms share them
 	for _, i := range items {
 		if i.kind != itemBind {
@@ -25,7 +25,7 @@ func hide(items []roomItem, hidden []string) []roomItem {
 			if st, err := os.Lstat(h); err != nil || st.IsDir() {
 				kind = itemHideDir
 			}
-			out = append(out, roomItem{kind: kind, target: i.target + strings.TrimPrefix(h, i.text)})
+			out = append(out, item{kind: kind, target: i.target + strings.TrimPrefix(h, i.text)})
 		}
 	}
 	return out
@@ -38,18 +38,18 @@ func gone(path string) bool {
 }
 
 // hides reports whether an item covers something.
-func (i roomItem) hides() bool { return i.kind == itemHideDir || i.kind == itemHideFile }
+func (i item) hides() bool { return i.kind == itemHideDir || i.kind == itemHideFile }
 
 // replaced reports whether the plan itself puts something in the place of what an
 // item hides.
-func (r room) replaced(i roomItem) bool {
+func (r Room) replaced(i item) bool {
 	return slices.ContainsFunc(r.targets(), func(t string) bool { return subpath.Within(t, i.target) })
 }
 
 // cover lays something empty over what is hidden. It comes before all that the plan
 // names, which may lie below: then the empty directory is where that is put. A file becomes
 // a device, which no file system of the room lets anybody open.
-func (a *roomArgs) cover(r room, items []roomItem) {
+func (a *arguments) cover(r Room, items []item) {
 	for _, i := range items {
 		switch {
 		case !i.hides() || r.replaced(i):
@@ -62,7 +62,7 @@ func (a *roomArgs) cover(r room, items []roomItem) {
 }
 
 // fasten makes the empty directories read-only, once all is in them.
-func (a *roomArgs) fasten(r room, items []roomItem) {
+func (a *arguments) fasten(r Room, items []item) {
 	for _, i := range items {
 		if i.kind == itemHideDir && !r.replaced(i) {
 			a.add("--remount-ro", i.target)

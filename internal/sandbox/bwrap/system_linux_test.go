@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -219,7 +219,7 @@ func TestRoomSystemsThatCannotBe(t *testing.T) {
 	}
 	large := host(t, "usr/\netc/services="+strings.Repeat("x", copyMost+1))
 	items, _, err := lookAtSystem(large, uint32(os.Geteuid()))
-	if err != nil || len(items) != 2 || items[1] != (roomItem{itemBind, "/etc/services", "/etc/services"}) {
+	if err != nil || len(items) != 2 || items[1] != (item{itemBind, "/etc/services", "/etc/services"}) {
 		t.Errorf("a large file: %v, %v", items, err)
 	}
 }

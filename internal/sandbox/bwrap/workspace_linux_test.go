@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/sandbox/celltest"
 )
 
 // The workspace that was checked is bound, or none: swapping it for something
 // else between the check and the start leads nowhere.
 func TestRoomSwappedWorkspace(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		for name, swap := range map[string]func(ws, other string) error{
 			"removed, a link instead":    func(ws, other string) error { return replace(ws, func() error { return os.Symlink(other, ws) }) },
 			"removed, another instead":   func(ws, _ string) error { return replace(ws, func() error { return os.Mkdir(ws, 0o755) }) },
@@ -27,7 +28,7 @@ func TestRoomSwappedWorkspace(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				r, other := nested(t, s)
 				a := inRoom(t, r, "echo started", func() {
-					if err := swap(r.workspace, other); err != nil {
+					if err := swap(r.Workspace, other); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -39,9 +40,9 @@ func TestRoomSwappedWorkspace(t *testing.T) {
 		}
 		t.Run("moved, a link instead", func(t *testing.T) {
 			r, other := nested(t, s)
-			mustWrite(t, filepath.Join(r.workspace, "which"), "ours\n", 0o644)
-			a := inRoom(t, r, "cat which 2>/dev/null || cat "+quote(r.workspace)+"/which", func() {
-				if err := linkAbove(r.workspace, other, false); err != nil {
+			celltest.MustWrite(t, filepath.Join(r.Workspace, "which"), "ours\n", 0o644)
+			a := inRoom(t, r, "cat which 2>/dev/null || cat "+quote(r.Workspace)+"/which", func() {
+				if err := linkAbove(r.Workspace, other, false); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -66,15 +67,15 @@ func wasRefused(t *testing.T, a answer) {
 
 // nested is a room whose workspace has directories of its owner above it, and
 // another directory beside those.
-func nested(t *testing.T, s resident) (r room, other string) {
+func nested(t *testing.T, s celltest.Resident) (r Room, other string) {
 	t.Helper()
 	top := workspaceOf(t, s, filepath.Join(openDir(t, 0o755), "top"))
 	r = newRoom(t, s)
 	workspaceOf(t, s, filepath.Join(top, "mid"))
-	r.workspace = workspaceOf(t, s, filepath.Join(top, "mid", "ws"))
+	r.Workspace = workspaceOf(t, s, filepath.Join(top, "mid", "ws"))
 	other = filepath.Join(filepath.Dir(top), "other")
-	mustWrite(t, filepath.Join(other, "which"), "theirs\n", 0o644)
-	mustWrite(t, filepath.Join(other, "ws", "which"), "theirs\n", 0o644)
+	celltest.MustWrite(t, filepath.Join(other, "which"), "theirs\n", 0o644)
+	celltest.MustWrite(t, filepath.Join(other, "ws", "which"), "theirs\n", 0o644)
 	return r, other
 }
 
@@ -101,10 +102,10 @@ func linkAbove(ws, other string, remove bool) error {
 // While somebody swaps the workspace with a link as fast as they can, every room
 // that is built at all has the directory that was opened.
 func TestRoomRace(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r, other := nested(t, s)
-		mustWrite(t, filepath.Join(r.workspace, "which"), "ours\n", 0o644)
-		mid := filepath.Dir(r.workspace)
+		celltest.MustWrite(t, filepath.Join(r.Workspace, "which"), "ours\n", 0o644)
+		mid := filepath.Dir(r.Workspace)
 		if err := os.Symlink(other, mid+".link"); err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +122,8 @@ func TestRoomRace(t *testing.T) {
 		})
 		defer func() { close(stop); done.Wait() }()
 		built, refusals := 0, 0
-		for range tries(60) {
-			switch a, err := tryRoom(t, r, "cat "+quote(r.workspace)+"/which"); {
+		for range celltest.Tries(60) {
+			switch a, err := tryRoom(t, r, "cat "+quote(r.Workspace)+"/which"); {
 			case err != nil: // the link was there when it was opened
 				if e := palyra.AsError(err); e.Reason != palyra.ReasonPlanChanged {
 					t.Fatalf("refused by %q: %v", e.Reason, err)
@@ -143,19 +144,19 @@ func TestRoomRace(t *testing.T) {
 
 // A workspace whose path has a link is not the one that was judged.
 func TestRoomLinkedWorkspace(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r, _ := nested(t, s)
-		link := filepath.Join(filepath.Dir(filepath.Dir(r.workspace)), "link")
-		if err := os.Symlink(r.workspace, link); err != nil {
+		link := filepath.Join(filepath.Dir(filepath.Dir(r.Workspace)), "link")
+		if err := os.Symlink(r.Workspace, link); err != nil {
 			t.Fatal(err)
 		}
-		r.workspace = link
+		r.Workspace = link
 		refused(t, r, palyra.ReasonPlanChanged)
 		if err := os.Remove(link); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, r, palyra.ReasonPlanChanged)
-		mustWrite(t, link, "", 0o644)
+		celltest.MustWrite(t, link, "", 0o644)
 		refused(t, r, palyra.ReasonPlanChanged)
 	})
 }
@@ -166,16 +167,16 @@ func TestRoomOddPaths(t *testing.T) {
 		"bad\xff\xfeutf8", "*", "$HOME", strings.Repeat("n", 255),
 		strings.Repeat(strings.Repeat("d", 200)+"/", 18) + "deep",
 	}
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		for _, name := range names {
 			r := newRoom(t, s)
-			r.workspace = workspaceOf(t, s, filepath.Join(filepath.Dir(r.workspace), name))
-			a := inRoom(t, r, `cd "$0" 2>/dev/null || cd -- `+quote(r.workspace)+`; pwd -P >made; ls`)
+			r.Workspace = workspaceOf(t, s, filepath.Join(filepath.Dir(r.Workspace), name))
+			a := inRoom(t, r, `cd "$0" 2>/dev/null || cd -- `+quote(r.Workspace)+`; pwd -P >made; ls`)
 			if a.err != nil || strings.TrimSpace(a.out) != "made" {
 				t.Errorf("%.60q: %v %q %q", name, a.err, a.out, a.said)
 				continue
 			}
-			if got, err := os.ReadFile(filepath.Join(r.workspace, "made")); err != nil || string(got) != r.workspace+"\n" {
+			if got, err := os.ReadFile(filepath.Join(r.Workspace, "made")); err != nil || string(got) != r.Workspace+"\n" {
 				t.Errorf("%.60q: made %q, %v", name, got, err)
 			}
 		}
@@ -215,13 +216,13 @@ func TestPrivatelyElsewhere(t *testing.T) {
 	if !private(t, "/home", "/opt", "/srv", "/mnt", "/run", "/var/tmp", "/media") {
 		return
 	}
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		for _, dir := range []string{"/home/agent/project", "/home/agent/.cache/x/y", "/home/u/project", "/opt/project", "/srv/project", "/mnt/a/b", "/run/x", "/var/tmp/x", "/media/x", "/palyra-room-test/x"} {
 			r := newRoom(t, s)
-			r.workspace = workspaceOf(t, s, filepath.Join(dir, s.name))
+			r.Workspace = workspaceOf(t, s, filepath.Join(dir, s.Name))
 			t.Cleanup(func() { _ = os.RemoveAll("/palyra-room-test") })
-			mustWrite(t, filepath.Join(filepath.Dir(r.workspace), "beside"), "secret\n", 0o644)
-			out := says(t, r, `cd `+quote(r.workspace)+`; echo made >made; echo list: $(ls -A); echo beside: $(cat ../beside 2>/dev/null); echo home: $(touch /home/agent/x && echo yes)`)
+			celltest.MustWrite(t, filepath.Join(filepath.Dir(r.Workspace), "beside"), "secret\n", 0o644)
+			out := says(t, r, `cd `+quote(r.Workspace)+`; echo made >made; echo list: $(ls -A); echo beside: $(cat ../beside 2>/dev/null); echo home: $(touch /home/agent/x && echo yes)`)
 			beside := ""
 			if strings.HasPrefix(dir, "/opt/") {
 				beside = "secret" // what is root's and open in /opt is shown
@@ -229,7 +230,7 @@ func TestPrivatelyElsewhere(t *testing.T) {
 			if line(out, "list") != "made" || line(out, "beside") != beside || line(out, "home") != "yes" {
 				t.Errorf("%s: %s", dir, out)
 			}
-			if _, err := os.Stat(filepath.Join(r.workspace, "made")); err != nil {
+			if _, err := os.Stat(filepath.Join(r.Workspace, "made")); err != nil {
 				t.Error(err)
 			}
 		}
@@ -243,27 +244,27 @@ func TestPrivatelyLooseWay(t *testing.T) {
 	if !private(t, "/opt") {
 		return
 	}
-	s := ordinary()
+	s := celltest.OrdinaryResident()
 	workspaceOf(t, s, "/opt/theirs")
 	workspaceOf(t, s, "/opt/group/project")
-	root := resident{name: "root"}
+	root := celltest.Resident{Name: "root"}
 	workspaceOf(t, root, "/opt/loose/roots")
 	for _, dir := range []string{"/opt/group", "/opt/loose"} {
-		if err := errors.Join(os.Chown(dir, 0, int(s.gid)), os.Chmod(dir, 0o775)); err != nil {
+		if err := errors.Join(os.Chown(dir, 0, int(s.GID)), os.Chmod(dir, 0o775)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{"/opt/theirs", "/opt/group"} {
-		mustWrite(t, dir+"/beside", "secret\n", 0o644)
+		celltest.MustWrite(t, dir+"/beside", "secret\n", 0o644)
 		r := newRoom(t, s)
-		r.workspace = workspaceOf(t, s, dir+"/project")
+		r.Workspace = workspaceOf(t, s, dir+"/project")
 		out := says(t, r, `cd `+dir+`; echo list: $(ls -A); echo made: $(touch project/x && echo yes); echo beside: $(touch y 2>/dev/null && echo yes)`)
 		if line(out, "list") != "project" || line(out, "made") != "yes" || line(out, "beside") != "" {
 			t.Errorf("%s: %s", dir, out)
 		}
 	}
 	r := newRoom(t, root)
-	r.workspace = "/opt/loose/roots"
+	r.Workspace = "/opt/loose/roots"
 	e := refused(t, r, palyra.ReasonWorkspaceDenied)
 	if !strings.Contains(e.Text, "/opt") {
 		t.Errorf("%v", e)
@@ -277,16 +278,16 @@ func TestPrivatelyClosed(t *testing.T) {
 	if err := os.Chmod("/root", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := ordinary()
+	s := celltest.OrdinaryResident()
 	r := newRoom(t, s)
-	r.workspace = workspaceOf(t, s, "/root/project")
+	r.Workspace = workspaceOf(t, s, "/root/project")
 	e := refused(t, r, palyra.ReasonWorkspaceDenied)
 	if !strings.Contains(e.Text, "/root/project") || !strings.Contains(e.Remedy, "chmod o+x") {
 		t.Errorf("%v: %s", e, e.Remedy)
 	}
-	root := resident{name: "root"}
+	root := celltest.Resident{Name: "root"}
 	r = newRoom(t, root)
-	r.workspace = workspaceOf(t, root, "/root/own")
+	r.Workspace = workspaceOf(t, root, "/root/own")
 	if got := says(t, r, `ls -A /root`); got != "own" {
 		t.Errorf("/root in the room: %q", got)
 	}
@@ -298,20 +299,20 @@ func TestPrivatelySubmounts(t *testing.T) {
 	if !private(t) {
 		return
 	}
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
 		for _, name := range []string{"sub", "sub/in it", "closed"} {
-			dir := workspaceOf(t, s, filepath.Join(r.workspace, name))
+			dir := workspaceOf(t, s, filepath.Join(r.Workspace, name))
 			if err := unix.Mount("none", dir, "tmpfs", 0, "mode=777"); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-			mustWrite(t, filepath.Join(dir, "file"), name+"\n", 0o666)
+			celltest.MustWrite(t, filepath.Join(dir, "file"), name+"\n", 0o666)
 		}
-		if err := os.Chmod(filepath.Join(r.workspace, "closed"), 0); err != nil {
+		if err := os.Chmod(filepath.Join(r.Workspace, "closed"), 0); err != nil {
 			t.Fatal(err)
 		}
-		out := says(t, r, `cd `+quote(r.workspace)+`
+		out := says(t, r, `cd `+quote(r.Workspace)+`
 			echo read: $(cat sub/file "sub/in it/file")
 			echo written: $(for d in . sub "sub/in it" closed; do (echo x >"$d/new") 2>/dev/null && echo "$d"; done; (echo x >>sub/file) 2>/dev/null && echo file)
 			rm new`)
@@ -325,10 +326,10 @@ func TestPrivatelyTooManySubmounts(t *testing.T) {
 	if !private(t) {
 		return
 	}
-	s := ordinary()
+	s := celltest.OrdinaryResident()
 	r := newRoom(t, s)
 	for i := range maxSubmounts + 1 {
-		dir := workspaceOf(t, s, filepath.Join(r.workspace, "m", string(rune('a'+i%26))+strings.Repeat("x", i/26)))
+		dir := workspaceOf(t, s, filepath.Join(r.Workspace, "m", string(rune('a'+i%26))+strings.Repeat("x", i/26)))
 		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
 			t.Fatal(err)
 		}

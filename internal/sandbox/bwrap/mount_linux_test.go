@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"os"
@@ -12,25 +12,26 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/subpath"
 )
 
 func TestRoomMounts(t *testing.T) {
-	eachResident(t, func(t *testing.T, s resident) {
+	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
 		r := newRoom(t, s)
-		dir := filepath.Dir(r.workspace)
-		mustWrite(t, filepath.Join(dir, "tools/bin/tool"), "#!/bin/sh\necho tool\n", 0o755)
-		mustWrite(t, filepath.Join(dir, "config"), "config\n", 0o644)
+		dir := filepath.Dir(r.Workspace)
+		celltest.MustWrite(t, filepath.Join(dir, "tools/bin/tool"), "#!/bin/sh\necho tool\n", 0o755)
+		celltest.MustWrite(t, filepath.Join(dir, "config"), "config\n", 0o644)
 		cache := workspaceOf(t, s, filepath.Join(dir, "cache"))
 		if err := os.Symlink("tools", filepath.Join(dir, "linked")); err != nil {
 			t.Fatal(err)
 		}
-		r.mounts = []palyra.Mount{
+		r.Mounts = []palyra.Mount{
 			{Source: filepath.Join(dir, "linked"), Target: "/home/u/.tools"}, // links are followed first, by the owner's rights
 			{Source: filepath.Join(dir, "config"), Target: "/home/agent/.config/tool"},
 			{Source: cache, Target: "/home/agent/.cache/tool", Writable: true},
 		}
-		r.files = []palyra.RoomFile{
+		r.Files = []palyra.RoomFile{
 			{Target: "/home/agent/.gitconfig", Text: "[user]\n"},
 			{Target: "/etc/tool.conf", Text: "generated\n"},
 			{Target: "/etc/ssl/certs/ca-certificates.crt", Text: "ours\n"},
@@ -57,12 +58,12 @@ func TestRoomMounts(t *testing.T) {
 }
 
 func TestRoomRefusesMounts(t *testing.T) {
-	s := residents()[0]
+	s := celltest.Residents()[0]
 	good := newRoom(t, s)
-	dir := filepath.Dir(good.workspace)
+	dir := filepath.Dir(good.Workspace)
 	source := workspaceOf(t, s, filepath.Join(dir, "source"))
-	inside := workspaceOf(t, s, filepath.Join(good.workspace, "inside"))
-	mustWrite(t, filepath.Join(dir, "file"), "", 0o644)
+	inside := workspaceOf(t, s, filepath.Join(good.Workspace, "inside"))
+	celltest.MustWrite(t, filepath.Join(dir, "file"), "", 0o644)
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +73,8 @@ func TestRoomRefusesMounts(t *testing.T) {
 	to := func(target string) palyra.Mount { return palyra.Mount{Source: source, Target: target} }
 	from := func(source string) palyra.Mount { return palyra.Mount{Source: source, Target: "/home/agent/x"} }
 	for name, m := range map[string]palyra.Mount{
-		"over the workspace":            to(good.workspace),
-		"in the workspace":              to(good.workspace + "/x"),
+		"over the workspace":            to(good.Workspace),
+		"in the workspace":              to(good.Workspace + "/x"),
 		"above the workspace":           to(dir),
 		"over everything":               to("/"),
 		"relative":                      to("home/agent/x"),
@@ -104,42 +105,42 @@ func TestRoomRefusesMounts(t *testing.T) {
 		"a fifo":                        from(filepath.Join(dir, "fifo")),
 		"a relative source":             from("source"),
 		"a source with a NUL":           from(source + "\x00"),
-		"the workspace, writable":       {Source: good.workspace, Target: "/home/agent/x", Writable: true},
+		"the workspace, writable":       {Source: good.Workspace, Target: "/home/agent/x", Writable: true},
 		"in the workspace, writable":    {Source: inside, Target: "/home/agent/x", Writable: true},
 		"above the workspace, writable": {Source: dir, Target: "/home/agent/x", Writable: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := good
-			r.mounts = []palyra.Mount{m}
+			r.Mounts = []palyra.Mount{m}
 			refused(t, r, palyra.ReasonBadProfile)
 		})
 	}
 	t.Run("two at one place", func(t *testing.T) {
 		r := good
-		r.mounts = []palyra.Mount{to("/home/agent/x"), {Source: dir + "/file", Target: "/home/agent/x"}}
+		r.Mounts = []palyra.Mount{to("/home/agent/x"), {Source: dir + "/file", Target: "/home/agent/x"}}
 		refused(t, r, palyra.ReasonBadProfile)
 	})
 	t.Run("one in another", func(t *testing.T) {
 		r := good
-		r.mounts = []palyra.Mount{to("/home/agent/x"), to("/home/agent/x/y")}
+		r.Mounts = []palyra.Mount{to("/home/agent/x"), to("/home/agent/x/y")}
 		refused(t, r, palyra.ReasonBadProfile)
-		slices.Reverse(r.mounts)
+		slices.Reverse(r.Mounts)
 		refused(t, r, palyra.ReasonBadProfile)
 	})
 	t.Run("a file in a mount", func(t *testing.T) {
 		r := good
-		r.mounts = []palyra.Mount{to("/home/agent/x")}
-		r.files = []palyra.RoomFile{{Target: "/home/agent/x/y"}}
+		r.Mounts = []palyra.Mount{to("/home/agent/x")}
+		r.Files = []palyra.RoomFile{{Target: "/home/agent/x/y"}}
 		refused(t, r, palyra.ReasonBadProfile)
 	})
-	for _, target := range []string{good.workspace + "/.git/config", "/etc/hosts", "/etc/ld.so.preload", "/usr/bin/new", "/usr/bin", "/bin/sh", "/proc/version", "/dev/x", "/", "x", "/etc/mtab"} {
+	for _, target := range []string{good.Workspace + "/.git/config", "/etc/hosts", "/etc/ld.so.preload", "/usr/bin/new", "/usr/bin", "/bin/sh", "/proc/version", "/dev/x", "/", "x", "/etc/mtab"} {
 		t.Run("a file at "+target, func(t *testing.T) {
 			r := good
-			r.files = []palyra.RoomFile{{Target: target, Text: "x"}}
+			r.Files = []palyra.RoomFile{{Target: target, Text: "x"}}
 			refused(t, r, palyra.ReasonBadProfile)
 		})
 	}
-	if list, err := os.ReadDir(good.workspace); err != nil || len(list) != 1 {
+	if list, err := os.ReadDir(good.Workspace); err != nil || len(list) != 1 {
 		t.Errorf("something was left in the workspace: %v, %v", list, err)
 	}
 }
@@ -149,19 +150,19 @@ func TestRoomMountsByTheOwnersRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	s := ordinary()
+	s := celltest.OrdinaryResident()
 	r := newRoom(t, s)
-	closed := filepath.Join(filepath.Dir(r.workspace), "closed")
-	mustWrite(t, filepath.Join(closed, "dir", "secret"), "secret\n", 0o644)
+	closed := filepath.Join(filepath.Dir(r.Workspace), "closed")
+	celltest.MustWrite(t, filepath.Join(closed, "dir", "secret"), "secret\n", 0o644)
 	if err := os.Chmod(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(filepath.Dir(r.workspace), "link")
+	link := filepath.Join(filepath.Dir(r.Workspace), "link")
 	if err := os.Symlink(closed+"/dir", link); err != nil {
 		t.Fatal(err)
 	}
 	for _, source := range []string{closed + "/dir", link} {
-		r.mounts = []palyra.Mount{{Source: source, Target: "/home/agent/x"}}
+		r.Mounts = []palyra.Mount{{Source: source, Target: "/home/agent/x"}}
 		refused(t, r, palyra.ReasonBadProfile)
 	}
 }
@@ -170,7 +171,7 @@ func TestRoomMountsByTheOwnersRights(t *testing.T) {
 func TestRoomPlacesAreApart(t *testing.T) {
 	parts := []string{"home", "agent", "u", "etc", "ssl", "certs", "tmp", "run", "usr", "bin", "dev", "shm", "proc", "sys", "x", "..", ".", "", "hosts"}
 	rapid.Check(t, func(t *rapid.T) {
-		ps := newPlaces([]roomItem{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", ""}})
+		ps := newPlaces([]item{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", ""}})
 		before := slices.Clone(*ps)
 		var taken []string
 		for range rapid.IntRange(1, 6).Draw(t, "n") {
@@ -209,7 +210,7 @@ short line
 27 21 0:2 / /w/\9\04 rw - ext4 /dev/a rw
 `
 	want := []string{"/w/\\9\\04", "/w/a b\\c", "/w/s"}
-	if got := mountsBelow(info, "/w"); !slices.Equal(got, want) {
+	if got := MountsBelow(info, "/w"); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"os"
@@ -119,13 +119,13 @@ func saysAny(said string, words ...string) bool {
 func explain(said string, err error, s surroundings) *palyra.Error {
 	for _, o := range obstacles {
 		if o.is(said, s) {
-			return noBwrap("%s", o.text).WithRemedy("%s", o.remedy).WithCause(err)
+			return unavailable("%s", o.text).WithRemedy("%s", o.remedy).WithCause(err)
 		}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	if line == "" {
-		return noBwrap("bubblewrap built no room and does not say why").WithRemedy("see the daemon's log").WithCause(err)
+		return unavailable("bubblewrap built no room and does not say why").WithRemedy("see the daemon's log").WithCause(err)
 	}
-	return noBwrap("bubblewrap cannot build a room: %s", roomShow(palyra.Clip(line, 200))).
+	return unavailable("bubblewrap cannot build a room: %s", Show(palyra.Clip(line, 200))).
 		WithRemedy("'palyra sandbox doctor' tries again; see the daemon's log").WithCause(err)
 }

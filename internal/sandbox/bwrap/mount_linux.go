@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -30,49 +30,66 @@ func badProfile(format string, args ...any) *palyra.Error {
 		WithRemedy("correct the profile; 'palyra sandbox profiles' shows it")
 }
 
-// workspace binds the workspace at its own path, by a descriptor that its owner
+// Workspace binds the workspace at its own path, by a descriptor that its owner
 // could open without following a link. bubblewrap binds by the path that the
 // descriptor then has and compares what it got with the descriptor, so that a
 // workspace that is swapped on the way is refused.
-func (a *roomArgs) workspace(r room, places *roomPlaces) error {
-	if r.workspace == "" {
+func (a *arguments) workspace(r Room, places *placeList) error {
+	if r.Workspace == "" {
 		return nil
 	}
-	if why := places.take(r.workspace, true); why != "" {
-		return workspaceDenied("%s cannot be a workspace in a room of its own: %s", roomShow(r.workspace), why).
+	if why := places.take(r.Workspace, true); why != "" {
+		return workspaceDenied("%s cannot be a workspace in a room of its own: %s", Show(r.Workspace), why).
 			WithRemedy("use a directory of your own, such as ~/project")
 	}
-	f, err := r.open(r.workspace)
+	f, err := r.open(r.Workspace)
 	if err != nil {
 		return workspaceClosed(r, err)
 	}
 	n := a.give(f)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("bubble: workspace: %w", err)
+		return fmt.Errorf("bwrap: workspace: %w", err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int64(st.Uid) != r.uid {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more", roomShow(r.workspace), r.uid).
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int64(st.Uid) != r.UID {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more", Show(r.Workspace), r.UID).
 			WithRemedy("look at what changed and propose the call anew")
 	}
 	how := "--bind-fd"
-	if r.stage != "" {
+	if r.Stage != "" {
 		how = "--ro-bind-fd"
 	}
-	a.add(how, n, r.workspace)
+	a.add(how, n, r.Workspace)
 	return a.submounts(r)
+}
+
+// StagePath is where the cell finds the stage before it lays its own /run over it.
+const StagePath = "/run/stage"
+
+// Stage binds the stage where the cell looks for it. Its owner must be able to
+// reach it.
+func (a *arguments) stage(r Room) error {
+	if r.Stage == "" {
+		return nil
+	}
+	f, err := r.open(r.Stage)
+	if err != nil {
+		return fmt.Errorf("bwrap: stage: %w", err)
+	}
+	a.add("--bind-fd", a.give(f), StagePath)
+	return nil
 }
 
 // submounts makes what is mounted inside the workspace read-only: seals do not
 // reach into other file systems, so nothing may be made there.
-func (a *roomArgs) submounts(r room) error {
+func (a *arguments) submounts(r Room) error {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return fmt.Errorf("bubble: submounts: %w", err)
+		return fmt.Errorf("bwrap: submounts: %w", err)
 	}
-	below := mountsBelow(string(info), r.workspace)
+	below := MountsBelow(string(info), r.Workspace)
 	if len(below) > maxSubmounts {
-		return workspaceDenied("more than %d file systems are mounted in the workspace %s", maxSubmounts, roomShow(r.workspace)).
+		return workspaceDenied("more than %d file systems are mounted in the workspace %s", maxSubmounts, Show(r.Workspace)).
 			WithRemedy("unmount them, or use a directory without")
 	}
 	for _, m := range below {
@@ -81,8 +98,8 @@ func (a *roomArgs) submounts(r room) error {
 	return nil
 }
 
-// mountsBelow returns the mount points below dir, once each and in order.
-func mountsBelow(info, dir string) (below []string) {
+// MountsBelow returns the mount points below dir, once each and in order.
+func MountsBelow(info, dir string) (below []string) {
 	for line := range strings.Lines(info) {
 		fields := strings.Fields(line)
 		if len(fields) < 5 {
@@ -125,13 +142,13 @@ func octal(s string) (byte, bool) {
 	return byte(n), n < 256
 }
 
-// mounts binds what profiles show beyond the workspace.
-func (a *roomArgs) mounts(r room, places *roomPlaces) error {
-	if len(r.mounts) > maxMounts {
-		return badProfile("%d mounts are too many; %d is the most", len(r.mounts), maxMounts)
+// Mounts binds what profiles show beyond the workspace.
+func (a *arguments) mounts(r Room, places *placeList) error {
+	if len(r.Mounts) > maxMounts {
+		return badProfile("%d mounts are too many; %d is the most", len(r.Mounts), maxMounts)
 	}
-	for i, m := range r.mounts {
-		if slices.Contains(r.mounts[:i], m) {
+	for i, m := range r.Mounts {
+		if slices.Contains(r.Mounts[:i], m) {
 			continue // two profiles want the same
 		}
 		if err := a.mount(r, m, places); err != nil {
@@ -141,7 +158,7 @@ func (a *roomArgs) mounts(r room, places *roomPlaces) error {
 	return nil
 }
 
-func (a *roomArgs) mount(r room, m palyra.Mount, places *roomPlaces) error {
+func (a *arguments) mount(r Room, m palyra.Mount, places *placeList) error {
 	real, err := r.resolve(m)
 	if err != nil {
 		return err
@@ -153,14 +170,14 @@ func (a *roomArgs) mount(r room, m palyra.Mount, places *roomPlaces) error {
 	n := a.give(f)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("bubble: mount: %w", err)
+		return fmt.Errorf("bwrap: mount: %w", err)
 	}
 	kind := st.Mode & unix.S_IFMT
 	if kind != unix.S_IFDIR && kind != unix.S_IFREG {
-		return badProfile("%s is neither a directory nor a file", roomShow(m.Source))
+		return badProfile("%s is neither a directory nor a file", Show(m.Source))
 	}
 	if why := places.take(m.Target, kind == unix.S_IFDIR); why != "" {
-		return badProfile("%s cannot be shown at %s: %s", roomShow(m.Source), roomShow(m.Target), why)
+		return badProfile("%s cannot be shown at %s: %s", Show(m.Source), Show(m.Target), why)
 	}
 	how := "--ro-bind-fd"
 	if m.Writable {
@@ -172,9 +189,9 @@ func (a *roomArgs) mount(r room, m palyra.Mount, places *roomPlaces) error {
 
 // resolve says where the source of a mount really is, and refuses what no room
 // may have.
-func (r room) resolve(m palyra.Mount) (string, error) {
+func (r Room) resolve(m palyra.Mount) (string, error) {
 	if why := badTarget(m.Source); why != "" {
-		return "", badProfile("%s cannot be mounted: %s", roomShow(m.Source), why)
+		return "", badProfile("%s cannot be mounted: %s", Show(m.Source), why)
 	}
 	var real string
 	err := r.asOwner(func() (err error) {
@@ -186,32 +203,32 @@ func (r room) resolve(m palyra.Mount) (string, error) {
 	}
 	for _, p := range []string{"/proc", "/sys", "/dev"} {
 		if subpath.Within(p, real) {
-			return "", badProfile("%s cannot be mounted: it lies in %s", roomShow(m.Source), p)
+			return "", badProfile("%s cannot be mounted: it lies in %s", Show(m.Source), p)
 		}
 	}
 	if why := badTarget(real); why != "" {
-		return "", badProfile("%s cannot be mounted: %s", roomShow(m.Source), why)
+		return "", badProfile("%s cannot be mounted: %s", Show(m.Source), why)
 	}
-	if m.Writable && r.workspace != "" && subpath.Touch(real, r.workspace) {
-		return "", badProfile("%s cannot be mounted to be written: it would be a second way into the workspace, past its seals", roomShow(m.Source))
+	if m.Writable && r.Workspace != "" && subpath.Touch(real, r.Workspace) {
+		return "", badProfile("%s cannot be mounted to be written: it would be a second way into the workspace, past its seals", Show(m.Source))
 	}
 	return real, nil
 }
 
 // roomFiles lays small files into the room, read-only wherever they are.
-func (a *roomArgs) roomFiles(r room, places *roomPlaces) error {
-	if len(r.files) > maxFiles {
-		return badProfile("%d files are too many; %d is the most", len(r.files), maxFiles)
+func (a *arguments) roomFiles(r Room, places *placeList) error {
+	if len(r.Files) > maxFiles {
+		return badProfile("%d files are too many; %d is the most", len(r.Files), maxFiles)
 	}
-	for i, f := range r.files {
-		if slices.Contains(r.files[:i], f) {
+	for i, f := range r.Files {
+		if slices.Contains(r.Files[:i], f) {
 			continue
 		}
 		if len(f.Text) > maxFileBytes {
-			return badProfile("the file for %s has more than %d bytes", roomShow(f.Target), maxFileBytes)
+			return badProfile("the file for %s has more than %d bytes", Show(f.Target), maxFileBytes)
 		}
 		if why := places.take(f.Target, false); why != "" {
-			return badProfile("no file can be laid at %s: %s", roomShow(f.Target), why)
+			return badProfile("no file can be laid at %s: %s", Show(f.Target), why)
 		}
 		n, err := a.data(f.Target, f.Text)
 		if err != nil {
@@ -227,27 +244,27 @@ func (a *roomArgs) roomFiles(r room, places *roomPlaces) error {
 }
 
 // workspaceClosed says why a workspace could not be opened.
-func workspaceClosed(r room, err error) error {
-	name := roomShow(r.workspace)
+func workspaceClosed(r Room, err error) error {
+	name := Show(r.Workspace)
 	switch {
 	case errors.Is(err, unix.EACCES):
-		return workspaceDenied("uid %d cannot reach its workspace %s: a directory above it is closed to that user", r.uid, name).
+		return workspaceDenied("uid %d cannot reach its workspace %s: a directory above it is closed to that user", r.UID, name).
 			WithRemedy("move the workspace, or let the user pass ('chmod o+x' on the directories above it)").WithCause(err)
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not there any more, or a link is in its place", name).
 			WithRemedy("look at what changed and propose the call anew").WithCause(err)
 	}
-	return fmt.Errorf("bubble: workspace: %w", err)
+	return fmt.Errorf("bwrap: workspace: %w", err)
 }
 
 // mountClosed says why the source of a mount could not be opened.
-func mountClosed(r room, m palyra.Mount, err error) error {
-	name := roomShow(m.Source)
+func mountClosed(r Room, m palyra.Mount, err error) error {
+	name := Show(m.Source)
 	switch {
 	case errors.Is(err, unix.EACCES):
-		return badProfile("uid %d cannot reach %s, which the profile mounts", r.uid, name).WithCause(err)
+		return badProfile("uid %d cannot reach %s, which the profile mounts", r.UID, name).WithCause(err)
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return badProfile("%s, which the profile mounts, is not there", name).WithCause(err)
 	}
-	return fmt.Errorf("bubble: mount: %w", err)
+	return fmt.Errorf("bwrap: mount: %w", err)
 }

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 
 // open opens a path for mounting, with the owner's rights and without following
 // a link.
-func (r room) open(path string) (*os.File, error) {
+func (r Room) open(path string) (*os.File, error) {
 	var f *os.File
 	err := r.asOwner(func() error {
 		fd, err := openPlain(path, unix.O_PATH)
@@ -25,6 +25,6 @@ func (r room) open(path string) (*os.File, error) {
 // asOwner runs f with the rights to files that bubblewrap will have: those of the
 // workspace's owner, in no other group, with no capability. Root would find more,
 // and bubblewrap then fail without saying why.
-func (r room) asOwner(f func() error) error {
-	return owner.Do(owner.Identity{UID: r.uid, GID: r.gid}, f)
+func (r Room) asOwner(f func() error) error {
+	return owner.Do(owner.Identity{UID: r.UID, GID: r.GID}, f)
 }

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"path/filepath"
@@ -14,20 +14,20 @@ import (
 
 // What a place of the room is, for what may be put into it.
 const (
-	placeOwn    = iota // private and empty: anything
+	placeOwn    = iota // Private and empty: anything
 	placeSystem        // the host's, read-only: only over what is there, where only root can put a link in the way
 	placeTaken         // nothing
 	placeHidden        // the host's, covered: anything in it or in its place
 )
 
-// roomPlace is a path of the room that is taken.
-type roomPlace struct {
+// place is a path of the room that is taken.
+type place struct {
 	path string
 	kind int
 	host string // of placeSystem: the directory of the host that is shown there
 }
 
-type roomPlaces []roomPlace
+type placeList []place
 
 // generatedEtc are the files of /etc that are made for the room.
 var generatedEtc = strings.Fields(`/etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/hostname /etc/resolv.conf /etc/mtab`)
@@ -36,10 +36,10 @@ var generatedEtc = strings.Fields(`/etc/passwd /etc/group /etc/nsswitch.conf /et
 // the kernel or the cell fill.
 var never = strings.Fields(`/etc/ld.so.preload /etc/ld.so.cache /proc /sys`)
 
-func newPlaces(items []roomItem) *roomPlaces {
-	var ps roomPlaces
+func newPlaces(items []item) *placeList {
+	var ps placeList
 	for _, i := range items {
-		p := roomPlace{path: i.target, kind: placeTaken}
+		p := place{path: i.target, kind: placeTaken}
 		switch {
 		case i.kind == itemBind:
 			p.kind, p.host = placeSystem, i.text
@@ -49,42 +49,42 @@ func newPlaces(items []roomItem) *roomPlaces {
 		ps = append(ps, p)
 	}
 	for _, path := range slices.Concat(generatedEtc, never) {
-		ps = append(ps, roomPlace{path: path, kind: placeTaken})
+		ps = append(ps, place{path: path, kind: placeTaken})
 	}
-	ps = append(ps, roomPlace{path: "/dev", kind: placeTaken})
-	for _, path := range writable() {
-		ps = append(ps, roomPlace{path: path, kind: placeOwn})
+	ps = append(ps, place{path: "/dev", kind: placeTaken})
+	for _, path := range Writable() {
+		ps = append(ps, place{path: path, kind: placeOwn})
 	}
 	return &ps
 }
 
 // take puts something at target, which is a directory or a file, or says why it
 // cannot be there.
-func (ps *roomPlaces) take(target string, dir bool) (why string) {
+func (ps *placeList) take(target string, dir bool) (why string) {
 	if why := badTarget(target); why != "" {
 		return why
 	}
-	in := roomPlace{path: "/", kind: placeOwn}
+	in := place{path: "/", kind: placeOwn}
 	for _, p := range *ps {
 		switch {
 		case p.kind == placeHidden && subpath.Within(target, p.path): // it is covered by this
 		case p.path == target:
 			return "something else is there already"
 		case subpath.Within(target, p.path):
-			return "it would cover " + roomShow(p.path)
+			return "it would cover " + Show(p.path)
 		case subpath.Within(p.path, target) && len(p.path) >= len(in.path): // the innermost decides, or what was put over it
 			in = p
 		}
 	}
 	switch in.kind {
 	case placeTaken:
-		return "it lies in " + roomShow(in.path)
+		return "it lies in " + Show(in.path)
 	case placeSystem:
 		if !standsFirm(in.host, in.host+strings.TrimPrefix(target, in.path), dir) {
-			return "it lies in " + roomShow(in.path) + " and is not there, or others than root could put a link in its way"
+			return "it lies in " + Show(in.path) + " and is not there, or others than root could put a link in its way"
 		}
 	}
-	*ps = append(*ps, roomPlace{path: target, kind: placeTaken})
+	*ps = append(*ps, place{path: target, kind: placeTaken})
 	return ""
 }
 
@@ -122,8 +122,8 @@ func badTarget(path string) string {
 	return ""
 }
 
-// roomShow quotes a name where it has anything that does not show as itself.
-func roomShow(name string) string {
+// Show quotes a name where it has anything that does not show as itself.
+func Show(name string) string {
 	name = palyra.Clip(name, 256)
 	if q := strconv.Quote(name); q != `"`+name+`"` {
 		return q

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"cmp"
@@ -20,8 +20,10 @@ import (
 	"palyra/internal/sandbox/local"
 )
 
+// DefaultPath is where bubblewrap is looked for.
+const DefaultPath = "/usr/bin/bwrap"
+
 const (
-	bwrapDefault = "/usr/bin/bwrap"
 	bwrapMax     = 64 << 20         // far above what it weighs
 	bwrapWithin  = 10 * time.Second // for it to answer
 	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set process.bwrap to where it is; without it programs can run in tier b only: --tier b, or process.tier"
@@ -39,85 +41,87 @@ var bwrapNeeds = strings.Fields(`
 // program's filter refuses them anyway.
 const bwrapNoUsers = "--disable-userns"
 
-// bwrap is the bubblewrap of this host: opened once, looked at, and run by that
+// Program is the bubblewrap of this host: opened once, looked at, and run by that
 // descriptor, so that what was looked at is what runs.
-type bwrap struct {
-	path    string // as configured
+type Program struct {
+	Path    string        // as configured
+	Digest  string        // SHA-256, in hex
+	Version string        // "0.8.0"
+	Places  *local.Places // what of /opt and /usr/local no run may see
+
 	file    *os.File
-	id      bwrapID
-	digest  string // SHA-256, in hex
-	version string // "0.8.0"
+	id      fileID
 	options map[string]bool
 
 	mu     sync.Mutex
-	items  []roomItem // of the system, not to be changed
-	traces []trace    // of what they came from
-	looked time.Time  // then
-	local  *local.Places
+	items  []item    // of the system, not to be changed
+	traces []trace   // of what they came from
+	looked time.Time // then
 
 	texts texts
 }
 
-// bwrapID tells a file from another one and from itself after a change.
-type bwrapID struct {
+// fileID tells a file from another one and from itself after a change.
+type fileID struct {
 	dev, ino  uint64
 	size      int64
 	sec, nsec int64 // of the last change
 }
 
-// findBwrap opens bubblewrap at path, or at its usual place, and refuses one that
+// Find opens bubblewrap at path, or at its usual place, and refuses one that
 // others could have changed, that gains rights by being run, or that is too old.
-func findBwrap(path string) (*bwrap, *palyra.Error) {
-	path = cmp.Or(path, bwrapDefault)
-	b := &bwrap{path: path, local: &local.Places{}}
+func Find(path string) (*Program, *palyra.Error) {
+	path = cmp.Or(path, DefaultPath)
+	b := &Program{Path: path, Places: &local.Places{}}
 	if no := b.open(); no != nil {
 		return nil, no
 	}
 	if no := b.look(); no != nil {
-		b.close()
+		b.Close()
 		return nil, no
 	}
 	return b, nil
 }
 
-func (b *bwrap) close() {
+// Close lets go of what is open.
+func (b *Program) Close() {
 	b.texts.close()
 	_ = b.file.Close() // it was only read
 }
 
-func noBwrap(format string, args ...any) *palyra.Error {
+func unavailable(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
 }
 
 // open opens the file that path stands for and checks who can change it.
-func (b *bwrap) open() *palyra.Error {
-	if !filepath.IsAbs(b.path) {
-		return noBwrap("the path of bubblewrap is not absolute: %s", roomShow(b.path)).
+func (b *Program) open() *palyra.Error {
+	if !filepath.IsAbs(b.Path) {
+		return unavailable("the path of bubblewrap is not absolute: %s", Show(b.Path)).
 			WithRemedy("set process.bwrap to an absolute path; PATH is not searched")
 	}
-	real, err := filepath.EvalSymlinks(b.path)
+	real, err := filepath.EvalSymlinks(b.Path)
 	if err != nil {
-		return noBwrap("there is no bubblewrap at %s", roomShow(b.path)).WithRemedy("%s", bwrapInstall).WithCause(err)
+		return unavailable("there is no bubblewrap at %s", Show(b.Path)).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
 	if no := givesRights(real); no != nil {
 		return no
 	}
 	if dir := loosePath(filepath.Dir(real), "/"); dir != "" {
-		return noBwrap("bubblewrap at %s could be replaced: others than root can write to %s", roomShow(real), roomShow(dir)).
+		return unavailable("bubblewrap at %s could be replaced: others than root can write to %s", Show(real), Show(dir)).
 			WithRemedy("use the system's bubblewrap ('apt install bubblewrap', and leave process.bwrap empty), or one of root's in a directory that only root can write to")
 	}
 	fd, err := openPlain(real, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
-		return noBwrap("bubblewrap at %s cannot be opened", roomShow(real)).WithRemedy("let the daemon read it ('chmod a+rx')").WithCause(err)
+		return unavailable("bubblewrap at %s cannot be opened", Show(real)).WithRemedy("let the daemon read it ('chmod a+rx')").WithCause(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, bwrapFD)
 	if err != nil {
-		return noBwrap("there is no descriptor for bubblewrap").WithRemedy("raise the daemon's open files limit to 1024 or more").WithCause(err)
+		return unavailable("there is no descriptor for bubblewrap").WithRemedy("raise the daemon's open files limit to 1024 or more").WithCause(err)
 	}
 	b.file = os.NewFile(uintptr(high), real)
 	if no := bwrapSafe(b.file); no != nil {
-		b.close()
+		b.Close()
 		return no
 	}
 	return nil
@@ -131,22 +135,22 @@ const bwrapFD = 512
 func bwrapSafe(f *os.File) *palyra.Error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return noBwrap("bubblewrap cannot be looked at").WithRemedy("see the daemon's log").WithCause(err)
+		return unavailable("bubblewrap cannot be looked at").WithRemedy("see the daemon's log").WithCause(err)
 	}
-	name := roomShow(f.Name())
+	name := Show(f.Name())
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return noBwrap("bubblewrap at %s is not a file", name).WithRemedy("%s", bwrapInstall)
+		return unavailable("bubblewrap at %s is not a file", name).WithRemedy("%s", bwrapInstall)
 	case st.Uid != 0:
-		return noBwrap("bubblewrap at %s belongs to uid %d, not to root", name, st.Uid).WithRemedy("%s", bwrapInstall)
+		return unavailable("bubblewrap at %s belongs to uid %d, not to root", name, st.Uid).WithRemedy("%s", bwrapInstall)
 	case st.Mode&0o022 != 0:
-		return noBwrap("others than root can write to bubblewrap at %s", name).WithRemedy("'chmod go-w %s'", name)
+		return unavailable("others than root can write to bubblewrap at %s", name).WithRemedy("'chmod go-w %s'", name)
 	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
 		return setID(name)
 	}
 	n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
 	if n > 0 || (err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)) {
-		return noBwrap("bubblewrap at %s has file capabilities", name).
+		return unavailable("bubblewrap at %s has file capabilities", name).
 			WithRemedy("'setcap -r %s', and allow user namespaces to ordinary users instead", name).WithCause(err)
 	}
 	return nil
@@ -158,13 +162,13 @@ func bwrapSafe(f *os.File) *palyra.Error {
 func givesRights(path string) *palyra.Error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		return setID(roomShow(path))
+		return setID(Show(path))
 	}
 	return nil
 }
 
 func setID(name string) *palyra.Error {
-	return noBwrap("bubblewrap at %s is set-user-id or set-group-id", name).
+	return unavailable("bubblewrap at %s is set-user-id or set-group-id", name).
 		WithRemedy("'chmod ug-s %s', and allow user namespaces to ordinary users instead", name)
 }
 
@@ -215,29 +219,29 @@ func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
 var bwrapVersion = regexp.MustCompile(`^bubblewrap ([0-9A-Za-z.+~-]{1,40})\s*$`)
 
 // look finds out what the opened file is and what it can do.
-func (b *bwrap) look() *palyra.Error {
+func (b *Program) look() *palyra.Error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(b.file.Fd()), &st)
 	if err == nil {
 		b.id = identify(&st)
-		b.digest, err = digestOf(b.file)
+		b.Digest, err = digestOf(b.file)
 	}
 	if err != nil {
-		return noBwrap("bubblewrap at %s cannot be read", roomShow(b.path)).WithRemedy("see the daemon's log").WithCause(err)
+		return unavailable("bubblewrap at %s cannot be read", Show(b.Path)).WithRemedy("see the daemon's log").WithCause(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bwrapWithin)
 	defer cancel()
 	out, err := b.ask(ctx, "--version")
 	m := bwrapVersion.FindStringSubmatch(out)
 	if err != nil || m == nil {
-		return noBwrap("%s does not say that it is bubblewrap", roomShow(b.path)).WithRemedy("%s", bwrapInstall).WithCause(err)
+		return unavailable("%s does not say that it is bubblewrap", Show(b.Path)).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
-	b.version = m[1]
+	b.Version = m[1]
 	if out, err = b.ask(ctx, "--help"); err != nil {
-		return noBwrap("bubblewrap %s does not say what it can do", b.version).WithRemedy("%s", bwrapInstall).WithCause(err)
+		return unavailable("bubblewrap %s does not say what it can do", b.Version).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
 	b.options = bwrapOptions(out)
-	return tooOld(b.version, b.options)
+	return tooOld(b.Version, b.options)
 }
 
 // tooOld refuses a bubblewrap that lacks an option.
@@ -251,26 +255,26 @@ func tooOld(version string, options map[string]bool) *palyra.Error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	return noBwrap("bubblewrap %s is too old: it has no %s", version, strings.Join(lacks, ", ")).
+	return unavailable("bubblewrap %s is too old: it has no %s", version, strings.Join(lacks, ", ")).
 		WithRemedy("install bubblewrap 0.10 or newer, or your distribution's security update of an older one")
 }
 
-// changed reports whether the file at the configured path is no longer the one
+// Changed reports whether the file at the configured path is no longer the one
 // that was looked at.
-func (b *bwrap) changed() bool {
+func (b *Program) Changed() bool {
 	var st unix.Stat_t
-	return unix.Stat(b.path, &st) != nil || identify(&st) != b.id
+	return unix.Stat(b.Path, &st) != nil || identify(&st) != b.id
 }
 
-func identify(st *unix.Stat_t) bwrapID {
-	return bwrapID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, sec: int64(st.Ctim.Sec), nsec: int64(st.Ctim.Nsec)}
+func identify(st *unix.Stat_t) fileID {
+	return fileID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, sec: int64(st.Ctim.Sec), nsec: int64(st.Ctim.Nsec)}
 }
 
 func digestOf(f *os.File) (string, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, bwrapMax+1))
 	if err == nil && n > bwrapMax {
-		err = errors.New("bubble: bwrap is too large")
+		err = errors.New("bwrap: bwrap is too large")
 	}
 	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/sandbox/celltest"
 )
 
 func TestBwrapExplains(t *testing.T) {
@@ -58,7 +59,7 @@ func TestBwrapLooksAround(t *testing.T) {
 		"sys/user/max_user_namespaces": "0\n", "sys/kernel/unprivileged_userns_clone": "1\n", "sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
 		"self/ns/user": "", "self/status": "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n",
 	} {
-		mustWrite(t, filepath.Join(proc, name), text, 0o644)
+		celltest.MustWrite(t, filepath.Join(proc, name), text, 0o644)
 	}
 	if got, want := lookAround(proc, 1), (surroundings{maxUser: "0", clone: "1", apparmor: "1", users: true, filtered: true}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -1,4 +1,4 @@
-package bubble
+package bwrap
 
 import (
 	"time"
@@ -16,7 +16,7 @@ type trace struct {
 
 // stamp tells a file from another one and from itself after a change.
 type stamp struct {
-	bwrapID
+	fileID
 	mode, uid uint32
 }
 
@@ -38,7 +38,7 @@ func traceOf(path string) trace {
 }
 
 func stampOf(st *unix.Stat_t) stamp {
-	return stamp{bwrapID: identify(st), mode: st.Mode, uid: st.Uid}
+	return stamp{fileID: identify(st), mode: st.Mode, uid: st.Uid}
 }
 
 // sameTraces reports whether everything is as it was.
