@@ -22,6 +22,7 @@ type Call struct {
 	Granted  Position   `json:"granted,omitzero"` // where the granted line stands
 	Proposed time.Time  `json:"proposed_at"`
 	Finished time.Time  `json:"finished_at,omitzero"`
+	Keep     *Keep      `json:"keep,omitempty"` // nil: the run changed nothing that can be dropped
 	Outcome  *Outcome   `json:"outcome,omitempty"`
 
 	// Input is the digest of the arguments as they were sent. The arguments of a call that was read back have the
@@ -75,6 +76,8 @@ type Settlement string
 const (
 	EffectsNone     Settlement = "none"     // there were none
 	EffectsKept     Settlement = "kept"     // they are the workspace's
+	EffectsDropped  Settlement = "dropped"  // policy or people did not want them
+	EffectsHeld     Settlement = "held"     // they lie on the stage until somebody has answered
 	EffectsConflict Settlement = "conflict" // somebody else changed the same paths: all were dropped
 	EffectsLost     Settlement = "lost"     // they could not be kept, or only in part
 )

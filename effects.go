@@ -1,5 +1,10 @@
 package palyra
 
+import (
+	"context"
+	"encoding/json"
+)
+
 // ChangeKind is what happened to a path.
 type ChangeKind string
 
@@ -61,3 +66,53 @@ type Effects struct {
 
 // Total is how many paths are different.
 func (e Effects) Total() int64 { return e.Created + e.Changed + e.Removed + e.Mode + e.Link }
+
+// EffectFacts is what policy is told of the changes of a run. Lists are bounded; what is beyond them is in Omitted.
+type EffectFacts struct {
+	Created      int64      `json:"created"` // this and the next four are paths, as in Effects
+	Changed      int64      `json:"changed"`
+	Removed      int64      `json:"removed"`
+	Mode         int64      `json:"mode"`
+	Link         int64      `json:"link"`
+	Bytes        int64      `json:"bytes"`                  // that files have which were created or changed
+	RemovedFiles int64      `json:"removed_files"`          // that were there before the run
+	Executables  int64      `json:"executables"`            // files that are executable now and were not there or were not
+	NeverKept    int64      `json:"never_kept"`             // set-id files, devices, sockets: they are left out whatever anybody says
+	Share        int64      `json:"share"`                  // per cent of the workspace's files that are different; -1: not known
+	Omitted      int64      `json:"omitted"`                // changes and names beyond what is read or listed
+	Trusted      []PathText `json:"trusted,omitempty"`      // names that make other programs run code, at their real place
+	Outward      []PathText `json:"outward,omitempty"`      // links that lead out of the workspace
+	RunByTools   []PathText `json:"run_by_tools,omitempty"` // what builds and tests run
+	Uncommitted  []PathText `json:"uncommitted,omitempty"`  // edits that no commit has, and that go
+	Rewound      []string   `json:"rewound,omitempty"`      // refs that lose commits
+}
+
+// Staged is what a run left on its stage, before any of it is kept.
+type Staged struct {
+	Effects Effects
+	Facts   EffectFacts
+}
+
+// Ruling is what is to become of it.
+type Ruling string
+
+// The rulings.
+const (
+	RulingKeep Ruling = "keep"
+	RulingDrop Ruling = "drop"
+	RulingHold Ruling = "hold" // the stage stays until somebody has answered
+)
+
+// Weigher says what is to become of what a run left.
+type Weigher func(ctx context.Context, s Staged) Ruling
+
+// Keep is how it is decided whether the changes of a run are kept.
+type Keep struct {
+	Effects  Effects         `json:"effects"`
+	Facts    EffectFacts     `json:"facts"`
+	Digest   Digest          `json:"plan_digest"` // of the plan with its effects: what is judged, and what people are asked
+	Verdict  Verdict         `json:"verdict"`
+	Approval ApprovalID      `json:"approval_id,omitempty"`
+	Decision Decision        `json:"decision,omitzero"`
+	Result   json.RawMessage `json:"result,omitempty"` // while the question is open
+}

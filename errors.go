@@ -201,6 +201,7 @@ const (
 	ReasonSealedCommitted    Reason = "sealed_path_committed"
 	ReasonEffectsConflict    Reason = "effects_conflict"
 	ReasonEffectsLost        Reason = "effects_lost"
+	ReasonEffectsDropped     Reason = "effects_dropped"
 	ReasonPosture            Reason = "posture_insufficient"
 	ReasonFetchFailed        Reason = "fetch_failed"
 	ReasonPairingWrongCode   Reason = "pairing_wrong_code"

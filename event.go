@@ -30,6 +30,7 @@ func Catalogue() []Event {
 		CallRefused{},
 		CallGranted{},
 		CallFed{},
+		CallSettling{},
 		CallFinished{},
 		CallCancelled{},
 		CallUnknown{},

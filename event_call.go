@@ -73,6 +73,22 @@ type CallFed struct {
 	Digest     Digest    `json:"input_digest"`
 }
 
+// CallSettling says what a staged run changed, before any of it is kept, and how that was judged. Again: with an
+// answer, under whose lease it is kept.
+type CallSettling struct {
+	Call     CallID     `json:"call_id"`
+	Plan     Digest     `json:"plan_digest"` // with the effects
+	Changes  Effects    `json:"changes"`
+	Effect   Effect     `json:"effect"`
+	Policies []string   `json:"policies,omitempty"`
+	Errors   int        `json:"errors,omitempty"`
+	Bundle   Digest     `json:"bundle,omitempty"`
+	Snapshot Digest     `json:"snapshot,omitempty"`
+	Again    bool       `json:"again,omitempty"`
+	Approval ApprovalID `json:"approval_id,omitempty"`
+	Lease    LeaseID    `json:"grant_id,omitempty"`
+}
+
 // CallFinished carries the attestation's digest; without this line the output is withheld.
 type CallFinished struct {
 	Call        CallID      `json:"call_id"`
@@ -122,6 +138,9 @@ func (CallGranted) Kind() string { return "call.granted" }
 
 // Kind implements Event.
 func (CallFed) Kind() string { return "call.fed" }
+
+// Kind implements Event.
+func (CallSettling) Kind() string { return "call.settling" }
 
 // Kind implements Event.
 func (CallFinished) Kind() string { return "call.finished" }

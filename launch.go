@@ -13,7 +13,10 @@ import (
 // Launch is the only thing a runner accepts: a grant whose call was resolved once more, after its granted line was
 // durable, to the very plan that was judged. Its fields are closed and Confirm is the only maker, so no runner can
 // forget to look again.
-type Launch struct{ grant Grant }
+type Launch struct {
+	grant Grant
+	weigh Weigher
+}
 
 // Confirm compares the plan that the call resolves to now with the one that was judged. Any difference refuses, and
 // the refusal names what changed.
@@ -28,7 +31,21 @@ func (g Grant) Confirm(now Plan) (Launch, error) {
 	if digest != g.digest {
 		return Launch{}, PlanChanged(g.plan.Changes(now)...)
 	}
-	return Launch{g}, nil
+	return Launch{grant: g}, nil
+}
+
+// WeighedBy returns the launch with who says what becomes of the changes of the run.
+func (l Launch) WeighedBy(w Weigher) Launch {
+	l.weigh = w
+	return l
+}
+
+// Weigh is asked once nothing of a staged run lives. Where nobody weighs, what was granted is kept.
+func (l Launch) Weigh(ctx context.Context, s Staged) Ruling {
+	if l.weigh == nil {
+		return RulingKeep
+	}
+	return l.weigh(ctx, s)
 }
 
 // Plan returns the plan to run.

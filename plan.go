@@ -50,6 +50,7 @@ type Plan struct {
 	Bindings     []string        `json:"bindings,omitempty"`     // secrets by binding name
 	Limits       Limits          `json:"limits"`
 	Enforcement  Enforcement     `json:"enforcement,omitzero"`        // promised by the tier; a run that could not keep it is refused
+	Effects      *Effects        `json:"effects,omitempty"`           // what the run did, of a question whether that is kept; a plan that runs has none
 	Unshown      bool            `json:"content_not_shown,omitempty"` // what would be written is not all in Detail.Diff: people see it in the arguments only
 
 	Detail Detail `json:"-"`
@@ -176,6 +177,9 @@ func (p Plan) Digest() (Digest, error) {
 	}
 	return Digest(d), nil
 }
+
+// PlanDigest returns the digest of a plan's canonical bytes.
+func PlanDigest(canonical []byte) Digest { return Digest(canon.Sum(planDomain, canonical)) }
 
 // Unsandboxed returns the plan as it is when the agent does it by its own tools: of what a sandbox would hold nothing
 // is left, so its digest is never that of the plan that Palyra runs, and no answer for one is an answer for the

@@ -10,6 +10,7 @@ const (
 	Pending   State = "pending"
 	Granted   State = "granted"
 	Running   State = "running"
+	Settling  State = "settling" // it ran, and whether its changes are kept is being decided
 	Refused   State = "refused"
 	Finished  State = "finished"
 	Cancelled State = "cancelled"
@@ -19,7 +20,7 @@ const (
 
 // States lists every state once, in the order of a call's life.
 func States() []State {
-	return []State{Proposed, Judged, Pending, Granted, Running, Refused, Finished, Cancelled, Unknown, Checked}
+	return []State{Proposed, Judged, Pending, Granted, Running, Settling, Refused, Finished, Cancelled, Unknown, Checked}
 }
 
 // next is the whole state machine. A state with no row is an end.
@@ -28,7 +29,8 @@ var next = map[State][]State{
 	Judged:   {Pending, Granted, Refused, Cancelled, Checked},
 	Pending:  {Granted, Refused, Cancelled, Checked},
 	Granted:  {Running, Refused, Cancelled, Unknown}, // Refused: the plan changed before launch
-	Running:  {Finished, Cancelled, Unknown},
+	Running:  {Finished, Cancelled, Unknown, Settling},
+	Settling: {Finished, Unknown},
 }
 
 // MayBecome reports whether a call may go from s to t.
@@ -44,7 +46,7 @@ func (s State) MayBecome(t State) bool {
 // Ended reports whether nothing follows s.
 func (s State) Ended() bool { return len(next[s]) == 0 }
 
-// AfterCrash is what a state becomes when the daemon that held the call died: a question stays a question; what may
+// AfterCrash is what a state becomes when the daemon that held the call died: a question stays a question, also one about changes; what may
 // have run is unknown and never re-run; what was never granted is refused.
 func (s State) AfterCrash() State {
 	switch s {

@@ -132,6 +132,7 @@ type Request struct {
 	At        time.Time      // when it is judged; zero: now
 	Standing  *Standing      // nil: as the access registry has it now
 	Approval  *ApprovalFacts // nil: nobody was asked
+	Effects   *EffectFacts   // not nil: what is judged is whether the changes of the run are kept, not the call
 }
 
 // ApprovalFacts is what an approval was, as policy sees it.

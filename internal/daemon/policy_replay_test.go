@@ -546,7 +546,7 @@ func TestReadPlanLeavesOutNothingJudged(t *testing.T) {
 	}
 	var d canon.Doc
 	var read palyra.Plan
-	if err := errors.Join(d.Read(string(raw)), palyra.ReadJudgedPlan(d.Root(), &read)); err != nil {
+	if err := errors.Join(d.Read(string(raw)), past.ReadJudgedPlan(d.Root(), &read)); err != nil {
 		t.Fatal(err)
 	}
 	sum := palyra.PlanDigest(d.AppendCanonical(nil))

@@ -20,6 +20,7 @@ var homonyms = []struct{ dir, text, why string }{
 	{"internal/agent", "model_not_found", "the providers' word for it"},
 	{"internal/approval", "device.", "the first part of a capability; the word is that of a principal"},
 	{"internal/cli/**", "other_uid", "shown beside levels that are not there yet"},
+	{"internal/past", "read_only", "a member of a plan on record"},
 	{"internal/policy/tables", "read_only", "a key of a test about that attribute"},
 	{"internal/policy", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 }

@@ -32,7 +32,7 @@ func TestReadProposer(t *testing.T) {
 
 // What comes by once is not kept; what comes by again is, within bounds.
 func TestMemoKeepsWhatComesAgain(t *testing.T) {
-	m, s := newMemo(palyra.ReadJudgedPlan), new(scratch)
+	m, s := newMemo(ReadJudgedPlan), new(scratch)
 	read := func(text string) *remembered[palyra.Plan] {
 		t.Helper()
 		r, err := m.read([]byte(text), s)

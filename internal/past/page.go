@@ -18,7 +18,7 @@ import (
 // proposals. The journal says how each was judged first: a row holds what was
 // judged last. While a page is read and judged, the next one is fetched.
 func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.Record) error) error {
-	r := &reader{Config: p.Config, plans: newMemo(palyra.ReadJudgedPlan), tools: newMemo(readTool)}
+	r := &reader{Config: p.Config, plans: newMemo(ReadJudgedPlan), tools: newMemo(readTool)}
 	return func(yield func(replay.Record) error) error {
 		return prefetch(ctx, func(ctx context.Context, hand func(*page) error) error {
 			return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {

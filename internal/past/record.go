@@ -252,5 +252,5 @@ func readProposer(raw []byte, s *scratch) (p palyra.Proposer, err error) {
 	if err := s.doc.Read(string(raw)); err != nil {
 		return p, err
 	}
-	return p, palyra.ReadProposer(s.doc.Root(), &p)
+	return p, judgedProposer(s.doc.Root(), &p)
 }

@@ -1,4 +1,4 @@
-package palyra_test
+package past
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ func readJudged(raw []byte) (p palyra.Plan, sum palyra.Digest, err error) {
 	if err := d.Read(string(raw)); err != nil {
 		return p, "", err
 	}
-	err = palyra.ReadJudgedPlan(d.Root(), &p)
+	err = ReadJudgedPlan(d.Root(), &p)
 	return p, palyra.PlanDigest(d.AppendCanonical(nil)), err
 }
 
@@ -41,6 +41,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	for _, w := range words("env") {
 		p.Env = append(p.Env, palyra.EnvVar{Name: w, Digest: palyra.Digest(w), Value: word.Draw(t, "value"), Secret: flag("secret")})
 	}
+	p.Staging = palyra.Staging{Writes: word.Draw(t, "staging"), Why: word.Draw(t, "why")}
 	p.Mounts = make([]palyra.Mount, rapid.IntRange(0, 2).Draw(t, "mounts"))
 	p.Limits.WallMS = rapid.Int64().Draw(t, "wall")
 	p.Enforcement = palyra.Enforcement{Mode: palyra.NetworkMode(word.Draw(t, "mode")), Mechanisms: words("mechanisms"), Limits: rapid.MapOfN(word, rapid.Map(word, func(s string) palyra.Hold { return palyra.Hold(s) }), 0, 3).Draw(t, "limits")}
@@ -51,7 +52,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 // reads it.
 func judgedPart(raw []byte) (p palyra.Plan, err error) {
 	err = json.Unmarshal(raw, &p)
-	p.Mounts, p.Inputs, p.Files, p.Seals, p.Limits = nil, nil, nil, nil, palyra.Limits{}
+	p.Mounts, p.Inputs, p.Links, p.Files, p.Seals, p.Removes, p.Effects, p.Limits = nil, nil, nil, nil, nil, nil, nil, palyra.Limits{}
 	return p, err
 }
 
@@ -94,7 +95,7 @@ func FuzzReadPlan(f *testing.F) {
 		var d canon.Doc
 		var p palyra.Plan
 		if d.Read(string(raw)) == nil {
-			_ = palyra.ReadJudgedPlan(d.Root(), &p)
+			_ = ReadJudgedPlan(d.Root(), &p)
 		}
 		if p = (palyra.Plan{}); json.Unmarshal(raw, &p) != nil {
 			return
@@ -108,7 +109,7 @@ func FuzzReadPlan(f *testing.F) {
 			t.Fatal(err)
 		}
 		var got palyra.Plan
-		if err := palyra.ReadJudgedPlan(d.Root(), &got); err != nil {
+		if err := ReadJudgedPlan(d.Root(), &got); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -130,7 +131,7 @@ func TestReadPlanRefuses(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{"principal":7}`, `{"calls_used":"x"}`, `{"owner":"a","owner":"b"}`} {
 		var d canon.Doc
 		var p palyra.Proposer
-		if d.Read(text) == nil && palyra.ReadProposer(d.Root(), &p) == nil {
+		if d.Read(text) == nil && judgedProposer(d.Root(), &p) == nil {
 			t.Errorf("%s is read as %+v", text, p)
 		}
 	}
