@@ -1,9 +1,11 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,35 +15,59 @@ import (
 
 const benchPending = 100_000
 
-// crowd is a world with benchPending open questions, put there in bulk: 3,125
-// principals with 32 each, all like the template but for who and when.
-func crowd(b *testing.B) *world {
-	b.Helper()
-	w := newWorld(b)
-	template := w.ask(call(b, "src/a.txt"))
-	err := w.db.Write(b.Context(), "crowd", func(tx *store.Tx) error {
-		_, err := tx.Exec(`CREATE TABLE numbers AS
-			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n`)
-		if err != nil {
-			return err
+// crowd is a world with n open questions beside the first, put there in bulk: 32 of
+// each principal, all like the template but for who and when. Columns that are
+// not named here are the template's.
+func crowd(t testing.TB, n int) *world {
+	t.Helper()
+	w := newWorld(t)
+	template := w.ask(call(t, "src/a.txt"))
+	differ := map[string]string{
+		"id":           `printf('01J%023d', i)`,
+		"approval_id":  `printf('01J%023d', i)`,
+		"seq":          `i + 1`,
+		"session_id":   `printf('S%d', i)`,
+		"principal":    `printf('agent:%d', i / 32)`,
+		"requested_at": `requested_at + i * 1000`,
+		"expires_at":   `expires_at + i * 1000`,
+		"expires_boot": `expires_boot + i * 1000`,
+		"subject_type": `CASE WHEN i % 1000 = 0 THEN 'secret_access' ELSE subject_type END`,
+		"subject_id":   `subject_id || i`,
+	}
+	err := w.db.Write(t.Context(), "crowd", func(tx *store.Tx) error {
+		for table, key := range map[string]string{"approvals": "id", "approval_documents": "approval_id"} {
+			columns, err := columnsOf(tx, table)
+			if err != nil {
+				return err
+			}
+			values := make([]string, len(columns))
+			for i, c := range columns {
+				values[i] = cmp.Or(differ[c], c)
+			}
+			if _, err = tx.Exec(`INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`)
+				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				SELECT `+strings.Join(values, ", ")+` FROM n, `+table+` WHERE `+key+` = ?`, n, template.ID); err != nil {
+				return err
+			}
 		}
-		_, err = tx.Exec(`INSERT INTO approvals (`+recordColumns+`)
-			SELECT printf('01J%023d', i), i + 1, printf('S%d', i), run_id, call_id, printf('agent:%d', i / 32), owner, peer_uid, door,
-				requested_at + i * 1000, expires_at + i * 1000, boot_id, expires_boot + i * 1000, CASE WHEN i % 1000 = 0 THEN 'secret_access' ELSE subject_type END,
-				subject_id || i, plan_digest, need, bundle, snapshot, policies, waiting, decision, scope, lease_id, reason, decided_by,
-				decided_method, decided_at, separation
-			FROM numbers, approvals WHERE approvals.id = ?`, template.ID)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(`INSERT INTO approval_documents SELECT printf('01J%023d', i), plan, prompt FROM numbers, approval_documents
-			WHERE approval_id = ?`, template.ID)
-		return err
+		return nil
 	})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	return w
+}
+
+func columnsOf(tx *store.Tx, table string) (columns []string, err error) {
+	err = tx.Each(`SELECT name FROM pragma_table_info(?)`, []any{table}, func(scan func(...any) error) error {
+		var c string
+		if err := scan(&c); err != nil {
+			return err
+		}
+		columns = append(columns, c)
+		return nil
+	})
+	return columns, err
 }
 
 func benchID(i int) palyra.ApprovalID { return palyra.ApprovalID(fmt.Sprintf("01J%023d", i)) }
@@ -56,61 +82,72 @@ func p99(b *testing.B, took []time.Duration, most time.Duration) {
 	}
 }
 
-func BenchmarkDecide(b *testing.B) {
-	w := crowd(b)
-	template, err := w.desk.Get(b.Context(), benchID(1))
-	if err != nil {
-		b.Fatal(err)
+// decideNth answers the nth question of a crowd of size; all are like the template.
+func decideNth(t testing.TB, w *world, template palyra.Approval, n, size int) time.Duration {
+	template.ID = benchID(n*37%size + 1)
+	start := time.Now()
+	if _, err := w.desk.Decide(context.Background(), vote(template, palyra.AnswerAllow)); err != nil {
+		t.Fatal(err)
 	}
+	return time.Since(start)
+}
+
+func first(t testing.TB, w *world) palyra.Approval {
+	a, err := w.desk.Get(t.Context(), benchID(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func BenchmarkDecide(b *testing.B) {
+	w := crowd(b, benchPending)
+	template := first(b, w)
 	var took []time.Duration
 	n := 0
 	for b.Loop() {
 		n++
-		template.ID = benchID(n * 37 % benchPending)
-		start := time.Now()
-		if _, err := w.desk.Decide(context.Background(), vote(template, palyra.AnswerAllow)); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(start))
+		took = append(took, decideNth(b, w, template, n, benchPending))
 	}
 	p99(b, took, 100*time.Millisecond)
 }
 
-func BenchmarkList(b *testing.B) {
-	w := crowd(b)
-	for i := 1; i <= 100; i++ { // a few answers among the many questions
-		a, err := w.desk.Get(b.Context(), benchID(i*500))
+// listings are the lists of a crowd of size that are measured: a few of its questions
+// are answered, and one list begins deep inside.
+func listings(t testing.TB, w *world, size int) map[string]Filter {
+	t.Helper()
+	for i := 1; i <= size/1000; i++ {
+		a, err := w.desk.Get(t.Context(), benchID(i*500))
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 		w.decide(a, []palyra.Answer{palyra.AnswerAllow, palyra.AnswerDeny}[i%2])
 	}
 	pending, settled := true, false
-	deep, err := func() (string, error) {
-		f := Filter{Pending: &pending, Limit: 500}
-		for range 20 {
-			_, next, err := w.desk.List(context.Background(), f)
-			if err != nil {
-				return "", err
-			}
-			f.Cursor = next
+	deep := Filter{Pending: &pending, Limit: size / 200}
+	for range 20 {
+		_, next, err := w.desk.List(t.Context(), deep)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return f.Cursor, nil
-	}()
-	if err != nil {
-		b.Fatal(err)
+		deep.Cursor = next
 	}
-	for name, f := range map[string]Filter{
+	return map[string]Filter{
 		"pending":           {Pending: &pending},
-		"pending-deep":      {Pending: &pending, Cursor: deep},
-		"pending-principal": {Pending: &pending, Principal: "agent:1234"},
+		"pending-deep":      {Pending: &pending, Cursor: deep.Cursor},
+		"pending-principal": {Pending: &pending, Principal: palyra.Principal(fmt.Sprintf("agent:%d", size/81))},
 		"pending-type":      {Pending: &pending, SubjectType: palyra.SubjectSecret},
 		"settled":           {Pending: &settled, Order: Oldest},
 		"denied":            {Answer: palyra.AnswerDeny},
 		"session":           {Session: "S77"},
 		"subject-none":      {SubjectID: "tool:none#"},
-		"since":             {Since: epoch.Add(50 * time.Millisecond), Order: Oldest},
-	} {
+		"since":             {Since: epoch.Add(time.Duration(size) * 500), Order: Oldest},
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	w := crowd(b, benchPending)
+	for name, f := range listings(b, w, benchPending) {
 		f.Limit = 100
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -122,11 +159,32 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// askNth asks something that nobody asked before.
+func askNth(t testing.TB, w *world, n int) {
+	w.ask(call(t, fmt.Sprintf("src/%d.txt", n), by(palyra.Principal(fmt.Sprintf("agent:new%d", n/30)))))
+}
+
 func BenchmarkAsk(b *testing.B) {
-	w := crowd(b)
+	w := crowd(b, benchPending)
 	n := 0
 	for b.Loop() {
 		n++
-		w.ask(call(b, fmt.Sprintf("src/%d.txt", n), by(palyra.Principal(fmt.Sprintf("agent:new%d", n/30)))))
+		askNth(b, w, n)
+	}
+}
+
+// TestCrowd holds the benchmarks to the schema: a crowd can be made, and everything that
+// is measured finds something in it but what is to find nothing.
+func TestCrowd(t *testing.T) {
+	const size = 2000
+	w := crowd(t, size)
+	askNth(t, w, 1)
+	decideNth(t, w, first(t, w), 1, size)
+	for name, f := range listings(t, w, size) {
+		f.Limit = 100
+		found, _, err := w.desk.List(t.Context(), f)
+		if none := name == "subject-none"; err != nil || (len(found) == 0) != none {
+			t.Errorf("%s: %d found, %v", name, len(found), err)
+		}
 	}
 }
