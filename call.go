@@ -34,6 +34,16 @@ type Call struct {
 	Stored State `json:"-"`
 }
 
+// Asked is the call as people are asked about it: while it settles that is its plan with what the run changed.
+func (c *Call) Asked() *Call {
+	if c.State != Settling || c.Keep == nil {
+		return c
+	}
+	q, k := *c, c.Keep
+	q.Plan.Effects, q.Digest, q.Verdict, q.Approval, q.Decision = &k.Effects, k.Digest, k.Verdict, k.Approval, k.Decision
+	return &q
+}
+
 // Result is what a runner brings back, also from a failed, killed or timed-out run. Refusal is set when the runner
 // would not start; then nothing ran.
 type Result struct {

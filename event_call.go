@@ -87,6 +87,7 @@ type CallSettling struct {
 	Again    bool       `json:"again,omitempty"`
 	Approval ApprovalID `json:"approval_id,omitempty"`
 	Lease    LeaseID    `json:"grant_id,omitempty"`
+	Kept     Kept       `json:"kept,omitzero"`
 }
 
 // CallFinished carries the attestation's digest; without this line the output is withheld.

@@ -20,6 +20,9 @@ func (k Kept) With(e Event, body Digest) (Event, bool) {
 	case CallGranted:
 		e.Kept = k
 		return e, true
+	case CallSettling:
+		e.Kept = k
+		return e, true
 	case CallFinished: // has its body from what was signed
 		e.Kept = k
 		return e, true

@@ -14,7 +14,7 @@ import (
 // A Conflict error means that the world moved (a question was settled, a lease is spent, revoked or expired);
 // on any error nothing of the transaction may remain.
 func (d *Desk) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
-	return wrap("apply "+e.Kind(), d.apply(tx, c, e))
+	return wrap("apply "+e.Kind(), d.apply(tx, c.Asked(), e))
 }
 
 func (d *Desk) apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
@@ -32,6 +32,10 @@ func (d *Desk) apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 			return d.withdraw(tx, c.Approval, "the waiting call failed")
 		}
 	case palyra.CallGranted:
+		if e.Lease != "" {
+			return d.take(tx, c, e.Lease, e.Plan)
+		}
+	case palyra.CallSettling:
 		if e.Lease != "" {
 			return d.take(tx, c, e.Lease, e.Plan)
 		}
@@ -69,7 +73,7 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	if err := d.mayAsk(tx, c, m); err != nil {
 		return err
 	}
-	ends := m.deadlineAfter(min(a.ExpiresAt.Sub(m.time()), d.cfg.Wait)) // a clock set back since Prepare gives no more
+	ends := m.deadlineAfter(min(a.ExpiresAt.Sub(m.time()), d.waits(a.Plan))) // a clock set back since Prepare gives no more
 	ends.wall = nanos(a.ExpiresAt)
 	a.Waiting, a.Room, a.Payer = 1, c.Proposal.Room, c.Proposal.Payer()
 	n, err := putRecord(tx, a, ends)

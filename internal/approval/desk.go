@@ -55,6 +55,7 @@ type Config struct {
 
 	Log        *slog.Logger  // nil: silent
 	Wait       time.Duration // how long a question stays open; 5 minutes
+	KeepWait   time.Duration // the same for one about what a run changed, which lies on its stage; 24 hours
 	DenyHold   time.Duration // how long a denied plan may not be asked again; 0: not at all
 	OnceTTL    time.Duration // how long an unused once-lease lives; 15 minutes
 	MaxTTL     time.Duration // longest timeboxed lease; 24 hours
@@ -91,11 +92,12 @@ func New(c Config) (*Desk, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Wait = orDefault(c.Wait, 5*time.Minute)
+	c.KeepWait = orDefault(c.KeepWait, 24*time.Hour)
 	c.OnceTTL = orDefault(c.OnceTTL, 15*time.Minute)
 	c.MaxTTL = orDefault(c.MaxTTL, 24*time.Hour)
 	c.MaxPending = orDefault(c.MaxPending, 32)
 	c.DailyBytes = orDefault(c.DailyBytes, 256<<20)
-	if c.Wait < 0 || c.DenyHold < 0 || c.OnceTTL < 0 || c.MaxTTL < minTTL || c.MaxPending < 0 || c.DailyBytes < 0 {
+	if c.Wait < 0 || c.KeepWait < 0 || c.DenyHold < 0 || c.OnceTTL < 0 || c.MaxTTL < minTTL || c.MaxPending < 0 || c.DailyBytes < 0 {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "approval: a limit is out of range")
 	}
 	d := &Desk{cfg: c, clock: &clock{now: c.Now, boot: c.Boot}, kick: make(chan struct{}, 1)}
@@ -106,6 +108,14 @@ func New(c Config) (*Desk, error) {
 		return nil, fmt.Errorf("approval: new: %w", err)
 	}
 	return d, nil
+}
+
+// waits is how long a question about a plan stays open.
+func (d *Desk) waits(p palyra.Plan) time.Duration {
+	if p.Effects != nil {
+		return d.cfg.KeepWait
+	}
+	return d.cfg.Wait
 }
 
 func orDefault[T time.Duration | int | int64](v, def T) T {

@@ -48,7 +48,7 @@ func (d *Desk) question(c *palyra.Call, m moment) palyra.Approval {
 	p, v := c.Proposal, c.Verdict
 	a := palyra.Approval{
 		ID: palyra.ApprovalID(d.cfg.NewID()), Session: p.Session, Run: p.Run, Call: c.ID, Principal: p.Principal, Owner: p.Owner, PeerUID: p.PeerUID,
-		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.deadlineAfter(d.cfg.Wait).wall), PlanDigest: c.Digest, Plan: c.Plan,
+		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.deadlineAfter(d.waits(c.Plan)).wall), PlanDigest: c.Digest, Plan: c.Plan,
 		Prompt: d.promptOf(c), Need: v.Need, Bundle: v.Bundle, Snapshot: v.Snapshot, Waiting: 1,
 		Room: p.Room, Payer: p.Payer(),
 	}

@@ -37,6 +37,13 @@ func (c *callRecord) end(s palyra.State, k palyra.Kept, body palyra.Digest) {
 	c.keep(k)
 }
 
+// wait takes in a question. One about what the call changed leaves it settling.
+func (c *callRecord) wait(question palyra.ApprovalID) {
+	if c.state != palyra.Settling {
+		c.state, c.approval = palyra.Pending, question
+	}
+}
+
 // hearCall takes in a line of a call, or of a question about one.
 func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 	switch e := e.(type) {
@@ -55,6 +62,12 @@ func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Findin
 		a.use(e.Lease)
 		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
+			c.keep(e.Kept)
+		})
+	case *palyra.CallSettling:
+		a.use(e.Lease)
+		return a.updateCall(seq, e.Call, func(c *callRecord) {
+			c.state = palyra.Settling
 			c.keep(e.Kept)
 		})
 	case *palyra.CallChecked:

@@ -28,9 +28,9 @@ func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
 	switch e := e.(type) {
 	case *palyra.ApprovalRequested:
 		a.asked[e.Approval] = &question{ApprovalRequested: *e, seq: seq}
-		return a.updateCall(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.wait(e.Approval) })
 	case *palyra.ApprovalJoined:
-		return a.updateCall(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.wait(e.Approval) })
 	case *palyra.ApprovalVoted:
 		a.votes[e.Vote.ID] = e.Vote
 	case *palyra.ApprovalDecided:

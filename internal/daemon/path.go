@@ -126,8 +126,11 @@ func builtin(a *artifact.Store, g *egress.Guard) []tool.Tool {
 	return append(all, toolartifact.All(a)...)
 }
 
-// sweep takes away the temporary files of a call that an earlier daemon died in.
+// sweep takes away the temporary files of a call that an earlier daemon died in, and its stage.
 func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
+	if c.State == palyra.Settling {
+		d.path.Settle(ctx, c, false)
+	}
 	stay, err := files.Sweep(ctx, c.ID, c.Plan)
 	if err != nil {
 		d.Log.Warn("cannot take away the temporary files of a call that was cut off", "call", c.ID, "workspace", c.Plan.Workspace.Path, "error", err)
@@ -188,4 +191,9 @@ func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.
 		return p.tiers.Run(ctx, l, c)
 	}
 	return p.runner.Run(ctx, l, c) // which refuses every tier but its own
+}
+
+// Settle implements gate.Runner: only the tiers have stages.
+func (p *path) Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Result {
+	return p.tiers.Settle(ctx, c, keep)
 }

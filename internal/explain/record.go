@@ -95,6 +95,8 @@ func (*Explainer) endOf(c *palyra.Call) (palyra.Layer, palyra.Reason, string, st
 	switch o := c.Outcome; {
 	case o == nil && c.State == palyra.Pending:
 		return palyra.LayerApproval, "", c.Verdict.Reason, c.Verdict.Remedy
+	case o == nil && c.State == palyra.Settling && c.Keep != nil:
+		return palyra.LayerApproval, "", c.Keep.Verdict.Reason, c.Keep.Verdict.Remedy
 	case o == nil || o.Layer == "":
 		return "", "", c.Verdict.Reason, ""
 	default:
@@ -172,7 +174,7 @@ func endsWithCall(r palyra.Reason) bool {
 	switch r {
 	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed, palyra.ReasonApprovalExpired,
 		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
-		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost:
+		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost, palyra.ReasonEffectsDropped:
 		return true
 	}
 	return false

@@ -137,6 +137,11 @@ func notAllowed(d palyra.Decision) error {
 		WithRemedy("propose the call again")
 }
 
+func stoppingWith(id palyra.CallID) error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping; the question of call %s stays open and can still be decided", id).
+		WithRemedy("start the daemon again; the call goes on by itself").WithCause(ErrStopping)
+}
+
 func notAwaited(c *palyra.Call) error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "the call needs an approval and the caller does not wait").
 		WithRemedy("have a person answer approval %s (palyra approvals watch), then call again; without --no-wait the call waits", c.Approval)

@@ -53,6 +53,7 @@ type world struct {
 const (
 	callID     = palyra.CallID("C1")
 	approvalID = palyra.ApprovalID("A1")
+	keepID     = palyra.ApprovalID("K1") // of the question about changes
 	leaseID    = palyra.LeaseID("L1")
 )
 
@@ -245,7 +246,11 @@ func (w *world) checkMove(c *palyra.Call, events []palyra.Event) {
 		palyra.Checked: "call.checked", palyra.Unknown: "call.unknown",
 	}[c.State]
 	last := events[len(events)-1].Kind()
-	if c.State == palyra.Pending {
+	if c.State == palyra.Settling {
+		if last != "call.settling" && last != "approval.requested" {
+			w.t.Errorf("settling, but the last line is %s", last)
+		}
+	} else if c.State == palyra.Pending {
 		if last != "approval.requested" && last != "approval.joined" {
 			w.t.Errorf("pending, but the last line is %s", last)
 		}
@@ -340,8 +345,12 @@ func (d deskOf) Prepare(_ context.Context, c *palyra.Call) (palyra.Approval, boo
 	if c.Plan.Detail.Diff == "" {
 		d.w.t.Error("the question has nothing to show")
 	}
+	id := approvalID
+	if c.Plan.Effects != nil {
+		id = keepID
+	}
 	return palyra.Approval{
-		ID: approvalID, Call: c.ID, PlanDigest: c.Digest, Plan: c.Plan, SubjectType: palyra.SubjectTool, Need: c.Verdict.Need, ExpiresAt: noon,
+		ID: id, Call: c.ID, PlanDigest: c.Digest, Plan: c.Plan, SubjectType: palyra.SubjectTool, Need: c.Verdict.Need, ExpiresAt: noon,
 	}, d.w.joined, nil
 }
 
@@ -350,7 +359,8 @@ func (d deskOf) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision
 	d.w.mu.Lock()
 	row, ok := d.w.rows[callID]
 	d.w.mu.Unlock()
-	if !ok || row.State != palyra.Pending || row.Approval != id || id != approvalID {
+	held := row.State == palyra.Settling && row.Keep.Approval == id && id == keepID && len(row.Keep.Result) > 0
+	if !ok || !held && (row.State != palyra.Pending || row.Approval != id || id != approvalID) {
 		d.w.t.Errorf("waits for %s while the durable call is %s with %s", id, row.State, row.Approval)
 	}
 	return d.w.desk(ctx)
@@ -377,6 +387,28 @@ func (w *world) Run(ctx context.Context, g palyra.Launch, c *palyra.Call) palyra
 		w.t.Error("a run without a deadline")
 	}
 	return w.execute(ctx, g)
+}
+
+// Settle is the runner's too: the changes it is about must be on record, and where they are kept so must be the
+// answer.
+func (w *world) Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Result {
+	w.note("settle %t", keep)
+	w.mu.Lock()
+	row := w.rows[c.ID]
+	w.mu.Unlock()
+	if row.State != palyra.Settling || row.Keep == nil || row.Keep.Approval == "" && keep {
+		w.t.Errorf("changes are settled while the durable call is %s", row.State)
+	}
+	if keep && row.Keep.Decision.Answer != palyra.AnswerAllow {
+		w.t.Error("changes are kept and the answer is not on record")
+	}
+	if ctx.Err() != nil {
+		w.t.Error("settling stops with the caller")
+	}
+	if keep {
+		return palyra.Result{Effects: palyra.EffectsKept}
+	}
+	return palyra.Result{Effects: palyra.EffectsDropped}
 }
 
 // Attest is the attester.

@@ -59,6 +59,20 @@ var paths = map[string]func(*world) (context.Context, palyra.Proposal){
 		}
 		return context.Background(), palyra.Proposal{}
 	},
+	"changes kept": func(w *world) (context.Context, palyra.Proposal) {
+		w.staged()
+		return context.Background(), palyra.Proposal{}
+	},
+	"changes asked about": func(w *world) (context.Context, palyra.Proposal) {
+		w.staged()
+		w.verdict, w.desk = onChanges(asking(palyra.Allow)), keepAnswers(palyra.AnswerAllow)
+		return context.Background(), palyra.Proposal{}
+	},
+	"changes not wanted": func(w *world) (context.Context, palyra.Proposal) {
+		w.staged()
+		w.verdict, w.desk = onChanges(asking(palyra.Allow)), keepAnswers(palyra.AnswerDeny)
+		return context.Background(), palyra.Proposal{}
+	},
 	"checked": func(*world) (context.Context, palyra.Proposal) {
 		return context.Background(), palyra.Proposal{Check: true}
 	},
@@ -145,6 +159,9 @@ func checkLines(t *testing.T, w *world) {
 		kind := e.Kind()
 		if j, ok := e.(palyra.CallJudged); ok && j.Again {
 			kind += " again"
+		}
+		if s, ok := e.(palyra.CallSettling); ok {
+			kind += fmt.Sprintf(" asked %t, again %t", s.Approval != "", s.Again)
 		}
 		count[kind]++
 	}

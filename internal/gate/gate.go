@@ -6,7 +6,8 @@
 //
 // Promises: nothing runs before its granted line is durable; what ran is the
 // plan that was judged and, where policy asks, shown and answered; no output
-// leaves before its finished line is durable. A refusal is an outcome. An error
+// leaves before its finished line is durable, and no change of a staged run is kept
+// before it is on record and judged. A refusal is an outcome. An error
 // means that the record could not be kept, and then nothing ran, or the output
 // is withheld.
 //
@@ -15,6 +16,7 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -68,7 +70,12 @@ type Desk interface {
 // Runner runs a confirmed plan in its tier.
 type Runner interface {
 	// Run returns what happened, also when that is a failure; ctx ends the run.
+	// The launch is asked what becomes of the changes of a staged run, once nothing
+	// of the run lives and before any of them is kept.
 	Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result
+	// Settle keeps or drops changes that the launch said to hold, and says what
+	// became of them; they may have been held by an earlier daemon.
+	Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Result
 }
 
 // Attester signs what happened.
@@ -143,14 +150,19 @@ func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watc
 	return w.refuse(ctx, palyra.LayerPolicy, denied(w.call.Verdict))
 }
 
-// Resume goes on with a call whose question was open when a daemon ended.
+// Resume goes on with a call whose question was open when a daemon ended, also one
+// about what it had changed.
 func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyra.Outcome, error) {
-	if c.State != palyra.Pending || c.Approval == "" {
-		return palyra.Outcome{}, palyra.Errorf(palyra.Conflict, palyra.ReasonInternal, "call %s is not pending", c.ID)
-	}
 	c.Plan.Detail = c.Detail
 	w := &walk{Gate: g, watch: watch, call: c}
-	return w.await(ctx)
+	var res palyra.Result
+	switch {
+	case c.State == palyra.Pending && c.Approval != "":
+		return w.await(ctx)
+	case c.State == palyra.Settling && c.Keep != nil && c.Keep.Approval != "" && json.Unmarshal(c.Keep.Result, &res) == nil:
+		return w.awaitKeep(ctx, res)
+	}
+	return palyra.Outcome{}, palyra.Errorf(palyra.Conflict, palyra.ReasonInternal, "call %s has no open question", c.ID)
 }
 
 // ask looks for a lease, else opens the question and waits for its answer.
@@ -165,7 +177,7 @@ func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
 		}
 		if ok {
 			w.call.Decision = d
-			return w.settle(ctx)
+			return w.judgeAgain(ctx)
 		}
 		switch kept, err := w.question(ctx); { // barrier: proposed, judged, the open question
 		case err == nil:
@@ -184,13 +196,11 @@ func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
 // await waits for the answer. The wait survives the caller and the daemon; only
 // a cancel ends the question.
 func (w *walk) await(ctx context.Context) (palyra.Outcome, error) {
-	d, err := w.wait(ctx)
+	d, err := w.wait(ctx, w.call.Approval)
 	switch {
 	case err == nil:
 	case errors.Is(context.Cause(ctx), ErrStopping):
-		return palyra.Outcome{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping,
-			"the daemon is stopping; call %s stays pending and can still be decided", w.call.ID).
-			WithRemedy("start the daemon again; the call goes on by itself").WithCause(ErrStopping)
+		return palyra.Outcome{}, stoppingWith(w.call.ID)
 	case ctx.Err() != nil:
 		return w.cancel(ctx)
 	default:
@@ -205,13 +215,13 @@ func (w *walk) await(ctx context.Context) (palyra.Outcome, error) {
 	if d.Answer != palyra.AnswerAllow {
 		return w.refuse(ctx, palyra.LayerApproval, notAllowed(d))
 	}
-	return w.settle(ctx)
+	return w.judgeAgain(ctx)
 }
 
-// settle judges again with the real answer in hand: policy may want more than
+// judgeAgain judges again with the real answer in hand: policy may want more than
 // an answer gives, and the world may have moved while the call waited.
-func (w *walk) settle(ctx context.Context) (palyra.Outcome, error) {
-	facts := w.facts()
+func (w *walk) judgeAgain(ctx context.Context) (palyra.Outcome, error) {
+	facts := w.facts(w.call.Decision)
 	asked := w.call.Verdict
 	w.judge(ctx, &facts)
 	if w.call.Verdict.Effect != palyra.Allow {
@@ -251,10 +261,15 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 		return w.refuse(ctx, palyra.LayerTier, err)
 	}
 	w.moveTo(palyra.Running)
-	res := w.run(ctx, clock, launch)
-	if res.Refusal != nil {
+	res := w.run(ctx, clock, launch.WeighedBy(w.weigh)) // what it changed is on record and judged before any of it is kept
+	switch {
+	case res.Refusal != nil:
 		w.call.State = palyra.Granted // the runner did not start
 		return w.refused(ctx, *res.Refusal)
+	case w.broken != nil: // no record, no output
+		return palyra.Outcome{}, w.broken
+	case res.Effects == palyra.EffectsHeld:
+		return w.askToKeep(ctx, res)
 	}
-	return w.finish(ctx, res)
+	return w.finish(ctx, w.unless(res))
 }

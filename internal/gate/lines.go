@@ -46,6 +46,14 @@ func granted(c *palyra.Call) palyra.Event {
 	}
 }
 
+func settling(c *palyra.Call, again bool) palyra.Event {
+	k := c.Keep
+	return palyra.CallSettling{
+		Call: c.ID, Plan: k.Digest, Changes: k.Effects, Effect: k.Verdict.Effect, Policies: policyIDs(k.Verdict), Errors: len(k.Verdict.Errors),
+		Bundle: k.Verdict.Bundle, Snapshot: k.Verdict.Snapshot, Again: again, Approval: k.Approval, Lease: k.Decision.Lease,
+	}
+}
+
 func finished(c *palyra.Call, res palyra.Result, out palyra.Outcome, att palyra.Attestation) palyra.Event {
 	return palyra.CallFinished{
 		Call: c.ID, Outcome: out.Outcome, ExitCode: out.ExitCode, Attestation: att.Digest, AttestedAs: att.ID,

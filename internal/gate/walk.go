@@ -16,6 +16,8 @@ type walk struct {
 	call    *palyra.Call
 	pending []palyra.Event
 	watch   Watcher
+	unkept  error // why the changes of the run are dropped
+	broken  error // why what the run changed is not on record
 }
 
 // defaultWall bounds a run whose plan names no limit of its own.
@@ -95,21 +97,21 @@ func (w *walk) overtaken(ctx context.Context, d palyra.Decision) (palyra.Decisio
 	return d, nil
 }
 
-func (w *walk) prepare(ctx context.Context) (a palyra.Approval, joined bool, err error) {
+func (w *walk) prepare(ctx context.Context, about *palyra.Call) (a palyra.Approval, joined bool, err error) {
 	defer recoverPanic(&err)
-	return w.Desk.Prepare(ctx, w.call)
+	return w.Desk.Prepare(ctx, about)
 }
 
-func (w *walk) wait(ctx context.Context) (d palyra.Decision, err error) {
+func (w *walk) wait(ctx context.Context, question palyra.ApprovalID) (d palyra.Decision, err error) {
 	defer recoverPanic(&err)
-	return w.Desk.Wait(ctx, w.call.Approval)
+	return w.Desk.Wait(ctx, question)
 }
 
 // facts puts the decision into policy's terms. They are empty when the desk fails, and policy then denies.
-func (w *walk) facts() (f palyra.ApprovalFacts) {
+func (w *walk) facts(d palyra.Decision) (f palyra.ApprovalFacts) {
 	var err error
 	defer recoverPanic(&err)
-	return w.Desk.Facts(w.call.Proposal.Owner, w.call.Decision)
+	return w.Desk.Facts(w.call.Proposal.Owner, d)
 }
 
 // recoverPanic turns a panic over hostile input into a refusal that is on record.
@@ -119,9 +121,18 @@ func recoverPanic(err *error) {
 	}
 }
 
-// judge asks policy. With facts it is the second time, after an answer. The
-// session's labels are read each time: other calls may have set some meanwhile.
+// judge asks policy. With facts it is the second time, after an answer.
 func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
+	w.call.Verdict = w.verdict(ctx, facts, nil)
+	if facts == nil {
+		w.moveTo(palyra.Judged)
+	}
+	w.note(judged(w.call, facts != nil))
+}
+
+// verdict asks policy about the call, or about what it changed. The session's labels
+// are read each time: other calls may have set some meanwhile.
+func (w *walk) verdict(ctx context.Context, facts *palyra.ApprovalFacts, changed *palyra.EffectFacts) palyra.Verdict {
 	labels, err := w.labels(ctx)
 	w.call.Proposal.Labels = labels
 	v := palyra.Verdict{Reason: "what the session did before cannot be read, so the call is denied", Remedy: "see 'palyra doctor'"}
@@ -129,17 +140,13 @@ func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 		v.Errors = []string{palyra.Clip(err.Error(), 256)}
 	} else {
 		r := palyra.RequestOf(w.call)
-		r.At, r.Approval = w.Now(), facts
+		r.At, r.Approval, r.Effects = w.Now(), facts, changed
 		v = w.judgeSafely(ctx, r)
 	}
 	if len(v.Errors) > 0 {
 		v.Effect = palyra.Deny
 	}
-	w.call.Verdict = v
-	if facts == nil {
-		w.moveTo(palyra.Judged)
-	}
-	w.note(judged(w.call, facts != nil))
+	return v
 }
 
 // labels returns the session's labels, also when the caller has left.
@@ -169,7 +176,7 @@ const questionTries = 3
 // that the question we wanted to join was settled first, or need not be asked.
 func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	before := w.call.State
-	a, joined, err := w.prepare(ctx)
+	a, joined, err := w.prepare(ctx, w.call)
 	if err != nil {
 		return true, err
 	}
@@ -179,8 +186,14 @@ func (w *walk) question(ctx context.Context) (kept bool, err error) {
 		return true, nil
 	}
 	w.call.State, w.call.Approval = before, ""
+	return recorded(err), err
+}
+
+// recorded reports whether an error says that the world moved, and not that the
+// ledger failed.
+func recorded(err error) bool {
 	code := palyra.CodeOf(err)
-	return code != palyra.Unavailable && code != palyra.Internal, err
+	return code != palyra.Unavailable && code != palyra.Internal
 }
 
 // wallOf is how long a plan may run.

@@ -282,7 +282,7 @@ func (c *Calls) strand(id palyra.CallID) {
 				return
 			case <-rest.C:
 			}
-			if call.State == palyra.Pending {
+			if call.State == palyra.Pending || heldBack(call) {
 				c.resume(call)
 				return
 			}

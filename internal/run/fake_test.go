@@ -106,6 +106,7 @@ type parts struct {
 	answers  map[palyra.ApprovalID]chan palyra.Decision
 	asked    chan palyra.ApprovalID
 	started  chan palyra.CallID
+	settled  chan settledChanges
 	proceed  chan struct{}
 	withdrew []palyra.ApprovalID
 	stale    *atomic.Int64      // counts lines, none of which is taken
@@ -134,6 +135,7 @@ func (p *parts) last() palyra.Request {
 
 type input struct {
 	Ask, Deny, Hold, Meet, Feed, Deaf, Strict bool
+	Weigh                                     bool // what it changes is asked about
 	Print                                     []string
 	Size                                      int      // of the output
 	Secrets, Egress                           []string // of the plan
@@ -161,6 +163,8 @@ func (p *parts) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	i := in(&palyra.Call{Proposal: palyra.Proposal{Arguments: r.Plan.Arguments}})
 	p.saw(r)
 	switch {
+	case r.Effects != nil && r.Approval == nil:
+		return palyra.Verdict{Effect: palyra.Ask, Need: palyra.Need{Votes: 1}}
 	case i.Deny || (i.Strict && r.Approval != nil):
 		return palyra.Verdict{Effect: palyra.Deny}
 	case i.Ask && r.Approval == nil:
@@ -206,6 +210,21 @@ func (p *parts) Facts(palyra.Principal, palyra.Decision) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{Votes: 1, Fresh: true}
 }
 
+// settledChanges is what became of the changes of a call.
+type settledChanges struct {
+	call palyra.CallID
+	keep bool
+}
+
+// Settle keeps or drops what a call of the tool that stages its changes left.
+func (p *parts) Settle(_ context.Context, c *palyra.Call, keep bool) palyra.Result {
+	p.settled <- settledChanges{c.ID, keep}
+	if keep {
+		return palyra.Result{Effects: palyra.EffectsKept}
+	}
+	return palyra.Result{Effects: palyra.EffectsDropped}
+}
+
 func (p *parts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
 	if !l.Valid() {
 		panic("no grant")
@@ -229,6 +248,9 @@ func (p *parts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra
 			res.Failure = &palyra.Refusal{Layer: palyra.LayerTier, Text: "stopped", Reason: palyra.ReasonCancelled}
 			res.KillReason = palyra.Stop(context.Cause(ctx).Error())
 		}
+	}
+	if i.Weigh && l.Weigh(ctx, palyra.Staged{Effects: palyra.Effects{Created: 1, Digest: palyra.SumBytes(nil)}}) == palyra.RulingHold {
+		res.Effects = palyra.EffectsHeld
 	}
 	return res
 }
@@ -319,7 +341,7 @@ func (w *world) open() {
 	old := w.parts
 	w.parts = &parts{
 		answers: map[palyra.ApprovalID]chan palyra.Decision{}, asked: make(chan palyra.ApprovalID, 100),
-		started: make(chan palyra.CallID, 1000), gone: make(chan palyra.CallID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
+		started: make(chan palyra.CallID, 1000), gone: make(chan palyra.CallID, 1000), settled: make(chan settledChanges, 100), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
 	}
 	if old != nil {
 		w.parts.answers = old.answers

@@ -176,6 +176,9 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	f.wake()
 	g, granted := e.(palyra.CallGranted)
 	f.granted = f.granted || granted
+	if _, over := e.(palyra.CallSettling); over { // nothing runs under it any more
+		delete(c.leases[f.lease], f.id)
+	}
 	if g.Lease != "" {
 		f.lease = g.Lease
 		if c.leases[g.Lease] == nil {

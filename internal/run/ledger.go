@@ -126,7 +126,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	if c.Stored != "" && !c.Finished.IsZero() && len(c.Proposal.Arguments) <= maxKept && !over { // an ended call's document stands as it is
+	if c.Stored != "" && !c.Finished.IsZero() && c.Keep == nil && len(c.Proposal.Arguments) <= maxKept && !over { // an ended call's document stands as it is
 		return l.encodeOutcome(c, row{}, over)
 	}
 	keep := *c
@@ -138,7 +138,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 		keep.Proposal.Arguments, keep.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
 		keep.Detail.Diff = palyra.Clip(keep.Detail.Diff, maxKept)
 	}
-	if over && c.State != palyra.Pending { // an open question goes on with all of it
+	if over && c.State != palyra.Pending && c.State != palyra.Settling { // an open question goes on with all of it
 		keep = outlined(keep)
 	}
 	if len(keep.Plan.Arguments) == 0 {
@@ -388,10 +388,19 @@ func (l *Ledger) openOf(ctx context.Context, run palyra.RunID) ([]palyra.CallID,
 	return ids, err
 }
 
-// asked returns the approvals that pending calls wait for.
+// asked returns the approvals that calls wait for: pending ones, and those whose changes are held.
 func (l *Ledger) asked(ctx context.Context) ([]palyra.ApprovalID, error) {
 	var ids []palyra.ApprovalID
-	err := l.db.Read(ctx, func(tx *store.Tx) error {
+	settling, err := l.open(ctx, palyra.Settling)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range settling {
+		if heldBack(c) {
+			ids = append(ids, c.Keep.Approval)
+		}
+	}
+	err = l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT DISTINCT approval FROM calls WHERE state='pending'`, nil, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
@@ -402,7 +411,18 @@ func (l *Ledger) asked(ctx context.Context) ([]palyra.ApprovalID, error) {
 	return ids, err
 }
 
-// waitingFor returns the pending calls of an approval.
+// waitingFor returns the calls that wait for an approval.
 func (l *Ledger) waitingFor(ctx context.Context, approval palyra.ApprovalID) ([]*palyra.Call, error) {
-	return l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE approval=? AND state='pending'`, string(approval))
+	settling, err := l.open(ctx, palyra.Settling)
+	if err != nil {
+		return nil, err
+	}
+	settling = slices.DeleteFunc(settling, func(c *palyra.Call) bool { return !heldBack(c) || c.Keep.Approval != approval })
+	pending, err := l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE approval=? AND state='pending'`, string(approval))
+	return append(settling, pending...), err
+}
+
+// heldBack reports whether the changes of a call lie on their stage until somebody has answered.
+func heldBack(c *palyra.Call) bool {
+	return c.State == palyra.Settling && c.Keep != nil && c.Keep.Approval != ""
 }

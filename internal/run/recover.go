@@ -13,11 +13,14 @@ import (
 // an open question stays open. settled tells whether an approval has its answer
 // already; those calls go on at once, the others when ApprovalSettled is called.
 func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyra.ApprovalID) (bool, error)) error {
-	calls, err := c.ledger.open(ctx, palyra.Proposed, palyra.Judged, palyra.Granted, palyra.Running)
+	calls, err := c.ledger.open(ctx, palyra.Proposed, palyra.Judged, palyra.Granted, palyra.Running, palyra.Settling)
 	if err != nil {
 		return fmt.Errorf("run: recover: %w", err)
 	}
 	for _, call := range calls {
+		if heldBack(call) {
+			continue
+		}
 		if err := c.giveUp(ctx, call); err != nil {
 			return fmt.Errorf("run: recover %s: %w", call.ID, err)
 		}
@@ -83,11 +86,14 @@ func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 		event = palyra.CallRefused{Call: call.ID, Layer: palyra.LayerJournal, Code: palyra.Unavailable, Reason: palyra.ReasonInterrupted, Plan: call.Digest}
 	}
 	call.State, call.Finished, call.Outcome = from.AfterCrash(), c.now(), &out
+	if from == palyra.Settling { // it ran, and what it brought back is gone
+		call.State, out.Reason = palyra.Unknown, "the daemon died before it was on record how the call ended, and what became of its changes"
+	}
 	_, err := c.ledger.Record(ctx, call, event)
 	return err
 }
 
-// resume goes on with a pending call unless it is under way already; it
+// resume goes on with a call that waits for an answer unless it is under way already; it
 // returns the flight, or nil when the daemon stops.
 func (c *Calls) resume(call *palyra.Call) *flight {
 	c.mu.Lock()
@@ -95,11 +101,11 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 	if f := c.byID[call.ID]; f != nil {
 		return f
 	}
-	if c.ctx.Err() != nil || call.State != palyra.Pending {
+	if c.ctx.Err() != nil || call.State != palyra.Pending && !heldBack(call) {
 		return nil
 	}
 	f := c.fly(call.ID, call.Proposal, call.Input)
-	f.log = append(f.log, logged{event: &watched{*call, palyra.ApprovalJoined{Approval: call.Approval, Call: call.ID}}})
+	f.log = append(f.log, logged{event: &watched{*call, palyra.ApprovalJoined{Approval: call.Asked().Approval, Call: call.ID}}})
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		return c.gate.Resume(ctx, call, watch)
 	})

@@ -13,6 +13,12 @@ type Lists interface {
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
+// Settle keeps or drops what a call's run left on its stage.
+func (t *Tiers) Settle(_ context.Context, c *palyra.Call, _ bool) palyra.Result {
+	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.NotFound, palyra.ReasonEffectsLost, "call %s has nothing on a stage", c.ID))
+	return palyra.Result{Effects: palyra.EffectsLost, Failure: &f}
+}
+
 // listWithin is how long keeping a list may take: whoever called may be gone.
 const listWithin = 30 * time.Second
 

@@ -1,0 +1,198 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// changed is what the staged runs here did.
+var changed = palyra.Staged{
+	Effects: palyra.Effects{Removed: 30, Digest: palyra.SumBytes([]byte("list")), List: "LIST"},
+	Facts:   palyra.EffectFacts{Removed: 30, RemovedFiles: 30, Share: -1},
+}
+
+// staged has the runner ask what becomes of its changes, and do that.
+func (w *world) staged() {
+	w.execute = func(ctx context.Context, l palyra.Launch) palyra.Result {
+		res := palyra.Result{Stdout: []byte("done"), Executor: "sandbox_tier_c", Listed: &changed.Effects, Changes: []palyra.Change{{Path: "x"}}}
+		before := w.durable()
+		ruling := l.Weigh(ctx, changed)
+		after := w.durable()
+		w.note("ruling %s", ruling)
+		if ruling != palyra.RulingDrop && (after.State != palyra.Settling || after.Keep == nil || after.Keep.Effects != changed.Effects) {
+			w.t.Errorf("%s, and the durable call is %s after %s", ruling, after.State, before.State)
+		}
+		res.Effects = map[palyra.Ruling]palyra.Settlement{
+			palyra.RulingKeep: palyra.EffectsKept, palyra.RulingDrop: palyra.EffectsDropped, palyra.RulingHold: palyra.EffectsHeld,
+		}[ruling]
+		return res
+	}
+}
+
+func (w *world) durable() palyra.Call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows[callID]
+}
+
+// onChanges says one thing of calls, and another of what they changed.
+func onChanges(f func(palyra.Request) palyra.Verdict) func(palyra.Request) palyra.Verdict {
+	return func(r palyra.Request) palyra.Verdict {
+		if r.Effects == nil {
+			return always(palyra.Allow)(r)
+		}
+		return f(r)
+	}
+}
+
+func keepAnswers(a palyra.Answer) func(context.Context) (palyra.Decision, error) {
+	return func(context.Context) (palyra.Decision, error) {
+		d := answered(a)
+		d.Approval = keepID
+		return d, nil
+	}
+}
+
+func TestChangesAreWeighed(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		judge   func(palyra.Request) palyra.Verdict
+		desk    func(context.Context) (palyra.Decision, error)
+		noWait  bool
+		effects palyra.Settlement
+		layer   palyra.Layer
+		trace   string // between the run and the end
+	}{
+		{"kept", always(palyra.Allow), nil, false, palyra.EffectsKept, "", "judge false, record [call.settling], ruling keep"},
+		{"denied", always(palyra.Deny), nil, false, palyra.EffectsDropped, palyra.LayerPolicy, "judge false, record [call.settling], ruling drop"},
+		{
+			"asked and allowed", asking(palyra.Allow), keepAnswers(palyra.AnswerAllow), false, palyra.EffectsKept, "",
+			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, judge true, record [call.settling], settle true",
+		},
+		{
+			"asked and denied", asking(palyra.Allow), keepAnswers(palyra.AnswerDeny), false, palyra.EffectsDropped, palyra.LayerApproval,
+			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, settle false",
+		},
+		{
+			"asked in vain", asking(palyra.Allow), keepAnswers(palyra.AnswerTimeout), false, palyra.EffectsDropped, palyra.LayerApproval,
+			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, settle false",
+		},
+		{
+			"an answer that is not enough", asking(palyra.Deny), keepAnswers(palyra.AnswerAllow), false, palyra.EffectsDropped, palyra.LayerApproval,
+			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, judge true, settle false",
+		},
+		{"asked and not awaited", asking(palyra.Allow), nil, true, palyra.EffectsDropped, palyra.LayerPolicy, "judge false, record [call.settling], ruling drop"},
+		{
+			"a judge that breaks off", func(palyra.Request) palyra.Verdict { panic("x") }, nil, false, palyra.EffectsDropped, palyra.LayerPolicy,
+			"judge false, record [call.settling], ruling drop",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.staged()
+			w.verdict, w.desk = onChanges(tt.judge), tt.desk
+			out, err := w.doWith(context.Background(), palyra.Proposal{
+				Proposer: palyra.Proposer{Principal: "agent:local", Session: "S1"}, Tool: "palyra.fs.write", Arguments: json.RawMessage(`{}`), NoWait: tt.noWait,
+			})
+			if err != nil || out.Outcome != palyra.OutcomeFinished || out.Effects != tt.effects || out.Layer != tt.layer {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			dropped := tt.effects == palyra.EffectsDropped
+			if dropped != (out.ReasonCode == palyra.ReasonEffectsDropped) || dropped != (out.ExitCode == palyra.ExitRefused) || out.Stdout != "done" {
+				t.Errorf("%s %d %q", out.ReasonCode, out.ExitCode, out.Stdout)
+			}
+			seen := w.trace[slices.Index(w.trace, "run")+1 : slices.Index(w.trace, "attest")]
+			seen = slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return strings.HasPrefix(s, "heard ") })
+			trace := strings.Join(seen, ", ")
+			if trace != tt.trace {
+				t.Errorf("%s\nnot\n%s", trace, tt.trace)
+			}
+			if k := w.durable().Keep; k == nil || k.Result != nil || k.Digest == digestOf(plan("a.txt")) {
+				t.Errorf("%+v is on record", k)
+			}
+			if w.signed = nil; out.Changes == nil || *out.Changes != changed.Effects {
+				t.Errorf("changes %+v", out.Changes)
+			}
+		})
+	}
+}
+
+// A question about changes outlives the daemon, and goes on where it stood: with the run's output, whoever answers.
+func TestHeldChangesAreResumed(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.verdict = onChanges(asking(palyra.Allow))
+	ctx, stop := context.WithCancelCause(context.Background())
+	w.desk = func(ctx context.Context) (palyra.Decision, error) {
+		stop(ErrStopping)
+		<-ctx.Done()
+		return palyra.Decision{}, ctx.Err()
+	}
+	if _, err := w.do(ctx); !errors.Is(err, ErrStopping) {
+		t.Fatal(err)
+	}
+	held := w.durable()
+	held.Stored = held.State
+	w.desk, w.heard = keepAnswers(palyra.AnswerAllow), nil
+	out, err := w.gate().Resume(context.Background(), &held, Watcher{})
+	if err != nil || out.Effects != palyra.EffectsKept || out.Stdout != "done" || out.ExitCode != 0 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+// A daemon that died once the answer was taken settles by it, and asks nobody again.
+func TestTakenAnswerIsKeptTo(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.verdict, w.desk = onChanges(asking(palyra.Allow)), keepAnswers(palyra.AnswerAllow)
+	w.failAt = 5 // granted, settling, asked, taken; then the end
+	if _, err := w.do(context.Background()); err == nil {
+		t.Fatal("the end was recorded")
+	}
+	held := w.durable()
+	held.Stored = held.State
+	w.trace = nil
+	out, err := w.gate().Resume(context.Background(), &held, Watcher{})
+	if err != nil || out.Effects != palyra.EffectsKept {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if got := strings.Join(w.trace, ", "); got != "settle true, attest, record [call.finished]" {
+		t.Error(got)
+	}
+}
+
+// Whoever gives up while the question is open gets nothing kept, and the question is withdrawn.
+func TestCancelDropsHeldChanges(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	ctx, cancel := context.WithCancel(context.Background())
+	w.verdict = onChanges(asking(palyra.Allow))
+	w.desk = func(ctx context.Context) (palyra.Decision, error) { cancel(); return palyra.Decision{}, ctx.Err() }
+	out, err := w.do(ctx)
+	if err != nil || out.Effects != palyra.EffectsDropped || out.ReasonCode != palyra.ReasonEffectsDropped {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if kinds := kindsOf(w.journal); !slices.Contains(kinds, "approval.withdrawn") {
+		t.Error(kinds)
+	}
+}
+
+// A call that no question is open about is not gone on with.
+func TestResumeWithoutQuestion(t *testing.T) {
+	for _, c := range []*palyra.Call{
+		{ID: callID, State: palyra.Settling},
+		{ID: callID, State: palyra.Settling, Keep: &palyra.Keep{Result: json.RawMessage(`{}`)}},
+		{ID: callID, State: palyra.Settling, Keep: &palyra.Keep{Approval: keepID}},
+		{ID: callID, State: palyra.Granted, Keep: &palyra.Keep{Approval: keepID, Result: json.RawMessage(`{}`)}},
+	} {
+		if _, err := newWorld(t).gate().Resume(context.Background(), c, Watcher{}); palyra.CodeOf(err) != palyra.Conflict {
+			t.Errorf("%s: %v", c.State, err)
+		}
+	}
+}
