@@ -271,5 +271,5 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	case res.Effects == palyra.EffectsHeld:
 		return w.askToKeep(ctx, res)
 	}
-	return w.finish(ctx, w.unless(res))
+	return w.finish(ctx, w.explainDropped(res))
 }

@@ -136,7 +136,7 @@ func (w *walk) settle(ctx context.Context, res palyra.Result, keep bool, why err
 		fail(&res, *f)
 	}
 	w.call.Keep.Result = nil
-	return w.finish(ctx, w.unless(res))
+	return w.finish(ctx, w.explainDropped(res))
 }
 
 func (w *walk) settleSafely(ctx context.Context, keep bool) (res palyra.Result) {
@@ -149,8 +149,8 @@ func (w *walk) settleSafely(ctx context.Context, keep bool) (res palyra.Result) 
 	return w.Runner.Settle(ctx, w.call, keep)
 }
 
-// unless returns a result that says why its changes were dropped, where they were.
-func (w *walk) unless(res palyra.Result) palyra.Result {
+// explainDropped returns a result that says why its changes were dropped, where they were.
+func (w *walk) explainDropped(res palyra.Result) palyra.Result {
 	if res.Effects != palyra.EffectsDropped {
 		return res
 	}
