@@ -68,15 +68,41 @@ func (p Proposer) Request(call CallID, tool Tool, plan Plan) Request {
 // RequestOf is a call as policy judges it, before anybody answers.
 func RequestOf(c *Call) Request { return c.Proposal.Request(c.ID, c.Tool, c.Plan) }
 
-// recordOrder is how the members of a proposal on record begin.
-var recordOrder = []string{
-	"key", "principal", "owner", "peer_uid", "door", "session", "run",
-	"workspace", "tool", "arguments", "no_wait", "check", "timeout_ms",
+// proposalRecord is a proposal with its members in the order of every record. What the proposer has beyond those that
+// stand first follows them.
+type proposalRecord struct {
+	Key       string          `json:"key,omitempty"`
+	Principal Principal       `json:"principal"`
+	Owner     Principal       `json:"owner,omitempty"`
+	PeerUID   int64           `json:"peer_uid"`
+	Surface   Surface         `json:"door"`
+	Session   SessionID       `json:"session"`
+	Run       RunID           `json:"run,omitempty"`
+	Workspace string          `json:"workspace,omitempty"`
+	Tool      ToolName        `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	NoWait    bool            `json:"no_wait,omitempty"`
+	Check     bool            `json:"check,omitempty"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty"`
+	*Proposer
 }
 
-// MarshalJSON writes a proposal as one object, with its members in the order of every record: a call's document is
-// kept, packed and compared as bytes.
-func (p Proposal) MarshalJSON() ([]byte, error) {
-	type members Proposal // without this method
-	return canon.Ordered(members(p), recordOrder)
+func (p *Proposal) record() proposalRecord {
+	return proposalRecord{
+		p.Key, p.Principal, p.Owner, p.PeerUID, p.Surface, p.Session, p.Run,
+		p.Workspace, p.Tool, p.Arguments, p.NoWait, p.Check, p.TimeoutMS, &p.Proposer,
+	}
+}
+
+// MarshalJSON writes a proposal as one object, in the order of every record: a call's document is kept, packed and
+// compared as bytes.
+func (p Proposal) MarshalJSON() ([]byte, error) { return canon.JSON(p.record()) }
+
+// Document is a call as it is kept: its JSON, whose proposal is written only once.
+func (c *Call) Document() ([]byte, error) {
+	return json.Marshal(struct {
+		ID       CallID         `json:"call_id"`
+		Proposal proposalRecord `json:"proposal"`
+		*Call
+	}{c.ID, c.Proposal.record(), c})
 }

@@ -92,6 +92,22 @@ func TestProposalWritesAll(t *testing.T) {
 	}
 }
 
+// The document of a call is its JSON.
+func TestCallDocument(t *testing.T) {
+	odd := filled[palyra.Call](t)
+	odd.Proposal.Purpose, odd.Proposal.Arguments = "<a & b>", json.RawMessage(`{ "b": 1.50, "a": "<\u2028>" }`)
+	for _, c := range []palyra.Call{{}, odd} {
+		want, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Document()
+		if d := cmp.Diff(string(want), string(got)); err != nil || d != "" {
+			t.Error(err, d)
+		}
+	}
+}
+
 // What comes out of a call is its proposer's, one call further in.
 func TestChild(t *testing.T) {
 	parent := &palyra.Call{ID: "P", Proposal: filled[palyra.Proposal](t)}

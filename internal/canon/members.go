@@ -2,8 +2,6 @@ package canon
 
 import (
 	"bytes"
-	"errors"
-	"slices"
 )
 
 // Members tells the members of a JSON object as encoding/json writes it, without
@@ -26,32 +24,6 @@ func Members(doc []byte, f func(name string, value []byte)) bool {
 		i = last + 1
 	}
 	return true
-}
-
-// Ordered returns v as JSON does, an object whose members begin with those of order, in that order. The others follow
-// as their type has them.
-func Ordered(v any, order []string) ([]byte, error) {
-	raw, err := JSON(v)
-	if err != nil {
-		return nil, err
-	}
-	first, rest := make([][]byte, len(order)), make([]byte, 0, len(raw))
-	if !Members(raw, func(name string, value []byte) {
-		member := slices.Concat([]byte(`,"`+name+`":`), value)
-		if i := slices.Index(order, name); i >= 0 {
-			first[i] = member
-			return
-		}
-		rest = append(rest, member...)
-	}) {
-		return nil, errors.New("canon: not an object")
-	}
-	out := append(append(raw[:0], bytes.Join(first, nil)...), rest...)
-	if len(out) == 0 {
-		return []byte("{}"), nil
-	}
-	out[0] = '{'
-	return append(out, '}'), nil
 }
 
 // stringEnd is where the string that begins at i has ended; -1 where none does.

@@ -3,7 +3,6 @@ package canon
 import (
 	"encoding/json"
 	"maps"
-	"strings"
 	"testing"
 )
 
@@ -65,34 +64,4 @@ func FuzzMembers(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Members come in the order that is asked for, then as their type has them; none is lost.
-func TestOrdered(t *testing.T) {
-	type word struct {
-		A string          `json:"a"`
-		B json.RawMessage `json:"b,omitempty"`
-		C []int           `json:"c,omitempty"`
-		D string          `json:"d,omitempty"`
-	}
-	for _, c := range []struct {
-		v     any
-		order string
-		want  string
-	}{
-		{word{}, "", `{"a":""}`},
-		{word{A: `",{`, B: json.RawMessage(` {"b": [1, {}]} `), C: []int{1, 2}, D: "<"}, "d c", `{"d":"<","c":[1,2],"a":"\",{","b":{"b":[1,{}]}}`},
-		{word{A: "x", C: []int{3}}, "d c b a", `{"c":[3],"a":"x"}`},
-		{word{A: "x"}, "e", `{"a":"x"}`},
-		{struct{}{}, "a", `{}`},
-	} {
-		if got, err := Ordered(c.v, strings.Fields(c.order)); err != nil || string(got) != c.want {
-			t.Errorf("%v: %s, %v, want %s", c.v, got, err, c.want)
-		}
-	}
-	for _, v := range []any{[]int{1}, "text", nil, func() {}} {
-		if got, err := Ordered(v, []string{"a"}); err == nil {
-			t.Errorf("%T is an object: %s", v, got)
-		}
-	}
 }

@@ -50,7 +50,7 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 		o.Remedy = cmp.Or(o.Remedy, "propose the call again if it is still wanted")
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, palyra.Clip(res.Signal, 64), res.Truncated, output
-	o.Quarantined, o.Left = palyra.TextOfPaths(res.Quarantined, res.More), palyra.TextOfRemnants(res.Left)
+	o.Quarantined, o.Left = palyra.TextOfPaths(res.Quarantined, res.More), textOfRemnants(res.Left)
 	o.Effects, o.Changes, o.InputChanged = res.Effects, res.Listed, palyra.TextOfPaths(res.Changed, 0)
 	o.SetStreams(res.Stdout, res.Stderr)
 	return o
@@ -70,7 +70,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: palyra.Stop(clip(string(res.KillReason))),
 		Usage: res.Usage, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
 		StderrDigest: outputDigest(res.StderrDigest, res.Stderr), OutputDigest: outputDigest(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
-		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: palyra.TextOfRemnants(res.Left), PostureDigest: res.Posture,
+		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: textOfRemnants(res.Left), PostureDigest: res.Posture,
 		Effects: out.Effects, Changes: out.Changes, InputChanged: out.InputChanged,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
 	}

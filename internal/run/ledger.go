@@ -146,7 +146,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 	}
 	keep.Tool.InputSchema = json.RawMessage("null") // the catalog has it
 	keep.Proposal.Tool = palyra.Clip(c.Proposal.Tool, 512)
-	doc, err := json.Marshal(keep)
+	doc, err := keep.Document()
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}

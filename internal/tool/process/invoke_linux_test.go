@@ -57,6 +57,13 @@ func TestHardLinkOfAnInterpreter(t *testing.T) {
 		b.put("p/next", native("python"), 0o755)
 		b.ok(os.Rename(b.path("p/next"), b.path("p/python3")), os.Link(b.path("p/python3"), b.path("dog")))
 		b.inputs(b.must(run("./dog s.sh")), map[string]string{"s.sh": s})
+		// A link may lead elsewhere while its directory stays as it is.
+		b.put("first", native("dash"), 0o755)
+		b.put("second", native("other"), 0o755)
+		b.ok(os.Symlink("../choice", b.path("p/dash")), os.Symlink("second", b.path("choice")))
+		b.inputs(b.must(run("./first s.sh")), nil)
+		b.ok(os.Remove(b.path("choice")), os.Symlink("first", b.path("choice")))
+		b.inputs(b.must(run("./first s.sh")), map[string]string{"s.sh": s})
 		// A copy is not known: the package says so.
 		b.put("copy", native("bash"), 0o755)
 		b.inputs(b.must(run("./copy s.sh")), nil)

@@ -2,8 +2,8 @@ package process
 
 import "sync"
 
-// listing keeps the names of interpreters in the directories of the lookup path,
-// which are few. It is safe for concurrent use.
+// listing keeps the interpreters in the directories of the lookup path, which are few.
+// It is safe for concurrent use.
 type listing struct {
 	mu    sync.Mutex
 	byDir map[string]listed
@@ -11,20 +11,29 @@ type listing struct {
 
 type listed struct {
 	key   fileKey // of the directory
-	names []string
+	files []knownProgram
+}
+
+// knownProgram is a name that the table knows. Which file a plain name stands for is
+// known as long as its directory does not change; a link may lead elsewhere
+// meanwhile.
+type knownProgram struct {
+	name     string
+	dev, ino uint64
+	link     bool
 }
 
 func newListing() *listing { return &listing{byDir: map[string]listed{}} }
 
-func (l *listing) get(dir string, k fileKey) ([]string, bool) {
+func (l *listing) get(dir string, k fileKey) ([]knownProgram, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of, ok := l.byDir[dir]
-	return of.names, ok && of.key == k
+	return of.files, ok && of.key == k
 }
 
-func (l *listing) put(dir string, k fileKey, names []string) {
+func (l *listing) put(dir string, k fileKey, files []knownProgram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byDir[dir] = listed{k, names}
+	l.byDir[dir] = listed{k, files}
 }
