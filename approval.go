@@ -19,6 +19,7 @@ const (
 	SubjectCron    SubjectType = "cron"
 	SubjectPolicy  SubjectType = "policy"
 	SubjectSkill   SubjectType = "skill"
+	SubjectEffects SubjectType = "effects" // what a run changed
 )
 
 // Answer is how an approval ended. The empty Answer is pending.

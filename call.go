@@ -40,6 +40,7 @@ func (c *Call) Asked() *Call {
 		return c
 	}
 	q, k := *c, c.Keep
+	q.Plan.Detail, q.Detail = k.Detail, k.Detail
 	q.Plan.Effects, q.Digest, q.Verdict, q.Approval, q.Decision = &k.Effects, k.Digest, k.Verdict, k.Approval, k.Decision
 	return &q
 }

@@ -91,6 +91,7 @@ type EffectFacts struct {
 type Staged struct {
 	Effects Effects
 	Facts   EffectFacts
+	Detail  Detail // for people
 }
 
 // Ruling is what is to become of it.
@@ -110,7 +111,8 @@ type Weigher func(ctx context.Context, s Staged) Ruling
 type Keep struct {
 	Effects  Effects         `json:"effects"`
 	Facts    EffectFacts     `json:"facts"`
-	Digest   Digest          `json:"plan_digest"` // of the plan with its effects: what is judged, and what people are asked
+	Digest   Digest          `json:"plan_digest"`     // of the plan with its effects: what is judged, and what people are asked
+	Detail   Detail          `json:"detail,omitzero"` // for people
 	Verdict  Verdict         `json:"verdict"`
 	Approval ApprovalID      `json:"approval_id,omitempty"`
 	Decision Decision        `json:"decision,omitzero"`

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 }
 
 func titleOf(c *palyra.Call) string {
+	if c.Plan.Effects != nil {
+		return fmt.Sprintf("keep what %s changed for %s?", cmp.Or(c.Plan.Executable.Path, string(c.Plan.Tool)), c.Proposal.Principal)
+	}
 	verb := "use"
 	if c.Plan.Executable.Path != "" {
 		verb = "run " + c.Plan.Executable.Path + " with"
@@ -87,6 +91,9 @@ func explain(v palyra.Verdict) string {
 
 // reach says what each wider scope would also cover.
 func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) string {
+	if p.Effects != nil {
+		return "once: these changes become the workspace's; a no drops them. Policy wants an answer for every run: no wider scope is offered."
+	}
 	once := fmt.Sprintf("once: this exact plan, one time, within %s.", short(d.cfg.OnceTTL))
 	if p.Unshown {
 		return once + " What it writes is not all shown: no wider scope is offered."

@@ -24,6 +24,7 @@ var subjects = []struct {
 	{"cron.", palyra.SubjectCron},
 	{"policy.", palyra.SubjectPolicy},
 	{"skill.", palyra.SubjectSkill},
+	{"effects.", palyra.SubjectEffects},
 	{"tool.", palyra.SubjectTool},
 }
 

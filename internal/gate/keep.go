@@ -27,7 +27,7 @@ func (w *walk) weigh(ctx context.Context, s palyra.Staged) (ruling palyra.Ruling
 		w.unkept = err
 		return palyra.RulingDrop
 	}
-	w.call.Keep = &palyra.Keep{Effects: s.Effects, Facts: s.Facts, Digest: digest}
+	w.call.Keep = &palyra.Keep{Effects: s.Effects, Facts: s.Facts, Detail: s.Detail, Digest: digest}
 	w.judgeKeep(ctx, nil)
 	w.moveTo(palyra.Settling)
 	if _, err := w.record(ctx, settling(w.call, false)); err != nil { // barrier: nothing is kept before this line

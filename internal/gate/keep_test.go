@@ -15,6 +15,7 @@ import (
 var changed = palyra.Staged{
 	Effects: palyra.Effects{Removed: 30, Digest: palyra.SumBytes([]byte("list")), List: "LIST"},
 	Facts:   palyra.EffectFacts{Removed: 30, RemovedFiles: 30, Share: -1},
+	Detail:  palyra.Detail{Diff: "-x"},
 }
 
 // staged has the runner ask what becomes of its changes, and do that.

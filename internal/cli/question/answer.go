@@ -86,6 +86,11 @@ func (v *View) answers() {
 	if !a.Pending() || v.Once && len(words) == 0 { // there the question itself names both
 		return
 	}
+	if a.Plan.Effects != nil {
+		v.put("Answer with", "allow: they become the workspace's ('palyra undo' takes them back)")
+		v.put("", "deny: they are dropped; nothing of them was in the workspace")
+		return
+	}
 	once := "allow: this call, once"
 	switch {
 	case a.Need.Fresh || unshown(a):

@@ -50,7 +50,14 @@ const labelWidth = 15
 
 // Print writes the view.
 func (v *View) Print() {
+	if v.Short && v.Approval.Plan.Effects != nil {
+		v.effectsShort()
+		v.votes()
+		v.answers()
+		return
+	}
 	v.head()
+	v.effects()
 	v.printRequester()
 	v.printTool()
 	v.process()

@@ -1,0 +1,116 @@
+package effects
+
+import (
+	"fmt"
+	"strings"
+
+	"palyra"
+)
+
+// Bounds of what people are told at first; the list has the rest.
+const (
+	shownNames = 6
+	shownPaths = 8
+)
+
+// Describe says in words what a run changed: what is out of the ordinary first, then the paths, those that were
+// there before ahead of those that are new.
+func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
+	d := palyra.Detail{Summary: "keep what it changed: " + counts(f)}
+	note := func(what string, names []palyra.PathText) {
+		if len(names) > 0 {
+			d.Notes = append(d.Notes, what+": "+few(names))
+		}
+	}
+	note("makes other programs run code", f.Trusted)
+	note("links that lead out of the workspace", f.Outward)
+	if n := f.RemovedFiles; n > 0 {
+		note(fmt.Sprintf("removes %s that %s there before", files(n), wereOf(n)), removed(all))
+	}
+	note("takes edits that no commit has", f.Uncommitted)
+	if len(f.Rewound) > 0 {
+		d.Notes = append(d.Notes, "takes commits from "+few(f.Rewound))
+	}
+	note("builds and tests run", f.RunByTools)
+	if f.NeverKept > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d set-id files, devices or sockets are left out whatever you answer", f.NeverKept))
+	}
+	if f.Omitted > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d changes are counted and not listed", f.Omitted))
+	}
+	d.Notes = append(d.Notes, paths(all)...)
+	return d
+}
+
+// counts is how many paths of each kind are different.
+func counts(f palyra.EffectFacts) string {
+	var out []string
+	for _, c := range []struct {
+		n    int64
+		kind palyra.ChangeKind
+	}{
+		{f.Removed, palyra.ChangeRemoved},
+		{f.Changed, palyra.ChangeContent},
+		{f.Created, palyra.ChangeCreated},
+		{f.Mode, palyra.ChangeMode},
+		{f.Link, palyra.ChangeLink},
+	} {
+		if c.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", c.n, c.kind))
+		}
+	}
+	return strings.Join(out, ", ") + fmt.Sprintf(" (%d bytes)", f.Bytes)
+}
+
+func removed(all []palyra.Change) (out []palyra.PathText) {
+	for _, c := range all {
+		if c.Kind == palyra.ChangeRemoved && c.Was.Kind != palyra.PathDirectory {
+			out = append(out, c.Path)
+		}
+	}
+	return out
+}
+
+// paths are the first changes, a line each.
+func paths(all []palyra.Change) (out []string) {
+	ordered := inOrder(all)
+	for i, c := range ordered {
+		if i == shownPaths {
+			return append(out, fmt.Sprintf("and %d more paths", len(ordered)-i))
+		}
+		line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
+		if c.Now != nil && c.Now.Kind == palyra.PathLink {
+			line += " → " + string(c.Now.Target)
+		}
+		if c.Now != nil && c.Now.Kind == palyra.PathFile && c.Now.Mode&0o111 != 0 {
+			line += " (executable)"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func few[T ~string](names []T) string {
+	var out []string
+	for i, n := range names {
+		if i == shownNames {
+			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(names)-i)
+		}
+		out = append(out, palyra.Clip(string(n), 256))
+	}
+	return strings.Join(out, ", ")
+}
+
+func files(n int64) string {
+	if n == 1 {
+		return "a file"
+	}
+	return fmt.Sprintf("%d files", n)
+}
+
+func wereOf(n int64) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
