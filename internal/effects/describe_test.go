@@ -13,20 +13,23 @@ func TestDescribe(t *testing.T) {
 	file := func(mode uint32) *palyra.PathState { return &palyra.PathState{Kind: palyra.PathFile, Mode: mode} }
 	var all []palyra.Change
 	for i := range 40 {
-		all = append(all, palyra.Change{Path: palyra.PathText(fmt.Sprintf("new/%02d", i)), Kind: palyra.ChangeCreated, Now: file(0o755)})
+		path := palyra.PathText(fmt.Sprintf("new/%02d", i))
+		all = append(all, palyra.Change{Path: path, Kind: palyra.ChangeCreated, Now: file(0o755)})
 	}
 	for i := range 30 {
 		all = append(all, palyra.Change{Path: palyra.PathText(fmt.Sprintf("old/%02d", i)), Kind: palyra.ChangeRemoved, Was: file(0o644)})
 	}
 	d := Describe(palyra.EffectFacts{
-		Created: 40, Removed: 30, RemovedFiles: 30, Trusted: []palyra.PathText{".envrc"}, RunByTools: []palyra.PathText{"Makefile"}, Bytes: 7, NeverKept: 1, Omitted: 2,
+		Created: 40, Removed: 30, RemovedFiles: 30, Bytes: 7, NeverKept: 1, Omitted: 2,
+		Trusted: []palyra.PathText{".envrc"}, RunByTools: []palyra.PathText{"Makefile"},
 	}, all)
 	if d.Summary != "keep what it changed: 30 removed, 40 created (7 bytes)" {
 		t.Error(d.Summary)
 	}
 	text := strings.Join(d.Notes, "\n")
 	for _, want := range []string{
-		"makes other programs run code: .envrc\nremoves 30 files that were there before: old/00, old/01, old/02, old/03, old/04, old/05 and 24 more\nbuilds and tests run: Makefile",
+		"makes other programs run code: .envrc\nremoves 30 files that were there before: old/00, old/01, ",
+		" old/05 and 24 more\nbuilds and tests run: Makefile",
 		"removed  old/00", "and 62 more paths", "2 changes are counted", "1 set-id",
 	} {
 		if !strings.Contains(text, want) {

@@ -61,6 +61,10 @@ func keepAnswers(a palyra.Answer) func(context.Context) (palyra.Decision, error)
 }
 
 func TestChangesAreWeighed(t *testing.T) {
+	const (
+		drop = "judge false, record [call.settling], ruling drop"
+		held = "judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait"
+	)
 	for _, tt := range []struct {
 		name    string
 		judge   func(palyra.Request) palyra.Verdict
@@ -71,27 +75,27 @@ func TestChangesAreWeighed(t *testing.T) {
 		trace   string // between the run and the end
 	}{
 		{"kept", always(palyra.Allow), nil, false, palyra.EffectsKept, "", "judge false, record [call.settling], ruling keep"},
-		{"denied", always(palyra.Deny), nil, false, palyra.EffectsDropped, palyra.LayerPolicy, "judge false, record [call.settling], ruling drop"},
+		{"denied", always(palyra.Deny), nil, false, palyra.EffectsDropped, palyra.LayerPolicy, drop},
 		{
 			"asked and allowed", asking(palyra.Allow), keepAnswers(palyra.AnswerAllow), false, palyra.EffectsKept, "",
-			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, judge true, record [call.settling], settle true",
+			held + ", judge true, record [call.settling], settle true",
 		},
 		{
 			"asked and denied", asking(palyra.Allow), keepAnswers(palyra.AnswerDeny), false, palyra.EffectsDropped, palyra.LayerApproval,
-			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, settle false",
+			held + ", settle false",
 		},
 		{
 			"asked in vain", asking(palyra.Allow), keepAnswers(palyra.AnswerTimeout), false, palyra.EffectsDropped, palyra.LayerApproval,
-			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, settle false",
+			held + ", settle false",
 		},
 		{
 			"an answer that is not enough", asking(palyra.Deny), keepAnswers(palyra.AnswerAllow), false, palyra.EffectsDropped, palyra.LayerApproval,
-			"judge false, record [call.settling], ruling hold, prepare, record [call.settling approval.requested], wait, judge true, settle false",
+			held + ", judge true, settle false",
 		},
-		{"asked and not awaited", asking(palyra.Allow), nil, true, palyra.EffectsDropped, palyra.LayerPolicy, "judge false, record [call.settling], ruling drop"},
+		{"asked and not awaited", asking(palyra.Allow), nil, true, palyra.EffectsDropped, palyra.LayerPolicy, drop},
 		{
 			"a judge that breaks off", func(palyra.Request) palyra.Verdict { panic("x") }, nil, false, palyra.EffectsDropped, palyra.LayerPolicy,
-			"judge false, record [call.settling], ruling drop",
+			drop,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,13 +103,16 @@ func TestChangesAreWeighed(t *testing.T) {
 			w.staged()
 			w.verdict, w.desk = onChanges(tt.judge), tt.desk
 			out, err := w.doWith(context.Background(), palyra.Proposal{
-				Proposer: palyra.Proposer{Principal: "agent:local", Session: "S1"}, Tool: "palyra.fs.write", Arguments: json.RawMessage(`{}`), NoWait: tt.noWait,
+				Proposer: palyra.Proposer{Principal: "agent:local", Session: "S1"}, Tool: "palyra.fs.write",
+				Arguments: json.RawMessage(`{}`), NoWait: tt.noWait,
 			})
-			if err != nil || out.Outcome != palyra.OutcomeFinished || out.Effects != tt.effects || out.Layer != tt.layer {
+			if err != nil || out.Outcome != palyra.OutcomeFinished ||
+				out.Effects != tt.effects || out.Layer != tt.layer {
 				t.Fatalf("%+v, %v", out, err)
 			}
 			dropped := tt.effects == palyra.EffectsDropped
-			if dropped != (out.ReasonCode == palyra.ReasonEffectsDropped) || dropped != (out.ExitCode == palyra.ExitRefused) || out.Stdout != "done" {
+			if dropped != (out.ReasonCode == palyra.ReasonEffectsDropped) ||
+				dropped != (out.ExitCode == palyra.ExitRefused) || out.Stdout != "done" {
 				t.Errorf("%s %d %q", out.ReasonCode, out.ExitCode, out.Stdout)
 			}
 			seen := w.trace[slices.Index(w.trace, "run")+1 : slices.Index(w.trace, "attest")]

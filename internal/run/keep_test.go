@@ -46,7 +46,8 @@ func TestHeldChangesOutliveTheDaemon(t *testing.T) {
 			if len(w.parts.started) != 0 {
 				t.Error("it ran again")
 			}
-			if c, err := w.ledger.Get(t.Context(), id); err != nil || c.State != palyra.Finished || c.Keep == nil || c.Keep.Result != nil || c.Approval != "" {
+			if c, err := w.ledger.Get(t.Context(), id); err != nil || c.State != palyra.Finished ||
+				c.Keep == nil || c.Keep.Result != nil || c.Approval != "" {
 				t.Errorf("%+v, %v", c, err)
 			}
 		})

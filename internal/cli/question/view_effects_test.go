@@ -15,10 +15,11 @@ func effectsApproval() palyra.Approval {
 	a.Plan.Effects = &palyra.Effects{Created: 40, Removed: 30, BytesNow: 7, Digest: questiontest.SampleDigest, List: "LIST"}
 	a.Plan.Workspace.Known = true
 	a.Prompt = palyra.Prompt{
-		Title: "keep what make changed?", Summary: "keep what it changed: 30 removed, 40 created (7 bytes)", Risk: palyra.Risk{Level: palyra.RiskMedium},
+		Title: "keep what make changed?", Summary: "keep what it changed: 30 removed, 40 created (7 bytes)",
+		Risk:        palyra.Risk{Level: palyra.RiskMedium},
 		Explanation: "more than 20 files that were there before are gone",
 	}
-	a.Prompt.Notes = []string{"makes other programs run code: .envrc\x1b[2J", "removes 30 files that were there before: " + strings.Repeat("x", 500)}
+	a.Prompt.Notes = []string{"makes other programs run code: .envrc\x1b[2J", "removes 30 files: " + strings.Repeat("x", 500)}
 	for i := range 9 {
 		a.Prompt.Notes = append(a.Prompt.Notes, fmt.Sprintf("removed  old/%d", i))
 	}
