@@ -69,6 +69,9 @@ var attributes = [...]attribute{
 	{"subcommand", func(c *judgement) cedar.Value { return wordIf(c.words.Subcommand) }},
 	{"device_id", func(c *judgement) cedar.Value { return wordIf(c.standing.Device) }},
 	{"place", func(c *judgement) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
+	{"staged", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.Staged()) }},
+	{"removes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Removes)) }},
+	{effectsName, func(c *judgement) cedar.Value { return effectsIf(c.request.Effects) }},
 }
 
 // attrs is a set of attributes: those of the table by their place, and the approval.
@@ -192,7 +195,7 @@ func (c *judgement) contextFor(some rules, a answer) cedar.Record {
 func (c *judgement) attributeMap(want attrs) cedar.RecordMap {
 	m := make(cedar.RecordMap, bits.OnesCount64(uint64(want))+1)
 	for i := range attributes {
-		if want&(1<<i) == 0 {
+		if want&^c.hidden()&(1<<i) == 0 {
 			continue
 		}
 		if v := c.value(i); v != nil {

@@ -28,7 +28,7 @@ const (
 	maxPolicies = 50_000
 )
 
-//go:embed default strict ci readonly
+//go:embed default ask strict ci readonly
 var shipped embed.FS
 
 //go:embed default/schema.cedarschema
@@ -39,6 +39,7 @@ type Bundle struct {
 	digest  palyra.Digest
 	files   map[string]string
 	rules   []*rule
+	implied rules // about effects.keep, where it has none itself
 	byID    map[cedar.PolicyID]*rule
 	index   index
 	actions cedar.EntityMap

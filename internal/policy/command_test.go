@@ -156,7 +156,7 @@ func TestWorseCommandsGetNoBetterAnswer(t *testing.T) {
 }
 
 func TestSchemaIsVersioned(t *testing.T) {
-	if !strings.HasPrefix(SchemaText(), "// Version 3.") || !strings.Contains(SchemaText(), "command: Command") {
+	if !strings.HasPrefix(SchemaText(), "// Version 4.") || !strings.Contains(SchemaText(), "command: Command") {
 		t.Error(SchemaText()[:80])
 	}
 }

@@ -65,7 +65,11 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 	if len(problems) > 0 {
 		return nil, bundleError(problems...)
 	}
-	b.index, b.preset = newIndex(b.rules), PresetOf(b.digest)
+	b.preset = PresetOf(b.digest)
+	if err := b.imply(); err != nil {
+		return nil, err
+	}
+	b.index = b.newIndex()
 	return b, nil
 }
 

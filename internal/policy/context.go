@@ -58,6 +58,7 @@ func (s *state) newCall(r palyra.Request) (*judgement, error) {
 	}
 	f, command := risk.Examine(r), s.analyse(r.Plan)
 	f.Command(command, r.Plan)
+	f.Effects(r.Effects)
 	tool := s.toolEntity(r, f.Capabilities, r.Tool.Sensitive())
 	c := &judgement{
 		state: s, request: r, principal: uid, risk: f.Risk(), words: command, standing: standing, found: f, egress: egress,

@@ -32,7 +32,7 @@ func (c *judgement) explain(v *palyra.Verdict, rulings []ruling) {
 	default:
 		v.Reason, v.Remedy = reasons, c.denialRemedy(d.all)
 	}
-	if v.Effect != palyra.Allow && len(v.Errors) == 0 {
+	if v.Effect != palyra.Allow && len(v.Errors) == 0 && c.request.Effects == nil {
 		v.Reason = strings.TrimSuffix(v.Reason+"; "+risk.Traits(c.request.Plan, c.words), "; ")
 	}
 	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
@@ -96,6 +96,9 @@ func (c *judgement) unpermittedText(d deciders) (reason, remedy string) {
 	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
 	if words := presetWords[c.bundle.preset]; words != "" {
 		reason += " (" + words + ")"
+	}
+	if c.request.Effects != nil { // a permit for this call would keep whatever its next run does
+		return palyra.Clip(reason, MaxNote), "an operator can add a rule about " + KeepAction + " to the policy bundle"
 	}
 	permits := make([]string, len(d.silent))
 	for i, p := range d.silent {
@@ -206,6 +209,7 @@ type Explanation struct {
 	Context  json.RawMessage     `json:"context"`  // as Cedar saw it, without an approval or with the one given
 	Entities json.RawMessage     `json:"entities"` // what policies could look up
 	Flips    []Flip              `json:"flips,omitempty"`
+	Then     string              `json:"then,omitempty"` // the action that is judged when the run is over: effects.keep
 
 	answer   palyra.Verdict
 	Bundle   palyra.Digest `json:"bundle_digest"`
@@ -235,13 +239,16 @@ func (e *Engine) Why(ctx context.Context, r palyra.Request) Explanation {
 	v := c.judge()
 	x := explanation(v)
 	x.Rungs = c.trace
+	if v.Effect != palyra.Deny && r.Effects == nil && r.Plan.Staging.Staged() {
+		x.Then = KeepAction
+	}
 	seen := answer{}
 	if r.Approval != nil {
 		seen = factsAnswer(*r.Approval)
 	}
 	x.Context = asJSON(c.context(seen))
 	x.Entities = asJSON(c.world.own)
-	if x.Verdict != palyra.Allow {
+	if x.Verdict != palyra.Allow && r.Effects == nil {
 		x.Flips = c.flips(ctx, v)
 	}
 	return x

@@ -267,9 +267,9 @@ func (b *Bundle) rewritten(old, edits rules) *Bundle {
 			other.rules = append(other.rules, e)
 		}
 	}
-	for _, r := range other.rules {
+	for _, r := range slices.Concat(other.rules, other.implied) {
 		other.byID[r.id] = r
 	}
-	other.index = newIndex(other.rules)
+	other.index = other.newIndex()
 	return &other
 }

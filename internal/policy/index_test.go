@@ -78,7 +78,7 @@ func uncheckedOver(t interface{ Fatal(...any) }, schema, text string) *Bundle {
 		b.rules = append(b.rules, r)
 		b.byID[r.id] = r
 	}
-	b.index = newIndex(b.rules)
+	b.index = b.newIndex()
 	return b
 }
 

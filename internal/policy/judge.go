@@ -75,7 +75,7 @@ func (c *judgement) judge() palyra.Verdict {
 func (c *judgement) rule(p pair) ruling {
 	q := c.newQuestion(p)
 	if a := c.request.Approval; a != nil {
-		return q.final(factsAnswer(*a))
+		return q.final(c.given(*a))
 	}
 	now := q.ask(answer{})
 	if len(now.errs) > 0 || now.allow {
@@ -211,7 +211,8 @@ func (q *question) needs(rung answer, now, then reply) ruling {
 		return q.settle(lease)
 	}
 	out := ruling{pair: q.pair, effect: palyra.Ask, need: rung.need()}
-	out.need.Fresh = !lease.allow || q.request.Plan.Unshown // nobody would see the next call's plan either
+	// Nobody would see the next call's plan either, nor what the next run did.
+	out.need.Fresh = !lease.allow || q.request.Plan.Unshown || q.request.Effects != nil
 	out.rules = append(now.forbids[:len(now.forbids):len(now.forbids)], then.permits...)
 	return out
 }

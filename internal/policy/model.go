@@ -174,8 +174,11 @@ var implied = []struct {
 }
 
 // pairsOf returns everything a plan does: running the tool, and each thing
-// that happens in the course of it. All must be permitted.
+// that happens in the course of it. All must be permitted. Of a run that is over it is keeping what it did.
 func pairsOf(r palyra.Request, caps []string, tool cedar.EntityUID) []pair {
+	if r.Effects != nil { // the call was judged before it ran
+		return []pair{{keepAction, tool}}
+	}
 	pairs := []pair{{actionUID("tool.execute"), tool}}
 	if r.Tool.Source == palyra.SourceSkill {
 		pairs = append(pairs, pair{actionUID("skill.execute"), tool})

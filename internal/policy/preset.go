@@ -14,7 +14,7 @@ const DefaultPreset = "default"
 
 // presets are the bundles that Palyra comes with. All but the default are the
 // default with files replaced or added.
-var presets = []string{DefaultPreset, "strict", "ci", "readonly"}
+var presets = []string{DefaultPreset, "ask", "strict", "ci", "readonly"}
 
 // presetWords say why a call that no policy permits does not run under a preset.
 var presetWords = map[string]string{

@@ -39,6 +39,12 @@ func program(argv ...string) palyra.Request {
 	return r
 }
 
+// staged is a request whose run writes to a layer of its own.
+func staged(r palyra.Request) palyra.Request {
+	r.Plan.Staging = palyra.Staging{Writes: palyra.WritesStaged}
+	return r
+}
+
 func understood(class palyra.CommandClass) palyra.Command {
 	return palyra.Command{Class: class, Understood: true, Programs: []string{"x"}}
 }
@@ -72,19 +78,24 @@ func TestPresetVerdicts(t *testing.T) {
 		name    string
 		command palyra.Command
 		request palyra.Request
-		want    string // default strict ci readonly
+		want    string // default ask strict ci readonly
 	}{
-		{"looks", understood(palyra.CommandReadOnly), program("ls"), "allow ask allow allow"},
-		{"builds", understood(palyra.CommandBuild), program("make"), "allow ask allow deny"},
-		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask allow deny"},
-		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask deny deny"},
-		{"unknown", palyra.Command{Class: palyra.CommandUnknown}, program("x"), "ask ask deny deny"},
-		{"a shell that looks", shell, program("sh", "-c", "ls"), "allow deny allow allow"},
-		{"echo", palyra.Command{}, echo(), "allow allow allow allow"},
-		{"a file", palyra.Command{}, write("a.txt"), "ask ask allow deny"},
-		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask deny deny"},
-		{"another's tool", palyra.Command{}, builtin("mcp.x", func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }), "ask ask deny ask"},
-		{"a device", palyra.Command{}, builtin("palyra.device.pair", acts(false, palyra.DevicePair)), "ask ask ask ask"},
+		{"looks", understood(palyra.CommandReadOnly), program("ls"), "allow allow ask allow allow"},
+		{"builds", understood(palyra.CommandBuild), program("make"), "allow allow ask allow deny"},
+		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask ask allow deny"},
+		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask ask deny deny"},
+		{"unknown", palyra.Command{Class: palyra.CommandUnknown}, program("x"), "ask ask ask deny deny"},
+		{"a shell that looks", shell, program("sh", "-c", "ls"), "allow allow deny allow allow"},
+		{"writes, staged", understood(palyra.CommandWrite), staged(program("touch")), "allow ask ask allow deny"},
+		{"unknown, staged", palyra.Command{Class: palyra.CommandUnknown}, staged(program("x")), "allow ask ask allow deny"},
+		{"destroys, staged", understood(palyra.CommandDestructive), staged(program("git", "push")), "ask ask ask deny deny"},
+		{"leads outside, staged", palyra.Command{Class: palyra.CommandUnknown, Outside: []string{"/x"}}, staged(program("x")), "ask ask ask deny deny"},
+		{"reaches out, staged", palyra.Command{Class: palyra.CommandUnknown, Programs: []string{"sh", "curl"}}, staged(program("sh")), "ask ask deny deny deny"},
+		{"echo", palyra.Command{}, echo(), "allow allow allow allow allow"},
+		{"a file", palyra.Command{}, write("a.txt"), "allow ask ask allow deny"},
+		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask ask deny deny"},
+		{"another's tool", palyra.Command{}, builtin("mcp.x", func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }), "ask ask ask deny ask"},
+		{"a device", palyra.Command{}, builtin("palyra.device.pair", acts(false, palyra.DevicePair)), "ask ask ask ask ask"},
 	} {
 		var got []string
 		for _, preset := range Presets() {

@@ -89,7 +89,7 @@ func (b *Bundle) asProject() (*Bundle, error) {
 	if len(problems) > 0 {
 		return nil, bundleError(problems...)
 	}
-	b.byID = map[cedar.PolicyID]*rule{}
+	b.implied, b.byID = nil, map[cedar.PolicyID]*rule{}
 	for _, r := range b.rules {
 		b.byID[r.id] = r
 	}
@@ -135,7 +135,7 @@ func (b *Bundle) withOuter(outer *Bundle, way string) *Bundle {
 	for _, r := range both.rules {
 		both.byID[r.id] = r
 	}
-	both.index = newIndex(both.rules)
+	both.index = both.newIndex()
 	return &both
 }
 
@@ -174,7 +174,7 @@ func (b *Bundle) join(project *Bundle) *Bundle {
 	both.rules = slices.Concat(b.rules, project.rules)
 	both.byID = maps.Clone(b.byID)
 	maps.Copy(both.byID, project.byID)
-	both.index = newIndex(both.rules)
+	both.index = both.newIndex()
 	return &both
 }
 

@@ -17,16 +17,16 @@ func TestUnsandboxedIsAskedAbout(t *testing.T) {
 		name    string
 		command palyra.Command
 		request palyra.Request
-		want    string // default strict ci readonly
+		want    string // default ask strict ci readonly
 	}{
-		{"looks", understood(palyra.CommandReadOnly), program("ls"), "ask ask deny deny"},
-		{"builds", understood(palyra.CommandBuild), program("make"), "ask ask deny deny"},
-		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask deny deny"},
-		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask deny deny"},
-		{"a file", palyra.Command{}, write("a.txt"), "ask ask deny deny"},
-		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask deny deny"},
-		{"read", palyra.Command{}, builtin("palyra.fs.read", reads(palyra.FilesystemRead)), "allow allow allow allow"},
-		{"a tool of its own", palyra.Command{}, foreign(), "ask ask deny deny"},
+		{"looks", understood(palyra.CommandReadOnly), program("ls"), "ask ask ask deny deny"},
+		{"builds", understood(palyra.CommandBuild), program("make"), "ask ask ask deny deny"},
+		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask ask deny deny"},
+		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask ask deny deny"},
+		{"a file", palyra.Command{}, write("a.txt"), "ask ask ask deny deny"},
+		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask ask deny deny"},
+		{"read", palyra.Command{}, builtin("palyra.fs.read", reads(palyra.FilesystemRead)), "allow allow allow allow allow"},
+		{"a tool of its own", palyra.Command{}, foreign(), "ask ask ask deny deny"},
 	} {
 		r := c.request
 		r.Surface, r.Plan = palyra.SurfaceHook, r.Plan.Unsandboxed()

@@ -271,3 +271,34 @@ func (f *Findings) Command(c palyra.Command, p palyra.Plan) {
 	}
 	f.add(3, "destructive_command", detail)
 }
+
+// Effects takes what a run did in place of what it was going to do: when it is over nothing else can happen.
+func (f *Findings) Effects(e *palyra.EffectFacts) {
+	if e == nil {
+		return
+	}
+	f.factors = nil
+	for _, x := range []struct {
+		n    int64
+		rank int
+		name string
+	}{
+		{int64(len(e.Trusted)), 3, "trusted_names"},
+		{int64(len(e.Rewound)), 2, "commits_lost"},
+		{int64(len(e.Uncommitted)), 2, "edits_lost"},
+		{int64(len(e.Outward)), 2, "links_outward"},
+		{e.Omitted, 2, "not_all_listed"},
+		{max(0, e.RemovedFiles-ManyRemoved), 2, "many_removed"},
+		{max(0, e.Bytes-ManyBytes), 1, "many_bytes"},
+	} {
+		if x.n > 0 {
+			f.add(x.rank, x.name, "")
+		}
+	}
+}
+
+// What a run removes and writes without anybody calling it much.
+const (
+	ManyRemoved = 20
+	ManyBytes   = 256 << 20
+)

@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"palyra"
+)
+
+// What a staged run did is judged when it is over, as an action of its own: the rules about calls say whether it may
+// run, and the rules about effects.keep whether what it wrote becomes the workspace's.
+
+// KeepAction is the action of keeping what a run did.
+const KeepAction = "effects.keep"
+
+const effectsName = "effects"
+
+var keepAction = actionUID(KeepAction)
+
+// Attributes that only calls have, and that only what they did has.
+var (
+	callOnly = attrNamed("door") | attrNamed("door_allowed") | attrNamed("input_bytes") | attrNamed("calls_used") |
+		attrNamed("budget") | attrNamed("mechanisms") | attrNamed("limits") | attrNamed("probed") | attrNamed("removes")
+	keepOnly = attrNamed(effectsName)
+)
+
+// hidden are the attributes that the action under judgement has not.
+func (c *judgement) hidden() attrs {
+	if c.request.Effects != nil {
+		return callOnly
+	}
+	return keepOnly
+}
+
+// given is an approval that was really given. One that was given before the run, or for more than it, is none for
+// what the run did: nobody has seen that.
+func (c *judgement) given(a palyra.ApprovalFacts) answer {
+	if c.request.Effects != nil && (!a.Fresh || a.Scope != palyra.ScopeOnce) {
+		return answer{}
+	}
+	return factsAnswer(a)
+}
+
+// effectsIf is what a run did, for policies.
+func effectsIf(f *palyra.EffectFacts) cedar.Value {
+	if f == nil {
+		return nil
+	}
+	return cedar.NewRecord(cedar.RecordMap{
+		"created": cedar.Long(f.Created), "changed": cedar.Long(f.Changed), "removed": cedar.Long(f.Removed),
+		"mode": cedar.Long(f.Mode), "link": cedar.Long(f.Link), "total": cedar.Long(f.Created + f.Changed + f.Removed + f.Mode + f.Link),
+		"removed_files": cedar.Long(f.RemovedFiles), "bytes": cedar.Long(f.Bytes), "executables": cedar.Long(f.Executables),
+		"never_kept": cedar.Long(f.NeverKept), "share": cedar.Long(f.Share), "omitted": cedar.Long(f.Omitted),
+		"trusted": pathSet(f.Trusted), "outward": pathSet(f.Outward), "run_by_tools": pathSet(f.RunByTools),
+		"uncommitted": pathSet(f.Uncommitted), "rewound": stringSet(f.Rewound),
+	})
+}
+
+func pathSet(list []palyra.PathText) cedar.Set {
+	values := make([]cedar.Value, len(list))
+	for i, p := range list {
+		values[i] = cedar.String(p)
+	}
+	return cedar.NewSet(values...)
+}
+
+// The policies of a bundle that has none about effects.keep, such as one from before there was the action. What it
+// let run wrote directly to the workspace, except to names that other programs trust, which were sealed. So those are
+// asked about, and everything else is kept. A bundle that permits calls because they are staged counts on what they
+// did being judged: without a rule for that it is asked about. Their ids are none that a bundle can use.
+const (
+	impliedKept = `@id("implied(effects-kept)")
+@reason("the policy bundle has no rule about effects.keep, so what a run did is kept, but for names that other programs trust")
+@remedy("an operator can add a rule about effects.keep to the policy bundle")
+permit (principal, action == Action::"effects.keep", resource)
+when { context.effects.trusted.isEmpty() && context.effects.omitted == 0 };`
+	impliedAsked = `@id("implied(effects-asked)")
+@reason("the policy bundle has no rule about effects.keep, so this needs an approval")
+@remedy("an operator can add a rule about effects.keep to the policy bundle")
+permit (principal, action == Action::"effects.keep", resource)
+when { context.approval.granted };`
+)
+
+// imply adds what a bundle without a rule about effects.keep says about it. The policies of a workspace never count:
+// they can only take away.
+func (b *Bundle) imply() error {
+	about, staged := false, false
+	for _, r := range b.rules {
+		p := (*ast.Policy)(r.policy.AST())
+		about = about || namesKeep(p.Action)
+		staged = staged || r.policy.Effect() == cedar.Permit && readsContext(p)&attrNamed("staged") != 0
+	}
+	if about {
+		return nil
+	}
+	texts := impliedAsked
+	if !staged {
+		texts = impliedKept + "\n" + impliedAsked
+	}
+	list, err := cedar.NewPolicyListFromBytes("", []byte(texts))
+	if err != nil {
+		return fmt.Errorf("policy: implied rules: %w", err)
+	}
+	for _, p := range list {
+		notes := p.Annotations()
+		r := &rule{
+			id: cedar.PolicyID(notes["id"]), policy: p, reads: readsApproval((*ast.Policy)(p.AST())),
+			hit: palyra.PolicyHit{
+				ID: string(notes["id"]), Effect: "permit", Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
+			},
+		}
+		b.implied, b.byID[r.id] = append(b.implied, r), r
+	}
+	return nil
+}
+
+// namesKeep reports whether a policy's scope names effects.keep.
+func namesKeep(scope ast.IsActionScopeNode) bool {
+	switch s := scope.(type) {
+	case ast.ScopeTypeEq:
+		return s.Entity == keepAction
+	case ast.ScopeTypeIn:
+		return s.Entity == keepAction
+	case ast.ScopeTypeInSet:
+		return slices.Contains(s.Entities, keepAction)
+	}
+	return false
+}
+
+// newIndex files the bundle's policies and what it implies.
+func (b *Bundle) newIndex() index { return newIndex(slices.Concat(b.rules, b.implied)) }
