@@ -8,8 +8,8 @@ import (
 // policySettings are about the policies that judge calls.
 var policySettings = []setting{
 	{
-		key: "policy.preset", text: "the policies that are in force where nobody applied others: default, strict, ci or readonly",
-		check: oneOf("default", "strict", "ci", "readonly"),
+		key: "policy.preset", text: "the policies that are in force where nobody applied others: default, ask, strict, ci or readonly",
+		check: oneOf("default", "ask", "strict", "ci", "readonly"),
 	},
 	{
 		key: "policy.dir", text: "a directory of policies that is put into force at the start and on SIGHUP when it changed; empty: none", check: absolute,

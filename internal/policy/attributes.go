@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"palyra/internal/policy/risk"
+
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
@@ -28,9 +30,11 @@ var attributes = [...]attribute{
 	{"read_only", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.ReadOnly) }},
 	{"destructive", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Destructive) }},
 	{"argv", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Argv) }},
-	{"command_line", func(c *judgement) cedar.Value { return cedar.String(CommandLine(c.request.Plan.Argv)) }},
+	{"command_line", func(c *judgement) cedar.Value { return cedar.String(risk.CommandLine(c.request.Plan.Argv)) }},
 	{"cwd", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
-	{"env", func(c *judgement) cedar.Value { return envNames(c.request.Plan.Env) }},
+	{"env", func(c *judgement) cedar.Value {
+		return namesOf(c.request.Plan.Env, func(v palyra.EnvVar) string { return v.Name })
+	}},
 	{"stdin_live", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
 	{"reads", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Reads) }},
 	{"writes", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Writes) }},
@@ -59,7 +63,7 @@ var attributes = [...]attribute{
 	{"workspace_needed", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Workspace) }},
 	{"workspace_known", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
 	{"egress", func(c *judgement) cedar.Value { return hostPairs(c.egress) }},
-	{"hosts", func(c *judgement) cedar.Value { return hostNames(c.egress) }},
+	{"hosts", func(c *judgement) cedar.Value { return namesOf(c.egress, func(h Host) string { return h.Name }) }},
 	{"command", func(c *judgement) cedar.Value { return commandRecord(c.words) }},
 	{"time", func(c *judgement) cedar.Value { return momentRecord(c.request.At) }},
 	{"run_id", func(c *judgement) cedar.Value { return wordIf(string(c.request.Run)) }},
@@ -264,10 +268,11 @@ func limitSet(limits map[string]palyra.Hold) cedar.Set {
 	return stringSet(list)
 }
 
-func envNames(env []palyra.EnvVar) cedar.Set {
-	names := make([]string, len(env))
-	for i, v := range env {
-		names[i] = v.Name
+// namesOf is the set of what things are called.
+func namesOf[T any](list []T, name func(T) string) cedar.Set {
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = name(one)
 	}
 	return stringSet(names)
 }
@@ -278,12 +283,4 @@ func hostPairs(list []Host) cedar.Set {
 		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.Name), "port": cedar.Long(h.Port)})
 	}
 	return cedar.NewSet(both...)
-}
-
-func hostNames(list []Host) cedar.Set {
-	only := make([]string, len(list))
-	for i, h := range list {
-		only[i] = h.Name
-	}
-	return stringSet(only)
 }

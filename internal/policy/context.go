@@ -144,16 +144,3 @@ func HostsOf(list []string) ([]Host, error) {
 	}
 	return out, nil
 }
-
-// CommandLine joins argv so that no two different ones give the same text: a word that is not plain is
-// quoted.
-func CommandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = a
-		if a == "" || strings.ContainsFunc(a, risk.UnsafeInWord) {
-			words[i] = strconv.Quote(a)
-		}
-	}
-	return strings.Join(words, " ")
-}

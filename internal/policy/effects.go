@@ -1,6 +1,7 @@
 package policy
 
 import (
+	_ "embed" // the policies that are implied
 	"fmt"
 	"slices"
 
@@ -54,34 +55,20 @@ func effectsIf(f *palyra.EffectFacts) cedar.Value {
 		"mode": cedar.Long(f.Mode), "link": cedar.Long(f.Link), "total": cedar.Long(f.Created + f.Changed + f.Removed + f.Mode + f.Link),
 		"removed_files": cedar.Long(f.RemovedFiles), "bytes": cedar.Long(f.Bytes), "executables": cedar.Long(f.Executables),
 		"never_kept": cedar.Long(f.NeverKept), "share": cedar.Long(f.Share), "omitted": cedar.Long(f.Omitted),
-		"trusted": pathSet(f.Trusted), "outward": pathSet(f.Outward), "run_by_tools": pathSet(f.RunByTools),
-		"uncommitted": pathSet(f.Uncommitted), "rewound": stringSet(f.Rewound),
+		"trusted": stringSet(f.Trusted), "outward": stringSet(f.Outward), "run_by_tools": stringSet(f.RunByTools),
+		"uncommitted": stringSet(f.Uncommitted), "rewound": stringSet(f.Rewound),
 	})
-}
-
-func pathSet(list []palyra.PathText) cedar.Set {
-	values := make([]cedar.Value, len(list))
-	for i, p := range list {
-		values[i] = cedar.String(p)
-	}
-	return cedar.NewSet(values...)
 }
 
 // The policies of a bundle that has none about effects.keep, such as one from before there was the action. What it
 // let run wrote directly to the workspace, except to names that other programs trust, which were sealed. So those are
 // asked about, and everything else is kept. A bundle that permits calls because they are staged counts on what they
 // did being judged: without a rule for that it is asked about. Their ids are none that a bundle can use.
-const (
-	impliedKept = `@id("implied(effects-kept)")
-@reason("the policy bundle has no rule about effects.keep, so what a run did is kept, but for names that other programs trust")
-@remedy("an operator can add a rule about effects.keep to the policy bundle")
-permit (principal, action == Action::"effects.keep", resource)
-when { context.effects.trusted.isEmpty() && context.effects.omitted == 0 };`
-	impliedAsked = `@id("implied(effects-asked)")
-@reason("the policy bundle has no rule about effects.keep, so this needs an approval")
-@remedy("an operator can add a rule about effects.keep to the policy bundle")
-permit (principal, action == Action::"effects.keep", resource)
-when { context.approval.granted };`
+var (
+	//go:embed implied/kept.cedar
+	impliedKept string
+	//go:embed implied/asked.cedar
+	impliedAsked string
 )
 
 // imply adds what a bundle without a rule about effects.keep says about it. The policies of a workspace never count:
@@ -91,14 +78,14 @@ func (b *Bundle) imply() error {
 	for _, r := range b.rules {
 		p := (*ast.Policy)(r.policy.AST())
 		about = about || namesKeep(p.Action)
-		staged = staged || r.policy.Effect() == cedar.Permit && readsContext(p)&attrNamed("staged") != 0
+		staged = staged || r.policy.Effect() == cedar.Permit && readsStaged(p)
 	}
 	if about {
 		return nil
 	}
 	texts := impliedAsked
 	if !staged {
-		texts = impliedKept + "\n" + impliedAsked
+		texts += impliedKept
 	}
 	list, err := cedar.NewPolicyListFromBytes("", []byte(texts))
 	if err != nil {
@@ -115,6 +102,18 @@ func (b *Bundle) imply() error {
 		b.implied, b.byID[r.id] = append(b.implied, r), r
 	}
 	return nil
+}
+
+// readsStaged reports whether a policy's conditions look at where a call writes.
+func readsStaged(p *ast.Policy) (found bool) {
+	for _, c := range p.Conditions {
+		ast.Inspect(ast.NewNode(c.Body), func(n ast.IsNode) bool {
+			of, attr := member(n)
+			found = found || isContext(of) && attr == "staged"
+			return !found
+		})
+	}
+	return found
 }
 
 // namesKeep reports whether a policy's scope names effects.keep.

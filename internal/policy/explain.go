@@ -77,7 +77,7 @@ func (c *judgement) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
 // another permit would not save the question.
 func (c *judgement) questionAdvice(n palyra.Need, decided rules) string {
 	forbids := decided.forbidding()
-	if n.Fresh || c.irreversible() || len(forbids) > 0 || unseenInputs(c.request.Plan) != "" {
+	if n.Fresh || c.irreversible() || len(forbids) > 0 || risk.Unseen(c.request.Plan) != "" {
 		decided = forbids
 	}
 	_, remedies := decided.texts()

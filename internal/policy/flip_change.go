@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // told how to avoid such a question.
 func (c *judgement) askChanges(v palyra.Verdict) []change {
 	out := c.nonPolicyChanges()
-	if !v.Need.Fresh && !c.irreversible() && unseenInputs(c.request.Plan) == "" {
+	if !v.Need.Fresh && !c.irreversible() && risk.Unseen(c.request.Plan) == "" {
 		out = append(out, c.permitChanges(v, palyra.Ask)...)
 	}
 	return out
@@ -34,7 +33,7 @@ func (c *judgement) nonPolicyChanges() []change {
 	r := c.request
 	if p := r.Plan.Workspace; p.Path != "" && !p.Known {
 		out = append(out, change{
-			kind: flipWorkspace, text: "register the workspace", use: "palyra workspace add " + shellWord(p.Path),
+			kind: flipWorkspace, text: "register the workspace", use: "palyra workspace add " + risk.ShellWord(p.Path),
 			apply: func(t *trial) { t.request.Plan.Workspace.Known = true },
 		})
 	}
@@ -44,7 +43,7 @@ func (c *judgement) nonPolicyChanges() []change {
 		}
 		longer := append(slices.Clone(all), name)
 		out = append(out, change{
-			kind: flipConfig, text: fmt.Sprintf("add %q to %s in the configuration", name, setting), use: setting + " = " + tomlList(longer),
+			kind: flipConfig, text: fmt.Sprintf("add %q to %s in the configuration", name, setting), use: setting + " = " + risk.TOMLList(longer),
 			apply: func(t *trial) {
 				s := *t.state
 				put(&s, newNames(longer))
@@ -56,24 +55,6 @@ func (c *judgement) nonPolicyChanges() []change {
 	list(c.principals, c.snapshot.Principals, string(r.Principal), "tools.tool_execute_principals", func(s *state, n names) { s.principals = n })
 	list(c.doors, c.snapshot.Channels, string(r.Surface), "tools.tool_execute_surfaces", func(s *state, n names) { s.doors = n })
 	return out
-}
-
-// tomlList is a list of texts as the configuration takes it; JSON is the same
-// there.
-func tomlList(list []string) string {
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return "[]"
-	}
-	return string(raw)
-}
-
-// shellWord quotes a word for a command line, where it needs that.
-func shellWord(s string) string {
-	if s != "" && !strings.ContainsFunc(s, risk.UnsafeInWord) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // permitChanges is the narrowest permit for the pairs with this effect: for those that no policy speaks

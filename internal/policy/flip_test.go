@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"palyra/internal/policy/risk"
+
 	"github.com/cedar-policy/cedar-go"
 	"pgregory.net/rapid"
 
@@ -329,7 +331,7 @@ func TestFlipsOfAWorkspace(t *testing.T) {
 
 func TestShellWord(t *testing.T) {
 	for in, want := range map[string]string{"/a/b-c": "/a/b-c", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
-		if got := shellWord(in); got != want {
+		if got := risk.ShellWord(in); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
 	}

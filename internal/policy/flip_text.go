@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 	"palyra/internal/subpath"
 )
 
@@ -20,7 +20,7 @@ func (c *judgement) permit(p pair) string {
 	if when := c.callConditions(); len(when) > 0 {
 		body += "\nwhen { " + strings.Join(when, " && ") + " }"
 	}
-	if note := unseenInputs(c.request.Plan); note != "" { // the note stays with the policy for people who read it later
+	if note := risk.Unseen(c.request.Plan); note != "" { // the note stays with the policy for people who read it later
 		body = "@reason(\"permits " + note + ", which policy does not see\")\n" + body
 	}
 	return fmt.Sprintf("@id(%q)\n%s;", "permit-"+string(palyra.SumBytes([]byte(body)))[len("sha256:"):][:12], body)
@@ -38,7 +38,7 @@ func (c *judgement) callConditions() []string {
 		}
 	}
 	if len(p.Argv) > 0 {
-		out = append(out, "context.command_line == "+quoted(CommandLine(p.Argv)))
+		out = append(out, "context.command_line == "+quoted(risk.CommandLine(p.Argv)))
 	}
 	if p.Workspace.Path != "" {
 		out = append(out, "context has workspace && context.workspace == "+quoted(p.Workspace.Path))
@@ -87,40 +87,12 @@ func executionConditions(p palyra.Plan) []string {
 	return out
 }
 
-// hasUnseenInput reports whether the call gives its program something that policy does not see: input, or
-// values of variables. Other input is another program to an interpreter.
-func hasUnseenInput(p palyra.Plan) bool {
-	var args struct {
-		Env map[string]json.RawMessage `json:"env"`
-	}
-	err := json.Unmarshal(p.Arguments, &args)
-	return p.Executable.Path != "" && (p.Stdin != "" || len(args.Env) > 0 || err != nil)
-}
-
-// scripted reports whether files decide what the program does: a script, a Makefile.
-// A person sees their digests; policy does not, and another content is another call.
-func scripted(p palyra.Plan) bool {
-	return p.Executable.Path != "" && slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool { return in.Digest != "" })
-}
-
-// unseenInputs names what a permit cannot be narrowed to; empty when the permit is as narrow as the call.
-func unseenInputs(p palyra.Plan) string {
-	var list []string
-	if hasUnseenInput(p) {
-		list = append(list, "any input and any values of variables")
-	}
-	if scripted(p) {
-		list = append(list, "any content of the files that it runs")
-	}
-	return strings.Join(list, " and ")
-}
-
 // permitText says what a permit is for, and what it cannot tell apart.
 func permitText(p palyra.Plan) string {
 	const text = "add a permit for this call to the policy bundle"
 	switch {
-	case unseenInputs(p) != "":
-		return text + "; it holds for " + unseenInputs(p) + ", which policy does not see"
+	case risk.Unseen(p) != "":
+		return text + "; it holds for " + risk.Unseen(p) + ", which policy does not see"
 	case p.Executable.Path == "":
 		return text + "; it holds for whatever else the tool is told, as long as files, hosts and secrets are the same"
 	}

@@ -146,7 +146,7 @@ func namedEntity(uid cedar.EntityUID) cedar.Entity {
 	return e
 }
 
-func stringSet(list []string) cedar.Set {
+func stringSet[T ~string](list []T) cedar.Set {
 	values := make([]cedar.Value, len(list))
 	for i, s := range list {
 		values[i] = cedar.String(s)

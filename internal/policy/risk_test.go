@@ -76,11 +76,11 @@ func TestCommandLineIsInjective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a", "a b", `"a`, `\`, "'", "\x00", "\xff", "--x=1", "$(id)"}))
 		a, b := rapid.SliceOf(word).Draw(t, "a"), rapid.SliceOf(word).Draw(t, "b")
-		if CommandLine(a) == CommandLine(b) && !cmp.Equal(append([]string{}, a...), append([]string{}, b...)) {
-			t.Fatalf("%q and %q both give %s", a, b, CommandLine(a))
+		if risk.CommandLine(a) == risk.CommandLine(b) && !cmp.Equal(append([]string{}, a...), append([]string{}, b...)) {
+			t.Fatalf("%q and %q both give %s", a, b, risk.CommandLine(a))
 		}
 	})
-	if got := CommandLine([]string{"git", "commit", "-m", "a b", "--x=1", ""}); got != `git commit -m "a b" --x=1 ""` {
+	if got := risk.CommandLine([]string{"git", "commit", "-m", "a b", "--x=1", ""}); got != `git commit -m "a b" --x=1 ""` {
 		t.Error(got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
+	"palyra/internal/policy/risk"
 )
 
 // Report is how a candidate's answers differ from those on record. Lists name the first calls of their kind;
@@ -83,7 +84,7 @@ func (t *Transition) add(one Record, now palyra.Verdict) {
 	}
 	p := one.Request.Plan
 	t.Calls = append(t.Calls, Change{
-		Call: one.Call, Principal: one.Request.Principal, Tool: p.Tool, Command: palyra.Clip(policy.CommandLine(p.Argv), 256),
+		Call: one.Call, Principal: one.Request.Principal, Tool: p.Tool, Command: palyra.Clip(risk.CommandLine(p.Argv), 256),
 		Need: now.Need, Policies: hitIDs(now), Before: hitIDs(one.Was), Reason: palyra.Clip(now.Reason, policy.MaxNote), Errors: now.Errors,
 	})
 }

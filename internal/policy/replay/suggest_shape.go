@@ -82,7 +82,7 @@ func shapes(r palyra.Request, cmd palyra.Command) []shape {
 	about := string(r.Tool.Name)
 	exact := []string{"context.cwd == " + literal(p.Cwd)}
 	if p.Executable.Path != "" {
-		exact = append(exact, "context.command_line == "+literal(policy.CommandLine(p.Argv)))
+		exact = append(exact, "context.command_line == "+literal(risk.CommandLine(p.Argv)))
 		about = strings.TrimSpace(p.Executable.Path + " " + cmd.Subcommand)
 	}
 	out := []shape{

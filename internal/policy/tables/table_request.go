@@ -20,6 +20,7 @@ type tableDraft struct {
 	cwd                          *yaml.Node
 	placed, networked, ownerless bool
 	probed                       *bool
+	staged                       bool
 }
 
 // request reads the call that a test is about. Parts that the test leaves out are as on an ordinary day: the
@@ -55,6 +56,7 @@ func (d *tableDraft) callKeys() map[string]func(*yaml.Node) {
 		"device_id":   func(n *yaml.Node) { d.standing().Device = d.word(n) },
 		"time":        func(n *yaml.Node) { d.At = d.moment(n) },
 		"approval":    func(n *yaml.Node) { d.Approval = d.approval(n) },
+		"effects":     func(n *yaml.Node) { d.Effects = d.effects(n) },
 		"calls_used":  func(n *yaml.Node) { d.CallsUsed = d.number(n, 0, 1<<31) },
 		"probed": func(n *yaml.Node) {
 			yes := d.flag(n)
@@ -89,6 +91,8 @@ func (d *tableDraft) planKeys() map[string]func(*yaml.Node) {
 		},
 		"mechanisms":   func(n *yaml.Node) { p.Enforcement.Mechanisms = d.list(n) },
 		"unix_sockets": func(n *yaml.Node) { p.UnixSockets = d.flag(n) },
+		"removes":      func(n *yaml.Node) { p.Removes = d.list(n) },
+		"staged":       func(n *yaml.Node) { d.staged = d.flag(n) },
 		"stdin_live": func(n *yaml.Node) {
 			if d.flag(n) {
 				p.Stdin = palyra.StdinLive
@@ -171,6 +175,17 @@ func (d *tableDraft) room() {
 	}
 	if d.probed == nil {
 		d.probed = &confined
+	}
+	d.stage()
+}
+
+// stage has a program write to a layer of its own where the test says so, or says what such a run did. Only programs in
+// tier C can have one.
+func (d *tableDraft) stage() {
+	p := &d.Plan
+	can := p.Tier == palyra.TierC && slices.Contains(p.Capabilities, palyra.ProcessExec)
+	if can && (d.staged || d.Effects != nil) {
+		p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
 	}
 }
 

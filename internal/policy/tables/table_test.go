@@ -183,6 +183,9 @@ func TestTableFaults(t *testing.T) {
 		"cwd beside":        {head + "{argv: [a], cwd: /workspaces}", "a call works below its workspace"},
 		"cwd of none":       {head + "{argv: [a], workspace: none, cwd: /}", "a call works below its workspace"},
 		"votes":             {head + "{argv: [a], approval: {votes: 0}}", "must be a number from 1 to 100"},
+		"effects":           {head + "{argv: [a], effects: {created: -1}}", "must be a number from 0"},
+		"effects key":       {head + "{argv: [a], effects: {secrets: 1}}", `effects has no key "secrets"`},
+		"effects list":      {head + "{argv: [a], effects: {trusted: x}}", "must be a list"},
 		"scope":             {head + "{argv: [a], approval: {scope: always}}", "must be one of once, session, timeboxed"},
 		"separation":        {head + "{argv: [a], approval: {separation: far}}", "must be one of device, none"},
 		"approval":          {head + "{argv: [a], approval: yes}", "approval must be a mapping"},
@@ -445,7 +448,7 @@ func TestTableKeys(t *testing.T) {
 		"egress": "['a.example:1']", "secrets": "[a]", "tier": "B", "profile": "go", "asks": "true", "network": "none", "mechanisms": "[a]",
 		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "surface": "mcp", "labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
 		"device_id": "dev-1", "time": "'2026-01-31T09:30:00Z'", "approval": "{}",
-		"calls_used": "1", "probed": "false", "tool": "{name: x, capabilities: [process_exec]}",
+		"removes": "[a]", "staged": "true", "effects": "{created: 1}", "calls_used": "1", "probed": "false", "tool": "{name: x, capabilities: [process_exec]}",
 	}
 	base := tabled(t, "{argv: [a]}")
 	for _, key := range keys {

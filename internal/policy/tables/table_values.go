@@ -118,6 +118,27 @@ func (r *tableReader) approval(n *yaml.Node) *palyra.ApprovalFacts {
 	return f
 }
 
+// effects reads what a run did. What a test leaves out did not happen.
+func (r *tableReader) effects(n *yaml.Node) *palyra.EffectFacts {
+	f := &palyra.EffectFacts{Share: -1}
+	count := func(to *int64) func(*yaml.Node) { return func(n *yaml.Node) { *to = r.number(n, 0, 1<<62) } }
+	paths := func(to *[]palyra.PathText) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			for _, name := range r.list(n) {
+				*to = append(*to, palyra.TextOfPath(name))
+			}
+		}
+	}
+	r.fields(n, "effects", nil, map[string]func(*yaml.Node){
+		"created": count(&f.Created), "changed": count(&f.Changed), "removed": count(&f.Removed), "mode": count(&f.Mode), "link": count(&f.Link),
+		"bytes": count(&f.Bytes), "removed_files": count(&f.RemovedFiles), "executables": count(&f.Executables), "never_kept": count(&f.NeverKept),
+		"omitted": count(&f.Omitted), "share": func(n *yaml.Node) { f.Share = r.number(n, -1, 100) },
+		"trusted": paths(&f.Trusted), "outward": paths(&f.Outward), "run_by_tools": paths(&f.RunByTools), "uncommitted": paths(&f.Uncommitted),
+		"rewound": func(n *yaml.Node) { f.Rewound = r.list(n) },
+	})
+	return f
+}
+
 // executable reads a program: its path, with the digest where that matters.
 func (r *tableReader) executable(n *yaml.Node) (e palyra.Executable) {
 	if n.Kind == yaml.ScalarNode {
