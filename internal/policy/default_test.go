@@ -75,7 +75,7 @@ func TestDefaultBuiltins(t *testing.T) {
 		{builtin("palyra.channel.send", acts(false, palyra.ChannelSend)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("palyra.browser.open", acts(false, palyra.Browser, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("skill.lint", func(r *palyra.Request) { r.Tool.Source = palyra.SourceSkill }), palyra.Ask, "other-needs-approval", ""},
-		{builtin("mcp.github.list_issues", func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }), palyra.Ask, "other-needs-approval", ""},
+		{builtin("mcp.github.list_issues", fromMCP), palyra.Ask, "other-needs-approval", ""},
 	} {
 		name := c.request.Tool.Name
 		v := e.Judge(t.Context(), c.request)

@@ -11,10 +11,8 @@ import (
 	"palyra"
 )
 
-// What a staged run did is judged when it is over, as an action of its own: the rules about calls say whether it may
-// run, and the rules about effects.keep whether what it wrote becomes the workspace's.
-
-// KeepAction is the action of keeping what a run did.
+// KeepAction is the action of keeping what a staged run did. Rules about calls say whether it may run; rules about this
+// action say, when it is over, whether what it wrote becomes the workspace's.
 const KeepAction = "effects.keep"
 
 const effectsName = "effects"
@@ -77,7 +75,7 @@ func (b *Bundle) imply() error {
 	about, staged := false, false
 	for _, r := range b.rules {
 		p := (*ast.Policy)(r.policy.AST())
-		about = about || namesKeep(p.Action)
+		about = about || slices.Contains(slices.Concat(scopeKeys(p)...), keepAction)
 		staged = staged || r.policy.Effect() == cedar.Permit && readsStaged(p)
 	}
 	if about {
@@ -114,19 +112,6 @@ func readsStaged(p *ast.Policy) (found bool) {
 		})
 	}
 	return found
-}
-
-// namesKeep reports whether a policy's scope names effects.keep.
-func namesKeep(scope ast.IsActionScopeNode) bool {
-	switch s := scope.(type) {
-	case ast.ScopeTypeEq:
-		return s.Entity == keepAction
-	case ast.ScopeTypeIn:
-		return s.Entity == keepAction
-	case ast.ScopeTypeInSet:
-		return slices.Contains(s.Entities, keepAction)
-	}
-	return false
 }
 
 // newIndex files the bundle's policies and what it implies.

@@ -28,7 +28,9 @@ func TestPresetsOnEffects(t *testing.T) {
 		want  string // default ask strict ci readonly
 	}{
 		{"nothing", palyra.EffectFacts{Share: -1}, "allow allow allow allow allow"},
-		{"ordinary work", palyra.EffectFacts{Created: 3, Changed: 4, Removed: 25, RemovedFiles: 20, Bytes: 256 << 20, Executables: 2, NeverKept: 1, RunByTools: paths, Share: 100}, "allow allow allow allow deny"},
+		{"ordinary work", palyra.EffectFacts{
+			Created: 3, Changed: 4, Removed: 25, RemovedFiles: 20, Bytes: 256 << 20, Executables: 2, NeverKept: 1, RunByTools: paths, Share: 100,
+		}, "allow allow allow allow deny"},
 		{"trusted", palyra.EffectFacts{Created: 1, Trusted: paths}, "ask ask ask deny deny"},
 		{"outward", palyra.EffectFacts{Created: 1, Outward: paths}, "ask allow ask deny deny"},
 		{"removed", palyra.EffectFacts{Removed: 21, RemovedFiles: 21}, "ask allow ask deny deny"},
@@ -86,18 +88,22 @@ func TestBundleWithoutRulesAboutEffects(t *testing.T) {
 	plain := palyra.EffectFacts{Changed: 1}
 	trusted := palyra.EffectFacts{Changed: 1, Trusted: []palyra.PathText{".envrc"}}
 	cut := palyra.EffectFacts{Changed: 1, Omitted: 1}
+	const execute = `action == Action::"tool.execute", resource)`
+	keeps := func(when string) string {
+		return calls + `@id("k") permit (principal, action == Action::"effects.keep", resource) when { ` + when + ` };`
+	}
 	for name, c := range map[string]struct {
 		text string
 		want string // of plain, trusted, cut
 	}{
 		"old":          {calls, "allow ask ask"},
-		"stages":       {calls + `@id("s") permit (principal, action == Action::"tool.execute", resource) when { context.staged };`, "ask ask ask"},
-		"forbids live": {calls + `@id("s") forbid (principal, action == Action::"tool.execute", resource) unless { context.staged };`, "allow ask ask"},
-		"says it":      {calls + `@id("k") permit (principal, action == Action::"effects.keep", resource) when { context.effects.total < 2 };`, "allow allow allow"},
-		"denies it":    {calls + `@id("k") forbid (principal, action in [Action::"effects.keep", Action::"tool.execute"], resource);`, "deny deny deny"},
+		"stages":       {calls + `@id("s") permit (principal, ` + execute + ` when { context.staged };`, "ask ask ask"},
+		"forbids live": {calls + `@id("s") forbid (principal, ` + execute + ` unless { context.staged };`, "allow ask ask"},
+		"says it":      {keeps("context.effects.total < 2"), "allow allow allow"},
+		"denies it":    {calls + `@id("k") forbid (principal, action in [Action::"effects.keep"], resource);`, "deny deny deny"},
 		"anything":     {calls + `@id("k") permit (principal, action, resource) when { context.approval.granted };`, "allow ask ask"},
 		"nothing":      {calls + `@id("k") forbid (principal, action, resource);`, "deny deny deny"},
-		"fails":        {calls + `@id("k") permit (principal, action == Action::"effects.keep", resource) when { context.effects.bytes + 9223372036854775807 > 0 };`, "deny deny deny"},
+		"fails":        {keeps("context.effects.bytes + 9223372036854775807 > 0"), "deny deny deny"},
 	} {
 		b, err := Load(fstest.MapFS{"a.cedar": {Data: []byte(c.text)}})
 		if err != nil {
@@ -123,7 +129,8 @@ func TestBundleOfAnOlderSchema(t *testing.T) {
 	old := SchemaText()
 	from, to := strings.Index(old, "// What a staged run did becomes"), strings.Index(old, `action "tool.list"`)
 	old = old[:from] + old[to:]
-	b, err := Compile(map[string]string{schemaFile: old, "a.cedar": `@id("a") permit (principal, action == Action::"tool.execute", resource);`})
+	files := map[string]string{schemaFile: old, "a.cedar": `@id("a") permit (principal, action == Action::"tool.execute", resource);`}
+	b, err := Compile(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +141,7 @@ func TestBundleOfAnOlderSchema(t *testing.T) {
 	if v := e.Judge(t.Context(), kept(palyra.EffectFacts{Changed: 1, Trusted: []palyra.PathText{"x"}})); v.Effect != palyra.Ask {
 		t.Errorf("%+v", v)
 	}
-	_, report := Check(map[string]string{schemaFile: old, "a.cedar": `@id("a") permit (principal, action == Action::"tool.execute", resource);`})
+	_, report := Check(files)
 	if len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Text, "remove it") {
 		t.Errorf("%v", report.Problems)
 	}
@@ -151,7 +158,8 @@ func TestWhyOfStagedCalls(t *testing.T) {
 	}
 	for _, preset := range []string{DefaultPreset, "readonly"} {
 		x := engineOf(t, preset, palyra.Command{}).Why(t.Context(), kept(palyra.EffectFacts{Created: 1, Trusted: []palyra.PathText{"x"}}))
-		if x.Then != "" || strings.Contains(x.Remedy, "@id") || slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
+		if x.Then != "" || strings.Contains(x.Remedy, "@id") ||
+			slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
 			t.Errorf("%s: %q %+v", preset, x.Remedy, x.Flips)
 		}
 	}

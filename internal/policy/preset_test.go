@@ -39,6 +39,8 @@ func program(argv ...string) palyra.Request {
 	return r
 }
 
+func fromMCP(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }
+
 // staged is a request whose run writes to a layer of its own.
 func staged(r palyra.Request) palyra.Request {
 	r.Plan.Staging = palyra.Staging{Writes: palyra.WritesStaged}
@@ -89,7 +91,7 @@ func TestPresetVerdicts(t *testing.T) {
 		{"echo", palyra.Command{}, echo(), "allow allow allow allow allow"},
 		{"a file", palyra.Command{}, write("a.txt"), "ask ask ask allow deny"},
 		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask ask deny deny"},
-		{"another's tool", palyra.Command{}, builtin("mcp.x", func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }), "ask ask ask deny ask"},
+		{"another's tool", palyra.Command{}, builtin("mcp.x", fromMCP), "ask ask ask deny ask"},
 		{"a device", palyra.Command{}, builtin("palyra.device.pair", acts(false, palyra.DevicePair)), "ask ask ask ask ask"},
 	} {
 		var got []string
