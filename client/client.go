@@ -76,6 +76,7 @@ type Client struct {
 	tools       palyrav1connect.ToolServiceClient
 	approvals   palyrav1connect.ApprovalsServiceClient
 	sessions    palyrav1connect.SessionServiceClient
+	changes     palyrav1connect.ChangeServiceClient
 	workspaces  palyrav1connect.WorkspaceServiceClient
 	access      palyrav1connect.AccessServiceClient
 	keys        palyrav1connect.KeyServiceClient
@@ -121,6 +122,7 @@ func Open(cfg Config) (*Client, error) {
 	c.tools = palyrav1connect.NewToolServiceClient(h, base, opt)
 	c.approvals = palyrav1connect.NewApprovalsServiceClient(h, base, opt)
 	c.sessions = palyrav1connect.NewSessionServiceClient(h, base, opt)
+	c.changes = palyrav1connect.NewChangeServiceClient(h, base, opt)
 	c.workspaces = palyrav1connect.NewWorkspaceServiceClient(h, base, opt)
 	c.access = palyrav1connect.NewAccessServiceClient(h, base, opt)
 	c.keys = palyrav1connect.NewKeyServiceClient(h, base, opt)

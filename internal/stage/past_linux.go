@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +49,8 @@ type Manifest struct {
 	UID       int64       `json:"uid"`
 	GID       int64       `json:"gid"`
 	At        time.Time   `json:"at"`
-	Bytes     int64       `json:"bytes"` // of what was replaced or removed
+	Bytes     int64       `json:"bytes"`           // of what was replaced or removed
+	Paths     int         `json:"paths,omitempty"` // how many changes there are
 	Changes   []PastEntry `json:"changes"`
 }
 
@@ -80,7 +80,7 @@ func (k *keeper) remember(steps []step, all []Change) error {
 	}
 	m := Manifest{
 		Version: 1, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		At: time.Now().UTC(), Changes: make([]PastEntry, 0, len(all)),
+		At: time.Now().UTC(), Paths: len(all), Changes: make([]PastEntry, 0, len(all)),
 	}
 	took := map[string]int{}
 	for i, s := range steps {
@@ -238,49 +238,6 @@ func (p *Past) Names() ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(n string) bool { return !quarantine.PlainID(n) }), nil
-}
-
-// Read returns what is remembered under a name.
-func (p *Past) Read(name string) (Manifest, error) {
-	if !quarantine.PlainID(name) {
-		return Manifest{}, fmt.Errorf("stage: past: %q is no name", name)
-	}
-	fd, err := openAt2(int(p.dir.Fd()), name+"/"+manifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("stage: past: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), manifestName)
-	defer func() { _ = f.Close() }()
-	m, err := readManifest(f)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("stage: past: %s: %w", name, err)
-	}
-	return m, nil
-}
-
-func readManifest(r io.Reader) (m Manifest, err error) {
-	text, err := io.ReadAll(io.LimitReader(r, mostList+1))
-	if err != nil {
-		return m, err
-	}
-	if len(text) > mostList {
-		return m, tooMany("a list of over %d bytes", mostList)
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, err
-	}
-	if m.Version != 1 {
-		return m, fmt.Errorf("version %d", m.Version)
-	}
-	last := ""
-	for i, c := range m.Changes {
-		path := string(c.Path)
-		if i > 0 && path <= last || !below(path) || len(c.Rest) > 0 && !below(strings.TrimPrefix(string(c.Rest), "/")) {
-			return m, fmt.Errorf("%s is no path, or not in its place", quoted(path))
-		}
-		last = path
-	}
-	return m, nil
 }
 
 // below reports whether a path leads to something in a directory, and not out of it. The

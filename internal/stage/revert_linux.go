@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/owner"
-	"palyra/internal/subpath"
 )
 
 // DiffersError says that a workspace is not as a run left it, so that what the run
@@ -91,9 +90,9 @@ type reverter struct {
 	reader *reader
 	away   int // what the run replaced
 	all    []PastEntry
-	shut   []string // paths that have something else in the place of a directory: nothing is below them
-	dirs   []string // that were made
-	modes  []uint32 // that they had
+	shut   map[string]bool // paths that have something else in the place of a directory: nothing is below them
+	dirs   []string        // that were made
+	modes  []uint32        // that they had
 }
 
 // compare looks whether the workspace is as the run left it.
@@ -170,7 +169,7 @@ func (v *reverter) restore(e *PastEntry) error {
 		delete(v.parents, "") // its mode counts
 		return chmod(v.upper, e.Was.Mode|0o700)
 	}
-	if slices.ContainsFunc(v.shut, func(dir string) bool { return subpath.Within(dir, p) }) {
+	if v.belowShut(p) {
 		return nil
 	}
 	if _, missing, err := v.way(pathDir(p)); err != nil || missing {
@@ -192,9 +191,23 @@ func (v *reverter) restore(e *PastEntry) error {
 
 // close says that a path which was a directory has nothing below it on the stage.
 func (v *reverter) close(p string, e *PastEntry) {
-	if e.Now.Kind == Directory {
-		v.shut = append(v.shut, p)
+	if e.Now.Kind != Directory {
+		return
 	}
+	if v.shut == nil {
+		v.shut = map[string]bool{}
+	}
+	v.shut[p] = true
+}
+
+// belowShut reports whether a path lies in one that has nothing below it.
+func (v *reverter) belowShut(p string) bool {
+	for len(v.shut) > 0 && p != "" {
+		if p = parent(p); v.shut[p] {
+			return true
+		}
+	}
+	return false
 }
 
 // directory makes one, in the place of what is there.

@@ -157,11 +157,60 @@ func FuzzManifest(f *testing.F) {
 	f.Add(`{"version":1,"changes":[{"path":"YQ==","step":0,"rest":"L2I="}]}`)
 	f.Add(`{"version":1,"changes":[{"path":"Li4v"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := readManifest(strings.NewReader(text))
+		m, err := readManifest(strings.NewReader(text), false)
 		for _, c := range m.Changes {
 			if all := "/" + string(c.Path) + string(c.Rest) + "/"; err == nil && strings.Contains(all, "/../") {
 				t.Errorf("%q", all)
 			}
 		}
 	})
+}
+
+// Of many changes only what is said before them is read, where that is all that is wanted.
+func TestPastHead(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "old\n")
+	p := b.past()
+	g := b.stage()
+	b.run(g, "echo run > f; mkdir d; echo x > d/x")
+	b.remembered(g, p, "run")
+	whole, err := p.Read("run")
+	check(t, err)
+	head, err := p.Head("run")
+	check(t, err)
+	if len(whole.Changes) != 3 || head.Paths != 3 || len(head.Changes) != 0 || head.Workspace != b.ws || head.Bytes != 4 || head.At.IsZero() {
+		t.Errorf("%+v, of %+v", head, whole)
+	}
+}
+
+// Content before and after a run is what was there and what is; what somebody changed since is not given.
+func TestContents(t *testing.T) {
+	b := newBench(t)
+	for name, text := range map[string]string{"f": "old\n", "gone": "bye\n", "d/shut": "secret\n", "later": "1\n", "big": strings.Repeat("x", 200), "raw\xff": "r\n"} {
+		b.write(name, text)
+	}
+	p := b.past()
+	g := b.stage()
+	b.run(g, "echo run > f; rm gone; chmod 700 d; rm d/shut; chmod 000 d; echo 2 > later; echo small > big; echo new > n; ln -s f l; echo R > raw\xff")
+	b.remembered(g, p, "run")
+	check(t, os.Chmod(filepath.Join(b.ws, "d"), 0o700))
+	shell(t, b.ws, "echo 3 > later")
+	got := map[string]Content{}
+	check(t, p.Contents(t.Context(), "run", func(c Change) bool { return c.Path != "n" }, 100, func(c Content) bool {
+		got[c.Path] = c
+		return true
+	}))
+	for path, want := range map[string][3]string{
+		"f": {"old\n", "run\n", ""}, "gone": {"bye\n", "", ""}, "d/shut": {"secret\n", "", ""}, "raw\xff": {"r\n", "R\n", ""},
+		"later": {"", "", "it is not as the call left it"}, "big": {"", "", "it is too large"},
+	} {
+		c, ok := got[path]
+		if !ok || [3]string{string(c.Before), string(c.After), c.Why} != want {
+			t.Errorf("%q: %q %q %q", path, c.Before, c.After, c.Why)
+		}
+		delete(got, path)
+	}
+	if len(got) > 0 {
+		t.Errorf("%v", got)
+	}
 }
