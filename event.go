@@ -35,6 +35,7 @@ func Catalogue() []Event {
 		CallCancelled{},
 		CallUnknown{},
 		CallChecked{},
+		CallReverted{},
 		ApprovalRequested{},
 		ApprovalJoined{},
 		ApprovalVoted{},

@@ -1,8 +1,8 @@
 // Package artifact keeps outputs that are too large to deliver with a call's
 // outcome.
 //
-// Words: an artifact is a run of bytes with an id, a digest and a session; only
-// that session can read it. The bytes are a file of the daemon's own directory,
+// Words: an artifact is a run of bytes with an id, a digest and a session; that
+// session reads it, and whoever may see the call that made it. The bytes are a file of the daemon's own directory,
 // the rest is a row.
 //
 // Promises: an artifact that Keep returned is durable, and Read hands out
@@ -137,27 +137,50 @@ func (s *Store) room(tx *store.Tx, session palyra.SessionID, size int64) error {
 // The artifact must be the session's; any other is not found, so that ids of
 // other sessions tell nothing.
 func (s *Store) Read(ctx context.Context, session palyra.SessionID, id palyra.ID, offset, limit int64) (data []byte, size int64, err error) {
-	var digest string
-	err = store.ErrNoRows
-	if ulid.Valid(string(id)) {
-		err = s.DB.Read(ctx, func(tx *store.Tx) error {
-			return tx.Get(`SELECT size, digest FROM artifacts WHERE id = ? AND session = ?`, []any{string(id), string(session)}, &size, &digest)
-		})
-	}
+	b, err := s.whole(ctx, id, `session = ?`, string(session))
 	if errors.Is(err, store.ErrNoRows) {
 		return nil, 0, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "this session has no such artifact").
 			WithRemedy("use the artifact_id of an output of this session; artifacts are removed after a while")
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("artifact: read: %w", err)
+		return nil, 0, err
+	}
+	size = int64(len(b))
+	from := min(max(offset, 0), size)
+	return b[from : from+min(max(limit, 0), size-from)], size, nil
+}
+
+// Of returns an artifact that a call made, whole. Whoever asks has seen to it that the call may be seen.
+func (s *Store) Of(ctx context.Context, call palyra.CallID, id palyra.ID) ([]byte, error) {
+	b, err := s.whole(ctx, id, `call_id = ?`, string(call))
+	if errors.Is(err, store.ErrNoRows) {
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "this call has no such artifact any more").
+			WithRemedy("artifacts are removed after a while; the attestation of the call has its digest")
+	}
+	return b, err
+}
+
+// whole returns the bytes of the artifact with this id of which the condition holds; store.ErrNoRows: there is none.
+func (s *Store) whole(ctx context.Context, id palyra.ID, where, is string) ([]byte, error) {
+	if !ulid.Valid(string(id)) {
+		return nil, store.ErrNoRows
+	}
+	var digest string
+	err := s.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Get(`SELECT digest FROM artifacts WHERE id = ? AND `+where, []any{string(id), is}, &digest)
+	})
+	if err != nil && !errors.Is(err, store.ErrNoRows) {
+		err = fmt.Errorf("artifact: read: %w", err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	b, err := os.ReadFile(s.path(id))
 	if err != nil || palyra.SumBytes(b) != palyra.Digest(digest) {
-		return nil, 0, palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "artifact %s is damaged", id).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "artifact %s is damaged", id).
 			WithRemedy("make the output again").WithCause(err)
 	}
-	from := min(max(offset, 0), size)
-	return b[from : from+min(max(limit, 0), size-from)], size, nil
+	return b, nil
 }
 
 // Prune forgets artifacts made before the given time and returns how many.

@@ -230,3 +230,30 @@ func TestNewRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An artifact is also found by the call that made it, and by no other call.
+func TestOfCall(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	id, err := s.Keep(t.Context(), "S1", "C1", []byte("list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Of(t.Context(), "C1", id); err != nil || string(got) != "list" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, c := range []struct {
+		call palyra.CallID
+		id   palyra.ID
+	}{{"C2", id}, {"C1", "../" + id}, {"C1", palyra.ID(ulid.New(b.now))}, {"", id}} {
+		if got, err := s.Of(t.Context(), c.call, c.id); palyra.CodeOf(err) != palyra.NotFound {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(b.cfg.Dir, string(id)), []byte("LIST"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Of(t.Context(), "C1", id); palyra.CodeOf(err) != palyra.Unavailable {
+		t.Errorf("a damaged one: %v", err)
+	}
+}

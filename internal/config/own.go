@@ -22,7 +22,7 @@ func (c Config) Own(stateID string) []string {
 	p, at := c.Paths, c.Places(stateID)
 	dirs := []string{
 		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine,
-		at.Cells, at.Servers(), at.Caches, at.Posture, at.Stages,
+		at.Cells, at.Servers(), at.Caches, at.Posture, at.Stages, at.Undo,
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)
@@ -37,7 +37,7 @@ func (c Config) Own(stateID string) []string {
 // searches them for files that other programs obey.
 func (c Config) Closed(stateID string) []string {
 	p, at := c.Paths, c.Places(stateID)
-	return []string{filepath.Dir(p.State), p.Cache, p.Quarantine, at.Cells, at.Caches, at.Posture, at.Stages, at.Servers()}
+	return []string{filepath.Dir(p.State), p.Cache, p.Quarantine, at.Cells, at.Caches, at.Posture, at.Stages, at.Undo, at.Servers()}
 }
 
 // keyFiles are the files with the keys of models.

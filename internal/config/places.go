@@ -10,6 +10,7 @@ const (
 	cachesSuffix  = "-caches"
 	postureSuffix = "-posture"
 	stagesSuffix  = "-stages"
+	undoSuffix    = "-undo"
 )
 
 // Places are the directories that programs run with. The daemon, which makes them, and the commands that show
@@ -19,6 +20,7 @@ type Places struct {
 	Caches  string `json:"caches"`  // what is kept between runs, by workspace
 	Posture string `json:"posture"` // what is planted to try the tiers out
 	Stages  string `json:"stages"`  // what runs under way wrote, until it is their workspaces'
+	Undo    string `json:"undo"`    // what calls replaced in their workspaces, for a while
 }
 
 // Places finds them for the state with this id. A root daemon's runs are of other
@@ -29,7 +31,7 @@ func (c Config) Places(stateID string) Places {
 }
 
 func placesBelow(cells string) Places {
-	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix}
+	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix, Undo: cells + undoSuffix}
 }
 
 func (c Config) cells(root bool, base, stateID string) string {

@@ -58,6 +58,12 @@ var sandboxSettings = []setting{
 		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
 	},
 	{
+		key: "undo.days", text: "days that what calls replaced is kept, so that they can be undone", min: 1, max: 36500,
+	},
+	{
+		key: "undo.bytes", text: "bytes of it that are kept in all; the oldest goes for what is new", min: 1 << 20, max: 1 << 50,
+	},
+	{
 		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets them reach every public host", check: oneOf("strict", "preflight", "none"),
 	},
 	{

@@ -42,6 +42,7 @@ import (
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/ulid"
+	"palyra/internal/undo"
 	"palyra/internal/workspace"
 )
 
@@ -76,6 +77,7 @@ type Daemon struct {
 	work     *workspace.Registry
 	files    *artifact.Store
 	sessions *run.Sessions
+	undo     *undo.Undo
 	path     *path
 	posture  *posture.Store
 	devices  *enrol.Devices

@@ -13,6 +13,7 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/gate"
 	"palyra/internal/plan"
+	"palyra/internal/prune"
 	"palyra/internal/run"
 	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/store"
@@ -23,6 +24,7 @@ import (
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
+	"palyra/internal/undo"
 	"palyra/internal/workspace"
 
 	toolartifact "palyra/internal/tool/artifact"
@@ -156,6 +158,9 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := d.openUndo(p); err != nil {
+		return err
+	}
 	g, err := gate.New(gate.Config{
 		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p,
 		Attester: d.attester, NewID: newID, Now: now, Log: d.Log,
@@ -173,6 +178,15 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	d.desk.OnSettled(p.calls.ApprovalSettled)
 	d.path, d.devices.Calls = p, p.calls
 	return d.openRuns(p)
+}
+
+// openUndo makes what calls changed and replaced known.
+func (d *Daemon) openUndo(p *path) (err error) {
+	d.undo, err = undo.New(undo.Config{
+		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
+		Now: now, Log: d.Log,
+	})
+	return err
 }
 
 // Output implements sandbox.Streams: whoever follows the call hears it.

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/rpc/access"
 	"palyra/internal/rpc/approvals"
 	"palyra/internal/rpc/attestations"
+	"palyra/internal/rpc/changes"
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
@@ -88,6 +89,9 @@ func (d *Daemon) prune(ctx context.Context) error {
 			d.Log.Warn("old artifacts could not be removed", "error", err)
 		}
 		d.pruneShelves(ctx)
+		if _, err := d.undo.Prune(ctx); err != nil && ctx.Err() == nil {
+			d.Log.Warn("not all of what calls replaced could be removed in time", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -113,6 +117,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		runs.New(runsPart{d.path.runs, d.path.models, d.Settings.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),
+		changes.New(callsPart{d.path.calls, d.journal}, d.undo),
 		workspaces.New(d.work),
 		access.New(d.registry()).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),

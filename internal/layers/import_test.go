@@ -23,7 +23,7 @@ var (
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
-	storey = []string{"internal/bundle", "internal/explain", "internal/enrol", "internal/past", "internal/provider", "internal/tiers"}
+	storey = []string{"internal/bundle", "internal/explain", "internal/enrol", "internal/past", "internal/provider", "internal/tiers", "internal/undo"}
 	// support is what tests of several packages share.
 	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
@@ -67,7 +67,7 @@ func edges() []edge {
 
 		{[]string{"internal/effects"}, append(slices.Clone(words), "internal/canon"), true, "the list of a run's changes, as bytes"},
 		{[]string{"internal/effects"}, []string{"**"}, false, "the list knows words only"},
-		{append(slices.Clone(parts), "internal/tiers", "internal/rpc/**", "client/**", "internal/cli/**"), []string{"internal/effects"}, true, "who makes and shows lists of changes"},
+		{append(slices.Clone(parts), "internal/tiers", "internal/undo", "internal/rpc/**", "client/**", "internal/cli/**"), []string{"internal/effects"}, true, "who makes and shows lists of changes"},
 
 		{[]string{"api/**"}, []string{"api/**"}, true, "generated code"},
 		{[]string{"internal/rpc/**", "client/**"}, []string{"api/gen/**"}, true, "wire types live at the doors and in the client"},

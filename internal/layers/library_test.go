@@ -43,7 +43,7 @@ var home = map[string][]string{
 	"golang.org/x/term":                                 {"internal/cli/**", "internal/identity"},
 	"google.golang.org/protobuf":                        {"api/gen/**", "internal/rpc/**", "client/**"},
 	"modernc.org/sqlite":                                {"internal/store/sqlite"},
-	"znkr.io/diff":                                      {"internal/tool/files/**"},
+	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "cmd/palyra-verify", "internal/durable", "internal/daemon", "internal/rpc/**", "internal/workspace",
 		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell/**", "internal/dirents", "internal/moved", "internal/owner", "internal/quarantine", "internal/repofind", "internal/seal", "internal/stage", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",

@@ -75,7 +75,7 @@ func (c *crowded) room() {
 // these lists has no rule, and fails.
 var (
 	// named tell of, or change, the one call, run or question that the request names.
-	seeOne  = []string{"GetCall", "WatchCall", "CancelCall", "GetRun", "AttachRun", "CancelRun", "GetApproval", "DecideApproval"}
+	seeOne  = []string{"GetCall", "WatchCall", "CancelCall", "GetChanges", "GetRun", "AttachRun", "CancelRun", "GetApproval", "DecideApproval"}
 	feedOne = []string{"SendInput", "SendRunInput"}
 	// lists tell of those that the caller reaches.
 	lists = []string{"ListCalls", "ListRuns", "ListApprovals", "WatchApprovals"}
@@ -96,7 +96,7 @@ var (
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
-		"CloseSession", "GetSession", "ListSessions", "Shutdown", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
+		"CloseSession", "GetSession", "ListSessions", "Shutdown", "DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
 	}
 )
 

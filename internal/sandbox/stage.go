@@ -60,7 +60,7 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 		return
 	}
 	e := exit.Effects
-	res.Changed, res.Changes = e.Changed, changesOf(e.Changes)
+	res.Changed, res.Changes = e.Changed, ChangesOf(e.Changes)
 	defer l.swapped(res) // in caches, of which it had no copies
 	fail := func(kind palyra.Settlement, err *palyra.Error) {
 		f := palyra.RefusalOf(palyra.LayerTier, err)
@@ -86,8 +86,8 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	}
 }
 
-// changesOf is what a run changed, in words that records have.
-func changesOf(all []stage.Change) []palyra.Change {
+// ChangesOf is what a run changed, in words that records have.
+func ChangesOf(all []stage.Change) []palyra.Change {
 	state := func(s stage.State) *palyra.PathState {
 		if s.Kind == stage.Nothing {
 			return nil

@@ -16,6 +16,7 @@ import (
 	"palyra/internal/rpc/access"
 	"palyra/internal/rpc/approvals"
 	"palyra/internal/rpc/attestations"
+	"palyra/internal/rpc/changes"
 	"palyra/internal/rpc/devices"
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
@@ -71,7 +72,7 @@ func (p *Parts) Services() []rpc.Service {
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
-		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}), changes.New(calls{p}, changesPart{p}),
 	}
 }
 

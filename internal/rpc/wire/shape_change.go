@@ -62,11 +62,11 @@ type UndoEntry struct {
 
 // Reverted is what an undo or a redo did, or would do.
 type Reverted struct {
-	Call      palyra.CallID     `json:"call_id"`
-	Workspace string            `json:"workspace"`
-	Counts    palyra.Effects    `json:"counts"`
-	Changes   []palyra.Change   `json:"changes"`
-	More      int64             `json:"more"`
-	Problem   string            `json:"problem,omitempty"` // why it is not possible
-	Differ    []palyra.PathText `json:"differ"`            // paths that are not as they were left
+	Call      palyra.CallID   `json:"call_id"`
+	Workspace string          `json:"workspace"`
+	Counts    palyra.Effects  `json:"counts"`
+	Changes   []palyra.Change `json:"changes"`
+	More      int64           `json:"more"`
+	Problem   string          `json:"problem,omitempty"` // why it is not possible
+	Differ    []string        `json:"differ"`            // paths that are not as they were left
 }

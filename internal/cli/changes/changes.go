@@ -1,0 +1,181 @@
+// Package changes is what the command knows of the changes that calls made in their workspaces: palyra changes shows
+// them, palyra undo takes them back, and palyra redo that.
+package changes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/show"
+)
+
+// diffAll is the --diff that names no path.
+const diffAll = "."
+
+// Command is palyra changes.
+func Command(inv *invocation.Invocation) *cobra.Command {
+	var f client.ChangeFilter
+	var principal, diff string
+	cmd := &cobra.Command{
+		Use: "changes [CALL]", Short: "Show what a call changed in its workspace", Args: syntax.Takes("[CALL]"),
+		Long: "Shows what a call changed: what tools will run first, then every path with what happened to it.\n" +
+			"Without CALL it is the last one that changed something in the directory you stand in.\n" +
+			"With --diff it shows content before and after, as long as what the call replaced is kept\n" +
+			"and nobody changed what it left.",
+		Example: "  palyra changes\n  palyra changes 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --diff\n  palyra changes --diff=src/main.go",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			f.Principal = palyra.Principal(principal)
+			if err := about(inv, &f, args); err != nil {
+				return err
+			}
+			x, err := c.Changes(ctx, f)
+			if err != nil {
+				return err
+			}
+			if diff != "" {
+				return showDiff(ctx, inv, c, x, diff)
+			}
+			x.Changes, x.RunByTools = screen.Some(x.Changes), screen.Some(x.RunByTools)
+			return inv.Emit(x, func(w io.Writer) { printChanges(w, x) })
+		}),
+	}
+	cmd.Flags().StringVar(&f.Workspace, "workspace", "", "of the last call in this directory (default: where you stand)")
+	cmd.Flags().StringVar(&principal, "principal", "", "of the last call of this principal")
+	cmd.Flags().StringVar(&diff, "diff", "", "show content before and after: all of it, or with --diff=PATH that of a file or directory")
+	cmd.Flags().Lookup("diff").NoOptDefVal = diffAll
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
+	return cmd
+}
+
+// about says which call is meant.
+func about(inv *invocation.Invocation, f *client.ChangeFilter, args []string) error {
+	if len(args) > 0 {
+		f.Call, f.Workspace, f.Principal = palyra.CallID(args[0]), "", ""
+		return nil
+	}
+	dir, err := inv.WorkspaceOf(f.Workspace)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && inv.RemoteName() == "" {
+		dir = real
+	}
+	f.Workspace = dir
+	return nil
+}
+
+// showDiff prints content before and after a call.
+func showDiff(ctx context.Context, inv *invocation.Invocation, c *client.Client, x client.CallChanges, path string) error {
+	name := palyra.PathText("")
+	if path != diffAll {
+		if rel, err := filepath.Rel(x.Workspace, path); err == nil && filepath.IsAbs(path) {
+			path = rel
+		}
+		name = palyra.TextOfPath(filepath.Clean(path))
+		if strings.HasPrefix(path, `"`) { // as it is shown
+			name = palyra.PathText(path)
+		}
+	}
+	d, err := c.ChangesDiff(ctx, x.Call, name)
+	d.Notes = screen.Some(d.Notes)
+	return inv.Answer(err, d, func(w io.Writer) {
+		io.WriteString(w, show.Block(d.Diff))
+		for _, n := range d.Notes {
+			fmt.Fprintln(w, show.Line(n))
+		}
+		if d.Diff == "" && len(d.Notes) == 0 {
+			fmt.Fprintln(w, "No content of a file is different there.")
+		}
+	})
+}
+
+// printChanges prints what a call changed, what others run first.
+func printChanges(w io.Writer, x client.CallChanges) {
+	screen.Fields(w, screen.Pair{"Call", string(x.Call)}, screen.Pair{"Summary", x.Summary},
+		screen.Pair{"Principal", string(x.Principal)}, screen.Pair{"Workspace", x.Workspace},
+		screen.Pair{"Finished", screen.Stamp(x.FinishedAt)}, screen.Pair{"Effects", string(x.Effects)},
+		screen.Pair{"Undo", undoText(x)})
+	if len(x.RunByTools) > 0 {
+		fmt.Fprintln(w, "Builds and tests will run")
+		for _, p := range x.RunByTools {
+			fmt.Fprintln(w, "  "+screen.Path(p))
+		}
+	}
+	fmt.Fprintln(w, countsText(x.Counts))
+	printList(w, x.Changes, x.More, x.Next)
+}
+
+// undoText says what can be done about it.
+func undoText(x client.CallChanges) string {
+	switch x.Undo {
+	case client.UndoKept:
+		return "palyra undo " + string(x.Call)
+	case client.UndoUndone:
+		return "was undone; palyra redo " + string(x.Call)
+	}
+	return "what it replaced is not kept"
+}
+
+// countsText is a list of changes in short.
+func countsText(e palyra.Effects) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{e.Created, "created"}, {e.Changed, "changed"}, {e.Removed, "removed"}, {e.Mode, "mode"}, {e.Link, "link"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return fmt.Sprintf("%s: %s; %s before, %s after", screen.Count(e.Total(), "path"), strings.Join(parts, ", "), screen.Size(e.BytesWas), screen.Size(e.BytesNow))
+}
+
+// printList prints a page of changes.
+func printList(w io.Writer, all []palyra.Change, more int64, next string) {
+	for _, c := range all {
+		fmt.Fprintf(w, "  %-8s %s%s\n", show.Line(string(c.Kind)), screen.Path(c.Path), detail(c))
+	}
+	switch {
+	case more > 0 && next != "":
+		fmt.Fprintf(w, "  … %d more: --cursor %s\n", more, show.Arg(next))
+	case more > 0:
+		fmt.Fprintf(w, "  … %d more\n", more)
+	}
+}
+
+// detail says what is different about a path.
+func detail(c palyra.Change) string {
+	was, now := c.Was, c.Now
+	switch {
+	case c.Kind == palyra.ChangeMode && was != nil && now != nil:
+		return fmt.Sprintf("  %04o → %04o", was.Mode, now.Mode)
+	case now != nil && now.Kind == palyra.PathLink:
+		return "  → " + screen.Path(now.Target)
+	}
+	text := ""
+	if was != nil && was.Kind == palyra.PathFile {
+		text += fmt.Sprintf("  -%d", was.Size)
+	}
+	if now != nil && now.Kind == palyra.PathFile {
+		text += fmt.Sprintf("  +%d", now.Size)
+		if now.Mode&0o111 != 0 && (was == nil || was.Mode&0o111 == 0) {
+			text += "  executable"
+		}
+	}
+	for _, s := range []*palyra.PathState{now, was} {
+		if s != nil && s.Kind != palyra.PathFile {
+			return text + "  " + show.Line(string(s.Kind))
+		}
+	}
+	return text
+}

@@ -1,0 +1,62 @@
+package undo
+
+import (
+	"context"
+	"strconv"
+
+	"palyra"
+	"palyra/internal/effects"
+	"palyra/internal/rpc/wire"
+)
+
+// Of lists what a call changed, a page at a time.
+func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error) {
+	if c.Outcome == nil || c.Outcome.Changes == nil {
+		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
+			WithRemedy("see 'palyra calls show %s' for what it did", c.ID)
+	}
+	e := *c.Outcome.Changes
+	out := wire.CallChanges{
+		Call: c.ID, Tool: c.Proposal.Tool, Principal: c.Proposal.Principal, Workspace: c.Plan.Workspace.Path,
+		Summary: c.Detail.Summary, FinishedAt: c.Finished, Effects: c.Outcome.Effects, Counts: e,
+		RunByTools: []palyra.PathText{}, Changes: []palyra.Change{}, More: e.Total(), Undo: u.state(c.ID),
+	}
+	all, err := u.listed(ctx, c.ID, e)
+	if err != nil {
+		return wire.CallChanges{}, err
+	}
+	from := 0
+	if f.Cursor != "" {
+		if from, err = strconv.Atoi(f.Cursor); err != nil || from < 0 || from > len(all) {
+			return wire.CallChanges{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the cursor is not one of this list").
+				WithRemedy("use the next_cursor of the page before")
+		}
+	}
+	to := from + int(min(f.Limit, int64(len(all)-from)))
+	out.Changes = append(out.Changes, all[from:to]...)
+	if out.More = e.Total() - int64(to); to < len(all) {
+		out.Next = strconv.Itoa(to)
+	}
+	return out, nil
+}
+
+// listed reads the list of what a call changed. One that could not be kept, or was removed in time, is empty: what it
+// comes to is on record all the same.
+func (u *Undo) listed(ctx context.Context, id palyra.CallID, e palyra.Effects) ([]palyra.Change, error) {
+	if e.List == "" {
+		return nil, nil
+	}
+	text, err := u.Lists.Of(ctx, id, e.List)
+	if palyra.CodeOf(err) == palyra.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := effects.Read(e, text)
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the list of what the call changed is not the one that was recorded").
+			WithRemedy("run 'palyra journal verify', and keep the state as evidence").WithCause(err)
+	}
+	return all, nil
+}

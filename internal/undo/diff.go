@@ -1,0 +1,121 @@
+package undo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"znkr.io/diff"
+	"znkr.io/diff/textdiff"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/subpath"
+)
+
+// Bounds of a diff.
+const (
+	mostFile  = 1 << 20 // bytes of one file, before or after
+	mostDiff  = 4 << 20 // bytes of all
+	mostNotes = 100
+	fastLines = 10_000 // from here on, of all files, a quicker and longer diff will do
+)
+
+// content is a file before and after.
+type content struct {
+	path          string
+	was, is       bool // there was, and is, a file
+	before, after []byte
+	why           string // why it is not given
+}
+
+// Diff shows content before and after a call: of one path, of what is in a directory, or of all. What the call replaced
+// is known only while that is kept, and what it left only while nobody changed it.
+func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (wire.ChangeDiff, error) {
+	top := ""
+	if path != "" {
+		var err error
+		if top, err = path.Name(); err != nil {
+			return wire.ChangeDiff{}, palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "the path cannot be read").
+				WithRemedy("write it as 'palyra changes' shows it, below the workspace")
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	k, err := u.keptOf(c.ID)
+	if err != nil {
+		return wire.ChangeDiff{}, err
+	}
+	if k.state == wire.UndoUndone {
+		return wire.ChangeDiff{}, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone: what it left is not there").
+			WithRemedy("'palyra redo %s' takes that back", c.ID)
+	}
+	d := differ{notes: []string{}}
+	err = u.Kept.contents(ctx, string(c.ID), func(p string) bool { return top == "" || subpath.Within(top, p) }, mostFile, d.add)
+	if err != nil {
+		return wire.ChangeDiff{}, unreadable(err)
+	}
+	return d.done(), nil
+}
+
+// differ makes a diff of several files.
+type differ struct {
+	text  strings.Builder
+	notes []string
+	more  int // notes
+	lines int
+}
+
+func (d *differ) note(path, why string) {
+	if len(d.notes) == mostNotes {
+		d.more++
+		return
+	}
+	d.notes = append(d.notes, fmt.Sprintf("%s is not shown: %s", palyra.TextOfPath(path), why))
+}
+
+// add shows one file.
+func (d *differ) add(c content) bool {
+	switch {
+	case c.why != "":
+		d.note(c.path, c.why)
+		return true
+	case !text(c.before) || !text(c.after):
+		d.note(c.path, "it is not text")
+		return true
+	case bytes.Equal(c.before, c.after) && c.was == c.is:
+		return true
+	}
+	var how []textdiff.Option
+	if d.lines += bytes.Count(c.before, []byte("\n")) + bytes.Count(c.after, []byte("\n")); d.lines > fastLines {
+		how = append(how, diff.Fast())
+	}
+	body := textdiff.Unified(string(c.before), string(c.after), how...)
+	if d.text.Len()+len(body) > mostDiff {
+		d.note(c.path, "the diff is too long; ask for this path alone")
+		return true
+	}
+	from, to := "/dev/null", "/dev/null"
+	if c.was {
+		from = "a/" + c.path
+	}
+	if c.is {
+		to = "b/" + c.path
+	}
+	fmt.Fprintf(&d.text, "--- %s\n+++ %s\n%s", palyra.TextOfPath(from), palyra.TextOfPath(to), body)
+	if body != "" && !strings.HasSuffix(body, "\n") {
+		d.text.WriteByte('\n')
+	}
+	return true
+}
+
+func text(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }
+
+func (d *differ) done() wire.ChangeDiff {
+	if d.more > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("%d more are not shown", d.more))
+	}
+	return wire.ChangeDiff{Diff: d.text.String(), Notes: d.notes}
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package undo
+
+import (
+	"context"
+	"errors"
+
+	"palyra"
+)
+
+// Kept is where what calls replaced lies. On this system nothing is kept.
+type Kept struct{}
+
+var errNone = errors.New("undo: nothing is kept on this system")
+
+func (*Kept) names() ([]string, error) { return nil, nil }
+
+func (*Kept) forget(string) error { return nil }
+
+func (*Kept) head(string) (head, error) { return head{}, errNone }
+
+func (*Kept) reversed(string) ([]palyra.Change, error) { return nil, errNone }
+
+type room struct{}
+
+func (*Kept) prepare(context.Context, string) (*room, error) { return nil, errNone }
+
+func (*room) drop() {}
+
+func (*room) keep(context.Context, string) ([]palyra.Change, string, error) { return nil, "", errNone }
+
+func (*Kept) contents(context.Context, string, func(string) bool, int64, func(content) bool) error {
+	return errNone
+}

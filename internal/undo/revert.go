@@ -1,0 +1,182 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"palyra"
+	"palyra/internal/effects"
+	"palyra/internal/rpc/wire"
+)
+
+// shown is how many changes of a reversal are told.
+const shown = 500
+
+// differing says that a workspace is not as it was left.
+type differing struct {
+	paths []string
+	more  int
+}
+
+// Error implements error.
+func (e *differing) Error() string {
+	text := strings.Join(e.paths, ", ")
+	if e.more > 0 {
+		text += fmt.Sprintf(" and %d more", e.more)
+	}
+	return text
+}
+
+// list is what differs, with how many more there are.
+func (e *differing) list() []string {
+	if e.more == 0 {
+		return e.paths
+	}
+	return append(e.paths, fmt.Sprintf("… and %d more", e.more))
+}
+
+// entries are the names of what a reversal puts back, and of what it replaces.
+func entries(id palyra.CallID, redo bool) (from, as string) {
+	if redo {
+		return string(id) + undoSuffix, string(id) + redoSuffix
+	}
+	return string(id), string(id) + undoSuffix
+}
+
+// may refuses a reversal of what was not done. The lock is held.
+func (u *Undo) may(id palyra.CallID, redo bool) (kept, error) {
+	k, err := u.keptOf(id)
+	switch {
+	case err != nil:
+		return k, err
+	case redo && k.state != wire.UndoUndone:
+		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was not undone").WithRemedy("'palyra undo %s' does that", id)
+	case !redo && k.state == wire.UndoUndone:
+		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone already").WithRemedy("'palyra redo %s' takes that back", id)
+	}
+	return k, nil
+}
+
+// Check says what an undo or a redo would do, and changes nothing.
+func (u *Undo) Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Reverted, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	k, err := u.may(c.ID, redo)
+	if err != nil {
+		return wire.Reverted{}, err
+	}
+	out := wire.Reverted{Call: c.ID, Workspace: k.workspace, Changes: []palyra.Change{}, Differ: []string{}}
+	from, _ := entries(c.ID, redo)
+	all, err := u.Kept.reversed(from)
+	if err != nil {
+		return wire.Reverted{}, unreadable(err)
+	}
+	if err := fill(&out, all); err != nil {
+		return wire.Reverted{}, err
+	}
+	room, err := u.Kept.prepare(ctx, from)
+	if other := (*differing)(nil); errors.As(err, &other) {
+		out.Problem, out.Differ = problem(c.ID, redo), other.list()
+		return out, nil
+	}
+	if err != nil {
+		out.Problem = "what is kept of it cannot be put back: see the daemon's log"
+		u.Log.Warn("a call cannot be undone", "call", c.ID, "redo", redo, "err", err)
+		return out, nil
+	}
+	room.drop()
+	return out, nil
+}
+
+func problem(id palyra.CallID, redo bool) string {
+	if redo {
+		return fmt.Sprintf("the workspace is not as the undo of %s left it", id)
+	}
+	return fmt.Sprintf("the workspace is not as call %s left it", id)
+}
+
+// fill puts a list of changes into what is told.
+func fill(out *wire.Reverted, all []palyra.Change) error {
+	e, _, err := effects.List(all)
+	if err != nil {
+		return err
+	}
+	out.Counts = e
+	out.Changes = append(out.Changes, all[:min(len(all), shown)]...)
+	out.More = int64(len(all) - len(out.Changes))
+	return nil
+}
+
+// Revert undoes a call, or redoes it: whole, or not at all.
+func (u *Undo) Revert(ctx context.Context, c *palyra.Call, redo bool, by palyra.Principal, sig palyra.Signature) (wire.Reverted, error) {
+	line := palyra.CallReverted{Call: c.ID, By: by, Reversal: palyra.ReversalUndo, List: listOf(c), Signature: sig}
+	if redo {
+		line.Reversal = palyra.ReversalRedo
+	}
+	return u.revert(ctx, line)
+}
+
+// revert does what a line says that is done.
+func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.Reverted, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	redo := line.Reversal == palyra.ReversalRedo
+	k, err := u.may(line.Call, redo)
+	if err != nil {
+		return out, err
+	}
+	out = wire.Reverted{Call: line.Call, Workspace: k.workspace, Changes: []palyra.Change{}, Differ: []string{}}
+	from, as := entries(line.Call, redo)
+	room, err := u.Kept.prepare(ctx, from)
+	if err != nil {
+		return out, u.refused(line, redo, err)
+	}
+	defer room.drop()
+	line.Result = palyra.ReversalBegun
+	if _, err := u.Journal.Record(ctx, line); err != nil {
+		return out, err
+	}
+	ctx = context.WithoutCancel(ctx) // what has begun is finished, whoever waits for it
+	all, why, err := room.keep(ctx, as)
+	if err == nil && why == "" {
+		u.settleRedone([]string{as})
+		err = fill(&out, all)
+	}
+	end := line
+	end.Result, end.Paths, end.Signature = palyra.ReversalDone, int64(len(all)), palyra.Signature{}
+	failure := u.failed(line, redo, why, err)
+	if failure != nil {
+		end.Result, end.Reason = palyra.ReversalFailed, palyra.AsError(failure).Reason
+	}
+	if _, err := u.Journal.Record(ctx, end); err != nil {
+		return out, errors.Join(failure, err)
+	}
+	return out, failure
+}
+
+// refused explains why nothing was begun.
+func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
+	if other := (*differing)(nil); errors.As(err, &other) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "%s, so nothing was changed: %s", problem(line.Call, redo), other).
+			WithRemedy("look at these paths; undo what came later first, or put them back by hand")
+	}
+	u.Log.Error("what a call replaced cannot be put back", "call", line.Call, "redo", redo, "err", err)
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what is kept of call %s cannot be put back; nothing was changed", line.Call).
+		WithRemedy("see the daemon's log").WithCause(err)
+}
+
+// failed explains what became of a reversal that had begun; nil: it was done.
+func (u *Undo) failed(line palyra.CallReverted, redo bool, why string, err error) error {
+	switch {
+	case err != nil:
+		u.Log.Error("what a call replaced was not put back whole", "call", line.Call, "redo", redo, "err", err)
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "call %s could not be taken back whole", line.Call).
+			WithRemedy("see the daemon's log; what had begun is finished when the daemon starts again").WithCause(err)
+	case why != "":
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody changed the workspace meanwhile: %s", why).
+			WithRemedy("look at these paths, and try it again")
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+// Package undo knows what calls changed in their workspaces and what they replaced: it lists it, shows it, puts it back,
+// and forgets it in time.
+//
+// Words: to undo a call is to put back what it replaced or removed and to remove what it made; to redo it is to take
+// that back. What is kept of a call lies in a directory of the daemon's own, under the call's id; what an undo replaced
+// lies there too.
+//
+// Promises. A call is undone whole or not at all, and only where every path that it changed is as the call left it:
+// nobody's later work is lost. Who undid what is on record before anything changes, and so is what became of it. What
+// is kept goes after some days, and the oldest first when there is too much of it; what is younger than a day goes only
+// when there is twice as much as there may be.
+//
+// It judges nobody: whoever asks has seen to it that the call may be seen, or undone.
+package undo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+)
+
+// Lists has the lists of what calls changed.
+type Lists interface {
+	Of(ctx context.Context, call palyra.CallID, id palyra.ID) ([]byte, error)
+}
+
+// Journal keeps what happened.
+type Journal interface {
+	Record(ctx context.Context, events ...palyra.Event) (palyra.Position, error)
+}
+
+// Config wires an Undo. All but Kept is required.
+type Config struct {
+	Lists   Lists
+	Calls   func(context.Context, palyra.CallID) (*palyra.Call, error)
+	Journal Journal
+	Kept    *Kept         // what calls replaced; nil: nothing is kept here
+	For     time.Duration // how long it is kept
+	Most    int64         // bytes that are kept
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Undo is what calls changed and replaced.
+type Undo struct {
+	Config
+	mu    sync.Mutex // one reversal, or removal, at a time
+	heads headCache
+}
+
+// New returns an Undo.
+func New(c Config) (*Undo, error) {
+	if c.Lists == nil || c.Calls == nil || c.Journal == nil || c.Now == nil || c.Log == nil {
+		return nil, errors.New("undo: new: a part is missing")
+	}
+	return &Undo{Config: c}, nil
+}
+
+// What is kept of a call lies under its id; what an undo of it replaced, and what a redo did, under these besides. The
+// last is there only until the two are in step: it says that the undo is taken back.
+const (
+	undoSuffix = "-undo"
+	redoSuffix = "-redo"
+)
+
+// kept is what is kept of one call.
+type kept struct {
+	call      palyra.CallID
+	workspace string
+	at        time.Time // of the last of what happened
+	paths     int64
+	bytes     int64
+	state     wire.UndoState
+}
+
+// all returns what is kept, by call. The lock is held.
+func (u *Undo) all() (map[palyra.CallID]kept, error) {
+	out := map[palyra.CallID]kept{}
+	if u.Kept == nil {
+		return out, nil
+	}
+	names, err := u.Kept.names()
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	u.settleRedone(names)
+	for _, name := range names {
+		h, err := u.heads.of(u.Kept, name)
+		if err != nil {
+			u.Log.Warn("what a call replaced cannot be read", "entry", name, "err", err)
+			continue
+		}
+		id, undone := strings.CutSuffix(name, undoSuffix)
+		k := out[palyra.CallID(id)]
+		k.call, k.workspace = palyra.CallID(id), h.workspace
+		if k.bytes += h.bytes; h.at.After(k.at) {
+			k.at = h.at
+		}
+		if undone {
+			k.state = wire.UndoUndone
+		} else {
+			k.paths, k.state = h.paths, cmp.Or(k.state, wire.UndoKept)
+		}
+		out[k.call] = k
+	}
+	u.heads.only(names)
+	return out, nil
+}
+
+// settleRedone removes what is kept of undos that were taken back, which a crash may have left.
+func (u *Undo) settleRedone(names []string) {
+	for i, name := range names {
+		id, redone := strings.CutSuffix(name, redoSuffix)
+		if !redone {
+			continue
+		}
+		if err := errors.Join(u.Kept.forget(id+undoSuffix), u.Kept.forget(name)); err != nil {
+			u.Log.Warn("what is left of an undo that was taken back cannot be removed", "call", id, "err", err)
+		}
+		names[i] = ""
+		if at := slices.Index(names, id+undoSuffix); at >= 0 {
+			names[at] = ""
+		}
+	}
+}
+
+// state says what is kept of a call.
+func (u *Undo) state(id palyra.CallID) wire.UndoState {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all, err := u.all()
+	if err != nil {
+		return wire.UndoNone
+	}
+	return cmp.Or(all[id].state, wire.UndoNone)
+}
+
+// List returns what can be undone or redone, newest first.
+func (u *Undo) List(ctx context.Context) ([]wire.UndoEntry, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all, err := u.all()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]wire.UndoEntry, 0, len(all))
+	for id, k := range all {
+		e := wire.UndoEntry{Call: id, Workspace: k.workspace, At: k.at, Paths: k.paths, Bytes: k.bytes, State: k.state}
+		c, err := u.Calls(ctx, id)
+		if err != nil && palyra.CodeOf(err) != palyra.NotFound {
+			return nil, err
+		}
+		if err == nil {
+			e.Session, e.Principal = c.Proposal.Session, c.Proposal.Principal
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b wire.UndoEntry) int {
+		return cmp.Or(b.At.Compare(a.At), strings.Compare(string(b.Call), string(a.Call)))
+	})
+	return out, nil
+}
+
+// young is how old what is kept must be to go because there is too much of it.
+const young = 24 * time.Hour
+
+// Prune removes what was kept for long enough, and the oldest where there is too much. It returns how many calls that
+// were.
+func (u *Undo) Prune(ctx context.Context) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all, err := u.all()
+	if err != nil {
+		return 0, err
+	}
+	list, total := make([]kept, 0, len(all)), int64(0)
+	for _, k := range all {
+		list, total = append(list, k), total+k.bytes
+	}
+	slices.SortFunc(list, func(a, b kept) int { return a.at.Compare(b.at) })
+	gone, errs := 0, []error{}
+	for _, k := range list {
+		age := u.Now().Sub(k.at)
+		old := u.For > 0 && age > u.For
+		over := u.Most > 0 && total > u.Most && (age > young || total > 2*u.Most)
+		if ctx.Err() != nil || !old && !over {
+			continue
+		}
+		if err := u.forget(k.call); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone, total = gone+1, total-k.bytes
+	}
+	return gone, errors.Join(errs...)
+}
+
+// forget removes what is kept of a call. What an undo of it replaced goes first: without the rest it means nothing.
+func (u *Undo) forget(id palyra.CallID) error {
+	if err := u.Kept.forget(string(id) + undoSuffix); err != nil {
+		return err
+	}
+	return u.Kept.forget(string(id))
+}
+
+// Forget removes what is kept of a call, which can then not be undone or redone any more.
+func (u *Undo) Forget(ctx context.Context, c *palyra.Call, by palyra.Principal, sig palyra.Signature) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, err := u.keptOf(c.ID); err != nil {
+		return err
+	}
+	line := palyra.CallReverted{Call: c.ID, By: by, Reversal: palyra.ReversalForget, Result: palyra.ReversalDone, List: listOf(c), Signature: sig}
+	if _, err := u.Journal.Record(ctx, line); err != nil {
+		return err
+	}
+	if err := u.forget(c.ID); err != nil {
+		return unreadable(err)
+	}
+	return nil
+}
+
+// keptOf finds what is kept of a call. The lock is held.
+func (u *Undo) keptOf(id palyra.CallID) (kept, error) {
+	all, err := u.all()
+	if err != nil {
+		return kept{}, err
+	}
+	k, ok := all[id]
+	if !ok {
+		return kept{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "what the call replaced is not kept: it changed nothing, wrote to its workspace directly, or is too old").
+			WithRemedy("see 'palyra undo --list' for what can be undone")
+	}
+	return k, nil
+}
+
+// listOf is the digest of the list of what a call changed; empty: there is none.
+func listOf(c *palyra.Call) palyra.Digest {
+	if c.Outcome == nil || c.Outcome.Changes == nil {
+		return ""
+	}
+	return c.Outcome.Changes.Digest
+}
+
+func unreadable(err error) error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "what calls replaced cannot be read or removed").
+		WithRemedy("see the daemon's log, and the directory that 'palyra config path' names").WithCause(err)
+}
