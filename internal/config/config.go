@@ -30,7 +30,7 @@ type Config struct {
 	Policy    Policy               `key:"policy"`
 	Process   Process              `key:"process"`
 	Egress    Egress               `key:"egress"`
-	Undo      Undo                 `key:"undo"`
+	Undo      Retention            `key:"undo"`
 	Remote    Remote               `key:"remote"`
 	Console   Console              `key:"console"`
 	MCP       MCP                  `key:"mcp"`
@@ -96,8 +96,8 @@ type Egress struct {
 	Upstream      string             `key:"upstream"`
 }
 
-// Undo says how long, and how much of, what calls replaced is kept.
-type Undo struct {
+// Retention says how long, and how much of, what calls replaced is kept.
+type Retention struct {
 	Days  int64 `key:"days"`
 	Bytes int64 `key:"bytes"`
 }
@@ -177,7 +177,7 @@ func Default() Config {
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
-		Undo:    Undo{Days: 7, Bytes: 2 << 30},
+		Undo:    Retention{Days: 7, Bytes: 2 << 30},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
 		Console: Console{Listen: "127.0.0.1:7142"},
 		MCP:     MCP{PendingAfterMS: 45_000},

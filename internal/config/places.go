@@ -10,7 +10,7 @@ const (
 	cachesSuffix  = "-caches"
 	postureSuffix = "-posture"
 	stagesSuffix  = "-stages"
-	undoSuffix    = "-undo"
+	keptSuffix    = "-undo"
 )
 
 // Places are the directories that programs run with. The daemon, which makes them, and the commands that show
@@ -31,7 +31,7 @@ func (c Config) Places(stateID string) Places {
 }
 
 func placesBelow(cells string) Places {
-	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix, Undo: cells + undoSuffix}
+	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix, Undo: cells + keptSuffix}
 }
 
 func (c Config) cells(root bool, base, stateID string) string {

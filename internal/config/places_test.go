@@ -19,7 +19,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got[0], got[1])
 		}
 	}
-	if p := placesBelow("/a/cells"); p != (Places{"/a/cells", "/a/cells-caches", "/a/cells-posture", "/a/cells-stages"}) {
+	if p := placesBelow("/a/cells"); p != (Places{"/a/cells", "/a/cells-caches", "/a/cells-posture", "/a/cells-stages", "/a/cells-undo"}) {
 		t.Errorf("%+v", p)
 	}
 	if p := c.Places("ID"); p != placesBelow(p.Cells) || p.Cells == "" {

@@ -281,6 +281,9 @@ func (m method) request(t testing.TB) proto.Message {
 	case *v1.SendInputRequest:
 		msg.CallId, msg.End = "C1", true
 		return msg
+	case *v1.GetChangesRequest:
+		msg.CallId = "C1"
+		return msg
 	case *v1.SendRunInputRequest:
 		msg.RunId, msg.Text = "R1", "go on"
 		return msg

@@ -13,7 +13,7 @@ type head struct {
 // headCache has the heads that were read: an entry does not change while it is there.
 type headCache struct{ known map[string]head }
 
-func (c *headCache) of(k *Kept, name string) (head, error) {
+func (c *headCache) read(k *Kept, name string) (head, error) {
 	if h, ok := c.known[name]; ok {
 		return h, nil
 	}

@@ -41,14 +41,14 @@ func (k *Kept) reversed(name string) ([]palyra.Change, error) {
 	return sandbox.ChangesOf(all), nil
 }
 
-// room is a stage on which an entry is put back.
-type room struct {
+// reversal is a stage on which an entry is put back.
+type reversal struct {
 	past  *stage.Past
 	stage *stage.Stage
 }
 
 // prepare puts an entry onto a stage. A workspace that is not as it was left is a differing.
-func (k *Kept) prepare(ctx context.Context, name string) (*room, error) {
+func (k *Kept) prepare(ctx context.Context, name string) (*reversal, error) {
 	g, err := k.stages.Revert(ctx, k.past, name)
 	if other := (*stage.DiffersError)(nil); errors.As(err, &other) {
 		return nil, &differing{other.Paths, other.More}
@@ -56,14 +56,14 @@ func (k *Kept) prepare(ctx context.Context, name string) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &room{k.past, g}, nil
+	return &reversal{k.past, g}, nil
 }
 
-func (r *room) drop() { r.stage.Drop() }
+func (r *reversal) drop() { r.stage.Drop() }
 
 // keep makes what is on the stage the workspace's, and remembers what that replaces. Why says what somebody did in its
 // way.
-func (r *room) keep(ctx context.Context, as string) (all []palyra.Change, why string, err error) {
+func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, why string, err error) {
 	if err := r.stage.Remember(r.past, as); err != nil {
 		return nil, "", err
 	}

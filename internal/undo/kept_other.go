@@ -22,13 +22,15 @@ func (*Kept) head(string) (head, error) { return head{}, errNone }
 
 func (*Kept) reversed(string) ([]palyra.Change, error) { return nil, errNone }
 
-type room struct{}
+type reversal struct{}
 
-func (*Kept) prepare(context.Context, string) (*room, error) { return nil, errNone }
+func (*Kept) prepare(context.Context, string) (*reversal, error) { return nil, errNone }
 
-func (*room) drop() {}
+func (*reversal) drop() {}
 
-func (*room) keep(context.Context, string) ([]palyra.Change, string, error) { return nil, "", errNone }
+func (*reversal) keep(context.Context, string) ([]palyra.Change, string, error) {
+	return nil, "", errNone
+}
 
 func (*Kept) contents(context.Context, string, func(string) bool, int64, func(content) bool) error {
 	return errNone

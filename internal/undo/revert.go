@@ -40,9 +40,9 @@ func (e *differing) list() []string {
 // entries are the names of what a reversal puts back, and of what it replaces.
 func entries(id palyra.CallID, redo bool) (from, as string) {
 	if redo {
-		return string(id) + undoSuffix, string(id) + redoSuffix
+		return string(id) + afterUndo, string(id) + afterRedo
 	}
-	return string(id), string(id) + undoSuffix
+	return string(id), string(id) + afterUndo
 }
 
 // may refuses a reversal of what was not done. The lock is held.
@@ -76,7 +76,7 @@ func (u *Undo) Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Rever
 	if err := fill(&out, all); err != nil {
 		return wire.Reverted{}, err
 	}
-	room, err := u.Kept.prepare(ctx, from)
+	r, err := u.Kept.prepare(ctx, from)
 	if other := (*differing)(nil); errors.As(err, &other) {
 		out.Problem, out.Differ = problem(c.ID, redo), other.list()
 		return out, nil
@@ -86,7 +86,7 @@ func (u *Undo) Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Rever
 		u.Log.Warn("a call cannot be undone", "call", c.ID, "redo", redo, "err", err)
 		return out, nil
 	}
-	room.drop()
+	r.drop()
 	return out, nil
 }
 
@@ -129,17 +129,17 @@ func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.R
 	}
 	out = wire.Reverted{Call: line.Call, Workspace: k.workspace, Changes: []palyra.Change{}, Differ: []string{}}
 	from, as := entries(line.Call, redo)
-	room, err := u.Kept.prepare(ctx, from)
+	r, err := u.Kept.prepare(ctx, from)
 	if err != nil {
 		return out, u.refused(line, redo, err)
 	}
-	defer room.drop()
+	defer r.drop()
 	line.Result = palyra.ReversalBegun
 	if _, err := u.Journal.Record(ctx, line); err != nil {
 		return out, err
 	}
 	ctx = context.WithoutCancel(ctx) // what has begun is finished, whoever waits for it
-	all, why, err := room.keep(ctx, as)
+	all, why, err := r.keep(ctx, as)
 	if err == nil && why == "" {
 		u.settleRedone([]string{as})
 		err = fill(&out, all)

@@ -32,8 +32,8 @@ type Lists interface {
 	Of(ctx context.Context, call palyra.CallID, id palyra.ID) ([]byte, error)
 }
 
-// Journal keeps what happened.
-type Journal interface {
+// Recorder keeps what happened.
+type Recorder interface {
 	Record(ctx context.Context, events ...palyra.Event) (palyra.Position, error)
 }
 
@@ -41,7 +41,7 @@ type Journal interface {
 type Config struct {
 	Lists   Lists
 	Calls   func(context.Context, palyra.CallID) (*palyra.Call, error)
-	Journal Journal
+	Journal Recorder
 	Kept    *Kept         // what calls replaced; nil: nothing is kept here
 	For     time.Duration // how long it is kept
 	Most    int64         // bytes that are kept
@@ -67,8 +67,8 @@ func New(c Config) (*Undo, error) {
 // What is kept of a call lies under its id; what an undo of it replaced, and what a redo did, under these besides. The
 // last is there only until the two are in step: it says that the undo is taken back.
 const (
-	undoSuffix = "-undo"
-	redoSuffix = "-redo"
+	afterUndo = "-undone"
+	afterRedo = "-redone"
 )
 
 // kept is what is kept of one call.
@@ -93,12 +93,12 @@ func (u *Undo) all() (map[palyra.CallID]kept, error) {
 	}
 	u.settleRedone(names)
 	for _, name := range names {
-		h, err := u.heads.of(u.Kept, name)
+		h, err := u.heads.read(u.Kept, name)
 		if err != nil {
 			u.Log.Warn("what a call replaced cannot be read", "entry", name, "err", err)
 			continue
 		}
-		id, undone := strings.CutSuffix(name, undoSuffix)
+		id, undone := strings.CutSuffix(name, afterUndo)
 		k := out[palyra.CallID(id)]
 		k.call, k.workspace = palyra.CallID(id), h.workspace
 		if k.bytes += h.bytes; h.at.After(k.at) {
@@ -118,15 +118,15 @@ func (u *Undo) all() (map[palyra.CallID]kept, error) {
 // settleRedone removes what is kept of undos that were taken back, which a crash may have left.
 func (u *Undo) settleRedone(names []string) {
 	for i, name := range names {
-		id, redone := strings.CutSuffix(name, redoSuffix)
+		id, redone := strings.CutSuffix(name, afterRedo)
 		if !redone {
 			continue
 		}
-		if err := errors.Join(u.Kept.forget(id+undoSuffix), u.Kept.forget(name)); err != nil {
+		if err := errors.Join(u.Kept.forget(id+afterUndo), u.Kept.forget(name)); err != nil {
 			u.Log.Warn("what is left of an undo that was taken back cannot be removed", "call", id, "err", err)
 		}
 		names[i] = ""
-		if at := slices.Index(names, id+undoSuffix); at >= 0 {
+		if at := slices.Index(names, id+afterUndo); at >= 0 {
 			names[at] = ""
 		}
 	}
@@ -205,7 +205,7 @@ func (u *Undo) Prune(ctx context.Context) (int, error) {
 
 // forget removes what is kept of a call. What an undo of it replaced goes first: without the rest it means nothing.
 func (u *Undo) forget(id palyra.CallID) error {
-	if err := u.Kept.forget(string(id) + undoSuffix); err != nil {
+	if err := u.Kept.forget(string(id) + afterUndo); err != nil {
 		return err
 	}
 	return u.Kept.forget(string(id))

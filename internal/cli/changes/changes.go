@@ -35,7 +35,7 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra changes\n  palyra changes 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --diff\n  palyra changes --diff=src/main.go",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			f.Principal = palyra.Principal(principal)
-			if err := about(inv, &f, args); err != nil {
+			if err := callMeant(inv, &f, args); err != nil {
 				return err
 			}
 			x, err := c.Changes(ctx, f)
@@ -57,8 +57,8 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// about says which call is meant.
-func about(inv *invocation.Invocation, f *client.ChangeFilter, args []string) error {
+// callMeant says which call is meant.
+func callMeant(inv *invocation.Invocation, f *client.ChangeFilter, args []string) error {
 	if len(args) > 0 {
 		f.Call, f.Workspace, f.Principal = palyra.CallID(args[0]), "", ""
 		return nil

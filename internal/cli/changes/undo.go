@@ -93,7 +93,7 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 	}
 	here := client.ChangeFilter{}
 	if f.last {
-		if err := about(inv, &here, nil); err != nil {
+		if err := callMeant(inv, &here, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -71,8 +71,8 @@ func (p *Parts) Services() []rpc.Service {
 	return []rpc.Service{
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
-		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
-		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}), changes.New(calls{p}, changesPart{p}),
+		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
+		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 

@@ -1,0 +1,360 @@
+package undo
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/internal/effects"
+	"palyra/internal/owner"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/sandbox"
+	"palyra/internal/stage"
+)
+
+// bench is a workspace with what its calls replaced.
+type bench struct {
+	*testing.T
+	*Undo
+	ws, dir string
+	stages  *stage.Stages
+	past    *stage.Past
+	lines   []palyra.CallReverted
+	calls   map[palyra.CallID]*palyra.Call
+	lists   map[palyra.CallID][]byte
+	now     time.Time
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{T: t, dir: t.TempDir(), calls: map[palyra.CallID]*palyra.Call{}, lists: map[palyra.CallID][]byte{}, now: time.Now()}
+	b.ws = filepath.Join(b.dir, "ws")
+	b.must(os.Mkdir(b.ws, 0o755))
+	b.open()
+	return b
+}
+
+// open opens what an earlier daemon left.
+func (b *bench) open() {
+	b.Helper()
+	var err error
+	b.stages, err = stage.Open(filepath.Join(b.dir, "stages"), stage.Limits{}, slog.New(slog.DiscardHandler))
+	b.must(err)
+	b.past, err = stage.OpenPast(filepath.Join(b.dir, "undo"))
+	b.must(err)
+	b.Cleanup(func() { _, _ = b.past.Close(), b.stages.Close() })
+	b.Undo, err = New(Config{
+		Lists: b, Calls: b.get, Journal: b, Kept: NewKept(b.stages, b.past), For: 7 * 24 * time.Hour, Most: 1000,
+		Now: func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler),
+	})
+	b.must(err)
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) get(_ context.Context, id palyra.CallID) (*palyra.Call, error) {
+	if c := b.calls[id]; c != nil {
+		return c, nil
+	}
+	return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "none")
+}
+
+func (b *bench) Of(ctx context.Context, call palyra.CallID, _ palyra.ID) ([]byte, error) {
+	if text := b.lists[call]; text != nil {
+		return text, nil
+	}
+	return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "none")
+}
+
+func (b *bench) Record(_ context.Context, events ...palyra.Event) (palyra.Position, error) {
+	for _, e := range events {
+		b.lines = append(b.lines, e.(palyra.CallReverted))
+	}
+	return palyra.Position{}, nil
+}
+
+// call writes files into the workspace by way of a stage, as a run does; an empty text removes one.
+func (b *bench) call(id palyra.CallID, files map[string]string) *palyra.Call {
+	b.Helper()
+	g, err := b.stages.Make(b.ws, owner.Identity{UID: int64(os.Geteuid()), GID: int64(os.Getegid())})
+	b.must(err)
+	for name, text := range files {
+		to := filepath.Join(g.Path(), stage.Upper, name)
+		b.must(os.MkdirAll(filepath.Dir(to), 0o755))
+		b.must(os.WriteFile(to, []byte(text), 0o644))
+	}
+	b.must(g.Remember(b.past, string(id)))
+	out, err := g.Keep(b.Context(), nil)
+	b.must(err)
+	if !out.Remembered {
+		b.Fatalf("%+v", out)
+	}
+	g.Drop()
+	e, text, err := effects.List(sandbox.ChangesOf(out.Changes))
+	b.must(err)
+	e.List = "L"
+	c := &palyra.Call{ID: id, Outcome: &palyra.Outcome{Effects: palyra.EffectsKept, Changes: &e}}
+	c.Plan.Workspace.Path, c.Proposal.Principal, c.Proposal.Session = b.ws, "agent:a", "S1"
+	b.calls[id], b.lists[id] = c, text
+	return c
+}
+
+func (b *bench) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(b.ws, name))
+	if err != nil {
+		return "none"
+	}
+	return string(text)
+}
+
+func (b *bench) states() map[palyra.CallID]wire.UndoState {
+	b.Helper()
+	all, err := b.List(b.Context())
+	b.must(err)
+	out := map[palyra.CallID]wire.UndoState{}
+	for _, e := range all {
+		out[e.Call] = e.State
+	}
+	return out
+}
+
+// A call is undone and redone, as often as one likes, and each is on record twice.
+func TestUndoRedo(t *testing.T) {
+	b := newBench(t)
+	b.must(os.WriteFile(filepath.Join(b.ws, "f"), []byte("old\n"), 0o600))
+	c := b.call("C1", map[string]string{"f": "new\n", "d/raw\xff": "x"})
+	for round := range 2 {
+		would, err := b.Check(t.Context(), c, false)
+		if err != nil || would.Problem != "" || would.Counts.Total() != 3 || b.read("f") != "new\n" {
+			t.Fatalf("round %d: %+v, %v", round, would, err)
+		}
+		done, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+		b.must(err)
+		if done.Counts != would.Counts || done.Counts.Removed != 2 || b.read("f") != "old\n" || b.read("d/raw\xff") != "none" || b.states()["C1"] != wire.UndoUndone {
+			t.Errorf("round %d, undone: %+v %v", round, done, b.states())
+		}
+		if _, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{}); palyra.CodeOf(err) != palyra.Conflict {
+			t.Errorf("twice: %v", err)
+		}
+		if _, err := b.Diff(t.Context(), c, ""); palyra.CodeOf(err) != palyra.Conflict {
+			t.Errorf("a diff of what is not there: %v", err)
+		}
+		_, err = b.Revert(t.Context(), c, true, "user:ann", palyra.Signature{})
+		b.must(err)
+		if b.read("f") != "new\n" || b.read("d/raw\xff") != "x" || b.states()["C1"] != wire.UndoKept {
+			t.Errorf("round %d, redone: %v", round, b.states())
+		}
+		if _, err := b.Revert(t.Context(), c, true, "user:ann", palyra.Signature{}); palyra.CodeOf(err) != palyra.Conflict {
+			t.Errorf("redone twice: %v", err)
+		}
+	}
+	results := []palyra.ReversalResult{}
+	for _, l := range b.lines[:4] {
+		if l.Call != "C1" || l.By != "user:ann" || l.List != c.Outcome.Changes.Digest {
+			t.Errorf("%+v", l)
+		}
+		results = append(results, l.Result)
+	}
+	if !slices.Equal(results, []palyra.ReversalResult{palyra.ReversalBegun, palyra.ReversalDone, palyra.ReversalBegun, palyra.ReversalDone}) || len(b.lines) != 8 {
+		t.Errorf("%v", b.lines)
+	}
+}
+
+// Somebody's later work is never lost: the call stays as it is, and it is told what differs.
+func TestUndoRefusesLaterWork(t *testing.T) {
+	b := newBench(t)
+	c := b.call("C1", map[string]string{"f": "new\n", "g": "g\n"})
+	b.must(os.WriteFile(filepath.Join(b.ws, "f"), []byte("later\n"), 0o644))
+	_, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+	if palyra.CodeOf(err) != palyra.Conflict || !strings.Contains(err.Error(), ": f") || strings.Contains(err.Error(), "g,") {
+		t.Errorf("%v", err)
+	}
+	would, err := b.Check(t.Context(), c, false)
+	if err != nil || would.Problem == "" || !slices.Equal(would.Differ, []string{"f"}) {
+		t.Errorf("%+v, %v", would, err)
+	}
+	if b.read("f") != "later\n" || b.read("g") != "g\n" || len(b.lines) > 0 || b.states()["C1"] != wire.UndoKept {
+		t.Errorf("%v %v", b.lines, b.states())
+	}
+	if left, _ := os.ReadDir(filepath.Join(b.dir, "stages")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// Several calls on one file are undone newest first, and not in another order.
+func TestUndoOrder(t *testing.T) {
+	b := newBench(t)
+	first := b.call("C1", map[string]string{"f": "1"})
+	second := b.call("C2", map[string]string{"f": "2"})
+	if _, err := b.Revert(t.Context(), first, false, "user:ann", palyra.Signature{}); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("the older one first: %v", err)
+	}
+	all, err := b.List(t.Context())
+	if err != nil || len(all) != 2 || all[0].Call != "C2" || all[0].Session != "S1" || all[0].Paths != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, c := range []*palyra.Call{second, first} {
+		_, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+		b.must(err)
+	}
+	if b.read("f") != "none" {
+		t.Errorf("%q", b.read("f"))
+	}
+}
+
+// A crash between a redo and the removal of what the undo had kept leaves both: the redo counts.
+func TestRedoThatWasCutOff(t *testing.T) {
+	b := newBench(t)
+	c := b.call("C1", map[string]string{"f": "1"})
+	_, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+	b.must(err)
+	r, err := b.Kept.prepare(t.Context(), "C1"+afterUndo)
+	b.must(err)
+	_, _, err = r.keep(t.Context(), "C1"+afterRedo)
+	b.must(err)
+	r.drop()
+	b.open()
+	if got := b.states(); got["C1"] != wire.UndoKept || len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	names, err := b.past.Names()
+	if err != nil || !slices.Equal(names, []string{"C1"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	_, err = b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+	b.must(err)
+}
+
+// What is kept goes in time, the oldest first; what is younger than a day stays while there is room for twice as much.
+func TestPrune(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"a", "b", "c"} {
+		b.must(os.WriteFile(filepath.Join(b.ws, name), make([]byte, 600), 0o644))
+	}
+	for id, name := range map[palyra.CallID]string{"C1": "a", "C2": "b", "C3": "c"} {
+		b.call(id, map[string]string{name: "small"})
+	}
+	prune := func(after time.Duration, want ...palyra.CallID) {
+		t.Helper()
+		b.now = time.Now().Add(after)
+		if _, err := b.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := b.states()
+		for _, id := range want {
+			if got[id] == "" {
+				t.Errorf("after %s: %v, want %v", after, got, want)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("after %s: %v, want %v", after, got, want)
+		}
+	}
+	if n := len(b.states()); n != 3 {
+		t.Fatal(n)
+	}
+	prune(time.Hour, "C1", "C2", "C3")
+	b.Most = 500
+	b.now = time.Now().Add(time.Hour)
+	if gone, err := b.Prune(t.Context()); err != nil || gone != 2 { // 1800 bytes are over twice 500, and 600 are not
+		t.Errorf("%d, %v", gone, err)
+	}
+	left := b.states()
+	b.Most = 1 << 30
+	prune(6*24*time.Hour, slices.Collect(func(yield func(palyra.CallID) bool) {
+		for id := range left {
+			yield(id)
+		}
+	})...)
+	prune(8 * 24 * time.Hour)
+}
+
+// What is forgotten can not be undone, and that is on record.
+func TestForget(t *testing.T) {
+	b := newBench(t)
+	c := b.call("C1", map[string]string{"f": "1"})
+	b.must(b.Forget(t.Context(), c, "user:ann", palyra.Signature{}))
+	if len(b.lines) != 1 || b.lines[0].Reversal != palyra.ReversalForget || len(b.states()) != 0 {
+		t.Errorf("%v %v", b.lines, b.states())
+	}
+	for name, err := range map[string]error{
+		"again": b.Forget(t.Context(), c, "user:ann", palyra.Signature{}),
+		"undo": func() error {
+			_, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+			return err
+		}(),
+	} {
+		if palyra.CodeOf(err) != palyra.NotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The list of a call comes in pages; one that is not the recorded one is refused, one that is gone is counted.
+func TestChanges(t *testing.T) {
+	b := newBench(t)
+	c := b.call("C1", map[string]string{"a": "1", "b\xff": "2", "c": "3"})
+	u := b.Undo
+	page, err := u.Of(t.Context(), c, wire.ChangeFilter{Limit: 2})
+	if err != nil || len(page.Changes) != 2 || page.Next != "2" || page.More != 1 || page.Undo != wire.UndoKept || page.Counts.Created != 3 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	page, err = u.Of(t.Context(), c, wire.ChangeFilter{Limit: 2, Cursor: "2"})
+	if err != nil || len(page.Changes) != 1 || page.Next != "" || page.More != 0 || page.Changes[0].Path != "c" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	for _, cursor := range []string{"-1", "4", "x", "99999999999999999999"} {
+		if _, err := u.Of(t.Context(), c, wire.ChangeFilter{Limit: 2, Cursor: cursor}); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%q: %v", cursor, err)
+		}
+	}
+	b.lists["C1"] = append([]byte{' '}, b.lists["C1"]...)
+	if _, err := u.Of(t.Context(), c, wire.ChangeFilter{Limit: 2}); palyra.CodeOf(err) != palyra.Unavailable {
+		t.Errorf("another list: %v", err)
+	}
+	delete(b.lists, "C1")
+	if page, err = u.Of(t.Context(), c, wire.ChangeFilter{Limit: 2}); err != nil || len(page.Changes) != 0 || page.More != 3 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if _, err := u.Of(t.Context(), &palyra.Call{ID: "C9"}, wire.ChangeFilter{}); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("a call without changes: %v", err)
+	}
+}
+
+// A diff shows text before and after, of all or of a path, and says what it does not show.
+func TestDiff(t *testing.T) {
+	b := newBench(t)
+	b.must(os.WriteFile(filepath.Join(b.ws, "f"), []byte("one\ntwo\n"), 0o644))
+	c := b.call("C1", map[string]string{"f": "one\nTWO\n", "d/n\xff": "made\n", "bin": "\x00\x01", "later": "1\n"})
+	b.must(os.WriteFile(filepath.Join(b.ws, "later"), []byte("2\n"), 0o644))
+	d, err := b.Diff(t.Context(), c, "")
+	b.must(err)
+	for _, want := range []string{"--- a/f\n+++ b/f\n", "-two\n+TWO\n", "--- /dev/null\n+++ \"b/d/n\\xff\"\n", "+made\n"} {
+		if !strings.Contains(d.Diff, want) {
+			t.Errorf("no %q in %s", want, d.Diff)
+		}
+	}
+	if !slices.Equal(d.Notes, []string{"bin is not shown: it is not text", "later is not shown: it is not as the call left it"}) {
+		t.Errorf("%q", d.Notes)
+	}
+	for path, want := range map[palyra.PathText]string{"f": "b/f", "d": "n\\xff", `"d/n\xff"`: "made"} {
+		d, err := b.Diff(t.Context(), c, path)
+		if err != nil || !strings.Contains(d.Diff, want) || strings.Count(d.Diff, "+++") != 1 || len(d.Notes) > 0 {
+			t.Errorf("%s: %+v, %v", path, d, err)
+		}
+	}
+	if _, err := b.Diff(t.Context(), c, `"\q`); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("%v", err)
+	}
+}
