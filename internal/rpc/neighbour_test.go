@@ -96,7 +96,8 @@ var (
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
-		"CloseSession", "GetSession", "ListSessions", "Shutdown", "DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
+		"CloseSession", "GetSession", "ListSessions", "Shutdown",
+		"DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
 	}
 )
 

@@ -186,12 +186,15 @@ func TestPastHead(t *testing.T) {
 // Content before and after a run is what was there and what is; what somebody changed since is not given.
 func TestContents(t *testing.T) {
 	b := newBench(t)
-	for name, text := range map[string]string{"f": "old\n", "gone": "bye\n", "d/shut": "secret\n", "later": "1\n", "big": strings.Repeat("x", 200), "raw\xff": "r\n"} {
+	for name, text := range map[string]string{
+		"f": "old\n", "gone": "bye\n", "d/shut": "secret\n", "later": "1\n", "big": strings.Repeat("x", 200), "raw\xff": "r\n",
+	} {
 		b.write(name, text)
 	}
 	p := b.past()
 	g := b.stage()
-	b.run(g, "echo run > f; rm gone; chmod 700 d; rm d/shut; chmod 000 d; echo 2 > later; echo small > big; echo new > n; ln -s f l; echo R > raw\xff")
+	b.run(g, "echo run > f; rm gone; chmod 700 d; rm d/shut; chmod 000 d; "+
+		"echo 2 > later; echo small > big; echo new > n; ln -s f l; echo R > raw\xff")
 	b.remembered(g, p, "run")
 	check(t, os.Chmod(filepath.Join(b.ws, "d"), 0o700))
 	shell(t, b.ws, "echo 3 > later")

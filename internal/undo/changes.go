@@ -12,7 +12,8 @@ import (
 // Of lists what a call changed, a page at a time.
 func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error) {
 	if c.Outcome == nil || c.Outcome.Changes == nil {
-		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
+		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
+			"nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
 			WithRemedy("see 'palyra calls show %s' for what it did", c.ID)
 	}
 	e := *c.Outcome.Changes
@@ -55,7 +56,8 @@ func (u *Undo) listed(ctx context.Context, id palyra.CallID, e palyra.Effects) (
 	}
 	all, err := effects.Read(e, text)
 	if err != nil {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the list of what the call changed is not the one that was recorded").
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed,
+			"the list of what the call changed is not the one that was recorded").
 			WithRemedy("run 'palyra journal verify', and keep the state as evidence").WithCause(err)
 	}
 	return all, nil

@@ -52,9 +52,11 @@ func (u *Undo) may(id palyra.CallID, redo bool) (kept, error) {
 	case err != nil:
 		return k, err
 	case redo && k.state != wire.UndoUndone:
-		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was not undone").WithRemedy("'palyra undo %s' does that", id)
+		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was not undone").
+			WithRemedy("'palyra undo %s' does that", id)
 	case !redo && k.state == wire.UndoUndone:
-		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone already").WithRemedy("'palyra redo %s' takes that back", id)
+		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone already").
+			WithRemedy("'palyra redo %s' takes that back", id)
 	}
 	return k, nil
 }
@@ -163,7 +165,8 @@ func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
 			WithRemedy("look at these paths; undo what came later first, or put them back by hand")
 	}
 	u.Log.Error("what a call replaced cannot be put back", "call", line.Call, "redo", redo, "err", err)
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what is kept of call %s cannot be put back; nothing was changed", line.Call).
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost,
+		"what is kept of call %s cannot be put back; nothing was changed", line.Call).
 		WithRemedy("see the daemon's log").WithCause(err)
 }
 

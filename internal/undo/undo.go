@@ -218,7 +218,9 @@ func (u *Undo) Forget(ctx context.Context, c *palyra.Call, by palyra.Principal, 
 	if _, err := u.keptOf(c.ID); err != nil {
 		return err
 	}
-	line := palyra.CallReverted{Call: c.ID, By: by, Reversal: palyra.ReversalForget, Result: palyra.ReversalDone, List: listOf(c), Signature: sig}
+	line := palyra.CallReverted{
+		Call: c.ID, By: by, Reversal: palyra.ReversalForget, Result: palyra.ReversalDone, List: listOf(c), Signature: sig,
+	}
 	if _, err := u.Journal.Record(ctx, line); err != nil {
 		return err
 	}
@@ -236,7 +238,8 @@ func (u *Undo) keptOf(id palyra.CallID) (kept, error) {
 	}
 	k, ok := all[id]
 	if !ok {
-		return kept{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "what the call replaced is not kept: it changed nothing, wrote to its workspace directly, or is too old").
+		return kept{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
+			"what the call replaced is not kept: it changed nothing, wrote to its workspace directly, or is too old").
 			WithRemedy("see 'palyra undo --list' for what can be undone")
 	}
 	return k, nil

@@ -137,7 +137,8 @@ func countsText(e palyra.Effects) string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	return fmt.Sprintf("%s: %s; %s before, %s after", screen.Count(e.Total(), "path"), strings.Join(parts, ", "), screen.Size(e.BytesWas), screen.Size(e.BytesNow))
+	return fmt.Sprintf("%s: %s; %s before, %s after",
+		screen.Count(e.Total(), "path"), strings.Join(parts, ", "), screen.Size(e.BytesWas), screen.Size(e.BytesNow))
 }
 
 // printList prints a page of changes.

@@ -50,7 +50,8 @@ func Undo(inv *invocation.Invocation) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.last, "last", false, "the last call that changed something where you stand")
 	cmd.Flags().StringVar(&f.session, "session", "", "every call of this session that can be undone")
-	cmd.Flags().StringVar(&f.since, "since", "", "every call from then on: a time, a date or a duration ago, such as 2026-01-02T15:04:05Z, 2026-01-02 or 10m")
+	cmd.Flags().StringVar(&f.since, "since", "",
+		"every call from then on: a time, a date or a duration ago, such as 2026-01-02T15:04:05Z, 2026-01-02 or 10m")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would change, and change nothing")
 	cmd.Flags().BoolVar(&f.forget, "forget", false, "remove what is kept of the calls: they can then not be undone any more")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the calls that can be undone or redone")
@@ -82,7 +83,8 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 		}
 	}
 	if ways != 1 {
-		return nil, exit.Usagef("say which calls, in one way: CALL, --last, --session or --since; 'palyra undo --list' has those that can be undone")
+		return nil, exit.Usagef("say which calls, in one way: CALL, --last, --session or --since; "+
+			"'palyra undo --list' has those that can be undone")
 	}
 	if len(args) > 0 {
 		return []palyra.CallID{palyra.CallID(args[0])}, nil
@@ -167,7 +169,13 @@ func (f which) one(ctx context.Context, c *client.Client, id palyra.CallID, redo
 
 // printReverted says what was done, or would be.
 func printReverted(w io.Writer, r client.Reverted, redo, dryRun bool) {
-	verb := map[[2]bool]string{{false, false}: "undone", {true, false}: "redone", {false, true}: "would be undone", {true, true}: "would be redone"}[[2]bool{redo, dryRun}]
+	verb := "undone"
+	if redo {
+		verb = "redone"
+	}
+	if dryRun {
+		verb = "would be " + verb
+	}
 	if r.Problem != "" {
 		fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.Call)), show.Line(r.Problem))
 		for _, p := range r.Differ {
@@ -204,7 +212,8 @@ func listUndo(ctx context.Context, inv *invocation.Invocation, c *client.Client)
 		Head: []string{"CALL", "STATE", "PATHS", "KEPT", "AT", "PRINCIPAL", "WORKSPACE"},
 		Row: func(e client.UndoEntry) []string {
 			return []string{
-				string(e.Call), string(e.State), strconv.FormatInt(e.Paths, 10), screen.Size(e.Bytes), screen.Stamp(e.At), string(e.Principal), e.Workspace,
+				string(e.Call), string(e.State), strconv.FormatInt(e.Paths, 10), screen.Size(e.Bytes), screen.Stamp(e.At),
+				string(e.Principal), e.Workspace,
 			}
 		},
 	}.Show(inv)

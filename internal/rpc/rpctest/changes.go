@@ -29,7 +29,9 @@ func (c changesPart) Diff(ctx context.Context, call *palyra.Call, path palyra.Pa
 
 func (c changesPart) List(ctx context.Context) ([]wire.UndoEntry, error) {
 	c.note(ctx, "undo entries")
-	return []wire.UndoEntry{{Call: "C1", Session: "S1", Principal: "agent:local", Workspace: "/w", At: At, Paths: 2, Bytes: 9, State: wire.UndoKept}}, nil
+	return []wire.UndoEntry{{
+		Call: "C1", Session: "S1", Principal: "agent:local", Workspace: "/w", At: At, Paths: 2, Bytes: 9, State: wire.UndoKept,
+	}}, nil
 }
 
 func (c changesPart) Check(ctx context.Context, call *palyra.Call, _ bool) (wire.Reverted, error) {
@@ -37,7 +39,9 @@ func (c changesPart) Check(ctx context.Context, call *palyra.Call, _ bool) (wire
 	return wire.Reverted{Call: call.ID, Problem: "it differs", Differ: []string{"a"}}, nil
 }
 
-func (c changesPart) Revert(ctx context.Context, call *palyra.Call, redo bool, by palyra.Principal, _ palyra.Signature) (wire.Reverted, error) {
+func (c changesPart) Revert(
+	ctx context.Context, call *palyra.Call, redo bool, by palyra.Principal, _ palyra.Signature,
+) (wire.Reverted, error) {
 	what := "undo "
 	if redo {
 		what = "redo "
