@@ -83,7 +83,7 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 		}
 	}
 	if ways != 1 {
-		return nil, exit.Usagef("say which calls, in one way: CALL, --last, --session or --since; "+
+		return nil, exit.Usagef("say which calls, in one way: CALL, --last, --session or --since; " +
 			"'palyra undo --list' has those that can be undone")
 	}
 	if len(args) > 0 {
