@@ -21,7 +21,7 @@ import (
 // which says which calls an undo is about.
 type which struct {
 	last, list, forget, dryRun bool
-	session, since             string
+	session, since, workspace  string
 }
 
 // Undo is palyra undo.
@@ -49,6 +49,7 @@ func Undo(inv *invocation.Invocation) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&f.last, "last", false, "the last call that changed something where you stand")
+	cmd.Flags().StringVar(&f.workspace, "workspace", "", "with --last: in this directory (default: where you stand)")
 	cmd.Flags().StringVar(&f.session, "session", "", "every call of this session that can be undone")
 	cmd.Flags().StringVar(&f.since, "since", "",
 		"every call from then on: a time, a date or a duration ago, such as 2026-01-02T15:04:05Z, 2026-01-02 or 10m")
@@ -93,7 +94,7 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 	if err != nil {
 		return nil, err
 	}
-	here := client.ChangeFilter{}
+	here := client.ChangeFilter{Workspace: f.workspace}
 	if f.last {
 		if err := callMeant(inv, &here, nil); err != nil {
 			return nil, err
