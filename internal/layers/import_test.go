@@ -23,8 +23,10 @@ var (
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
-	storey = []string{"internal/bundle", "internal/explain", "internal/enrol", "internal/past", "internal/provider",
-		"internal/tiers", "internal/undo"}
+	storey = []string{
+		"internal/bundle", "internal/explain", "internal/enrol", "internal/past", "internal/provider",
+		"internal/tiers", "internal/undo",
+	}
 	// support is what tests of several packages share.
 	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
