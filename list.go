@@ -1,5 +1,7 @@
 package palyra
 
+import "time"
+
 // What lists take and give. The zero filter selects everything that its reach may see.
 
 // CallFilter selects calls, newest first.
@@ -35,6 +37,43 @@ type RunFilter struct {
 type RunPage struct {
 	Runs []Run  `json:"runs"`
 	Next string `json:"next_cursor"`
+}
+
+// ApprovalFilter selects approvals, newest first.
+type ApprovalFilter struct {
+	SubjectType SubjectType `json:"subject_type,omitempty"`
+	SubjectID   string      `json:"subject_id,omitempty"`
+	Principal   Principal   `json:"principal,omitempty"`
+	Answer      Answer      `json:"answer,omitempty"`  // only those settled this way
+	Pending     bool        `json:"pending,omitempty"` // only those that nobody has settled
+	Since       time.Time   `json:"since,omitzero"`    // requested at or after
+	Until       time.Time   `json:"until,omitzero"`    // requested before
+	OldestFirst bool        `json:"oldest_first,omitempty"`
+	Cursor      string      `json:"cursor,omitempty"` // of the page before, with the same filter; empty: the first
+	Limit       int64       `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
+
+	Session SessionID `json:"-"` // only those of this session
+}
+
+// ApprovalPage is one page of approvals.
+type ApprovalPage struct {
+	Approvals []Approval `json:"approvals"`
+	Next      string     `json:"next_cursor"`
+}
+
+// LeaseFilter selects leases, newest first; of those that ended none.
+type LeaseFilter struct {
+	Principal Principal `json:"principal,omitempty"`
+	Session   SessionID `json:"session_id,omitempty"`
+	Ended     bool      `json:"ended,omitempty"`  // also those that ended
+	Cursor    string    `json:"cursor,omitempty"` // of the page before, with the same filter; empty: the first
+	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
+}
+
+// LeasePage is one page of leases.
+type LeasePage struct {
+	Leases []Lease `json:"grants"`
+	Next   string  `json:"next_cursor"`
 }
 
 // EntryFilter selects entries of the journal, oldest first.

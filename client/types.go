@@ -25,13 +25,13 @@ type (
 	// Flip is a change after which a call is answered otherwise.
 	Flip = wire.Flip
 	// ApprovalFilter selects approvals.
-	ApprovalFilter = wire.ApprovalFilter
+	ApprovalFilter = palyra.ApprovalFilter
 	// ApprovalPage is one page of approvals.
-	ApprovalPage = wire.ApprovalPage
+	ApprovalPage = palyra.ApprovalPage
 	// LeaseFilter selects durable grants.
-	LeaseFilter = wire.LeaseFilter
+	LeaseFilter = palyra.LeaseFilter
 	// LeasePage is one page of durable grants.
-	LeasePage = wire.LeasePage
+	LeasePage = palyra.LeasePage
 	// CallFilter selects calls.
 	CallFilter = palyra.CallFilter
 	// CallPage is one page of calls.

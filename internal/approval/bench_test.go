@@ -114,7 +114,7 @@ func BenchmarkDecide(b *testing.B) {
 
 // listings are the lists of a crowd of size that are measured: a few of its questions
 // are answered, and one list begins deep inside.
-func listings(t testing.TB, w *world, size int) map[string]Filter {
+func listings(t testing.TB, w *world, size int) map[string]palyra.ApprovalFilter {
 	t.Helper()
 	for i := 1; i <= size/1000; i++ {
 		a, err := w.desk.Get(t.Context(), benchID(i*500))
@@ -123,25 +123,24 @@ func listings(t testing.TB, w *world, size int) map[string]Filter {
 		}
 		w.decide(a, []palyra.Answer{palyra.AnswerAllow, palyra.AnswerDeny}[i%2])
 	}
-	pending, settled := true, false
-	deep := Filter{Pending: &pending, Limit: size / 200}
+	deep := palyra.ApprovalFilter{Pending: true, Limit: int64(size / 200)}
 	for range 20 {
-		_, next, err := w.desk.List(t.Context(), deep)
+		page, err := w.desk.List(t.Context(), deep)
 		if err != nil {
 			t.Fatal(err)
 		}
-		deep.Cursor = next
+		deep.Cursor = page.Next
 	}
-	return map[string]Filter{
-		"pending":           {Pending: &pending},
-		"pending-deep":      {Pending: &pending, Cursor: deep.Cursor},
-		"pending-principal": {Pending: &pending, Principal: palyra.Principal(fmt.Sprintf("agent:%d", size/81))},
-		"pending-type":      {Pending: &pending, SubjectType: palyra.SubjectSecret},
-		"settled":           {Pending: &settled, Order: Oldest},
+	return map[string]palyra.ApprovalFilter{
+		"pending":           {Pending: true},
+		"pending-deep":      {Pending: true, Cursor: deep.Cursor},
+		"pending-principal": {Pending: true, Principal: palyra.Principal(fmt.Sprintf("agent:%d", size/81))},
+		"pending-type":      {Pending: true, SubjectType: palyra.SubjectSecret},
+		"oldest":            {OldestFirst: true},
 		"denied":            {Answer: palyra.AnswerDeny},
 		"session":           {Session: "S77"},
 		"subject-none":      {SubjectID: "tool:none#"},
-		"since":             {Since: epoch.Add(time.Duration(size) * 500), Order: Oldest},
+		"since":             {Since: epoch.Add(time.Duration(size) * 500), OldestFirst: true},
 	}
 }
 
@@ -151,7 +150,7 @@ func BenchmarkList(b *testing.B) {
 		f.Limit = 100
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := w.desk.List(context.Background(), f); err != nil {
+				if _, err := w.desk.List(context.Background(), f); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -182,9 +181,9 @@ func TestCrowd(t *testing.T) {
 	decideNth(t, w, first(t, w), 1, size)
 	for name, f := range listings(t, w, size) {
 		f.Limit = 100
-		found, _, err := w.desk.List(t.Context(), f)
-		if none := name == "subject-none"; err != nil || (len(found) == 0) != none {
-			t.Errorf("%s: %d found, %v", name, len(found), err)
+		found, err := w.desk.List(t.Context(), f)
+		if none := name == "subject-none"; err != nil || (len(found.Approvals) == 0) != none {
+			t.Errorf("%s: %d found, %v", name, len(found.Approvals), err)
 		}
 	}
 }

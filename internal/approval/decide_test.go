@@ -358,7 +358,8 @@ func TestRacingDeciders(t *testing.T) {
 	if won.Load() != 1 || conflicts.Load() != 999 {
 		t.Errorf("%d winners, %d conflicts", won.Load(), conflicts.Load())
 	}
-	leases, _, err := w.desk.Leases(t.Context(), LeaseFilter{})
+	page, err := w.desk.Leases(t.Context(), palyra.LeaseFilter{Ended: true})
+	leases := page.Leases
 	if want := map[palyra.Answer]int{palyra.AnswerAllow: 1}[w.get(a.ID).Decision.Answer]; err != nil || len(leases) != want {
 		t.Errorf("%d leases, want %d, %v", len(leases), want, err)
 	}

@@ -7,15 +7,6 @@ import (
 	"palyra/internal/store"
 )
 
-// LeaseFilter picks leases. Every set field must match.
-type LeaseFilter struct {
-	Live      *bool            `json:"live,omitempty"`
-	Session   palyra.SessionID `json:"session,omitempty"`
-	Principal palyra.Principal `json:"principal,omitempty"`
-	Cursor    string           `json:"-"`
-	Limit     int              `json:"-"` // 0: 100; at most MaxLimit
-}
-
 // Lease returns a lease and the decision behind it.
 func (d *Desk) Lease(ctx context.Context, id palyra.LeaseID) (l palyra.Lease, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
@@ -26,11 +17,12 @@ func (d *Desk) Lease(ctx context.Context, id palyra.LeaseID) (l palyra.Lease, er
 }
 
 // Leases returns a page of leases, newest first, and the cursor of the next.
-func (d *Desk) Leases(ctx context.Context, f LeaseFilter) (page []palyra.Lease, next string, err error) {
-	q, err := f.query()
+func (d *Desk) Leases(ctx context.Context, f palyra.LeaseFilter) (palyra.LeasePage, error) {
+	q, err := leaseQuery(f)
 	if err != nil {
-		return nil, "", err
+		return palyra.LeasePage{}, err
 	}
+	var page palyra.LeasePage
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		list, err := keysOf[palyra.LeaseID](tx, q)
 		if err != nil {
@@ -39,26 +31,26 @@ func (d *Desk) Leases(ctx context.Context, f LeaseFilter) (page []palyra.Lease, 
 		for i, k := range list {
 			if i == q.limit {
 				last, err := getLease(tx, list[i-1])
-				next = cursor{at: nanos(last.CreatedAt), id: string(last.ID), tag: q.tag}.String()
+				page.Next = cursor{at: nanos(last.CreatedAt), id: string(last.ID), tag: q.tag}.String()
 				return err
 			}
 			l, err := d.fullLease(tx, k)
 			if err != nil {
 				return err
 			}
-			if f.Live == nil || *f.Live == (l.Ended == "") { // one whose time has just come is not live, swept or not
-				page = append(page, l)
+			if f.Ended || l.Ended == "" { // one whose time has just come is not live, swept or not
+				page.Leases = append(page.Leases, l)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, "", wrap("grants", err)
+		return palyra.LeasePage{}, wrap("grants", err)
 	}
-	return page, next, nil
+	return page, nil
 }
 
-func (f LeaseFilter) query() (query, error) {
+func leaseQuery(f palyra.LeaseFilter) (query, error) {
 	if len(f.Session) > maxText || len(f.Principal) > maxText {
 		return query{}, invalid(palyra.ReasonInputTooLarge, "the filter is too long")
 	}
@@ -66,7 +58,9 @@ func (f LeaseFilter) query() (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	tag, err := tagOf("leases", f)
+	tagged := f
+	tagged.Cursor, tagged.Limit = "", 0
+	tag, err := tagOf("leases", tagged)
 	if err != nil {
 		return query{}, err
 	}
@@ -76,18 +70,14 @@ func (f LeaseFilter) query() (query, error) {
 		if err != nil {
 			return query{}, err
 		}
-		span.startAfter(c, Newest)
+		span.startAfter(c, false)
 	}
 	w := listFilter{}
-	switch {
-	case f.Live == nil:
-	case *f.Live:
+	if !f.Ended {
 		w.add("ended = ''")
-	default:
-		w.add("ended <> ''")
 	}
 	w.columns([]column{{"session_id", string(f.Session)}, {"principal", string(f.Principal)}})
-	return w.query("approval_leases", "created_at", span, Newest, limit, tag), nil
+	return w.query("approval_leases", "created_at", span, false, limit, tag), nil
 }
 
 // fullLease reads a lease as it stands now: one past its deadline has ended,

@@ -330,34 +330,32 @@ func TestListingLeases(t *testing.T) {
 	if err := w.grant(call(t, "src/0.txt"), all[4]); err != nil {
 		t.Fatal(err)
 	}
-	yes, no := true, false
 	for name, test := range map[string]struct {
-		f    LeaseFilter
+		f    palyra.LeaseFilter
 		want []palyra.LeaseID
 	}{
-		"all":       {LeaseFilter{}, all},
-		"live":      {LeaseFilter{Live: &yes}, all[:4]},
-		"ended":     {LeaseFilter{Live: &no}, all[4:]},
-		"session":   {LeaseFilter{Session: session2}, []palyra.LeaseID{all[1], all[3]}},
-		"principal": {LeaseFilter{Principal: "agent:local", Live: &yes}, all[:4]},
-		"nobody":    {LeaseFilter{Principal: "agent:x"}, nil},
+		"all":       {palyra.LeaseFilter{Ended: true}, all},
+		"live":      {palyra.LeaseFilter{}, all[:4]},
+		"session":   {palyra.LeaseFilter{Session: session2, Ended: true}, []palyra.LeaseID{all[1], all[3]}},
+		"principal": {palyra.LeaseFilter{Principal: "agent:local"}, all[:4]},
+		"nobody":    {palyra.LeaseFilter{Principal: "agent:x", Ended: true}, nil},
 	} {
-		for _, limit := range []int{0, 1, 2} {
+		for _, limit := range []int64{0, 1, 2} {
 			var got []palyra.LeaseID
 			f := test.f
 			f.Limit = limit
 			for pages := 0; ; pages++ {
-				page, next, err := w.desk.Leases(t.Context(), f)
+				page, err := w.desk.Leases(t.Context(), f)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, l := range page {
+				for _, l := range page.Leases {
 					got = append(got, l.ID)
 					if l.Decision.By != "user:alice" {
 						t.Errorf("%s: no decision behind %s", name, l.ID)
 					}
 				}
-				if f.Cursor = next; next == "" || pages > 10 {
+				if f.Cursor = page.Next; f.Cursor == "" || pages > 10 {
 					break
 				}
 			}
@@ -367,11 +365,11 @@ func TestListingLeases(t *testing.T) {
 		}
 	}
 	w.pass(time.Hour) // expired, not swept
-	if page, _, _ := w.desk.Leases(t.Context(), LeaseFilter{Live: &yes}); len(page) != 0 {
-		t.Errorf("%d leases live after their deadline", len(page))
+	if page, _ := w.desk.Leases(t.Context(), palyra.LeaseFilter{}); len(page.Leases) != 0 {
+		t.Errorf("%d leases live after their deadline", len(page.Leases))
 	}
-	for _, f := range []LeaseFilter{{Limit: -1}, {Limit: 501}, {Cursor: "x"}, {Session: palyra.SessionID(make([]byte, 5000))}} {
-		if _, _, err := w.desk.Leases(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
+	for _, f := range []palyra.LeaseFilter{{Limit: -1}, {Limit: 501}, {Cursor: "x"}, {Session: palyra.SessionID(make([]byte, 5000))}} {
+		if _, err := w.desk.Leases(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%.40v: %v", f, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"time"
@@ -20,30 +19,6 @@ const (
 	maxText   = 4096 // of a filter
 )
 
-// Order is the order of a list, by time of request.
-type Order string
-
-// The orders. The empty one is Newest.
-const (
-	Newest Order = "desc"
-	Oldest Order = "asc"
-)
-
-// Filter picks approvals. Every set field must match.
-type Filter struct {
-	Pending     *bool              `json:"pending,omitempty"`
-	Answer      palyra.Answer      `json:"answer,omitempty"`
-	SubjectType palyra.SubjectType `json:"subject_type,omitempty"`
-	SubjectID   string             `json:"subject_id,omitempty"`
-	Principal   palyra.Principal   `json:"principal,omitempty"`
-	Session     palyra.SessionID   `json:"session,omitempty"`
-	Since       time.Time          `json:"since,omitzero"` // requested at or after
-	Until       time.Time          `json:"until,omitzero"` // requested before
-	Order       Order              `json:"order,omitempty"`
-	Cursor      string             `json:"-"` // of the page before; with the same filter
-	Limit       int                `json:"-"` // 0: 100; at most MaxLimit
-}
-
 // Get returns an approval with its plan, prompt and votes.
 func (d *Desk) Get(ctx context.Context, id palyra.ApprovalID) (a palyra.Approval, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
@@ -57,11 +32,12 @@ func (d *Desk) Get(ctx context.Context, id palyra.ApprovalID) (a palyra.Approval
 // List returns a page of approvals and the cursor of the next one, empty at the
 // end. A page may hold fewer than Limit when its documents are large. Invalid:
 // the filter or the cursor makes no sense.
-func (d *Desk) List(ctx context.Context, f Filter) (page []palyra.Approval, next string, err error) {
-	q, err := f.query()
+func (d *Desk) List(ctx context.Context, f palyra.ApprovalFilter) (palyra.ApprovalPage, error) {
+	q, err := approvalQuery(f)
 	if err != nil {
-		return nil, "", err
+		return palyra.ApprovalPage{}, err
 	}
+	var page palyra.ApprovalPage
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		list, err := keysOf[palyra.ApprovalID](tx, q)
 		if err != nil {
@@ -70,22 +46,22 @@ func (d *Desk) List(ctx context.Context, f Filter) (page []palyra.Approval, next
 		size := 0
 		for i, k := range list {
 			if i == q.limit || size > pageBytes {
-				last := page[len(page)-1]
-				next = cursor{at: nanos(last.RequestedAt), id: string(last.ID), tag: q.tag}.String()
+				last := page.Approvals[i-1]
+				page.Next = cursor{at: nanos(last.RequestedAt), id: string(last.ID), tag: q.tag}.String()
 				return nil
 			}
 			r, n, err := withDocuments(tx, k)
 			if err != nil {
 				return err
 			}
-			page, size = append(page, r.Approval), size+n
+			page.Approvals, size = append(page.Approvals, r.Approval), size+n
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, "", wrap("list", err)
+		return palyra.ApprovalPage{}, wrap("list", err)
 	}
-	return page, next, nil
+	return page, nil
 }
 
 // query is a list as SQL. There are few distinct texts, whatever the filter:
@@ -101,14 +77,15 @@ type query struct {
 // keysOf returns up to one id more than the limit.
 func keysOf[I ~string](tx *store.Tx, q query) ([]I, error) { return ids[I](tx, q.text, q.args...) }
 
-func (f Filter) query() (query, error) {
-	if err := f.check(); err != nil {
+func approvalQuery(f palyra.ApprovalFilter) (query, error) {
+	if err := checkFilter(f); err != nil {
 		return query{}, err
 	}
-	order := f.Order
-	order = cmp.Or(order, Newest)
-	tagged := f
-	tagged.Order, tagged.Since, tagged.Until = order, f.Since.UTC(), f.Until.UTC()
+	tagged := struct {
+		palyra.ApprovalFilter
+		Session palyra.SessionID `json:"session,omitempty"`
+	}{f, f.Session}
+	tagged.Cursor, tagged.Limit, tagged.Since, tagged.Until = "", 0, f.Since.UTC(), f.Until.UTC()
 	tag, err := tagOf("approvals", tagged)
 	if err != nil {
 		return query{}, err
@@ -123,7 +100,7 @@ func (f Filter) query() (query, error) {
 		if err != nil {
 			return query{}, err
 		}
-		span.startAfter(c, order)
+		span.startAfter(c, f.OldestFirst)
 	}
 	w := listFilter{}
 	w.state(f)
@@ -133,16 +110,14 @@ func (f Filter) query() (query, error) {
 		{"principal", string(f.Principal)},
 		{"subject_type", string(f.SubjectType)},
 	})
-	return w.query("approvals", "requested_at", span, order, limit, tag), nil
+	return w.query("approvals", "requested_at", span, f.OldestFirst, limit, tag), nil
 }
 
-func (f Filter) check() error {
+func checkFilter(f palyra.ApprovalFilter) error {
 	switch {
-	case f.Order != "" && f.Order != Newest && f.Order != Oldest:
-		return invalid(palyra.ReasonMalformedInput, "the order must be asc or desc")
 	case len(f.SubjectID) > maxText || len(f.SubjectType) > maxText || len(f.Principal) > maxText || len(f.Session) > maxText:
 		return invalid(palyra.ReasonInputTooLarge, "the filter is too long")
-	case f.Pending != nil && *f.Pending && f.Answer != palyra.AnswerPending:
+	case f.Pending && f.Answer != palyra.AnswerPending:
 		return invalid(palyra.ReasonMalformedInput, "a pending approval has no answer")
 	case !spannable(f.Since) || !spannable(f.Until):
 		return invalid(palyra.ReasonMalformedInput, "the time is out of range")
@@ -154,14 +129,14 @@ func (f Filter) check() error {
 	return invalid(palyra.ReasonMalformedInput, "the answer must be allow, deny, timeout or error")
 }
 
-func limitOf(n int) (int, error) {
+func limitOf(n int64) (int, error) {
 	switch {
 	case n < 0 || n > MaxLimit:
 		return 0, invalid(palyra.ReasonMalformedInput, "the limit must be from 1 to %d", MaxLimit)
 	case n == 0:
 		return defaultLimit, nil
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // spannable reports whether t fits in nanoseconds since 1970.
@@ -187,11 +162,11 @@ func spanOf(since, until time.Time) span {
 }
 
 // startAfter narrows the span to the items after a cursor. A forged cursor cannot widen it.
-func (s *span) startAfter(c cursor, o Order) {
+func (s *span) startAfter(c cursor, oldest bool) {
 	switch {
-	case o == Oldest && (c.at > s.low || c.at == s.low && c.id > s.lowID):
+	case oldest && (c.at > s.low || c.at == s.low && c.id > s.lowID):
 		s.low, s.lowID = c.at, c.id
-	case o == Newest && (c.at < s.high || c.at == s.high && c.id < s.highID):
+	case !oldest && (c.at < s.high || c.at == s.high && c.id < s.highID):
 		s.high, s.highID = c.at, c.id
 	}
 }

@@ -42,17 +42,18 @@ func population(t *testing.T, w *world) []palyra.Approval {
 	return all
 }
 
-func pages(t *testing.T, w *world, f Filter) (got []palyra.ApprovalID) {
+func pages(t *testing.T, w *world, f palyra.ApprovalFilter) (got []palyra.ApprovalID) {
 	t.Helper()
 	for n := 0; ; n++ {
-		page, next, err := w.desk.List(t.Context(), f)
+		page, err := w.desk.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Limit > 0 && len(page) > f.Limit || next != "" && len(page) == 0 || n > 100 {
-			t.Fatalf("page of %d, next %q", len(page), next)
+		next, n64 := page.Next, int64(len(page.Approvals))
+		if f.Limit > 0 && n64 > f.Limit || next != "" && n64 == 0 || n > 100 {
+			t.Fatalf("page of %d, next %q", n64, next)
 		}
-		for _, a := range page {
+		for _, a := range page.Approvals {
 			got = append(got, a.ID)
 		}
 		if f.Cursor = next; next == "" {
@@ -64,11 +65,10 @@ func pages(t *testing.T, w *world, f Filter) (got []palyra.ApprovalID) {
 func TestListAgainstAPlainFilter(t *testing.T) {
 	w := newWorld(t)
 	all := population(t, w)
-	yes, no := true, false
-	states := []Filter{
-		{}, {Pending: &yes}, {Pending: &no}, {Answer: palyra.AnswerAllow}, {Answer: palyra.AnswerError, Pending: &no}, {Answer: palyra.AnswerTimeout},
+	states := []palyra.ApprovalFilter{
+		{}, {Pending: true}, {Answer: palyra.AnswerAllow}, {Answer: palyra.AnswerError}, {Answer: palyra.AnswerTimeout},
 	}
-	columns := []Filter{
+	columns := []palyra.ApprovalFilter{
 		{},
 		{Principal: "agent:1"},
 		{Session: session2},
@@ -77,23 +77,23 @@ func TestListAgainstAPlainFilter(t *testing.T) {
 		{Principal: "agent:0", Session: session1, SubjectType: palyra.SubjectTool},
 		{Principal: "agent:none"},
 	}
-	times := []Filter{{}, {Since: all[5].RequestedAt}, {Until: all[12].RequestedAt}, {Since: all[3].RequestedAt, Until: all[20].RequestedAt}}
+	times := []palyra.ApprovalFilter{{}, {Since: all[5].RequestedAt}, {Until: all[12].RequestedAt}, {Since: all[3].RequestedAt, Until: all[20].RequestedAt}}
 	for _, s := range states {
 		for _, c := range columns {
 			for _, tm := range times {
-				for _, order := range []Order{"", Oldest, Newest} {
-					f := Filter{
+				for _, oldest := range []bool{false, true} {
+					f := palyra.ApprovalFilter{
 						Pending: s.Pending, Answer: s.Answer, Principal: c.Principal, Session: c.Session, SubjectType: c.SubjectType,
-						SubjectID: c.SubjectID, Since: tm.Since, Until: tm.Until, Order: order,
+						SubjectID: c.SubjectID, Since: tm.Since, Until: tm.Until, OldestFirst: oldest,
 					}
 					var want []palyra.ApprovalID
 					for _, a := range all {
-						if f.matches(a) && (f.Pending == nil || *f.Pending == a.Pending()) && (f.Answer == "" || f.Answer == a.Decision.Answer) &&
+						if concerns(f, a) && (!f.Pending || a.Pending()) && (f.Answer == "" || f.Answer == a.Decision.Answer) &&
 							!a.RequestedAt.Before(f.Since) && (f.Until.IsZero() || a.RequestedAt.Before(f.Until)) {
 							want = append(want, a.ID)
 						}
 					}
-					if order != Oldest {
+					if !oldest {
 						slices.Reverse(want)
 					}
 					f.Limit = 3
@@ -109,23 +109,24 @@ func TestListAgainstAPlainFilter(t *testing.T) {
 func TestListRefuses(t *testing.T) {
 	w := newWorld(t)
 	population(t, w)
-	yes := true
-	_, next, err := w.desk.List(t.Context(), Filter{Limit: 1})
+	page, err := w.desk.List(t.Context(), palyra.ApprovalFilter{Limit: 1})
+	next := page.Next
 	if err != nil || next == "" {
 		t.Fatal(next, err)
 	}
 	long := strings.Repeat("x", maxText+1)
-	for _, f := range []Filter{
+	for _, f := range []palyra.ApprovalFilter{
 		{Limit: -1},
 		{Limit: MaxLimit + 1},
-		{Order: "up"},
 		{Answer: "maybe"},
-		{Pending: &yes, Answer: palyra.AnswerDeny},
+		{Pending: true, Answer: palyra.AnswerDeny},
 		{Cursor: "x"},
 		{Cursor: next + "A"},
 		{Cursor: strings.ToLower(next)},
-		{Cursor: next, Order: Oldest},
+		{Cursor: next, OldestFirst: true},
 		{Cursor: next, Principal: "agent:1"},
+		{Cursor: next, Session: session1},
+		{Cursor: next, Pending: true},
 		{SubjectID: long},
 		{Principal: palyra.Principal(long)},
 		{Session: palyra.SessionID(long)},
@@ -133,12 +134,12 @@ func TestListRefuses(t *testing.T) {
 		{Since: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
 		{Until: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)},
 	} {
-		if page, _, err := w.desk.List(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
-			t.Errorf("%.80v: %d items, %v", f, len(page), err)
+		if page, err := w.desk.List(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%.80v: %d items, %v", f, len(page.Approvals), err)
 		}
 	}
-	if _, _, err := w.desk.List(t.Context(), Filter{Cursor: next, Order: Newest, Limit: 7}); err != nil {
-		t.Errorf("the default order spelt out, another limit: %v", err)
+	if _, err := w.desk.List(t.Context(), palyra.ApprovalFilter{Cursor: next, Limit: 7}); err != nil {
+		t.Errorf("another limit: %v", err)
 	}
 }
 
@@ -151,11 +152,11 @@ func TestAPageOfLargeDocumentsEndsEarly(t *testing.T) {
 		want = append(want, w.ask(c).ID)
 		w.pass(time.Second)
 	}
-	page, next, err := w.desk.List(t.Context(), Filter{Order: Oldest})
-	if err != nil || len(page) == 4 || next == "" {
-		t.Errorf("%d in a page, next %q, %v", len(page), next, err)
+	page, err := w.desk.List(t.Context(), palyra.ApprovalFilter{OldestFirst: true})
+	if err != nil || len(page.Approvals) == 4 || page.Next == "" {
+		t.Errorf("%d in a page, next %q, %v", len(page.Approvals), page.Next, err)
 	}
-	if got := pages(t, w, Filter{Order: Oldest}); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := pages(t, w, palyra.ApprovalFilter{OldestFirst: true}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -163,13 +164,12 @@ func TestAPageOfLargeDocumentsEndsEarly(t *testing.T) {
 // No list walks a table, and none sorts what an index already has in order.
 func TestEveryQueryUsesAnIndex(t *testing.T) {
 	w := newWorld(t)
-	yes, no := true, false
 	var queries []query
-	for _, f := range []Filter{{}, {Principal: "p"}, {Session: "s"}, {SubjectType: "t"}, {SubjectID: "i"}, {Principal: "p", SubjectType: "t"}} {
-		for _, state := range []Filter{{}, {Pending: &yes}, {Pending: &no}, {Answer: palyra.AnswerDeny}} {
-			for _, order := range []Order{Oldest, Newest} {
-				f.Pending, f.Answer, f.Order = state.Pending, state.Answer, order
-				q, err := f.query()
+	for _, f := range []palyra.ApprovalFilter{{}, {Principal: "p"}, {Session: "s"}, {SubjectType: "t"}, {SubjectID: "i"}, {Principal: "p", SubjectType: "t"}} {
+		for _, state := range []palyra.ApprovalFilter{{}, {Pending: true}, {Answer: palyra.AnswerDeny}} {
+			for _, oldest := range []bool{true, false} {
+				f.Pending, f.Answer, f.OldestFirst = state.Pending, state.Answer, oldest
+				q, err := approvalQuery(f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -177,10 +177,10 @@ func TestEveryQueryUsesAnIndex(t *testing.T) {
 			}
 		}
 	}
-	for _, live := range []*bool{nil, &yes, &no} {
-		for _, f := range []LeaseFilter{{}, {Session: "s"}, {Principal: "p"}} {
-			f.Live = live
-			q, _ := f.query()
+	for _, ended := range []bool{true, false} {
+		for _, f := range []palyra.LeaseFilter{{}, {Session: "s"}, {Principal: "p"}} {
+			f.Ended = ended
+			q, _ := leaseQuery(f)
 			queries = append(queries, q)
 		}
 	}
@@ -251,12 +251,12 @@ func FuzzCursor(f *testing.F) {
 
 // A forged cursor cannot reach outside the filter's time.
 func TestCursorStaysInItsSpan(t *testing.T) {
-	for _, order := range []Order{Oldest, Newest} {
+	for _, oldest := range []bool{true, false} {
 		for _, at := range []int64{-1 << 62, 0, 5, 10, 15, 20, 25, 1 << 62} {
 			s := spanOf(time.Unix(0, 10), time.Unix(0, 20))
-			s.startAfter(cursor{at: at, id: "X"}, order)
+			s.startAfter(cursor{at: at, id: "X"}, oldest)
 			if s.low < 10 || s.high > 20 {
-				t.Errorf("%s %d: %+v", order, at, s)
+				t.Errorf("%v %d: %+v", oldest, at, s)
 			}
 		}
 	}

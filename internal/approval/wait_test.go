@@ -93,7 +93,7 @@ func TestNobodyHearsOfWhatIsNotDurable(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			_ = w.desk.Watch(ctx, Filter{}, func(c Change) error {
+			_ = w.desk.Watch(ctx, palyra.ApprovalFilter{}, func(c Change) error {
 				if c.Kind == ChangeUpdated {
 					heard <- "watcher"
 				}

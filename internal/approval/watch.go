@@ -35,9 +35,9 @@ const watchQueue = 1024
 // Each change carries the approval as it stands when it is told, so that quick
 // changes of one approval may come as one. f may be slow: it slows nobody else;
 // when it falls too far behind it gets ChangeLagged and a fresh snapshot.
-func (d *Desk) Watch(ctx context.Context, f Filter, tell func(Change) error) error {
-	f = Filter{SubjectType: f.SubjectType, SubjectID: f.SubjectID, Principal: f.Principal, Session: f.Session}
-	if err := f.check(); err != nil {
+func (d *Desk) Watch(ctx context.Context, f palyra.ApprovalFilter, tell func(Change) error) error {
+	f = palyra.ApprovalFilter{SubjectType: f.SubjectType, SubjectID: f.SubjectID, Principal: f.Principal, Session: f.Session}
+	if err := checkFilter(f); err != nil {
 		return err
 	}
 	w := d.hub.join() // before the snapshot: what changes meanwhile is told after it
@@ -67,34 +67,33 @@ func (d *Desk) Watch(ctx context.Context, f Filter, tell func(Change) error) err
 	}
 }
 
-func (d *Desk) snapshot(ctx context.Context, f Filter, tell func(Change) error) error {
-	pending := true
-	f.Pending, f.Order = &pending, Oldest
+func (d *Desk) snapshot(ctx context.Context, f palyra.ApprovalFilter, tell func(Change) error) error {
+	f.Pending, f.OldestFirst = true, true
 	for {
-		page, next, err := d.List(ctx, f)
+		page, err := d.List(ctx, f)
 		if err != nil {
 			return err
 		}
-		for _, a := range page {
+		for _, a := range page.Approvals {
 			if err := tell(Change{Kind: ChangeOpen, Approval: a}); err != nil {
 				return err
 			}
 		}
-		if next == "" {
+		if page.Next == "" {
 			return tell(Change{Kind: ChangeReady})
 		}
-		f.Cursor = next
+		f.Cursor = page.Next
 	}
 }
 
-func (d *Desk) tellChange(ctx context.Context, f Filter, id palyra.ApprovalID, tell func(Change) error) error {
+func (d *Desk) tellChange(ctx context.Context, f palyra.ApprovalFilter, id palyra.ApprovalID, tell func(Change) error) error {
 	var (
 		a    palyra.Approval
 		mine bool
 	)
 	err := d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		r, err := getRecord(tx, id) // the short row first: most changes do not concern this watcher
-		if mine = err == nil && f.matches(r.Approval); !mine {
+		if mine = err == nil && concerns(f, r.Approval); !mine {
 			return err
 		}
 		r, _, err = withDocuments(tx, id)
@@ -107,7 +106,8 @@ func (d *Desk) tellChange(ctx context.Context, f Filter, id palyra.ApprovalID, t
 	return tell(Change{Kind: ChangeUpdated, Approval: a})
 }
 
-func (f Filter) matches(a palyra.Approval) bool {
+// concerns reports whether an approval is one that the filter names.
+func concerns(f palyra.ApprovalFilter, a palyra.Approval) bool {
 	return (f.SubjectType == "" || f.SubjectType == a.SubjectType) && (f.SubjectID == "" || f.SubjectID == a.SubjectID) &&
 		(f.Principal == "" || f.Principal == a.Principal) && (f.Session == "" || f.Session == a.Session)
 }

@@ -19,7 +19,7 @@ type watching struct {
 	stop func()
 }
 
-func watch(t *testing.T, w *world, f Filter, slow bool) *watching {
+func watch(t *testing.T, w *world, f palyra.ApprovalFilter, slow bool) *watching {
 	t.Helper()
 	s := &watching{}
 	if slow {
@@ -70,8 +70,8 @@ func TestWatch(t *testing.T) {
 		w := newWorld(t, onRealTime)
 		a := w.ask(call(t, "src/a"))
 		w.decide(w.ask(call(t, "src/old")), palyra.AnswerAllow)
-		all := watch(t, w, Filter{}, false)
-		one := watch(t, w, Filter{Principal: "agent:other", Answer: "ignored here"}, false)
+		all := watch(t, w, palyra.ApprovalFilter{}, false)
+		one := watch(t, w, palyra.ApprovalFilter{Principal: "agent:other", Answer: "ignored here"}, false)
 		same := func(s *watching, want ...string) {
 			t.Helper()
 			if got := s.told(); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
@@ -104,7 +104,7 @@ func TestWatch(t *testing.T) {
 func TestASlowWatcherIsToldThatItLagged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, onRealTime, func(c *Config) { c.MaxPending = 5000 })
-		slow, quick := watch(t, w, Filter{}, true), watch(t, w, Filter{}, false)
+		slow, quick := watch(t, w, palyra.ApprovalFilter{}, true), watch(t, w, palyra.ApprovalFilter{}, false)
 		var last palyra.Approval
 		const many = watchQueue + 50
 		for i := range many {
@@ -138,7 +138,7 @@ func TestWatchLosesNothingAroundItsSnapshot(t *testing.T) {
 	a, b := w.ask(call(t, "src/a")), w.ask(call(t, "src/b"))
 	done := errors.New("done")
 	settled := map[palyra.ApprovalID]palyra.Answer{}
-	err := w.desk.Watch(t.Context(), Filter{}, func(c Change) error {
+	err := w.desk.Watch(t.Context(), palyra.ApprovalFilter{}, func(c Change) error {
 		switch c.Kind {
 		case ChangeOpen:
 			if c.Approval.ID == a.ID { // both change after they were read, before live begins
@@ -163,7 +163,7 @@ func TestWatchEndsWithItsWatcher(t *testing.T) {
 	w.ask(call(t, "src/a"))
 	stop := errors.New("enough")
 	for _, kind := range []ChangeKind{ChangeOpen, ChangeReady} {
-		err := w.desk.Watch(t.Context(), Filter{}, func(c Change) error {
+		err := w.desk.Watch(t.Context(), palyra.ApprovalFilter{}, func(c Change) error {
 			if c.Kind == kind {
 				return stop
 			}
@@ -173,7 +173,7 @@ func TestWatchEndsWithItsWatcher(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	long := Filter{SubjectID: string(make([]byte, maxText+1))}
+	long := palyra.ApprovalFilter{SubjectID: string(make([]byte, maxText+1))}
 	if err := w.desk.Watch(t.Context(), long, nil); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("long filter: %v", err)
 	}

@@ -21,15 +21,12 @@ func (w *listFilter) add(term string, args ...any) {
 
 // state adds the condition on the decision. The texts are the ones the partial
 // indexes are made for.
-func (w *listFilter) state(f Filter) {
+func (w *listFilter) state(f palyra.ApprovalFilter) {
 	switch {
 	case f.Answer != palyra.AnswerPending:
 		w.add("decision <> '' AND decision = ?", f.Answer)
-	case f.Pending == nil:
-	case *f.Pending:
+	case f.Pending:
 		w.add("decision = ''")
-	default:
-		w.add("decision <> ''")
 	}
 }
 
@@ -48,11 +45,11 @@ func (w *listFilter) columns(list []column) {
 }
 
 // query returns the list of keys in the span, one more than the limit.
-func (w *listFilter) query(table, at string, s span, o Order, limit int, tag string) query {
+func (w *listFilter) query(table, at string, s span, oldest bool, limit int, tag string) query {
 	w.add("("+at+", id) > (?, ?)", s.low, s.lowID)
 	w.add("("+at+", id) < (?, ?)", s.high, s.highID)
 	dir := ""
-	if o == Newest {
+	if !oldest {
 		dir = " DESC"
 	}
 	text := "SELECT id FROM " + table + " WHERE " + strings.Join(w.terms, " AND ") +

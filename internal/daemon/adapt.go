@@ -56,30 +56,14 @@ func heldCall(j *journal.Journal) func(context.Context, palyra.CallID) error {
 
 // deskPart adds the checks to the desk that need other parts: policy's word on who may decide, and the
 // export's key.
-type deskPart struct{ d *Daemon }
-
-func (p deskPart) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
-	q := approval.Filter{
-		Answer: f.Answer, SubjectType: f.SubjectType, SubjectID: f.SubjectID, Principal: f.Principal,
-		Since: f.Since, Until: f.Until, Cursor: f.Cursor, Limit: int(f.Limit),
-	}
-	if f.Pending {
-		q.Pending = &f.Pending
-	}
-	if f.OldestFirst {
-		q.Order = approval.Oldest
-	}
-	page, next, err := p.d.desk.List(ctx, q)
-	return wire.ApprovalPage{Approvals: page, Next: next}, err
-}
-
-func (p deskPart) Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
-	return p.d.desk.Get(ctx, id)
+type deskPart struct {
+	*approval.Desk
+	d *Daemon
 }
 
 func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
 	who := rpc.CallerOf(ctx)
-	a, err := p.d.desk.Get(ctx, v.Approval)
+	a, err := p.Desk.Get(ctx, v.Approval)
 	if err != nil {
 		return palyra.Approval{}, err
 	}
@@ -96,7 +80,7 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 		}
 		return palyra.Approval{}, e
 	}
-	return p.d.desk.Decide(ctx, v)
+	return p.Desk.Decide(ctx, v)
 }
 
 // pairs refuses an answer about a pairing by somebody who may not manage devices, and by the device that
@@ -118,7 +102,7 @@ func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error 
 }
 
 func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) error {
-	return p.d.desk.Watch(ctx, approval.Filter{}, func(c approval.Change) error {
+	return p.Desk.Watch(ctx, palyra.ApprovalFilter{}, func(c approval.Change) error {
 		switch c.Kind {
 		case approval.ChangeOpen, approval.ChangeUpdated:
 			return f(c.Approval)
@@ -129,25 +113,13 @@ func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) erro
 	})
 }
 
-func (p deskPart) Export(ctx context.Context, w io.Writer, format string, f wire.ApprovalFilter, by palyra.Principal) error {
-	if f != (wire.ApprovalFilter{}) {
+func (p deskPart) Export(ctx context.Context, w io.Writer, format string, f palyra.ApprovalFilter, by palyra.Principal) error {
+	if f != (palyra.ApprovalFilter{}) {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "an export holds every approval; it takes no filter").
 			WithRemedy("filter the exported lines, or use 'palyra approvals list'")
 	}
-	_, err := p.d.desk.Export(ctx, w, approval.Format(format), by, p.d.ring.Signer(keyring.Attestation))
+	_, err := p.Desk.Export(ctx, w, approval.Format(format), by, p.d.ring.Signer(keyring.Attestation))
 	return err
-}
-
-type leasesPart struct{ *approval.Desk }
-
-func (p leasesPart) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error) {
-	q := approval.LeaseFilter{Session: f.Session, Principal: f.Principal, Cursor: f.Cursor, Limit: int(f.Limit)}
-	if !f.Ended {
-		live := true
-		q.Live = &live
-	}
-	page, next, err := p.Desk.Leases(ctx, q)
-	return wire.LeasePage{Leases: page, Next: next}, err
 }
 
 type journalPart struct{ *journal.Journal }

@@ -11,7 +11,6 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
-	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
 )
 
@@ -173,11 +172,11 @@ func TestExplain(t *testing.T) {
 
 func TestExportTakesNoFilter(t *testing.T) {
 	d := testDaemon(t)
-	err := deskPart{d}.Export(t.Context(), io.Discard, "ndjson", wire.ApprovalFilter{Principal: "agent:x"}, "user:me")
+	err := deskPart{d.desk, d}.Export(t.Context(), io.Discard, "ndjson", palyra.ApprovalFilter{Principal: "agent:x"}, "user:me")
 	if palyra.CodeOf(err) != palyra.Invalid {
 		t.Error(err)
 	}
-	if err := (deskPart{d}).Export(t.Context(), io.Discard, "ndjson", wire.ApprovalFilter{}, "user:me"); err != nil {
+	if err := (deskPart{d.desk, d}).Export(t.Context(), io.Discard, "ndjson", palyra.ApprovalFilter{}, "user:me"); err != nil {
 		t.Error(err)
 	}
 }

@@ -110,7 +110,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
 		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
 	}
-	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
+	desk := approvals.New(deskPart{d.desk, d}, d.desk, now)
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
 		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal}, callsPart{d.path.calls, d.journal}),

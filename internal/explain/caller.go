@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"palyra"
-	"palyra/internal/approval"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 )
@@ -101,12 +100,11 @@ func (p *Explainer) noteLease(ctx context.Context, c *palyra.Call, e *wire.Expla
 		e.Remedy = fmt.Sprintf("nothing: lease %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
 		return
 	}
-	live := true
-	leases, _, err := p.Desk.Leases(ctx, approval.LeaseFilter{Live: &live, Principal: c.Proposal.Principal, Limit: maxCovering})
+	live, err := p.Desk.Leases(ctx, palyra.LeaseFilter{Principal: c.Proposal.Principal, Limit: maxCovering})
 	if err != nil {
 		return
 	}
-	for _, l := range leases {
+	for _, l := range live.Leases {
 		asked.Proposal.Session = l.Terms.Session
 		if d, ok, err := p.Desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
 			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where lease %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)

@@ -25,7 +25,7 @@ import (
 // Desk is where questions are kept and answered.
 type Desk interface {
 	// List returns a page of approvals.
-	List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error)
+	List(ctx context.Context, f palyra.ApprovalFilter) (palyra.ApprovalPage, error)
 	// Get returns one, whole.
 	Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error)
 	// Decide takes one signed vote and returns the approval as it then stands.
@@ -35,13 +35,13 @@ type Desk interface {
 	Watch(ctx context.Context, f func(palyra.Approval) error) error
 	// Export writes the approvals that the filter selects, sealed; that they
 	// leave is journaled. It refuses a filter that it cannot follow.
-	Export(ctx context.Context, w io.Writer, format string, f wire.ApprovalFilter, by palyra.Principal) error
+	Export(ctx context.Context, w io.Writer, format string, f palyra.ApprovalFilter, by palyra.Principal) error
 }
 
 // Leases are the durable grants.
 type Leases interface {
 	// Leases returns a page of them.
-	Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error)
+	Leases(ctx context.Context, f palyra.LeaseFilter) (palyra.LeasePage, error)
 	// Lease returns one.
 	Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error)
 	// Revoke ends one at once and returns it as it then stands.
@@ -79,8 +79,8 @@ func (s *Service) ListApprovals(ctx context.Context, req *v1.ListApprovalsReques
 	return res, wire.FromWord(page, res)
 }
 
-func filter(m *v1.ApprovalFilter) (wire.ApprovalFilter, error) {
-	var f wire.ApprovalFilter
+func filter(m *v1.ApprovalFilter) (palyra.ApprovalFilter, error) {
+	var f palyra.ApprovalFilter
 	if m == nil {
 		return f, nil
 	}
@@ -168,7 +168,7 @@ func (s *Service) ExportApprovals(ctx context.Context, req *v1.ExportApprovalsRe
 
 // ListGrants implements the method.
 func (s *Service) ListGrants(ctx context.Context, req *v1.ListGrantsRequest) (*v1.ListGrantsResponse, error) {
-	var f wire.LeaseFilter
+	var f palyra.LeaseFilter
 	if err := wire.ToWord(req, &f); err != nil || f.Limit < 0 {
 		return nil, invalid("the filter does not make sense")
 	}

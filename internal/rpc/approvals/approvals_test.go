@@ -12,7 +12,6 @@ import (
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
-	"palyra/internal/rpc/wire"
 )
 
 func TestFilter(t *testing.T) {
@@ -64,8 +63,8 @@ func (*desk) all() []palyra.Approval {
 	}
 }
 
-func (d *desk) List(context.Context, wire.ApprovalFilter) (wire.ApprovalPage, error) {
-	return wire.ApprovalPage{Approvals: d.all()}, nil
+func (d *desk) List(context.Context, palyra.ApprovalFilter) (palyra.ApprovalPage, error) {
+	return palyra.ApprovalPage{Approvals: d.all()}, nil
 }
 
 func (d *desk) Get(_ context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
@@ -80,7 +79,7 @@ func (d *desk) Decide(_ context.Context, v palyra.Vote) (palyra.Approval, error)
 
 func (d *desk) Watch(_ context.Context, f func(palyra.Approval) error) error { return nil }
 
-func (d *desk) Export(context.Context, io.Writer, string, wire.ApprovalFilter, palyra.Principal) error {
+func (d *desk) Export(context.Context, io.Writer, string, palyra.ApprovalFilter, palyra.Principal) error {
 	return nil
 }
 

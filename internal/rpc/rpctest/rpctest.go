@@ -237,9 +237,9 @@ func (d desk) question(ctx context.Context) palyra.Approval {
 	return a
 }
 
-func (d desk) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
+func (d desk) List(ctx context.Context, f palyra.ApprovalFilter) (palyra.ApprovalPage, error) {
 	d.note(ctx, "approvals "+string(f.SubjectType))
-	return wire.ApprovalPage{Approvals: []palyra.Approval{d.question(ctx)}, Next: "next"}, nil
+	return palyra.ApprovalPage{Approvals: []palyra.Approval{d.question(ctx)}, Next: "next"}, nil
 }
 
 func (d desk) Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
@@ -266,7 +266,7 @@ func (d desk) Watch(ctx context.Context, f func(palyra.Approval) error) error {
 	return context.Cause(ctx)
 }
 
-func (d desk) Export(ctx context.Context, w io.Writer, format string, _ wire.ApprovalFilter, _ palyra.Principal) error {
+func (d desk) Export(ctx context.Context, w io.Writer, format string, _ palyra.ApprovalFilter, _ palyra.Principal) error {
 	d.note(ctx, "export "+format)
 	_, err := w.Write(make([]byte, 200<<10))
 	return err
@@ -274,9 +274,9 @@ func (d desk) Export(ctx context.Context, w io.Writer, format string, _ wire.App
 
 type leases struct{ *Parts }
 
-func (l leases) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error) {
+func (l leases) Leases(ctx context.Context, f palyra.LeaseFilter) (palyra.LeasePage, error) {
 	l.note(ctx, "leases "+string(f.Principal))
-	return wire.LeasePage{Leases: []palyra.Lease{{ID: "L1", UsesLeft: -1, CreatedAt: At}}}, nil
+	return palyra.LeasePage{Leases: []palyra.Lease{{ID: "L1", UsesLeft: -1, CreatedAt: At}}}, nil
 }
 
 func (l leases) Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {

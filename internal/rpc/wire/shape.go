@@ -107,41 +107,6 @@ type Explanation struct {
 	Attestation palyra.ID         `json:"attestation_id,omitempty"`
 }
 
-// ApprovalFilter selects approvals. The zero filter selects all, newest first.
-type ApprovalFilter struct {
-	SubjectType palyra.SubjectType `json:"subject_type,omitempty"`
-	SubjectID   string             `json:"subject_id,omitempty"`
-	Principal   palyra.Principal   `json:"principal,omitempty"`
-	Answer      palyra.Answer      `json:"answer,omitempty"`  // only those settled this way
-	Pending     bool               `json:"pending,omitempty"` // only those that nobody has settled
-	Since       time.Time          `json:"since,omitzero"`
-	Until       time.Time          `json:"until,omitzero"`
-	OldestFirst bool               `json:"oldest_first,omitempty"`
-	Cursor      string             `json:"cursor,omitempty"`
-	Limit       int64              `json:"limit,omitempty"` // ≤ 500; 0: the daemon's default
-}
-
-// ApprovalPage is one page of approvals.
-type ApprovalPage struct {
-	Approvals []palyra.Approval `json:"approvals"`
-	Next      string            `json:"next_cursor"`
-}
-
-// LeaseFilter selects durable grants. The zero filter selects the live ones.
-type LeaseFilter struct {
-	Principal palyra.Principal `json:"principal,omitempty"`
-	Session   palyra.SessionID `json:"session_id,omitempty"`
-	Ended     bool             `json:"ended,omitempty"` // also those that ended
-	Cursor    string           `json:"cursor,omitempty"`
-	Limit     int64            `json:"limit,omitempty"`
-}
-
-// LeasePage is one page of durable grants.
-type LeasePage struct {
-	Leases []palyra.Lease `json:"grants"`
-	Next   string         `json:"next_cursor"`
-}
-
 // SessionFilter selects sessions, newest first. The zero filter selects the
 // open ones.
 type SessionFilter struct {
