@@ -65,3 +65,6 @@ func trim(b []byte, start int) []byte {
 	}
 	return b[:end]
 }
+
+// Folded is a name in that form.
+func Folded(name string) string { return string(Fold(nil, name)) }

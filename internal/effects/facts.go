@@ -1,0 +1,227 @@
+package effects
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/trusted"
+)
+
+// Workspace is what facts need to know of the workspace that changes are of and that is not in the changes: what was
+// there before the run. It is a stranger's, so the functions must neither follow links nor leave it; each may be nil.
+type Workspace struct {
+	Path   string                              // absolute
+	Exists func(name string) bool              // is there something
+	Link   func(name string) (string, bool)    // what a symbolic link says
+	Obeyed func(names []string) (all []string) // those of the names that links or git's configuration lead to from where other programs look
+}
+
+// most bounds each list of names in the facts.
+const most = 64
+
+// FactsOf says what policy is told of changes, which are all there are. Names that other programs trust and links that
+// lead out are looked for in all of them; those beyond what is listed count as omitted.
+func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Workspace) palyra.EffectFacts {
+	f := palyra.EffectFacts{
+		Created: e.Created, Changed: e.Changed, Removed: e.Removed, Mode: e.Mode, Link: e.Link,
+		NeverKept: neverKept, Share: -1, Omitted: e.Omitted,
+	}
+	v := newView(all, w)
+	for _, c := range all {
+		if c.Was != nil && c.Was.Kind == palyra.PathFile && c.Now == nil {
+			f.RemovedFiles++
+		}
+		if c.Now != nil && c.Now.Kind == palyra.PathFile && c.Kind != palyra.ChangeMode {
+			f.Bytes += c.Now.Size
+		}
+		if runnable(c.Now) && !runnable(c.Was) {
+			f.Executables++
+		}
+	}
+	f.RunByTools, _ = first(v.runByTools())
+	var more [2]int64
+	f.Outward, more[0] = first(v.outward())
+	f.Trusted, more[1] = first(v.trusted())
+	f.Omitted += more[0] + more[1]
+	return f
+}
+
+func runnable(s *palyra.PathState) bool {
+	return s != nil && s.Kind == palyra.PathFile && s.Mode&0o111 != 0
+}
+
+// first are the texts of the first names, and how many there are beyond them.
+func first(names []string) (out []palyra.PathText, more int64) {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, n := range names[:min(len(names), most)] {
+		out = append(out, palyra.TextOfPath(n))
+	}
+	return out, int64(max(0, len(names)-most))
+}
+
+// view is a workspace as it would be with the changes.
+type view struct {
+	Workspace
+	names  []string // of changes, in their order; bytes
+	states map[string]palyra.Change
+}
+
+func newView(all []palyra.Change, w Workspace) *view {
+	v := &view{Workspace: w, states: make(map[string]palyra.Change, len(all))}
+	for _, c := range all {
+		name := c.Path.Raw()
+		v.names = append(v.names, name)
+		v.states[name] = c
+	}
+	return v
+}
+
+// exists reports whether something is at a path.
+func (v *view) exists(name string) bool {
+	if c, changed := v.states[name]; changed {
+		return c.Now != nil
+	}
+	return v.Exists != nil && v.Exists(name)
+}
+
+// link is what a symbolic link says.
+func (v *view) link(name string) (string, bool) {
+	if c, changed := v.states[name]; changed {
+		if c.Now == nil || c.Now.Kind != palyra.PathLink {
+			return "", false
+		}
+		return c.Now.Target.Raw(), true
+	}
+	if v.Link == nil {
+		return "", false
+	}
+	return v.Link(name)
+}
+
+// repository reports whether git takes a directory for one: it has HEAD, and objects and refs or where they are.
+func (v *view) repository(dir string) bool {
+	has := func(name string) bool { return v.exists(path.Join(dir, name)) }
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+}
+
+// trusted are the changed names that other programs obey, wherever these find them.
+func (v *view) trusted() (out []string) {
+	place := trusted.Place{Repository: v.repository}
+	for _, name := range v.names {
+		c := v.states[name]
+		whole := c.Was == nil || c.Now == nil || c.Was.Kind != c.Now.Kind
+		link := is(c.Was, palyra.PathLink) || is(c.Now, palyra.PathLink)
+		if place.Changed(name, whole, link) || whole && v.planted(name) || v.intoModules(name) {
+			out = append(out, name)
+		}
+	}
+	if v.Obeyed != nil && len(v.names) > 0 {
+		out = append(out, v.Obeyed(v.names)...)
+	}
+	return out
+}
+
+func is(s *palyra.PathState, kind palyra.PathKind) bool { return s != nil && s.Kind == kind }
+
+// planted reports whether an entry made its directory a repository of its own, in which git would look for commands.
+func (v *view) planted(name string) bool {
+	if v.states[name].Now == nil || slices.Contains(strings.Split(name, "/"), ".git") {
+		return false
+	}
+	switch trusted.Folded(path.Base(name)) {
+	case "head", "objects", "refs", "commondir":
+		return v.repository(path.Dir(name))
+	}
+	return false
+}
+
+// intoModules reports whether an entry is a link that leads from outside into node_modules, where names are not looked
+// at otherwise.
+func (v *view) intoModules(name string) bool {
+	to, is := v.link(name)
+	return is && v.states[name].Now != nil && !modules(name) && modules(to)
+}
+
+func modules(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if trusted.Folded(part) == "node_modules" {
+			return true
+		}
+	}
+	return false
+}
+
+// outward are the changed links that lead out of the workspace.
+func (v *view) outward() (out []string) {
+	for _, name := range v.names {
+		if to, is := v.link(name); is && v.leadsOut(path.Dir(name), to) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// mostLinks bounds the links that are followed from one: more than the kernel follows.
+const mostLinks = 40
+
+// leadsOut follows what a link in a directory says, by way of other links too. What goes round in circles, or is
+// longer than can be followed, leads out as far as anybody knows.
+func (v *view) leadsOut(dir, to string) bool {
+	rest, at, links := "", dir, 0
+	for {
+		if strings.HasPrefix(to, "/") {
+			below, in := strings.CutPrefix(to+"/", v.Path+"/") // not cleaned: a link before .. leads elsewhere
+			if v.Path == "" || !in {
+				return true
+			}
+			at, to = ".", below
+		}
+		rest = to + "/" + rest
+		next, found := v.walk(&at, &rest)
+		if !found {
+			return at == ".."
+		}
+		if to, links = next, links+1; links > mostLinks || len(rest) > 1<<16 {
+			return true
+		}
+	}
+}
+
+// walk goes on from a directory until a link is met, which it returns, or the way ends; at is ".." where it left the
+// workspace.
+func (v *view) walk(at, rest *string) (link string, found bool) {
+	for *rest != "" {
+		part, more, _ := strings.Cut(*rest, "/")
+		*rest = more
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if *at == "." {
+				*at = ".."
+				return "", false
+			}
+			*at = path.Dir(*at)
+			continue
+		}
+		next := path.Join(*at, part)
+		if to, is := v.link(next); is {
+			return to, true
+		}
+		*at = next
+	}
+	return "", false
+}
+
+// runByTools are the changed files that builds and tests run. What is installed is not meant.
+func (v *view) runByTools() (out []string) {
+	for _, name := range v.names {
+		if v.states[name].Now != nil && !modules(name) && RunByTools(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

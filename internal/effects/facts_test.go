@@ -1,0 +1,207 @@
+package effects
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// changed makes changes of words: +a is a new file, -a one that is gone, ~a one that has another content, +a/ a new
+// directory, +a>b a new link, +a* a new program, %a another mode.
+func changed(words ...string) (all []palyra.Change) {
+	slices.SortFunc(words, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
+	for _, w := range words {
+		name, target, link := strings.Cut(w[1:], ">")
+		s := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: 10, Digest: "sha256:x"}
+		switch {
+		case link:
+			s = &palyra.PathState{Kind: palyra.PathLink, Target: palyra.TextOfPath(target)}
+		case strings.HasSuffix(name, "/"):
+			name, s = strings.TrimSuffix(name, "/"), &palyra.PathState{Kind: palyra.PathDirectory, Mode: 0o755}
+		case strings.HasSuffix(name, "*"):
+			name, s.Mode = strings.TrimSuffix(name, "*"), 0o755
+		}
+		c := palyra.Change{Path: palyra.TextOfPath(name), Now: s}
+		was := *s
+		switch w[0] {
+		case '-':
+			c.Was, c.Now = s, nil
+		case '~':
+			was.Digest = "sha256:y"
+			c.Was = &was
+		case '%':
+			was.Mode = 0o600
+			c.Was = &was
+		}
+		c.Kind = KindOf(c.Was, c.Now)
+		all = append(all, c)
+	}
+	return all
+}
+
+// before is a workspace with links and files.
+func before(entries ...string) Workspace {
+	links, names := map[string]string{}, map[string]bool{}
+	for _, e := range entries {
+		name, to, link := strings.Cut(e, ">")
+		names[name] = true
+		if link {
+			links[name] = to
+		}
+	}
+	return Workspace{
+		Path: "/w", Exists: func(n string) bool { return names[n] },
+		Link: func(n string) (string, bool) { to, ok := links[n]; return to, ok },
+	}
+}
+
+func factsOf(t testing.TB, w Workspace, all []palyra.Change) palyra.EffectFacts {
+	t.Helper()
+	e, _, err := List(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return FactsOf(e, all, 0, w)
+}
+
+// Names that other programs obey are found wherever they really are, and ordinary work is not among them.
+func TestTrustedNames(t *testing.T) {
+	for _, c := range []struct {
+		words  string
+		before []string
+		want   string
+	}{
+		{"+.envrc", nil, ".envrc"},
+		{"~.github/workflows/a.yml +src/a.go", nil, ".github/workflows/a.yml"},
+		{"-.git/hooks/pre-commit", nil, ".git/hooks/pre-commit"},
+		{"%.git/hooks/pre-commit", nil, ".git/hooks/pre-commit"},
+		{"~.git/config ~.git/index +.git/objects/ab/cd ~.git/HEAD ~.git/refs/heads/main +.git/COMMIT_EDITMSG", nil, ".git/config"},
+		{"~.git/index +.git/refs/heads/hooks +.git/logs/refs/heads/config", nil, ""},
+		{"+.GIT/Hooks/x", nil, ".GIT/Hooks/x"},
+		{"+sub/.git/", nil, "sub/.git"},
+		{"+sub/.git", nil, "sub/.git"},
+		{"+.git>elsewhere", nil, ".git"},
+		{"%.git/", nil, ""},
+		{"+.cargo>x +x/config.toml", nil, ".cargo"},
+		{"+.github>x", nil, ".github"},
+		{"-.github>x", nil, ".github"},
+		{"+.git/rebase-merge/git-rebase-todo", nil, ".git/rebase-merge/git-rebase-todo"},
+		{"~.git/sequencer/todo", nil, ".git/sequencer/todo"},
+		{"+.git/modules/a/b/hooks/x", nil, ".git/modules/a/b/hooks/x"},
+		{"+.git/modules/a>x", nil, ".git/modules/a"},
+		{"+node_modules/a/.github/workflows/x.yml +node_modules/a/.vscode/tasks.json", nil, ""},
+		{"+node_modules/a/.git/hooks/x", nil, "node_modules/a/.git/hooks/x"},
+		{"+a>node_modules/a +node_modules/a/.vscode/tasks.json", nil, "a"},
+		{"+node_modules/.bin/x>../x/cli.js", nil, ""},
+		{"+d/HEAD +d/objects/ +d/refs/", nil, "d/HEAD d/objects d/refs"},
+		{"+d/HEAD", []string{"d/objects", "d/refs"}, "d/HEAD"},
+		{"+d/HEAD", []string{"d/objects"}, ""},
+		{"+d/commondir", []string{"d/HEAD"}, "d/commondir"},
+		{"+HEAD +objects/ +refs/", nil, "HEAD objects refs"},
+		{"~d/config", []string{"d/HEAD", "d/objects", "d/refs"}, "d/config"},
+		{"~d/config", nil, ""},
+		{"+d/hooks/post-update*", []string{"d/HEAD", "d/objects", "d/refs"}, "d/hooks/post-update"},
+		{"~package.json ~Makefile +src/config +HEAD.txt ~.gitignore ~.env", nil, ""},
+		{"+.envrc\xff +a\xff/.envrc", nil, "a\xff/.envrc"},
+	} {
+		f := factsOf(t, before(c.before...), changed(strings.Fields(c.words)...))
+		var want []palyra.PathText
+		for _, n := range strings.Fields(c.want) {
+			want = append(want, palyra.TextOfPath(n))
+		}
+		if !slices.Equal(f.Trusted, want) {
+			t.Errorf("%q: %q, want %q", c.words, f.Trusted, want)
+		}
+	}
+}
+
+// Links that lead out are found however they do it.
+func TestOutwardLinks(t *testing.T) {
+	for _, c := range []struct {
+		words  string
+		before []string
+		want   string
+	}{
+		{"+out>/", nil, "out"},
+		{"+out>/etc/passwd", nil, "out"},
+		{"+out>/w", nil, ""},
+		{"+out>/w/a/b", nil, ""},
+		{"+out>/wide", nil, "out"},
+		{"+out>/w/../etc", nil, "out"},
+		{"+out>//w", nil, "out"},
+		{"+a/out>..", nil, ""},
+		{"+a/out>../..", nil, "a/out"},
+		{"+a/out>../b/c", nil, ""},
+		{"+a/out>../b/../../x", nil, "a/out"},
+		{"+a>b/x +b>/etc", nil, "a b"},
+		{"+a>b/..", []string{"b>/etc/ssh"}, "a"},
+		{"+a>/w/b/..", []string{"b>/etc/ssh"}, "a"},
+		{"+a>b/..", []string{"b>c/d"}, ""},
+		{"+a>b/../..", []string{"b>c/d"}, ""},
+		{"+a>b/../../..", []string{"b>c/d"}, "a"},
+		{"+a>b -b>/etc", []string{"b>/etc"}, ""},
+		{"+a>a", nil, "a"},
+		{"+a>b +b>a", nil, "a b"},
+		{"-a>/etc", nil, ""},
+		{"+bin/python>/usr/bin/python3", nil, "bin/python"},
+		{"+lib64>lib", nil, ""},
+		{"+a\xfe>../\xff", nil, "a\xfe"},
+	} {
+		f := factsOf(t, before(c.before...), changed(strings.Fields(c.words)...))
+		var want []palyra.PathText
+		for _, n := range strings.Fields(c.want) {
+			want = append(want, palyra.TextOfPath(n))
+		}
+		if !slices.Equal(f.Outward, want) {
+			t.Errorf("%q: %q, want %q", c.words, f.Outward, want)
+		}
+	}
+}
+
+// What is counted, what builds run, and that nothing hides behind a bound.
+func TestFacts(t *testing.T) {
+	f := factsOf(t, Workspace{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json", "-Makefile", "+web/vite.config.ts", "+vite.config.txt"))
+	if f.RemovedFiles != 2 || f.Executables != 2 || f.Share != -1 || f.Bytes != 70 || f.Created != 6 || f.Mode != 1 || f.Omitted != 0 {
+		t.Errorf("%+v", f)
+	}
+	if fmt.Sprint(f.RunByTools) != "[package.json web/vite.config.ts]" {
+		t.Errorf("%q", f.RunByTools)
+	}
+	var words []string
+	for i := range 1000 {
+		words = append(words, fmt.Sprintf("+p%04d/.envrc", i), fmt.Sprintf("+q%04d>/etc", i), fmt.Sprintf("+r%04d/package.json", i))
+	}
+	f = factsOf(t, Workspace{}, changed(words...))
+	if len(f.Trusted) != most || len(f.Outward) != most || len(f.RunByTools) != most || f.Omitted != 2*(1000-most) || f.Trusted[0] != "p0000/.envrc" {
+		t.Errorf("%d %d %d %d", len(f.Trusted), len(f.Outward), len(f.RunByTools), f.Omitted)
+	}
+	w := Workspace{Obeyed: func(names []string) []string { return names[1:] }}
+	if f = factsOf(t, w, changed("+a", "+b", "+b/.envrc")); fmt.Sprint(f.Trusted) != "[b b/.envrc]" {
+		t.Errorf("%q", f.Trusted)
+	}
+}
+
+// Whatever a run calls its files and wherever its links lead: the facts come to an end, their lists are bounded, and a
+// name of the list that is new at the top is among them.
+func FuzzFacts(f *testing.F) {
+	f.Add("a", "b", "../..")
+	f.Add(".git/hooks", "a/../b", "/w/../x")
+	f.Add("\xff/.git", "..", "a")
+	f.Fuzz(func(t *testing.T, a, b, to string) {
+		all := []palyra.Change{}
+		for i, name := range []string{a, b, ".envrc"} {
+			s := &palyra.PathState{Kind: palyra.PathLink, Target: palyra.TextOfPath(to)}
+			if i > 0 {
+				s = &palyra.PathState{Kind: palyra.PathFile}
+			}
+			all = append(all, palyra.Change{Path: palyra.TextOfPath(name), Kind: palyra.ChangeCreated, Now: s})
+		}
+		facts := FactsOf(palyra.Effects{Created: 3}, all, 0, Workspace{Path: "/w", Link: func(string) (string, bool) { return to, len(to) > 3 }})
+		if !slices.Contains(facts.Trusted, ".envrc") || len(facts.Outward) > 1 || facts.Omitted != 0 {
+			t.Fatalf("%+v", facts)
+		}
+	})
+}
