@@ -9,9 +9,9 @@ import (
 	"palyra/internal/trusted"
 )
 
-// Workspace is what facts need to know of the workspace that changes are of and that is not in the changes: what was
+// Before is what facts need to know of the workspace that changes are of and that is not in the changes: what was
 // there before the run. It is a stranger's, so the functions must neither follow links nor leave it; each may be nil.
-type Workspace struct {
+type Before struct {
 	Path   string                              // absolute
 	Exists func(name string) bool              // is there something
 	Link   func(name string) (string, bool)    // what a symbolic link says
@@ -23,7 +23,7 @@ const most = 64
 
 // FactsOf says what policy is told of changes, which are all there are. Names that other programs trust and links that
 // lead out are looked for in all of them; those beyond what is listed count as omitted.
-func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Workspace) palyra.EffectFacts {
+func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) palyra.EffectFacts {
 	f := palyra.EffectFacts{
 		Created: e.Created, Changed: e.Changed, Removed: e.Removed, Mode: e.Mode, Link: e.Link,
 		NeverKept: neverKept, Share: -1, Omitted: e.Omitted,
@@ -64,13 +64,13 @@ func first(names []string) (out []palyra.PathText, more int64) {
 
 // view is a workspace as it would be with the changes.
 type view struct {
-	Workspace
+	Before
 	names  []string // of changes, in their order; bytes
 	states map[string]palyra.Change
 }
 
-func newView(all []palyra.Change, w Workspace) *view {
-	v := &view{Workspace: w, states: make(map[string]palyra.Change, len(all))}
+func newView(all []palyra.Change, w Before) *view {
+	v := &view{Before: w, states: make(map[string]palyra.Change, len(all))}
 	for _, c := range all {
 		name := c.Path.Raw()
 		v.names = append(v.names, name)
@@ -173,11 +173,12 @@ func (v *view) leadsOut(dir, to string) bool {
 	rest, at, links := "", dir, 0
 	for {
 		if strings.HasPrefix(to, "/") {
-			below, in := strings.CutPrefix(to+"/", v.Path+"/") // not cleaned: a link before .. leads elsewhere
-			if v.Path == "" || !in {
+			// Not cleaned: a link before .. leads elsewhere.
+			parts, top := strings.Split(to, "/"), strings.Split(v.Path, "/")
+			if len(parts) < len(top) || v.Path == "" || !slices.Equal(parts[:len(top)], top) {
 				return true
 			}
-			at, to = ".", below
+			at, to = ".", strings.Join(parts[len(top):], "/")
 		}
 		rest = to + "/" + rest
 		next, found := v.walk(&at, &rest)

@@ -43,7 +43,7 @@ func changed(words ...string) (all []palyra.Change) {
 }
 
 // before is a workspace with links and files.
-func before(entries ...string) Workspace {
+func before(entries ...string) Before {
 	links, names := map[string]string{}, map[string]bool{}
 	for _, e := range entries {
 		name, to, link := strings.Cut(e, ">")
@@ -52,13 +52,13 @@ func before(entries ...string) Workspace {
 			links[name] = to
 		}
 	}
-	return Workspace{
+	return Before{
 		Path: "/w", Exists: func(n string) bool { return names[n] },
 		Link: func(n string) (string, bool) { to, ok := links[n]; return to, ok },
 	}
 }
 
-func factsOf(t testing.TB, w Workspace, all []palyra.Change) palyra.EffectFacts {
+func factsOf(t testing.TB, w Before, all []palyra.Change) palyra.EffectFacts {
 	t.Helper()
 	e, _, err := List(all)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestOutwardLinks(t *testing.T) {
 
 // What is counted, what builds run, and that nothing hides behind a bound.
 func TestFacts(t *testing.T) {
-	f := factsOf(t, Workspace{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json", "-Makefile", "+web/vite.config.ts", "+vite.config.txt"))
+	f := factsOf(t, Before{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json", "-Makefile", "+web/vite.config.ts", "+vite.config.txt"))
 	if f.RemovedFiles != 2 || f.Executables != 2 || f.Share != -1 || f.Bytes != 70 || f.Created != 6 || f.Mode != 1 || f.Omitted != 0 {
 		t.Errorf("%+v", f)
 	}
@@ -174,11 +174,11 @@ func TestFacts(t *testing.T) {
 	for i := range 1000 {
 		words = append(words, fmt.Sprintf("+p%04d/.envrc", i), fmt.Sprintf("+q%04d>/etc", i), fmt.Sprintf("+r%04d/package.json", i))
 	}
-	f = factsOf(t, Workspace{}, changed(words...))
+	f = factsOf(t, Before{}, changed(words...))
 	if len(f.Trusted) != most || len(f.Outward) != most || len(f.RunByTools) != most || f.Omitted != 2*(1000-most) || f.Trusted[0] != "p0000/.envrc" {
 		t.Errorf("%d %d %d %d", len(f.Trusted), len(f.Outward), len(f.RunByTools), f.Omitted)
 	}
-	w := Workspace{Obeyed: func(names []string) []string { return names[1:] }}
+	w := Before{Obeyed: func(names []string) []string { return names[1:] }}
 	if f = factsOf(t, w, changed("+a", "+b", "+b/.envrc")); fmt.Sprint(f.Trusted) != "[b b/.envrc]" {
 		t.Errorf("%q", f.Trusted)
 	}
@@ -199,7 +199,7 @@ func FuzzFacts(f *testing.F) {
 			}
 			all = append(all, palyra.Change{Path: palyra.TextOfPath(name), Kind: palyra.ChangeCreated, Now: s})
 		}
-		facts := FactsOf(palyra.Effects{Created: 3}, all, 0, Workspace{Path: "/w", Link: func(string) (string, bool) { return to, len(to) > 3 }})
+		facts := FactsOf(palyra.Effects{Created: 3}, all, 0, Before{Path: "/w", Link: func(string) (string, bool) { return to, len(to) > 3 }})
 		if !slices.Contains(facts.Trusted, ".envrc") || len(facts.Outward) > 1 || facts.Omitted != 0 {
 			t.Fatalf("%+v", facts)
 		}
