@@ -48,6 +48,8 @@ type world struct {
 	log     *slog.Logger // nil: nobody reads it
 	runs    int
 	granted map[palyra.GrantID]palyra.Position
+
+	unsettled bool // the runner does not settle changes now
 }
 
 const (
@@ -404,6 +406,9 @@ func (w *world) Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Re
 	}
 	if ctx.Err() != nil {
 		w.t.Error("settling stops with the caller")
+	}
+	if w.unsettled {
+		return palyra.Result{Refusal: &palyra.Refusal{Reason: palyra.ReasonStopping, Text: "stopping"}}
 	}
 	if keep {
 		return palyra.Result{Effects: palyra.EffectsKept}

@@ -129,6 +129,10 @@ func (w *walk) awaitKeep(ctx context.Context, res palyra.Result) (palyra.Outcome
 func (w *walk) settle(ctx context.Context, res palyra.Result, keep bool, why error) (palyra.Outcome, error) {
 	w.unkept = why
 	after := w.settleSafely(context.WithoutCancel(ctx), keep)
+	if r := after.Refusal; r != nil { // nothing was done: it goes on later
+		return palyra.Outcome{}, palyra.Errorf(palyra.Unavailable, r.Reason, "what call %s changed is not settled yet: %s", w.call.ID, r.Text).
+			WithRemedy("%s", r.Remedy)
+	}
 	res.Effects = after.Effects
 	res.Left = append(res.Left, after.Left...)
 	res.Quarantined, res.More = append(res.Quarantined, after.Quarantined...), res.More+after.More

@@ -204,3 +204,21 @@ func TestResumeWithoutQuestion(t *testing.T) {
 		}
 	}
 }
+
+// A runner that cannot settle now leaves the call as it is, to be gone on with later.
+func TestUnsettledChangesGoOnLater(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.verdict, w.desk, w.unsettled = onChanges(asking(palyra.Allow)), keepAnswers(palyra.AnswerAllow), true
+	if _, err := w.do(context.Background()); palyra.AsError(err).Reason != palyra.ReasonStopping {
+		t.Fatal(err)
+	}
+	held := w.durable()
+	if held.State != palyra.Settling || len(held.Keep.Result) == 0 {
+		t.Fatalf("%+v", held)
+	}
+	held.Stored, w.unsettled = held.State, false
+	if out, err := w.gate().Resume(context.Background(), &held, Watcher{}); err != nil || out.Effects != palyra.EffectsKept {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
