@@ -45,6 +45,17 @@ func (c *Call) Asked() *Call {
 	return &q
 }
 
+// Changed is what the run of the call changed, and what became of it; nil: nothing is on record.
+func (c *Call) Changed() (*Effects, Settlement) {
+	switch {
+	case c.Outcome != nil && c.Outcome.Changes != nil:
+		return c.Outcome.Changes, c.Outcome.Effects
+	case c.Outcome == nil && c.Keep != nil:
+		return &c.Keep.Effects, EffectsHeld
+	}
+	return nil, ""
+}
+
 // Result is what a runner brings back, also from a failed, killed or timed-out run. Refusal is set when the runner
 // would not start; then nothing ran.
 type Result struct {

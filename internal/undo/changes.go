@@ -11,16 +11,20 @@ import (
 
 // Of lists what a call changed, a page at a time.
 func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error) {
-	if c.Outcome == nil || c.Outcome.Changes == nil {
+	changed, became := c.Changed()
+	if changed == nil {
 		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
 			"nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
 			WithRemedy("see 'palyra calls show %s' for what it did", c.ID)
 	}
-	e := *c.Outcome.Changes
+	e := *changed
 	out := wire.CallChanges{
 		Call: c.ID, Tool: c.Proposal.Tool, Principal: c.Proposal.Principal, Workspace: c.Plan.Workspace.Path,
-		Summary: c.Detail.Summary, FinishedAt: c.Finished, Effects: c.Outcome.Effects, Counts: e,
+		Summary: c.Detail.Summary, FinishedAt: c.Finished, Effects: became, Counts: e,
 		RunByTools: []palyra.PathText{}, Changes: []palyra.Change{}, More: e.Total(), Undo: u.state(c.ID),
+	}
+	if c.Keep != nil {
+		out.RunByTools = append(out.RunByTools, c.Keep.Facts.RunByTools...)
 	}
 	all, err := u.listed(ctx, c.ID, e)
 	if err != nil {

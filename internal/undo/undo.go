@@ -247,10 +247,11 @@ func (u *Undo) keptOf(id palyra.CallID) (kept, error) {
 
 // listOf is the digest of the list of what a call changed; empty: there is none.
 func listOf(c *palyra.Call) palyra.Digest {
-	if c.Outcome == nil || c.Outcome.Changes == nil {
+	changed, _ := c.Changed()
+	if changed == nil {
 		return ""
 	}
-	return c.Outcome.Changes.Digest
+	return changed.Digest
 }
 
 func unreadable(err error) error {

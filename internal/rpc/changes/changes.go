@@ -103,7 +103,7 @@ func (s *Service) last(ctx context.Context, f wire.ChangeFilter) (*palyra.Call, 
 		}
 		for _, c := range page {
 			here := f.Workspace == "" || palyra.Within(f.Workspace, []string{c.Plan.Workspace.Path})
-			if here && c.Outcome != nil && c.Outcome.Changes != nil {
+			if changed, _ := c.Changed(); here && changed != nil {
 				return s.reached(ctx, palyra.ActSee, string(c.ID))
 			}
 		}
