@@ -38,7 +38,7 @@ func openHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, home: filepath.Join(dir, "home"), work: filepath.Join(dir, "work")}
-	h.env = []string{"PALYRA_HOME=" + h.home, "NO_COLOR=1", "PALYRA_CONSOLE_LISTEN=127.0.0.1:0"}
+	h.env = []string{"PALYRA_HOME=" + h.home, "NO_COLOR=1", "PALYRA_CONSOLE_LISTEN=127.0.0.1:0", "PALYRA_POLICY_PRESET=ask"}
 	t.Cleanup(func() {
 		endDaemon(h.home)
 		_ = os.RemoveAll(dir)

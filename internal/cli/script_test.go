@@ -89,6 +89,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PALYRA_HOME", home)
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("PALYRA_CONSOLE_LISTEN", "127.0.0.1:0")
+			env.Setenv("PALYRA_POLICY_PRESET", "ask") // most scripts are about questions
 			env.Defer(func() { endDaemon(home) })
 			return os.Mkdir(home, 0o755)
 		},

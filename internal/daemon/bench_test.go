@@ -28,7 +28,7 @@ func testDaemon(tb testing.TB) *Daemon {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"process.dir": filepath.Join(tb.TempDir(), "cells")}})
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"policy.preset": "ask", "process.dir": filepath.Join(tb.TempDir(), "cells")}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func open(t *testing.T, home string) (*Daemon, error) {
 	t.Helper()
-	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"process.dir": filepath.Join(t.TempDir(), "cells")}})
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"policy.preset": "ask", "process.dir": filepath.Join(t.TempDir(), "cells")}})
 	if err != nil {
 		t.Fatal(err)
 	}

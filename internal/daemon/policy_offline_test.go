@@ -50,7 +50,7 @@ func TestRollbackOffline(t *testing.T) {
 		to   string
 		want palyra.Digest
 		name string
-	}{{bundle.Previous, first, "default"}, {string(locked.Bundle), locked.Bundle, "custom"}, {"strict", "", "strict"}} {
+	}{{bundle.Previous, first, "ask"}, {string(locked.Bundle), locked.Bundle, "custom"}, {"strict", "", "strict"}} {
 		got, err := offline(t, dir, c.to)
 		if err != nil || c.want != "" && got != c.want {
 			t.Fatalf("%s: %s, %v", c.to, got, err)

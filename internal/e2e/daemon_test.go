@@ -78,7 +78,7 @@ func buildAll(dir string) error {
 
 var (
 	// anyPort keeps the doors of tests that run beside each other apart.
-	anyPort = []string{"PALYRA_CONSOLE_LISTEN=127.0.0.1:0", "PALYRA_REMOTE_LISTEN=127.0.0.1:0"}
+	anyPort = []string{"PALYRA_CONSOLE_LISTEN=127.0.0.1:0", "PALYRA_REMOTE_LISTEN=127.0.0.1:0", "PALYRA_POLICY_PRESET=ask"}
 	// unlimited is for those that ask faster than anybody may, and are not about
 	// that.
 	unlimited = []string{"PALYRA_LIMITS_REQUESTS_PER_SECOND=0", "PALYRA_LIMITS_PROPOSE_PER_SECOND=0", "PALYRA_LIMITS_DECIDE_PER_SECOND=0"}

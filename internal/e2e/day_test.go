@@ -165,7 +165,7 @@ func BenchmarkDay(b *testing.B) {
 	for range b.N {
 		d := newDaemon(b)
 		d.dayWork()
-		d.mustStart()
+		d.mustStart("PALYRA_POLICY_PRESET=default") // what people start with
 		if _, err := d.client(client.OperatorDoor).AddWorkspace(b.Context(), d.work, ""); err != nil {
 			b.Fatal(err)
 		}

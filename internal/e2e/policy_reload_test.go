@@ -31,7 +31,7 @@ const genParts = 4
 // the bundle's own test wants all of them. Every other generation refuses.
 func generation(t testing.TB, g string, refuses bool) map[string]string {
 	t.Helper()
-	files, err := bundle.Preset("default")
+	files, err := bundle.Preset("ask")
 	if err != nil {
 		t.Fatal(err)
 	}

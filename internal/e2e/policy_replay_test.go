@@ -111,7 +111,7 @@ func policyJSON[T any](d *daemon, args ...string) (v T) {
 // for the default alone.
 func defaultWith(t testing.TB, more string) map[string]string {
 	t.Helper()
-	files, err := bundle.Preset("default")
+	files, err := bundle.Preset("ask")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // every echo.
 func bundleNo(t testing.TB, n int) map[string]string {
 	t.Helper()
-	files, err := bundle.Preset("default")
+	files, err := bundle.Preset("ask")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func (c refusal) prepared(t *testing.T) *daemon {
 	}
 	preset := c.preset
 	if preset == "" {
-		preset = "default"
+		preset = "ask"
 	}
 	files, err := bundle.Preset(preset)
 	if err != nil {

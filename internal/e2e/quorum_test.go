@@ -15,7 +15,7 @@ import (
 // with is the default bundle and one rule more.
 func with(t *testing.T, rule string) map[string]string {
 	t.Helper()
-	files, err := bundle.Preset("default")
+	files, err := bundle.Preset("ask")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestWhyStopsEarly(t *testing.T) {
 func TestWhyJSON(t *testing.T) {
 	r := write("a.txt")
 	r.Approval = meets(palyra.Need{Votes: 2, Device: true})
-	raw, err := json.Marshal(engine(t, defaults(t)).Why(t.Context(), r))
+	raw, err := json.Marshal(engine(t, bundleOf(t, "ask")).Why(t.Context(), r))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 type whyAnswer struct {
 	Line        int64               `json:"line,omitempty"` // of a batch, from 1
 	Verdict     palyra.Effect       `json:"verdict"`
+	Then        string              `json:"then,omitempty"` // the action that is judged when the run is over
 	Need        palyra.Need         `json:"need"`
 	Layer       palyra.Layer        `json:"layer"` // what refused or asked; empty: nothing did
 	ReasonCode  palyra.Reason       `json:"reason_code"`
@@ -44,13 +45,16 @@ type whyAnswer struct {
 
 // whyOf makes an answer of an explanation.
 func whyOf(e client.Explanation, full bool) whyAnswer {
-	var detail struct{ Context, Entities, Rungs json.RawMessage }
+	var detail struct {
+		Context, Entities, Rungs json.RawMessage
+		Then                     string
+	}
 	if json.Unmarshal(e.Detail, &detail) != nil || len(detail.Context) == 0 {
 		detail.Context = json.RawMessage("{}") // policy never saw it
 	}
 	v := e.Verdict
 	out := whyAnswer{
-		Verdict: v.Effect, Need: v.Need, Layer: e.Layer, ReasonCode: e.ReasonCode, Reason: e.Reason, Remedy: e.Remedy,
+		Verdict: v.Effect, Then: detail.Then, Need: v.Need, Layer: e.Layer, ReasonCode: e.ReasonCode, Reason: e.Reason, Remedy: e.Remedy,
 		Policies: screen.Some(v.Policies), Flips: screen.Some(e.Flips), Context: detail.Context, Errors: screen.Some(v.Errors), Pairs: screen.Some(v.Pairs), Risk: v.Risk, Notes: []string{},
 		Call: e.Call, Approval: e.Approval, Attestation: e.Attestation, PlanDigest: e.PlanDigest, Bundle: v.Bundle, Snapshot: v.Snapshot,
 	}
@@ -75,7 +79,7 @@ func printWhy(w io.Writer, v whyAnswer) {
 	if v.Verdict == palyra.Ask {
 		needs = question.Need(v.Need)
 	}
-	screen.Fields(w, screen.Pair{"Verdict", v.Verdict.String()}, screen.Pair{"Layer", layer},
+	screen.Fields(w, screen.Pair{"Verdict", v.Verdict.String()}, screen.Pair{"Then", v.Then}, screen.Pair{"Layer", layer},
 		screen.Pair{"Reason", v.Reason}, screen.Pair{"Remedy", v.Remedy}, screen.Pair{"Needs", needs},
 		screen.Pair{"Risk", string(v.Risk.Level)}, screen.Pair{"Factors", screen.Joined(v.Risk.Factors)},
 		screen.Pair{"Call", string(v.Call)}, screen.Pair{"Approval", string(v.Approval)},

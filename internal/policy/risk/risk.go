@@ -243,12 +243,15 @@ func guardedDir(dir string) bool {
 
 // Command adds what the words of a command tell. A program that is understood to its last word, and that the
 // full sandbox holds, is as risky as its acts only: it looks, builds, or changes files of the workspace. A
-// program that only looks adds no risk.
+// program that only looks adds no risk, nor does one that writes to a layer of its own.
 func (f *Findings) Command(c palyra.Command, p palyra.Plan) {
 	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict &&
 		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
+	staged := p.Staging.Staged() && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict
 	for i := range f.factors {
 		switch x := &f.factors[i]; {
+		case staged && (x.name == string(palyra.ProcessExec) || x.name == string(palyra.FilesystemWrite)):
+			x.rank = 0 // what it does is judged before it is kept
 		case !tame:
 		case c.Class == palyra.CommandReadOnly && (x.name == string(palyra.ProcessExec) || x.name == string(palyra.FilesystemWrite)):
 			x.rank = 0
