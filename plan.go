@@ -32,7 +32,7 @@ type Plan struct {
 	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
 	Links        []Link          `json:"links,omitempty"`          // of the workspace, that lead to inputs
-	Staging      Staging         `json:"staging,omitzero"`         // of a program with inputs that another run could change
+	Staging      Staging         `json:"staging,omitzero"`         // of a program; left out in plans of earlier versions
 	Reads        []string        `json:"reads,omitempty"`          // workspace-relative paths
 	Writes       []string        `json:"writes,omitempty"`         // workspace-relative paths
 	Removes      []string        `json:"removes,omitempty"`        // of Writes: files that are gone then
@@ -103,7 +103,7 @@ type Link struct {
 	Target string `json:"target"`
 }
 
-// Staging says where a run writes that has inputs in its workspace: to a layer of its own, which becomes the
+// Staging says where a run writes: to a layer of its own, whose changes are judged and become the
 // workspace's when the run has ended, or to the workspace directly. On a layer of its own it finds its inputs as they
 // were checked, whatever becomes of them meanwhile; otherwise they are only looked at again when it has ended.
 type Staging struct {

@@ -121,6 +121,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 		editWithout(flipHost, "egress", "leave out --egress"),
 		editWithout(flipArguments, "stdin_live", "give it nothing to read while it runs"),
 		editWithout(flipArguments, "agent_socket", "do not run it as an agent"),
+		editWithout(flipArguments, "live", "leave out --live"),
 		editWithout(flipLimit, "require_limits", "leave out --require-limits"),
 		editWithout(flipLimit, "limits", "leave out its own limits"),
 		editWithout(flipLimit, "timeout_ms", "leave out its own time limit"),

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/beneath"
 	"palyra/internal/repofind"
-	"palyra/internal/stage"
 	"palyra/internal/subpath"
 )
 
@@ -33,7 +33,7 @@ func makeCache(root, path string, who identity) error {
 	case !errors.Is(err, os.ErrExist):
 		return err
 	}
-	dir, err := stage.OpenDir(unix.AT_FDCWD, root)
+	dir, err := beneath.OpenDir(unix.AT_FDCWD, root)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	next, err := stage.OpenDir(int(dir.Fd()), name)
+	next, err := beneath.OpenDir(int(dir.Fd()), name)
 	if err != nil {
 		return nil, err
 	}

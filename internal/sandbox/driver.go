@@ -44,6 +44,8 @@ type Job struct {
 	Files     []palyra.RoomFile      // small files laid into the room
 	Staged    bool                   // what it writes to the workspace is kept apart until it has ended
 	Bound     []stage.Bound          // what it must find in the workspace as it was checked; only with Staged
+	Renames   []string               // directories of the workspace that it may rename; only with Staged
+	Weigh     stage.Weigh            // rules about what it changed; nil: it is kept; only with Staged
 	Seals     []string               // names below the workspace that must be as before when the run is over
 	Lives     bool                   // it runs until it is stopped, for hours perhaps
 	Unix      bool                   // may use unix sockets of the file system
@@ -97,6 +99,11 @@ type Walled interface {
 type Staging interface {
 	// Stageable says why it cannot for this workspace, in few words; nothing: it can.
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
+	// Settle keeps or drops the changes of a call that are held. It can be asked again; where
+	// nothing is known of them the error is a stage.NotHeldError.
+	Settle(ctx context.Context, call palyra.CallID, keep bool) (stage.Settled, []palyra.Remnant, error)
+	// DropHeld forgets the held changes of calls that nobody waits for.
+	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
 }
 
 // agentSocket is where a command looks for it below PALYRA_HOME.

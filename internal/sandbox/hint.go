@@ -40,6 +40,9 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 		case fixed:
 			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "it seems to have written to what is read-only in its sandbox").
 				WithRemedy("have it write below the workspace, $HOME or $TMPDIR")
+		case p.Staging.Staged() && hasWords(text, layerWords):
+			outside = palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "it seems to have renamed a directory of the workspace, or written to a file of another owner, which cannot be done on a layer of its own").
+				WithRemedy("have it copy and remove (mv does), or run it with --live, which writes to the workspace directly")
 		case lostRepository(p.Workspace.Path, text):
 			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
 				WithRemedy("register the main repository as the workspace and have the worktree inside it ('git worktree add inner' there makes one): 'git worktree list', outside the sandbox, says where it is")
@@ -52,6 +55,7 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 var (
 	busyWords  = []string{"resource busy", "EBUSY"}
 	fixedWords = []string{"read-only file system", "EROFS"}
+	layerWords = []string{"cross-device link", "EXDEV", "value too large for defined data type", "EOVERFLOW"}
 )
 
 func hasWords(line string, words []string) bool {

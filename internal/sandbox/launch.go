@@ -33,9 +33,11 @@ type runStart struct {
 	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
 	inputs  []input
-	caches  caches   // that it may write
-	ways    *watch   // of the directories above them
-	loose   []string // those that changed meanwhile
+	caches  caches          // that it may write
+	ways    *watch          // of the directories above them
+	loose   []string        // those that changed meanwhile
+	weigher palyra.Weigher  // says what becomes of what it changed; nil: that is kept
+	listed  *palyra.Effects // what it changed, in short; nil: that was not weighed
 	handed  bool
 	serves  bool // a service: whoever started it feeds it
 }
@@ -74,7 +76,7 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	slices.Sort(l.job.Env)
-	l.stage()
+	l.stage(ctx)
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}

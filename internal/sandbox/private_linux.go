@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
-	"palyra/internal/stage"
+	"palyra/internal/beneath"
 )
 
 // privateDirs is the directory that rooms are in. It is held by descriptor, and rooms
@@ -110,7 +110,7 @@ func (d *privateDirs) make(call palyra.CallID, who identity) (*privateDir, error
 
 // furnish makes what is in a room, and opens the room itself last.
 func (d *privateDirs) furnish(r *privateDir) error {
-	dir, err := stage.OpenDir(d.fd(), r.name)
+	dir, err := beneath.OpenDir(d.fd(), r.name)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func setOwner(dir int, name string, uid, gid int, mode uint32) error {
 
 // list returns the names of all rooms.
 func (d *privateDirs) list() ([]string, error) {
-	f, err := stage.OpenDir(d.fd(), ".")
+	f, err := beneath.OpenDir(d.fd(), ".")
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (d *privateDirs) list() ([]string, error) {
 // remove takes a room away with all that is in it. What is the run's user's is
 // removed by that user's rights.
 func (d *privateDirs) remove(name string) error {
-	dir, err := stage.OpenDir(d.fd(), name)
+	dir, err := beneath.OpenDir(d.fd(), name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -198,12 +198,12 @@ func clearOut(dir int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.Unlinkat(dir, name, 0)
 	}
-	top, err := stage.OpenDir(dir, name)
+	top, err := beneath.OpenDir(dir, name)
 	if err != nil {
 		return err
 	}
 	defer top.Close()
-	if err := runAs(identity{int(st.Uid), int(st.Gid)}, func() error { return stage.Empty(top) }); err != nil {
+	if err := runAs(identity{int(st.Uid), int(st.Gid)}, func() error { return beneath.Empty(top) }); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)

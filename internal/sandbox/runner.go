@@ -65,12 +65,17 @@ type Config struct {
 	Changed  func(context.Context, *palyra.Call, []string)         // hears of sealed paths that were changed from outside during a run; nil: nobody does
 	Left     func(context.Context, *palyra.Call, []palyra.Remnant) // hears of what runs left behind; nil: nobody does
 	Swapped  func(context.Context, *palyra.Call, []string)         // hears of inputs that were changed while a run without copies of its own was under way; nil: nobody does
+	List     List                                                  // lists what runs changed; nil: nobody does
 	Probed   bool                                                  // refuse tiers that Posture does not know to hold
 	Streams  Streams                                               // nil: nobody follows
 	Grace    time.Duration                                         // from SIGTERM to SIGKILL; 0: two seconds
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged
 }
+
+// List makes the list of what a run changed, and keeps it, before anything of that is the
+// workspace's. An error says that it cannot be told what the run did.
+type List func(ctx context.Context, c *palyra.Call, changes []palyra.Change, neverKept int64) (palyra.Staged, error)
 
 const defaultGrace = 2 * time.Second
 
@@ -131,7 +136,7 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 	if err != nil {
 		return r.refused(begun, c.ID, err)
 	}
-	l := &runStart{Runner: r, backend: b, call: c.ID, from: c, plan: start.Plan()}
+	l := &runStart{Runner: r, backend: b, call: c.ID, from: c, plan: start.Plan(), weigher: start.Weigh}
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
 		return r.refused(begun, c.ID, l.plan.Stopped(ctx, err))

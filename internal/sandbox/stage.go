@@ -3,8 +3,12 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 
 	"palyra"
 	"palyra/internal/effects"
@@ -32,11 +36,16 @@ func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
 
 // stage has the job run on a layer of its own, where its plan says so, and says what
 // must lie there as it was checked.
-func (l *runStart) stage() {
+func (l *runStart) stage(ctx context.Context) {
 	if !l.plan.Staging.Staged() {
 		return
 	}
 	l.job.Staged = true
+	if l.weigher != nil && l.List != nil {
+		ctx = context.WithoutCancel(ctx) // a run whose caller is gone is weighed as any other
+		l.job.Weigh = func(all []stage.Change, neverKept int) stage.Ruling { return l.weigh(ctx, all, neverKept) }
+	}
+	l.job.Renames = renames(l.plan)
 	for _, in := range l.plan.Inputs {
 		if !filepath.IsAbs(in.Path) { // others are of the system, or in a cache and looked at again
 			l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(in.Path), Digest: string(in.Digest)})
@@ -52,6 +61,110 @@ func (l *runStart) stage() {
 	}
 }
 
+// gitMv is 'git mv' with what follows it, in the words of a command or in a script.
+var gitMv = regexp.MustCompile(`(?:^|[\s;&|(])git\s+mv((?:\s+[^\s;&|<>()]+)+)`)
+
+// mostRenames is how many directories a command may be expected to rename.
+const mostRenames = 16
+
+// renames are the paths below the workspace that a command may rename, by its words. On a
+// layer of their own directories can be renamed only where they lie on the layer: mv and package
+// managers copy then, git does not.
+func renames(p palyra.Plan) (paths []string) {
+	texts := append([]string{strings.Join(p.Argv, " ")}, p.Argv...)
+	if len(p.Argv) > 0 && filepath.Base(p.Executable.Path) == "git" {
+		texts[0] = "git " + strings.Join(p.Argv[1:], " ")
+	}
+	for _, text := range texts {
+		for _, found := range gitMv.FindAllStringSubmatch(text, -1) {
+			for _, word := range strings.Fields(found[1]) {
+				word = strings.Trim(word, `'"`)
+				if !filepath.IsAbs(word) {
+					word = filepath.Join(p.Cwd, word)
+				}
+				rel, ok := subpath.Rel(p.Workspace.Path, filepath.Clean(word))
+				if ok && rel != "." && len(paths) < mostRenames && !slices.Contains(paths, rel) {
+					paths = append(paths, rel)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// weigh lists what the run changed, and asks what is to become of it. What cannot be listed
+// cannot be judged, and is not kept.
+func (l *runStart) weigh(ctx context.Context, all []stage.Change, neverKept int) stage.Ruling {
+	staged, err := l.List(ctx, l.from, ChangesOf(all), int64(neverKept))
+	if err != nil {
+		l.Log.Error("what a run changed cannot be listed, and is dropped", "call", string(l.call), "err", err)
+		return stage.RulingDrop
+	}
+	l.listed = &staged.Effects
+	switch l.weigher(ctx, staged) {
+	case palyra.RulingKeep:
+		return stage.RulingKeep
+	case palyra.RulingHold:
+		return stage.RulingHold
+	}
+	return stage.RulingDrop
+}
+
+// Settle keeps or drops what a run changed that is held. The result says only what became of
+// that.
+func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res palyra.Result) {
+	res.Started = r.Now()
+	defer func() { res.Finished = r.Now() }()
+	if !r.enter() {
+		res.Refusal = refusal(palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping"))
+		return res
+	}
+	defer r.busy.Done()
+	s, ok := r.backends[c.Plan.Tier].(Staging)
+	if !ok {
+		return notThere(res)
+	}
+	out, left, err := s.Settle(ctx, c.ID, keep)
+	res.Left = left
+	switch {
+	case errors.As(err, new(*stage.NotHeldError)) && !keep:
+		res.Effects = palyra.EffectsDropped
+	case errors.As(err, new(*stage.NotHeldError)):
+		return notThere(res)
+	case err != nil:
+		r.Log.Error("what a run changed could not be settled", "call", string(c.ID), "err", err)
+		out.Lost = "they could not be read or put into the workspace"
+		fallthrough
+	default:
+		settle(&res, out)
+	}
+	return res
+}
+
+// notThere is the result where nothing is known of what a run changed.
+func notThere(res palyra.Result) palyra.Result {
+	res.Effects = palyra.EffectsLost
+	res.Failure = refusal(palyra.Errorf(palyra.NotFound, palyra.ReasonEffectsLost, "what the program changed is not there any more").
+		WithRemedy("run it again"))
+	return res
+}
+
+func refusal(err *palyra.Error) *palyra.Refusal {
+	f := palyra.RefusalOf(palyra.LayerTier, err)
+	return &f
+}
+
+// DropHeld forgets what runs changed that is held for calls that nobody waits for.
+func (r *Runner) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error {
+	var errs []error
+	for _, b := range r.Backends {
+		if s, ok := b.(Staging); ok {
+			errs = append(errs, s.DropHeld(ctx, waits))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // settled says what became of what a staged run wrote. Changes that are not the
 // workspace's are a failure, however the program ended.
 func (l *runStart) settled(res *palyra.Result, exit Exit) {
@@ -59,14 +172,17 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 		l.swapped(res)
 		return
 	}
-	e := exit.Effects
-	res.Changed, res.Changes = e.Changed, ChangesOf(e.Changes)
-	defer l.swapped(res) // in caches, of which it had no copies
+	res.Changed, res.Changes, res.Listed = exit.Effects.Changed, ChangesOf(exit.Effects.Changes), l.listed
+	settle(res, exit.Effects)
+	l.swapped(res) // in caches, of which it had no copies
+}
+
+func settle(res *palyra.Result, e stage.Settled) {
 	fail := func(kind palyra.Settlement, err *palyra.Error) {
-		f := palyra.RefusalOf(palyra.LayerTier, err)
+		f := refusal(err)
 		res.Effects = kind
 		if res.Failure == nil {
-			res.Failure = &f
+			res.Failure = f
 		} else { // what ended it comes first
 			res.Failure.Text += "; " + f.Text
 		}
@@ -79,6 +195,10 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	case e.Lost != "":
 		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
 			WithRemedy("see the daemon's log, look at the workspace, and run it again"))
+	case e.Held:
+		res.Effects = palyra.EffectsHeld
+	case e.Dropped:
+		res.Effects = palyra.EffectsDropped
 	case e.Kept > 0:
 		res.Effects = palyra.EffectsKept
 	default:

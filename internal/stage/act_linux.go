@@ -2,13 +2,12 @@ package stage
 
 import (
 	"errors"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/fault"
 )
 
@@ -40,7 +39,7 @@ type mark struct {
 
 func markOf(st *unix.Stat_t) *mark {
 	m := &mark{uint64(st.Dev), st.Ino, st.Mode, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
-	if isDir(st) { // says nothing
+	if beneath.IsDir(st) { // says nothing
 		m.Size = 0
 	}
 	return m
@@ -63,9 +62,9 @@ func (k *keeper) unchanged(m *mark, st *unix.Stat_t) bool {
 func (k *keeper) step(s *step, i int, again bool) error {
 	p := string(s.Path)
 	if p == "" { // the workspace itself
-		return chmod(k.ws, s.Mode)
+		return beneath.Chmod(k.ws, s.Mode)
 	}
-	if err := k.enter(parent(p)); err != nil {
+	if err := k.enter(beneath.Parent(p)); err != nil {
 		return err
 	}
 	name := p[strings.LastIndexByte(p, '/')+1:]
@@ -82,35 +81,6 @@ func (k *keeper) step(s *step, i int, again bool) error {
 	return errors.New("an unknown step")
 }
 
-// chmod works on what a descriptor refers to, also where it is for reference only.
-func chmod(fd int, mode uint32) error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) }
-
-// chmodAt works on a file or directory and never on what a link leads to.
-func chmodAt(dir int, name string, mode uint32) error {
-	fd, _, err := hold(dir, name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	return chmod(fd, mode)
-}
-
-// hold opens a file or directory for reference, so that what was looked at is what
-// is worked on. A link is an error.
-func hold(dir int, name string) (fd int, st *unix.Stat_t, err error) {
-	if fd, err = openIn(dir, name, unix.O_PATH); err != nil {
-		return -1, nil, err
-	}
-	st = &unix.Stat_t{}
-	if err = unix.Fstat(fd, st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		err = unix.ELOOP
-	}
-	if err != nil {
-		return -1, nil, errors.Join(err, unix.Close(fd))
-	}
-	return fd, st, nil
-}
-
 // mkdir makes a directory. One that is there is somebody else's, but where an
 // earlier daemon may have made it.
 func (k *keeper) mkdir(s *step, name string, again bool) error {
@@ -122,13 +92,13 @@ func (k *keeper) mkdir(s *step, name string, again bool) error {
 		}
 		return err
 	}
-	fd, st, err := hold(k.to, name)
+	fd, st, err := beneath.Hold(k.to, name)
 	if err != nil {
 		return replaced(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	switch {
-	case !isDir(st):
+	case !beneath.IsDir(st):
 		return errTaken
 	case there:
 		return nil
@@ -139,32 +109,25 @@ func (k *keeper) mkdir(s *step, name string, again bool) error {
 		k.made = map[string]ident{}
 	}
 	k.made[string(s.Path)] = identOf(st)
-	return chmod(fd, s.Mode)
+	return beneath.Chmod(fd, s.Mode)
 }
 
 // mode gives a directory its mode: the one that was seen, or that was made.
 func (k *keeper) mode(s *step, name string) error {
-	fd, st, err := hold(k.to, name)
+	fd, st, err := beneath.Hold(k.to, name)
 	if err != nil {
 		return replaced(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	made, ours := k.made[string(s.Path)]
 	switch {
-	case !isDir(st) || ours && identOf(st) != made:
+	case !beneath.IsDir(st) || ours && identOf(st) != made:
 		return errTaken
 	case s.Was == nil || st.Mode&0o7777 == s.Mode:
 	case identOf(st) != ident{s.Was.Dev, s.Was.Ino} || st.Mode != s.Was.Mode:
 		return errTaken
 	}
-	return chmod(fd, s.Mode)
-}
-
-// lookAt looks at a name. Missing: nothing is there.
-func lookAt(dir int, name string) (st unix.Stat_t, missing bool, err error) {
-	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	missing = errors.Is(err, unix.ENOENT)
-	return st, missing, ignore(err, unix.ENOENT)
+	return beneath.Chmod(fd, s.Mode)
 }
 
 // temp is a name that nobody else uses.
@@ -180,11 +143,11 @@ func (k *keeper) remove(s *step, name string, i int) error {
 		dir  int
 		name string
 	}{{k.away, aside}, {k.to, tmp}} { // an earlier daemon came as far
-		if _, missing, err := lookAt(at.dir, at.name); err != nil || !missing {
+		if _, missing, err := beneath.LookAt(at.dir, at.name); err != nil || !missing {
 			return errors.Join(err, k.settle(s, at.dir, at.name, name, i))
 		}
 	}
-	st, missing, err := lookAt(k.to, name)
+	st, missing, err := beneath.LookAt(k.to, name)
 	switch {
 	case err != nil:
 		return err
@@ -199,10 +162,10 @@ func (k *keeper) remove(s *step, name string, i int) error {
 		return k.settle(s, k.away, aside, name, i)
 	}
 	if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EACCES) { // a directory that cannot be written cannot be moved to another
-		return ignore(err, unix.ENOENT)
+		return beneath.Ignore(err, unix.ENOENT)
 	}
 	if err := unix.Renameat(k.to, name, k.to, tmp); err != nil {
-		return ignore(err, unix.ENOENT)
+		return beneath.Ignore(err, unix.ENOENT)
 	}
 	return k.settle(s, k.to, tmp, name, i)
 }
@@ -210,11 +173,11 @@ func (k *keeper) remove(s *step, name string, i int) error {
 // settle decides about what was put aside: what the reader saw goes, all else
 // goes back.
 func (k *keeper) settle(s *step, dir int, aside, name string, i int) error {
-	st, _, err := lookAt(dir, aside)
+	st, _, err := beneath.LookAt(dir, aside)
 	if err != nil {
 		return err
 	}
-	if s.Was == nil || !s.Was.moved(&st) || isDir(&st) && !k.quiet(dir, aside) {
+	if s.Was == nil || !s.Was.moved(&st) || beneath.IsDir(&st) && !k.quiet(dir, aside) {
 		if unix.Renameat2(dir, aside, k.to, name, unix.RENAME_NOREPLACE) == nil {
 			return errTaken
 		}
@@ -236,7 +199,7 @@ func (k *keeper) settle(s *step, dir int, aside, name string, i int) error {
 
 // link remembers a file with other names: its time of change is another now.
 func (k *keeper) link(st *unix.Stat_t) {
-	if st.Nlink < 2 || isDir(st) {
+	if st.Nlink < 2 || beneath.IsDir(st) {
 		return
 	}
 	if k.linked == nil {
@@ -247,18 +210,18 @@ func (k *keeper) link(st *unix.Stat_t) {
 
 // quiet reports whether nothing in a directory was changed by others.
 func (k *keeper) quiet(dir int, name string) bool {
-	fd, err := openIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := namesOf(fd, k.stage.of.limits.Entries)
+	names, err := listNames(fd, k.stage.of.limits.Entries)
 	if err != nil {
 		return false
 	}
 	for _, n := range names {
-		st, missing, err := lookAt(fd, n)
-		if err != nil || missing || !laterTime(k.since, st.Ctim) && !k.linked[identOf(&st)] || isDir(&st) && !k.quiet(fd, n) {
+		st, missing, err := beneath.LookAt(fd, n)
+		if err != nil || missing || !laterTime(k.since, st.Ctim) && !k.linked[identOf(&st)] || beneath.IsDir(&st) && !k.quiet(fd, n) {
 			return false
 		}
 	}
@@ -272,7 +235,7 @@ func (k *keeper) save(s *step, dir int, name string, i int) error {
 	if err := unix.Renameat2(dir, name, k.to, as, unix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
-	if up := parent(string(s.Path)); up != "" {
+	if up := beneath.Parent(string(s.Path)); up != "" {
 		as = up + "/" + as
 	}
 	k.saved = appendShort(k.saved, quoted(as))
@@ -283,14 +246,14 @@ func (k *keeper) save(s *step, dir int, name string, i int) error {
 func (k *keeper) destroy(name string) error {
 	err := unix.Unlinkat(k.to, name, 0)
 	if !errors.Is(err, unix.EISDIR) {
-		return ignore(err, unix.ENOENT)
+		return beneath.Ignore(err, unix.ENOENT)
 	}
-	dir, err := OpenDir(k.to, name)
+	dir, err := beneath.OpenDir(k.to, name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	if err := Empty(dir); err != nil {
+	if err := beneath.Empty(dir); err != nil {
 		return err
 	}
 	return unix.Unlinkat(k.to, name, unix.AT_REMOVEDIR)
@@ -299,7 +262,7 @@ func (k *keeper) destroy(name string) error {
 // put moves a file of the stage to its place, or copies it where the two are on
 // different file systems.
 func (k *keeper) put(s *step, name string, i int, again bool) error {
-	st, missing, err := lookAt(k.from, name)
+	st, missing, err := beneath.LookAt(k.from, name)
 	if err != nil || missing { // it was done
 		return err
 	}
@@ -312,7 +275,7 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 		}
 	}
 	if s.Was != nil {
-		now, missing, err := lookAt(k.to, name)
+		now, missing, err := beneath.LookAt(k.to, name)
 		if err != nil {
 			return err
 		}
@@ -325,17 +288,17 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 		return err
 	}
 	fresh := k.temp(i, "tmp")
-	err = copyFile(k.from, name, k.to, fresh, &st)
-	mine, missing, _ := lookAt(k.to, fresh)
+	err = beneath.CopyFile(k.from, name, k.to, fresh, &st)
+	mine, missing, _ := beneath.LookAt(k.to, fresh)
 	if err == nil {
 		err = k.swap(s, k.to, fresh, name, i)
 	}
-	now, _, _ := lookAt(k.to, fresh)
+	now, _, _ := beneath.LookAt(k.to, fresh)
 	if err == nil && s.Was != nil {
 		err = k.preserve(k.to, fresh, i)
 	}
 	if err == nil || !missing && identOf(&now) == identOf(&mine) { // never what is somebody else's
-		err = errors.Join(err, ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT))
+		err = errors.Join(err, beneath.Ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT))
 	}
 	if err != nil {
 		return err
@@ -346,7 +309,7 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 // resume looks for what an earlier daemon left of a copy. Done: all but that was.
 func (k *keeper) resume(s *step, name string, i int) (done bool, err error) {
 	fresh := k.temp(i, "tmp")
-	st, missing, err := lookAt(k.to, fresh)
+	st, missing, err := beneath.LookAt(k.to, fresh)
 	switch {
 	case err != nil || missing:
 		return false, err
@@ -355,7 +318,7 @@ func (k *keeper) resume(s *step, name string, i int) (done bool, err error) {
 	case s.Was == nil: // nothing was, so it is the copy
 		return false, unix.Unlinkat(k.to, fresh, 0)
 	}
-	return false, ignore(k.save(s, k.to, fresh, i), errTaken) // nobody can say whose it is
+	return false, beneath.Ignore(k.save(s, k.to, fresh, i), errTaken) // nobody can say whose it is
 }
 
 // swap puts a file into the place of what the reader saw, or where it saw nothing.
@@ -365,7 +328,7 @@ func (k *keeper) swap(s *step, dir int, as, name string, i int) error {
 		err := unix.Renameat2(dir, as, k.to, name, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) {
 			var missing bool
-			if _, missing, err = lookAt(k.to, name); err == nil && missing {
+			if _, missing, err = beneath.LookAt(k.to, name); err == nil && missing {
 				return unix.Renameat(dir, as, k.to, name)
 			}
 			err = errors.Join(err, unix.EEXIST)
@@ -375,7 +338,7 @@ func (k *keeper) swap(s *step, dir int, as, name string, i int) error {
 		}
 		return err
 	}
-	mine, _, err := lookAt(dir, as)
+	mine, _, err := beneath.LookAt(dir, as)
 	if err != nil {
 		return err
 	}
@@ -401,7 +364,7 @@ func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) err
 	if s.Was == nil {
 		return errors.New("not what the run left")
 	}
-	st, _, err := lookAt(dir, as)
+	st, _, err := beneath.LookAt(dir, as)
 	if err != nil {
 		return err
 	}
@@ -417,42 +380,9 @@ func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) err
 		return errTaken
 	}
 	if err == nil {
-		if st, _, err = lookAt(dir, as); err == nil && identOf(&st) == mine {
+		if st, _, err = beneath.LookAt(dir, as); err == nil && identOf(&st) == mine {
 			return errTaken
 		}
 	}
 	return k.save(s, dir, as, i) // it was changed once more
-}
-
-// copyFile makes a second file of one that is its owner's, who may read it whatever
-// its mode says.
-func copyFile(from int, name string, to int, fresh string, st *unix.Stat_t) error {
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFLNK:
-		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(from, name, buf)
-		if err != nil {
-			return err
-		}
-		return unix.Symlinkat(string(buf[:n]), to, fresh)
-	case unix.S_IFIFO:
-		return unix.Mkfifoat(to, fresh, st.Mode&0o777)
-	}
-	if st.Mode&0o400 == 0 {
-		if err := chmodAt(from, name, st.Mode&0o777|0o400); err != nil {
-			return err
-		}
-	}
-	file, _, err := openRegular(from, name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	fd, err := unix.Openat(to, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	second := os.NewFile(uintptr(fd), fresh)
-	_, err = io.Copy(second, file)
-	return errors.Join(err, unix.Fchmod(fd, st.Mode&0o777), futimes(fd, st), second.Close())
 }

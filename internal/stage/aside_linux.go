@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/quarantine"
 )
 
@@ -80,9 +81,10 @@ func (r *reader) away(err error) error {
 		return err
 	}
 	for _, t := range r.taken {
-		err := inParent(r.upper, t.path, func(dir int, name string) error { return r.quarantine.Take(dir, name, t.path, t.mode) })
+		err := beneath.InParent(r.upper, t.path, func(dir int, name string) error { return r.quarantine.Take(dir, name, t.path, t.mode) })
 		if err != nil {
-			r.refuse(t.path, "sealed")
+			r.refuse(t.path, sealedPath)
+			r.firmly[t.path] = firm{sealed: true}
 			r.of.log.Warn("a sealed path that a run made is not in the quarantine, but gone", "workspace", r.workspace, "err", err)
 		}
 	}
@@ -161,8 +163,8 @@ func (a *asideDir) open() error {
 
 // move takes one file along, unless it was kept.
 func (a *asideDir) move(f file) error {
-	return inParent(a.upper, f.path, func(from int, name string) error {
-		st, missing, err := lookAt(from, name)
+	return beneath.InParent(a.upper, f.path, func(from int, name string) error {
+		st, missing, err := beneath.LookAt(from, name)
 		if err != nil || missing || identOf(&st) != f.id {
 			return err
 		}
@@ -177,7 +179,7 @@ func (a *asideDir) move(f file) error {
 		a.taken++
 		err = box.Put(from, name)
 		if errors.Is(err, unix.EXDEV) {
-			err = copyFile(from, name, box.Descriptor(), quarantine.ItemName, &st)
+			err = beneath.CopyFile(from, name, box.Descriptor(), quarantine.ItemName, &st)
 		}
 		if err != nil {
 			return errors.Join(err, box.Shut())

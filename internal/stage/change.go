@@ -78,6 +78,18 @@ func (c *changes) made(path string, s State) {
 	c.now[path] = s
 }
 
+// read adds the digest of a file that was noted.
+func (c *changes) read(path string, before bool, digest string) {
+	of := c.now
+	if before {
+		of = c.was
+	}
+	if s, noted := of[path]; noted && s.Kind == File {
+		s.Digest = digest
+		of[path] = s
+	}
+}
+
 // forget leaves out what was made at a path.
 func (c *changes) forget(path string) { delete(c.now, path) }
 

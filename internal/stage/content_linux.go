@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/owner"
 )
 
@@ -26,13 +27,13 @@ func (p *Past) Contents(ctx context.Context, name string, pick func(Change) bool
 	if err != nil {
 		return err
 	}
-	away, err := openAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath)
+	away, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(away) }()
 	return owner.Do(owner.Identity{UID: m.UID, GID: m.GID}, func() error {
-		ws, err := openTree(m.Workspace)
+		ws, err := beneath.OpenTree(m.Workspace)
 		if err != nil {
 			return errors.Join(errGone, err)
 		}
@@ -85,7 +86,7 @@ var errOther = errors.New("stage: it is another one")
 
 // whole reads a file that must be the one that is written down.
 func (v *reverter) whole(top int, path string, want State, most int64) ([]byte, error) {
-	f, _, err := openRegular(top, path)
+	f, _, err := beneath.OpenRegular(top, path)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/fault"
 	"palyra/internal/owner"
 	"palyra/internal/subpath"
@@ -37,16 +38,40 @@ type list struct {
 // keepWithin is how long a stage may take to be read and put into the workspace.
 const keepWithin = 10 * time.Minute
 
-// Keep makes the changes of a run the workspace's, once nothing of the run lives.
+// Keep makes the changes of a run the workspace's, once nothing of the run lives and if
+// weigh (nil: always) says so.
 // Either all of them are, or, with conflicts or an error, none: an error in the
 // middle leaves a list, and Recover goes on. What somebody changes in the middle
 // is left out and told as lost. The stage stays to be dropped.
-func (g *Stage) Keep(ctx context.Context, names Names) (Settled, error) {
+func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, error) {
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
 	defer cancel()
 	k := keeper{stage: g, since: g.changesSince()}
-	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since, most: mostRead}
+	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since, most: mostRead, later: true, firmly: map[string]firm{}}
+	defer k.close()
+	err := k.look(r)
+	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
+		switch r.weighed(weigh) {
+		case RulingKeep:
+			err = k.keep(r)
+		case RulingHold:
+			err = k.hold(r)
+			r.out.Held = err == nil
+		default:
+			r.out.Dropped = true
+		}
+	}
+	if err != nil {
+		return r.out, fmt.Errorf("stage: keep: %w", err)
+	}
+	g.files = r.files
+	return r.out, nil
+}
+
+// look reads the stage.
+func (k *keeper) look(r *reader) error {
+	g := k.stage
 	err := g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
@@ -55,32 +80,54 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Settled, error) {
 		r.out.Changed = g.swapped(k.ws)
 		return r.all()
 	})
-	defer k.close()
+	if err == nil {
+		err = r.readAll()
+	}
 	if err == nil { // else not all of it was seen
 		r.out.Changes = r.seen.list()
 	}
-	err = r.away(err) // the quarantine is the daemon's, not the owner's
-	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
-		if err = k.remember(r.steps, r.out.Changes); err == nil {
-			err = k.write(r.steps)
-		}
-		if err == nil {
-			err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
-			g.partial = err != nil && !errors.Is(err, errNone)
-		}
-		if err == nil || errors.Is(err, errNone) {
-			k.reportSteps(&r.out, len(r.steps))
-			r.out.Remembered = err == nil && r.out.Lost == "" && g.archive()
-			fault.Point("stage.kept/lost")
-			err = ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
-			fault.Point("stage.kept/kept")
-		}
+	return r.away(err) // the quarantine is the daemon's, not the owner's
+}
+
+// weighed asks about what was read. Whoever is asked and fails has not said that it is to be kept.
+func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
+	if weigh == nil || len(r.out.Changes) == 0 { // nothing is another one: times, at most
+		return RulingKeep
 	}
-	if err != nil {
-		return r.out, fmt.Errorf("stage: keep: %w", err)
+	defer func() {
+		if p := recover(); p != nil {
+			r.of.log.Error("what a run changed could not be weighed, and is dropped", "workspace", r.workspace, "err", p)
+			ruling = RulingDrop
+		}
+	}()
+	return weigh(r.out.Changes, r.refused)
+}
+
+// keep makes what was read the workspace's.
+func (k *keeper) keep(r *reader) error {
+	g := k.stage
+	if len(r.out.Changes) > 0 {
+		k.remember(r.steps, r.out.Changes)
+	} else { // nothing to be put back
+		g.past = nil
 	}
-	g.files = r.files
-	return r.out, nil
+	err := k.write(r.steps)
+	if err == nil {
+		err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
+		g.partial = err != nil && !errors.Is(err, errNone)
+	}
+	if err != nil && !errors.Is(err, errNone) {
+		return err
+	}
+	k.reportSteps(&r.out, len(r.steps))
+	r.out.Remembered = err == nil && r.out.Lost == "" && g.archive()
+	fault.Point("stage.kept/lost")
+	err = g.tell(r.out)
+	if err == nil {
+		err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
+	}
+	fault.Point("stage.kept/kept")
+	return err
 }
 
 // reportSteps says what became of the steps.
@@ -252,10 +299,10 @@ func (k *keeper) enter(dir string) (err error) {
 		return nil
 	}
 	k.leave()
-	if k.to, err = openIn(k.ws, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+	if k.to, err = beneath.OpenIn(k.ws, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return replaced(err)
 	}
-	if k.from, err = openIn(k.upper, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+	if k.from, err = beneath.OpenIn(k.upper, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return errors.Join(err, unix.Close(k.to))
 	}
 	k.parent, k.opened = dir, true
@@ -273,7 +320,7 @@ func (k *keeper) leave() {
 // forced is step in a directory that its owner shut: it is opened for the moment.
 func (k *keeper) forced(s *step, i int, again bool) error {
 	var st unix.Stat_t
-	if err := k.enter(parent(string(s.Path))); err != nil {
+	if err := k.enter(beneath.Parent(string(s.Path))); err != nil {
 		return err
 	}
 	if err := unix.Fstat(k.to, &st); err != nil {
@@ -282,10 +329,10 @@ func (k *keeper) forced(s *step, i int, again bool) error {
 	if st.Mode&0o300 == 0o300 {
 		return unix.EACCES
 	}
-	if err := chmod(k.to, st.Mode&0o7777|0o300); err != nil {
+	if err := beneath.Chmod(k.to, st.Mode&0o7777|0o300); err != nil {
 		return err
 	}
-	return errors.Join(k.step(s, i, again), chmod(k.to, st.Mode&0o7777))
+	return errors.Join(k.step(s, i, again), beneath.Chmod(k.to, st.Mode&0o7777))
 }
 
 // finish goes on with a list that an earlier daemon left. Where the machine was
@@ -303,19 +350,14 @@ func (s *Stages) finish(name string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
+	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
+	g.call, g.isHeld = strings.CutPrefix(name, heldPrefix)
 	if l.Boot != boot() {
 		s.log.Error("the machine stopped while a run's changes were being kept; some are there, the rest is lost", "workspace", l.Workspace)
-		return f.Close()
+		return errors.Join(g.tell(Settled{Lost: "the machine stopped while they were being kept: some are there, the rest is lost"}), f.Close())
 	}
-	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
 	defer s.alone(g.root)()
-	if l.Past != "" {
-		if g.past, err = OpenPast(l.Past); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		defer func() { _ = g.past.Close() }()
-		g.as = l.As
-	}
+	defer g.rememberIn(l)()
 	k := keeper{stage: g, file: f, counted: size, since: l.Since}
 	err = g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
@@ -326,16 +368,38 @@ func (s *Stages) finish(name string) error {
 	k.close()
 	if errors.Is(err, errGone) {
 		s.log.Error("the workspace of a run that was being kept is gone", "workspace", l.Workspace, "err", err)
-		return nil
+		return g.tell(Settled{Lost: "the workspace is gone"})
 	}
 	if err == nil {
-		if len(k.left) == 0 && len(k.saved) == 0 {
-			g.archive()
-		}
+		var out Settled
+		k.reportSteps(&out, len(l.Steps))
+		out.Remembered = len(k.left) == 0 && len(k.saved) == 0 && g.archive()
+		err = g.tell(out)
 		s.log.Warn("the changes of a run that a crash interrupted are kept",
 			"workspace", l.Workspace, "changes", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
 	}
 	return err
+}
+
+// rememberIn goes on with putting what is replaced where the list says. A place that is not
+// there any more hinders nobody. It returns what ends it.
+func (g *Stage) rememberIn(l list) (done func()) {
+	done = func() {}
+	switch {
+	case l.Past == "":
+		return done
+	case g.of.past != nil && g.of.past.path == l.Past:
+		g.past = g.of.past
+	default:
+		p, err := OpenPast(l.Past)
+		if err != nil {
+			g.of.log.Error("what a run replaced cannot be put back later", "workspace", l.Workspace, "err", err)
+			return done
+		}
+		g.past, done = p, func() { _ = p.Close() }
+	}
+	g.as = l.As
+	return done
 }
 
 // mostList bounds a list: steps of the longest paths that are kept.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/quarantine"
 )
 
@@ -23,7 +24,7 @@ func (p *Past) read(name string, head bool) (Manifest, error) {
 	if !quarantine.PlainID(name) {
 		return Manifest{}, fmt.Errorf("stage: past: %q is no name", name)
 	}
-	fd, err := openAt2(int(p.dir.Fd()), name+"/"+manifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath)
+	fd, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+manifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath.Resolve)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("stage: past: %w", err)
 	}

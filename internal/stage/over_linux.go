@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 // Over looks at how much a run has on its stage while it goes on: a LimitError says
@@ -45,12 +47,12 @@ func (m *meter) count(top int) error {
 
 // dir adds up a directory and returns those that are in it.
 func (m *meter) dir(top int, rel string) (more []string, err error) {
-	fd, err := openIn(top, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(top, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, nil
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := namesOf(fd, m.limits.Entries-m.names)
+	names, err := listNames(fd, m.limits.Entries-m.names)
 	if over := (*LimitError)(nil); errors.As(err, &over) {
 		return nil, err
 	}
@@ -63,8 +65,8 @@ func (m *meter) dir(top int, rel string) (more []string, err error) {
 		if m.bytes += st.Blocks * 512; m.bytes > m.limits.Bytes {
 			return nil, tooMuch(m.limits.Bytes)
 		}
-		if isDir(&st) && len(rel)+len(n) < mostPath {
-			p := join(rel, n)
+		if beneath.IsDir(&st) && len(rel)+len(n) < mostPath {
+			p := beneath.Join(rel, n)
 			if m.text += len(p); m.text > mostNames {
 				return nil, tooMany("paths of %d bytes together", mostNames)
 			}
@@ -74,10 +76,11 @@ func (m *meter) dir(top int, rel string) (more []string, err error) {
 	return more, nil
 }
 
-// join is a name below a directory, which is "" for the top.
-func join(dir, name string) string {
-	if dir == "" {
-		return name
+// listNames lists a directory with at most so many names, sorted: equal stages give equal steps.
+func listNames(fd, most int) ([]string, error) {
+	names, err := beneath.NamesOf(fd, most)
+	if many := (*beneath.ManyError)(nil); errors.As(err, &many) {
+		err = tooMany("%d names in one directory", many.Most)
 	}
-	return dir + "/" + name
+	return names, err
 }

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/fault"
 	"palyra/internal/quarantine"
 )
@@ -72,12 +74,21 @@ func (g *Stage) Remember(p *Past, name string) error {
 	return nil
 }
 
-// remember writes down what the steps will change.
-func (k *keeper) remember(steps []step, all []Change) error {
+// remember writes down what the steps will change. Where that cannot be, they are done all
+// the same, and nothing is remembered.
+func (k *keeper) remember(steps []step, all []Change) {
 	g := k.stage
 	if g.past == nil {
-		return nil
+		return
 	}
+	if err := k.writeManifest(steps, all); err != nil {
+		g.of.log.Error("what a run replaces cannot be put back later", "workspace", g.workspace, "err", err)
+		g.past = nil
+	}
+}
+
+func (k *keeper) writeManifest(steps []step, all []Change) error {
+	g := k.stage
 	m := Manifest{
 		Version: 1, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
 		At: time.Now().UTC(), Paths: len(all), Changes: make([]PastEntry, 0, len(all)),
@@ -91,7 +102,7 @@ func (k *keeper) remember(steps []step, all []Change) error {
 	for _, c := range all {
 		e := PastEntry{Path: []byte(c.Path), Was: c.Was, Now: c.Now, Step: -1}
 		m.Bytes += c.Was.Size
-		for q := c.Path; c.Was.Kind != Nothing && q != ""; q = parent(q) {
+		for q := c.Path; c.Was.Kind != Nothing && q != ""; q = beneath.Parent(q) {
 			if i, ok := took[q]; ok {
 				e.Step, e.Rest = i, []byte(c.Path[len(q):])
 				break
@@ -132,14 +143,32 @@ func (g *Stage) archive() bool {
 
 // trim removes what of a stage is not needed to put things back.
 func (p *Past) trim(name string) error {
-	top, err := OpenDir(int(p.dir.Fd()), name)
+	top, err := beneath.OpenDir(int(p.dir.Fd()), name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = top.Close() }()
 	var errs []error
-	for _, sub := range []string{listName, markName, Upper, Work} {
+	for _, sub := range []string{listName, markName, Work, heldName, settledName, Upper} { // the last one says that there is more
 		errs = append(errs, clearOut(int(top.Fd()), sub))
+	}
+	return errors.Join(errs...)
+}
+
+// Recover removes what an earlier daemon that died had still to remove of kept runs.
+func (p *Past) Recover(ctx context.Context) error {
+	names, err := p.Names()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, missing, err := beneath.LookAt(int(p.dir.Fd()), name+"/"+Upper); err == nil && !missing {
+			errs = append(errs, p.trim(name))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -150,84 +179,22 @@ func (k *keeper) preserve(dir int, name string, i int) error {
 		return nil
 	}
 	as := strconv.Itoa(i) + ".copy"
-	if _, missing, err := lookAt(k.away, as); err != nil || !missing { // an earlier daemon came as far
+	if _, missing, err := beneath.LookAt(k.away, as); err != nil || !missing { // an earlier daemon came as far
 		return err
 	}
 	part := strconv.Itoa(i) + ".part"
 	if err := clearOut(k.away, part); err != nil {
 		return err
 	}
-	if err := copyTree(dir, name, k.away, part); err != nil {
+	if err := beneath.CopyTree(dir, name, k.away, part); err != nil {
 		return err
 	}
 	return unix.Renameat(k.away, part, k.away, as)
 }
 
-// copyTree copies what is in a directory under a name, with all that is in it.
-func copyTree(from int, name string, to int, as string) error {
-	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
-		rel := todo[0]
-		st, missing, err := lookBelow(from, name+rel)
-		switch {
-		case err != nil || missing:
-			return errors.Join(err, unix.ENOENT)
-		case !isDir(st):
-			if err := copyBelow(from, name+rel, to, as+rel, st); err != nil {
-				return err
-			}
-			continue
-		}
-		err = inParent(to, as+rel, func(dir int, n string) error { return unix.Mkdirat(dir, n, 0o700) })
-		if err != nil {
-			return err
-		}
-		names, err := readable(from, name+rel, st)
-		if err != nil {
-			return err
-		}
-		for _, n := range names {
-			todo = append(todo, rel+"/"+n)
-		}
-	}
-	return nil
-}
-
-func copyBelow(from int, path string, to int, as string, st *unix.Stat_t) error {
-	return inParent(from, path, func(f int, name string) error {
-		return inParent(to, as, func(t int, fresh string) error { return copyFile(f, name, t, fresh, st) })
-	})
-}
-
-// lookBelow looks at a path below a directory.
-func lookBelow(top int, path string) (st *unix.Stat_t, missing bool, err error) {
-	err = inParent(top, path, func(dir int, name string) error {
-		var s unix.Stat_t
-		s, missing, err = lookAt(dir, name)
-		st = &s
-		return err
-	})
-	return st, missing || errors.Is(err, unix.ENOENT), ignore(err, unix.ENOENT)
-}
-
-// readable lists a directory that is its owner's, who may read it whatever its mode says.
-func readable(top int, path string, st *unix.Stat_t) ([]string, error) {
-	if st.Mode&0o700 != 0o700 {
-		err := inParent(top, path, func(dir int, name string) error { return chmodAt(dir, name, st.Mode&modeBits|0o700) })
-		if err != nil {
-			return nil, err
-		}
-	}
-	fd, err := openIn(top, path, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	return namesOf(fd, 4*defaultEntries)
-}
-
 // Names lists what is remembered.
 func (p *Past) Names() ([]string, error) {
-	d, err := OpenDir(int(p.dir.Fd()), ".")
+	d, err := beneath.OpenDir(int(p.dir.Fd()), ".")
 	if err != nil {
 		return nil, fmt.Errorf("stage: past: %w", err)
 	}

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,11 +10,11 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/subpath"
 )
 
@@ -38,43 +37,10 @@ func lookOf(st *unix.Stat_t) look {
 	return look{identOf(st), st.Mode, st.Size, st.Mtim, st.Ctim}
 }
 
-// Beneath the workspace no link is followed and no other file system entered.
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS
-
-// openTree opens the top of a tree by an absolute path without links.
-func openTree(path string) (int, error) {
-	return openAt2(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
-}
-
-// openIn opens something below an open directory.
-func openIn(dir int, rel string, flags int) (int, error) {
-	rel = cmp.Or(rel, ".")
-	return openAt2(dir, rel, flags|unix.O_NOFOLLOW, beneath)
-}
-
-func openAt2(dir int, rel string, flags int, resolve uint64) (int, error) {
-	for {
-		fd, err := unix.Openat2(dir, rel, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve})
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return fd, err
-		}
-	}
-}
-
 // Place puts copies of bound files into the stage, before it is mounted. A file
 // that is not what was checked is a ChangedError.
 func (g *Stage) Place(ctx context.Context, bound []Bound) error {
-	err := g.asOwner(func() error {
-		ws, err := g.openWorkspace()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(ws) }()
-		upper, err := g.open(Upper)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(upper) }()
+	err := g.inBoth(func(ws, upper int) error {
 		for _, b := range bound {
 			if _, twice := g.placed[b.Path]; twice {
 				continue
@@ -95,7 +61,7 @@ func (g *Stage) Place(ctx context.Context, bound []Bound) error {
 // openWorkspace opens the workspace, which must be the directory that the stage
 // was made for.
 func (g *Stage) openWorkspace() (int, error) {
-	ws, err := openTree(g.workspace)
+	ws, err := beneath.OpenTree(g.workspace)
 	if err != nil {
 		return -1, errors.Join(errGone, err)
 	}
@@ -108,7 +74,7 @@ func (g *Stage) openWorkspace() (int, error) {
 
 // open opens a directory of the stage.
 func (g *Stage) open(sub string) (int, error) {
-	return openAt2(int(g.of.dir.Fd()), g.name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath)
+	return beneath.OpenAt2(int(g.of.dir.Fd()), g.name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
 }
 
 type placer struct {
@@ -152,7 +118,7 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 		if _, made := p.parents[at]; made {
 			continue
 		}
-		fd, err := openIn(p.ws, at, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := beneath.OpenIn(p.ws, at, unix.O_PATH|unix.O_DIRECTORY)
 		if errors.Is(err, unix.ENOENT) {
 			return at, true, nil
 		}
@@ -166,9 +132,8 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 			return "", false, err
 		}
 		mode := st.Mode&modeBits | 0o700
-		if err := inParent(p.upper, at, func(up int, name string) error {
-			return errors.Join(unix.Mkdirat(up, name, 0o700), chmodAt(up, name, mode),
-				unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
+		if err := beneath.InParent(p.upper, at, func(up int, name string) error {
+			return errors.Join(unix.Mkdirat(up, name, 0o700), beneath.ChmodAt(up, name, mode), unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
 		}); err != nil {
 			return "", false, err
 		}
@@ -177,26 +142,10 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 	return "", false, nil
 }
 
-// inParent calls f with the directory that a path lies in, and its last part.
-func inParent(top int, rel string, f func(dir int, name string) error) error {
-	dir, err := openIn(top, parent(rel), unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(dir) }()
-	return f(dir, path.Base(rel))
-}
-
-// parent is the directory that a path lies in, "" for the top.
-func parent(rel string) string {
-	i := strings.LastIndexByte(rel, '/')
-	return rel[:max(i, 0)]
-}
-
 // absent makes sure that the run finds nothing at a path, whoever makes something
 // there meanwhile.
 func (p *placer) absent(at string, b Bound) error {
-	err := inParent(p.ws, at, func(dir int, name string) error {
+	err := beneath.InParent(p.ws, at, func(dir int, name string) error {
 		var st unix.Stat_t
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
@@ -209,7 +158,7 @@ func (p *placer) absent(at string, b Bound) error {
 	if _, there := p.placed[at]; there {
 		return nil
 	}
-	if err := inParent(p.upper, at, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) }); err != nil {
+	if err := beneath.InParent(p.upper, at, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) }); err != nil {
 		return err
 	}
 	p.placed[at] = placed{Bound: Bound{Path: at}}
@@ -218,7 +167,7 @@ func (p *placer) absent(at string, b Bound) error {
 
 // unusable reports whether something is there that the run could not open.
 func (p *placer) unusable(rel string) bool {
-	fd, err := openIn(p.ws, rel, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	fd, err := beneath.OpenIn(p.ws, rel, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err == nil {
 		_ = unix.Close(fd)
 	}
@@ -228,7 +177,7 @@ func (p *placer) unusable(rel string) bool {
 // link puts a symbolic link into the stage.
 func (p *placer) link(b Bound) error {
 	var source unix.Stat_t
-	err := inParent(p.ws, b.Path, func(dir int, name string) error {
+	err := beneath.InParent(p.ws, b.Path, func(dir int, name string) error {
 		if err := unix.Fstatat(dir, name, &source, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
@@ -242,7 +191,7 @@ func (p *placer) link(b Bound) error {
 	if err != nil {
 		return &ChangedError{b.Path, err}
 	}
-	return inParent(p.upper, b.Path, func(dir int, name string) error {
+	return beneath.InParent(p.upper, b.Path, func(dir int, name string) error {
 		if err := unix.Symlinkat(b.Link, dir, name); err != nil {
 			return err
 		}
@@ -262,12 +211,12 @@ func (p *placer) note(dir int, name string, b Bound, source *unix.Stat_t) error 
 
 // file copies a regular file into the stage.
 func (p *placer) file(ctx context.Context, b Bound) error {
-	f, source, err := openRegular(p.ws, b.Path)
+	f, source, err := beneath.OpenRegular(p.ws, b.Path)
 	if err != nil {
 		return &ChangedError{b.Path, err}
 	}
 	defer func() { _ = f.Close() }()
-	return inParent(p.upper, b.Path, func(dir int, name string) error {
+	return beneath.InParent(p.upper, b.Path, func(dir int, name string) error {
 		fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
@@ -278,7 +227,7 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 			err = &ChangedError{b.Path, nil}
 		}
 		if err == nil {
-			err = errors.Join(unix.Fchmod(fd, source.Mode&0o777), futimes(fd, source))
+			err = errors.Join(unix.Fchmod(fd, source.Mode&0o777), beneath.Futimes(fd, source))
 		}
 		if err := errors.Join(err, to.Close()); err != nil {
 			return err
@@ -321,29 +270,6 @@ func letGo(ctx context.Context, dir int, name string) error {
 		}
 	}
 	return nil // whoever runs it is told by the kernel
-}
-
-func futimes(fd int, st *unix.Stat_t) error {
-	return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
-}
-
-// openRegular opens a regular file for reading. It is looked at before it is
-// opened: opening a device or a pipe can do harm.
-func openRegular(top int, rel string) (*os.File, *unix.Stat_t, error) {
-	fd, err := openIn(top, rel, unix.O_PATH)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, nil, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, nil, fmt.Errorf("%q is no regular file", rel)
-	}
-	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
-	return f, &st, err
 }
 
 // copySum copies, and returns the digest of what it copied.
@@ -407,7 +333,7 @@ func (g *Stage) sameContent(ws int, p placed) bool {
 	if p.Digest == "" {
 		return false
 	}
-	f, _, err := openRegular(ws, p.Path)
+	f, _, err := beneath.OpenRegular(ws, p.Path)
 	if err != nil {
 		return false
 	}
@@ -419,7 +345,7 @@ func (g *Stage) sameContent(ws int, p placed) bool {
 // lookIn looks at a path below a directory.
 func lookIn(top int, rel string) (look, bool) {
 	var st unix.Stat_t
-	err := inParent(top, rel, func(dir int, name string) error {
+	err := beneath.InParent(top, rel, func(dir int, name string) error {
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ func (b *bench) keepWhile(g *Stage, f func()) (Settled, error) {
 			once()
 		}
 		return false, false
-	})
+	}, nil)
 }
 
 // near is where a workspace is unless a test says otherwise.
@@ -234,7 +234,7 @@ func TestKeepingTakesTurns(t *testing.T) {
 	kept := make([]int, len(stages))
 	for i, g := range stages {
 		wait.Go(func() {
-			e, err := g.Keep(t.Context(), nil)
+			e, err := g.Keep(t.Context(), nil, nil)
 			if kept[i] = e.Kept; err != nil || e.Kept+len(e.Conflicts) != 1 {
 				t.Errorf("%+v, %v", e, err)
 			}

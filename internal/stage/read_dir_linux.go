@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 // directory is one that the run made, or in which it changed something.
@@ -16,7 +18,7 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 	_, ours := r.parents[p]
 	whole, had := slices.Contains(own, xattrWhole), slices.Contains(own, xattrFrom) || ours
 	switch {
-	case there && isDir(now) && !whole:
+	case there && beneath.IsDir(now) && !whole:
 		return r.merge(p, st, now, at)
 	case there && whole:
 		if err := r.clear(p, now); err != nil {
@@ -49,13 +51,14 @@ const modeBits = 0o3777
 // unlock makes a directory of the stage one that its owner can read and change,
 // and lists what the overlay says of it.
 func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
-	err = inParent(r.upper, p, func(dir int, name string) error {
+	err = beneath.InParent(r.upper, p, func(dir int, name string) error {
 		if st.Mode&0o700 != 0o700 {
-			if err := chmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
+			if err := beneath.ChmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
 				return err
 			}
+			r.unlocked = append(r.unlocked, dirMode{p, st.Mode})
 		}
-		own, err = ownXattrs(procName(dir, name))
+		own, err = ownXattrs(beneath.ProcName(dir, name))
 		return err
 	})
 	return own, err

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 // What a step of keeping does.
@@ -65,6 +67,19 @@ type reader struct {
 	buf   []byte // for content that is read
 	read  int64  // bytes of content, so far
 	most  int64  // that may be read; 0: all
+
+	later    bool            // digests are taken when all is found
+	unread   []unread        // files without them
+	again    bool            // it was read before: what stays is what was to stay then
+	firmly   map[string]firm // what Names said of paths
+	unlocked []dirMode       // directories of the stage that were opened to be read
+	refused  int             // things that are never kept, whatever they are called
+}
+
+// dirMode is a directory and its mode.
+type dirMode struct {
+	path string
+	mode uint32
 }
 
 // scope is what is known of a directory before its entries are looked at.
@@ -92,7 +107,7 @@ func (r *reader) dir(rel string, in scope) error {
 		return errRepository
 	}
 	for _, e := range entries {
-		p := join(rel, e.name)
+		p := beneath.Join(rel, e.name)
 		if r.count++; r.count > r.of.limits.Entries {
 			return tooMany("%d names", r.of.limits.Entries)
 		}
@@ -108,12 +123,12 @@ func (r *reader) dir(rel string, in scope) error {
 
 // list reads the names of a directory and looks at each.
 func (r *reader) list(rel string) ([]dirEntry, error) {
-	fd, err := openIn(r.upper, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(r.upper, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := namesOf(fd, r.of.limits.Entries-r.count)
+	names, err := listNames(fd, r.of.limits.Entries-r.count)
 	if err != nil {
 		return nil, err
 	}
@@ -128,40 +143,19 @@ func (r *reader) list(rel string) ([]dirEntry, error) {
 	return entries, nil
 }
 
-// namesOf lists a directory, sorted: equal stages give equal steps.
-func namesOf(fd, most int) ([]string, error) {
-	var names []string
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err != nil {
-			return nil, err
-		}
-		if n <= 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-		if len(names) > most {
-			return nil, tooMany("%d names in one directory", most)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
 // entry decides about one name.
 func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 	var now unix.Stat_t
 	there := false
 	if !at.fresh {
-		err := inParent(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
+		err := beneath.InParent(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
 		if there = err == nil; !there && !errors.Is(err, unix.ENOENT) {
 			return r.collide(p, st, at)
 		}
 	}
 	if r.firm(p, st, &now, there, &at) {
 		if !r.ours(p, st) {
-			r.refuse(p, "sealed")
+			r.refuse(p, sealedPath)
 		}
 		return nil
 	}
@@ -192,12 +186,9 @@ func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 // what is sealed, all that lies in it, and directories that are kept. A sealed
 // path that was not there is not meant: whoever looks for new ones finds it.
 func (r *reader) firm(p string, st, now *unix.Stat_t, there bool, at *scope) bool {
-	sealed, kept := at.sealed, false
-	if there && r.names != nil {
-		s, k := r.names(p)
-		sealed, kept = sealed || s, k
-	}
-	both := there && isDir(st) && isDir(now)
+	stays := r.stays(p, there)
+	sealed, kept := at.sealed || stays.sealed, stays.kept
+	both := there && beneath.IsDir(st) && beneath.IsDir(now)
 	if both && !r.whole(p) { // what is in it is looked at
 		at.sealed = sealed
 		return false
@@ -205,18 +196,29 @@ func (r *reader) firm(p string, st, now *unix.Stat_t, there bool, at *scope) boo
 	return sealed || kept
 }
 
+// stays is what Names says of a path, or said when the stage was read first.
+func (r *reader) stays(p string, there bool) (f firm) {
+	if r.again {
+		return r.firmly[p]
+	}
+	if there && r.names != nil {
+		f.sealed, f.kept = r.names(p)
+	}
+	if f != (firm{}) && r.firmly != nil {
+		r.firmly[p] = f
+	}
+	return f
+}
+
 // whole reports whether a directory of the stage lets nothing show through.
 func (r *reader) whole(p string) (whole bool) {
-	_ = inParent(r.upper, p, func(dir int, name string) error {
-		own, err := ownXattrs(procName(dir, name))
+	_ = beneath.InParent(r.upper, p, func(dir int, name string) error {
+		own, err := ownXattrs(beneath.ProcName(dir, name))
 		whole = err != nil || slices.Contains(own, xattrWhole)
 		return nil
 	})
 	return whole
 }
-
-// procName is a name in an open directory as a path.
-func procName(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
 // ours reports whether an entry of the stage is what was put there before the run.
 func (r *reader) ours(p string, st *unix.Stat_t) bool {
@@ -227,11 +229,15 @@ func (r *reader) ours(p string, st *unix.Stat_t) bool {
 	return r.unchanged(p, st)
 }
 
+// sealedPath is why a path is not kept whose name says that it stays.
+const sealedPath = "sealed"
+
 func (r *reader) refuse(p, why string) {
+	if why != sealedPath {
+		r.refused++
+	}
 	r.out.Refused = appendShort(r.out.Refused, quoted(p)+": "+why)
 }
-
-func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // quoted is a name for people and records: bytes that are no text are escaped.
 func quoted(p string) string {
@@ -284,22 +290,20 @@ func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
 	if r.others(at) {
 		return false, nil
 	}
-	if r.names != nil {
-		if sealed, kept := r.names(p); sealed || kept {
-			r.refuse(p, "sealed")
-			return false, nil
-		}
+	if r.stays(p, true) != (firm{}) {
+		r.refuse(p, sealedPath)
+		return false, nil
 	}
 	r.gone = append(r.gone, found{p, *at})
-	if !isDir(at) {
+	if !beneath.IsDir(at) {
 		return true, nil
 	}
-	fd, err := openIn(r.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(r.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return false, nil // nobody could say what is in it
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := namesOf(fd, r.of.limits.Entries)
+	names, err := listNames(fd, r.of.limits.Entries)
 	if err != nil {
 		return false, err
 	}
@@ -332,10 +336,10 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 		return err
 	}
 	switch {
-	case !there && !fresh && (had && r.stirred(parent(p)) || ours && was.source != look{}): // somebody removed it
+	case !there && !fresh && (had && r.stirred(beneath.Parent(p)) || ours && was.source != look{}): // somebody removed it
 		r.conflict(p)
 		return nil
-	case there && isDir(at):
+	case there && beneath.IsDir(at):
 		if err := r.clear(p, at); err != nil {
 			return err
 		}
@@ -343,11 +347,11 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 		r.conflict(p)
 		return nil
 	}
-	if free, err := r.replaces(p, st, at, there && !isDir(at)); err != nil || !free {
+	if free, err := r.replaces(p, st, at, there && !beneath.IsDir(at)); err != nil || !free {
 		return err
 	}
 	put := step{Do: stepPut, Path: []byte(p), New: &[2]uint64{uint64(st.Dev), st.Ino}}
-	if there && !isDir(at) {
+	if there && !beneath.IsDir(at) {
 		put.Was = markOf(at)
 	}
 	r.add(put)
@@ -358,7 +362,7 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 // holds. A file that was there before the run, by what the overlay says of it, can
 // have been there under another name.
 func (r *reader) stirred(rel string) bool {
-	fd, err := openIn(r.ws, rel, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(r.ws, rel, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return true
 	}
@@ -380,7 +384,7 @@ func (r *reader) unchanged(p string, st *unix.Stat_t) bool {
 	if now.mode != was.copy.mode || now.size != was.copy.size || was.Digest == "" {
 		return false
 	}
-	f, _, err := openRegular(r.upper, p)
+	f, _, err := beneath.OpenRegular(r.upper, p)
 	if err != nil {
 		return false
 	}
@@ -396,21 +400,21 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false, nil
 	}
-	err = inParent(r.upper, p, func(dir int, name string) error {
+	err = beneath.InParent(r.upper, p, func(dir int, name string) error {
 		mode := st.Mode & 0o777
 		if st.Mode&0o6000 != 0 {
 			r.refuse(p, "set-id bits")
-			if err := chmodAt(dir, name, mode); err != nil {
+			if err := beneath.ChmodAt(dir, name, mode); err != nil {
 				return err
 			}
 		}
-		file := procName(dir, name)
+		file := beneath.ProcName(dir, name)
 		own, err := ownXattrs(file)
 		if err != nil || len(own) == 0 {
 			return err
 		}
 		had = slices.Contains(own, xattrFrom)
-		if err := chmodAt(dir, name, mode|0o600); err != nil {
+		if err := beneath.ChmodAt(dir, name, mode|0o600); err != nil {
 			return err
 		}
 		for _, x := range own {
@@ -418,7 +422,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 				return err
 			}
 		}
-		return chmodAt(dir, name, mode)
+		return beneath.ChmodAt(dir, name, mode)
 	})
 	return had, err
 }

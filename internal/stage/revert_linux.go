@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/owner"
 )
 
@@ -55,7 +56,7 @@ func (s *Stages) Revert(ctx context.Context, p *Past, name string) (*Stage, erro
 }
 
 func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) error {
-	away, err := openAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath)
+	away, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 		return st.Mode&modeBits == e.Now.Mode, err
 	}
 	var now State
-	st, missing, err := lookBelow(v.ws, p)
+	st, missing, err := beneath.LookBelow(v.ws, p)
 	if err == nil && !missing {
 		now, err = v.reader.state(v.ws, p, st)
 	}
@@ -141,7 +142,7 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 	if now.Kind != Directory || e.Was.Kind == Directory {
 		return true, nil
 	}
-	fd, err := openIn(v.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := beneath.OpenIn(v.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) { // its owner shut it; what is in it shows when it is removed
 		return true, nil
 	}
@@ -149,7 +150,7 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := namesOf(fd, v.of.limits.Entries)
+	names, err := listNames(fd, v.of.limits.Entries)
 	if err != nil {
 		return false, err
 	}
@@ -167,7 +168,7 @@ func (v *reverter) restore(e *PastEntry) error {
 	p := string(e.Path)
 	if p == "" {
 		delete(v.parents, "") // its mode counts
-		return chmod(v.upper, e.Was.Mode|0o700)
+		return beneath.Chmod(v.upper, e.Was.Mode|0o700)
 	}
 	if v.belowShut(p) {
 		return nil
@@ -183,7 +184,7 @@ func (v *reverter) restore(e *PastEntry) error {
 			return nil
 		}
 		v.close(p, e)
-		return inParent(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
+		return beneath.InParent(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
 	}
 	v.close(p, e)
 	return v.copyBack(p, e)
@@ -203,7 +204,7 @@ func (v *reverter) close(p string, e *PastEntry) {
 // belowShut reports whether a path lies in one that has nothing below it.
 func (v *reverter) belowShut(p string) bool {
 	for len(v.shut) > 0 && p != "" {
-		if p = parent(p); v.shut[p] {
+		if p = beneath.Parent(p); v.shut[p] {
 			return true
 		}
 	}
@@ -212,13 +213,13 @@ func (v *reverter) belowShut(p string) bool {
 
 // directory makes one, in the place of what is there.
 func (v *reverter) directory(p string, e *PastEntry) error {
-	return inParent(v.upper, p, func(dir int, name string) error {
+	return beneath.InParent(v.upper, p, func(dir int, name string) error {
 		err := unix.Mkdirat(dir, name, 0o700)
 		if _, made := v.parents[p]; made && errors.Is(err, unix.EEXIST) {
 			err = nil
 		}
 		if err == nil && e.Now.Kind != Nothing && e.Now.Kind != Directory {
-			err = unix.Lsetxattr(procName(dir, name), xattrWhole, []byte("y"), 0)
+			err = unix.Lsetxattr(beneath.ProcName(dir, name), xattrWhole, []byte("y"), 0)
 		}
 		if err != nil {
 			return err
@@ -226,7 +227,7 @@ func (v *reverter) directory(p string, e *PastEntry) error {
 		v.parents[p] = open700
 		v.dirs = append(v.dirs, p)
 		v.modes = append(v.modes, e.Was.Mode)
-		return chmodAt(dir, name, open700)
+		return beneath.ChmodAt(dir, name, open700)
 	})
 }
 
@@ -237,7 +238,7 @@ const open700 = 0o700
 func (v *reverter) shutAll() error {
 	for i, p := range slices.Backward(v.dirs) {
 		delete(v.parents, p)
-		if err := inParent(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, v.modes[i]) }); err != nil {
+		if err := beneath.InParent(v.upper, p, func(dir int, name string) error { return beneath.ChmodAt(dir, name, v.modes[i]) }); err != nil {
 			return err
 		}
 	}
@@ -250,15 +251,15 @@ func (v *reverter) copyBack(p string, e *PastEntry) error {
 	if err != nil {
 		return err
 	}
-	if err := copyBelow(v.away, at, v.upper, p, st); err != nil {
+	if err := beneath.CopyBelow(v.away, at, v.upper, p, st); err != nil {
 		return err
 	}
-	st, _, err = lookBelow(v.upper, p)
+	st, _, err = beneath.LookBelow(v.upper, p)
 	if err != nil {
 		return err
 	}
 	if st.Mode&0o777 != e.Was.Mode && e.Was.Kind != Link {
-		if err := inParent(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, e.Was.Mode) }); err != nil {
+		if err := beneath.InParent(v.upper, p, func(dir int, name string) error { return beneath.ChmodAt(dir, name, e.Was.Mode) }); err != nil {
 			return err
 		}
 		st.Mode = st.Mode&^0o777 | e.Was.Mode
@@ -277,10 +278,10 @@ func (v *reverter) copyBack(p string, e *PastEntry) error {
 func (v *reverter) find(e *PastEntry) (string, *unix.Stat_t, error) {
 	for _, kind := range []string{"", ".copy"} {
 		at := strconv.Itoa(e.Step) + kind + string(e.Rest)
-		if err := v.open(parent(at)); err != nil {
+		if err := v.open(beneath.Parent(at)); err != nil {
 			return "", nil, err
 		}
-		if st, missing, err := lookBelow(v.away, at); err != nil || !missing {
+		if st, missing, err := beneath.LookBelow(v.away, at); err != nil || !missing {
 			return at, st, err
 		}
 	}
@@ -293,12 +294,12 @@ func (v *reverter) open(dir string) error {
 		if i == 0 || i < len(dir) && dir[i] != '/' {
 			continue
 		}
-		st, missing, err := lookBelow(v.away, dir[:i])
+		st, missing, err := beneath.LookBelow(v.away, dir[:i])
 		if err != nil || missing {
 			return err
 		}
-		if isDir(st) && st.Mode&0o700 != 0o700 {
-			err = inParent(v.away, dir[:i], func(d int, name string) error { return chmodAt(d, name, st.Mode&modeBits|0o700) })
+		if beneath.IsDir(st) && st.Mode&0o700 != 0o700 {
+			err = beneath.InParent(v.away, dir[:i], func(d int, name string) error { return beneath.ChmodAt(d, name, st.Mode&modeBits|0o700) })
 		}
 		if err != nil {
 			return err
@@ -316,7 +317,7 @@ func errIf(is bool, err error) error {
 
 // pathDir is the directory of a path as way has it.
 func pathDir(p string) string {
-	if dir := parent(p); dir != "" {
+	if dir := beneath.Parent(p); dir != "" {
 		return dir
 	}
 	return "."

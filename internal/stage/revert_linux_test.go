@@ -24,7 +24,7 @@ func (b *bench) remembered(g *Stage, p *Past, name string) Settled {
 	b.t.Helper()
 	check(b.t, g.Remember(p, name))
 	e := b.keep(g)
-	if len(e.Conflicts) > 0 || e.Lost != "" || !e.Remembered && e.Kept > 0 {
+	if len(e.Conflicts) > 0 || e.Lost != "" || !e.Remembered && len(e.Changes) > 0 {
 		b.t.Fatalf("%+v", e)
 	}
 	g.Drop()

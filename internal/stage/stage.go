@@ -28,7 +28,10 @@
 // that is to be in quarantine goes there without having been in the workspace.
 // Keeping that a crash of the daemon cut off is finished by Recover: the list of what is
 // to be done is written before the first change, and every step can be done twice.
-// Stages that nobody had begun to keep are removed by Recover.
+// Stages that nobody had begun to keep are removed by Recover, but those that are held:
+// what is on them was flushed, and they are found under their call's name, by the next
+// daemon too. What is kept of them later is what was weighed: a held stage is read again,
+// and conflicts are found from the beginning of the run on.
 //
 // What it does not do. It mounts nothing and judges nothing. Nothing is flushed:
 // when the machine itself stops, a run's changes may be there in part, as those of
@@ -93,6 +96,27 @@ type Quarantine interface {
 	Take(dir int, name, path string, mode uint32) error // moves an entry of a directory away
 }
 
+// Ruling is what is to become of a run's changes.
+type Ruling int
+
+// The rulings.
+const (
+	RulingDrop Ruling = iota // they are forgotten; so they are by any other that is not below
+	RulingKeep               // they become the workspace's
+	RulingHold               // they stay on the stage, until Settle says which
+)
+
+// Weigh rules about what a run changed, and beside that did what is never kept, so many
+// times. It is asked once all of that is known and nothing of it is the workspace's, and
+// nobody else keeps in the workspace until it answers.
+type Weigh func(changes []Change, neverKept int) Ruling
+
+// NotHeldError says that no changes of a call wait to be settled.
+type NotHeldError struct{ Call string }
+
+// Error implements error.
+func (e *NotHeldError) Error() string { return "stage: no changes of the call are held" }
+
 // Settled is what became of a run's changes.
 type Settled struct {
 	Changes    []Change // what the run did, by path, whatever became of it
@@ -102,6 +126,8 @@ type Settled struct {
 	Changed    []string // bound files that are not in the workspace any more as they were checked; the run had the copies
 	Aside      int      // files of the run's that were not kept, and lie elsewhere (SetAside)
 	Remembered bool     // what was replaced is kept, and Revert can put it back
+	Dropped    bool     // they are not wanted: nothing was kept
+	Held       bool     // nothing is kept yet: they wait for Settle
 	Lost       string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 

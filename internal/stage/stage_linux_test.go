@@ -84,7 +84,7 @@ func (b *bench) run(g *Stage, script string) string {
 
 func (b *bench) keep(g *Stage) Settled {
 	b.t.Helper()
-	e, err := g.Keep(b.t.Context(), nil)
+	e, err := g.Keep(b.t.Context(), nil, nil)
 	check(b.t, err)
 	return e
 }
@@ -311,7 +311,7 @@ func TestConflicts(t *testing.T) {
 			b.run(g, c.run+"; echo more > aside")
 			shell(t, b.ws, c.other)
 			before := tree(t, b.ws)
-			e, err := g.Keep(t.Context(), nil)
+			e, err := g.Keep(t.Context(), nil, nil)
 			if err != nil || len(e.Conflicts) == 0 || e.Kept != 0 {
 				t.Errorf("%+v, %v", e, err)
 			}
@@ -360,7 +360,7 @@ func TestNeverKept(t *testing.T) {
 	b.run(g, "echo evil > .git/config; echo evil > .git/hooks/new; rm .git/hooks/x; echo fine > .git/index; chmod 6755 set; mkdir .envrc; echo new > .envrc/x")
 	e, err := g.Keep(t.Context(), func(path string) (bool, bool) {
 		return path == ".git/config" || path == ".git/hooks" || path == ".envrc", path == ".git"
-	})
+	}, nil)
 	check(t, err)
 	got := tree(t, b.ws)
 	if got["/.git/config"] != "-rw-r--r-- old" || got["/.git/hooks/x"] == "" || got["/.git/hooks/new"] != "" || got["/.git/index"] == "" || got["/set"] != "-rwxr-xr-x old" {
@@ -431,7 +431,7 @@ func (g *Stage) until(t *testing.T, n int) int {
 		return r.all()
 	}))
 	defer k.close()
-	check(t, k.remember(r.steps, r.seen.list()))
+	k.remember(r.steps, r.seen.list())
 	check(t, k.write(r.steps))
 	check(t, g.asOwner(func() error {
 		n := min(n, len(r.steps))
@@ -471,7 +471,7 @@ func TestLimits(t *testing.T) {
 		g := b.stage()
 		b.run(g, run)
 		over := (*LimitError)(nil)
-		if _, err := g.Keep(t.Context(), nil); !errors.As(err, &over) {
+		if _, err := g.Keep(t.Context(), nil, nil); !errors.As(err, &over) {
 			t.Errorf("%s: %v", run, err)
 		}
 		if got := tree(t, b.ws); len(got) != 1 {

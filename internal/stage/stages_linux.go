@@ -15,8 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/cell"
 	"palyra/internal/owner"
+	"palyra/internal/quarantine"
 )
 
 // The directories of a stage, and the list of what is being kept.
@@ -37,6 +39,7 @@ type Stages struct {
 	path   string
 	limits Limits
 	log    *slog.Logger
+	past   *Past // where what held stages replace goes; nil: it is forgotten
 
 	mu      sync.Mutex
 	live    map[string]bool
@@ -110,11 +113,14 @@ func ownDir(path string, mode uint32) (*os.File, error) {
 	return dir, nil
 }
 
+// Remember has what is replaced by held stages go to p, under the names of their calls.
+func (s *Stages) Remember(p *Past) { s.past = p }
+
 // Close gives the directory back. It is removed when nothing is in it. A second one
 // does nothing.
 func (s *Stages) Close() error {
 	_ = os.Remove(s.path)
-	return ignore(s.dir.Close(), os.ErrClosed)
+	return beneath.Ignore(s.dir.Close(), os.ErrClosed)
 }
 
 // Stage is the upper layer of one run.
@@ -135,6 +141,8 @@ type Stage struct {
 	quarantine Quarantine        // nil: what is new is kept, whatever it is called
 	past       *Past             // where what is replaced goes; nil: it is forgotten
 	as         string            // under this name
+	call       string            // whose run it is; empty: its changes cannot be held
+	isHeld     bool              // it waits, or waited, to be settled
 }
 
 // Guard has new paths that must not come to be in the workspace go to q instead.
@@ -168,7 +176,7 @@ func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
 func (g *Stage) furnish() error {
 	var st unix.Stat_t
 	err := g.asOwner(func() error {
-		ws, err := openTree(g.workspace)
+		ws, err := beneath.OpenTree(g.workspace)
 		if err != nil {
 			return err
 		}
@@ -223,7 +231,7 @@ func give(top int, name string, id owner.Identity, mode uint32) error {
 			return err
 		}
 	}
-	return chmodAt(top, name, mode)
+	return beneath.ChmodAt(top, name, mode)
 }
 
 // Begin says that the run begins now: what changes in the workspace from here on
@@ -275,11 +283,31 @@ func (g *Stage) Drop() {
 		_ = g.clock.Close()
 		g.clock = nil
 	}
-	if g.partial {
+	switch {
+	case g.partial:
 		g.of.use(g.name, false)
+	case g.isHeld: // it waits, or only word of it stays
+		g.of.clearSettled(g.name)
+	default:
+		g.of.discard(g.name)
+	}
+}
+
+// clearSettled removes all of a held stage but the word of what became of it, once there is one.
+func (s *Stages) clearSettled(name string) {
+	top, err := beneath.OpenDir(int(s.dir.Fd()), name)
+	if err != nil { // it is among what is remembered, or gone
 		return
 	}
-	g.of.discard(g.name)
+	defer func() { _ = top.Close() }()
+	if _, missing, err := beneath.LookAt(int(top.Fd()), settledName); err != nil || missing {
+		return
+	}
+	for _, sub := range []string{listName, heldName, markName, Upper, Work, old, manifestName} {
+		if err := clearOut(int(top.Fd()), sub); err != nil {
+			s.log.Warn("a stage could not be removed", "stage", name, "err", err)
+		}
+	}
 }
 
 func (s *Stages) discard(name string) {
@@ -312,7 +340,7 @@ func (s *Stages) use(name string, on bool) {
 func (s *Stages) remove(name string) error { return removeIn(int(s.dir.Fd()), name) }
 
 func removeIn(dir int, name string) error {
-	top, err := OpenDir(dir, name)
+	top, err := beneath.OpenDir(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -320,7 +348,7 @@ func removeIn(dir int, name string) error {
 		return err
 	}
 	defer func() { _ = top.Close() }()
-	errs := []error{ignore(unix.Unlinkat(int(top.Fd()), listName, 0), unix.ENOENT)}
+	errs := []error{beneath.Ignore(unix.Unlinkat(int(top.Fd()), listName, 0), unix.ENOENT)}
 	names, err := top.Readdirnames(-1)
 	errs = append(errs, err)
 	for _, n := range names {
@@ -330,42 +358,30 @@ func removeIn(dir int, name string) error {
 	return errors.Join(errs...)
 }
 
-func ignore(err, but error) error {
-	if errors.Is(err, but) {
-		return nil
-	}
-	return err
-}
-
 // clearOut removes one entry of a stage.
 func clearOut(top int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(top, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return ignore(err, unix.ENOENT)
+		return beneath.Ignore(err, unix.ENOENT)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.Unlinkat(top, name, 0)
 	}
-	dir, err := OpenDir(top, name)
+	dir, err := beneath.OpenDir(top, name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	if err := owner.Do(owner.Identity{UID: int64(st.Uid), GID: int64(st.Gid)}, func() error { return Empty(dir) }); err != nil {
+	if err := owner.Do(owner.Identity{UID: int64(st.Uid), GID: int64(st.Gid)}, func() error { return beneath.Empty(dir) }); err != nil {
 		return err
 	}
 	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR)
 }
 
 // Recover finishes what an earlier daemon had begun to keep, and removes all that
-// it left. What cannot be finished is logged and kept for the next time.
+// it left but what is held. What cannot be finished is logged and kept for the next time.
 func (s *Stages) Recover(ctx context.Context) error {
-	f, err := OpenDir(int(s.dir.Fd()), ".")
-	if err != nil {
-		return fmt.Errorf("stage: recover: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
+	names, err := s.names()
 	if err != nil {
 		return fmt.Errorf("stage: recover: %w", err)
 	}
@@ -373,7 +389,9 @@ func (s *Stages) Recover(ctx context.Context) error {
 		s.mu.Lock()
 		ours := s.live[name]
 		s.mu.Unlock()
-		if ours || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
+		call, held := strings.CutPrefix(name, heldPrefix)
+		held = held && quarantine.PlainID(call)
+		if ours || !held && (len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "") {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -383,7 +401,21 @@ func (s *Stages) Recover(ctx context.Context) error {
 			s.log.Error("what a run changed could not be kept whole after a crash", "stage", name, "err", err)
 			continue
 		}
-		s.discard(name)
+		if held {
+			s.clearSettled(name)
+		} else {
+			s.discard(name)
+		}
 	}
 	return nil
+}
+
+// names lists what is in the directory of stages.
+func (s *Stages) names() ([]string, error) {
+	f, err := beneath.OpenDir(int(s.dir.Fd()), ".")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Readdirnames(-1)
 }

@@ -5,8 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 // state looks at what is at a path: st says what was found there.
@@ -27,7 +31,11 @@ func (r *reader) state(top int, p string, st *unix.Stat_t) (State, error) {
 		s.Kind = Device
 	case unix.S_IFREG:
 		s.Kind, s.Size = File, st.Size
-		if r.may(st.Size) {
+		switch {
+		case !r.may(st.Size):
+		case r.later:
+			r.unread = append(r.unread, unread{p, top == r.ws, *st})
+		default:
 			s.Digest, err = r.digest(top, p, st)
 		}
 	}
@@ -48,6 +56,74 @@ func (r *reader) may(size int64) bool {
 	}
 	r.read += size
 	return true
+}
+
+// unread is a file whose digest is still to be taken.
+type unread struct {
+	path   string
+	before bool // it is the workspace's
+	st     unix.Stat_t
+}
+
+// readers is how many read files at a time.
+const readers = 2
+
+// readAll takes the digests of the files that were found. One of the workspace's that is not
+// what was found any more is a conflict.
+func (r *reader) readAll() error {
+	got, err := r.digests()
+	if err != nil {
+		return err
+	}
+	for i, u := range r.unread {
+		err := got[i].err
+		if u.before {
+			err = replaced(err)
+		}
+		switch {
+		case errors.Is(err, errTaken):
+			r.conflict(u.path)
+			delete(r.seen.was, u.path)
+			delete(r.seen.now, u.path)
+		case err != nil:
+			return err
+		default:
+			r.seen.read(u.path, u.before, got[i].digest)
+		}
+	}
+	return nil
+}
+
+// digested is what came of reading a file.
+type digested struct {
+	digest string
+	err    error
+}
+
+// digests reads the files, several at a time.
+func (r *reader) digests() ([]digested, error) {
+	got := make([]digested, len(r.unread))
+	var next atomic.Int64
+	var work sync.WaitGroup
+	errs := make([]error, readers)
+	for n := range min(readers, (len(got)+7)/8) {
+		work.Go(func() {
+			errs[n] = r.asOwner(func() error { // rights are a thread's
+				one := reader{Stage: r.Stage, ctx: r.ctx, upper: r.upper, ws: r.ws}
+				for i := int(next.Add(1)) - 1; i < len(got); i = int(next.Add(1)) - 1 {
+					u := &r.unread[i]
+					top := r.upper
+					if u.before {
+						top = r.ws
+					}
+					got[i].digest, got[i].err = one.digest(top, u.path, &u.st)
+				}
+				return nil
+			})
+		})
+	}
+	work.Wait()
+	return got, errors.Join(errs...)
 }
 
 // found is a path of the workspace and what was there.
@@ -100,7 +176,7 @@ func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
 }
 
 func target(top int, p string) (text string, err error) {
-	err = inParent(top, p, func(dir int, name string) error {
+	err = beneath.InParent(top, p, func(dir int, name string) error {
 		buf := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(dir, name, buf)
 		text = string(buf[:max(n, 0)])
@@ -113,7 +189,7 @@ func target(top int, p string) (text string, err error) {
 // where nobody else is.
 func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err error) {
 	read := func() error {
-		f, _, err := openRegular(top, p)
+		f, _, err := beneath.OpenRegular(top, p)
 		if err != nil {
 			return err
 		}
@@ -128,11 +204,11 @@ func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err 
 	if top != r.upper {
 		return "", nil
 	}
-	err = inParent(top, p, func(dir int, name string) error {
-		if err := chmodAt(dir, name, st.Mode&0o777|0o400); err != nil {
+	err = beneath.InParent(top, p, func(dir int, name string) error {
+		if err := beneath.ChmodAt(dir, name, st.Mode&0o777|0o400); err != nil {
 			return err
 		}
-		return errors.Join(read(), chmodAt(dir, name, st.Mode&0o777))
+		return errors.Join(read(), beneath.ChmodAt(dir, name, st.Mode&0o777))
 	})
 	return digest, err
 }

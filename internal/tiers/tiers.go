@@ -127,7 +127,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Guard: egressGuard{t.Guard, t.Settings.Egress}, Streams: t.Streams,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
-		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, Probed: p.Posture == "require",
+		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
 	})
 }

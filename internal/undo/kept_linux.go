@@ -67,7 +67,7 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 	if err := r.stage.Remember(r.past, as); err != nil {
 		return nil, "", err
 	}
-	out, err := r.stage.Keep(ctx, nil)
+	out, err := r.stage.Keep(ctx, nil, nil)
 	if err == nil && len(out.Refused) > 0 {
 		err = errors.New("undo: not put back: " + strings.Join(out.Refused, ", "))
 	}

@@ -29,13 +29,13 @@ import (
 func TestExecProposes(t *testing.T) {
 	s := stagetest.Open(t, cli.Main, func(*stagetest.Played) palyra.Outcome { return stagetest.Finished(0, "", "") })
 	code, out, errs := s.Main(nil, "exec", "--session", "mine", "--tier", "b", "--egress", "a.org:443", "--egress", "b.org:80", "--timeout", "30s", "--cwd", "src",
-		"--profile", "go", "--require-limits", "--env", "A=1=2", "-e", "B=", "--key", "k", "--memory", "512M", "--processes", "9", "--cpu", "2s", "--", "make", "-j4", "--", "<x>\u202e", "")
+		"--profile", "go", "--require-limits", "--live", "--env", "A=1=2", "-e", "B=", "--key", "k", "--memory", "512M", "--processes", "9", "--cpu", "2s", "--", "make", "-j4", "--", "<x>\u202e", "")
 	if code != exit.OK || out != "" || errs != "" {
 		t.Fatalf("exit %d %q %q", code, out, errs)
 	}
 	x := s.Running()
 	want := proposal.Arguments{
-		Command: "make", Args: []string{"-j4", "--", "<x>\u202e", ""}, Cwd: "src", Env: map[string]string{"A": "1=2", "B": ""}, Tier: "b", Profile: "go", Held: true,
+		Command: "make", Args: []string{"-j4", "--", "<x>\u202e", ""}, Cwd: "src", Env: map[string]string{"A": "1=2", "B": ""}, Tier: "b", Profile: "go", Held: true, Writes: true,
 		Egress: []string{"a.org:443", "b.org:80"}, Limits: &proposal.Limits{CPUMS: 2000, MemoryBytes: 512 << 20, Processes: 9},
 	}
 	if diff := cmp.Diff(want, x.Args); diff != "" {

@@ -41,6 +41,7 @@ type Arguments struct {
 	Egress   []string          `json:"egress,omitempty"`
 	Script   string            `json:"script,omitempty"`
 	Held     bool              `json:"require_limits,omitempty"`
+	Writes   bool              `json:"live,omitempty"` // to the workspace directly
 	Agent    bool              `json:"agent_socket,omitempty"`
 	Within   []string          `json:"agent_within,omitempty"`
 	Limits   *Limits           `json:"limits,omitempty"`
@@ -67,7 +68,7 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 		return client.CallRequest{}, err
 	}
 	args := Arguments{
-		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits, Agent: o.Agent, Within: o.Within,
+		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits, Writes: o.live, Agent: o.Agent, Within: o.Within,
 	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]

@@ -200,7 +200,9 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 			}
 		}
 		p, err := b.launch(ctx, k, j)
-		b.pool.used(w)
+		if len(w.moves) == 0 { // whole copies are old too soon
+			b.pool.used(w)
+		}
 		switch {
 		case err == nil:
 			return p, nil
@@ -231,6 +233,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		err = k.Limit(k.allowed(j.Limits), 0)
 	}
 	if err == nil {
+		k.rule = j.Weigh
 		err = k.begin(j.Call)
 	}
 	t := cells.Terms{Holds: e, Explain: b.explain, After: k.finish}

@@ -60,6 +60,9 @@ func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 	if e := <-scanned; e != nil { // what is wrong with the workspace is what its owner can act on
 		err = e
 	}
+	if err == nil && k.stage != nil {
+		err = k.stage.CopyDirs(ctx, w.moves, k.firm())
+	}
 	if err == nil {
 		err = k.furnish(ctx)
 	}

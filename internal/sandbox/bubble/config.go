@@ -25,6 +25,7 @@ type Config struct {
 	KeptWorkspace int64         // bytes that may lie there of one workspace, and so of one item; the same
 	Closed        []string      // where else there is what runs made, such as caches: no link in a workspace may lead there
 	Stages        string        // where runs write instead of their workspaces, if they are to; empty: none can
+	Undo          string        // where what they replaced is remembered, on the file system of Stages; empty: nowhere
 	StageBytes    int64         // that a run may have there; 0: a default
 	StageNames    int           // that it may have there; 0: a default
 	Tmp           int64         // bytes of a room's /tmp, and again of its home; 0: a default

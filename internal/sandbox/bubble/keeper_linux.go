@@ -36,6 +36,7 @@ type keeper struct {
 	base     *base            // the same
 	commits  *committed.Watch // what its repositories had; nil: there are none
 	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace
+	rule     stage.Weigh      // rules about them; nil: they are kept
 	over     atomic.Value     // the limit of the stage that the run is over: a string
 	patrol   *patrol          // sweeps while the run is under way; nil: nobody does
 	doors    []*os.File

@@ -200,6 +200,7 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 
 // begin notes that a run is under way, before it is.
 func (k *keeper) begin(call palyra.CallID) (err error) {
+	k.call = palyra.CallID(callText(call))
 	if k.snapshot == nil {
 		return nil
 	}
@@ -222,7 +223,6 @@ func (k *keeper) begin(call palyra.CallID) (err error) {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be written down, and what it leaves could be missed").
 			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
-	k.call = palyra.CallID(callText(call))
 	k.unused = k.b.users.add(k.call)
 	return nil
 }

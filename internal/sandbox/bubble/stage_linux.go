@@ -21,8 +21,9 @@ import (
 
 // staging is what a backend knows about stages.
 type staging struct {
-	all *stage.Stages
-	no  string // why there are none
+	all  *stage.Stages
+	past *stage.Past // what runs replaced; nil: that is forgotten
+	no   string      // why there are none
 
 	mu    sync.Mutex
 	tried map[bool]string // by whether root's: why a room with one could not be built; nothing: it was
@@ -38,20 +39,39 @@ func (s *staging) open(b *Backend) {
 	if s.all, err = stage.Open(b.config.Stages, stage.Limits{Entries: b.config.StageNames, Bytes: b.config.StageBytes}, b.fleet.Log); err != nil {
 		s.no = "no place for stages"
 		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
+		return
 	}
+	if b.config.Undo == "" {
+		return
+	}
+	if s.past, err = stage.OpenPast(b.config.Undo); err != nil {
+		s.past = nil
+		b.fleet.Log.Error("what runs replace cannot be put back: there is no place for it", "err", err)
+		return
+	}
+	s.all.Remember(s.past)
 }
 
 func (s *staging) close() error {
 	if s.all == nil {
 		return nil
 	}
-	return s.all.Close()
+	err := s.all.Close()
+	if s.past != nil {
+		err = errors.Join(err, s.past.Close())
+	}
+	return err
 }
 
 // recoverStages finishes and removes what an earlier daemon left.
 func (b *Backend) recoverStages(ctx context.Context) error {
 	if b.stages.all == nil {
 		return nil
+	}
+	if p := b.stages.past; p != nil {
+		if err := p.Recover(ctx); err != nil {
+			b.fleet.Log.Warn("what is left of kept runs lies with what they replaced", "err", err)
+		}
 	}
 	return b.stages.all.Recover(ctx)
 }
@@ -94,7 +114,33 @@ func unstageable(stages, workspace string, uid, gid int64) string {
 	if err != nil || len(bwrap.MountsBelow(string(info), workspace)) > 0 {
 		return "file systems are mounted in it"
 	}
+	for _, dir := range []string{workspace, filepath.Join(workspace, ".git")} {
+		if foreign(dir, uid, gid) {
+			return "files of another owner or group are in it"
+		}
+	}
 	return ""
+}
+
+// mostLooked is how many names of a directory are looked at for their owners: before every run.
+const mostLooked = 512
+
+// foreign reports whether something in a directory is of another owner or group: on a layer it
+// could not be changed. What lies deeper is met by the run, which is told then.
+func foreign(dir string, uid, gid int64) bool {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	names, _ := f.Readdirnames(mostLooked)
+	for _, n := range names {
+		var st unix.Stat_t
+		if unix.Fstatat(int(f.Fd()), n, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && (int64(st.Uid) != uid || int64(st.Gid) != gid) {
+			return true
+		}
+	}
+	return false
 }
 
 // clocked file systems take their times from the kernel's own clock, by which
@@ -237,6 +283,18 @@ func (k *keeper) boundStage(p *cells.Process) {
 	}()
 }
 
+// nameStage says whose run it is: by that name its changes are held, and what they replace is
+// remembered.
+func (k *keeper) nameStage() {
+	err := k.stage.Assign(string(k.call))
+	if past := k.b.stages.past; err == nil && past != nil {
+		err = k.stage.Remember(past, string(k.call))
+	}
+	if err != nil {
+		k.b.fleet.Log.Warn("what a run changes can neither be held nor put back", "call", k.call, "err", err)
+	}
+}
+
 // keepStage makes the changes of a run the workspace's. What it could not keep, and
 // why, is in the exit; an error says that it is not known what is kept. What is sealed and
 // new was taken to the quarantine instead.
@@ -264,12 +322,13 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 	if limit, over := k.over.Load().(string); over {
 		x.Limit = limit
 	}
-	x.Effects, err = k.stage.Keep(context.Background(), k.firm()) // its time is its own, once it is its turn
+	k.nameStage()
+	x.Effects, err = k.stage.Keep(context.Background(), k.firm(), k.rule) // its time is its own, once it is its turn
 	if len(x.Effects.Refused) > 0 {
 		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.Workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
 	if err == nil {
-		k.setAside(x)
+		x.Remnants = append(x.Remnants, k.b.setAside(k.stage, k.call, &x.Effects)...)
 		return nil, nil
 	}
 	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
@@ -280,23 +339,41 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 // mostLost is how many files that were not set aside are named.
 const mostLost = 16
 
-// setAside keeps a run's files that somebody else's changes kept out of the workspace.
-func (k *keeper) setAside(x *sandbox.Exit) {
-	if len(x.Effects.Conflicts) == 0 && x.Effects.Lost == "" {
-		return
+// setAside keeps a run's files that somebody else's changes kept out of the workspace. It returns
+// what of them is lost all the same.
+func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled) (remnants []palyra.Remnant) {
+	if len(e.Conflicts) == 0 && e.Lost == "" {
+		return nil
 	}
-	n, lost, err := k.stage.SetAside(k.b.config.Quarantine, string(k.call), k.b.config.kept())
-	x.Effects.Aside = n
+	n, lost, err := g.SetAside(b.config.Quarantine, string(call), b.config.kept())
+	e.Aside = n
 	for _, i := range lost[:min(len(lost), mostLost)] {
-		x.Remnants = append(x.Remnants, palyra.Remnant{Kind: palyra.RemnantNotKept, Path: i.Loss()})
+		remnants = append(remnants, palyra.Remnant{Kind: palyra.RemnantNotKept, Path: i.Loss()})
 	}
 	if more := len(lost) - mostLost; more > 0 {
-		x.Remnants[len(x.Remnants)-1].More = int64(more)
+		remnants[len(remnants)-1].More = int64(more)
 	}
-	x.Remnants = append(x.Remnants, k.b.trim(k.call)...)
 	if err != nil {
-		k.b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", k.call, "err", err)
+		b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", call, "err", err)
 	}
+	return append(remnants, b.trim(call)...)
+}
+
+// Settle implements sandbox.Staging.
+func (b *Backend) Settle(ctx context.Context, call palyra.CallID, keep bool) (out stage.Settled, remnants []palyra.Remnant, err error) {
+	if b.stages.all == nil {
+		return out, nil, &stage.NotHeldError{Call: string(call)}
+	}
+	out, err = b.stages.all.Settle(ctx, string(call), keep, func(g *stage.Stage, e *stage.Settled) { remnants = b.setAside(g, call, e) })
+	return out, remnants, err
+}
+
+// DropHeld implements sandbox.Staging.
+func (b *Backend) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error {
+	if b.stages.all == nil {
+		return nil
+	}
+	return b.stages.all.DropHeld(ctx, func(call string) bool { return waits(palyra.CallID(call)) })
 }
 
 // lostWhy is why nothing was kept, for people.

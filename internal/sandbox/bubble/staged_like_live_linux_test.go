@@ -18,6 +18,10 @@ import (
 
 // dayWork is what developers do, so that doing it twice gives the same bytes.
 var dayWork = []struct{ name, shell string }{
+	{"git mv DIR", "git mv d e && git commit -q -m moved && git mv e d && git mv d/deep d/deeper && git mv d/deeper d/deep && git commit -q -m back && git status --short"},
+	{"git rebase", "git checkout -q -b side HEAD~1 && echo side > side && git add side && git commit -q -m side && git rebase -q main && git checkout -q main && git reset -q --hard side && git branch -q -D side"},
+	{"made and renamed", "mkdir -p t/s-working/x && echo o > t/s-working/x/o && mv -T t/s-working t/s-final && python3 -c 'import os; os.mkdir(\"t/a\"); open(\"t/a/b\",\"w\").close(); os.rename(\"t/a\",\"t/c\")' && node -e 'const f=require(\"fs\"); f.mkdirSync(\"t/n/m\",{recursive:true}); f.renameSync(\"t/n\",\"t/o\")'"},
+	{"packages", "mkdir -p v/p && printf 1 > v/p/f && mv v/p v/.p-old && mkdir v/p && printf 2 > v/p/f && rm -r v/.p-old && mv v v2 && cp -r v2 v && rm -r v2"},
 	{"go build", "cd mod && GOCACHE=/tmp/c GOFLAGS=-buildvcs=false CGO_ENABLED=0 go build -trimpath -o ../bin/m.a . && go mod tidy && gofmt -l -w ."},
 	{"npm run", "cd pkg && npm run --silent build && ls dist"},
 	{"git", "rm gone && git add -A && git commit -q -m two && git mv d/f d/g && git stash -q && git checkout -q -b other && git status --short"},
@@ -97,6 +101,9 @@ func TestBackendStagedIsLikeLive(t *testing.T) {
 			said := map[*site]string{}
 			for _, at := range []*site{s, live} {
 				j := at.job("/bin/sh", "-c", "umask 022; "+work.shell)
+				if j.Staged {
+					j.Renames = []string{"d", "d/deep", "not/there", "hay", "../x"}
+				}
 				j.Env = append(j.Env, "GIT_AUTHOR_DATE=@1700000000 +0000", "GIT_COMMITTER_DATE=@1700000000 +0000")
 				x := runJob(t, b, j)
 				if said[at] = at.printed(); x.Code != 0 || len(x.Effects.Conflicts) > 0 || x.Effects.Lost != "" || len(x.Quarantined) > 0 {

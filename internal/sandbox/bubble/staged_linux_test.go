@@ -163,6 +163,41 @@ func TestBackendStagedWork(t *testing.T) {
 	})
 }
 
+// TestBackendStageable: what a layer cannot stand is found before the run, and named.
+func TestBackendStageable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: files of others are made by root only")
+	}
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		why := func() string { return b.Stageable(t.Context(), s.workspace, s.who.UID, s.who.GID) }
+		s.dir(".git")
+		s.file(".git/index", "x")
+		for _, own := range [][2]int{{int(s.who.UID) + 1, int(s.who.GID)}, {int(s.who.UID), int(s.who.GID) + 1}} {
+			if err := os.Chown(s.workspace+"/.git/index", own[0], own[1]); err != nil {
+				t.Fatal(err)
+			}
+			if got := why(); !strings.Contains(got, "another owner") {
+				t.Errorf("%v: %q", own, got)
+			}
+		}
+		s.own(s.workspace + "/.git/index")
+		s.dir("inner")
+		if err := unix.Mount("tmpfs", s.workspace+"/inner", "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		got := why()
+		if err := unix.Unmount(s.workspace+"/inner", unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(got, "mounted in it") {
+			t.Errorf("%q", got)
+		}
+		if got := why(); got != "" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestBackendStagedSeals: seals hold on a stage as they do without, and new sealed
 // paths are taken away.
 func TestBackendStagedSeals(t *testing.T) {

@@ -20,6 +20,7 @@ type want struct {
 	unix  bool
 	stage bool          // what is written to the workspace goes to a stage
 	bound []stage.Bound // what lies on it
+	moves []string      // directories that lie there whole, so that they can be renamed
 	key   string        // equal for equal rooms
 	place string        // equal for what is sealed in the same place
 }
@@ -28,10 +29,10 @@ func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
 		room:  bwrap.Room{UID: j.UID, GID: j.GID, Workspace: j.Workspace, Mounts: slices.Clone(j.Mounts), Files: slices.Clone(j.Files), Tmp: b.config.Tmp},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
-		stage: j.Staged, bound: slices.Clone(j.Bound),
+		stage: j.Staged, bound: slices.Clone(j.Bound), moves: slices.Clone(j.Renames),
 	}
 	w.place = keyOf(j.Workspace, w.seals)
-	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp, w.stage, w.bound)
+	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp, w.stage, w.bound, w.moves)
 	return w
 }
 

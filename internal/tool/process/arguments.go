@@ -45,6 +45,7 @@ type arguments struct {
 	RequireLimits bool              `json:"require_limits"`
 	AgentSocket   bool              `json:"agent_socket"`
 	AgentWithin   []string          `json:"agent_within"`
+	Live          bool              `json:"live"`
 	Limits        tighter           `json:"limits"`
 	TimeoutMS     *int64            `json:"timeout_ms"`
 }

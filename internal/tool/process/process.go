@@ -182,7 +182,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
 		return err
 	}
-	d.staging(ctx, p)
+	d.staging(ctx, a, p)
 	d.describe(a, p, c.Proposal.Check)
 	return nil
 }

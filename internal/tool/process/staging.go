@@ -8,15 +8,17 @@ import (
 	"palyra/internal/show"
 )
 
-// staging says where the run of a plan writes whose inputs another run could change. On
-// a layer of its own it finds them as they were checked; runs that others must see
-// while they go on have none.
-func (d *Driver) staging(ctx context.Context, p *palyra.Plan) {
-	if d.Stages == nil || !loosely(p) {
+// staging says where the run of a plan writes. On a layer of its own it finds its inputs
+// as they were checked, and what it changes is judged before it is the workspace's; runs
+// that others must see while they go on have none.
+func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
+	if d.Stages == nil {
 		return
 	}
 	why := ""
 	switch {
+	case a.Live:
+		why = "asked for"
 	case p.Tier != palyra.TierC:
 		why = "tier " + string(p.Tier) + " has no file system of its own"
 	case p.AgentSocket:
@@ -67,9 +69,11 @@ func inCaches(p *palyra.Plan) (out []string) {
 func inWorkspace(p *palyra.Plan) []string {
 	switch {
 	case p.Staging.Staged():
-		return []string{"writes to a layer of its own, where its inputs are the copies that were checked; what it changes becomes the workspace's when it has ended"}
+		return []string{"writes to a layer of its own; what it changes is judged when it has ended, and is the workspace's then"}
+	case p.Staging.Writes == palyra.WritesLive && !loosely(p):
+		return []string{"writes to the workspace directly (" + p.Staging.Why + ")"}
 	case p.Staging.Writes == palyra.WritesLive:
-		return []string{"its inputs could be changed by another run between the check and the program's own look at them (" + p.Staging.Why + "): they are compared again when it has ended"}
+		return []string{"writes to the workspace directly (" + p.Staging.Why + "): its inputs could be changed by another run between the check and the program's own look at them, and are compared again when it has ended"}
 	}
 	return nil
 }

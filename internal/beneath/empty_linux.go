@@ -1,4 +1,4 @@
-package stage
+package beneath
 
 import (
 	"crypto/rand"
@@ -45,7 +45,7 @@ func Empty(top *os.File) error {
 const emptyWithin = time.Minute
 
 // errFilled: somebody puts more into a directory than is removed.
-var errFilled = errors.New("stage: somebody goes on filling it")
+var errFilled = errors.New("beneath: somebody goes on filling it")
 
 type sweeper struct {
 	began  time.Time

@@ -1,0 +1,504 @@
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
+	"palyra/internal/fault"
+	"palyra/internal/owner"
+	"palyra/internal/quarantine"
+)
+
+const (
+	heldName    = "held"    // the file that says what waits on a stage
+	settledName = "settled" // and the one that says what became of it
+	heldPrefix  = "held."   // of the directories of such stages, before the call's name
+	mostHeld    = 16 << 30  // bytes that all of them may have
+)
+
+// firm is what Names said of a path.
+type firm struct{ sealed, kept bool }
+
+// held is a stage that waits, as it is written down: all that reading it again needs.
+type held struct {
+	Version   int           `json:"version"`
+	Call      string        `json:"call"`
+	Workspace string        `json:"workspace"`
+	Dev       uint64        `json:"dev"`
+	Ino       uint64        `json:"ino"`
+	Upper     uint64        `json:"upper"` // the device that the stage lies on
+	UID       int64         `json:"uid"`
+	GID       int64         `json:"gid"`
+	Boot      string        `json:"boot"` // of the machine: devices may have other numbers after the next
+	At        time.Time     `json:"at"`
+	Since     unix.Timespec `json:"since"` // changes from then on are others'
+	Bytes     int64         `json:"bytes"`
+	Firm      []heldFirm    `json:"firm,omitempty"`
+	Bound     []heldBound   `json:"bound,omitempty"`
+	Parents   []heldParent  `json:"parents,omitempty"`
+	Steps     []step        `json:"steps"`
+	Changes   []heldChange  `json:"changes"`
+}
+
+type heldFirm struct {
+	Path   []byte `json:"path"`
+	Sealed bool   `json:"sealed,omitempty"`
+	Kept   bool   `json:"kept,omitempty"`
+}
+
+type heldBound struct {
+	Path   []byte `json:"path"`
+	Digest string `json:"digest,omitempty"`
+	Link   []byte `json:"link,omitempty"`
+	Copy   *mark  `json:"copy,omitempty"`
+	Source *mark  `json:"source,omitempty"`
+}
+
+type heldParent struct {
+	Path []byte `json:"path"`
+	Mode uint32 `json:"mode"`
+}
+
+type heldChange struct {
+	Path []byte `json:"path"`
+	Was  State  `json:"was"`
+	Now  State  `json:"now"`
+}
+
+// Assign says whose call the run of the stage is: its changes can then be held.
+func (g *Stage) Assign(call string) error {
+	if !quarantine.PlainID(call) {
+		return fmt.Errorf("stage: assign: %q is no name", call)
+	}
+	g.call = call
+	return nil
+}
+
+// hold writes down what was read and gives the stage its call's name. What a run wrote is
+// flushed first: it is there after the machine stopped, or the stage is not.
+func (k *keeper) hold(r *reader) error {
+	g := k.stage
+	if g.call == "" {
+		return errors.New("a stage without a call cannot be held")
+	}
+	if all := g.of.heldBytes() + r.bytes; all > mostHeld {
+		return tooMuch(mostHeld)
+	}
+	if err := g.asOwner(r.relock); err != nil {
+		return err
+	}
+	text, err := json.Marshal(k.held(r))
+	if err != nil {
+		return err
+	}
+	if len(text) > mostList {
+		return tooMany("a list of %d bytes", len(text))
+	}
+	if err := g.writeDurably(heldName, text); err != nil {
+		return err
+	}
+	dir := int(g.of.dir.Fd())
+	if err := unix.Syncfs(dir); err != nil {
+		return err
+	}
+	fault.Point("stage.held/lost")
+	name := heldPrefix + g.call
+	if err := unix.Renameat2(dir, g.name, dir, name, unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	if err := unix.Fsync(dir); err != nil {
+		return err
+	}
+	fault.Point("stage.held/kept")
+	g.of.use(g.name, false)
+	g.name, g.path, g.isHeld = name, filepath.Join(g.of.path, name), true
+	return nil
+}
+
+func (k *keeper) held(r *reader) held {
+	g := k.stage
+	h := held{
+		Version: 1, Call: g.call, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
+		Boot: boot(), At: time.Now().UTC(), Since: k.since, Bytes: r.bytes, Steps: r.steps,
+	}
+	if st, missing, err := beneath.LookAt(int(g.of.dir.Fd()), g.name); err == nil && !missing {
+		h.Upper = uint64(st.Dev)
+	}
+	for _, p := range slices.Sorted(maps.Keys(r.firmly)) {
+		h.Firm = append(h.Firm, heldFirm{[]byte(p), r.firmly[p].sealed, r.firmly[p].kept})
+	}
+	for _, p := range slices.Sorted(maps.Keys(g.placed)) {
+		b := g.placed[p]
+		h.Bound = append(h.Bound, heldBound{[]byte(p), b.Digest, []byte(b.Link), b.copy.mark(), b.source.mark()})
+	}
+	for _, p := range slices.Sorted(maps.Keys(g.parents)) {
+		h.Parents = append(h.Parents, heldParent{[]byte(p), g.parents[p]})
+	}
+	for _, c := range r.out.Changes {
+		h.Changes = append(h.Changes, heldChange{[]byte(c.Path), c.Was, c.Now})
+	}
+	return h
+}
+
+// mark is a look as it is written down; none for that of nothing.
+func (l look) mark() *mark {
+	if l == (look{}) {
+		return nil
+	}
+	return &mark{l.dev, l.ino, l.mode, l.size, l.mtime.Nano(), l.ctime.Nano()}
+}
+
+// look is the look that a mark was written from.
+func (m *mark) look() look {
+	if m == nil {
+		return look{}
+	}
+	return look{ident{m.Dev, m.Ino}, m.Mode, m.Size, unix.NsecToTimespec(m.Mtime), unix.NsecToTimespec(m.Ctime)}
+}
+
+// relock gives the directories of the stage that were opened to be read their modes again.
+func (r *reader) relock() error {
+	for _, d := range slices.Backward(r.unlocked) {
+		err := beneath.InParent(r.upper, d.path, func(dir int, name string) error { return beneath.ChmodAt(dir, name, d.mode&0o7777) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeDurably writes a file of the stage: whole under its name, or not at all.
+func (g *Stage) writeDurably(name string, text []byte) error {
+	path := filepath.Join(g.path, name)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// tell leaves word what became of a held stage that is not among what is remembered: who
+// held it may ask again after a crash.
+func (g *Stage) tell(out Settled) error {
+	if !g.isHeld || out.Remembered {
+		return nil
+	}
+	out.Changes = nil // on record, and many
+	text, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return g.writeDurably(settledName, text)
+}
+
+// Held reports whether the changes of a call's run wait to be settled.
+func (s *Stages) Held(call string) bool {
+	_, missing, err := beneath.LookAt(int(s.dir.Fd()), heldPrefix+call+"/"+heldName)
+	return quarantine.PlainID(call) && err == nil && !missing
+}
+
+// heldCalls lists the calls whose stages are held, or of which word is left.
+func (s *Stages) heldCalls() ([]string, error) {
+	names, err := s.names()
+	var calls []string
+	for _, n := range names {
+		if call, ok := strings.CutPrefix(n, heldPrefix); ok && quarantine.PlainID(call) {
+			calls = append(calls, call)
+		}
+	}
+	return calls, err
+}
+
+// heldBytes is how much lies on held stages.
+func (s *Stages) heldBytes() (sum int64) {
+	calls, _ := s.heldCalls()
+	for _, c := range calls {
+		if h, err := s.readHeld(c); err == nil {
+			sum += h.Bytes
+		}
+	}
+	return sum
+}
+
+// DropHeld removes the held stages of calls that nobody waits for.
+func (s *Stages) DropHeld(ctx context.Context, waits func(call string) bool) error {
+	calls, err := s.heldCalls()
+	if err != nil {
+		return fmt.Errorf("stage: drop held: %w", err)
+	}
+	for _, call := range calls {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !waits(call) && s.takeHeld(call) {
+			s.discard(heldPrefix + call)
+		}
+	}
+	return nil
+}
+
+// takeHeld has nobody else work on a held stage. Whoever took it gives it back by use or discard.
+func (s *Stages) takeHeld(call string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := heldPrefix + call
+	if s.live[name] {
+		return false
+	}
+	s.live[name] = true
+	return true
+}
+
+// errBusy: somebody else settles the same stage.
+var errBusy = errors.New("stage: the changes are being settled")
+
+// Settle makes the changes of a held stage the workspace's, or forgets them. It can be asked again,
+// and says what became of them, for as long as that is known; else the error is a
+// NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes.
+func (s *Stages) Settle(ctx context.Context, call string, keep bool, aside func(*Stage, *Settled)) (Settled, error) {
+	if !quarantine.PlainID(call) {
+		return Settled{}, &NotHeldError{call}
+	}
+	if !s.takeHeld(call) {
+		return Settled{}, errBusy
+	}
+	name := heldPrefix + call
+	defer s.use(name, false)
+	if err := s.finish(name); err != nil { // somebody began to keep them: that goes on
+		return Settled{}, fmt.Errorf("stage: settle: %w", err)
+	}
+	s.clearSettled(name)
+	if out, known := s.told(call); known {
+		return out, nil
+	}
+	h, err := s.readHeld(call)
+	if errors.Is(err, os.ErrNotExist) {
+		return Settled{}, &NotHeldError{call}
+	}
+	if err != nil {
+		return Settled{}, fmt.Errorf("stage: settle: %w", err)
+	}
+	fault.Point("stage.settle/lost")
+	if !keep {
+		s.discard(name)
+		return Settled{Changes: h.changes(), Dropped: true}, nil
+	}
+	g, err := s.openHeld(h)
+	if err != nil {
+		return Settled{}, fmt.Errorf("stage: settle: %w", err)
+	}
+	out, err := g.keepHeld(ctx, h, aside)
+	if err != nil {
+		return out, fmt.Errorf("stage: settle: %w", err)
+	}
+	return out, nil
+}
+
+// told is what became of a held stage, as far as it is known.
+func (s *Stages) told(call string) (out Settled, known bool) {
+	text, err := os.ReadFile(filepath.Join(s.path, heldPrefix+call, settledName))
+	if err == nil && json.Unmarshal(text, &out) == nil {
+		return out, true
+	}
+	if s.past == nil {
+		return out, false
+	}
+	m, err := s.past.Read(call)
+	if err != nil {
+		return out, false
+	}
+	for _, c := range m.Changes {
+		out.Changes = append(out.Changes, Change{string(c.Path), c.Was, c.Now})
+	}
+	out.Kept, out.Remembered = len(m.Changes), true
+	return out, true
+}
+
+func (s *Stages) readHeld(call string) (h held, err error) {
+	fd, err := beneath.OpenAt2(int(s.dir.Fd()), heldPrefix+call+"/"+heldName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath.Resolve)
+	if err != nil {
+		return h, err
+	}
+	f := os.NewFile(uintptr(fd), heldName)
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, mostList+1))
+	if err != nil {
+		return h, err
+	}
+	if err := json.Unmarshal(text, &h); err != nil {
+		return h, err
+	}
+	if h.Version != 1 || h.Call != call {
+		return h, fmt.Errorf("version %d of call %q", h.Version, h.Call)
+	}
+	return h, nil
+}
+
+func (h *held) changes() []Change {
+	out := make([]Change, 0, len(h.Changes))
+	for _, c := range h.Changes {
+		out = append(out, Change{string(c.Path), c.Was, c.Now})
+	}
+	return out
+}
+
+// openHeld is the stage as it was when it was held.
+func (s *Stages) openHeld(h held) (*Stage, error) {
+	name := heldPrefix + h.Call
+	g := &Stage{
+		of: s, name: name, path: filepath.Join(s.path, name), workspace: h.Workspace, root: ident{h.Dev, h.Ino},
+		id: owner.Identity{UID: h.UID, GID: h.GID}, call: h.Call, isHeld: true, at: time.Now(),
+		placed: map[string]placed{}, parents: map[string]uint32{},
+	}
+	for _, b := range h.Bound {
+		g.placed[string(b.Path)] = placed{Bound{string(b.Path), b.Digest, string(b.Link)}, b.Copy.look(), b.Source.look()}
+	}
+	for _, p := range h.Parents {
+		g.parents[string(p.Path)] = p.Mode
+	}
+	if s.past != nil {
+		if err := g.Remember(s.past, h.Call); err != nil {
+			return nil, err
+		}
+	}
+	if h.Boot != boot() { // devices may be counted otherwise now; the workspace is the one of that name and number
+		if err := g.renumber(h); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(g.path, markName), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	g.clock = f
+	return g, err
+}
+
+// renumber gives what was written down the numbers that devices have now.
+func (g *Stage) renumber(h held) error {
+	top, missing, err := beneath.LookAt(int(g.of.dir.Fd()), g.name)
+	if err != nil || missing {
+		return errors.Join(err, errIf(missing, unix.ENOENT))
+	}
+	var ws unix.Stat_t
+	if err := unix.Lstat(g.workspace, &ws); err != nil {
+		return errors.Join(errGone, err)
+	}
+	old := g.root.dev
+	g.root.dev = uint64(ws.Dev)
+	swap := func(dev *uint64) {
+		switch *dev {
+		case old:
+			*dev = uint64(ws.Dev)
+		case h.Upper:
+			*dev = uint64(top.Dev)
+		}
+	}
+	for p, b := range g.placed {
+		swap(&b.copy.dev)
+		swap(&b.source.dev)
+		g.placed[p] = b
+	}
+	for i := range h.Steps {
+		if m := h.Steps[i].Was; m != nil {
+			swap(&m.Dev)
+		}
+		if n := h.Steps[i].New; n != nil {
+			swap(&n[0])
+		}
+	}
+	return nil
+}
+
+// keepHeld is Keep for a stage that was held.
+func (g *Stage) keepHeld(ctx context.Context, h held, aside func(*Stage, *Settled)) (Settled, error) {
+	defer g.of.alone(g.root)()
+	ctx, cancel := context.WithTimeout(ctx, keepWithin)
+	defer cancel()
+	k := keeper{stage: g, since: h.Since}
+	r := &reader{Stage: g, ctx: ctx, since: h.Since, most: mostRead, later: true, again: true, firmly: map[string]firm{}}
+	for _, f := range h.Firm {
+		r.firmly[string(f.Path)] = firm{f.Sealed, f.Kept}
+	}
+	defer g.Drop()
+	defer k.close()
+	err := k.look(r)
+	switch {
+	case err != nil:
+	case len(r.out.Conflicts) > 0:
+	default:
+		r.out.Conflicts, r.out.Lost = r.differing(h)
+	}
+	if err == nil && len(r.out.Conflicts) == 0 && r.out.Lost == "" {
+		err = k.keep(r)
+	}
+	if err != nil {
+		return r.out, err
+	}
+	r.out.Changes, g.files = h.changes(), r.files
+	if aside != nil && (len(r.out.Conflicts) > 0 || r.out.Lost != "") {
+		aside(g, &r.out)
+	}
+	return r.out, g.tell(r.out)
+}
+
+// differing says what is not as it was weighed: what others did in the workspace is a
+// conflict, and a stage that is another one is lost.
+func (r *reader) differing(h held) (conflicts []string, lost string) {
+	was := map[string]Change{}
+	for _, c := range h.changes() {
+		was[c.Path] = c
+	}
+	steps := map[string]bool{}
+	for i := range h.Steps {
+		steps[h.Steps[i].key()] = true
+	}
+	for i := range r.steps {
+		if s := &r.steps[i]; !steps[s.key()] {
+			conflicts = appendShort(conflicts, quoted(string(s.Path)))
+		}
+		delete(steps, r.steps[i].key())
+	}
+	var strange []string
+	for _, c := range r.out.Changes {
+		before, known := was[c.Path]
+		delete(was, c.Path)
+		switch {
+		case !known || before.Now != c.Now:
+			strange = appendShort(strange, quoted(c.Path))
+		case before.Was != c.Was:
+			conflicts = appendShort(conflicts, quoted(c.Path))
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(was)) { // somebody did the same
+		conflicts = appendShort(conflicts, quoted(p))
+	}
+	slices.Sort(conflicts)
+	conflicts = slices.Compact(conflicts)
+	switch {
+	case len(strange) > 0:
+		return nil, "they are not what was weighed any more: " + strings.Join(strange, ", ")
+	case len(conflicts) == 0 && len(steps) > 0:
+		return nil, "they are not what was weighed any more"
+	}
+	return conflicts, ""
+}
+
+// key is a step as text.
+func (s *step) key() string {
+	text, _ := json.Marshal(s) // plain values: it cannot fail
+	return string(text)
+}
