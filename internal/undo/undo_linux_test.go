@@ -95,7 +95,7 @@ func (b *bench) call(id palyra.CallID, files map[string]string) *palyra.Call {
 		b.must(os.WriteFile(to, []byte(text), 0o644))
 	}
 	b.must(g.Remember(b.past, string(id)))
-	out, err := g.Keep(b.Context(), nil)
+	out, err := g.Keep(b.Context(), nil, nil)
 	b.must(err)
 	if !out.Remembered {
 		b.Fatalf("%+v", out)
