@@ -221,10 +221,18 @@ func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (*paly
 // diff and notes tell beside that comes from files which nobody has let it read: they
 // are for those who answer.
 func visibleCall(who rpc.Caller, c *palyra.Call) *palyra.Call {
-	if !who.IsAgent() || c == nil {
+	if c == nil || !who.IsAgent() && c.Keep == nil {
 		return c
 	}
 	own := *c // others may look at the same one
+	if c.Keep != nil {
+		keep := *c.Keep
+		keep.Result = nil // what it printed is withheld until the question is answered
+		own.Keep = &keep
+	}
+	if !who.IsAgent() {
+		return &own
+	}
 	own.Detail = palyra.Detail{Summary: c.Detail.Summary}
 	own.Plan.Detail = own.Detail
 	return &own

@@ -967,6 +967,8 @@ type Plan struct {
 	Removes []string `protobuf:"bytes,32,rep,name=removes,proto3" json:"removes,omitempty"`
 	// Of writes: what other programs obey.
 	GuardedWrites []string `protobuf:"bytes,33,rep,name=guarded_writes,json=guardedWrites,proto3" json:"guarded_writes,omitempty"`
+	// What the run did, of a question whether that is kept.
+	Effects       *Effects `protobuf:"bytes,34,opt,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1228,6 +1230,13 @@ func (x *Plan) GetRemoves() []string {
 func (x *Plan) GetGuardedWrites() []string {
 	if x != nil {
 		return x.GuardedWrites
+	}
+	return nil
+}
+
+func (x *Plan) GetEffects() *Effects {
+	if x != nil {
+		return x.Effects
 	}
 	return nil
 }
@@ -2845,22 +2854,24 @@ func (x *Effects) GetOmitted() int64 {
 
 // Call is a proposal on its way.
 type Call struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	Proposal      *Proposal              `protobuf:"bytes,2,opt,name=proposal,proto3" json:"proposal,omitempty"`
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Tool          *Tool                  `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	Plan          *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
-	Detail        *Detail                `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
-	PlanDigest    string                 `protobuf:"bytes,7,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
-	Verdict       *Verdict               `protobuf:"bytes,8,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	ApprovalId    string                 `protobuf:"bytes,9,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	Decision      *Decision              `protobuf:"bytes,10,opt,name=decision,proto3" json:"decision,omitempty"`
-	GrantId       string                 `protobuf:"bytes,11,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	Granted       *Position              `protobuf:"bytes,12,opt,name=granted,proto3" json:"granted,omitempty"`
-	ProposedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=proposed_at,json=proposedAt,proto3" json:"proposed_at,omitempty"`
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	Outcome       *Outcome               `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	CallId     string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Proposal   *Proposal              `protobuf:"bytes,2,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	State      string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Tool       *Tool                  `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
+	Plan       *Plan                  `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
+	Detail     *Detail                `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	PlanDigest string                 `protobuf:"bytes,7,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	Verdict    *Verdict               `protobuf:"bytes,8,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	ApprovalId string                 `protobuf:"bytes,9,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	Decision   *Decision              `protobuf:"bytes,10,opt,name=decision,proto3" json:"decision,omitempty"`
+	GrantId    string                 `protobuf:"bytes,11,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	Granted    *Position              `protobuf:"bytes,12,opt,name=granted,proto3" json:"granted,omitempty"`
+	ProposedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=proposed_at,json=proposedAt,proto3" json:"proposed_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	Outcome    *Outcome               `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// How it was decided whether what it changed is kept.
+	Keep          *Keep `protobuf:"bytes,16,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3000,6 +3011,265 @@ func (x *Call) GetOutcome() *Outcome {
 	return nil
 }
 
+func (x *Call) GetKeep() *Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+// Keep is how it is decided whether the changes of a run are kept. What the run printed is not shown before that.
+type Keep struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Effects *Effects               `protobuf:"bytes,1,opt,name=effects,proto3" json:"effects,omitempty"`
+	Facts   *EffectFacts           `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Of the plan with its effects.
+	PlanDigest    string    `protobuf:"bytes,3,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	Verdict       *Verdict  `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	ApprovalId    string    `protobuf:"bytes,5,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	Decision      *Decision `protobuf:"bytes,6,opt,name=decision,proto3" json:"decision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Keep) Reset() {
+	*x = Keep{}
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Keep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Keep) ProtoMessage() {}
+
+func (x *Keep) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Keep.ProtoReflect.Descriptor instead.
+func (*Keep) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Keep) GetEffects() *Effects {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *Keep) GetFacts() *EffectFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *Keep) GetPlanDigest() string {
+	if x != nil {
+		return x.PlanDigest
+	}
+	return ""
+}
+
+func (x *Keep) GetVerdict() *Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+func (x *Keep) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *Keep) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+// EffectFacts is what policy is told of the changes of a run.
+type EffectFacts struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Created      int64                  `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	Changed      int64                  `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	Removed      int64                  `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	Mode         int64                  `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	Link         int64                  `protobuf:"varint,5,opt,name=link,proto3" json:"link,omitempty"`
+	Bytes        int64                  `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	RemovedFiles int64                  `protobuf:"varint,7,opt,name=removed_files,json=removedFiles,proto3" json:"removed_files,omitempty"`
+	Executables  int64                  `protobuf:"varint,8,opt,name=executables,proto3" json:"executables,omitempty"`
+	NeverKept    int64                  `protobuf:"varint,9,opt,name=never_kept,json=neverKept,proto3" json:"never_kept,omitempty"`
+	// Per cent of the workspace's files; -1: not known.
+	Share         int64    `protobuf:"varint,10,opt,name=share,proto3" json:"share,omitempty"`
+	Omitted       int64    `protobuf:"varint,11,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	Trusted       []string `protobuf:"bytes,12,rep,name=trusted,proto3" json:"trusted,omitempty"`
+	Outward       []string `protobuf:"bytes,13,rep,name=outward,proto3" json:"outward,omitempty"`
+	RunByTools    []string `protobuf:"bytes,14,rep,name=run_by_tools,json=runByTools,proto3" json:"run_by_tools,omitempty"`
+	Uncommitted   []string `protobuf:"bytes,15,rep,name=uncommitted,proto3" json:"uncommitted,omitempty"`
+	Rewound       []string `protobuf:"bytes,16,rep,name=rewound,proto3" json:"rewound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EffectFacts) Reset() {
+	*x = EffectFacts{}
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EffectFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EffectFacts) ProtoMessage() {}
+
+func (x *EffectFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EffectFacts.ProtoReflect.Descriptor instead.
+func (*EffectFacts) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *EffectFacts) GetCreated() int64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetMode() int64 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetLink() int64 {
+	if x != nil {
+		return x.Link
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetRemovedFiles() int64 {
+	if x != nil {
+		return x.RemovedFiles
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetExecutables() int64 {
+	if x != nil {
+		return x.Executables
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetNeverKept() int64 {
+	if x != nil {
+		return x.NeverKept
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetShare() int64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+func (x *EffectFacts) GetTrusted() []string {
+	if x != nil {
+		return x.Trusted
+	}
+	return nil
+}
+
+func (x *EffectFacts) GetOutward() []string {
+	if x != nil {
+		return x.Outward
+	}
+	return nil
+}
+
+func (x *EffectFacts) GetRunByTools() []string {
+	if x != nil {
+		return x.RunByTools
+	}
+	return nil
+}
+
+func (x *EffectFacts) GetUncommitted() []string {
+	if x != nil {
+		return x.Uncommitted
+	}
+	return nil
+}
+
+func (x *EffectFacts) GetRewound() []string {
+	if x != nil {
+		return x.Rewound
+	}
+	return nil
+}
+
 var File_palyra_v1_word_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_word_proto_rawDesc = "" +
@@ -3093,7 +3363,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\b\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -3130,7 +3400,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\x12*\n" +
 	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\x12\x18\n" +
 	"\aremoves\x18  \x03(\tR\aremoves\x12%\n" +
-	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\"2\n" +
+	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\x12,\n" +
+	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
@@ -3302,7 +3573,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"listSha256\x12\x17\n" +
 	"\alist_id\x18\t \x01(\tR\x06listId\x12\x18\n" +
 	"\aomitted\x18\n" +
-	" \x01(\x03R\aomitted\"\xee\x04\n" +
+	" \x01(\x03R\aomitted\"\x93\x05\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12/\n" +
 	"\bproposal\x18\x02 \x01(\v2\x13.palyra.v1.ProposalR\bproposal\x12\x14\n" +
@@ -3323,7 +3594,37 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"proposedAt\x12;\n" +
 	"\vfinished_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12,\n" +
-	"\aoutcome\x18\x0f \x01(\v2\x12.palyra.v1.OutcomeR\aoutcomeB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
+	"\aoutcome\x18\x0f \x01(\v2\x12.palyra.v1.OutcomeR\aoutcome\x12#\n" +
+	"\x04keep\x18\x10 \x01(\v2\x0f.palyra.v1.KeepR\x04keep\"\x83\x02\n" +
+	"\x04Keep\x12,\n" +
+	"\aeffects\x18\x01 \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12,\n" +
+	"\x05facts\x18\x02 \x01(\v2\x16.palyra.v1.EffectFactsR\x05facts\x12\x1f\n" +
+	"\vplan_digest\x18\x03 \x01(\tR\n" +
+	"planDigest\x12,\n" +
+	"\averdict\x18\x04 \x01(\v2\x12.palyra.v1.VerdictR\averdict\x12\x1f\n" +
+	"\vapproval_id\x18\x05 \x01(\tR\n" +
+	"approvalId\x12/\n" +
+	"\bdecision\x18\x06 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\"\xc1\x03\n" +
+	"\vEffectFacts\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\x03R\aremoved\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\x03R\x04mode\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\x03R\x04link\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12#\n" +
+	"\rremoved_files\x18\a \x01(\x03R\fremovedFiles\x12 \n" +
+	"\vexecutables\x18\b \x01(\x03R\vexecutables\x12\x1d\n" +
+	"\n" +
+	"never_kept\x18\t \x01(\x03R\tneverKept\x12\x14\n" +
+	"\x05share\x18\n" +
+	" \x01(\x03R\x05share\x12\x18\n" +
+	"\aomitted\x18\v \x01(\x03R\aomitted\x12\x18\n" +
+	"\atrusted\x18\f \x03(\tR\atrusted\x12\x18\n" +
+	"\aoutward\x18\r \x03(\tR\aoutward\x12 \n" +
+	"\frun_by_tools\x18\x0e \x03(\tR\n" +
+	"runByTools\x12 \n" +
+	"\vuncommitted\x18\x0f \x03(\tR\vuncommitted\x12\x18\n" +
+	"\arewound\x18\x10 \x03(\tR\arewoundB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
 	file_palyra_v1_word_proto_rawDescOnce sync.Once
@@ -3337,7 +3638,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -3367,11 +3668,13 @@ var file_palyra_v1_word_proto_goTypes = []any{
 	(*Outcome)(nil),               // 25: palyra.v1.Outcome
 	(*Effects)(nil),               // 26: palyra.v1.Effects
 	(*Call)(nil),                  // 27: palyra.v1.Call
-	nil,                           // 28: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*Keep)(nil),                  // 28: palyra.v1.Keep
+	(*EffectFacts)(nil),           // 29: palyra.v1.EffectFacts
+	nil,                           // 30: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	28, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	30, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
 	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
 	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
@@ -3382,32 +3685,38 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	13, // 8: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
 	12, // 9: palyra.v1.Plan.staging:type_name -> palyra.v1.Staging
 	11, // 10: palyra.v1.Plan.links:type_name -> palyra.v1.Link
-	15, // 11: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
-	16, // 12: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
-	17, // 13: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
-	18, // 14: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
-	20, // 15: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	29, // 16: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	21, // 17: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	29, // 18: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	22, // 19: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	23, // 20: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	26, // 21: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
-	2,  // 22: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 23: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	10, // 24: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	14, // 25: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	19, // 26: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	24, // 27: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 28: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	29, // 29: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	29, // 30: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	25, // 31: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	26, // 11: palyra.v1.Plan.effects:type_name -> palyra.v1.Effects
+	15, // 12: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
+	16, // 13: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
+	17, // 14: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
+	18, // 15: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
+	20, // 16: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
+	31, // 17: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	21, // 18: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	31, // 19: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	22, // 20: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	23, // 21: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	26, // 22: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
+	2,  // 23: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 24: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	10, // 25: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	14, // 26: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	19, // 27: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	24, // 28: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 29: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	31, // 30: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	31, // 31: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	25, // 32: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	28, // 33: palyra.v1.Call.keep:type_name -> palyra.v1.Keep
+	26, // 34: palyra.v1.Keep.effects:type_name -> palyra.v1.Effects
+	29, // 35: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
+	19, // 36: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
+	24, // 37: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -3422,7 +3731,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
