@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"time"
 
 	"palyra"
@@ -37,7 +38,7 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	if err != nil {
 		return palyra.Staged{}, err
 	}
-	s := palyra.Staged{Effects: e, Facts: facts(e, changes, neverKept)}
+	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, changes, neverKept, before(c))}
 	if t.Lists == nil {
 		return s, nil
 	}
@@ -50,21 +51,20 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	return s, nil
 }
 
-// facts are what policy is told of changes.
-func facts(e palyra.Effects, changes []palyra.Change, neverKept int64) palyra.EffectFacts {
-	f := palyra.EffectFacts{
-		Created: e.Created, Changed: e.Changed, Removed: e.Removed, Mode: e.Mode, Link: e.Link,
-		NeverKept: neverKept, Share: -1, Omitted: e.Omitted,
+// before is the workspace of a call as its run found it: nothing of what it changed is kept yet.
+func before(c *palyra.Call) effects.Before {
+	top := c.Plan.Workspace.Path
+	return effects.Before{
+		Path: top,
+		Exists: func(name string) bool {
+			_, err := os.Lstat(filepath.Join(top, name))
+			return err == nil
+		},
+		Link: func(name string) (string, bool) {
+			to, err := os.Readlink(filepath.Join(top, name))
+			return to, err == nil
+		},
 	}
-	for _, c := range changes {
-		if c.Was != nil && c.Was.Kind == palyra.PathFile && c.Now == nil {
-			f.RemovedFiles++
-		}
-		if c.Now != nil && c.Now.Kind == palyra.PathFile && c.Kind != palyra.ChangeMode {
-			f.Bytes += c.Now.Size
-		}
-	}
-	return f
 }
 
 // Settle keeps or drops what a run changed that is held.
