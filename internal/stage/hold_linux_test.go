@@ -21,7 +21,8 @@ func TestWeighed(t *testing.T) {
 		fails  bool
 		kept   bool
 	}{
-		"keep": {ruling: RulingKeep, kept: true}, "drop": {ruling: RulingDrop}, "nothing": {}, "nonsense": {ruling: 7}, "panic": {fails: true, ruling: RulingKeep},
+		"keep": {ruling: RulingKeep, kept: true}, "drop": {ruling: RulingDrop}, "nothing": {}, "nonsense": {ruling: 7},
+		"panic": {fails: true, ruling: RulingKeep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -102,7 +103,8 @@ func (b *bench) holds(call, script string, names Names, bound ...Bound) []Change
 	return e.Changes
 }
 
-const heldScript = `echo run > f; rm -r d; mkdir -p n/m; echo x > n/m/o; chmod 500 n/m; ln -s f l; printf y > "$(printf 'raw\377')"; mkdir shut; echo x > shut/y; chmod 0 shut; chmod 700 k; echo more >> s.sh`
+const heldScript = `echo run > f; rm -r d; mkdir -p n/m; echo x > n/m/o; chmod 500 n/m; ln -s f l; printf y > "$(printf 'raw\377')"
+mkdir shut; echo x > shut/y; chmod 0 shut; chmod 700 k; echo more >> s.sh`
 
 func (b *bench) heldTree() Bound {
 	b.write("f", "old\n")
@@ -194,7 +196,8 @@ func TestHeldAndOthers(t *testing.T) {
 			shown := false
 			e, err := b.all.Settle(t.Context(), "call-1", true, func(*Stage, *Settled) { shown = true })
 			check(t, err)
-			if c.conflict != "" && !slices.ContainsFunc(e.Conflicts, func(p string) bool { return p == c.conflict || strings.HasPrefix(p, c.conflict+"/") }) {
+			of := func(p string) bool { return p == c.conflict || strings.HasPrefix(p, c.conflict+"/") }
+			if c.conflict != "" && !slices.ContainsFunc(e.Conflicts, of) {
 				t.Errorf("%+v", e)
 			}
 			if c.conflict == "" && e.Lost == "" && len(e.Conflicts) == 0 || e.Kept > 0 || !shown {
@@ -203,7 +206,8 @@ func TestHeldAndOthers(t *testing.T) {
 			if now := tree(t, b.ws); fmt.Sprint(now) != fmt.Sprint(before) {
 				t.Errorf("%s", differing(before, now))
 			}
-			if again, err := b.all.Settle(t.Context(), "call-1", true, nil); err != nil || again.Lost != e.Lost || len(again.Conflicts) != len(e.Conflicts) {
+			again, err := b.all.Settle(t.Context(), "call-1", true, nil)
+			if err != nil || again.Lost != e.Lost || len(again.Conflicts) != len(e.Conflicts) {
 				t.Errorf("%+v, %v", again, err)
 			}
 		})
