@@ -1,5 +1,7 @@
 package palyra
 
+import "slices"
+
 // State is where a call stands.
 type State string
 
@@ -35,12 +37,7 @@ var next = map[State][]State{
 
 // MayBecome reports whether a call may go from s to t.
 func (s State) MayBecome(t State) bool {
-	for _, n := range next[s] {
-		if n == t {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(next[s], t)
 }
 
 // Ended reports whether nothing follows s.

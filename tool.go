@@ -1,6 +1,9 @@
 package palyra
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Capability names something a tool may touch.
 type Capability string
@@ -77,10 +80,5 @@ type Tool struct {
 
 // Sensitive reports whether any capability of t is.
 func (t Tool) Sensitive() bool {
-	for _, c := range t.Capabilities {
-		if c.Sensitive() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Capabilities, func(c Capability) bool { return c.Sensitive() })
 }

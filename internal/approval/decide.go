@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"palyra"
@@ -93,12 +94,7 @@ func (d *Desk) vote(tx *store.Tx, a palyra.Approval, v palyra.Vote) (after palyr
 }
 
 func voted(votes []palyra.Vote, who palyra.Principal) bool {
-	for _, v := range votes {
-		if v.By == who {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(votes, func(v palyra.Vote) bool { return v.By == who })
 }
 
 // count adds a vote to a pending question and draws the consequence.

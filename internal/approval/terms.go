@@ -46,12 +46,7 @@ func tierAtLeast(t, floor palyra.Tier) bool {
 }
 
 func subset(some, of []string) bool {
-	for _, s := range some {
-		if !slices.Contains(of, s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(of, s) })
 }
 
 func riskRank(l palyra.RiskLevel) int {

@@ -2,6 +2,7 @@ package attest
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -106,10 +107,5 @@ func (v *verifier) pinned(pub []byte) bool {
 	if len(v.trust.OperatorKeys) == 0 {
 		return true
 	}
-	for _, k := range v.trust.OperatorKeys {
-		if k == base64.StdEncoding.EncodeToString(pub) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(v.trust.OperatorKeys, base64.StdEncoding.EncodeToString(pub))
 }

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -109,9 +110,7 @@ func (c *coder) watch(w *Watch) {
 }
 
 func (c *coder) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
+	c.err = cmp.Or(c.err, err)
 	c.in = nil
 }
 

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,9 +111,7 @@ func (c *Conn) Send(v any, fds ...int) error {
 		sent = retry(func() error { return unix.Sendmsg(int(fd), b, oob, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) })
 		return !errors.Is(sent, unix.EAGAIN)
 	})
-	if err == nil {
-		err = sent
-	}
+	err = cmp.Or(err, sent)
 	if err != nil {
 		return c.say("send", err)
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,9 +58,7 @@ func sealText(origin string, from, to int64, sum []byte) string {
 func (j *Journal) Export(ctx context.Context, w io.Writer, from, to int64) (n int64, err error) {
 	s, _ := j.committed()
 	from = max(from, 1)
-	if to == 0 {
-		to = s.head.size
-	}
+	to = cmp.Or(to, s.head.size)
 	if from > to || to > s.head.size {
 		return 0, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "entries %d to %d cannot be exported", from, to).
 			WithRemedy("the journal has entries 1 to %d", s.head.size)

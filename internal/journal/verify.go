@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	if err != nil {
 		return v.report, err
 	}
-	if p == nil {
-		p = headProblem
-	}
+	p = cmp.Or(p, headProblem)
 	if p == nil {
 		p = v.finish()
 	}

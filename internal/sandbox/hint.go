@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"path"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -60,12 +61,7 @@ var (
 
 func hasWords(line string, words []string) bool {
 	low := strings.ToLower(line)
-	for _, w := range words {
-		if strings.Contains(low, strings.ToLower(w)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, strings.ToLower(w)) })
 }
 
 // sealedHint says what is sealed, and how it can be changed.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,12 +28,7 @@ func (s *Snapshot) Knows(path string) bool {
 	if e, odd := s.odd[path]; odd {
 		return e.kind != 0
 	}
-	for _, e := range s.entries {
-		if e.path == path {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.entries, func(e watchedPath) bool { return e.path == path })
 }
 
 // Share makes s agree with another snapshot, of the same tree or one that

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -108,9 +109,7 @@ func (g *group) settle(err error) {
 		err = fmt.Errorf("store: commit: %w", g.db.engine.Explain(err))
 	}
 	for _, w := range g.writes {
-		if w.err == nil {
-			w.err = err
-		}
+		w.err = cmp.Or(w.err, err)
 	}
 	if !g.committed {
 		g.last.finish(false)

@@ -11,6 +11,7 @@ package symlink
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"palyra/internal/subpath"
@@ -63,12 +64,7 @@ func (s *Set) Resolve(path string) End {
 
 // has reports whether a clean path is, or is in, a directory of the set.
 func (s *Set) has(path string) bool {
-	for _, top := range s.tops {
-		if subpath.Within(top, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.tops, func(top string) bool { return subpath.Within(top, path) })
 }
 
 // Strays reports whether the text of a link can lead out of a tree without another

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"palyra/internal/subpath"
@@ -69,12 +70,7 @@ func system(dir string) bool {
 			return false
 		}
 	}
-	for _, t := range trees {
-		if subpath.Within(t, dir) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(trees, func(t string) bool { return subpath.Within(t, dir) })
 }
 
 // homes returns the home directories of the users, as far as they are known.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -172,9 +173,7 @@ type goodAttestation struct {
 func printAttestReport(w io.Writer, r evidence.AttestationReport) {
 	fmt.Fprintf(w, "good: the %s is what %s signed\n", show.Line(r.Form), show.Line(r.KeyID))
 	decided := screen.Joined(r.DecidedBy)
-	if decided == "" {
-		decided = "policy alone"
-	}
+	decided = cmp.Or(decided, "policy alone")
 	screen.Fields(w, screen.Pair{"Call", string(r.CallID)}, screen.Pair{"Tool", string(r.Tool)},
 		screen.Pair{"Principal", string(r.Principal)}, screen.Pair{"Plan digest", string(r.PlanDigest)},
 		screen.Pair{"Decided by", decided}, screen.Pair{"Separation", string(r.Separation)},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -158,9 +159,7 @@ func printChanges(w io.Writer, t client.ReplayTransition, title string) {
 	var rows [][]string
 	for _, c := range t.Calls[:min(len(t.Calls), shownCalls)] {
 		what := c.Command
-		if what == "" {
-			what = string(c.Tool)
-		}
+		what = cmp.Or(what, string(c.Tool))
 		rows = append(rows, []string{string(c.Call), string(c.Principal), what, screen.Joined(c.Policies)})
 	}
 	screen.Table(w, []string{"CALL", "BY", "COMMAND", "POLICIES"}, rows)

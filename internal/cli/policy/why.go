@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -128,12 +129,7 @@ func (o *whyOptions) check(cmd *cobra.Command, args []string) error {
 const maxWhyID = 128
 
 func (o *whyOptions) asksAbout(cmd *cobra.Command, flags ...string) bool {
-	for _, f := range flags {
-		if cmd.Flags().Changed(f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(flags, func(f string) bool { return cmd.Flags().Changed(f) })
 }
 
 // whyRequest is the question that the command line asks.

@@ -3,6 +3,7 @@ package install
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 )
 
 // Hooked is what a settings file says about the hook.
@@ -65,12 +66,7 @@ func written(e any) string {
 func names(e any) bool {
 	m, _ := e.(map[string]any)
 	hooks, _ := m["hooks"].([]any)
-	for _, h := range hooks {
-		if marked(h) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hooks, marked)
 }
 
 // HooksOff reports whether a workspace's own settings of Claude Code switch all hooks off,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,12 +170,7 @@ func (d *endpoint) refuses(r *http.Request) (int, string) {
 }
 
 func (d *endpoint) isOwnHost(host string) bool {
-	for _, h := range d.hosts {
-		if strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 // knows compares without telling how much was right.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -83,9 +84,7 @@ const anyObject = `{"type":"object"}`
 // definition is a tool as MCP clients see it.
 func definition(name string, t palyra.Tool) *mcp.Tool {
 	title := t.Title
-	if title == "" {
-		title = string(t.Name)
-	}
+	title = cmp.Or(title, string(t.Name))
 	open := slices.ContainsFunc(t.Capabilities, func(c palyra.Capability) bool {
 		switch c {
 		case palyra.FilesystemRead, palyra.FilesystemWrite, palyra.ArtifactsRead, palyra.SecretsRead:

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -204,9 +205,7 @@ func (s *server) tool(u palyra.UpstreamTool) palyra.Tool {
 		ReadOnly:     u.ReadOnly && u.State == palyra.UpstreamToolActive,
 		Capabilities: []palyra.Capability{palyra.Network}, Tier: palyra.TierBuiltin,
 	}
-	if t.Description == "" {
-		t.Description = "A tool of the MCP server " + s.name + ", which does not describe it."
-	}
+	t.Description = cmp.Or(t.Description, "A tool of the MCP server "+s.name+", which does not describe it.")
 	if s.def.Transport == palyra.TransportStdio {
 		t.Tier, t.Capabilities = palyra.TierC, []palyra.Capability{palyra.ProcessExec}
 		if len(s.def.Egress) > 0 {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -44,9 +45,7 @@ func (t *tail) history(ctx context.Context, size int64) error {
 // follow tells entries as they arrive, from the end unless told otherwise.
 func (t *tail) follow(ctx context.Context, size int64) error {
 	from := t.req.GetFrom()
-	if from == 0 {
-		from = size + 1
-	}
+	from = cmp.Or(from, size+1)
 	return ignoreEnough(t.journal.Watch(ctx, from, func(e palyra.Entry) error {
 		if k := t.req.GetKind(); k != "" && k != e.Kind {
 			return nil

@@ -1,6 +1,7 @@
 package rpctest
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -45,9 +46,7 @@ func (d devicesPart) MayPair(ctx context.Context, p palyra.Principal, role palyr
 	if p == "" {
 		p = rpc.CallerOf(ctx).Principal
 	}
-	if role == "" {
-		role = palyra.RoleApprover
-	}
+	role = cmp.Or(role, palyra.RoleApprover)
 	return p, role, nil
 }
 

@@ -3,6 +3,7 @@ package bwrap
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -107,12 +108,7 @@ var obstacles = []obstacle{
 }
 
 func saysAny(said string, words ...string) bool {
-	for _, w := range words {
-		if strings.Contains(said, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 }
 
 // explain turns bubblewrap's failure into what is to be done about it.

@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,12 +44,7 @@ func stampOf(st *unix.Stat_t) stamp {
 
 // sameTraces reports whether everything is as it was.
 func sameTraces(traces []trace) bool {
-	for _, t := range traces {
-		if traceOf(t.path) != t {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(traces, func(t trace) bool { return traceOf(t.path) != t })
 }
 
 // settled reports whether the last change of everything was a while before now. The

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -131,12 +132,7 @@ func failsAs(v attemptResult, d denial) bool {
 	if d.errno == "" {
 		return v.Errno != ""
 	}
-	for _, e := range strings.Split(d.errno, "|") {
-		if v.Errno == e {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(d.errno, "|"), func(e string) bool { return v.Errno == e })
 }
 
 // controls makes the same attempts outside.

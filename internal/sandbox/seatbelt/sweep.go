@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,12 +80,7 @@ func checkNoneLeft(ctx context.Context, workspace string, names *seal.Matcher, b
 
 // belowMoved reports whether a path lies below one that will be moved as a whole.
 func belowMoved(moved []mark, p string) bool {
-	for _, m := range moved {
-		if subpath.Below(m.Path, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(moved, func(m mark) bool { return subpath.Below(m.Path, p) })
 }
 
 // heads are the files by which git takes the workspace itself for a repository.

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"path"
+	"slices"
 
 	"palyra"
 	"palyra/internal/show"
@@ -43,12 +44,7 @@ func loosely(p *palyra.Plan) bool {
 	if p.Executable.Sealed {
 		return true
 	}
-	for _, in := range p.Inputs {
-		if !path.IsAbs(in.Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool { return !path.IsAbs(in.Path) })
 }
 
 // whereTo is what people are told of it.
