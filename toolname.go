@@ -15,6 +15,7 @@ const (
 	ToolFileEdit     ToolName = "palyra.fs.edit"
 	ToolFilePatch    ToolName = "palyra.fs.apply_patch"
 	ToolArtifactRead ToolName = "palyra.artifact.read"
+	ToolUndo         ToolName = "palyra.undo"
 	ToolFetch        ToolName = "palyra.http.fetch"
 	ToolAllowHost    ToolName = "palyra.egress.allow" // what a question about a host is a call of
 	ToolPairDevice   ToolName = "palyra.device.pair"  // what a question about a device is a call of

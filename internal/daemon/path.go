@@ -28,6 +28,7 @@ import (
 	"palyra/internal/workspace"
 
 	toolartifact "palyra/internal/tool/artifact"
+	toolundo "palyra/internal/tool/undo"
 )
 
 // path is the parts a tool call walks through.
@@ -85,7 +86,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.tools, err = tool.NewSet(append(builtin(d.files, p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
+	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
 		return err
 	}
 	if p.catalog, err = p.catalogOf(c); err != nil {
@@ -120,12 +121,26 @@ func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Trust
 }
 
 // builtin is the list of Palyra's own tools.
-func builtin(a *artifact.Store, g *egress.Guard) []tool.Tool {
+func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
 	all = append(all, files.All(files.Config{})...)
 	all = append(all, fetch.All(fetchConfig(g))...)
-	return append(all, toolartifact.All(a)...)
+	all = append(all, toolundo.All(undoPart{d})...)
+	return append(all, toolartifact.All(d.files)...)
+}
+
+// undoPart takes back what calls changed: the tools are there before the calls are.
+type undoPart struct{ d *Daemon }
+
+func (p undoPart) Preview(
+	ctx context.Context, env tool.Env, workspace string, id palyra.CallID,
+) ([]palyra.Change, palyra.Detail, bool, error) {
+	return p.d.undo.Preview(ctx, env, workspace, id)
+}
+
+func (p undoPart) Undo(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (palyra.Effects, error) {
+	return p.d.undo.Undo(ctx, env, workspace, id)
 }
 
 // sweep takes away the temporary files of a call that an earlier daemon died in, and its stage.

@@ -16,6 +16,7 @@ import (
 	"palyra/internal/rpc/wire"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
+	"palyra/internal/tool"
 )
 
 // bench is a workspace with what its calls replaced.
@@ -358,5 +359,44 @@ func TestDiff(t *testing.T) {
 	}
 	if _, err := b.Diff(t.Context(), c, `"\q`); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
+	}
+}
+
+// An agent undoes its own call through the tool, and nobody else's.
+func TestUndoOfAnAgent(t *testing.T) {
+	b := newBench(t)
+	b.must(os.WriteFile(filepath.Join(b.ws, "f"), []byte("old\n"), 0o644))
+	c := b.call("C1", map[string]string{"f": "new\n", "n": "made\n"})
+	c.Proposal.Parent = "R1"
+	own := tool.Env{Call: "C2", Principal: "agent:a", Parent: "R1"}
+	u := b.Undo
+	for name, x := range map[string]struct {
+		env tool.Env
+		ws  string
+		id  palyra.CallID
+	}{
+		"another agent":     {tool.Env{Principal: "agent:b", Parent: "R1"}, b.ws, "C1"},
+		"another room":      {tool.Env{Principal: "agent:a", Parent: "R2"}, b.ws, "C1"},
+		"outside its room":  {tool.Env{Principal: "agent:a"}, b.ws, "C1"},
+		"another workspace": {own, b.dir, "C1"},
+		"no workspace":      {own, "", "C1"},
+		"no such call":      {own, b.ws, "C9"},
+	} {
+		if _, _, _, err := u.Preview(t.Context(), x.env, x.ws, x.id); palyra.CodeOf(err) != palyra.NotFound {
+			t.Errorf("%s looks: %v", name, err)
+		}
+		if _, err := u.Undo(t.Context(), x.env, x.ws, x.id); palyra.CodeOf(err) != palyra.NotFound || b.read("f") != "new\n" {
+			t.Errorf("%s undoes: %v", name, err)
+		}
+	}
+	all, shown, whole, err := u.Preview(t.Context(), own, b.ws, "C1")
+	if err != nil || len(all) != 2 || !whole || !strings.Contains(shown.Diff, "-new\n+old\n") || !strings.Contains(shown.Diff, "+++ /dev/null\n") {
+		t.Errorf("%v %+v %v", all, shown, err)
+	}
+	if _, err := u.Undo(t.Context(), own, b.ws, "C1"); err != nil || b.read("f") != "old\n" || b.read("n") != "none" {
+		t.Errorf("%v", err)
+	}
+	if n := len(b.lines); n != 2 || b.lines[1].By != "agent:a" || b.lines[1].Through != "C2" || b.lines[1].Result != palyra.ReversalDone {
+		t.Errorf("%+v", b.lines)
 	}
 }

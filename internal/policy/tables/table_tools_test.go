@@ -15,12 +15,14 @@ import (
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/process"
+	"palyra/internal/tool/undo"
 )
 
 // What tests take for granted of Palyra's own tools is what they are.
 func TestTableToolsAreTheRealOnes(t *testing.T) {
 	real := map[string]palyra.Tool{}
-	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}), device.All(device.Config{})) {
+	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}), device.All(device.Config{}),
+		undo.All(nil)) {
 		real[string(one.Spec().Name)] = one.Spec()
 	}
 	run, err := process.New(process.Config{Tiers: noTiers{}, Tier: palyra.TierC})
