@@ -217,3 +217,46 @@ func TestContents(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// What is changed without a stage is remembered and put back as well; before it is committed it is not there.
+func TestAdd(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "old\n")
+	shell(t, b.ws, "chmod 640 f")
+	before := states(t, b.ws)
+	shell(t, b.ws, "mkdir d; chmod 755 d; echo made > d/n; echo new > f; chmod 644 d/n")
+	after := states(t, b.ws)
+	var all []Old
+	for _, c := range between(before, after) {
+		o := Old{Change: c}
+		if c.Path == "f" {
+			o.Content = []byte("old\n")
+		}
+		all = append(all, o)
+	}
+	slices.Reverse(all)
+	p := b.past()
+	a, err := p.Add("call", b.ws, b.stage().id, all)
+	check(t, err)
+	if got := names(t, p); len(got) > 0 {
+		t.Errorf("%v before it is committed", got)
+	}
+	check(t, a.Commit())
+	b.revert(p, "call", "undo")
+	if diff := between(before, states(t, b.ws)); len(diff) > 0 {
+		t.Errorf("not taken back: %+v", diff)
+	}
+	b.revert(p, "undo", "redo")
+	if diff := between(after, states(t, b.ws)); len(diff) > 0 {
+		t.Errorf("not done again: %+v", diff)
+	}
+	a, err = p.Add("other", b.ws, b.stage().id, nil)
+	check(t, err)
+	check(t, p.Sweep())
+	if err := a.Commit(); err == nil {
+		t.Error("it was swept away")
+	}
+	if _, err := p.Add("../x", b.ws, b.stage().id, nil); err == nil {
+		t.Error("a name that leads out")
+	}
+}

@@ -1,0 +1,124 @@
+package stage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/fault"
+	"palyra/internal/owner"
+	"palyra/internal/quarantine"
+)
+
+// Old is a path that is about to be changed without a stage, and what a file there has.
+type Old struct {
+	Change
+	Content []byte
+}
+
+// newPrefix begins the names of what is not remembered yet.
+const newPrefix = "new."
+
+// Addition is what is about to be remembered.
+type Addition struct {
+	past *Past
+	name string
+}
+
+// Add writes down what is about to be replaced in a workspace of somebody's. It is found
+// under its name once that is done, and Commit says so.
+func (p *Past) Add(name, workspace string, id owner.Identity, all []Old) (_ *Addition, err error) {
+	if !quarantine.PlainID(name) {
+		return nil, fmt.Errorf("stage: add: %q is no name", name)
+	}
+	a := &Addition{p, name}
+	defer func() {
+		if err != nil {
+			a.Drop()
+			err = fmt.Errorf("stage: add: %w", err)
+		}
+	}()
+	var st unix.Stat_t
+	if err := unix.Lstat(workspace, &st); err != nil {
+		return nil, err
+	}
+	if err := removeIn(int(p.dir.Fd()), newPrefix+name); err != nil {
+		return nil, err
+	}
+	top := filepath.Join(p.path, newPrefix+name)
+	if err := errors.Join(os.Mkdir(top, 0o700), os.Mkdir(filepath.Join(top, old), 0o700)); err != nil {
+		return nil, err
+	}
+	m := Manifest{
+		Version: 1, Workspace: workspace, Dev: uint64(st.Dev), Ino: st.Ino, UID: id.UID, GID: id.GID, At: time.Now().UTC(), Paths: len(all),
+	}
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b Old) int { return strings.Compare(a.Path, b.Path) })
+	for i, o := range all {
+		e := PastEntry{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1}
+		if o.Was.Kind == File {
+			e.Step, m.Bytes = i, m.Bytes+o.Was.Size
+			if err := writeOld(filepath.Join(top, old, strconv.Itoa(i)), o, id); err != nil {
+				return nil, err
+			}
+		}
+		m.Changes = append(m.Changes, e)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return a, errors.Join(own(filepath.Join(top, old), id), os.WriteFile(filepath.Join(top, manifestName), text, 0o600))
+}
+
+// writeOld writes what a file had.
+func writeOld(path string, o Old, id owner.Identity) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(o.Content)
+	if err == nil && os.Geteuid() == 0 {
+		err = f.Chown(int(id.UID), int(id.GID))
+	}
+	return errors.Join(err, f.Chmod(os.FileMode(o.Was.Mode&0o777)), f.Close())
+}
+
+// own gives a directory of the daemon's to a workspace's owner.
+func own(path string, id owner.Identity) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Lchown(path, int(id.UID), int(id.GID))
+}
+
+// Commit says that what was written down is replaced now.
+func (a *Addition) Commit() error {
+	dir := int(a.past.dir.Fd())
+	fault.Point("stage.added/lost")
+	if err := unix.Renameat2(dir, newPrefix+a.name, dir, a.name, unix.RENAME_NOREPLACE); err != nil {
+		return fmt.Errorf("stage: add: %w", err)
+	}
+	fault.Point("stage.added/kept")
+	return nil
+}
+
+// Drop forgets it: nothing was replaced.
+func (a *Addition) Drop() { _ = removeIn(int(a.past.dir.Fd()), newPrefix+a.name) }
+
+// Sweep removes what an earlier daemon had begun to write down.
+func (p *Past) Sweep() error {
+	left, err := filepath.Glob(filepath.Join(p.path, newPrefix+"*"))
+	for _, path := range left {
+		err = errors.Join(err, removeIn(int(p.dir.Fd()), filepath.Base(path)))
+	}
+	return err
+}
