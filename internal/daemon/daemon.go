@@ -240,6 +240,9 @@ func (d *Daemon) Close() error {
 	var errs []error
 	if d.path != nil {
 		errs = append(errs, d.path.close())
+		if d.undo != nil {
+			errs = append(errs, d.undo.Close())
+		}
 		d.tidy()
 	}
 	if d.journal != nil {

@@ -124,7 +124,7 @@ func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Trust
 func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
-	all = append(all, files.All(files.Config{})...)
+	all = append(all, files.All(files.Config{Keeper: undoPart{d}})...)
 	all = append(all, fetch.All(fetchConfig(g))...)
 	all = append(all, toolundo.All(undoPart{d})...)
 	return append(all, toolartifact.All(d.files)...)
@@ -137,6 +137,16 @@ func (p undoPart) Preview(
 	ctx context.Context, env tool.Env, workspace string, id palyra.CallID,
 ) ([]palyra.Change, palyra.Detail, bool, error) {
 	return p.d.undo.Preview(ctx, env, workspace, id)
+}
+
+func (p undoPart) Remember(
+	ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []files.Replaced,
+) func(bool) {
+	olds := make([]undo.Old, len(all))
+	for i, o := range all {
+		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before}
+	}
+	return p.d.undo.Remember(ctx, call, workspace, uid, gid, olds)
 }
 
 func (p undoPart) Undo(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (palyra.Effects, error) {
@@ -198,7 +208,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 // openUndo makes what calls changed and replaced known.
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
-		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: keptBy(p.tiers), Now: now, Log: d.Log,
+		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(), Now: now, Log: d.Log,
 		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err

@@ -30,7 +30,7 @@ func (d *Daemon) tidy() {
 	if d.stateID == "" {
 		return
 	}
-	for _, dir := range []string{d.places().Caches, d.places().Posture, d.places().Servers()} {
+	for _, dir := range []string{d.places().Caches, d.places().Posture, d.places().Undo, d.places().Servers()} {
 		_ = os.Remove(dir) // one that is not empty stays
 	}
 }

@@ -1,14 +1,22 @@
 package daemon
 
 import (
-	"palyra/internal/tiers"
+	"palyra/internal/stage"
 	"palyra/internal/undo"
 )
 
-// keptBy is what runs replaced, where that is remembered.
-func keptBy(t *tiers.Tiers) *undo.Kept {
-	stages, past := t.Remembers()
-	if past == nil {
+// openKept opens what calls replaced. A daemon without it serves, and nothing can be undone.
+func (d *Daemon) openKept() *undo.Kept {
+	p := d.Settings.Process
+	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes}, d.Log)
+	if err != nil {
+		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
+		return nil
+	}
+	past, err := stage.OpenPast(d.places().Undo)
+	if err != nil {
+		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
+		_ = stages.Close()
 		return nil
 	}
 	return undo.NewKept(stages, past)

@@ -2,10 +2,7 @@
 
 package daemon
 
-import (
-	"palyra/internal/tiers"
-	"palyra/internal/undo"
-)
+import "palyra/internal/undo"
 
-// keptBy is what runs replaced: on this system nothing is remembered.
-func keptBy(*tiers.Tiers) *undo.Kept { return nil }
+// openKept opens nothing: on this system nothing is remembered.
+func (*Daemon) openKept() *undo.Kept { return nil }

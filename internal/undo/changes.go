@@ -13,11 +13,43 @@ import (
 func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error) {
 	changed, became := c.Changed()
 	if changed == nil {
+		if all, ok := u.remembered(c.ID); ok {
+			e, _, err := effects.List(all)
+			if err != nil {
+				return wire.CallChanges{}, err
+			}
+			return u.page(c, all, e, palyra.EffectsKept, f)
+		}
 		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
 			"nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
 			WithRemedy("see 'palyra calls show %s' for what it did", c.ID)
 	}
-	e := *changed
+	all, err := u.listed(ctx, c.ID, *changed)
+	if err != nil {
+		return wire.CallChanges{}, err
+	}
+	return u.page(c, all, *changed, became, f)
+}
+
+// remembered is what a call changed of which the outcome does not say it: that of a tool which works on files itself.
+func (u *Undo) remembered(id palyra.CallID) ([]palyra.Change, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, err := u.keptOf(id); err != nil {
+		return nil, false
+	}
+	all, err := u.Kept.reversed(string(id))
+	for i, c := range all {
+		all[i].Was, all[i].Now = c.Now, c.Was
+		all[i].Kind = effects.KindOf(c.Now, c.Was)
+	}
+	return all, err == nil
+}
+
+// page is a part of a list of changes, with what all of it comes to.
+func (u *Undo) page(
+	c *palyra.Call, all []palyra.Change, e palyra.Effects, became palyra.Settlement, f wire.ChangeFilter,
+) (wire.CallChanges, error) {
 	out := wire.CallChanges{
 		Call: c.ID, Tool: c.Proposal.Tool, Principal: c.Proposal.Principal, Workspace: c.Plan.Workspace.Path,
 		Summary: c.Detail.Summary, FinishedAt: c.Finished, Effects: became, Counts: e,
@@ -26,12 +58,9 @@ func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wir
 	if c.Keep != nil {
 		out.RunByTools = append(out.RunByTools, c.Keep.Facts.RunByTools...)
 	}
-	all, err := u.listed(ctx, c.ID, e)
-	if err != nil {
-		return wire.CallChanges{}, err
-	}
 	from := 0
 	if f.Cursor != "" {
+		var err error
 		if from, err = strconv.Atoi(f.Cursor); err != nil || from < 0 || from > len(all) {
 			return wire.CallChanges{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the cursor is not one of this list").
 				WithRemedy("use the next_cursor of the page before")

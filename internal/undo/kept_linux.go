@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/owner"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
 )
@@ -18,6 +19,9 @@ type Kept struct {
 
 // NewKept returns what is kept in past and is put back by way of stages.
 func NewKept(s *stage.Stages, p *stage.Past) *Kept { return &Kept{s, p} }
+
+// close gives the directories back.
+func (k *Kept) close() error { return errors.Join(k.stages.Close(), k.past.Close()) }
 
 func (k *Kept) names() ([]string, error) { return k.past.Names() }
 
@@ -76,6 +80,39 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 		why = strings.Join(out.Conflicts, ", ")
 	}
 	return sandbox.ChangesOf(out.Changes), why, err
+}
+
+// add writes down what is about to be replaced; what it returns is told whether it was.
+func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle func(bool) error, err error) {
+	olds := make([]stage.Old, 0, len(all))
+	for _, o := range all {
+		path, err := o.Path.Name()
+		if err != nil {
+			return nil, err
+		}
+		olds = append(olds, stage.Old{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
+	}
+	a, err := k.past.Add(name, workspace, owner.Identity{UID: uid, GID: gid}, olds)
+	if err != nil {
+		return nil, err
+	}
+	return func(changed bool) error {
+		if !changed {
+			a.Drop()
+			return nil
+		}
+		return a.Commit()
+	}, nil
+}
+
+// sweep removes what an earlier daemon had begun to add.
+func (k *Kept) sweep() error { return k.past.Sweep() }
+
+func stateOf(s *palyra.PathState) stage.State {
+	if s == nil {
+		return stage.State{}
+	}
+	return stage.State{Kind: stage.Kind(s.Kind), Mode: s.Mode, Size: s.Size, Digest: string(s.Digest), Target: s.Target.Raw()}
 }
 
 // contents reads files of an entry, before and after.

@@ -14,6 +14,8 @@ type Kept struct{}
 
 var errNone = errors.New("undo: nothing is kept on this system")
 
+func (*Kept) close() error { return nil }
+
 func (*Kept) names() ([]string, error) { return nil, nil }
 
 func (*Kept) forget(string) error { return nil }
@@ -31,6 +33,10 @@ func (*reversal) drop() {}
 func (*reversal) keep(context.Context, string) ([]palyra.Change, string, error) {
 	return nil, "", errNone
 }
+
+func (*Kept) add(string, string, int64, int64, []Old) (func(bool) error, error) { return nil, errNone }
+
+func (*Kept) sweep() error { return nil }
 
 func (*Kept) contents(context.Context, string, func(string) bool, int64, func(content) bool) error {
 	return errNone

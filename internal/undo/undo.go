@@ -61,7 +61,20 @@ func New(c Config) (*Undo, error) {
 	if c.Lists == nil || c.Calls == nil || c.Journal == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("undo: new: a part is missing")
 	}
+	if c.Kept != nil {
+		if err := c.Kept.sweep(); err != nil {
+			c.Log.Warn("what an earlier daemon began to keep cannot be removed", "err", err)
+		}
+	}
 	return &Undo{Config: c}, nil
+}
+
+// Close gives back what New was given.
+func (u *Undo) Close() error {
+	if u.Kept == nil {
+		return nil
+	}
+	return u.Kept.close()
 }
 
 // What is kept of a call lies under its id; what an undo of it replaced, and what a redo did, under these besides. The

@@ -400,3 +400,39 @@ func TestUndoOfAnAgent(t *testing.T) {
 		t.Errorf("%+v", b.lines)
 	}
 }
+
+// What a tool that works on files itself replaced is undone like anything else; what it did not do in the end is forgotten.
+func TestUndoOfATool(t *testing.T) {
+	b := newBench(t)
+	f := filepath.Join(b.ws, "f")
+	b.must(os.WriteFile(f, []byte("old\n"), 0o600))
+	state := func(text string, mode uint32) *palyra.PathState {
+		return &palyra.PathState{Kind: palyra.PathFile, Mode: mode, Size: int64(len(text)), Digest: palyra.SumBytes([]byte(text))}
+	}
+	olds := []Old{{Change: palyra.Change{Path: "f", Was: state("old\n", 0o600), Now: state("new\n", 0o644)}, Content: []byte("old\n")}}
+	uid, gid := int64(os.Geteuid()), int64(os.Getegid())
+	b.Remember(t.Context(), "C0", b.ws, uid, gid, olds)(false)
+	changed := b.Remember(t.Context(), "C1", b.ws, uid, gid, olds)
+	b.must(os.WriteFile(f, []byte("new\n"), 0o600))
+	b.must(os.Chmod(f, 0o644))
+	changed(true)
+	c := &palyra.Call{ID: "C1", Outcome: &palyra.Outcome{}}
+	b.calls["C1"] = c
+	if got := b.states(); len(got) != 1 || got["C1"] != wire.UndoKept {
+		t.Errorf("%v", got)
+	}
+	u := b.Undo
+	list, err := u.Of(t.Context(), c, wire.ChangeFilter{Limit: 10})
+	if err != nil || len(list.Changes) != 1 || list.Changes[0].Kind != palyra.ChangeContent || list.Counts.Changed != 1 || list.Effects != palyra.EffectsKept {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{}); err != nil || b.read("f") != "old\n" {
+		t.Errorf("%v %q", err, b.read("f"))
+	}
+	if fi, err := os.Stat(f); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", fi, err)
+	}
+	if _, err := b.Revert(t.Context(), c, true, "user:ann", palyra.Signature{}); err != nil || b.read("f") != "new\n" {
+		t.Errorf("%v %q", err, b.read("f"))
+	}
+}

@@ -42,6 +42,7 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -53,6 +54,21 @@ import (
 type Config struct {
 	MaxFile int64          // largest file that is changed, in bytes; default 32 MiB
 	Memory  *memory.Budget // what calls may hold at once; default: DefaultMemory
+	Keeper  Keeper         // keeps what changes replace, so that they can be undone; nil: nobody does
+}
+
+// Replaced is a path that a call changes: what was there and what is; nil: nothing.
+type Replaced struct {
+	Path     string
+	Was, Now *palyra.PathState
+	Before   []byte // content of the file that was there
+}
+
+// Keeper keeps what changes replace.
+type Keeper interface {
+	// Remember is told before anything changes, and its answer whether it did. It is called with the permissions of the
+	// workspace's owner, uid and gid.
+	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced) (changed func(bool))
 }
 
 const (

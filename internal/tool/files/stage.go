@@ -69,6 +69,7 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes []change) (err error) {
 	var stages []*pendingChange
 	var made []string
+	remembered := func(bool) {}
 	defer func() {
 		keep := err == nil
 		for _, st := range slices.Backward(stages) {
@@ -80,6 +81,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 		if !keep {
 			r.unmake(made)
 		}
+		remembered(err == nil)
 	}()
 	for _, c := range changes {
 		if c.unchanged() {
@@ -98,6 +100,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 			return fail("write", c.path, err)
 		}
 	}
+	remembered = s.remember(ctx, r, call, stages, made)
 	return s.swap(ctx, r, stages, made)
 }
 

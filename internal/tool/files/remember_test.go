@@ -1,0 +1,61 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+
+	"palyra"
+)
+
+// keptList remembers what is about to be replaced.
+type keptList struct {
+	all  []Replaced
+	uid  int64
+	told []bool
+}
+
+func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _ int64, all []Replaced) func(bool) {
+	s.all, s.uid = all, uid
+	return func(changed bool) { s.told = append(s.told, changed) }
+}
+
+// What a call replaces is handed over before it is replaced, with the directories that it makes; and whether it was.
+func TestReplacedIsRemembered(t *testing.T) {
+	b := newBox(t, os.Geteuid())
+	s := &keptList{}
+	b.shared.cfg.Keeper = s
+	b.put("f", "old\n", 0o640)
+	b.must("write", args{"path": "f", "content": "new\n"})
+	if len(s.all) != 1 || string(s.all[0].Before) != "old\n" || s.all[0].Was.Mode != 0o640 || s.all[0].Was.Digest != palyra.SumBytes([]byte("old\n")) ||
+		s.all[0].Now.Digest != palyra.SumBytes([]byte("new\n")) || s.uid != int64(os.Geteuid()) || !slices.Equal(s.told, []bool{true}) {
+		t.Errorf("%+v", s)
+	}
+	b.must("write", args{"path": "d/e/n", "content": "x", "make_dirs": true})
+	var paths []string
+	for _, r := range s.all {
+		paths = append(paths, r.Path)
+		if r.Was != nil || r.Now == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.Equal(paths, []string{"d", "d/e", "d/e/n"}) || len(s.told) != 2 {
+		t.Errorf("%v, %v", paths, s.told)
+	}
+	s.all = nil
+	b.must("write", args{"path": "f", "content": "new\n"})
+	if s.all != nil || len(s.told) != 2 {
+		t.Errorf("nothing changed, and %+v is remembered", s.all)
+	}
+	b.shared.at = func(step string) {
+		if step == "placed" {
+			b.put("f", "somebody else\n", 0o640)
+		}
+	}
+	if _, err := b.call("write", args{"path": "f", "content": "newer\n"}); err == nil || s.told[len(s.told)-1] {
+		t.Errorf("%v, and it is remembered: %v", err, s.told)
+	}
+}
