@@ -51,7 +51,7 @@ func TestReplacedIsRemembered(t *testing.T) {
 		t.Errorf("nothing changed, and %+v is remembered", s.all)
 	}
 	b.shared.at = func(step string) {
-		if step == "placed" {
+		if step == "staged" {
 			b.put("f", "somebody else\n", 0o640)
 		}
 	}
