@@ -390,7 +390,8 @@ func TestUndoOfAnAgent(t *testing.T) {
 		}
 	}
 	all, shown, whole, err := u.Preview(t.Context(), own, b.ws, "C1")
-	if err != nil || len(all) != 2 || !whole || !strings.Contains(shown.Diff, "-new\n+old\n") || !strings.Contains(shown.Diff, "+++ /dev/null\n") {
+	if err != nil || len(all) != 2 || !whole || !strings.Contains(shown.Diff, "-new\n+old\n") ||
+		!strings.Contains(shown.Diff, "+++ /dev/null\n") {
 		t.Errorf("%v %+v %v", all, shown, err)
 	}
 	if _, err := u.Undo(t.Context(), own, b.ws, "C1"); err != nil || b.read("f") != "old\n" || b.read("n") != "none" {
@@ -423,7 +424,8 @@ func TestUndoOfATool(t *testing.T) {
 	}
 	u := b.Undo
 	list, err := u.Of(t.Context(), c, wire.ChangeFilter{Limit: 10})
-	if err != nil || len(list.Changes) != 1 || list.Changes[0].Kind != palyra.ChangeContent || list.Counts.Changed != 1 || list.Effects != palyra.EffectsKept {
+	if err != nil || len(list.Changes) != 1 || list.Changes[0].Kind != palyra.ChangeContent ||
+		list.Counts.Changed != 1 || list.Effects != palyra.EffectsKept {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{}); err != nil || b.read("f") != "old\n" {

@@ -30,7 +30,8 @@ func TestReplacedIsRemembered(t *testing.T) {
 	b.shared.cfg.Keeper = s
 	b.put("f", "old\n", 0o640)
 	b.must("write", args{"path": "f", "content": "new\n"})
-	if len(s.all) != 1 || string(s.all[0].Before) != "old\n" || s.all[0].Was.Mode != 0o640 || s.all[0].Was.Digest != palyra.SumBytes([]byte("old\n")) ||
+	if len(s.all) != 1 || string(s.all[0].Before) != "old\n" || s.all[0].Was.Mode != 0o640 ||
+		s.all[0].Was.Digest != palyra.SumBytes([]byte("old\n")) ||
 		s.all[0].Now.Digest != palyra.SumBytes([]byte("new\n")) || s.uid != int64(os.Geteuid()) || !slices.Equal(s.told, []bool{true}) {
 		t.Errorf("%+v", s)
 	}

@@ -32,7 +32,9 @@ func planOf(f fake) (palyra.Plan, error) {
 func TestPlan(t *testing.T) {
 	file := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Digest: "sha256:1"}
 	p, err := planOf(fake{[]palyra.Change{
-		{Path: "z", Kind: palyra.ChangeRemoved, Was: file}, {Path: "a b", Kind: palyra.ChangeCreated, Now: file}, {Path: palyra.TextOfPath(""), Was: file, Now: file},
+		{Path: "z", Kind: palyra.ChangeRemoved, Was: file},
+		{Path: "a b", Kind: palyra.ChangeCreated, Now: file},
+		{Path: palyra.TextOfPath(""), Was: file, Now: file},
 	}, true})
 	want := []palyra.Input{{Path: "."}, {Path: "a b"}, {Path: "z"}}
 	want[0].Digest, want[0].Mode, want[2].Digest, want[2].Mode = "sha256:1", 0o644, "sha256:1", 0o644
@@ -57,7 +59,8 @@ func TestPlanRefuses(t *testing.T) {
 	if err := (taker{fake{}}).Plan(t.Context(), tool.Env{}, &p); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
 	}
-	if out, err := (taker{fake{}}).Run(t.Context(), tool.Env{}, palyra.Plan{Arguments: json.RawMessage(`{"call_id":"C1"}`)}); err != nil || len(out) == 0 {
+	p.Arguments = json.RawMessage(`{"call_id":"C1"}`)
+	if out, err := (taker{fake{}}).Run(t.Context(), tool.Env{}, p); err != nil || len(out) == 0 {
 		t.Errorf("%s, %v", out, err)
 	}
 }
