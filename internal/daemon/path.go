@@ -208,7 +208,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 // openUndo makes what calls changed and replaced known.
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
-		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(), Now: now, Log: d.Log,
+		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(p.tiers), Now: now, Log: d.Log,
 		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err

@@ -2,11 +2,15 @@ package daemon
 
 import (
 	"palyra/internal/stage"
+	"palyra/internal/tiers"
 	"palyra/internal/undo"
 )
 
 // openKept opens what calls replaced. A daemon without it serves, and nothing can be undone.
-func (d *Daemon) openKept() *undo.Kept {
+func (d *Daemon) openKept(t *tiers.Tiers) *undo.Kept {
+	if stages, past := t.Remembers(); past != nil { // turns are taken in one place
+		return undo.NewKept(stages, past)
+	}
 	p := d.Settings.Process
 	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes}, d.Log)
 	if err != nil {

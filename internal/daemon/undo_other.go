@@ -2,7 +2,10 @@
 
 package daemon
 
-import "palyra/internal/undo"
+import (
+	"palyra/internal/tiers"
+	"palyra/internal/undo"
+)
 
 // openKept opens nothing: on this system nothing is remembered.
-func (*Daemon) openKept() *undo.Kept { return nil }
+func (*Daemon) openKept(*tiers.Tiers) *undo.Kept { return nil }

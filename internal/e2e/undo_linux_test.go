@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"palyra"
@@ -38,4 +41,141 @@ func TestUndoOfFileTools(t *testing.T) {
 	}
 	d.verify()
 	d.stop()
+}
+// changed runs the script that changes everything, and returns its call.
+func (d *daemon) changed() palyra.CallID {
+	d.t.Helper()
+	out := d.willing(d.inRoom(nil, "sh", "s.sh"))
+	if out.Effects != palyra.EffectsKept {
+		d.t.Fatalf("nothing is staged here: %+v", out)
+	}
+	return out.CallID
+}
+
+// What a run changed is listed and shown, undone, redone, and not undone where somebody changed it since.
+func TestUndo(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(unlimited...)
+	d.inWorkspace()
+	d.furnishes()
+	before := treeOf(t, d.work)
+	call := d.changed()
+	after := treeOf(t, d.work)
+	op := d.client(client.OperatorDoor)
+
+	list, err := op.Changes(t.Context(), client.ChangeFilter{Workspace: d.work})
+	if err != nil || list.Call != call || list.Undo != client.UndoKept || int64(len(list.Changes)) != list.Counts.Total() {
+		t.Errorf("%+v, %v", list, err)
+	}
+	own, err := d.client(client.AgentDoor).Changes(t.Context(), client.ChangeFilter{Call: call})
+	if err != nil || len(own.Changes) != len(list.Changes) {
+		t.Errorf("the agent's own: %+v, %v", own, err)
+	}
+	if diff, err := op.ChangesDiff(t.Context(), call, "f"); err != nil || !strings.Contains(diff.Diff, " old\n+run\n") {
+		t.Errorf("%+v, %v", diff, err)
+	}
+	for round := range 2 {
+		if _, err := op.UndoCall(t.Context(), call); err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, d.log)
+		}
+		if got := treeOf(t, d.work); got != before {
+			t.Errorf("round %d, undone:\n%s\nwant\n%s", round, got, before)
+		}
+		if _, err := op.RedoCall(t.Context(), call); err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, d.log)
+		}
+		if got := treeOf(t, d.work); got != after {
+			t.Errorf("round %d, redone:\n%s\nwant\n%s", round, got, after)
+		}
+	}
+	d.put("new/mine", "my own work")
+	later := treeOf(t, d.work)
+	would, err := op.CheckUndo(t.Context(), call, false)
+	if err != nil || would.Problem == "" || len(would.Differ) != 1 || would.Differ[0] != "new" {
+		t.Errorf("%+v, %v", would, err)
+	}
+	if _, err := op.UndoCall(t.Context(), call); palyra.CodeOf(err) != palyra.Conflict || treeOf(t, d.work) != later {
+		t.Errorf("somebody's work is in it: %v", err)
+	}
+	if err := op.ForgetUndo(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+	if all, err := op.UndoEntries(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	d.verify()
+	d.stop()
+}
+
+// A daemon that is killed in an undo, or in a redo, at any step: the tree is the old or the new one after the next start,
+// never a mixture, and what can be done next is what it looks like.
+func TestKilledWhileUndoing(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(unlimited...)
+	d.inWorkspace()
+	d.furnishes()
+	before := treeOf(t, d.work)
+	call := d.changed()
+	after := treeOf(t, d.work)
+	d.stop()
+	for _, c := range []struct {
+		point string
+		lost  bool // nothing has begun then
+	}{
+		{point: "call.reverted/lost", lost: true},
+		{point: "call.reverted/kept", lost: true},
+		{point: "stage.listed/lost", lost: true},
+		{point: "stage.listed/kept"},
+		{point: "stage.step/lost:3"},
+		{point: "stage.step/kept:5"},
+		{point: "stage.exchanged/kept"},
+		{point: "stage.aside/kept"},
+		{point: "stage.archived/lost"},
+		{point: "stage.archived/kept"},
+		{point: "call.reverted/kept:2"},
+	} {
+		t.Run(strings.ReplaceAll(c.point, "/", "_"), func(t *testing.T) {
+			for _, redo := range []bool{false, true} {
+				d.mustStart(append(unlimited, "PALYRA_FAULT="+c.point)...)
+				revert, want, state := d.client(client.OperatorDoor).UndoCall, before, client.UndoUndone
+				if redo {
+					revert, want, state = d.client(client.OperatorDoor).RedoCall, after, client.UndoKept
+				}
+				if _, err := revert(t.Context(), call); err == nil {
+					t.Fatal("it was not killed")
+				}
+				<-d.done
+				d.mustStart(unlimited...)
+				op := d.client(client.OperatorDoor)
+				if c.lost {
+					if list, err := op.Changes(t.Context(), client.ChangeFilter{Call: call}); err != nil || list.Undo == state || treeOf(t, d.work) == want {
+						t.Errorf("redo %v: it was done: %s, %v", redo, list.Undo, err)
+					}
+					again := op.UndoCall
+					if redo {
+						again = op.RedoCall
+					}
+					if _, err := again(t.Context(), call); err != nil {
+						t.Errorf("redo %v, again: %v", redo, err)
+					}
+				}
+				if got := treeOf(t, d.work); got != want {
+					t.Errorf("redo %v: the workspace is\n%s\nwant\n%s\n%s", redo, got, want, d.log)
+				}
+				if list, err := op.Changes(t.Context(), client.ChangeFilter{Call: call}); err != nil || list.Undo != state {
+					t.Errorf("redo %v: %s, want %s, %v", redo, list.Undo, state, err)
+				}
+				if left, _ := filepath.Glob(d.cells + "-stages/*"); len(left) > 0 {
+					t.Errorf("left behind: %q", left)
+				}
+				d.verify()
+				d.stop()
+			}
+		})
+	}
+	if _, err := os.Stat(d.cells + "-undo"); err != nil {
+		t.Error(err)
+	}
 }

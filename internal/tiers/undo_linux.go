@@ -1,0 +1,19 @@
+package tiers
+
+import "palyra/internal/stage"
+
+// Remembers returns where what runs replaced lies, and the stages by which it is put back; nil: nowhere.
+func (t *Tiers) Remembers() (*stage.Stages, *stage.Past) {
+	for _, b := range t.backends {
+		r, ok := b.(interface {
+			Remembers() (*stage.Stages, *stage.Past)
+		})
+		if !ok {
+			continue
+		}
+		if stages, past := r.Remembers(); stages != nil && past != nil {
+			return stages, past
+		}
+	}
+	return nil, nil
+}
