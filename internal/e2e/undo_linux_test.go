@@ -42,6 +42,7 @@ func TestUndoOfFileTools(t *testing.T) {
 	d.verify()
 	d.stop()
 }
+
 // changed runs the script that changes everything, and returns its call.
 func (d *daemon) changed() palyra.CallID {
 	d.t.Helper()

@@ -36,8 +36,8 @@ func OpenPast(path string) (*Past, error) {
 	return &Past{dir: dir, path: path}, nil
 }
 
-// Close gives the directory back.
-func (p *Past) Close() error { return p.dir.Close() }
+// Close gives the directory back. A second one does nothing.
+func (p *Past) Close() error { return ignore(p.dir.Close(), os.ErrClosed) }
 
 // manifestName is the file that says what a run changed.
 const manifestName = "changes"
