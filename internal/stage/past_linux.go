@@ -37,7 +37,7 @@ func OpenPast(path string) (*Past, error) {
 }
 
 // Close gives the directory back. A second one does nothing.
-func (p *Past) Close() error { return ignore(p.dir.Close(), os.ErrClosed) }
+func (p *Past) Close() error { return beneath.Ignore(p.dir.Close(), os.ErrClosed) }
 
 // manifestName is the file that says what a run changed.
 const manifestName = "changes"
