@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+)
+
+// many makes more files than a run may remove unasked.
+func (d *daemon) many() {
+	d.t.Helper()
+	for i := range 25 {
+		d.put(fmt.Sprintf("old/%02d", i), "old")
+	}
+}
+
+func (d *daemon) old() int {
+	d.t.Helper()
+	names, err := os.ReadDir(filepath.Join(d.work, "old"))
+	if err != nil && !os.IsNotExist(err) {
+		d.t.Fatal(err)
+	}
+	return len(names)
+}
+
+// What a run did is asked about before any of it is kept, where it is more than ordinary work. A no drops it, a yes
+// keeps it, and a daemon that is killed meanwhile changes neither: the question, the stage and the output are there
+// at the next start.
+func TestChangesAreAskedAbout(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(unlimited...)
+	d.inWorkspace()
+	d.many()
+	removes := d.inRoom(nil, "sh", "-c", "rm old/*; echo gone")
+	held := func() (palyra.Approval, <-chan answer) {
+		t.Helper()
+		ch := propose(t.Context(), d.client(client.AgentDoor), removes)
+		a := d.pending(d.client(client.OperatorDoor))
+		if a.Plan.Effects == nil || a.Plan.Effects.Removed != 25 || !strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "removes 25 files") {
+			t.Fatalf("it asks %+v, %q", a.Plan.Effects, a.Prompt.Notes)
+		}
+		if n := d.old(); n != 25 {
+			t.Fatalf("%d files are there while the question is open", n)
+		}
+		return a, ch
+	}
+
+	a, ch := held()
+	person := d.client(client.OperatorDoor)
+	if _, err := person.Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: palyra.AnswerDeny, Digest: a.PlanDigest}); err != nil {
+		t.Fatal(err)
+	}
+	out := (<-ch).out
+	if out.Effects != palyra.EffectsDropped || out.ReasonCode != palyra.ReasonEffectsDropped || out.ExitCode != palyra.ExitRefused || out.Stdout != "gone\n" || d.old() != 25 {
+		t.Fatalf("denied: %+v, %d files", out, d.old())
+	}
+
+	d.put("new", "") // or it is the very thing that was denied
+	removes = d.inRoom(nil, "sh", "-c", "rm old/*; echo gone again")
+	a, _ = held()
+	d.kill()
+	d.mustStart(unlimited...)
+	if n := d.old(); n != 25 {
+		t.Fatalf("%d files are there after the daemon was killed", n)
+	}
+	person = d.client(client.OperatorDoor)
+	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.client(client.AgentDoor).WatchCall(t.Context(), a.Call, nil)
+	if err != nil || out.Effects != palyra.EffectsKept || out.Stdout != "gone again\n" || out.ExitCode != 0 || d.old() != 0 {
+		t.Fatalf("allowed: %+v, %v, %d files", out, err, d.old())
+	}
+	if p := predicate(t, out); p.Effects != palyra.EffectsKept || p.Changes == nil || p.Changes.Removed != 25 {
+		t.Errorf("attested is %s, %+v", p.Effects, p.Changes)
+	}
+	d.settledInOrder(a.Call)
+	d.verify()
+}
+
+// settledInOrder looks at the lines of a call whose changes were asked about.
+func (d *daemon) settledInOrder(call palyra.CallID) {
+	d.t.Helper()
+	var kinds []string
+	for _, e := range d.entries() {
+		if e.Call == call {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	want := "call.granted call.settling call.settling approval.requested approval.decided call.settling call.finished"
+	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, want) {
+		d.t.Errorf("the lines are %s", got)
+	}
+}
+
+// Ordinary work of a shell in the workspace is neither asked about before nor after.
+func TestOrdinaryWorkIsNotAskedAbout(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(unlimited...)
+	d.inWorkspace()
+	d.put("a.txt", "one\n")
+	for _, line := range []string{"sed -i s/one/two/ a.txt", "mkdir d && mv a.txt d/b.txt", "for i in 1 2 3; do echo $i > f$i; done; rm f1"} {
+		out := d.atOnce(d.inRoom(nil, "sh", "-c", line))
+		if out.ExitCode != 0 || out.Effects != palyra.EffectsKept || out.ApprovalID != "" {
+			t.Errorf("%s: %+v", line, out)
+		}
+	}
+	if text := d.text("d/b.txt"); text != "two\n" {
+		t.Errorf("%q", text)
+	}
+	hook := d.inRoom(nil, "sh", "-c", "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit")
+	ch := propose(t.Context(), d.client(client.AgentDoor), hook)
+	select {
+	case r := <-ch: // sealed by its name
+		if _, err := os.Lstat(filepath.Join(d.work, ".git/hooks/pre-commit")); err == nil {
+			t.Errorf("a hook was made unasked: %+v", r.out)
+		}
+	case a := <-d.asks():
+		if _, err := d.client(client.OperatorDoor).Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: palyra.AnswerDeny, Digest: a.PlanDigest}); err != nil {
+			t.Fatal(err)
+		}
+		<-ch
+		if _, err := os.Lstat(filepath.Join(d.work, ".git/hooks/pre-commit")); err == nil {
+			t.Error("a hook was made against a no")
+		}
+	}
+}
+
+func (d *daemon) asks() <-chan palyra.Approval {
+	ch := make(chan palyra.Approval, 1)
+	go func() {
+		_ = d.client(client.OperatorDoor).WatchApprovals(d.t.Context(), func(a palyra.Approval) error {
+			if !a.Pending() {
+				return nil
+			}
+			ch <- a
+			return os.ErrExist
+		})
+	}()
+	return ch
+}
