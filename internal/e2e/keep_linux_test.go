@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"palyra"
 	"palyra/client"
 )
+
+// shipped is the policy that people start with.
+var shipped = append(slices.Clone(unlimited), "PALYRA_POLICY_PRESET=default")
 
 // many makes more files than a run may remove unasked.
 func (d *daemon) many() {
@@ -34,7 +38,7 @@ func (d *daemon) old() int {
 func TestChangesAreAskedAbout(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
-	d.mustStart(unlimited...)
+	d.mustStart(shipped...)
 	d.inWorkspace()
 	d.many()
 	removes := d.inRoom(nil, "sh", "-c", "rm old/*; echo gone")
@@ -65,7 +69,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	removes = d.inRoom(nil, "sh", "-c", "rm old/*; echo gone again")
 	a, _ = held()
 	d.kill()
-	d.mustStart(unlimited...)
+	d.mustStart(shipped...)
 	if n := d.old(); n != 25 {
 		t.Fatalf("%d files are there after the daemon was killed", n)
 	}
@@ -103,7 +107,7 @@ func (d *daemon) settledInOrder(call palyra.CallID) {
 func TestOrdinaryWorkIsNotAskedAbout(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
-	d.mustStart(unlimited...)
+	d.mustStart(shipped...)
 	d.inWorkspace()
 	d.put("a.txt", "one\n")
 	for _, line := range []string{"sed -i s/one/two/ a.txt", "mkdir d && mv a.txt d/b.txt", "for i in 1 2 3; do echo $i > f$i; done; rm f1"} {

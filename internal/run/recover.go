@@ -67,6 +67,16 @@ func (c *Calls) orphans(ctx context.Context) error {
 	return nil
 }
 
+// Holds returns a function that says which calls have changes that wait for an answer.
+func (c *Calls) Holds(ctx context.Context) (func(palyra.CallID) bool, error) {
+	calls, err := c.ledger.open(ctx, palyra.Settling)
+	held := map[palyra.CallID]bool{}
+	for _, call := range calls {
+		held[call.ID] = heldBack(call)
+	}
+	return func(id palyra.CallID) bool { return held[id] }, err
+}
+
 // giveUp ends a call that an earlier daemon held.
 func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 	from := call.State

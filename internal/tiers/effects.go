@@ -3,7 +3,6 @@ package tiers
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"time"
 
 	"palyra"
@@ -38,7 +37,10 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	if err != nil {
 		return palyra.Staged{}, err
 	}
-	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, changes, neverKept, before(c))}
+	was, done := before(c)
+	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, changes, neverKept, was)}
+	done()
+	s.Detail = effects.Describe(s.Facts, changes)
 	if t.Lists == nil {
 		return s, nil
 	}
@@ -51,20 +53,23 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	return s, nil
 }
 
-// before is the workspace of a call as its run found it: nothing of what it changed is kept yet.
-func before(c *palyra.Call) effects.Before {
-	top := c.Plan.Workspace.Path
-	return effects.Before{
-		Path: top,
-		Exists: func(name string) bool {
-			_, err := os.Lstat(filepath.Join(top, name))
-			return err == nil
-		},
-		Link: func(name string) (string, bool) {
-			to, err := os.Readlink(filepath.Join(top, name))
-			return to, err == nil
-		},
+// before is the workspace of a call as its run found it: nothing of what it changed is kept yet. No link leads out of
+// it.
+func before(c *palyra.Call) (b effects.Before, done func()) {
+	b.Path = c.Plan.Workspace.Path
+	root, err := os.OpenRoot(b.Path)
+	if err != nil {
+		return b, func() {}
 	}
+	b.Exists = func(name string) bool {
+		_, err := root.Lstat(name)
+		return err == nil
+	}
+	b.Link = func(name string) (string, bool) {
+		to, err := root.Readlink(name)
+		return to, err == nil
+	}
+	return b, func() { _ = root.Close() }
 }
 
 // Settle keeps or drops what a run changed that is held.

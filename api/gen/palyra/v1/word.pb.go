@@ -3024,10 +3024,13 @@ type Keep struct {
 	Effects *Effects               `protobuf:"bytes,1,opt,name=effects,proto3" json:"effects,omitempty"`
 	Facts   *EffectFacts           `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
 	// Of the plan with its effects.
-	PlanDigest    string    `protobuf:"bytes,3,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
-	Verdict       *Verdict  `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	ApprovalId    string    `protobuf:"bytes,5,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	Decision      *Decision `protobuf:"bytes,6,opt,name=decision,proto3" json:"decision,omitempty"`
+	PlanDigest string    `protobuf:"bytes,3,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	Verdict    *Verdict  `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	ApprovalId string    `protobuf:"bytes,5,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	Decision   *Decision `protobuf:"bytes,6,opt,name=decision,proto3" json:"decision,omitempty"`
+	Detail     *Detail   `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	// What the run brought back, which is withheld until the question has its answer: always empty here.
+	Result        string `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3102,6 +3105,20 @@ func (x *Keep) GetDecision() *Decision {
 		return x.Decision
 	}
 	return nil
+}
+
+func (x *Keep) GetDetail() *Detail {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
+func (x *Keep) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
 }
 
 // EffectFacts is what policy is told of the changes of a run.
@@ -3595,7 +3612,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\vfinished_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12,\n" +
 	"\aoutcome\x18\x0f \x01(\v2\x12.palyra.v1.OutcomeR\aoutcome\x12#\n" +
-	"\x04keep\x18\x10 \x01(\v2\x0f.palyra.v1.KeepR\x04keep\"\x83\x02\n" +
+	"\x04keep\x18\x10 \x01(\v2\x0f.palyra.v1.KeepR\x04keep\"\xcc\x02\n" +
 	"\x04Keep\x12,\n" +
 	"\aeffects\x18\x01 \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12,\n" +
 	"\x05facts\x18\x02 \x01(\v2\x16.palyra.v1.EffectFactsR\x05facts\x12\x1f\n" +
@@ -3604,7 +3621,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\averdict\x18\x04 \x01(\v2\x12.palyra.v1.VerdictR\averdict\x12\x1f\n" +
 	"\vapproval_id\x18\x05 \x01(\tR\n" +
 	"approvalId\x12/\n" +
-	"\bdecision\x18\x06 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\"\xc1\x03\n" +
+	"\bdecision\x18\x06 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\x12)\n" +
+	"\x06detail\x18\a \x01(\v2\x11.palyra.v1.DetailR\x06detail\x12\x1c\n" +
+	"\x06result\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\x06result\"\xc1\x03\n" +
 	"\vEffectFacts\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
@@ -3712,11 +3731,12 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	29, // 35: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
 	19, // 36: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
 	24, // 37: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	14, // 38: palyra.v1.Keep.detail:type_name -> palyra.v1.Detail
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
