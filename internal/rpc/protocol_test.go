@@ -141,7 +141,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("no reflection: %s", body)
 		}
 	}
-	if n := len(b.server.ServiceNames()); n != 14 {
+	if n := len(b.server.ServiceNames()); n != 15 {
 		t.Errorf("%d services", n)
 	}
 }

@@ -90,6 +90,7 @@ func Open(c Config) (_ *Tiers, err error) {
 // programs fills in what the configuration says about programs.
 func programs(conf process.Config, c config.Config, hosts *egress.Guard) process.Config {
 	p := c.Process
+	conf.StageAll = p.Stage == "all"
 	conf.Enabled, conf.Tier, conf.Hosts = p.Tier != "off", tierOf(p.Tier), hosts
 	conf.Wall, conf.AgentWall = c.ToolCall.ExecutionTimeoutMS, c.ToolCall.RunTimeoutMS
 	conf.Limits = palyra.Limits{

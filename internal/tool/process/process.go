@@ -77,6 +77,7 @@ type Named func(argv []string) []string
 type Config struct {
 	Tiers     Tiers
 	Stages    Stages   // nil: no plan says where its run writes
+	StageAll  bool     // every run that can is staged, not only those with inputs in their workspace
 	Profiles  Profiles // nil: there are none
 	Hosts     Hosts    // nil: any host may be asked for by its plain name
 	Named     Named    // nil: no words of a command name a host

@@ -13,7 +13,7 @@ import (
 // as they were checked, and what it changes is judged before it is the workspace's; runs
 // that others must see while they go on have none.
 func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
-	if d.Stages == nil {
+	if d.Stages == nil || !d.StageAll && !loosely(p) {
 		return
 	}
 	why := ""
