@@ -152,6 +152,7 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		"palyra.http.fetch":     {{"url": "https://203.0.113.1/"}},
 		"palyra.egress.allow":   {{"host": "example.invalid", "port": 443}},
 		"palyra.device.pair":    {{"name": long[:200]}},
+		"palyra.undo":           {{"call_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 	}
 	tools, err := agent.Tools(t.Context())
 	if err != nil {

@@ -51,6 +51,7 @@ var noChange = map[palyra.Reason]string{
 	palyra.ReasonInputChanged:       "somebody changed what the program reads while it ran; it is run again, or where it has a copy of its own",
 	palyra.ReasonEffectsConflict:    "somebody changed the same files while the program ran; it is run again",
 	palyra.ReasonEffectsLost:        "what the program changed is more than is kept, or could not be read or written",
+	palyra.ReasonEffectsDropped:     "policy or a person did not want what the run changed; another run is judged anew",
 	palyra.ReasonSessionClosed:      "another call closed the session first; a unit test has it, a moment of the database that no test can hit at will",
 	palyra.ReasonAlreadyDecided:     "as above: somebody settled the question in the same moment",
 	palyra.ReasonInternal:           "a defect of Palyra's own, or something it could not find out: it fails closed",
