@@ -70,7 +70,7 @@ func (c *Client) ExportApprovals(ctx context.Context, format string, f ApprovalF
 	})
 }
 
-// Leases lists durable grants.
+// Leases lists leases.
 func (c *Client) Leases(ctx context.Context, f LeaseFilter) (LeasePage, error) {
 	req := &v1.ListGrantsRequest{}
 	if err := wire.FromWord(f, req); err != nil {
@@ -80,13 +80,13 @@ func (c *Client) Leases(ctx context.Context, f LeaseFilter) (LeasePage, error) {
 	return word[LeasePage](res, err)
 }
 
-// Lease returns one durable grant.
+// Lease returns one lease.
 func (c *Client) Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 	res, err := c.approvals.GetGrant(ctx, &v1.GetGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)
 }
 
-// RevokeLease ends a durable grant (signed) and returns it as it then stands.
+// RevokeLease ends a lease (signed) and returns it as it then stands.
 func (c *Client) RevokeLease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 	res, err := c.approvals.RevokeGrant(ctx, &v1.RevokeGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)

@@ -60,10 +60,10 @@ func (c *Client) WatchCall(ctx context.Context, id palyra.CallID, watch func(Cal
 	return f.end(receiveAll(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
 }
 
-// follower hears what becomes of a call.
+// follower collects the events of one call.
 type follower struct {
 	watch   func(CallEvent)
-	running bool // it was said
+	running bool // CallRunning was passed on
 	out     *palyra.Outcome
 }
 
@@ -80,8 +80,8 @@ func (f *follower) hear(m *v1.CallToolResponse) error {
 	return err
 }
 
-// tell passes an event on. A daemon of an earlier version does not say that a call
-// runs: what the call prints does.
+// tell passes an event on. A daemon of an earlier version does not say that a call runs, so its
+// first output counts as that.
 func (f *follower) tell(e CallEvent) {
 	if e.Output != nil && !f.running {
 		f.running = true
@@ -91,7 +91,7 @@ func (f *follower) tell(e CallEvent) {
 	f.watch(e)
 }
 
-// end is the outcome; a stream that ended without one was cut.
+// end returns the outcome; a stream that ended without one was cut.
 func (f *follower) end(err error) (palyra.Outcome, error) {
 	switch {
 	case err != nil:
@@ -102,7 +102,7 @@ func (f *follower) end(err error) (palyra.Outcome, error) {
 	return *f.out, nil
 }
 
-// event turns news into an event; news of a newer daemon is passed over.
+// event turns a message into an event; ok is false for messages of a newer daemon.
 func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 	switch {
 	case m.GetAccepted() != nil:
@@ -117,7 +117,7 @@ func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 	case m.GetRunning() != nil:
 		e.Running = new(CallRunning)
 	case m.GetOutput() != nil:
-		o := m.GetOutput() // not by way of JSON: there may be much of it
+		o := m.GetOutput() // not by way of JSON: the output may be large
 		e.Output = &palyra.Chunk{Stream: o.GetStream(), Offset: o.GetOffset(), Data: o.GetData()}
 	default:
 		return e, false, nil
@@ -131,10 +131,9 @@ func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 // inputPiece is the most that travels at once to a call's stdin.
 const inputPiece = 64 << 10
 
-// SendInput feeds a call that is running: bytes for its stdin and the end of
-// them, a signal, a new size of its terminal. Only whoever made the call may.
-// Long data goes in pieces; the rest of the feed comes with the last one. It is
-// sent once: after an error nobody knows how much arrived.
+// SendInput feeds a running call: bytes for its stdin and their end, a signal, a new size of its
+// terminal. Only the caller who made it may. Long data goes in pieces; the rest of the feed comes
+// with the last one. Each piece is sent once: after an error it is not known how much arrived.
 func (c *Client) SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed) error {
 	for len(f.Data) > inputPiece {
 		piece := &v1.SendInputRequest{CallId: string(id), Data: f.Data[:inputPiece]}

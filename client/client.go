@@ -31,8 +31,7 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// Door is the socket a client uses. The zero Door is the agent's, which can do
-// least.
+// Door is the socket that a client uses. The zero Door is the agent's, which permits least.
 type Door int
 
 // The doors.
@@ -58,7 +57,7 @@ type Config struct {
 	Remote     *Remote                // a daemon on another machine; overrides all of them
 	Door       Door
 	AgentToken palyra.Secret // of a named agent; empty: agent:local
-	Command    bool          // at the agent's door without a token: this is a person's own command, and no agent
+	Command    bool          // at the agent's door without a token: a person's own command, not an agent
 	Signer     Signer        // nil: signed methods fail before anything is sent
 }
 
@@ -103,7 +102,7 @@ func Open(cfg Config) (*Client, error) {
 	base := local
 	if cfg.Remote != nil {
 		base = "http://" + cfg.Remote.host() // the connection beneath is TLS from its first byte
-		c.audience = cfg.Remote.StateID      // signatures are for the daemon of the pairing, whatever it calls itself
+		c.audience = cfg.Remote.StateID      // signatures are for the daemon of the pairing, whatever id it claims now
 	}
 	c.transport = &http.Transport{
 		DialContext:        c.dial,
@@ -168,7 +167,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return failure(err)
 }
 
-// word turns a message into a word, and a wire error into ours.
+// word turns a message into a word, and a wire error into a *palyra.Error.
 func word[T any](m proto.Message, err error) (T, error) {
 	var w T
 	if err != nil {
@@ -180,7 +179,7 @@ func word[T any](m proto.Message, err error) (T, error) {
 	return w, nil
 }
 
-// words turns the list of a message that has nothing else into words.
+// words turns a message whose only field is a list into words.
 func words[T any](m proto.Message, err error, name string) ([]T, error) {
 	list, err := word[map[string][]T](m, err)
 	return list[name], err

@@ -16,8 +16,8 @@ type (
 	RoleInfo = wire.RoleInfo
 )
 
-// PairDevice shows a code (signed) and tells f what becomes of it, to the end. The
-// code is withdrawn when ctx ends or f fails.
+// PairDevice shows a code (signed) and calls f with the states of the pairing, to its end. The code
+// is withdrawn when ctx ends or f fails.
 func (c *Client) PairDevice(ctx context.Context, p palyra.Principal, role palyra.Role, f func(palyra.Pairing) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,25 +31,25 @@ func (c *Client) PairDevice(ctx context.Context, p palyra.Principal, role palyra
 	})
 }
 
-// Devices lists the paired devices; revoked ones too.
+// Devices lists the paired devices, also revoked ones.
 func (c *Client) Devices(ctx context.Context) ([]palyra.Device, error) {
 	res, err := c.devices.ListDevices(ctx, &v1.ListDevicesRequest{})
 	return words[palyra.Device](res, err, "devices")
 }
 
-// Device returns one by its id or name.
+// Device returns a device by its id or name.
 func (c *Client) Device(ctx context.Context, idOrName string) (palyra.Device, error) {
 	res, err := c.devices.GetDevice(ctx, &v1.GetDeviceRequest{Device: idOrName})
 	return word[palyra.Device](res.GetDevice(), err)
 }
 
-// RevokeDevice ends one at once (signed).
+// RevokeDevice ends a device at once (signed).
 func (c *Client) RevokeDevice(ctx context.Context, id string) (palyra.Device, error) {
 	res, err := c.devices.RevokeDevice(ctx, &v1.RevokeDeviceRequest{DeviceId: id})
 	return word[palyra.Device](res.GetDevice(), err)
 }
 
-// Users lists the people; removed ones too.
+// Users lists the people, also removed ones.
 func (c *Client) Users(ctx context.Context) ([]palyra.User, error) {
 	res, err := c.access.ListUsers(ctx, &v1.ListUsersRequest{})
 	return words[palyra.User](res, err, "users")
@@ -67,19 +67,19 @@ func (c *Client) ChangeUser(ctx context.Context, u palyra.User) (palyra.User, er
 	return word[palyra.User](res.GetUser(), err)
 }
 
-// RemoveUser ends a person with every key, device and token of theirs (signed).
+// RemoveUser removes a person with all their keys, devices and tokens (signed).
 func (c *Client) RemoveUser(ctx context.Context, p palyra.Principal) error {
 	_, err := c.access.RemoveUser(ctx, &v1.RemoveUserRequest{Principal: string(p)})
 	return failure(err)
 }
 
-// Tokens lists the API tokens, never themselves; revoked ones too.
+// Tokens lists the API tokens without their secret text, also revoked ones.
 func (c *Client) Tokens(ctx context.Context) ([]palyra.Token, error) {
 	res, err := c.access.ListTokens(ctx, &v1.ListTokensRequest{})
 	return words[palyra.Token](res, err, "tokens")
 }
 
-// AddToken makes an API token (signed). It is in the answer and nowhere else.
+// AddToken makes an API token (signed). Its text is in the answer and nowhere else.
 func (c *Client) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration) (palyra.Token, palyra.Secret, error) {
 	res, err := c.access.AddToken(ctx, &v1.AddTokenRequest{
 		Name: t.Name, Principal: string(t.Principal), Scopes: wire.Words[string](t.Scopes), Workspaces: t.Workspaces, TtlMs: ttl.Milliseconds(),
@@ -91,7 +91,7 @@ func (c *Client) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration
 	return entry, palyra.NewSecret([]byte(res.GetToken())), nil
 }
 
-// RevokeToken ends one at once (signed).
+// RevokeToken ends a token at once (signed).
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	_, err := c.access.RevokeToken(ctx, &v1.RevokeTokenRequest{TokenId: id})
 	return failure(err)
@@ -103,19 +103,19 @@ func (c *Client) Roles(ctx context.Context) ([]RoleInfo, error) {
 	list, err := words[RoleInfo](res, err, "roles")
 	for i := range list {
 		if list[i].Permissions == nil {
-			list[i].Permissions = []palyra.Permission{} // a role that may do nothing has a list too
+			list[i].Permissions = []palyra.Permission{} // a role without permissions has an empty list, not null
 		}
 	}
 	return list, err
 }
 
-// WhoAmI says as whom the daemon knows this client.
+// WhoAmI returns the principal that the daemon takes this client for.
 func (c *Client) WhoAmI(ctx context.Context) (Me, error) {
 	res, err := c.access.WhoAmI(ctx, &v1.WhoAmIRequest{})
 	return word[Me](res.GetMe(), err)
 }
 
-// OpenConsole makes a link that signs one browser in, once, to look.
+// OpenConsole makes a link that signs one browser in, once, for reading only.
 func (c *Client) OpenConsole(ctx context.Context) (url string, ends time.Time, err error) {
 	res, err := c.access.OpenConsole(ctx, &v1.OpenConsoleRequest{})
 	if err != nil {

@@ -17,17 +17,16 @@ import (
 
 // Reasons that only a client knows.
 const (
-	// ReasonNoDaemon is the reason of errors that mean that nobody listens.
+	// ReasonNoDaemon means that nobody listens.
 	ReasonNoDaemon palyra.Reason = "no_daemon"
-	// ReasonOutOfReach is the reason of errors that mean that this process may not
-	// connect: whether a daemon listens is not known.
+	// ReasonOutOfReach means that this process may not connect, so that it is not known whether a
+	// daemon listens.
 	ReasonOutOfReach palyra.Reason = "daemon_out_of_reach"
-	// ReasonConnectionLost is the reason of errors that mean that the daemon
-	// went away before it answered.
+	// ReasonConnectionLost means that the daemon went away before it answered.
 	ReasonConnectionLost palyra.Reason = "connection_lost"
 )
 
-// dial connects to the daemon's socket, wherever it is now.
+// dial connects to the daemon's socket, which is looked up each time.
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c.cfg.Remote != nil {
 		return c.cfg.Remote.dial(ctx)
@@ -46,9 +45,9 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// socket finds the socket of the door: run/addr names the directory of the
-// sockets when they are not in run itself. A home that is a copy has no daemon:
-// the one that is written down there serves the original.
+// socket finds the socket of the door: run/addr names the directory of the sockets when they are
+// not in run itself. A home that is a copy has no daemon: the address in it is that of the
+// original's daemon.
 func (cfg Config) socket() (path string, err error) {
 	switch {
 	case cfg.Find != nil:
@@ -65,7 +64,7 @@ func (cfg Config) socket() (path string, err error) {
 	return path, err
 }
 
-// socketIn is the door's socket of the daemon whose run directory this is.
+// socketIn returns the door's socket in the run directory of a daemon.
 func (cfg Config) socketIn(run string) (string, error) {
 	dir, err := address.Find(run, run)
 	if errors.Is(err, address.ErrOther) {
@@ -83,9 +82,9 @@ func (cfg Config) socketIn(run string) (string, error) {
 	return filepath.Join(dir, "agent.sock"), nil
 }
 
-// forbidden reports whether an error says that the system does not let this process
-// do it. Other sandboxes answer so to a socket that is there: by a filter of system
-// calls (EPERM), or by the rights of a user or of a domain (EACCES).
+// forbidden reports whether the system does not let this process connect. Other sandboxes answer so
+// for a socket that exists: by a filter of system calls (EPERM), or by the rights of a user or of a
+// domain (EACCES).
 func forbidden(err error) bool {
 	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
 }
@@ -103,14 +102,14 @@ func noDaemon(path string, err error) error {
 		WithRemedy("palyra up --detach").WithCause(err)
 }
 
-// failure turns any error of a request into ours; nil stays nil.
+// failure turns any error of a request into a *palyra.Error; nil stays nil.
 func failure(err error) error {
 	if err == nil {
 		return nil
 	}
 	e := wire.FromStatus(err)
 	if own := (*palyra.Error)(nil); errors.As(err, &own) {
-		return e // named already, where it happened
+		return e // already explained where it happened
 	}
 	if cut(err) {
 		return lostConnection(err)
@@ -123,8 +122,7 @@ func failure(err error) error {
 	return e
 }
 
-// cut reports whether the connection itself failed, in whatever words: the
-// status is the transport's own and no daemon's.
+// cut reports whether the connection itself failed: the status is the transport's own and not a daemon's.
 func cut(err error) bool {
 	ce := (*connect.Error)(nil)
 	return errors.As(err, &ce) && ce.Code() == connect.CodeUnavailable && !connect.IsWireError(ce)

@@ -18,23 +18,22 @@ type Caller interface {
 	CancelCall(ctx context.Context, id palyra.CallID) error
 }
 
-// FollowOptions says how a call is followed. Any function may be nil. Watch and Lost are
-// called one at a time, Cancelling perhaps beside them.
+// FollowOptions says how a call is followed. Any function may be nil. Watch and Lost are called one
+// at a time; Cancelling may be called beside them.
 type FollowOptions struct {
-	// Watch hears every event, in order, after the Following knows it.
+	// Watch is called with every event, in order, after the Following knows it.
 	Watch func(CallEvent)
-	// Cancelling hears that the call is about to be cancelled.
+	// Cancelling is called when the call is about to be cancelled.
 	Cancelling func(id palyra.CallID)
-	// Lost hears that the daemon went away. The call is then looked for until the
-	// daemon is back: one that is on record is watched; one that perhaps is not is
-	// proposed again by its key, for a few seconds, and never without a key. Nil: a
-	// daemon that goes away ends the following with its error.
+	// Lost is called when the daemon went away. The call is then looked for until the daemon is
+	// back: a call that is on record is watched; one that may not be is proposed again by its key,
+	// for a few seconds, and never without a key. Nil: a daemon that goes away ends the following
+	// with its error.
 	Lost func(error)
 }
 
-// Following is a call that is followed from its proposal to its outcome: what is known
-// of it, and how to let go of it. The call itself lives at the daemon: hanging up leaves
-// it, and only Cancel ends it. Safe for concurrent use.
+// Following is a call that is followed from its proposal to its outcome. The call itself lives at
+// the daemon: hanging up leaves it, and only Cancel ends it. Safe for concurrent use.
 type Following struct {
 	line    line
 	caller  Caller
@@ -53,7 +52,7 @@ type Following struct {
 // Patience with a call that is let go of, and with one that has no id yet.
 const (
 	idPatience = 2 * time.Second
-	unknownFor = 5 * time.Second // a call that is perhaps not on record is not looked for longer
+	unknownFor = 5 * time.Second // how long a call that may not be on record is looked for
 )
 
 // Follow proposes a call and follows it. Wait or Close must be called.
@@ -88,11 +87,11 @@ func (f *Following) Running() <-chan struct{} { return f.running }
 // Done is closed when the call has ended, or cannot be followed any more.
 func (f *Following) Done() <-chan struct{} { return f.done }
 
-// Progress is how far a call has come, as far as its follower was told.
+// Progress is how far a call has come, as far as its follower knows.
 type Progress struct {
 	ID       palyra.CallID      // "" before it has one
-	Question *ApprovalRequested // that waits for an answer; nil: none does
-	Running  bool               // its own questions are answered
+	Question *ApprovalRequested // waits for an answer; nil: no question is open
+	Running  bool               // the call's own questions are answered
 	Away     bool               // the daemon went away and is not back yet
 }
 
@@ -106,37 +105,35 @@ func (f *Following) Progress() Progress {
 // ID is the call's id; "" before it has one.
 func (f *Following) ID() palyra.CallID { return f.Progress().ID }
 
-// Outcome waits for the end and returns it. An error means that nobody here knows what
-// became of the call.
+// Outcome waits for the end and returns it. An error means that the outcome is not known here.
 func (f *Following) Outcome() (palyra.Outcome, error) {
 	<-f.done
 	return f.outcome, f.err
 }
 
-// Wait returns the outcome. When ctx ends first the call is cancelled, not left behind:
-// its outcome then says so. One that has no id within a moment is left.
+// Wait returns the outcome. When ctx ends first the call is cancelled, and its outcome then says
+// so. A call that gets no id within a moment is left.
 func (f *Following) Wait(ctx context.Context) (palyra.Outcome, error) {
 	attended(ctx, func() { <-f.done }, func() {
 		ctx, done := context.WithTimeout(context.Background(), idPatience)
 		defer done()
-		_ = f.Cancel(ctx) // the outcome says it, or the error of having hung up
+		_ = f.Cancel(ctx) // the outcome shows it, or the error of hanging up
 	})
 	f.HangUp()
 	return f.outcome, f.err
 }
 
-// HangUp lets go of the call, which goes on.
+// HangUp stops following the call, which goes on.
 func (f *Following) HangUp() { f.line.hangUp() }
 
-// Close hangs up and returns when nothing is heard of the call any more. The call goes on.
+// Close hangs up and returns when no more callbacks come. The call goes on.
 func (f *Following) Close() {
 	f.HangUp()
 	<-f.done
 }
 
-// Cancel ends the call at the daemon as soon as it has an id, for which it waits until ctx
-// ends. Its outcome arrives as that of any call. What cannot be cancelled, or takes too long
-// to say that it was, is hung up on.
+// Cancel ends the call at the daemon as soon as it has an id, for which it waits until ctx ends. The outcome
+// arrives as that of any call. When cancelling fails or takes too long, Cancel hangs up.
 func (f *Following) Cancel(ctx context.Context) error {
 	select {
 	case <-f.done:
@@ -155,7 +152,7 @@ func (f *Following) Cancel(ctx context.Context) error {
 	return f.line.cancel(func(ctx context.Context) error { return f.caller.CancelCall(ctx, id) })
 }
 
-// isOver reports whether nothing more is heard of the call.
+// isOver reports whether no more events of the call will come.
 func (f *Following) isOver() bool {
 	select {
 	case <-f.done:
@@ -165,7 +162,7 @@ func (f *Following) isOver() bool {
 	}
 }
 
-// pursue follows the call to its outcome, over restarts of the daemon where that is wanted.
+// pursue follows the call to its outcome, and over restarts of the daemon if Lost is set.
 func (f *Following) pursue() {
 	defer close(f.done)
 	began := time.Now()
@@ -182,7 +179,7 @@ func (f *Following) pursue() {
 	}
 }
 
-// callOnce makes the call, or watches it where it is known.
+// callOnce makes the call, or watches it where its id is known.
 func (f *Following) callOnce() (palyra.Outcome, error) {
 	if id := f.ID(); id != "" {
 		return f.caller.WatchCall(f.line.ctx, id, f.hear)
@@ -195,7 +192,7 @@ func (f *Following) findable(began time.Time) bool {
 	return f.ID() != "" || f.request.Key != "" && time.Since(began) <= unknownFor
 }
 
-// goneAway reports whether an error only says that the daemon went away.
+// goneAway reports whether an error means only that the daemon went away.
 func goneAway(err error) bool {
 	switch palyra.AsError(err).Reason {
 	case ReasonNoDaemon, ReasonConnectionLost, palyra.ReasonStopping:
@@ -204,7 +201,7 @@ func goneAway(err error) bool {
 	return false
 }
 
-// hear takes what the daemon tells of the call.
+// hear handles an event of the call.
 func (f *Following) hear(e CallEvent) {
 	switch {
 	case e.Accepted != nil:

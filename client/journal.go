@@ -10,8 +10,8 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// TailJournal calls f with entries in order until the history is told, ctx ends
-// or f returns an error, which it returns.
+// TailJournal calls f with entries in order until the last one, the end of ctx or an error of f,
+// which it returns.
 func (c *Client) TailJournal(ctx context.Context, r TailRequest, f func(palyra.Entry) error) error {
 	stream, err := c.journal.TailJournal(ctx, &v1.TailJournalRequest{
 		From: r.From, Kind: r.Kind, CallId: string(r.Call), Limit: r.Limit, Follow: r.Follow,
@@ -103,7 +103,7 @@ func (c *Client) Snapshot(ctx context.Context, d palyra.Digest) (palyra.Snapshot
 	}
 	var s palyra.Snapshot
 	dec := json.NewDecoder(strings.NewReader(res.GetSnapshot()))
-	dec.UseNumber() // the digest of what is read is the one that was asked for
+	dec.UseNumber() // so that the digest of the result is the one that was asked for
 	if err := dec.Decode(&s); err != nil {
 		return palyra.Snapshot{}, failure(err)
 	}

@@ -14,14 +14,14 @@ func (c *Client) Upstreams(ctx context.Context) ([]palyra.Upstream, error) {
 	return words[palyra.Upstream](res, err, "upstreams")
 }
 
-// Upstream returns one with its tools; refresh asks its server again.
+// Upstream returns one upstream with its tools; refresh asks its server again.
 func (c *Client) Upstream(ctx context.Context, name string, refresh bool) (palyra.Upstream, error) {
 	res, err := c.mcp.GetUpstream(ctx, &v1.GetUpstreamRequest{Name: name, Refresh: refresh})
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }
 
-// AddUpstream adds an MCP server (signed): it is started, and its tools are looked
-// at. Unless approve is set they wait in quarantine.
+// AddUpstream adds an MCP server (signed): the daemon starts it and reads its tools. Unless approve
+// is set they wait in quarantine.
 func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
 	res, err := c.mcp.AddUpstream(ctx, &v1.AddUpstreamRequest{
 		Name: name, Transport: string(d.Transport), Command: d.Command, Url: d.URL, Env: d.Env, Workspace: d.Workspace,
@@ -36,8 +36,8 @@ func (c *Client) RemoveUpstream(ctx context.Context, name string) error {
 	return failure(err)
 }
 
-// ApproveUpstream pins tools of an MCP server as they are now, by the digests that
-// were looked at (signed). Those of readOnly are said to only look.
+// ApproveUpstream pins tools of an MCP server as they are now, by the digests that the approver saw
+// (signed). Those in readOnly are marked as changing nothing.
 func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest, readOnly ...palyra.Digest) (palyra.Upstream, error) {
 	req := &v1.ApproveUpstreamRequest{Name: name}
 	for _, d := range readOnly {

@@ -9,8 +9,8 @@ import (
 	"palyra"
 )
 
-// ownSocket refuses a socket that somebody else put where the daemon's should
-// be: they would get what we send.
+// ownSocket refuses a socket that another user put where the daemon's should be: that user would
+// get everything we send.
 func ownSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

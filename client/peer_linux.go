@@ -8,9 +8,8 @@ import (
 	"palyra"
 )
 
-// DaemonPID returns the number that the process at the daemon's socket has here. What
-// a daemon says of itself is its number in its own namespace, which may be another
-// process's in this one. 0: it is not to be seen from here.
+// DaemonPID returns the process id that the daemon has in this namespace; 0: it cannot be seen from here. The
+// daemon's own statement is its id in its own namespace, which may be another process's here.
 func (c *Client) DaemonPID(ctx context.Context) (int, error) {
 	conn, err := c.dial(ctx, "", "")
 	if err != nil {

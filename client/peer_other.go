@@ -8,7 +8,7 @@ import (
 	"palyra"
 )
 
-// DaemonPID cannot be told here: the daemon's own word is all there is.
+// DaemonPID cannot be found out on this system; only the daemon's own statement tells it.
 func (c *Client) DaemonPID(context.Context) (int, error) {
 	return 0, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "this system does not say whose a socket is")
 }

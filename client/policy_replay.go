@@ -11,30 +11,29 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// Words of judging again what is on record.
+// The words of a replay, which judges calls on record again.
 type (
-	// ReplayQuery is what to judge again, and with what.
+	// ReplayQuery says which calls to judge again, and with which policies.
 	ReplayQuery = wire.ReplayQuery
-	// ReplayReport is what a candidate would have answered otherwise.
+	// ReplayReport lists the answers that a candidate would have changed.
 	ReplayReport = wire.ReplayReport
-	// ReplayTransition is every call whose answer changes from one to another.
+	// ReplayTransition holds all the calls whose answer changes from one given answer to another.
 	ReplayTransition = wire.ReplayTransition
-	// ReplayChange is one call that would be judged otherwise, and why.
+	// ReplayChange is one call that would be answered differently, and why.
 	ReplayChange = wire.ReplayChange
-	// ReplayPrompts is how often people were asked, and would be.
+	// ReplayPrompts counts how often people were asked, and how often they would be.
 	ReplayPrompts = wire.ReplayPrompts
 	// ReplayGap is a reason why calls cannot be judged again.
 	ReplayGap = wire.ReplayGap
-	// PolicySuggestion is a candidate and what it would have saved.
+	// PolicySuggestion is a candidate and the questions that it would have saved.
 	PolicySuggestion = wire.PolicySuggestion
 	// SuggestedRule is one rule of a suggestion.
 	SuggestedRule = wire.SuggestedRule
 )
 
-// ReplayPolicy judges the calls on record again with a candidate, or with the
-// bundle in force where the query has no files, and says what would be different.
-// Nothing changes. A candidate that is not good is a report with problems and no
-// error. Progress may be nil.
+// ReplayPolicy judges the calls on record again with a candidate, or with the bundle in force where
+// the query has no files, and reports the differences. Nothing changes. A faulty candidate yields a
+// report with problems and no error. Progress may be nil.
 func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(done int64)) (ReplayReport, error) {
 	stream, err := c.policy.ReplayPolicy(ctx, &v1.ReplayPolicyRequest{Files: q.Files, Since: timestamp(q.Since), Until: timestamp(q.Until)})
 	var report *ReplayReport
@@ -50,9 +49,9 @@ func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(
 	return lastMessage(report, err)
 }
 
-// SuggestPolicy makes a candidate of at most so many rules, 0 leaving that to the
-// daemon, that would have saved the most questions among the calls of the query's
-// time. It comes into force only when somebody applies it. Progress may be nil.
+// SuggestPolicy makes a candidate of at most so many rules (0: the daemon's default) that would
+// have saved the most questions among the calls of the query's time. It comes into force only when
+// somebody applies it. Progress may be nil.
 func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, progress func(done int64)) (PolicySuggestion, error) {
 	stream, err := c.policy.SuggestPolicy(ctx, &v1.SuggestPolicyRequest{Since: timestamp(q.Since), Until: timestamp(q.Until), Rules: rules})
 	var found *PolicySuggestion
@@ -74,7 +73,7 @@ func reportProgress(progress func(int64), done int64) {
 	}
 }
 
-// lastMessage is what a stream said at its end. One that ends without was cut off.
+// lastMessage returns the last message of a stream. A stream that ends without one was cut off.
 func lastMessage[T any](v *T, err error) (out T, _ error) {
 	if err != nil {
 		return out, err
@@ -85,7 +84,7 @@ func lastMessage[T any](v *T, err error) (out T, _ error) {
 	return *v, nil
 }
 
-// timestamp is a time for the wire; the zero time is none.
+// timestamp is a time for the wire; nil for the zero time.
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

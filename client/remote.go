@@ -21,15 +21,14 @@ import (
 	"palyra/internal/pairing"
 )
 
-// Remote is a daemon on another machine that this one is paired with. It is kept
-// in a directory of its own: who the daemon is, this device's key and its
-// certificate. Renewal changes the exported fields; who reads them meanwhile asks
-// for a Copy.
+// Remote is a daemon on another machine that this one is paired with. It is kept in a directory of
+// its own: who the daemon is, this device's key and its certificate. Renewal changes the exported
+// fields, so a concurrent reader takes a Copy.
 type Remote struct {
-	Name        string        `json:"name"` // here
+	Name        string        `json:"name"` // of the daemon on this machine
 	Address     string        `json:"address"`
 	StateID     string        `json:"state_id"` // of the daemon
-	Device      palyra.Device `json:"device"`   // what this machine is there
+	Device      palyra.Device `json:"device"`   // this machine, as the daemon knows it
 	Certificate []byte        `json:"certificate"`
 	Authorities [][]byte      `json:"authorities"`
 
@@ -39,7 +38,7 @@ type Remote struct {
 	mu sync.Mutex // guards the device, the certificate and the authorities once the remote is used
 }
 
-// The files of a remote. The record is written last: without it there is none.
+// The files of a remote. The record is written last: without it the remote does not exist.
 const (
 	remoteFile = "remote.json"
 	remoteKey  = "device.key"
@@ -48,8 +47,8 @@ const (
 	maxRemoteFile = 256 << 10
 )
 
-// Remotes lists the daemons that this machine is paired with. One that cannot be
-// read does not hide the others: they are returned beside the error.
+// Remotes lists the daemons that this machine is paired with. One that cannot be read does not hide
+// the others, which are returned beside the error.
 func Remotes(dir string) ([]*Remote, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +61,7 @@ func Remotes(dir string) ([]*Remote, error) {
 	var bad []error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
-			continue // one that is being made, or was not finished
+			continue // unfinished, or still being made
 		}
 		r, err := LoadRemote(dir, e.Name())
 		if err != nil {
@@ -74,7 +73,7 @@ func Remotes(dir string) ([]*Remote, error) {
 	return all, worst(bad)
 }
 
-// worst is the first of several errors, with the others behind it.
+// worst returns the first of several errors and names the others.
 func worst(list []error) error {
 	switch len(list) {
 	case 0:
@@ -86,8 +85,7 @@ func worst(list []error) error {
 	return palyra.Errorf(e.Code, e.Reason, "%s (and %d more)", e.Text, len(list)-1).WithRemedy("%s", e.Remedy).WithCause(errors.Join(list...))
 }
 
-// LoadRemote opens one by its name. Files that somebody else could have read or
-// put there are refused.
+// LoadRemote opens a remote by its name. It refuses files that another user could have read or put there.
 func LoadRemote(dir, name string) (*Remote, error) {
 	if err := pairing.CheckName(name); err != nil {
 		return nil, noRemote(name)
@@ -119,9 +117,9 @@ func LoadRemote(dir, name string) (*Remote, error) {
 	return r, nil
 }
 
-// loadKey opens the device's key, which must be that of the certificate. Whether
-// the certificate still holds is for the connection to say: one that has ended
-// is a remote all the same.
+// loadKey opens the device's key, which must be that of the certificate. It does not check that the
+// certificate is still valid: the connection does, and a remote whose certificate has ended can
+// still be loaded.
 func (r *Remote) loadKey() error {
 	path := filepath.Join(r.dir, remoteKey)
 	if err := private(path, false); err != nil {
@@ -164,8 +162,8 @@ func unreadable(path string, err error) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "%s cannot be used: %s", path, text).WithCause(err)
 }
 
-// private refuses a path that somebody else could have read or changed, and one
-// that is not what it should be. fs.ErrNotExist stays visible in the error.
+// private refuses a path that another user could have read or changed, and one of the wrong kind.
+// fs.ErrNotExist stays visible in the error.
 func private(path string, dir bool) error {
 	err := durable.CheckPrivate(path)
 	if unsafe := (*durable.UnsafeError)(nil); errors.As(err, &unsafe) {
@@ -206,33 +204,33 @@ func readPrivate(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// Signer is the device's key: what is decided here is signed with it.
+// Signer returns the device's key, which signs the decisions made here.
 func (r *Remote) Signer() Signer { return r.key }
 
 // Separation says how far the key is out of an agent's reach there.
 func (r *Remote) Separation() palyra.Separation { return palyra.SeparationDevice }
 
-// Copy is what is known of the remote now, to look at; it cannot be used.
+// Copy returns the present state of the remote, to read only; it cannot connect.
 func (r *Remote) Copy() *Remote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &Remote{Name: r.Name, Address: r.Address, StateID: r.StateID, Device: r.Device, Certificate: r.Certificate, Authorities: r.Authorities}
 }
 
-// Expires is when the certificate ends, and due when it should be renewed: after
-// two thirds of its life. Both are the certificate's own, whatever the record says.
+// Expires returns when the certificate ends, and when it is due for renewal: after two thirds of
+// its life. Both come from the certificate itself, whatever the record says.
 func (r *Remote) Expires() (ends, due time.Time) {
 	r.mu.Lock()
 	der := r.Certificate
 	r.mu.Unlock()
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return time.Time{}, time.Time{} // over: what cannot be read does not hold
+		return time.Time{}, time.Time{} // an unreadable certificate counts as ended
 	}
 	return leaf.NotAfter, leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
 }
 
-// keep stores what belongs to the remote, the record last.
+// keep stores the files of the remote, the record last.
 func (r *Remote) keep(dir string) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

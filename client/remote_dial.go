@@ -12,12 +12,10 @@ import (
 	"palyra/internal/ca"
 )
 
-// dialTime is how long a daemon elsewhere may take until both ends know each
-// other.
+// dialTime is how long connecting to a daemon elsewhere may take, the TLS handshake included.
 const dialTime = 10 * time.Second
 
-// config is how a connection proves who is at either end, and the name of the
-// daemon there.
+// config returns the TLS configuration of a connection, and the name of the daemon there.
 func (r *Remote) config() (*tls.Config, string, error) {
 	c := r.Copy()
 	return ca.Client(ca.ClientConfig{Certificate: c.Certificate, Key: r.key.Certificate(), Authorities: c.Authorities})
@@ -27,7 +25,7 @@ func (r *Remote) config() (*tls.Config, string, error) {
 func (r *Remote) host() string {
 	_, name, err := r.config()
 	if err != nil {
-		return "daemon.palyra.internal" // dialling says what is wrong
+		return "daemon.palyra.internal" // dialling reports the fault
 	}
 	return name
 }
@@ -53,9 +51,8 @@ func (r *Remote) dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// shake proves to both ends who the other is. A device learns that it is refused
-// only when it first reads, so the daemon's first byte is awaited as well: HTTP/2
-// has the server speak without being asked.
+// shake does the TLS handshake. A device learns that it is refused only when it first reads, so
+// shake awaits the daemon's first byte as well: an HTTP/2 server speaks without being asked.
 func shake(ctx context.Context, conn *tls.Conn) (net.Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -64,7 +61,7 @@ func shake(ctx context.Context, conn *tls.Conn) (net.Conn, error) {
 	first := make([]byte, 1)
 	_, err := conn.Read(first)
 	if !stop() && err == nil {
-		err = context.Cause(ctx) // the deadline stands, so the connection is of no use
+		err = context.Cause(ctx) // the deadline stays set, so the connection cannot be used
 	}
 	if err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
@@ -72,10 +69,10 @@ func shake(ctx context.Context, conn *tls.Conn) (net.Conn, error) {
 	return &greeted{Conn: conn, first: first}, nil
 }
 
-// greeted is a connection of which the first byte was read ahead.
+// greeted is a connection whose first byte was read ahead.
 type greeted struct {
 	*tls.Conn
-	first []byte // the reader's own
+	first []byte // of the reader alone
 }
 
 // Read implements net.Conn.
@@ -88,7 +85,7 @@ func (g *greeted) Read(b []byte) (int, error) {
 	return g.Conn.Read(b)
 }
 
-// holds reports whether this device's certificate is good today.
+// holds reports whether this device's certificate is valid today.
 func (r *Remote) holds() bool {
 	cert, err := x509.ParseCertificate(r.Copy().Certificate)
 	now := time.Now()
@@ -104,7 +101,7 @@ func (r *Remote) silent(caller context.Context, err error) error {
 		WithRemedy("see whether it runs there and can be reached, or this machine was revoked: the port closes with the last device (there: palyra device list)").WithCause(err)
 }
 
-// gaveUp is the error for a caller who waits no longer.
+// gaveUp is the error for a caller whose context ended.
 func gaveUp(caller context.Context) error {
 	reason, text := palyra.ReasonCancelled, "given up before the daemon answered"
 	if errors.Is(caller.Err(), context.DeadlineExceeded) {
@@ -113,10 +110,12 @@ func gaveUp(caller context.Context) error {
 	return palyra.Errorf(palyra.Expired, reason, "%s", text).WithCause(caller.Err())
 }
 
-// explain names what went wrong between two ends that did reach each other.
+// explain turns the error of a connection that was made but failed into one with a reason.
 func (r *Remote) explain(caller context.Context, err error) error {
 	named := (*palyra.Error)(nil)
-	if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() == "tls: bad certificate" && r.holds() { // nothing is wrong with it but that it is refused
+	// The certificate is valid today, so the alert means that the daemon refuses this device.
+	if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" &&
+		alert.Err.Error() == "tls: bad certificate" && r.holds() {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the daemon at %s does not accept this device any more", r.Address).
 			WithRemedy("see there whether it is revoked: palyra device list; then pair again under a new name").WithCause(err)
 	}

@@ -11,10 +11,9 @@ import (
 	"palyra/internal/pairing"
 )
 
-// ForgetRemote removes what is kept of a daemon here: this machine's key for it
-// above all. The daemon is not asked and goes on knowing the device until it is
-// revoked there. One that is damaged can be forgotten as well; a crash leaves it
-// whole, or nothing that counts, which the next Join removes.
+// ForgetRemote removes the files of a remote, above all this machine's key for it. The daemon is
+// not asked and knows the device until it is revoked there. A damaged remote can be forgotten as
+// well. A crash leaves it whole, or leaves a remainder that the next Join removes.
 func ForgetRemote(dir, name string) error {
 	if pairing.CheckName(name) != nil {
 		return noRemote(name)

@@ -24,11 +24,11 @@ type JoinRequest struct {
 	Device   string // of this machine, there
 	Address  string // host:port
 	PIN      func() (palyra.Secret, error)
-	Code     string // what the QR code says; then neither Address nor PIN is needed
+	Code     string // text of the QR code; then neither Address nor PIN is needed
 	Progress func(state palyra.PairingState, text string)
-	Prepared func(fingerprint string) // told the fingerprint of this machine's key, which the other side shows
-	// Wrong is told that a PIN was wrong and how many more times PIN is asked. Where
-	// it is nil the first wrong one is the end.
+	Prepared func(fingerprint string) // called with the fingerprint of this machine's key, which the other side shows
+	// Wrong is called when a PIN was wrong, with the number of tries left. If it is nil the first
+	// wrong PIN ends the pairing.
 	Wrong func(err error, left int)
 }
 
@@ -37,14 +37,13 @@ type JoinRequest struct {
 const joinTries = 3
 
 const (
-	joining  = ".joining-" // begins the name of a remote that is not finished
+	joining  = ".joining-" // begins the name of an unfinished remote
 	joinLock = ".lock"
 )
 
-// Join pairs this machine with a daemon elsewhere. The key is made here and stays
-// here. When it returns nil everything is on disk, and the daemon knows that; when
-// it does not, nothing is left behind. What a crash left is removed by the next
-// Join; only one runs at a time.
+// Join pairs this machine with a daemon elsewhere. The key is made here and stays here. When Join
+// returns nil everything is on disk, and the daemon knows that; otherwise nothing is left behind.
+// The remains of a crash are removed by the next Join; only one runs at a time.
 func Join(ctx context.Context, q JoinRequest) (*Remote, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -82,8 +81,7 @@ func Join(ctx context.Context, q JoinRequest) (*Remote, error) {
 	return r, nil
 }
 
-// sweep removes what joins left that were cut off. The caller holds the lock, so
-// none of it is somebody's.
+// sweep removes the remains of joins that were cut off. The caller holds the lock, so none of them is in use.
 func sweep(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -93,7 +91,7 @@ func sweep(dir string) {
 	}
 }
 
-// check refuses a request before anything is made for it, and fills in the name.
+// check validates a request before anything is made for it, and fills in the name.
 func (q *JoinRequest) check() error {
 	address := q.Address
 	if q.Code != "" {
@@ -160,8 +158,7 @@ func endOf(ctx context.Context, err error) error {
 	return palyra.AsError(err)
 }
 
-// settle stores what was agreed on and gives it its name: from then on the remote
-// is there, whole.
+// settle stores the results of the pairing under the remote's name: from then on the remote exists, complete.
 func (r *Remote) settle(j pairing.Joined, making string) error {
 	r.Address, r.StateID, r.Device, r.Certificate, r.Authorities = j.Address, j.StateID, j.Device, j.Certificate, j.Authorities
 	if err := r.keep(making); err != nil {
@@ -171,7 +168,7 @@ func (r *Remote) settle(j pairing.Joined, making string) error {
 		return unreadable(r.dir, err)
 	}
 	if err := durable.SyncDir(filepath.Dir(r.dir)); err != nil {
-		_ = os.RemoveAll(r.dir) // the daemon is told that it is not kept, so it must not be
+		_ = os.RemoveAll(r.dir) // the daemon is told that the pairing was not kept, so nothing may stay
 		return unreadable(r.dir, err)
 	}
 	return nil
@@ -187,7 +184,7 @@ func PlainName(s string) string {
 		return '-'
 	}, strings.ToLower(s))
 	const odd, most = "-._", 40
-	for s = strings.Trim(s, odd); strings.HasPrefix(s, "dev-"); { // so begin the ids of devices
+	for s = strings.Trim(s, odd); strings.HasPrefix(s, "dev-"); { // the ids of devices begin like that
 		s = strings.Trim(strings.TrimPrefix(s, "dev-"), odd)
 	}
 	if s = strings.Trim(s[:min(len(s), most)], odd); s == "" {

@@ -19,10 +19,10 @@ func (c *Client) Renew(ctx context.Context) (palyra.Device, error) {
 	return r.Renew(ctx)
 }
 
-// Renew has the daemon make this device's next certificate, and stores it. What
-// cannot be used is not kept.
+// Renew has the daemon make this device's next certificate, and stores it. A certificate that
+// cannot be used is not stored.
 func (r *Remote) Renew(ctx context.Context) (palyra.Device, error) {
-	c, err := Open(Config{Remote: r, Door: OperatorDoor}) // the device itself, never a token that it holds
+	c, err := Open(Config{Remote: r, Door: OperatorDoor}) // as the device itself, never with a token that it holds
 	if err != nil {
 		return palyra.Device{}, err
 	}
@@ -46,8 +46,8 @@ func (r *Remote) Renew(ctx context.Context) (palyra.Device, error) {
 	return d, nil
 }
 
-// fits refuses a renewed certificate with which this device could not come in
-// again: it would have lost the one with which it can.
+// fits refuses a renewed certificate that would not let this device in again: storing it would lose
+// the working one.
 func (r *Remote) fits(next *Remote) error {
 	_, _, err := ca.Client(ca.ClientConfig{Certificate: next.Certificate, Key: r.key.Certificate(), Authorities: next.Authorities})
 	if err == nil && (next.Device.ID != r.Copy().Device.ID || next.Device.KeyID != r.key.KeyID() || next.Device.Certificate != palyra.SumBytes(next.Certificate)) {
@@ -60,9 +60,8 @@ func (r *Remote) fits(next *Remote) error {
 	return nil
 }
 
-// RenewIfDue renews the certificate when two thirds of its life are over, and
-// reports whether it did. One that has ended cannot be renewed: the daemon lets
-// nobody in with it.
+// RenewIfDue renews the certificate when two thirds of its life are over, and reports whether it
+// did. A certificate that has ended cannot be renewed: the daemon lets nobody in with it.
 func (r *Remote) RenewIfDue(ctx context.Context, now time.Time) (bool, error) {
 	ends, due := r.Expires()
 	if now.Before(due) || !now.Before(ends) {

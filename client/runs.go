@@ -60,29 +60,26 @@ func (c *Client) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	return word[RunPage](res, err)
 }
 
-// CancelRun ends a run: what runs is stopped, questions are withdrawn. Through
-// the operator door it is signed.
+// CancelRun ends a run: its running calls are stopped, its questions are withdrawn. Through the
+// operator door it is signed.
 func (c *Client) CancelRun(ctx context.Context, id palyra.RunID) error {
 	_, err := c.runs.CancelRun(ctx, &v1.CancelRunRequest{RunId: string(id)})
 	return failure(err)
 }
 
-// SendRunInput says something to a run that is under way; at most 64 KiB.
-// Through the operator door it is signed.
+// SendRunInput sends text to a run that is under way; at most 64 KiB. Through the operator door it is signed.
 func (c *Client) SendRunInput(ctx context.Context, id palyra.RunID, text string) error {
 	_, err := c.runs.SendRunInput(ctx, &v1.SendRunInputRequest{RunId: string(id), Text: text})
 	return failure(err)
 }
 
-// AttachRun calls f with every entry of a run's tape after the one numbered
-// after, first those that are there, then those that come, each once and in
-// order. It returns nil when the run is finished, f's error as soon as f
-// returns one, and otherwise when ctx ends.
+// AttachRun calls f with every entry of a run's tape after the one numbered after, first those that
+// exist, then those that come, each once and in order. It returns nil when the run is finished, f's
+// error as soon as f returns one, and otherwise when ctx ends.
 //
-// A connection that is lost on the way is made again, with pauses that grow to two
-// seconds, from the last entry that f has seen; the daemon may have been
-// restarted meanwhile. Each time, lost is told why and from where. That no daemon
-// listens in the first place is an error.
+// A lost connection is made again, with pauses that grow to two seconds, from the last entry that f
+// has seen; the daemon may have been restarted meanwhile. Each time, lost is called with the entry
+// and the error. It is an error when no daemon listens in the first place.
 func (c *Client) AttachRun(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error {
 	a := &attachment{client: c, run: id, seen: after, f: f}
 	var wait pause
@@ -106,17 +103,16 @@ func (c *Client) AttachRun(ctx context.Context, id palyra.RunID, after int64, f 
 	}
 }
 
-// attachment is one who follows a tape, over however many connections.
+// attachment follows a tape, over as many connections as it takes.
 type attachment struct {
 	client *Client
 	run    palyra.RunID
 	seen   int64
 	f      func(palyra.TapeEntry) error
-	failed error // f's
+	failed error // error of f
 }
 
-// follow tells the tape over one connection. nil means that it is told to its
-// end.
+// follow passes on the tape over one connection. nil means that the tape was followed to its end.
 func (a *attachment) follow(ctx context.Context) error {
 	stream, err := a.client.runs.AttachRun(ctx, &v1.AttachRunRequest{RunId: string(a.run), AfterSeq: a.seen})
 	finished := false
@@ -134,7 +130,7 @@ func (a *attachment) follow(ctx context.Context) error {
 	return err
 }
 
-// tell passes an entry on, once and in its place.
+// tell passes an entry on, once and in its order.
 func (a *attachment) tell(e palyra.TapeEntry) error {
 	switch {
 	case e.Seq <= a.seen:
@@ -149,10 +145,10 @@ func (a *attachment) tell(e palyra.TapeEntry) error {
 	return nil
 }
 
-// passing reports whether a failure may be over when it is tried again.
+// passing reports whether another try may succeed.
 func passing(err error) bool { return palyra.CodeOf(err) == palyra.Unavailable }
 
-// pause is how long the last wait was; each is twice as long as the one before.
+// pause is the length of the last wait; each is twice as long as the one before.
 type pause time.Duration
 
 const (
@@ -160,7 +156,7 @@ const (
 	longest  = 2 * time.Second
 )
 
-// longer waits, longer than the last time.
+// longer waits twice as long as the last time.
 func (p *pause) longer(ctx context.Context) error {
 	*p = pause(min(max(2*time.Duration(*p), shortest), longest))
 	t := time.NewTimer(time.Duration(*p))

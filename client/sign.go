@@ -47,7 +47,7 @@ func (s *signing) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 type signedConn struct {
 	connect.StreamingClientConn
 	c    *Client
-	ctx  context.Context // of this stream, which it does not outlive
+	ctx  context.Context // of this stream, which does not outlive it
 	once sync.Once
 	err  error
 }
@@ -64,7 +64,7 @@ func (s *signedConn) Send(msg any) error {
 // typing is how long a signature may take before its time is set anew.
 const typing = 2 * time.Second
 
-// authorise adds what the request needs to be let in.
+// authorise adds the credentials that the request needs.
 func (c *Client) authorise(ctx context.Context, spec connect.Spec, h http.Header, msg any) error {
 	if c.cfg.Door == AgentDoor && (c.cfg.Remote != nil || c.cfg.Command) {
 		h.Set("Palyra-Door", "agent")
@@ -86,8 +86,7 @@ func (c *Client) authorise(ctx context.Context, spec connect.Spec, h http.Header
 	return err
 }
 
-// intent signs a message where the protocol asks this client for it; "" means
-// that it does not.
+// intent signs a message where the protocol asks this client for it; "" means that no signature is needed.
 func (c *Client) intent(ctx context.Context, access wire.Access, msg any) (string, error) {
 	if !access.Signed || c.cfg.Door != OperatorDoor || !c.cfg.AgentToken.Empty() {
 		return "", nil

@@ -5,11 +5,11 @@ import (
 	"palyra/internal/identity"
 )
 
-// OperatorKey is an operator's key file, opened: a Signer that also says its
-// public half and how far it is out of an agent's reach. Close it after use.
+// OperatorKey is an opened key file of an operator: a Signer that also tells its public half and
+// its separation from agents. Close it after use.
 type OperatorKey = identity.Signer
 
-// MinPassphrase is the shortest passphrase that a key is put behind, in bytes.
+// MinPassphrase is the shortest passphrase for a key, in bytes.
 const MinPassphrase = identity.MinPassphrase
 
 // LoadSigner opens an operator's key file. passphrase is called at the first
@@ -18,10 +18,9 @@ func LoadSigner(path string, passphrase func() (palyra.Secret, error)) (*Operato
 	return identity.Load(path, passphrase)
 }
 
-// CreateProtectedKey makes a new operator's key in a file that must not exist
-// yet, behind a passphrase from its first byte on. The passphrase stays the
-// caller's; the key that is returned signs without asking until it is closed.
-// The daemon does not know it until AddOperator.
+// CreateProtectedKey makes a new operator's key in a file that must not exist yet, behind a
+// passphrase from its first byte on. The caller still owns the passphrase; the returned key signs
+// without asking until it is closed. The daemon does not know the key until AddOperator.
 func CreateProtectedKey(path string, passphrase palyra.Secret) (*OperatorKey, error) {
 	return identity.CreateProtected(path, passphrase)
 }

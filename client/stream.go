@@ -13,36 +13,34 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// RunStream is a run on one stream, both ways: what the client says is answered,
-// and the tape comes as it is written. It starts a run or attaches to one, once,
-// before anything else. Each message is signed by itself where the protocol asks
-// for it. The run outlives the stream; one that is not read is cut off by the
-// daemon after a while, and a new one attaches where it ended.
+// RunStream is a run on one stream, both ways: each message of the client is answered, and the tape
+// comes as it is written. It starts a run or attaches to one, once, before anything else. Each
+// message is signed by itself where the protocol asks for it. The run outlives the stream; the
+// daemon cuts off a stream that is not read, and a new one attaches where it ended.
 //
 // Its methods may be used from several goroutines; Recv from one.
 type RunStream struct {
 	client *Client
-	ctx    context.Context // of the stream, which it does not outlive
+	ctx    context.Context // of the stream, which does not outlive it
 	cancel context.CancelFunc
 	stream *connect.BidiStreamForClientSimple[v1.RunStreamRequest, v1.RunStreamResponse]
-	err    error // it could not be opened
+	err    error // the stream could not be opened
 
-	sending sync.Mutex // messages, and their places in asked, in one order
+	sending sync.Mutex // orders messages as their places in asked
 	reading chan struct{}
-	state   sync.Mutex // guards what follows
+	state   sync.Mutex // guards the following fields
 	run     palyra.RunID
-	asked   []chan *v1.RunStreamResponse // who waits for an answer, in order
-	tape    []palyra.TapeEntry           // arrived while an answer was waited for
+	asked   []chan *v1.RunStreamResponse // one for each awaited answer, in order
+	tape    []palyra.TapeEntry           // entries that arrived while an answer was awaited
 	broken  error
 }
 
-// RunStream opens a stream. That it could not be opened is the error of its
-// first use.
+// RunStream opens a stream. If it could not be opened, its first use returns the error.
 func (c *Client) RunStream(ctx context.Context) *RunStream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &RunStream{client: c, ctx: ctx, cancel: cancel, reading: make(chan struct{}, 1)}
 	s.stream, s.err = c.streams.RunStream(ctx)
-	if s.err == nil { // the end of a context alone does not reach a stream that waits for what to send
+	if s.err == nil { // the end of a context alone does not reach a stream that waits for a message to send
 		context.AfterFunc(ctx, func() { _, _ = s.stream.CloseRequest(), s.stream.CloseResponse() })
 	}
 	return s
@@ -75,7 +73,7 @@ func (s *RunStream) begin(m *v1.RunStreamRequest) (palyra.Run, error) {
 	return run, err
 }
 
-// Input says something to the run.
+// Input sends text to the run.
 func (s *RunStream) Input(text string) error {
 	_, err := s.ask(&v1.RunStreamRequest{Message: &v1.RunStreamRequest_Input{
 		Input: &v1.SendRunInputRequest{RunId: string(s.id()), Text: text},
@@ -89,7 +87,7 @@ func (s *RunStream) Decide(r DecideRequest) (palyra.Approval, error) {
 	return word[palyra.Approval](res.GetApproval(), err)
 }
 
-// Cancel ends the run. Its tape is still told to the end.
+// Cancel ends the run. Its tape still comes to the end.
 func (s *RunStream) Cancel() error {
 	_, err := s.ask(&v1.RunStreamRequest{Message: &v1.RunStreamRequest_Cancel{Cancel: &v1.CancelRunRequest{RunId: string(s.id())}}})
 	return err
@@ -111,7 +109,7 @@ func (s *RunStream) Recv() (palyra.TapeEntry, error) {
 	}
 }
 
-// next takes an entry that is there, or reads a message, which may be one.
+// next returns an entry that has arrived, or else reads a message, which may be one.
 func (s *RunStream) next() (e palyra.TapeEntry, ok bool, err error) {
 	if e, ok = s.pop(); ok {
 		return e, true, nil
@@ -161,7 +159,7 @@ func (s *RunStream) ask(m *v1.RunStreamRequest) (*v1.RunStreamResponse, error) {
 		case s.reading <- struct{}{}:
 		}
 		var err error
-		if len(answer) == 0 { // or somebody else has just read it
+		if len(answer) == 0 { // not read by another goroutine meanwhile
 			err = s.read()
 		}
 		<-s.reading
@@ -199,8 +197,8 @@ func (s *RunStream) send(m *v1.RunStreamRequest) (<-chan *v1.RunStreamResponse, 
 	return answer, nil
 }
 
-// read takes one message off the stream and puts it where it belongs. The
-// caller holds reading.
+// read takes one message off the stream and hands it to Recv or to the one who asked. The caller
+// holds reading.
 func (s *RunStream) read() error {
 	s.state.Lock()
 	broken := s.broken
@@ -215,7 +213,7 @@ func (s *RunStream) read() error {
 	s.state.Lock()
 	defer s.state.Unlock()
 	switch {
-	case errors.Is(err, io.EOF): // in good order; a lost connection is an unexpected one
+	case errors.Is(err, io.EOF): // an orderly end; a lost connection is io.ErrUnexpectedEOF
 		s.broken = io.EOF
 	case err != nil:
 		s.broken = failure(err)

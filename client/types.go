@@ -22,15 +22,15 @@ type (
 	PolicyFile = wire.PolicyFile
 	// Explanation says why policy answers a call the way it does.
 	Explanation = wire.Explanation
-	// Flip is a change after which a call is answered otherwise.
+	// Flip is a change after which policy answers a call differently.
 	Flip = wire.Flip
 	// ApprovalFilter selects approvals.
 	ApprovalFilter = palyra.ApprovalFilter
 	// ApprovalPage is one page of approvals.
 	ApprovalPage = palyra.ApprovalPage
-	// LeaseFilter selects durable grants.
+	// LeaseFilter selects leases.
 	LeaseFilter = palyra.LeaseFilter
-	// LeasePage is one page of durable grants.
+	// LeasePage is one page of leases.
 	LeasePage = palyra.LeasePage
 	// CallFilter selects calls.
 	CallFilter = palyra.CallFilter

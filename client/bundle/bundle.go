@@ -1,6 +1,5 @@
-// Package bundle is what can be done with policies without a daemon: the ones
-// that Palyra comes with are written out, and a directory is read to be checked
-// or applied. It judges nothing.
+// Package bundle handles policies without a daemon: it writes out the bundles that come with
+// Palyra, and reads a directory that is to be checked or applied. It judges nothing.
 package bundle
 
 import (
@@ -10,19 +9,19 @@ import (
 	"palyra/internal/policy"
 )
 
-// MaxBytes bounds what can be sent to a daemon.
+// MaxBytes is the largest bundle that can be sent to a daemon.
 const MaxBytes = 900 << 10
 
 // Presets lists the names of the bundles that Palyra comes with, the default
 // first.
 func Presets() []string { return policy.Presets() }
 
-// Preset returns the files of one of them by name.
+// Preset returns the files of such a bundle by name.
 func Preset(name string) (map[string]string, error) { return policy.Preset(name) }
 
-// Read returns the files of the bundle in a directory by name: *.cedar, the
-// schema, entities.json and tests/*.yaml. What else lies there is left alone, but
-// for what looks as if it were meant to be one of them, which is an error.
+// Read returns the files of the bundle in a directory by name: *.cedar, the schema, entities.json
+// and tests/*.yaml. It ignores other files, except that a name which looks like a misspelt one of
+// these is an error.
 func Read(dir string) (map[string]string, error) {
 	files, err := policy.Read(os.DirFS(dir))
 	if err != nil {

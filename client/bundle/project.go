@@ -17,7 +17,7 @@ const ProjectDir = policy.ProjectDir
 // Problem is one thing wrong with policies, and where.
 type Problem = policy.Problem
 
-// ProjectReport is what is to be said of a workspace's own policies.
+// ProjectReport is the result of checking a workspace's own policies.
 type ProjectReport struct {
 	Dir      string // of the policies
 	Bundle   palyra.Digest
@@ -63,8 +63,7 @@ func CheckProject(dir string) (ProjectReport, error) {
 	return r, nil
 }
 
-// ProblemsOf returns what an error of Read says is wrong with the files; none where
-// it is about something else.
+// ProblemsOf returns the faults of the files that an error of Read reports; nil for any other error.
 func ProblemsOf(err error) []Problem {
 	var found policy.Problems
 	if errors.As(err, &found) {

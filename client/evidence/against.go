@@ -11,8 +11,8 @@ import (
 	"palyra/internal/journal"
 )
 
-// Claim is what a piece of evidence that somebody kept says of a journal: that it
-// had an entry with that leaf hash, or so many entries with that root, or both.
+// Claim is the statement of a kept piece of evidence about a journal: that it had an entry with
+// that leaf hash, or so many entries with that root, or both.
 type Claim struct {
 	Form string        `json:"form"` // checkpoint, proof, export, attestation, outcome
 	Seq  int64         `json:"seq"`  // the entry that the journal must have
@@ -20,8 +20,7 @@ type Claim struct {
 	Leaf palyra.Digest `json:"leaf,omitempty"`
 }
 
-// ReadClaim checks a kept checkpoint, proof, export, attestation or outcome, and
-// returns what it says.
+// ReadClaim checks a kept checkpoint, proof, export, attestation or outcome, and returns its claim.
 func ReadClaim(ctx context.Context, path string, t Trust) (Claim, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -55,18 +54,18 @@ func checkpoint(text string, t Trust) (Claim, error) {
 	return Claim{Form: "checkpoint", Seq: c.Size, Root: c.Root}, err
 }
 
-// What a claim means for a journal.
+// The results of comparing a claim with a journal.
 const (
-	ClaimHeld  = "held"  // the journal has what it says
-	ClaimOlder = "older" // the journal ends before it: an older copy was put in place
-	ClaimOther = "other" // the journal has something else there
+	ClaimHeld  = "held"  // the journal agrees with the claim
+	ClaimOlder = "older" // the journal ends before the claimed entry: an older copy was put in place
+	ClaimOther = "other" // the journal has a different entry or root there
 )
 
 // Mark is a journal as it was when an entry was its last.
 type Mark = journal.Mark
 
-// Against compares a claim with a journal of that size: m is its mark at the
-// claim's entry, if it has that.
+// Against compares a claim with a journal of that size; m is the journal's mark at the claim's
+// entry, if it has that entry.
 func (c Claim) Against(size int64, m Mark) string {
 	switch {
 	case c.Seq > size:
@@ -80,8 +79,8 @@ func (c Claim) Against(size int64, m Mark) string {
 // MarkOf checks the proof of an entry and returns the journal's mark there.
 func MarkOf(proof []byte, t Trust) (Mark, error) { return journal.MarkOf(proof, t.verifiers()) }
 
-// MarkInFile returns the mark at an entry of a copy of a state file, and how many
-// entries it has. VerifyJournal is what checks the copy.
+// MarkInFile returns the mark at an entry of a copy of a state file, and the number of its entries.
+// It does not check the copy: VerifyJournal does.
 func MarkInFile(ctx context.Context, path string, seq int64) (Mark, int64, error) {
 	return journal.MarkInFile(ctx, path, seq)
 }

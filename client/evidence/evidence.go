@@ -21,22 +21,22 @@ import (
 	"palyra/internal/journal"
 )
 
-// What the checks report.
+// The reports of the checks.
 type (
-	// AttestationReport is what an attestation says, checked.
+	// AttestationReport is the content of a checked attestation.
 	AttestationReport = attest.Report
-	// JournalReport is what a journal's check found.
+	// JournalReport is the result of checking a journal.
 	JournalReport = journal.Report
 	// JournalProblem is the first thing that a journal's check found wrong.
 	JournalProblem = journal.Problem
-	// ApprovalsReport is what an export of approvals says, checked.
+	// ApprovalsReport is the content of a checked export of approvals.
 	ApprovalsReport = approval.Report
 )
 
-// MaxAttestation is the largest text that VerifyAttestation looks at, in bytes.
+// MaxAttestation is the largest text that VerifyAttestation reads, in bytes.
 const MaxAttestation = attest.MaxInput
 
-// VerifyAttestation checks a DSSE envelope, or a whole outcome with one.
+// VerifyAttestation checks a DSSE envelope, or a whole outcome that contains one.
 func VerifyAttestation(raw []byte, t Trust) (AttestationReport, error) {
 	return attest.Verify(raw, t.attestation())
 }

@@ -8,14 +8,14 @@ import (
 	"palyra/internal/posture"
 )
 
-// MaxPosture is the largest text that VerifyPosture looks at, in bytes.
+// MaxPosture is the largest text that VerifyPosture reads, in bytes.
 const MaxPosture = posture.MaxInput
 
 // attestationUse is the use of the keys that sign postures.
 const attestationUse = "attestation"
 
-// VerifyPosture checks the DSSE envelope of a posture. Whether the posture is
-// still that of its host only the daemon there can say.
+// VerifyPosture checks the DSSE envelope of a posture. Only the daemon of its host can say whether
+// the posture is still current.
 func VerifyPosture(raw []byte, t Trust) (palyra.SignedPosture, error) {
 	var keys []ed25519.PublicKey
 	for _, k := range t.keys {

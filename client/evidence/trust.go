@@ -13,15 +13,14 @@ import (
 // journalUse is the use of the keys that sign the journal.
 const journalUse = "journal"
 
-// Trust is whom a reader believes. The zero value believes nobody.
+// Trust holds the keys that a reader believes. The zero value believes no key.
 type Trust struct {
-	keys      []palyra.Key // without a use: given bare, for whatever it fits
+	keys      []palyra.Key // a bare key has no use and serves for any
 	operators []string
 }
 
-// ParseTrust reads a trust file and checks that its keys hand over to each
-// other. A text that ParseKey takes is believed, too, with white space around
-// it.
+// ParseTrust reads a trust file and checks that its keys hand over to each other. It also takes a
+// text that ParseKey takes, with white space around it.
 func ParseTrust(raw []byte) (Trust, error) {
 	if t, ok := ParseKey(strings.TrimSpace(string(raw))); ok {
 		return t, nil
@@ -37,8 +36,8 @@ func ParseTrust(raw []byte) (Trust, error) {
 	return t, nil
 }
 
-// ParseKey reads one key: an Ed25519 public key in base64, or the verifier line
-// of a signed note. It reports whether text is either.
+// ParseKey reads one key: an Ed25519 public key in base64, or the verifier line of a signed note.
+// It reports whether text is one of them.
 func ParseKey(text string) (Trust, bool) {
 	if _, err := attest.KeyOf(text); err == nil {
 		return Trust{keys: []palyra.Key{{PublicKey: text}}}, true
@@ -49,8 +48,8 @@ func ParseKey(text string) (Trust, bool) {
 	return Trust{}, false
 }
 
-// verifierLine reads a signed-note verifier line: name, hash and key, joined by
-// plus signs, of which the key may hold more.
+// verifierLine reads a signed-note verifier line: name, hash and key, joined by plus signs. The key
+// itself may contain more of them.
 func verifierLine(s string) (palyra.Key, bool) {
 	const ed25519Note = 1
 	parts := strings.SplitN(s, "+", 3)
@@ -64,7 +63,7 @@ func verifierLine(s string) (palyra.Key, bool) {
 	return palyra.Key{PublicKey: base64.StdEncoding.EncodeToString(raw[1:]), Verifier: s}, true
 }
 
-// With believes others as well.
+// With adds the keys of others.
 func (t Trust) With(others ...Trust) Trust {
 	for _, o := range others {
 		t.keys = append(t.keys[:len(t.keys):len(t.keys)], o.keys...)
@@ -73,21 +72,19 @@ func (t Trust) With(others ...Trust) Trust {
 	return t
 }
 
-// WithOperators also says which operators' keys (base64) are believed.
-// Without them an attestation's votes are checked with the keys they bring
-// along, and the report says so.
+// WithOperators adds the operators' keys (base64) that are believed. Without any, an attestation's
+// votes are checked with the keys that they bring along, and the report says so.
 func (t Trust) WithOperators(keys ...string) Trust {
 	t.operators = append(t.operators[:len(t.operators):len(t.operators)], keys...)
 	return t
 }
 
-// ForJournal reports whether a journal or a proof can be checked. It cannot with
-// bare public keys alone, which do not say the name that signed notes go by, nor
-// with keys for something else.
+// ForJournal reports whether the keys can check a journal or a proof. Bare public keys cannot,
+// because they lack the name that signed notes go by, nor can keys of another use.
 func (t Trust) ForJournal() bool { return len(t.verifiers()) > 0 }
 
-// verifiers are the keys that may have signed a journal, as signed notes name
-// them. A key for attestations does not count.
+// verifiers returns the keys that may have signed a journal, as signed notes name them, without
+// those for attestations.
 func (t Trust) verifiers() []string {
 	var lines []string
 	for _, k := range t.keys {
@@ -98,8 +95,8 @@ func (t Trust) verifiers() []string {
 	return lines
 }
 
-// attestation are the keys that may have signed an attestation: those of a
-// trust file by their use, and bare ones, which have none.
+// attestation returns the keys that may have signed an attestation: those of a trust file with that
+// use, and bare ones, which have no use.
 func (t Trust) attestation() attest.Trust {
 	out := attest.Trust{OperatorKeys: t.operators}
 	for _, k := range t.keys {
@@ -113,7 +110,7 @@ func (t Trust) attestation() attest.Trust {
 	return out
 }
 
-// publicKeys are all the keys in base64.
+// publicKeys returns all the keys in base64.
 func (t Trust) publicKeys() []string {
 	var out []string
 	for _, k := range t.keys {

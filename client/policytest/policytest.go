@@ -1,11 +1,10 @@
-// Package policytest runs the tests of a policy bundle, without a daemon: for
-// whoever keeps policies in a repository and wants to know what they answer before
-// they are in force.
+// Package policytest runs the tests of a policy bundle without a daemon, for people who keep
+// policies in a repository and want to know their answers before they are in force.
 //
-// The tests are the bundle's own, tests/*.yaml: each says what a call is and what
-// policy must say to it. They are judged by the engine that the daemon uses, with
-// the same reading of commands. Nothing runs, nothing is asked and no state is
-// looked at; what a daemon has configured otherwise, a test must say.
+// The tests are the bundle's own, tests/*.yaml: each describes a call and the answer that policy
+// must give. They are judged by the engine that the daemon uses, with the same analysis of
+// commands. Nothing runs, nobody is asked and no state is read; where a daemon's configuration
+// differs from the defaults, a test must say so.
 package policytest
 
 import (
@@ -19,7 +18,7 @@ import (
 	"palyra/internal/policy/tables"
 )
 
-// What a run reports.
+// The parts of a report.
 type (
 	// Result is how one test ended.
 	Result = tables.Result
@@ -27,19 +26,18 @@ type (
 	Problem = policy.Problem
 )
 
-// Report is what came out of the tests of a bundle.
+// Report is the result of a bundle's tests.
 type Report struct {
 	OK       bool          `json:"ok"`
-	Bundle   palyra.Digest `json:"bundle_digest,omitempty"` // empty: it is not one
+	Bundle   palyra.Digest `json:"bundle_digest,omitempty"` // empty: the files are not a valid bundle
 	Policies int           `json:"policies"`
 	Tests    []Result      `json:"tests"`
 	Failed   int           `json:"failed"`
 	Problems []Problem     `json:"problems"`
 }
 
-// Run loads the bundle in dir and runs its tests with the configuration base. An
-// error means that there was nothing to read; what is wrong with what was read is
-// in the report. A bundle without a single test is not one that passed.
+// Run loads the bundle in dir and runs its tests with the configuration base. An error means that there was
+// nothing to read; faults of the files are in the report. A bundle without tests does not pass.
 func Run(ctx context.Context, dir fs.FS, base palyra.Snapshot) (Report, error) {
 	r := Report{Tests: []Result{}, Problems: []Problem{}}
 	b, err := policy.Load(dir)
