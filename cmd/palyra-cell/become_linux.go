@@ -9,7 +9,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// program is a Spec made ready, so that become needs no memory.
+// program is a Spec made ready, so that become allocates no memory.
 type program struct {
 	spec    cell.Spec
 	stdio   [3]int
@@ -19,7 +19,7 @@ type program struct {
 	cwd     *byte
 	argv    []*byte
 	envv    []*byte
-	stays   bool // nobody else is to be become
+	stays   bool // the launcher keeps its uid
 	parent  int
 }
 
@@ -37,10 +37,10 @@ func (p *program) pointers() (err error) {
 	return err
 }
 
-// become applies the Spec to this thread and becomes the program; if it returns,
-// it has not. Each step is a raw system call: nothing here may wake Go's
-// scheduler, start a thread or grow the heap, least of all once the program's own
-// limits hold. A step that fails ends the launcher, so none can be left out.
+// become applies the Spec to this thread and executes the program; it returns only on failure. Each
+// step is a raw system call: nothing here may wake Go's scheduler, start a thread or grow the heap,
+// least of all once the program's own limits hold. A step that fails ends the launcher, so none can
+// be left out.
 func (p *program) become() (step string, e unix.Errno) {
 	for _, s := range [...]struct {
 		name string
@@ -66,8 +66,8 @@ func (p *program) become() (step string, e unix.Errno) {
 	return "exec", unix.EIO
 }
 
-// descriptors puts the program's own at 0, 1 and 2, waiting as programs expect,
-// and has every other one closed by exec.
+// descriptors puts the program's own at 0, 1 and 2, in blocking mode as programs expect, and has
+// every other one closed by exec.
 func (p *program) descriptors() unix.Errno {
 	for i, fd := range p.stdio {
 		if _, _, e := unix.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(i), 0); e != 0 {
@@ -107,9 +107,8 @@ func (p *program) nice() unix.Errno {
 	return e
 }
 
-// rlimits come before the uid goes: raising a hard limit may need root. The CPU
-// limit leaves a second between its two ends, or the kernel would kill without
-// the SIGXCPU that gives the reason away.
+// rlimits comes before the change of uid: raising a hard limit may need root. The CPU limit leaves a second
+// between soft and hard, or the kernel would kill without the SIGXCPU that shows the reason.
 func (p *program) rlimits() unix.Errno {
 	for i := range p.spec.Rlimits {
 		r := &p.spec.Rlimits[i]
@@ -134,9 +133,9 @@ func setLimit(resource int, limit *unix.Rlimit) unix.Errno {
 	return e
 }
 
-// followParent: the program dies with the supervisor's hand. A change of uid has
-// cleared what the hand set, and on other threads it never held. Who is orphaned
-// already would wait for a signal that has passed.
+// followParent makes the program die with the supervisor's hand. A change of uid has cleared the
+// death signal that the hand set, and on other threads it never held. A launcher whose parent is
+// gone already fails: the signal would never come.
 func (p *program) followParent() unix.Errno {
 	if _, _, e := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0); e != 0 {
 		return e
@@ -147,8 +146,8 @@ func (p *program) followParent() unix.Errno {
 	return 0
 }
 
-// enter goes to the working directory, as the owner, by a way without links:
-// whoever could put one there since the plan was made must not choose the place.
+// enter changes to the working directory, as the owner, by a path without links: somebody who put
+// one there since the plan was made must not choose the place.
 func (p *program) enter() unix.Errno {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	at := unix.AT_FDCWD
@@ -160,8 +159,8 @@ func (p *program) enter() unix.Errno {
 	return e
 }
 
-// signals gives every signal its default meaning and blocks none. Exec does this
-// for handlers only: what the daemon's parents ignored would stay ignored.
+// signals gives every signal its default meaning and blocks none. Exec does this for handlers only:
+// a signal that the daemon's parents ignored would stay ignored.
 func (p *program) signals() unix.Errno {
 	const most, setSize = 64, 8
 	var none [8]uint64 // a struct sigaction, larger than any system's

@@ -17,16 +17,15 @@ type builder struct {
 	extra  handed
 	spaces func() failure // waits for the namespaces
 
-	lower    int // what the workspace is without its stage; -1: there is none
+	lower    int // the workspace beneath its stage; -1: no stage
 	netlink  int
 	doors    []*os.File
 	specimen *os.File
 }
 
-// begin makes the hand's own namespaces inside bubblewrap's, which belong to a
-// user namespace above this one. That takes a while and is always the same, so it
-// begins before the room is known. Nothing that is mounted outside from then on
-// appears in the room.
+// begin makes the hand's own namespaces inside bubblewrap's, which belong to a user namespace above
+// this one. That takes a while and is always the same, so it begins before the room is known.
+// Nothing that is mounted outside from then on appears in the room.
 func (b *builder) begin() {
 	var err error
 	wait := b.hand.begin(func() {
@@ -37,9 +36,9 @@ func (b *builder) begin() {
 	b.spaces = func() failure { wait(); return failed("namespace", "", err) }
 }
 
-// build does all there is to do in the room's own namespaces, and then takes
-// away what it takes to do it. Only making processes, sockets and mounts needs
-// the hand's thread; sockets are used from here while it mounts.
+// build finishes the room in its own namespaces, and then gives up the capabilities that this
+// takes. Only making processes, sockets and mounts needs the hand's thread; this thread uses the
+// sockets while the hand mounts.
 func (b *builder) build() ([]*os.File, failure) {
 	if f := b.spaces(); f.step != "" {
 		return nil, f
@@ -64,7 +63,7 @@ func (b *builder) build() ([]*os.File, failure) {
 	if made.step == "" {
 		made = b.connect()
 	}
-	if !b.cell.conn.Pending() { // otherwise there is a real one, and no time to lose
+	if !b.cell.conn.Pending() { // otherwise the real Spec has come, and there is no time to lose
 		b.specimen, _ = cell.WriteSpec(specimen())
 	}
 	wait()
@@ -78,15 +77,14 @@ func (b *builder) build() ([]*os.File, failure) {
 	return b.doors, b.disarm()
 }
 
-// launcher is started as early as there is a place for it: what the hand mounts
-// later is there for it too.
+// launcher starts the launcher as early as it can be placed: it sees what the hand mounts later, too.
 func (b *builder) launcher(link int) failure {
 	var err error
 	b.cell.launcher, err = b.hand.fork(link, nil, "palyra-cell", "launch", "room")
 	return failed("launcher", "", err)
 }
 
-// paths does what is to be done to paths of the room.
+// paths stages the workspace and furnishes, hides and seals paths of the room.
 func (b *builder) paths() failure {
 	if f := b.stage(); f.step != "" {
 		return f
@@ -111,8 +109,8 @@ func (b *builder) paths() failure {
 	return b.seal()
 }
 
-// rehearse reads a Spec while there is time, as supervisors do. What it is read
-// from was made before the filter, which allows no such thing.
+// rehearse reads a Spec while there is time, as supervisors do. The Spec was written before the
+// filter, which allows no new memfd.
 func (b *builder) rehearse() {
 	if b.specimen != nil {
 		_, _ = cell.ReadSpec(b.specimen)
@@ -149,8 +147,8 @@ func (b *builder) seal() failure {
 	return failure{}
 }
 
-// sealOne seals a path that is still what was found there. On a stage that is what
-// lies below it: the overlay has numbers of its own.
+// sealOne seals a path that is still what was found there. On a stage it compares the file below
+// the stage: the overlay has inode numbers of its own.
 func (b *builder) sealOne(workspace int, s *cell.Seal) error {
 	staged := b.lower >= 0
 	if staged {
@@ -176,7 +174,7 @@ func (b *builder) sealOne(workspace int, s *cell.Seal) error {
 	return asStale(err)
 }
 
-// asStale: a path that is not there any more is not what was found there.
+// asStale turns a missing path into ESTALE: it is no longer what was found there.
 func asStale(err error) error {
 	for _, changed := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
 		if errors.Is(err, changed) {

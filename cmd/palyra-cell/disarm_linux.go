@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disarm takes every capability from all threads of this process, for good, and
-// puts the filter over them. A thread that is made later is like the one that
-// makes it.
+// disarm takes every capability from all threads of this process, for good, and puts the filter
+// over them. A thread that is made later inherits both.
 func (b *builder) disarm() failure {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
@@ -32,7 +31,7 @@ func (b *builder) disarm() failure {
 		}
 		return failure{}
 	}
-	// The thread that has no_new_privs gives that on with the filter.
+	// This thread has no_new_privs and passes it on to the others with the filter.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

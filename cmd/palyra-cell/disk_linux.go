@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is what a tree does to file systems on disk: how much it has written, by the
-// kernel's account of each process, and how much room is left, whoever took it. The
-// account sees every page that is made dirty, by writing or through a mapping, and
-// not what is reserved without being written, which the filter refuses.
+// disk follows what a tree does to file systems on disk: how much it has written, by the kernel's
+// account of each process, and how much space is left, whoever took it. The account counts every
+// page that is made dirty, by writing or through a mapping, but not space that is reserved without
+// being written, which the filter refuses.
 type disk struct {
-	seen   map[int]written // of the walk before
-	sum    int64           // of that walk
+	seen   map[int]written // accounts of the walk before
+	sum    int64           // sum of that walk
 	total  int64
 	ticks  int
-	filled atomic.Bool // a file system has come near its end
+	filled atomic.Bool // a file system is nearly full
 }
 
 // written is how much a process and the children that it waited for wrote.
@@ -26,11 +26,11 @@ type written struct {
 	bytes int64
 }
 
-// diskTicks is at which of the looks the account is read: it is a file for each
+// diskTicks is how many looks pass between two readings of the account: it is a file for each
 // process, and a disk is slow.
 const diskTicks = 4
 
-// written returns the limit of the disk, if the tree is over it.
+// written returns the name of the disk limit if the tree is over it.
 func (w *watch) written() (string, error) {
 	if w.limits.Disk <= 0 {
 		return "", nil
@@ -51,10 +51,10 @@ func (w *watch) written() (string, error) {
 	return "", nil
 }
 
-// account adds what was written since the account before. A process hands what it
-// wrote on to the one that waits for it, and all that nobody waits for come to this
-// one, so that the sum over the tree and this process only grows; but who lets the kernel
-// throw its children away has the sum fall, and what fell stays counted.
+// account adds the bytes written since the account before. A process hands its sum on to the parent
+// that waits for it, and orphans come to this process, so that the sum over the tree and this
+// process only grows; but a parent that lets the kernel discard its children makes the sum fall,
+// and the difference stays counted.
 func (w *watch) account(members []process) int64 {
 	now := make(map[int]written, len(members)+1)
 	for _, p := range members {
@@ -62,9 +62,9 @@ func (w *watch) account(members []process) int64 {
 		if before.start != p.start {
 			before = written{}
 		}
-		now[p.pid] = written{p.start, max(before.bytes, w.wrote(p.pid))} // who hides it has written what is known
+		now[p.pid] = written{p.start, max(before.bytes, w.wrote(p.pid))} // a process that hides its account has written what is known
 	}
-	for pid, before := range w.disk.seen { // one that changes its parent is missed by a walk
+	for pid, before := range w.disk.seen { // a walk misses a process that changes its parent
 		if _, ok := now[pid]; ok {
 			continue
 		}
@@ -81,7 +81,7 @@ func (w *watch) account(members []process) int64 {
 	return w.disk.total
 }
 
-// wrote reads one account; nothing where it is hidden.
+// wrote reads one account; 0 where it is hidden.
 func (w *watch) wrote(pid int) int64 {
 	b, err := w.tree.file(strconv.Itoa(pid) + "/io")
 	if err != nil {
@@ -91,18 +91,18 @@ func (w *watch) wrote(pid int) int64 {
 	return n
 }
 
-// freePart is which part of a file system stays free. Of one that has less already,
-// half of what it has.
+// freePart is the part of a file system (one in so many) that stays free. Where less is free
+// already, half of that stays.
 const freePart = 20
 
-// space is what must stay free of a file system.
+// space is a file system and the bytes of it that must stay free.
 type space struct {
 	fd           int
 	bytes, names uint64
 }
 
-// follow looks at the file systems, beside everything else and for as long as the cell
-// lives: one that does not answer must not hold it up.
+// follow checks the file systems in a goroutine of its own, for as long as the cell lives: one that
+// does not answer must not hold up the cell.
 func (d *disk) follow(paths []string, every time.Duration) {
 	spaces := make([]space, 0, len(paths))
 	for _, p := range paths {

@@ -11,11 +11,10 @@ import (
 	"palyra/internal/cell"
 )
 
-// What the launcher tells the supervisor, one packet each. A launcher that goes
-// without the first has run nothing; one that goes after it without the second
-// may have.
+// The packets of the launcher to the supervisor. A launcher that ends before the first has run
+// nothing; one that ends after it without the second may have.
 const (
-	sayExec   = 'x' // the next thing is exec
+	sayExec   = 'x' // exec comes next
 	sayFailed = 'f' // followed by a failure; nothing ran
 )
 
@@ -28,7 +27,7 @@ type failure struct {
 
 const maxFailure = 1024
 
-// failed is the failure of a step, none when err is nil. text says with what.
+// failed is the failure of a step on the object that text names; the zero failure when err is nil.
 func failed(step, text string, err error) failure {
 	if err == nil {
 		return failure{}
@@ -39,7 +38,7 @@ func failed(step, text string, err error) failure {
 	return failure{step: step, errno: number32(err), text: text + err.Error()}
 }
 
-// message is what people read.
+// message is the text for people.
 func (f failure) message() string {
 	if f.text == "" && f.errno != 0 {
 		return f.errno.Error()
@@ -47,8 +46,8 @@ func (f failure) message() string {
 	return f.text
 }
 
-// send tells the supervisor. It takes no memory: what is left of a launcher may
-// be under the program's own limits already.
+// send tells the supervisor. It allocates no memory: the launcher may be under the program's own
+// limits already.
 func (f failure) send() {
 	var b [maxFailure]byte
 	b[0] = sayFailed
@@ -67,12 +66,12 @@ func parseFailure(b []byte) (failure, bool) {
 	return failure{step: string(step), errno: unix.Errno(binary.LittleEndian.Uint32(b)), text: string(text)}, ok
 }
 
-// say sends a packet to the supervisor, from whatever state the thread is in.
+// say sends a packet to the supervisor by a raw system call.
 func say(b []byte) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, cell.ControlFD, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// number32 is err's number; an error without one is EIO.
+// number32 is err's errno; EIO for an error without one.
 func number32(err error) unix.Errno {
 	var e unix.Errno
 	if errors.As(err, &e) {

@@ -11,12 +11,12 @@ import (
 	"palyra/internal/cell"
 )
 
-// named are the cgroups in which a launcher is born, as they stand on a command
-// line. A cell in a room has none: it was born in its cgroups itself.
+// named are the cgroups in which a launcher is born, as given on a command line. A cell in a room
+// gets no names: it was born in its cgroups itself.
 type named []string
 
-// enter puts the calling thread into v1 cgroups, which its children are then born
-// in, and returns the v2 one to be born into; nil when there is none.
+// enter puts the calling thread into v1 cgroups, so that its children are born in them, and returns
+// the v2 one to be born into; nil without one.
 func (n named) enter() (into *os.File, err error) {
 	for _, g := range n {
 		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
@@ -36,8 +36,8 @@ func (n named) enter() (into *os.File, err error) {
 	return into, nil
 }
 
-// leave takes the thread out again, into groups that bound nothing: in the run's own
-// memory group it could be killed for what the run uses.
+// leave takes the thread out again, into groups without limits: in the run's own memory group it
+// could be killed for what the run uses.
 func (n named) leave() error {
 	for _, g := range n {
 		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
@@ -49,14 +49,14 @@ func (n named) leave() error {
 	return nil
 }
 
-// handed are what a cell may read of its cgroups, whose paths mean nothing inside,
-// as descriptors that came with the room.
+// handed are the counters that a cell may read of its cgroups, as descriptors that came with the
+// room: paths of cgroups mean nothing inside.
 type handed struct {
 	extra []string
 	files []*os.File
 }
 
-// check refuses what could be written: a user can take it from here.
+// check refuses descriptors that could be written: a user can take them from this process.
 func (g handed) check() error {
 	for _, f := range g.files {
 		flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
@@ -70,5 +70,5 @@ func (g handed) check() error {
 	return nil
 }
 
-// counter: there is an i-th descriptor, and it is one.
+// counter reports whether the i-th descriptor exists and is a counter.
 func (g handed) counter(i int) bool { return i < len(g.extra) && g.extra[i] == cell.ExtraCounter }

@@ -9,18 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hand is the one thread that reaches the tree. It is in a Landlock domain of its
-// own that only scopes signals; the launcher is started from it, so everything
-// that will ever run below is in that domain too, and nothing can leave it. A
-// kill(-1) from this thread therefore reaches all of the tree and nothing else,
-// in one step under the kernel's own lock: no process can fork past it, no number
-// can have been given to someone else.
+// hand is the one thread that reaches the tree. It is in a Landlock domain of its own that only
+// scopes signals; the launcher is started from it, so everything that will ever run below is in
+// that domain too, and nothing can leave it. A kill(-1) from this thread therefore reaches all of
+// the tree and nothing else, in one step under the kernel's own lock: no process can fork past it,
+// and no process id can have been reused.
 //
-// The thread is locked for as long as the supervisor lives: the launcher's death
-// signal is tied to it.
+// The thread is locked for as long as the supervisor lives: the launcher's death signal is tied to it.
 type hand struct {
 	work   chan func()
-	scoped bool // the domain is there; otherwise the tree is walked
+	scoped bool // the domain holds; otherwise the tree is walked
 	first  bool // this is process 1 of a pid namespace that holds the tree and nothing else
 	tid    int
 	tree   *tree
@@ -47,7 +45,7 @@ func newHand(scope bool) (*hand, error) {
 // do runs f on the hand's thread and waits for it.
 func (h *hand) do(f func()) { h.begin(f)() }
 
-// begin has f run on the hand's thread, and returns how to wait for it.
+// begin starts f on the hand's thread, and returns a function that waits for it.
 func (h *hand) begin(f func()) (wait func()) {
 	done := make(chan struct{})
 	h.work <- func() { f(); close(done) }
@@ -85,8 +83,8 @@ func outOfReach(parent int) bool {
 	return parent > 0 && errors.Is(unix.Kill(parent, 0), unix.EPERM)
 }
 
-// launcherEnv is for Go's runtime alone, and ends with the launcher: exec has to
-// wait for each of its threads to die, so there should be few.
+// launcherEnv is for Go's runtime alone, and ends with the launcher: exec waits for each of its
+// threads to die, so there should be few.
 var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // start starts argv from this binary in the domain and in the cgroups, in a
@@ -96,7 +94,7 @@ func (h *hand) start(link int, g named, argv ...string) (pid int, err error) {
 	return pid, err
 }
 
-// fork is start, on the hand's thread.
+// fork does the work of start on the hand's thread.
 func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	into, err := g.enter()
@@ -112,15 +110,14 @@ func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
 		err = g.leave()
 	}
 	if err == nil && h.scoped {
-		h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
+		h.scoped = unix.Kill(pid, 0) == nil // the domain must reach what was started in it
 	}
 	return pid, err
 }
 
-// killAll sends sig to everything in the tree. It is never an error that nobody
-// was there to take it: who is left shows in wait4. On any thread but the one in
-// the domain, and in any process but the first of its own pid namespace, kill(-1)
-// would be everybody's end, so that is made sure of each time.
+// killAll sends sig to everything in the tree. It is no error when nothing is left: wait4 shows who
+// is. On any thread but the one in the domain, and in any process but the first of its own pid
+// namespace, kill(-1) would kill everything of this user, so that is checked each time.
 func (h *hand) killAll(sig unix.Signal) {
 	h.do(func() {
 		if (h.scoped && unix.Gettid() == h.tid) || (h.first && unix.Getpid() == 1) {
@@ -131,11 +128,11 @@ func (h *hand) killAll(sig unix.Signal) {
 	})
 }
 
-// killGroup sends sig to the process group that pid leads. From inside the
-// domain it cannot hit anyone else, even when the group is gone.
+// killGroup sends sig to the process group that pid leads. From inside the domain it cannot hit
+// anyone else, even when the group is gone.
 func (h *hand) killGroup(pid int, sig unix.Signal) {
 	if pid <= 1 {
-		return // of nobody, or everybody
+		return // 0 would mean our own group, 1 everybody
 	}
 	h.do(func() { _ = unix.Kill(-pid, sig) })
 }

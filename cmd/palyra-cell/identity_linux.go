@@ -8,18 +8,18 @@ import (
 	"palyra/internal/cell"
 )
 
-// capabilities returns the number of the kernel's last capability and whether
-// this process may clear its bounding set. Who may not is an ordinary user, whom
-// no_new_privs keeps from ever gaining what the set would allow.
+// capabilities returns the number of the kernel's last capability and whether this process may
+// clear its bounding set. A process that may not belongs to an ordinary user, whom no_new_privs
+// keeps from ever gaining what the set would allow.
 func capabilities() (last uintptr, setpcap bool) {
 	last = unix.CAP_LAST_CAP
-	for have(last + 1) { // a kernel younger than this program
+	for have(last + 1) { // a kernel newer than this program
 		last++
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
-		return last, true // then clearing is tried, and has to work
+		return last, true // unknown: clearing is tried, and has to work
 	}
 	return last, data[unix.CAP_SETPCAP/32].Effective&(1<<(unix.CAP_SETPCAP%32)) != 0
 }
@@ -29,9 +29,8 @@ func have(c uintptr) bool {
 	return err == nil
 }
 
-// bounding empties the ambient and the bounding set of this thread, while there is
-// the right to. It takes forty system calls, so the launcher does it while it
-// waits: it needs none of what the sets allow.
+// bounding empties the ambient and the bounding set of this thread, as long as it may. It takes
+// forty system calls, so the launcher does it while it waits: it needs nothing that the sets allow.
 func bounding() unix.Errno {
 	if _, _, e := unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0); e != 0 {
 		return e
@@ -40,7 +39,7 @@ func bounding() unix.Errno {
 	for c := uintptr(0); setpcap && c <= last; c++ {
 		_, _, e := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0)
 		if e == unix.EINVAL && c > 0 {
-			break // a kernel older than this program: it has no more
+			break // a kernel older than this program has no more
 		}
 		if e != 0 {
 			return e
@@ -49,8 +48,8 @@ func bounding() unix.Errno {
 	return 0
 }
 
-// mountsOnly leaves this thread the one capability that covering a path takes, if
-// it has it, until the program has none.
+// mountsOnly leaves this thread the one capability that covering a path takes, if it has it, until
+// the program is executed.
 func mountsOnly() unix.Errno {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have, keep [2]unix.CapUserData
@@ -83,7 +82,8 @@ func (p *program) identity() unix.Errno {
 	return e
 }
 
-// isAlready: an ordinary user is asked to be himself, who may not call setgroups.
+// isAlready reports whether the process has that identity: an ordinary user may not call setgroups,
+// and need not.
 func isAlready(id *cell.Identity) bool {
 	if id == nil {
 		return true

@@ -10,12 +10,12 @@ import (
 // scopeABI is the first Landlock version that can scope signals.
 const scopeABI = 6
 
-// fileAccess are the rights that make sense for a file that is no directory; the
-// kernel refuses a rule that gives a file any other.
+// fileAccess are the rights that apply to a file that is no directory; the kernel refuses a rule
+// that gives a file any other.
 const fileAccess = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 
-// landlockABI is the kernel's Landlock version; 0: there is none.
+// landlockABI is the kernel's Landlock version; 0: the kernel has no Landlock.
 func landlockABI() int {
 	v, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
@@ -28,7 +28,7 @@ func landlockABI() int {
 // the bits refuses, and so do we.
 func newRuleset(fs, net, scoped uint64) (int, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: fs, Handled_access_net: net, Scoped: scoped}
-	size := unsafe.Offsetof(attr.Quiet_access_fs) // what follows is younger than what we speak
+	size := unsafe.Offsetof(attr.Quiet_access_fs) // later fields are newer than the ABI we use
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	runtime.KeepAlive(&attr)
 	if e != 0 {
@@ -37,7 +37,7 @@ func newRuleset(fs, net, scoped uint64) (int, error) {
 	return int(fd), nil
 }
 
-// openPath opens what path names, for reference only; a plain path has no links in it.
+// openPath opens path for reference only; with plain it follows no links.
 func openPath(path string, plain bool) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
 	if plain {
@@ -65,8 +65,7 @@ func allowFile(ruleset, fd int, access uint64) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= fileAccess
 	}
-	// The kernel's struct is packed: a pointer to Go's, which is padded at its
-	// end, reads the same.
+	// The kernel's struct is packed. A pointer to Go's, which has padding only at its end, reads the same.
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	runtime.KeepAlive(&attr)

@@ -11,19 +11,19 @@ import (
 	"palyra/internal/cell"
 )
 
-// What the supervisor says to the launcher, a byte each.
+// The messages of the supervisor to the launcher, a byte each.
 const (
 	sayRun     = 'r' // with the descriptors below
-	sayPrepare = 'p' // with that of a spec
+	sayPrepare = 'p' // with the descriptor of a Spec
 )
 
-// What comes with a run, in this order.
+// The descriptors of a run, in this order.
 const (
 	specFD = iota
 	stdinFD
 	stdoutFD
 	stderrFD
-	programFD // only of a sealed program
+	programFD // only for a sealed program
 	mostFDs
 )
 
@@ -32,12 +32,12 @@ const (
 // In a room it may have to lay a sealed program over its path first.
 func launch(errs io.Writer, room bool) int {
 	runtime.LockOSThread()
-	// When the machine runs out of memory the program goes first, not the daemon
-	// and not the supervisor. Writing needs to come before hiding; that it may
-	// fail is no loss of protection.
+	// When the machine runs out of memory the program goes first, not the daemon and not the
+	// supervisor. This is written before the process becomes undumpable and its /proc files root's;
+	// a failure costs no protection.
 	_ = setOOMScore("500")
-	// Should a host's pattern for cores be one that knows no limit, nothing of the
-	// program's memory is in them. Programs keep it, and Landlock keeps them from it.
+	// Should the host's core pattern ignore the core limit, the dump holds nothing of the program's
+	// memory. The program inherits the setting, and Landlock keeps it from changing it.
 	_ = setOwn("coredump_filter", "0")
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return refuse(errs, "dumpable: "+err.Error())
@@ -57,7 +57,7 @@ func launch(errs io.Writer, room bool) int {
 	ahead := rules{ruleset: -1}
 	fds, f := ahead.await(cell.ControlFD)
 	if f.step == "" && fds == nil {
-		return 0 // the supervisor is gone, and nothing was asked for
+		return 0 // the supervisor is gone without an order
 	}
 	var p *program
 	if f.step == "" {
@@ -76,14 +76,14 @@ func launch(errs io.Writer, room bool) int {
 	return refused
 }
 
-// expected: what it is here for has come already, and there is no time to lose.
+// expected reports whether a packet has come already, so that there is no time to lose.
 func expected(link int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(link), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
-// await blocks until the descriptors of a run come; nil without a failure: never.
-// What is to be prepared meanwhile is.
+// await blocks until the descriptors of a run come, and prepares rules on the way when asked; nil
+// without a failure means that no run will come.
 func (r *rules) await(link int) ([]int, failure) {
 	for {
 		word, fds, err := receive(link)
@@ -101,7 +101,7 @@ func (r *rules) await(link int) ([]int, failure) {
 	}
 }
 
-// receive blocks until a packet comes; without descriptors: none ever will.
+// receive blocks until a packet comes; without descriptors the supervisor is gone.
 func receive(link int) (word byte, fds []int, err error) {
 	buf, oob := make([]byte, 2), make([]byte, unix.CmsgSpace(mostFDs*4))
 	for {
@@ -125,10 +125,9 @@ func receive(link int) (word byte, fds []int, err error) {
 	}
 }
 
-// prepare does whatever needs memory or may fail at leisure. The rules' paths
-// are opened here, while a root daemon's launcher still is root: a program may be
-// allowed below a directory whose parents it cannot pass. A failure without a step
-// is none.
+// prepare does whatever needs memory or may fail at leisure. The rules' paths are opened here,
+// while a root daemon's launcher still is root: a program may be allowed below a directory whose
+// parents it cannot pass. A failure without a step means success.
 func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 	if len(fds) <= stderrFD {
 		return nil, failure{step: "receive", errno: unix.EBADMSG}
@@ -145,7 +144,7 @@ func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 		p.sealed = fds[programFD]
 	}
 	if s.Cover {
-		// Before the rules, which are to mean what lies at the paths now.
+		// The cover comes before the rules, which must apply to what lies at the paths afterwards.
 		if f := p.cover(room); f.step != "" {
 			return nil, f
 		}
@@ -162,7 +161,7 @@ func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 	return p, f
 }
 
-// cover lays the sealed program over its path, and runs what is there then.
+// cover lays the sealed program over its path, so that this path is executed.
 func (p *program) cover(room bool) failure {
 	if !room {
 		return failure{step: "cover", errno: unix.ENOSYS, text: "there is no room to cover anything in"}
@@ -174,9 +173,9 @@ func (p *program) cover(room bool) failure {
 	return failure{}
 }
 
-// rehearse reads a Spec and makes a ruleset while there is time, so that the code
-// and the memory for the real ones are there when they count. Nothing depends on
-// it: what fails here fails again, and is told, there.
+// rehearse reads a Spec and makes a ruleset while there is time, so that the code and the memory
+// for the real ones are loaded when they count. Nothing depends on it: a failure here happens
+// again, and is reported, with the real ones.
 func rehearse() {
 	f, err := cell.WriteSpec(specimen())
 	if err != nil {
@@ -193,7 +192,7 @@ func rehearse() {
 	r.forget()
 }
 
-// specimen is a Spec like many.
+// specimen is a Spec of a usual size.
 func specimen() cell.Spec {
 	s := cell.Spec{
 		Version: cell.Version, Path: "/proc/self/exe", Argv: []string{"a"}, Env: []string{"A=1"}, Cwd: "/",

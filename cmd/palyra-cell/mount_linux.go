@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attach lays a tree, which belongs to nobody yet, over what target refers to.
+// attach mounts a detached tree over target.
 func attach(tree, target int) error {
 	return unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// clone makes a mount of what fd refers to, with all that is mounted below it,
-// and gives it attributes.
+// clone makes a detached mount of what fd refers to, with all that is mounted below it, and sets attributes.
 func clone(fd int, attributes uint64) (tree int, err error) {
 	tree, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil || attributes == 0 {
@@ -34,14 +33,14 @@ func mountOver(source, target int, attributes uint64) error {
 	return errors.Join(attach(tree, target), unix.Close(tree))
 }
 
-// What nothing in a room needs of what is laid over its paths.
+// The attributes of mounts laid over paths of a room, which needs neither devices nor setuid there.
 const (
 	inert    = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 	readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 )
 
-// scratch makes a small file system in memory that is mounted nowhere: what is
-// in it can be reached by the descriptor alone, until it is laid over something.
+// scratch makes a small file system in memory that is mounted nowhere: its content can be reached
+// by the descriptor alone, until it is laid over something.
 func scratch() (int, error) {
 	return tmpfs([][2]string{{"mode", "0755"}, {"nr_inodes", "8"}})
 }
@@ -64,9 +63,9 @@ func tmpfs(options [][2]string) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// hide lays an empty file or directory over each of the paths. The file system that
-// both are in stays open until the cell ends: when the last descriptor of one that
-// is mounted nowhere goes, the kernel waits for all processors.
+// hide lays an empty file or directory over each of the paths. The file system of both stays open
+// until the cell ends: closing the last descriptor of an unmounted one makes the kernel wait for
+// all processors.
 func hide(paths []string) (text string, err error) {
 	if len(paths) == 0 {
 		return "", nil
@@ -101,9 +100,8 @@ func fix(paths []string) (text string, err error) {
 	return eachPath(paths, func(target int, _ *unix.Stat_t) error { return mountOver(target, target, unix.MOUNT_ATTR_RDONLY) })
 }
 
-// eachPath calls do with each of the paths that is there, and names the one that
-// failed. What cannot be opened cannot be passed over either: only what is
-// missing is.
+// eachPath calls do with each of the paths that exists, and names the one that failed. A path is
+// passed over only when it is missing; any other error of opening it counts.
 func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text string, err error) {
 	for _, p := range paths {
 		found := false
@@ -133,9 +131,9 @@ func withPath(dir int, path string, resolve uint64, do func(fd int, st *unix.Sta
 	return do(fd, &st)
 }
 
-// cover lays the content of a sealed program over path, so that scripts find
-// themselves where they are expected. The copy is in a file system that only this
-// thread ever could write to, and not after it is in place.
+// cover lays the content of a sealed program over path, so that scripts find themselves where they
+// are expected. The copy is in a file system that only this thread could ever write to, and cannot
+// once it is in place.
 func cover(program int, path string) error {
 	fs, err := scratch()
 	if err != nil {
@@ -155,8 +153,8 @@ func cover(program int, path string) error {
 	})
 }
 
-// copied makes an executable copy of program in fs and returns it, opened for
-// reference only: nobody who wrote it may still be there when it is executed.
+// copied makes an executable copy of program in fs and returns it, opened for reference only: no
+// descriptor open for writing may remain when it is executed.
 func copied(program, fs int) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(program, &st); err != nil {

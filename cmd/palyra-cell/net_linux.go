@@ -11,10 +11,10 @@ import (
 	"palyra/internal/cell"
 )
 
-// loopback is the number of the first interface that every network has.
+// loopback is the index of the first interface in every network namespace.
 const loopback = 1
 
-// backlog is how many connections may wait at a door.
+// backlog is how many connections may wait at a listener.
 const backlog = 128
 
 // sockets makes, on the hand's thread, all sockets of the room's network: a
@@ -49,7 +49,7 @@ func (b *builder) sockets() failure {
 	return failure{}
 }
 
-// connect brings the network to life, and puts the doors where they belong.
+// connect brings up the network, and binds the listeners.
 func (b *builder) connect() failure {
 	defer func() { _ = unix.Close(b.netlink) }()
 	if err := network(b.netlink, b.room.Range); err != nil {
@@ -57,7 +57,7 @@ func (b *builder) connect() failure {
 	}
 	for i, d := range b.room.Listeners {
 		if d.Path != "" {
-			continue // by placeUnix
+			continue // done by placeUnix
 		}
 		if err := place(int(b.doors[i].Fd()), d); err != nil {
 			return failed("door", doorName(d), err)
@@ -66,9 +66,8 @@ func (b *builder) connect() failure {
 	return failure{}
 }
 
-// network wakes the loopback interface, the only one there is, and makes the
-// addresses of the range local to it. Whatever else is asked for stays
-// unreachable: there is no other route.
+// network brings up the loopback interface, the only one there is, and makes the addresses of the
+// range local to it. All other addresses stay unreachable: there is no other route.
 func network(fd int, addresses string) error {
 	if err := netlink(fd, unix.RTM_NEWLINK, 0, linkUp()); err != nil || addresses == "" {
 		return err
@@ -97,19 +96,19 @@ func localRoute(p netip.Prefix) []byte {
 	return attribute(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
 }
 
-// attribute appends one whose value is a multiple of four bytes.
+// attribute appends an attribute whose value is a multiple of four bytes.
 func attribute(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
 	return append(b, value...)
 }
 
-// netlink sends a request and waits for the kernel's word on it.
+// netlink sends a request and waits for the kernel's answer.
 func netlink(fd int, kind, flags uint16, body []byte) error {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
-	b = append(append(b, make([]byte, 8)...), body...) // no sequence: there is one at a time
+	b = append(append(b, make([]byte, 8)...), body...) // no sequence number: one request at a time
 	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
@@ -142,8 +141,8 @@ func place(fd int, d cell.Listener) error {
 	return unix.Listen(fd, backlog)
 }
 
-// placeUnix binds the doors that have a path, in the room's own /run. Paths are
-// those of the hand's thread, on which it runs.
+// placeUnix binds the listeners that have a path, in the room's own /run. It runs on the hand's
+// thread, because its paths are those of the room.
 func (b *builder) placeUnix() failure {
 	for i, d := range b.room.Listeners {
 		if d.Path == "" {

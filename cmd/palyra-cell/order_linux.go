@@ -10,7 +10,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// order is a packet from the daemon; with err it was none.
+// order is a packet from the daemon; err: it could not be read.
 type order struct {
 	cell.Order
 	files []*os.File
@@ -28,13 +28,13 @@ func orders(conn *cell.Conn, to chan<- order) {
 		}
 		to <- o
 		if o.err != nil {
-			return // what follows a packet that cannot be read means nothing
+			return // packets after an unreadable one mean nothing
 		}
 	}
 }
 
-// obey does what a packet says. One that makes no sense ends the cell: a daemon
-// that is not understood must not believe that it was.
+// obey does what a packet says. A packet that makes no sense ends the cell: a daemon that is not
+// understood must not believe that it was.
 func (s *supervisor) obey(o order) {
 	if o.err != nil {
 		s.confused(o.err.Error())
@@ -99,11 +99,11 @@ func (s *supervisor) run(files []*os.File) {
 	}
 	spec, err := cell.ReadSpec(files[specFD])
 	if err != nil {
-		s.fail("spec", unix.EINVAL, err.Error()) // the launcher says the same
+		s.fail("spec", unix.EINVAL, err.Error()) // the launcher reports the same
 		return
 	}
 	if err := s.watch.set(spec.Watch); err != nil {
-		s.cause(&s.stopped, "unwatched") // should the launcher be faster than the kill
+		s.cause(&s.stopped, "unwatched") // in case the launcher is faster than the kill
 		s.fail("spec", unix.EINVAL, err.Error())
 		return
 	}
@@ -112,7 +112,7 @@ func (s *supervisor) run(files []*os.File) {
 	}
 }
 
-// prepare lets the launcher make rules ahead.
+// prepare has the launcher make rules ahead.
 func (s *supervisor) prepare(files []*os.File) {
 	defer cell.CloseAll(files)
 	switch {
@@ -146,7 +146,7 @@ func handOn(link *os.File, word byte, files []*os.File) error {
 	return sent
 }
 
-// stop ends the tree politely. A second one can only be less patient.
+// stop ends the tree with SIGTERM and then SIGKILL. A second stop can only shorten the grace.
 func (s *supervisor) stop(o cell.Order) {
 	reason := o.Reason
 	reason = cmp.Or(reason, "stopped")
@@ -165,11 +165,11 @@ func (s *supervisor) stop(o cell.Order) {
 	}
 }
 
-// mostGrace is longer than any run, and short enough to add to a time.
+// mostGrace is longer than any run, and short enough to be added to a time without overflow.
 const mostGrace = 24 * 60 * 60 * 1000
 
-// pass hands a signal or a size to the program. While it is being launched they wait for it; after its end
-// they are late, and dropped.
+// pass hands a signal or a size to the program. During the launch they wait for it; after its end
+// they are dropped.
 func (s *supervisor) pass(o cell.Order) {
 	switch {
 	case s.phase == idle:

@@ -10,8 +10,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// furnish lays a file system in memory over each private place of the room, and
-// returns them, opened for reference.
+// furnish mounts a file system in memory over each private place of the room, and returns them,
+// opened for reference.
 func furnish(places []cell.Private) (made []int, text string, err error) {
 	for i := range places {
 		fs, text, err := lay(&places[i])
@@ -23,8 +23,8 @@ func furnish(places []cell.Private) (made []int, text string, err error) {
 	return made, "", nil
 }
 
-// lay makes one place. What is mounted below it is taken before, with all that is
-// mounted in it, and put back after: it would be covered otherwise.
+// lay makes one place. Mounts below it that are to stay are cloned before, with everything mounted
+// in them, and put back after: the new file system would cover them.
 func lay(p *cell.Private) (fs int, text string, err error) {
 	kept := make([]int, 0, len(p.Keep))
 	defer func() {
@@ -58,8 +58,8 @@ func lay(p *cell.Private) (fs int, text string, err error) {
 	return fs, "", nil
 }
 
-// take makes a second mount of what is at name: a mount, or a file that lies there
-// for this. A directory that is no mount was never shown on purpose.
+// take clones what is at name: a mount, or a file that lies there for this. A directory that is no
+// mount was never shown on purpose.
 func take(name string) (tree int, err error) {
 	tree = -1
 	err = withPath(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
@@ -76,7 +76,7 @@ func take(name string) (tree int, err error) {
 	return tree, err
 }
 
-// put lays a tree into a new file system, at a path that is made for it.
+// put mounts a tree in a new file system, at a path that is made for it.
 func put(tree, fs int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(tree, &st); err != nil {

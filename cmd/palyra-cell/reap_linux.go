@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reap is a process that ended, with what it cost.
+// reap is a process that ended, with its cost.
 type reap struct {
 	pid    int
 	status unix.WaitStatus
 	rusage unix.Rusage
-	last   bool // nobody is left
+	last   bool // no child is left
 }
 
-// usage is what reaped processes cost, with the children that they waited for.
+// usage is the cost of reaped processes, with the children that they waited for.
 type usage struct {
 	cpu    time.Duration
-	memory int64 // of the largest
+	memory int64 // of the largest process
 }
 
 func (u *usage) add(r reap) {
@@ -28,10 +28,9 @@ func (u *usage) add(r reap) {
 	u.memory = max(u.memory, r.rusage.Maxrss<<10)
 }
 
-// reapAll waits for everyone who is or becomes a child, in this one place, and
-// closes the channel when there is nobody left: a subreaper without children has
-// no descendants. That this is so is known with the last one already, which saves
-// killing nobody.
+// reapAll waits for every child, in this one place, and closes the channel when none is left: a
+// subreaper without children has no descendants. The last reap says already that it is the last,
+// which saves a kill that would hit nobody.
 func reapAll(reaps chan<- reap) {
 	defer close(reaps)
 	next, ok := wait(0)
@@ -47,7 +46,7 @@ func reapAll(reaps chan<- reap) {
 	}
 }
 
-// wait waits for one; false: there is nobody to wait for.
+// wait waits for one child; false: there is none.
 func wait(options int) (reap, bool) {
 	for {
 		var r reap
@@ -59,14 +58,14 @@ func wait(options int) (reap, bool) {
 	}
 }
 
-// hearing is all that the launcher said before its socket closed.
+// hearing is everything that the launcher said before its socket closed.
 type hearing struct {
-	exec    bool // it was about to
+	exec    bool // exec was announced
 	failed  bool
 	failure failure
 }
 
-// listen hears the launcher. The socket closes by exec, or with the launcher.
+// listen reads the launcher's packets. The socket closes by exec, or with the launcher.
 func listen(link *os.File, heard chan<- hearing) {
 	var h hearing
 	buf := make([]byte, maxFailure)
@@ -85,8 +84,8 @@ func listen(link *os.File, heard chan<- hearing) {
 	}
 }
 
-// hear draws the conclusion. Only a launcher that said that it would exec, and
-// then did not say that it failed, may have run something.
+// hear draws the conclusion. Only a launcher that announced exec, and then reported no failure, may
+// have run something.
 func (s *supervisor) hear(h hearing) {
 	s.heard = nil
 	switch {

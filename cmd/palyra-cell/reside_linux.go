@@ -12,15 +12,14 @@ import (
 	"palyra/internal/cell"
 )
 
-// reside is a cell that is process 1 of namespaces which bubblewrap made. It
-// finishes the room as its daemon says, and then is a supervisor like any other.
+// reside is a cell that is process 1 of namespaces which bubblewrap made. It finishes the room as
+// its daemon says, and then is a supervisor like any other.
 //
-// Namespaces and capabilities belong to threads. The hand makes the namespaces and
-// starts the launcher, so whatever runs is in them; the other threads stay where
-// they were and touch nothing. When the room stands, all threads lose every
-// capability and are filtered: what waits for a run is harmless already. Only the
-// launcher keeps one, to lay a sealed program over its path, until it becomes the
-// program.
+// Namespaces and capabilities belong to threads. The hand makes the namespaces and starts the
+// launcher, so whatever runs is in them; the other threads stay where they were and touch nothing.
+// When the room is built, all threads lose every capability and get the filter, so that the waiting
+// cell is harmless. Only the launcher keeps one capability, to lay a sealed program over its path,
+// until it becomes the program.
 func reside(errs io.Writer) int {
 	if err := checkPIDNamespace(); err != nil {
 		return refuse(errs, err.Error())
@@ -44,7 +43,7 @@ func reside(errs io.Writer) int {
 	}
 	doors, f := b.settle(o)
 	if f.step != "" {
-		// This process takes all that there is of the room with it.
+		// The end of this process, the first of its namespaces, ends the room.
 		s.report(cell.Report{Kind: cell.ReportFailed, Step: f.step, Errno: int(f.errno), Text: f.message()})
 		return refused
 	}
@@ -56,8 +55,8 @@ func reside(errs io.Writer) int {
 	return s.loop()
 }
 
-// built says so and hands the doors up. They are the daemon's then: one that it
-// closes is closed.
+// built reports that the room is built and hands over the sockets of its listeners. They are the
+// daemon's then: one that it closes is closed.
 func (s *supervisor) built(doors []*os.File) error {
 	defer cell.CloseAll(doors)
 	fds := make([]int, len(doors))
@@ -67,7 +66,7 @@ func (s *supervisor) built(doors []*os.File) error {
 	return s.conn.Send(cell.Report{Kind: cell.ReportBuilt, Version: cell.Version, Launcher: s.launcher}, fds...)
 }
 
-// initialPidNamespace is the kernel's own number of the machine's.
+// initialPidNamespace is the kernel's fixed number of the machine's own pid namespace.
 const initialPidNamespace = "pid:[4026531836]"
 
 // checkPIDNamespace makes sure that kill(-1) from here reaches the room and nothing else:
@@ -86,12 +85,11 @@ func checkPIDNamespace() error {
 	return nil
 }
 
-// tidy closes what bubblewrap had open and left, descriptors of directories
-// outside of the room perhaps, and sees to it that the launcher inherits none
-// that it missed. What Go's runtime has made for itself stays: that is of no type
-// that a file could have.
+// tidy closes the descriptors that bubblewrap left open, perhaps of directories outside of the
+// room, and sees to it that the launcher inherits none that it missed. Those that Go's runtime made
+// for itself stay: they are of types that no file has.
 func tidy() {
-	const gap = 16 // where that many are free there are no more
+	const gap = 16 // after so many free numbers there are no more
 	_ = unix.CloseRange(cell.ControlFD+1, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	for fd, free := cell.ControlFD+1, 0; free < gap; fd++ {
 		var st unix.Stat_t
@@ -105,7 +103,7 @@ func tidy() {
 	}
 }
 
-// settle takes the first order, which must be to build, and does.
+// settle takes the first order, which must be to build, and builds.
 func (b *builder) settle(o order) ([]*os.File, failure) {
 	switch {
 	case o.err != nil:

@@ -11,10 +11,10 @@ import (
 	"palyra/internal/cell"
 )
 
-// rules is a Landlock ruleset in the making: made names what is in it so far.
+// rules is a Landlock ruleset in the making; made holds the rules that are in it so far.
 type rules struct {
 	made    cell.Landlock
-	ruleset int // -1: there is none yet
+	ruleset int // -1: not made yet
 }
 
 // prepareRules makes the rules of a Spec before there is a run for them.
@@ -28,10 +28,9 @@ func (r *rules) prepareRules(f *os.File) failure {
 	return r.complete(&s.Landlock)
 }
 
-// complete makes the ruleset that want asks for, out of what there is as far as it
-// is the beginning of it. Signals are always scoped where the kernel can: the
-// supervisor's own hand shares the outer domain, and nothing that runs in the
-// cell may reach it.
+// complete makes the ruleset that want asks for, and uses the one made ahead if its rules are the
+// beginning of want. Signals are always scoped where the kernel can: the supervisor's own hand
+// shares the outer domain, and nothing that runs in the cell may reach it.
 func (r *rules) complete(want *cell.Landlock) failure {
 	l := *want
 	if landlockABI() >= scopeABI {
@@ -56,13 +55,12 @@ func (r *rules) complete(want *cell.Landlock) failure {
 	return failure{}
 }
 
-// toTalk is what programs do with the terminal that they are on.
+// toTalk are the rights that programs need on their terminal.
 const toTalk = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-// onTerminal allows the terminal that came as a descriptor: programs open it again by
-// the names that their own descriptors have in /proc, as /dev/stdout. It may have no
-// name in the room at all. A device that is none fails when it is to be the
-// controlling terminal.
+// onTerminal allows the terminal that came as a descriptor: programs open it again by the names
+// that their own descriptors have in /proc, as /dev/stdout. It may have no name in the room at all.
+// Another device fails later, when it is to be the controlling terminal.
 func (r *rules) onTerminal(fd int) failure {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
@@ -71,7 +69,7 @@ func (r *rules) onTerminal(fd int) failure {
 	return failed("landlock", "terminal", allowFile(r.ruleset, fd, toTalk&r.made.FS))
 }
 
-// begins: what there is must hold for l too, whatever else l allows.
+// begins reports whether the rules made so far are the beginning of l's.
 func (r *rules) begins(l *cell.Landlock) bool {
 	m := &r.made
 	return r.ruleset >= 0 && m.FS == l.FS && m.Net == l.Net && m.Scoped == l.Scoped &&
@@ -85,7 +83,7 @@ func (r *rules) forget() {
 	*r = rules{ruleset: -1}
 }
 
-// absent: there is nothing to allow, or nothing that this user could reach.
+// absent reports whether there is nothing to allow, or nothing that this user could reach.
 func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
 }

@@ -9,9 +9,9 @@ import (
 	"palyra/internal/cell"
 )
 
-// stage lays an overlay over the workspace. What is there stays as it is below it;
-// what the room writes goes to the stage. Its layers are named by descriptor: a path
-// could hold what the kernel reads as the end of one.
+// stage mounts an overlay over the workspace. The workspace's own files stay unchanged below it;
+// what the room writes goes to the stage. The layers are named by descriptor: a path could hold a
+// character that the kernel reads as the end of an option.
 func (b *builder) stage() failure {
 	if b.room.Stage == "" {
 		return failure{}
@@ -31,8 +31,7 @@ func (b *builder) stage() failure {
 	return fail(err)
 }
 
-// unstage lets go of what lies below the stage, once nothing has to be compared
-// with it any more.
+// unstage closes the workspace below the stage, once nothing has to be compared with it any more.
 func (b *builder) unstage() {
 	if b.lower >= 0 {
 		_ = unix.Close(b.lower)
@@ -44,8 +43,8 @@ func openDirectory(name string) (int, error) {
 	return unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
-// overlay makes one that is mounted nowhere yet. Nobody needs what is in the stage
-// after a crash of the machine, so nothing is flushed for it.
+// overlay makes an overlay that is mounted nowhere yet. Nobody needs the content of a stage after a
+// crash of the machine, so nothing is flushed for it.
 func overlay(stage string, lower int) (tree int, err error) {
 	upper, err := openDirectory(path.Join(stage, cell.StageUpper))
 	if err != nil {

@@ -18,12 +18,12 @@ type phase int
 
 const (
 	idle      phase = iota // the launcher waits
-	launching              // it has its descriptors
+	launching              // the launcher has its descriptors
 	running                // the program runs
 	ending                 // everything is being killed
 )
 
-// again is how long a kill may take before it is repeated.
+// again is the time after which a kill is repeated.
 const again = 20 * time.Millisecond
 
 // supervisor is one cell. All its state belongs to the goroutine of loop;
@@ -39,18 +39,18 @@ type supervisor struct {
 	heard   chan hearing
 	timer   *time.Timer // grace, and then the repetition of a kill
 	ticker  *time.Ticker
-	waiting []cell.Order // signals and sizes that came while launching
+	waiting []cell.Order // signals and sizes that came during the launch
 
 	phase    phase
 	started  bool
 	exited   bool
 	terminal *os.File // the program's, kept for resizing
 	watch    *watch
-	failure  *cell.Report // why it was not started
+	failure  *cell.Report // why the program was not started
 	limit    string
 	stopped  string
-	patience time.Time // until when a stop waits
-	broken   bool      // the daemon spoke nonsense
+	patience time.Time // until when a stop waits before it kills
+	broken   bool      // the daemon sent a packet that makes no sense
 	killed   int
 	reaped   usage
 }
@@ -84,19 +84,19 @@ func newSupervisor(scope bool, groups named) (*supervisor, error) {
 	if err := s.startLauncher(groups); err != nil {
 		return nil, err
 	}
-	// Where it may not, the kernel chooses by size, and the supervisor is small.
+	// Where this may not be set, the kernel chooses by size, and the supervisor is small.
 	_ = setOOMScore("-500")
 	return s, nil
 }
 
-// newCell is a supervisor that has no hand and no launcher yet.
+// newCell returns a supervisor without hand and launcher.
 func newCell() (*supervisor, error) {
 	// Nothing may look into the process that decides over the tree.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, err
 	}
-	// It ends with its socket and by nothing that a terminal or an init sends to
-	// a whole group: the tree would be left behind.
+	// Only the end of its socket ends the supervisor, not a signal that a terminal or an init sends
+	// to a whole group: the tree would be left behind.
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
 	unix.CloseOnExec(cell.ControlFD)
 	conn, err := cell.NewConn(os.NewFile(cell.ControlFD, "control"))
@@ -111,7 +111,7 @@ func newCell() (*supervisor, error) {
 	return s, nil
 }
 
-// startLauncher starts it. Everyone whose parent dies comes to this process.
+// startLauncher starts the launcher, after making this process the reaper of all orphans below it.
 func (s *supervisor) startLauncher(g named) error {
 	theirs, err := s.newLink()
 	if err != nil {
@@ -122,13 +122,13 @@ func (s *supervisor) startLauncher(g named) error {
 	return err
 }
 
-// newLink makes the socket to the launcher, and returns its end.
+// newLink makes the socket to the launcher, and returns the launcher's end.
 func (s *supervisor) newLink() (theirs *os.File, err error) {
 	s.link, theirs, err = cell.Pair()
 	return theirs, err
 }
 
-// follow starts what happens beside the loop.
+// follow starts the goroutines beside the loop.
 func (s *supervisor) follow() {
 	go orders(s.conn, s.orders)
 	go reapAll(s.reaps)
@@ -161,7 +161,8 @@ func (s *supervisor) loop() int {
 	}
 }
 
-// rehearsePackets reads an order and writes a report, for the same reason.
+// rehearsePackets reads an order and writes a report ahead, so that their code and memory are
+// loaded when they count.
 func rehearsePackets() {
 	b, err := json.Marshal(cell.Report{Kind: cell.ReportEnded})
 	if err == nil {
@@ -176,17 +177,17 @@ func (s *supervisor) ticks() <-chan time.Time {
 	return s.ticker.C
 }
 
-// report tells the daemon. That it is gone shows on the other direction.
+// report tells the daemon. A daemon that is gone shows when orders are read.
 func (s *supervisor) report(r cell.Report) { _ = s.conn.Send(r) }
 
-// kill is SIGKILL to everything, now and again until wait4 has nobody left.
+// kill sends SIGKILL to everything, and repeats it until wait4 finds nobody.
 func (s *supervisor) kill() {
 	s.phase = ending
 	s.hand.killAll(unix.SIGKILL)
 	s.timer.Reset(again)
 }
 
-// fail ends a cell whose program has not started. The first reason stands.
+// fail ends a cell whose program has not started. The first reason counts.
 func (s *supervisor) fail(step string, errno unix.Errno, text string) {
 	if s.failure == nil {
 		text = failure{errno: errno, text: text}.message()
@@ -195,12 +196,12 @@ func (s *supervisor) fail(step string, errno unix.Errno, text string) {
 	s.kill()
 }
 
-// begin is the moment from which the program runs.
+// begin notes that the program runs.
 func (s *supervisor) begin() {
 	s.started = true
 	s.report(cell.Report{Kind: cell.ReportStarted})
 	if s.phase == ending {
-		return // it was stopped on the way, and is being killed
+		return // stopped during the launch, and being killed
 	}
 	s.phase = running
 	s.ticker = time.NewTicker(s.watch.every())
@@ -210,8 +211,7 @@ func (s *supervisor) begin() {
 	s.waiting = nil
 }
 
-// look ends the tree for a limit. A tree that cannot be watched is not left to
-// run unwatched.
+// look ends the tree when it is over a limit. A tree that cannot be watched is ended, too.
 func (s *supervisor) look() {
 	if s.phase != running {
 		return
@@ -228,15 +228,15 @@ func (s *supervisor) look() {
 	s.kill()
 }
 
-// cause notes why the tree ends. The first reason stands.
+// cause notes why the tree ends. The first reason counts.
 func (s *supervisor) cause(what *string, why string) {
 	if s.limit == "" && s.stopped == "" {
 		*what = why
 	}
 }
 
-// reap takes note of a process that is no more. The program's own end is told at
-// once; what it leaves behind is killed.
+// reap handles the end of a process. The program's own end is reported at once; whatever it left
+// behind is killed.
 func (s *supervisor) reap(r reap) {
 	s.reaped.add(r)
 	if r.pid != s.launcher {
@@ -246,7 +246,7 @@ func (s *supervisor) reap(r reap) {
 		return
 	}
 	if s.heard != nil {
-		s.hear(<-s.heard) // its socket is closed, so there is a last word
+		s.hear(<-s.heard) // the socket is closed, so the last packets are here
 	}
 	if s.started {
 		s.programEnded(r)
@@ -283,7 +283,7 @@ func exit(kind cell.ReportKind, status unix.WaitStatus) cell.Report {
 	return r
 }
 
-// finish is called when nothing is left, and says so.
+// finish reports the end, when nothing is left.
 func (s *supervisor) finish() int {
 	switch {
 	case s.started:

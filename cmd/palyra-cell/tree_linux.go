@@ -11,9 +11,9 @@ import (
 
 // tree finds the descendants of a process by reading /proc.
 //
-// Who is no descendant can never become one, so strangers are read once and then
-// known by number and inode, which /proc gives to one process only: a walk costs
-// a listing and a read per member, however many others there are.
+// A process that is no descendant can never become one, so strangers are read once and then known
+// by pid and inode, which /proc gives to one process only: a walk costs a listing and a read per
+// member, however many others there are.
 type tree struct {
 	root      int
 	proc      int // descriptor of /proc
@@ -21,7 +21,7 @@ type tree struct {
 	buf       []byte
 }
 
-// process is what /proc/PID/stat says.
+// process holds the fields of /proc/PID/stat.
 type process struct {
 	pid, parent int
 	inode       uint64
@@ -80,7 +80,7 @@ func (t *tree) walk() ([]process, error) {
 type kinship int
 
 const (
-	unclear  kinship = iota // its line was broken while we read: asked again next time
+	unclear  kinship = iota // its parents changed while they were read: looked at again next time
 	member                  // descends from the root
 	stranger                // does not, and never will
 )
@@ -141,7 +141,7 @@ func entries(b []byte, into map[int]uint64) {
 	}
 }
 
-// read reads /proc/PID/stat; false: it is gone.
+// read reads /proc/PID/stat; false: the process is gone.
 func (t *tree) read(pid int) (process, bool) {
 	b, err := t.file(strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -152,8 +152,7 @@ func (t *tree) read(pid int) (process, bool) {
 	return p, ok
 }
 
-// parseStat reads a stat line. The program's name, in brackets, may hold
-// anything, brackets and spaces too.
+// parseStat reads a stat line. The program's name, in brackets, may hold any bytes, brackets and spaces too.
 func parseStat(b []byte) (process, bool) {
 	const parent, utime, stime, cutime, cstime, threads, start, rss = 1, 11, 12, 13, 14, 17, 19, 21
 	i := bytes.LastIndexByte(b, ')')

@@ -7,11 +7,10 @@ import (
 // mostPasses bounds one attempt to stop everyone.
 const mostPasses = 64
 
-// signalAll is the hand's way where the kernel cannot scope signals: it walks the
-// tree and signals one process after the other. A tree that forks faster than it
-// is walked could keep ahead of a SIGKILL, so everyone is stopped first, again
-// and again until a walk finds nobody new. The caller comes again until wait4 has
-// nobody left, so a tree that outruns even that is met again.
+// signalAll signals the tree where the kernel cannot scope signals: it walks the tree and signals
+// one process after the other. A tree that forks faster than it is walked could keep ahead of a
+// SIGKILL, so everyone is stopped first, again and again until a walk finds nobody new. The caller
+// repeats this until wait4 finds nobody, so a tree that outruns one attempt meets the next.
 func (t *tree) signalAll(sig unix.Signal) {
 	stopped := map[int]uint64{}
 	for n := 0; sig == unix.SIGKILL && n < mostPasses && t.each(unix.SIGSTOP, stopped); n++ {
@@ -19,12 +18,11 @@ func (t *tree) signalAll(sig unix.Signal) {
 	t.each(sig, map[int]uint64{})
 }
 
-// each sends sig to every member that is not in done yet, notes it there, and
-// says whether there was one.
+// each sends sig to every member that is not in done yet, notes it there, and reports whether there was one.
 func (t *tree) each(sig unix.Signal, done map[int]uint64) bool {
 	members, err := t.walk()
 	if err != nil {
-		return false // the caller comes again until wait4 has nobody left
+		return false // the caller repeats this until wait4 finds nobody
 	}
 	found := false
 	for _, p := range members {
@@ -37,8 +35,8 @@ func (t *tree) each(sig unix.Signal, done map[int]uint64) bool {
 	return found
 }
 
-// signal sends sig to exactly p: the handle is taken first and the number checked
-// again behind it, so a process that got the number since is not hit.
+// signal sends sig to exactly p: it takes a pidfd first and then checks the process behind the pid
+// again, so that a process which got the same pid since is not hit.
 func (t *tree) signal(p process, sig unix.Signal) bool {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// What a watched tree can be ended for.
+// The limits that a watched tree can be ended for.
 const (
 	limitMemory    = "memory"
 	limitProcesses = "processes"
@@ -26,9 +26,8 @@ const (
 	clockTick    = 10 * time.Millisecond // of /proc/PID/stat, on every Linux that Go knows
 )
 
-// watch looks at a tree's cost every few milliseconds, and remembers the most it
-// saw. Where a cgroup counts, its counters are believed; a counter that cannot
-// be read is replaced by looking oneself, never by not looking.
+// watch reads a tree's cost every few milliseconds, and remembers the most it saw. Where a cgroup counts, its
+// counters are believed; a counter that cannot be read is replaced by a walk over the tree.
 type watch struct {
 	limits cell.Watch
 	tree   *tree
@@ -38,10 +37,10 @@ type watch struct {
 	disk   disk
 
 	memory, tasks int64           // most at once
-	mark          int64           // resident bytes at which proportions were read last
+	mark          int64           // resident bytes when proportions were read last
 	last          map[int]process // of the walk before
-	spent         time.Duration   // seen being spent, by walks alone
-	cpu           time.Duration   // the tree's, by the best account
+	spent         time.Duration   // time seen being spent, by walks alone
+	cpu           time.Duration   // time of the tree, by the best account
 }
 
 func newWatch() (*watch, error) {
@@ -59,12 +58,11 @@ func (w *watch) every() time.Duration {
 	return time.Duration(w.limits.EveryMS) * time.Millisecond
 }
 
-// look returns the limit that the tree is over, or "". reaped is the CPU time of
-// those who are gone.
+// look returns the limit that the tree is over, or "". reaped is the CPU time of processes that have ended.
 func (w *watch) look(reaped time.Duration) (string, error) {
 	if limit := w.events(); limit != "" {
 		if w.limits.Counters.PeakPids == "" {
-			_, _ = w.see(reaped, false) // how many there were is known now or never
+			_, _ = w.see(reaped, false) // the number of processes can only be seen now
 		}
 		return limit, nil
 	}
@@ -84,7 +82,7 @@ func (w *watch) look(reaped time.Duration) (string, error) {
 	return w.written()
 }
 
-// blind: there is something that no counter says.
+// blind reports whether some limit has no counter.
 func (w *watch) blind() bool {
 	c := w.limits.Counters
 	return w.limits.Memory > 0 || w.limits.Processes > 0 || c.PeakBytes == "" || c.PeakPids == ""
@@ -115,9 +113,9 @@ func (w *watch) see(reaped time.Duration, cpu bool) (string, error) {
 	return "", nil
 }
 
-// full: the kernel refuses another task, so that a tree which waits for one would
-// never be seen over its limit. The cell's own threads count there too, and how many
-// Go's runtime takes is not known before.
+// full reports whether the kernel refuses another task: a tree that waits for one would never be
+// seen over its limit. The cell's own threads count there too, and how many Go's runtime takes is
+// not known before.
 func (w *watch) full(tasks int64) bool {
 	if w.limits.Ceiling <= 0 {
 		return false
@@ -126,8 +124,8 @@ func (w *watch) full(tasks int64) bool {
 	return !ok || tasks+self.tasks >= w.limits.Ceiling
 }
 
-// accumulate adds up what each process spent since the walk before. Sums over
-// parents and children lose who is never waited for; this one does not.
+// accumulate adds up what each process spent since the walk before. Sums over parents and children
+// lose a process that is never waited for; this one does not.
 func (w *watch) accumulate(members []process) time.Duration {
 	now := make(map[int]process, len(members))
 	for _, p := range members {
@@ -142,11 +140,10 @@ func (w *watch) accumulate(members []process) time.Duration {
 	return w.spent
 }
 
-// weigh reads how much memory the tree holds in proportion to whom it shares it
-// with, and says whether that is over the limit. It cannot be more than what is
-// resident, which costs nothing to know: proportions, which cost a walk over page
-// tables, are read only near the limit or when there is more than ever before.
-// (The resident count lags a little; hence near.)
+// weigh reads the tree's proportional memory (PSS), and reports whether it is over the limit. It
+// cannot be more than the resident memory, which is cheap to read: proportions, which cost a walk
+// over page tables, are read only near the limit or at a new maximum. (The resident count lags a
+// little; hence near.)
 func (w *watch) weigh(members []process, resident int64) bool {
 	others := w.tables(members) + w.inPlaces()
 	resident += others
@@ -163,9 +160,8 @@ func (w *watch) weigh(members []process, resident int64) bool {
 	return w.limits.Memory > 0 && sum > w.limits.Memory
 }
 
-// tables is what the members' page tables take, which nothing else counts:
-// touching one page in every two megabytes costs a page of tables each. It is
-// only looked at where the limit hangs on it.
+// tables is the memory of the members' page tables, which nothing else counts: touching one page in
+// every two megabytes costs a page of tables each. It is read only where the limit depends on it.
 func (w *watch) tables(members []process) int64 {
 	var sum int64
 	for _, p := range members {
@@ -180,11 +176,11 @@ func (w *watch) tables(members []process) int64 {
 	return sum
 }
 
-// nameBytes is about what a name in a file system in memory takes of the kernel's.
+// nameBytes is roughly the kernel memory that a name in a file system in memory takes.
 const nameBytes = 1 << 10
 
-// inPlaces is what lies in the room's file systems in memory. It is in no process, and
-// what one of them has mapped of it counts twice: rather so than not at all.
+// inPlaces is the content of the room's file systems in memory. It belongs to no process, and the
+// part that one has mapped counts twice, which is better than not at all.
 func (w *watch) inPlaces() int64 {
 	var sum int64
 	for _, fd := range w.places {
@@ -196,11 +192,11 @@ func (w *watch) inPlaces() int64 {
 	return sum
 }
 
-// proportion is a process's PSS. Who hides it is counted in full.
+// proportion is a process's PSS. A process that hides it counts with all its resident memory.
 func (w *watch) proportion(p process) int64 {
 	b, err := w.tree.file(strconv.Itoa(p.pid) + "/smaps_rollup")
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
-		return 0 // it is gone, and its memory with it
+		return 0 // the process is gone, and its memory with it
 	}
 	kib, ok := field(b, "Pss:")
 	if err != nil || !ok {
@@ -209,7 +205,7 @@ func (w *watch) proportion(p process) int64 {
 	return kib << 10
 }
 
-// events reads what a cgroup has refused.
+// events returns the limit whose excess a cgroup has refused.
 func (w *watch) events() string {
 	if n, ok := w.counter(w.limits.Counters.OOM, "oom_kill"); ok && n > 0 {
 		return limitMemory
@@ -229,7 +225,7 @@ func (w *watch) counted() (time.Duration, bool) {
 	return time.Duration(n) * time.Microsecond, ok
 }
 
-// counter reads a file with one number, or the number behind name.
+// counter reads the number in a file, or the one behind name.
 func (w *watch) counter(path, name string) (int64, bool) {
 	if path == "" {
 		return 0, false
@@ -244,7 +240,7 @@ func (w *watch) counter(path, name string) (int64, bool) {
 	return field(b, name)
 }
 
-// read reads a counter, by its path or from the descriptor that came for it.
+// read reads a counter, by its path or from the descriptor that came with the room.
 func (w *watch) read(path string) ([]byte, error) {
 	i, extra := cell.ExtraIndex(path)
 	if !extra {
@@ -257,7 +253,7 @@ func (w *watch) read(path string) ([]byte, error) {
 	return w.tree.buf[:max(n, 0)], err
 }
 
-// set takes a Spec's limits over. Counters that did not come with the room would
+// set takes the limits of a Spec. It refuses counters that did not come with the room: they would
 // silently not count.
 func (w *watch) set(limits cell.Watch) error {
 	c := &limits.Counters
@@ -284,8 +280,7 @@ func field(b []byte, name string) (int64, bool) {
 	return 0, false
 }
 
-// usage is the final account: counters as they stand now, else what was seen and
-// what wait4 told.
+// usage is the final account: counters as they stand now, else the walks' maxima and the sums of wait4.
 func (w *watch) usage(reaped usage) cell.Usage {
 	u := cell.Usage{PeakMemory: max(w.memory, reaped.memory), Processes: max(w.tasks, 1)}
 	cpu := max(w.spent, reaped.cpu)

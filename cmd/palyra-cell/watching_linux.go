@@ -13,19 +13,18 @@ import (
 	"palyra/internal/cell"
 )
 
-// Where the kernel keeps the limits of the user namespace of whoever looks.
+// The limits of the reader's own user namespace.
 const (
 	instancesPath = "/proc/sys/user/max_inotify_instances"
 	watchesPath   = "/proc/sys/user/max_inotify_watches"
 	idsPath       = "/proc/self/uid_map"
 )
 
-// errShared: a limit set here would not be the room's.
+// errShared means that a limit set here would not be the room's alone.
 var errShared = errors.New("this user namespace is not a room's own")
 
-// boundWatching lowers what the room's user namespace allows of file watching. The
-// kernel charges it to this namespace and to all above, each with a limit of its
-// own, so what holds inside is the lower of both.
+// boundWatching lowers the limits of the room's user namespace for file watching. The kernel charges it to this
+// namespace and to all above, each with a limit of its own, so the lowest one holds.
 func boundWatching(w cell.Watching) (text string, err error) {
 	if w == (cell.Watching{}) {
 		return "", nil
@@ -46,16 +45,15 @@ func boundWatching(w cell.Watching) (text string, err error) {
 	return "", nil
 }
 
-// ofOne: a namespace has exactly one user. Limits are for each user of a
-// namespace, so only there one is for the whole of it; and the machine's own
-// namespace, whose limits are everybody's, has many.
+// ofOne reports whether a namespace has exactly one user. Limits are for each user of a namespace,
+// so only there is one limit for the whole of it; the machine's own namespace, whose limits are
+// everybody's, has many.
 func ofOne(ids string) bool {
 	fields := strings.Fields(ids)
 	return len(fields) == 3 && fields[2] == "1"
 }
 
-// lowerTo writes a limit, unless it is as low already, and makes sure that it
-// holds.
+// lowerTo writes a limit, unless it is as low already, and checks that it holds.
 func lowerTo(path string, n int64) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDWR | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {

@@ -65,7 +65,7 @@ func open(text []byte, daemon []ed25519.PublicKey) []byte {
 	return payload
 }
 
-// statement checks the signed account within itself.
+// statement checks that the signed statement agrees with itself.
 func statement(st, p object) {
 	execution, plan := p["execution_sha256"], str(p, "plan_digest")
 	delete(p, "execution_sha256")
@@ -86,7 +86,7 @@ func decision(p object, operators []ed25519.PublicKey) {
 	must((p["verdict"] == "allow" || p["verdict"] == "ask") && d["answer"] == "allow", "neither policy nor people allowed this")
 	must(str(d, "grant_id") != "" && d["grant_id"] == p["lease_id"] && str(d, "separation") == p["approver_separation"] && d["votes"] != nil, "the decision is not about this run, or has no votes")
 	t, _ := d["terms"].(object)
-	exact := t["plan_digest"] == p["plan_digest"] // else the grant must cover a directory, and every answer must say so
+	exact := t["plan_digest"] == p["plan_digest"] // otherwise the lease must cover a directory, and every answer must say so
 	must(t["principal"] == p["principal"] && forTool(t, p["tool"]) && (t["session_id"] == nil || t["session_id"] == p["session_id"]), "the grant does not cover this run")
 	must(exact || t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil) && wide(d), "the grant does not cover this plan")
 	must(d["plan_digest"] == p["plan_digest"] || d["reused"] == true && !exact && isDigest(str(d, "plan_digest")), "the decision is about another plan")
@@ -115,12 +115,12 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 	must(v["answer"] == "allow" && v["by"] != "agent" && !strings.HasPrefix(str(v, "by"), "agent:"), "an answer is not an allow by a person")
 	fields, _ := s["fields"].(object)
 	for _, name := range []string{"approval_id", "answer", "plan_digest", "scope", "ttl_ms", "widen", "uses", "reason"} {
-		signed := str(fields, name) // a field left out is empty; an empty scope is once
+		signed := str(fields, name) // an omitted field is empty; an empty scope is once
 		must(signed == str(v, name) || name == "scope" && signed == "" && v[name] == "once", "another "+name+" was signed")
 	}
 }
 
-// outcome compares what the agent got with what was signed.
+// outcome compares the outcome that the agent got with the signed one.
 func outcome(text, envelope []byte, p object) {
 	o := object{}
 	must(reread(text, &o) != nil && sum(bytes.TrimSuffix(text, envelope)) == p["outcome_sha256"], "the outcome is not the one that was signed")
@@ -137,7 +137,7 @@ func outcome(text, envelope []byte, p object) {
 	}
 }
 
-// str returns a member as text, "" when there is none.
+// str returns a member as text, "" when it is missing.
 func str(o object, name string) string {
 	if o[name] == nil {
 		return ""
@@ -145,7 +145,7 @@ func str(o object, name string) string {
 	return fmt.Sprint(o[name])
 }
 
-// unbase64 decodes base64 that has no second spelling.
+// unbase64 decodes base64, and refuses a second spelling of the same bytes.
 func unbase64(s string) []byte {
 	b, err := base64.StdEncoding.DecodeString(s)
 	must(err == nil && base64.StdEncoding.EncodeToString(b) == s, "a text is not canonical base64")
@@ -198,8 +198,9 @@ func typeOf(kind string) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// fits reports whether raw is of that kind and written in the one way: what is read writes back to the same bytes, so
-// there is no other member, spelling, order or white space. Outcomes may spell U+FFFD as an escape.
+// fits reports whether raw is of that kind and in its only spelling: decoding and encoding give the
+// same bytes, so there is no other member, spelling, order or white space. Outcomes may spell
+// U+FFFD as an escape.
 func fits(kind string, raw []byte) bool {
 	again := reread(raw, reflect.New(types[kind]).Interface())
 	if kind == "outcome" {
@@ -208,7 +209,7 @@ func fits(kind string, raw []byte) bool {
 	return again != nil && bytes.Equal(raw, again)
 }
 
-// reread decodes raw into v and returns what v is written as; nil when it cannot be decoded.
+// reread decodes raw into v and encodes it again; nil when it cannot be decoded.
 func reread(raw []byte, v any) []byte {
 	var buf bytes.Buffer
 	dec, enc := json.NewDecoder(bytes.NewReader(raw)), json.NewEncoder(&buf)

@@ -8,11 +8,12 @@ import (
 	"reflect"
 )
 
-// effectsShape is what an attestation says of changes.
+// effectsShape lists the members of an attestation's effects.
 const effectsShape = `created:i changed:i removed:i mode:i link:i bytes_was:i bytes_now:i list_sha256:s list_id?:s omitted?:i`
 
-// verifyChanges checks a list of what a run changed against what the attestation says of it: the digest is that of the
-// list's bytes, and the counts are those of its lines. Where changes are left out of the list, only their number is known.
+// verifyChanges checks a list of the paths that a run changed against the attestation: the digest
+// is that of the list's bytes, and the counts are those of its lines. Of changes that the list
+// leaves out, only the number is known.
 func verifyChanges(list []byte, p object) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -49,14 +50,14 @@ func verifyChanges(list []byte, p object) (err error) {
 	return nil
 }
 
-// state is one side of a change; nil: there is nothing.
+// state is one side of a change; nil: nothing was there.
 func state(v any) object {
 	s, ok := v.(object)
 	must(ok || v == nil, "a line of the list of changes is no change")
 	return s
 }
 
-// kindOf says what happened to a path.
+// kindOf returns the kind of change.
 func kindOf(was, now object) string {
 	switch {
 	case was == nil && now == nil:
@@ -73,14 +74,14 @@ func kindOf(was, now object) string {
 		same[k] = v
 	}
 	same["mode"] = now["mode"]
-	unread := was["kind"] == "file" && was["sha256"] == nil // nobody knows whether its content is the same
+	unread := was["kind"] == "file" && was["sha256"] == nil // without a digest it is not known whether the content is the same
 	if reflect.DeepEqual(same, now) && !unread {
 		return "mode"
 	}
 	return "changed"
 }
 
-// number is a whole number of a JSON text; what is not there is 0.
+// number is a whole number of a JSON text; 0 when it is missing.
 func number(v any) int64 {
 	if v == nil {
 		return 0

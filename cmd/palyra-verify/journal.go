@@ -29,20 +29,20 @@ const (
 
 type hash = [sha256.Size]byte
 
-// named is a journal's key. The name is the journal's own; "" takes any.
+// named is a journal's key with the journal's name; "" fits any.
 type named struct {
 	name string
 	pub  ed25519.PublicKey
 }
 
-// head is what a signed checkpoint says.
+// head is the content of a signed checkpoint.
 type head struct {
 	origin, time string
 	size         int64
 	root, chain  hash
 }
 
-// refused turns a panic into an error: what cannot be read is refused.
+// refused turns a panic into an error, so that unreadable evidence is refused.
 func refused(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%v", r)
@@ -107,7 +107,7 @@ func line(in *bufio.Reader) []byte {
 	return bytes.Clone(b[:len(b)-1])
 }
 
-// exact reads a line that must be the one text of its value and have those members.
+// exact reads a line, which must be the canonical text of its value and have exactly those members.
 func exact(text []byte, names ...string) object {
 	o := object{}
 	must(bytes.Equal(reread(text, &o), text), "a line is not spelt as it was written")
@@ -118,7 +118,7 @@ func exact(text []byte, names ...string) object {
 	return o
 }
 
-// unrepeated walks one value: reading would keep the last of two members of one name.
+// unrepeated refuses a repeated member in one value: decoding would silently keep the last.
 func unrepeated(dec *json.Decoder) {
 	t, err := dec.Token()
 	must(err == nil, "this is not one JSON value")
@@ -150,7 +150,7 @@ func chained(parts ...[]byte) hash {
 
 func node(left, right hash) hash { return sha256.Sum256(slices.Concat([]byte{1}, left[:], right[:])) }
 
-// tree is the roots of the complete subtrees of its leaves, largest first.
+// tree holds the roots of the complete subtrees of its leaves, largest first.
 type tree struct {
 	size  int64
 	roots []hash

@@ -1,9 +1,10 @@
-// Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon and uses the
-// standard library only, so that trust in the evidence does not rest on the program that made it.
+// Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon
+// and uses the standard library only, so that trust in the evidence does not rest on the program
+// that made it.
 //
-// attestation.go is the checker of attestations and outcomes, posture.go that of postures, journal.go that of journal exports and proofs;
-// docs/formats.md describes what they read. The command exits 0 when the evidence holds, 1 when it does not, 2 when it
-// was not asked properly.
+// attestation.go checks attestations and outcomes, changes.go the list of a run's changes, posture.go postures,
+// journal.go journal exports and proofs; docs/formats.md describes these formats. The command exits 0 when the
+// evidence holds, 1 when it does not, 2 when the command line was wrong.
 package main
 
 import (
@@ -39,7 +40,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 type trust struct {
 	daemon, operators []ed25519.PublicKey
 	journal           []named
-	changes           string // file of the list of what a run changed; empty: none is checked
+	changes           string // file with the list of a run's changes; empty: none is checked
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -146,13 +147,15 @@ func (t trust) check(stdin io.Reader) (object, error) {
 	return p, nil
 }
 
-// isShownForm reports whether raw is an attestation or postures as people are shown them, with the envelope inside.
+// isShownForm reports whether raw is an attestation or posture in the form shown to people, with
+// the envelope inside.
 func isShownForm(raw []byte) bool {
 	var form struct{ Postures, Envelope json.RawMessage }
 	return json.Unmarshal(raw, &form) == nil && (form.Postures != nil || form.Envelope != nil)
 }
 
-// add takes a bare public key for everything, a verifier line for journals, or what a trust file has for each.
+// add takes a bare public key for everything, a verifier line for journals, or the keys of a trust
+// file for their uses.
 func (t *trust) add(text string) error {
 	if raw, err := os.ReadFile(text); err == nil {
 		text = strings.TrimSpace(string(raw))
@@ -209,7 +212,7 @@ const lines = `kind attestation_id state_id call_id tool principal plan_digest v
 	operators_pinned tier executor outcome exit_code started_at finished_at origin seq event at from to size root time
 	digest tiers held changes_list`
 
-// report says what was found, or what is wrong.
+// report prints the facts, or the fault.
 func report(w io.Writer, asJSON bool, facts object, err error) {
 	found, text := object{"ok": err == nil}, bytes.NewBufferString("OK\n")
 	for _, name := range strings.Fields(lines) {
@@ -230,7 +233,7 @@ func report(w io.Writer, asJSON bool, facts object, err error) {
 	_, _ = text.WriteTo(w)
 }
 
-// notes say what the evidence, though it holds, does not prove.
+// notes returns the limits of evidence that holds: what it does not prove.
 func notes(facts object) (text string) {
 	decided := facts["decision"] != nil
 	for _, n := range []struct {

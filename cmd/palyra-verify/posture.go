@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// postureType is the predicate type of a posture: what trying the sandbox out on a host found.
+// postureType is the predicate type of a posture, the result of probing a host's sandbox.
 const postureType = "https://palyra.dev/attestation/posture/v1"
 
-// postureStatement is the statement about a posture, its members in their order.
+// postureStatement is the statement of a posture, its members in their order.
 type postureStatement struct {
 	Type    string `json:"_type"`
 	Subject []struct {
@@ -51,7 +51,7 @@ type sandbox struct {
 	} `json:"tiers"`
 }
 
-// shownPosture is a posture as commands show it: the envelope, and beside it what nobody signed.
+// shownPosture is a posture as commands show it: the envelope, and unsigned text beside it.
 type shownPosture struct {
 	Digest   string          `json:"digest"`
 	Current  bool            `json:"current"`
@@ -59,7 +59,7 @@ type shownPosture struct {
 	Posture  json.RawMessage `json:"posture"`
 }
 
-// isPosture reports whether the evidence says that it is a posture. What it says is checked later.
+// isPosture reports whether the evidence claims to be a posture. The claim is checked later.
 func isPosture(raw []byte) bool {
 	var e struct {
 		Payload  string
@@ -73,8 +73,8 @@ func isPosture(raw []byte) bool {
 	return err == nil && json.Unmarshal(payload, &st) == nil && st.PredicateType == postureType
 }
 
-// verifyPosture checks the envelope of a posture, or what commands show with one in it. Whether the posture is still
-// that of its host nobody can say from here.
+// verifyPosture checks the envelope of a posture, or the shown form that contains one. It cannot
+// tell whether the posture is still that of its host.
 func verifyPosture(raw []byte, daemon []ed25519.PublicKey) (p object, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -106,7 +106,7 @@ func verifyPosture(raw []byte, daemon []ed25519.PublicKey) (p object, err error)
 	return object{"kind": "posture", "state_id": p["state_id"], "at": p["at"], "digest": digest, "held": typed.Predicate.held(), "tiers": typed.Predicate.names()}, nil
 }
 
-// held reports whether every tier could be used and everything that was tried came to nothing.
+// held reports whether every tier could be used and nothing that was tried succeeded.
 func (p sandbox) held() bool {
 	for _, t := range p.Tiers {
 		if !t.Available || len(t.Probes) == 0 {
@@ -121,7 +121,7 @@ func (p sandbox) held() bool {
 	return len(p.Tiers) > 0
 }
 
-// names are the tiers that were tried.
+// names lists the tiers that were probed.
 func (p sandbox) names() string {
 	var out []string
 	for _, t := range p.Tiers {

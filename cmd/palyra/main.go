@@ -1,5 +1,5 @@
-// Command palyra is the person's hand on the gate: it starts and stops the
-// daemon, calls tools, answers approvals and checks evidence.
+// Command palyra is the command line of the gate: it starts and stops the daemon, calls tools,
+// answers approvals and checks evidence.
 package main
 
 import (
@@ -16,8 +16,7 @@ var version = "dev"
 
 func main() { os.Exit(run()) }
 
-// run ends the command's work at the first signal; the second one ends the
-// process.
+// run cancels the command's context at the first signal; the second one ends the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

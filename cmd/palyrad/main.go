@@ -1,5 +1,4 @@
-// Command palyrad is Palyra's daemon, in the foreground. 'palyra up' starts the
-// same program.
+// Command palyrad is Palyra's daemon, in the foreground. 'palyra up' starts the same program.
 package main
 
 import (
@@ -62,8 +61,8 @@ func (s settings) Set(text string) error {
 	return nil
 }
 
-// heapSlack lets the heap grow to five times what lives before it is collected:
-// what lives is small, and a call should not wait for the collector.
+// heapSlack lets the heap grow to five times the live memory before it is collected: little memory
+// is live, and a call should not wait for the collector.
 const heapSlack = 400
 
 func main() {
@@ -108,7 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		e := palyra.AsError(err)
 		text := e.Text
 		if e.Reason == palyra.ReasonInternal {
-			text = err.Error() // the operator's own terminal: say what happened
+			text = err.Error() // the terminal is the operator's own, so the error is shown in full
 		}
 		_, _ = fmt.Fprintf(stderr, "palyrad: %s\n", text)
 		if e.Remedy != "" && e.Reason != palyra.ReasonInternal {
@@ -132,7 +131,7 @@ func serve(ctx context.Context, o config.Options, anew bool, stderr io.Writer) (
 	return d.Run(ctx)
 }
 
-// goBack puts earlier policies into force and prints what it did.
+// goBack puts earlier policies into force and prints the result.
 func goBack(ctx context.Context, o config.Options, to string, stdout io.Writer) error {
 	cfg, err := config.Load(o)
 	if err != nil {

@@ -2,14 +2,13 @@ package cell
 
 import "golang.org/x/sys/unix"
 
-// Calls returns the numbers of the system calls that a cell makes once its room
-// is built, with those of Go's runtime. A Room's Filter that refuses one of them,
-// other than by an error that the runtime can bear, breaks the cell; whatever else
-// it refuses is never missed. What is not here: new programs, new files to write,
-// sockets, mounts, namespaces, identities.
+// Calls returns the numbers of the system calls that a cell makes once its room is built, with
+// those of Go's runtime. A Room's Filter that refuses one of them, other than by an error that the
+// runtime can bear, breaks the cell; it can refuse any other. Not among them: new programs, new
+// files to write, sockets, mounts, namespaces, identities.
 func Calls() []uint32 {
 	return []uint32{
-		// its daemon, its launcher and what it watches
+		// the daemon, the launcher and the watched files
 		unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_OPENAT, unix.SYS_GETDENTS64,
 		unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCNTL, unix.SYS_IOCTL, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2,

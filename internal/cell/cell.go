@@ -1,47 +1,44 @@
-// Package cell is the language between palyrad and palyra-cell, the small
+// Package cell is the protocol between palyrad and palyra-cell, the small
 // static helper that starts and ends everything that runs natively.
 //
-// Words: a cell is a supervisor process with one launcher process below it. Both
-// wait, holding nothing, until the daemon sends an Order to run with a Spec; the
-// launcher then confines itself as the Spec says and becomes the program. The
-// supervisor stays: it reaps, watches the limits, passes signals on, and kills
-// until nothing of the tree is left. A cell serves one run and ends.
+// Words: a cell is a supervisor process with one launcher process below it. Both wait, holding
+// nothing, until the daemon sends an Order to run with a Spec; the launcher then confines itself as
+// the Spec says and becomes the program. The supervisor stays: it reaps, watches the limits, passes
+// signals on, and kills until nothing of the tree is left. A cell serves one run and ends.
 //
-// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET
-// socket; the Spec, which can be large, travels in its own encoding in a sealed
-// memfd beside the program's descriptors. When the socket closes the daemon is gone, and the
-// cell ends its tree.
+// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET socket; the Spec,
+// which can be large, travels in its own encoding in a sealed memfd beside the program's
+// descriptors. When the socket closes the daemon is gone, and the cell ends its tree.
 //
-// The package is shared by both ends and knows nothing else of Palyra.
+// The package is shared by both ends and imports nothing else of Palyra. Its words are those of
+// docs/words.md.
 package cell
 
-// Version of the language. The two ends must agree exactly.
+// Version is that of the protocol. Both ends must have the same.
 const Version = 6
 
-// Refused is the exit code of Palyra itself failing, as opposed to the program it
-// was asked to run.
+// Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
 
-// What may follow "supervise" on a cell's command line: the cgroups in which its
-// launcher is to be born. TasksArg names the tasks file of a v1 cgroup, which the
-// thread that starts the launcher enters first; IntoArg the directory of a v2
-// one. Both cost the kernel next to nothing, whereas moving a process that exists
-// waits for a grace period.
+// The arguments that may follow "supervise" on a cell's command line: the cgroups in which its
+// launcher is to be born. TasksArg names the tasks file of a v1 cgroup, which the thread that
+// starts the launcher enters first; IntoArg the directory of a v2 one. Both cost the kernel next to
+// nothing, whereas moving an existing process waits for a grace period.
 const (
 	TasksArg = "tasks="
 	IntoArg  = "into="
 )
 
-// Most bytes of a packet and of a Spec.
+// The largest packet and the largest Spec, in bytes.
 const (
 	MaxPacket = 16 << 10
 	MaxSpec   = 8 << 20
 )
 
-// OrderKind is what the daemon wants.
+// OrderKind is the kind of an order.
 type OrderKind string
 
 // The orders.
@@ -51,17 +48,16 @@ const (
 	OrderResize OrderKind = "resize" // of the program's terminal
 	OrderStop   OrderKind = "stop"   // SIGTERM to the whole tree, GraceMS later SIGKILL until nothing is left
 
-	// OrderBuild, with the descriptors of a sealed Room and of what its Extra
-	// names, comes first to a cell that was started inside a room. The answer is
-	// ReportBuilt with the sockets of the room's Doors, or Failed.
+	// OrderBuild, with the descriptors of a sealed Room and of its Extra, is the first order to a
+	// cell that was started inside a room. The answer is ReportBuilt with the sockets of the room's
+	// Doors, or Failed.
 	OrderBuild OrderKind = "build"
 
-	// OrderPrepare, with the descriptor of a spec, may come while a cell waits: the
-	// launcher makes that Spec's Landlock ruleset ahead. A run whose Landlock has
-	// the same masks and begins with the same Rules adds only the rest; any other
-	// is made anew. The rules stand for what their paths named then, so only
-	// directories and devices belong here, not files that get replaced. There is
-	// no report, but a Spec that cannot be prepared ends the cell with Failed.
+	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the launcher makes that Spec's
+	// Landlock ruleset ahead. A run whose Landlock has the same masks and begins with the same Rules adds only
+	// the rest; for any other a new ruleset is made. The rules stand for what their paths named then, so they
+	// should name directories and devices only, not files that get replaced. There is no report, but a Spec
+	// that cannot be prepared ends the cell with Failed.
 	OrderPrepare OrderKind = "prepare"
 )
 
@@ -75,16 +71,16 @@ type Order struct {
 	Cols    uint16    `json:"cols,omitempty"`
 }
 
-// ReportKind is what a cell says.
+// ReportKind is the kind of a report.
 type ReportKind string
 
 // The reports, in the order in which they come. After Failed or Ended the cell
 // is gone.
 const (
-	ReportReady   ReportKind = "ready"   // it waits; Launcher is the process to put into a cgroup
+	ReportReady   ReportKind = "ready"   // the cell waits; Launcher is the process to put into a cgroup
 	ReportBuilt   ReportKind = "built"   // the room is finished; descriptors: one socket for each of its Doors, in order
 	ReportStarted ReportKind = "started" // the program runs
-	ReportFailed  ReportKind = "failed"  // it was not started: Step and Errno say why; nothing ran
+	ReportFailed  ReportKind = "failed"  // the program was not started: Step and Errno say why; nothing ran
 	ReportExited  ReportKind = "exited"  // the program itself ended; what it left behind is being killed
 	ReportEnded   ReportKind = "ended"   // nothing of the tree is left
 )
@@ -98,14 +94,14 @@ type Report struct {
 	Errno    int        `json:"errno,omitempty"`
 	Text     string     `json:"text,omitempty"`
 	Code     int        `json:"code,omitempty"`    // exit code of the program
-	Signal   int        `json:"signal,omitempty"`  // that ended it
-	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that made the cell kill: memory, processes, cpu, disk
-	Stopped  string     `json:"stopped,omitempty"` // of Ended: the Reason of the OrderStop that did
+	Signal   int        `json:"signal,omitempty"`  // the signal that ended it
+	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that the cell killed the tree for: memory, processes, cpu, disk
+	Stopped  string     `json:"stopped,omitempty"` // of Ended: the Reason of the OrderStop that ended the tree
 	Killed   int        `json:"killed,omitempty"`  // processes that had to be killed after the program's own end
 	Usage    Usage      `json:"usage,omitzero"`
 }
 
-// Usage is what the tree cost, as far as the cell could see.
+// Usage is the cost of the tree, as far as the cell could see.
 type Usage struct {
 	CPUMS      int64 `json:"cpu_ms"`
 	PeakMemory int64 `json:"peak_memory"`
@@ -124,8 +120,8 @@ type Spec struct {
 	Env     []string `json:"env"`
 	Cwd     string   `json:"cwd"` // no part of it may be a symbolic link
 
-	Identity *Identity `json:"identity,omitempty"` // nil: stay who we are
-	Terminal bool      `json:"terminal,omitempty"` // stdin is a terminal: it becomes the controlling one, and Landlock lets it be opened again
+	Identity *Identity `json:"identity,omitempty"` // nil: the launcher's own
+	Terminal bool      `json:"terminal,omitempty"` // stdin becomes the controlling terminal, and Landlock lets it be opened again
 	Rlimits  []Rlimit  `json:"rlimits,omitempty"`
 	Nice     int       `json:"nice,omitempty"`
 
@@ -135,22 +131,21 @@ type Spec struct {
 	Watch Watch `json:"watch"`
 }
 
-// Identity is who the program runs as. A daemon that is root becomes the
-// workspace's owner; uid 0 keeps the uid and loses every capability.
+// Identity is the user that the program runs as. A daemon that is root becomes the workspace's
+// owner; uid 0 keeps the uid and loses every capability.
 type Identity struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
 }
 
-// Rlimit is one of setrlimit's; soft and hard are the same.
+// Rlimit is one resource limit; soft and hard are the same.
 type Rlimit struct {
 	Resource int    `json:"resource"`
 	Value    uint64 `json:"value"`
 }
 
-// Landlock is a ruleset for the kernel. The masks are what is handled and so
-// denied; Rules allow. All of them must be taken by the kernel: nothing is
-// dropped silently.
+// Landlock is a ruleset for the kernel. The masks list the handled, and so denied, rights; Rules
+// allow some. The kernel must take all of them: nothing is dropped silently.
 type Landlock struct {
 	FS     uint64 `json:"fs"`
 	Net    uint64 `json:"net,omitempty"`
@@ -158,9 +153,9 @@ type Landlock struct {
 	Rules  []Rule `json:"rules"`
 }
 
-// Rule allows Access below Path. A path that does not exist is an error unless
-// Optional. One that others than the system can change is Plain: no part of it
-// may be a symbolic link, or it could lead elsewhere by the time it is opened.
+// Rule allows Access below Path. A path that does not exist is an error unless Optional. A path
+// that others than the system can change is Plain: no part of it may be a symbolic link, or it
+// could lead elsewhere by the time it is opened.
 type Rule struct {
 	Path     string `json:"path"`
 	Access   uint64 `json:"access"`
@@ -168,14 +163,14 @@ type Rule struct {
 	Plain    bool   `json:"plain,omitempty"`
 }
 
-// Watch is what the supervisor looks at every few milliseconds and kills for.
-// Zero limits are not watched.
+// Watch holds the limits that the supervisor checks every few milliseconds and kills for. Zero
+// limits are not watched.
 type Watch struct {
 	EveryMS   int64    `json:"every_ms"`
 	Memory    int64    `json:"memory,omitempty"`    // bytes of summed PSS, where no cgroup bounds it
 	Processes int64    `json:"processes,omitempty"` // in the tree, where no cgroup bounds it
 	CPUMS     int64    `json:"cpu_ms,omitempty"`    // of the whole tree
-	Ceiling   int64    `json:"ceiling,omitempty"`   // of tree and cell together: from here on the kernel refuses another one
+	Ceiling   int64    `json:"ceiling,omitempty"`   // of tree and cell together: the number at which the kernel refuses another one
 	Disk      int64    `json:"disk,omitempty"`      // bytes that the tree writes to file systems on disk, in all
 	Disks     []string `json:"disks,omitempty"`     // directories whose file systems the tree must not fill; with Disk only
 	Counters  Counters `json:"counters,omitzero"`   // of a cgroup, where there is one

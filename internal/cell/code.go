@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// A Spec is read twice between an order and the program, so it (and a Room) is not JSON but a
-// plain row of its fields: numbers as varints, everything else behind its length.
-// One walk over the fields, spec, both writes and reads, so that the two cannot
-// differ; what is there must be read to its last byte.
+// A Spec is read twice between an order and the program, so it (and a Room) is not JSON but a plain
+// sequence of its fields: numbers as varints, everything else behind its length. One walk over the
+// fields, spec, both writes and reads, so that the two cannot differ. Bytes left over after reading
+// are an error.
 
 // coder writes to out or, with reading, reads from in.
 type coder struct {
@@ -45,7 +45,7 @@ func DecodeSpec(b []byte) (Spec, error) {
 	return s, nil
 }
 
-// end says what went wrong with a document that was read.
+// end returns the error of reading a document.
 func (c *coder) end() error {
 	if c.err == nil && len(c.in) > 0 {
 		return fmt.Errorf("cell: a document with %d bytes too many", len(c.in))
@@ -53,7 +53,7 @@ func (c *coder) end() error {
 	return c.err
 }
 
-// version comes first: of another one nothing else is understood.
+// version comes first: nothing else of another version is understood.
 func (c *coder) version(v *int) bool {
 	c.int(v)
 	if c.reading && c.err == nil && *v != Version {
@@ -128,7 +128,7 @@ func (c *coder) uint64(v *uint64) {
 }
 
 func (c *coder) int64(v *int64) {
-	n := uint64(*v)<<1 ^ uint64(*v>>63) // small numbers short, of either sign
+	n := uint64(*v)<<1 ^ uint64(*v>>63) // small numbers of either sign are short
 	c.uint64(&n)
 	if c.reading {
 		*v = int64(n>>1) ^ -int64(n&1)
@@ -154,8 +154,8 @@ func (c *coder) bool(v *bool) {
 	*v = n == 1
 }
 
-// length walks the length of something whose parts take a byte each at least, so
-// that what is read can never be larger than what was sent.
+// length walks the length of a list whose parts take at least a byte each, so that the decoded
+// value can never be larger than the encoded one.
 func (c *coder) length(now int) int {
 	n := uint64(now)
 	c.uint64(&n)

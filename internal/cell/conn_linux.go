@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFDs is the most descriptors that come with a packet: the sockets of a room's
-// doors, or a room and its Extra.
+// maxFDs is the most descriptors of a packet: the sockets of a room's doors, or a room and its Extra.
 const maxFDs = max(MaxDoors, MaxExtra+1)
 
 // Conn is one end of a cell's socket. Send and Recv may run at the same time,
@@ -26,8 +25,8 @@ type Conn struct {
 	closed atomic.Bool
 }
 
-// NewConn takes over f, a connected SOCK_SEQPACKET socket: it is closed with the
-// Conn, or here when it is nothing of the kind.
+// NewConn takes over f, a connected SOCK_SEQPACKET socket: it is closed with the Conn, or at once
+// when it is no such socket.
 func NewConn(f *os.File) (*Conn, error) {
 	defer func() { _ = f.Close() }()
 	fd, err := duplicate(f)
@@ -38,7 +37,7 @@ func NewConn(f *os.File) (*Conn, error) {
 		_ = unix.Close(fd)
 		return nil, errors.New("cell: socket: not SOCK_SEQPACKET")
 	}
-	// Without blocking, the runtime's poller waits and deadlines work.
+	// In non-blocking mode the runtime's poller waits and deadlines work.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("cell: socket: %w", err)
@@ -74,15 +73,15 @@ func Pair() (ours, cells *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "cell"), os.NewFile(uintptr(fds[1]), "control"), nil
 }
 
-// Close closes the socket, and wakes who waits in Send or Recv with os.ErrClosed.
-// A cell at the other end kills its tree and ends.
+// Close closes the socket, and ends a waiting Send or Recv with os.ErrClosed. A cell at the other
+// end kills its tree and ends.
 func (c *Conn) Close() error {
 	c.closed.Store(true)
 	return c.file.Close()
 }
 
-// say wraps what a Send or Recv failed with. The runtime has an error of its own,
-// without a public name, for a file closed under someone's hands.
+// say wraps the error of a Send or Recv. The runtime has an error of its own, without a public
+// name, for a file that is closed during use.
 func (c *Conn) say(doing string, err error) error {
 	if c.closed.Load() {
 		err = os.ErrClosed
@@ -90,7 +89,7 @@ func (c *Conn) say(doing string, err error) error {
 	return fmt.Errorf("cell: %s: %w", doing, err)
 }
 
-// SetDeadline bounds a Send or Recv under way and those to come; zero: none.
+// SetDeadline bounds a Send or Recv under way and later ones; the zero time means no deadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.file.SetDeadline(t) }
 
 // Send sends v with descriptors, which stay the caller's.
@@ -118,17 +117,16 @@ func (c *Conn) Send(v any, fds ...int) error {
 	return nil
 }
 
-// Pending reports whether a packet waits to be received, or nothing more will come.
+// Pending reports whether a packet waits to be received, or the other end is gone.
 func (c *Conn) Pending() bool {
 	n := 0
 	err := c.raw.Control(func(fd uintptr) { n, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) })
 	return err != nil || n > 0
 }
 
-// Recv receives into v and returns the descriptors that came along, which are
-// the caller's to close. io.EOF means that the other end is gone. A packet that
-// is cut short, is not exactly one known document, or has lost descriptors is an
-// error, and what came of it is closed.
+// Recv receives into v and returns the descriptors that came along, which the caller must close.
+// io.EOF means that the other end is gone. A packet that is cut short, is not exactly one known
+// document, or has lost descriptors is an error, and its descriptors are closed.
 func (c *Conn) Recv(v any) ([]*os.File, error) {
 	buf := make([]byte, MaxPacket+1)
 	oob := make([]byte, unix.CmsgSpace(maxFDs*4))
@@ -138,7 +136,8 @@ func (c *Conn) Recv(v any) ([]*os.File, error) {
 		got = retry(func() (err error) {
 			n, oobn, flags, _, err = unix.Recvmsg(int(fd), buf, oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 			if errors.Is(err, unix.ECONNRESET) {
-				return unix.EINTR // said once, when it went with packets of ours unread; its last ones are behind it
+				// Reported once, when the other end closed with packets of ours unread. Its last packets can still be read.
+				return unix.EINTR
 			}
 			return err
 		})
@@ -167,8 +166,8 @@ func (c *Conn) Recv(v any) ([]*os.File, error) {
 	return files, nil
 }
 
-// rights returns the descriptors of a packet. They are in this process already,
-// so whatever is wrong with the rest they must come back or be closed.
+// rights returns the descriptors of a packet. They are in this process already, so they must be
+// returned or closed whatever else is wrong.
 func rights(oob []byte) ([]*os.File, error) {
 	if len(oob) == 0 {
 		return nil, nil
@@ -191,7 +190,7 @@ func rights(oob []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// CloseAll closes what Recv returned.
+// CloseAll closes the files that Recv returned.
 func CloseAll(files []*os.File) {
 	for _, f := range files {
 		if f != nil {

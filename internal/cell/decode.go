@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Most of what a Spec may list. They are far above any honest use and far below
-// what would hurt.
+// The longest lists of a Spec: far above any honest use and far below what would hurt.
 const (
 	maxRules     = 4096
 	maxFilter    = 4096 * filterSize // BPF_MAXINSNS
@@ -20,8 +19,8 @@ const (
 	maxDisks     = 128
 )
 
-// decode reads exactly one JSON document without unknown names into v. What an
-// end does not understand it must not half obey.
+// decode reads exactly one JSON document without unknown names into v. An end must not half obey
+// what it does not understand.
 func decode(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -34,8 +33,8 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// Check says what is wrong with a Spec that no launcher should try: one that
-// leaves a part of the room out is refused, not run in a weaker room.
+// Check returns the fault of a Spec that no launcher should try: one that leaves out a part of the
+// confinement is refused, not run with less.
 func (s *Spec) Check() error {
 	switch {
 	case s.Version != Version:
@@ -83,7 +82,7 @@ func (l *Landlock) check() error {
 }
 
 func (i *Identity) check() error {
-	// 1<<32-1 is the kernel's "leave as it is".
+	// 1<<32-1 means "leave as it is" to the kernel.
 	if i != nil && (i.UID < 0 || i.GID < 0 || i.UID >= 1<<32-1 || i.GID >= 1<<32-1) {
 		return fmt.Errorf("cell: spec: uid %d, gid %d", i.UID, i.GID)
 	}

@@ -11,56 +11,53 @@ import (
 // finds it again.
 const InsideArg = "inside"
 
-// MaxDoors bounds the sockets of a room: they travel in one packet.
+// MaxDoors is the most listening sockets of a room: they travel in one packet.
 const MaxDoors = 64
 
-// Room is what is left to do inside namespaces that exist already, before
-// anything may run there: the cell makes a mount and a network namespace of its
-// own inside the given ones, gives the room its private places, seals paths of the
-// workspace and opens doors. All of
-// it happens by descriptor and without following links. Afterwards the cell has
-// a launcher that waits, as any cell has, and no capability and no way back. (The
-// launcher keeps what Spec.Cover takes until it becomes the program.)
+// Room says what is left to do inside existing namespaces before anything may run there: the cell
+// makes a mount and a network namespace of its own inside the given ones, mounts the room's private
+// places, seals paths of the workspace and opens listening sockets. It does all of this by
+// descriptor and without following links. Afterwards the cell has a launcher that waits, as any
+// cell has, and no capability and no way back. (The launcher keeps the capability that Spec.Cover
+// takes until it becomes the program.)
 //
-// The run may be ordered right behind the room: it begins once the room is built,
-// and not at all when it cannot be.
+// The run may be ordered right behind the room: it begins once the room is built, and not at all
+// when that fails.
 type Room struct {
 	Version   int        `json:"version"`
 	Workspace string     `json:"workspace"`       // a mount of the room
-	Stage     string     `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork: what is written to the workspace goes there
+	Stage     string     `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork, where writes to the workspace go
 	Private   []Private  `json:"private,omitempty"`
 	Seals     []Seal     `json:"seals,omitempty"`
 	Listeners []Listener `json:"doors,omitempty"`
-	Hide      []string   `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
-	ReadOnly  []string   `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
-	Watching  Watching   `json:"watching,omitzero"`   // the zero one leaves the bounds as they were found
+	Hide      []string   `json:"hide,omitempty"`      // paths of the room to cover with something empty; missing ones are passed over
+	ReadOnly  []string   `json:"read_only,omitempty"` // paths of the room that nothing there may write to; missing ones are passed over
+	Watching  Watching   `json:"watching,omitzero"`   // the zero value leaves the bounds unchanged
 	Range     string     `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
-	Hostname  string     `json:"hostname,omitempty"`  // empty: as it was found
-	// Filter is for the cell itself, on all its threads, from the moment the room
-	// is built; struct sock_filter array, empty: none. Calls says what it must
-	// let pass.
+	Hostname  string     `json:"hostname,omitempty"`  // empty: unchanged
+	// Filter is for the cell itself, on all its threads, from the moment the room is built: a
+	// struct sock_filter array; empty: no filter. It must allow Calls.
 	Filter []byte `json:"filter,omitempty"`
 	// Extra says what the descriptors after the room's own are for, in order.
 	Extra []string `json:"extra,omitempty"`
 }
 
-// What a Stage has below it: the upper layer of an overlay over the workspace, and what
-// the overlay needs for itself. The workspace is its lower layer, which nothing
-// in the room can write to. A room whose overlay cannot be mounted fails with
-// step StepStage.
+// The directories of a Stage: the upper layer of an overlay over the workspace, and the overlay's
+// work directory. The workspace is the lower layer, which nothing in the room can write to. A room
+// whose overlay cannot be mounted fails with step StepStage.
 const (
 	StageUpper = "upper"
 	StageWork  = "work"
 	StepStage  = "stage"
 )
 
-// ExtraCounter is all that Extra may name: a file for Counters, which a Spec then
-// names by ExtraPath. It is open for reading only. A cell in a room gets nothing by
-// which anybody could be put into a cgroup or taken out of one: it runs under the
-// uid of a user, who can take its descriptors from it. It is born in its cgroups.
+// ExtraCounter is the only word in Extra: a file for Counters, which a Spec then names by
+// ExtraPath. It is open for reading only. A cell in a room gets no descriptor that can move a
+// process into or out of a cgroup: it runs under the uid of a user, who can take its descriptors
+// from it. It is born in its cgroups.
 const ExtraCounter = "counter"
 
-// MaxExtra bounds what Extra may name.
+// MaxExtra is the longest Extra.
 const MaxExtra = 32
 
 // ExtraPath is how a Counter names the i-th of the room's Extra descriptors.
@@ -78,25 +75,23 @@ func ExtraIndex(path string) (int, bool) {
 	return i, err == nil && i >= 0 && i < MaxExtra && ExtraPath(i) == path
 }
 
-// Watching bounds the file watching (inotify) of everything in the room together.
-// The kernel counts it for the user outside as well, and the limit of the room's
-// own user namespace is what keeps one room from taking all that its user may
-// have. It is set before ReadOnly: afterwards nobody in the room could, and nobody
-// but the cell may. A room that cannot be bounded fails with step StepWatching.
+// Watching bounds the file watching (inotify) of everything in the room together. The kernel counts
+// it for the user outside as well; the limit of the room's own user namespace keeps one room from
+// taking everything that its user may have. It is set before ReadOnly: afterwards nobody in the
+// room can change it. A room that cannot be bounded fails with step StepWatching.
 type Watching struct {
 	Instances int64 `json:"instances"`
 	Watches   int64 `json:"watches"`
 }
 
-// StepWatching is the step of a build that could not bound the watching of files.
-// A daemon can do without: such a room is built with the zero Watching, for runs
-// whose filter refuses inotify.
+// StepWatching is the step of a build that could not bound the watching of files. A daemon can do
+// without: it then builds the room with the zero Watching, for runs whose filter refuses inotify.
 const StepWatching = "watching"
 
-// Seal keeps a path of the workspace in place. Every directory on the way to a
-// sealed path is one as well, without ReadOnly: a mount point cannot be renamed.
-// Parents come before what is in them. Dev and Ino are what was found there; a
-// path that is something else by now fails the build with step "seal" and ESTALE.
+// Seal keeps a path of the workspace in place. Every directory on the way to a sealed path is
+// sealed as well, without ReadOnly: a mount point cannot be renamed. Parents come before their
+// children. Dev and Ino identify the file that was found there; another file at the path fails the
+// build with step "seal" and ESTALE.
 type Seal struct {
 	Path     string `json:"path"` // relative to the workspace
 	ReadOnly bool   `json:"read_only,omitempty"`
@@ -104,10 +99,10 @@ type Seal struct {
 	Ino      uint64 `json:"ino"`
 }
 
-// Private is a directory of the room over which a file system in memory is laid, for
-// the run to write to. Bytes and Inodes bound it: names take memory of the kernel
-// even where they hold nothing. Keep are mounts and single files of the room below
-// Path that stay where they are, as they are; none lies in another.
+// Private is a directory of the room that a file system in memory is mounted over, for the run to
+// write to. Bytes and Inodes bound it: names take memory of the kernel even when the files are
+// empty. Keep lists mounts and single files of the room below Path that stay in place, unchanged;
+// none lies in another.
 type Private struct {
 	Path   string   `json:"path"`
 	Mode   int      `json:"mode"` // permissions, with the sticky bit

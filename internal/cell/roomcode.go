@@ -11,7 +11,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// Most of what a Room may list.
+// The longest lists of a Room.
 const (
 	maxSeals    = 4096
 	maxPrivate  = 16
@@ -21,7 +21,7 @@ const (
 	maxHostname = 64
 )
 
-// encodeRoom returns r as bytes, in the manner of a Spec.
+// encodeRoom returns r as bytes, in the encoding of a Spec.
 func encodeRoom(r *Room) []byte {
 	c := coder{out: make([]byte, 0, 4096+len(r.Filter)+64*len(r.Seals))}
 	c.room(r)
@@ -87,7 +87,7 @@ func (c *coder) addr(v *netip.AddrPort) {
 	}
 }
 
-// Check says what is wrong with a Room that no cell should try to build.
+// Check returns the fault of a Room that no cell should try to build.
 func (r *Room) Check() error {
 	switch {
 	case r.Version != Version:
@@ -106,12 +106,12 @@ func (r *Room) Check() error {
 	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
 }
 
-// inRoom: p is a clean absolute path and not the room itself.
+// inRoom reports whether p is a clean absolute path other than the root.
 func inRoom(p string) bool {
 	return len(p) > 1 && len(p) < maxPath && p[0] == '/' && path.Clean(p) == p && strings.IndexByte(p, 0) < 0
 }
 
-// countable: n is a limit that the kernel takes, and lets something through.
+// countable reports whether n is a limit that the kernel takes, above zero.
 func countable(n int64) bool { return n > 0 && n <= math.MaxInt32 }
 
 func notHostname(r rune) bool {
@@ -124,7 +124,7 @@ const (
 	mostInodes = 1 << 30
 )
 
-// checkPrivate: none lies in another, nor in something that is kept.
+// checkPrivate refuses private places that lie in one another or in a kept path.
 func (r *Room) checkPrivate() error {
 	if len(r.Private) > maxPrivate {
 		return fmt.Errorf("cell: room: %d private places, more than %d", len(r.Private), maxPrivate)
@@ -165,8 +165,8 @@ func (p *Private) checkKeep() error {
 	return nil
 }
 
-// checkSeals also holds the promise that makes seals worth something: whatever
-// lies on the way to one is one, and comes first.
+// checkSeals also checks that every directory on the way to a sealed path is sealed, and comes
+// first: without that the path could be moved away.
 func (r *Room) checkSeals() error {
 	if len(r.Seals) > maxSeals {
 		return fmt.Errorf("cell: room: %d seals, more than %d", len(r.Seals), maxSeals)

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals are what makes a memfd a document: nobody, not even who wrote it, can
-// change it between the two who read it.
+// seals make a memfd immutable: nobody, not even its writer, can change it between its two readings.
 const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
 // WriteSpec checks s and returns it as a sealed memfd.
@@ -57,8 +56,7 @@ func document(name string, b []byte) (*os.File, error) {
 	return f, nil
 }
 
-// memory makes an empty memfd that cannot be executed, where the kernel knows
-// such.
+// memory makes an empty memfd, which cannot be executed where the kernel supports that.
 func memory(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
@@ -70,8 +68,8 @@ func memory(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// ReadSpec reads and checks what WriteSpec wrote; f stays the caller's. The
-// position of f, which both readers of a cell share, is neither used nor moved.
+// ReadSpec reads and checks what WriteSpec wrote; the caller still owns f. It neither uses nor
+// moves the position of f, which both readers of a cell share.
 func ReadSpec(f *os.File) (Spec, error) {
 	b, err := content(f)
 	if err != nil {
@@ -80,7 +78,7 @@ func ReadSpec(f *os.File) (Spec, error) {
 	return DecodeSpec(b)
 }
 
-// ReadRoom reads and checks what WriteRoom wrote; f stays the caller's.
+// ReadRoom reads and checks what WriteRoom wrote; the caller still owns f.
 func ReadRoom(f *os.File) (Room, error) {
 	b, err := content(f)
 	if err != nil {
@@ -89,7 +87,7 @@ func ReadRoom(f *os.File) (Room, error) {
 	return DecodeRoom(b)
 }
 
-// content is what a sealed document holds.
+// content returns the bytes of a sealed document.
 func content(f *os.File) ([]byte, error) {
 	var have int
 	var st unix.Stat_t

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dwell is how long a probe stays over a limit: long enough for whoever counts
-// now and then to see it.
+// dwell is how long a probe stays over a limit: long enough to be seen by a watcher that only
+// counts now and then.
 const dwell = 1500 * time.Millisecond
 
 // forkRaw makes a child that is on its own: it may only make raw system calls.
@@ -31,7 +31,7 @@ func stayForever() {
 	}
 }
 
-// forkMany makes so many children and stays with them. They end with the run.
+// forkMany makes so many children and waits beside them. They end with the run.
 func forkMany(a []string) (string, error) {
 	runtime.LockOSThread()
 	n := numberOf(a[0])
@@ -48,7 +48,7 @@ func forkMany(a []string) (string, error) {
 	return strconv.Itoa(n) + " made", nil
 }
 
-// fillMemory takes so many MiB that are really there and holds them.
+// fillMemory allocates so many MiB, touches every page and holds them.
 func fillMemory(a []string) (string, error) {
 	const mebi, populateWrite = 1 << 20, 23
 	n := numberOf(a[0])
@@ -85,8 +85,7 @@ func tryCall(a []string) (string, error) {
 	return "", call()
 }
 
-// tracing takes hold of a child: asking to be traced would make the supervisor
-// the tracer.
+// tracing attaches to a child: asking to be traced would make the supervisor the tracer.
 func tracing() error {
 	pid, e := forkRaw(0)
 	if e != 0 {
@@ -104,7 +103,7 @@ func tracing() error {
 	return nil
 }
 
-// mounting lays an empty file system over the workspace, and takes it off again.
+// mounting mounts an empty file system over the workspace, and unmounts it again.
 func mounting() error {
 	if err := unix.Mount("palyra", ".", "tmpfs", 0, "size=4096"); err != nil {
 		return err
@@ -112,8 +111,8 @@ func mounting() error {
 	return unix.Unmount(".", unix.MNT_DETACH)
 }
 
-// unsharing asks for namespaces both ways. unshare itself is refused to a program
-// with threads, by EINVAL, where no filter answers first.
+// unsharing asks for namespaces by clone and by unshare. A program with threads gets EINVAL from
+// unshare itself, where no filter answers first.
 func unsharing() error {
 	if err := unix.Unshare(unix.CLONE_NEWUSER); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
 		return err
@@ -151,7 +150,7 @@ func faults() error {
 	return descriptor(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|userModeOnly, 0, 0)
 }
 
-// descriptor makes a call that returns a descriptor, and closes that.
+// descriptor makes a system call that returns a descriptor, and closes it.
 //
 //go:uintptrescapes
 func descriptor(nr, a, b, c uintptr) error {

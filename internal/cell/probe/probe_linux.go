@@ -15,22 +15,22 @@ import (
 	"palyra/internal/cell"
 )
 
-// As "probe" the cell is the program that the doctor has run in a tier: it tries
-// one thing that the tier should not let happen and says how that went. It judges
-// nothing. What it leaves behind when it succeeds is as little as possible.
+// As "probe" the cell is the program that the doctor runs in a tier: it tries one thing that the
+// tier should prevent and reports the result. It judges nothing. When it succeeds it leaves as
+// little behind as possible.
 
-// finding is the one line that a probe prints. The doctor knows its own by the
-// nonce; internal/posture reads it.
+// finding is the one line that a probe prints. The doctor knows its own by the nonce;
+// internal/posture reads it.
 type finding struct {
 	Nonce string `json:"nonce"`
 	Act   string `json:"act"`
-	Done  bool   `json:"done"`            // it worked
+	Done  bool   `json:"done"`            // the act succeeded
 	Error string `json:"error,omitempty"` // the errno by name, or why it was not tried: "untried: …"
 	Text  string `json:"text,omitempty"`
 }
 
-// act is something to try, with its arguments. The text goes into the finding
-// whatever becomes of it.
+// act is something to try, with its arguments. The text goes into the finding, whether or not the
+// act succeeds.
 type act struct {
 	args int
 	try  func(args []string) (text string, err error)
@@ -52,7 +52,7 @@ func acts() map[string]act {
 	}
 }
 
-// Run does "NONCE ACT ARGUMENT…".
+// Run does the act of "NONCE ACT ARGUMENT…".
 func Run(args []string, out io.Writer) int {
 	if len(args) > 0 && args[0] == "probe" {
 		args = args[1:]
@@ -77,7 +77,7 @@ func Run(args []string, out io.Writer) int {
 	return 0
 }
 
-// nameOf is an error as the doctor knows it.
+// nameOf is the name by which the doctor knows an error.
 func nameOf(err error) string {
 	if err == nil {
 		return ""
@@ -100,7 +100,7 @@ func numberOf(s string) int {
 	return n
 }
 
-// sendSignal sends one that nobody minds, to one process: numbers below 1 mean many.
+// sendSignal sends a harmless signal to one process; it refuses numbers below 1, which mean several.
 func sendSignal(a []string) (string, error) {
 	pid := numberOf(a[0])
 	if pid < 1 {
@@ -109,7 +109,7 @@ func sendSignal(a []string) (string, error) {
 	return "", unix.Kill(pid, unix.SIGWINCH)
 }
 
-// doWork is what must go well: it reads a file of the workspace and writes another.
+// doWork does what must succeed: it reads a file of the workspace and writes another.
 func doWork(a []string) (string, error) {
 	text, err := readSome(a[0])
 	if err != nil {
@@ -142,8 +142,7 @@ func makeFile(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// unseal tries every way to have other content at a sealed path. The first that
-// works ends it.
+// unseal tries every way to put other content at a sealed path, until one works.
 func unseal(a []string) (string, error) {
 	path, dir := a[0], filepath.Dir(a[0])
 	var last error
@@ -174,8 +173,8 @@ func unseal(a []string) (string, error) {
 	return "", last
 }
 
-// lookAround looks for a process of the outside: by its number, and among all
-// that can be seen, by how its command line begins, in hex.
+// lookAround looks for a process outside of the sandbox: by its pid, and among all visible
+// processes by the beginning of the command line, given in hex.
 func lookAround(a []string) (string, error) {
 	if a[1] == "" {
 		return "", errors.New("nothing to look for")
@@ -201,7 +200,7 @@ func lookAround(a []string) (string, error) {
 		}
 	}
 	if listed == nil {
-		last = unix.ESRCH // all that there is was looked at
+		last = unix.ESRCH // nothing visible is that process
 	}
 	return strconv.Itoa(seen) + " seen", last
 }

@@ -15,9 +15,8 @@ import (
 // patience is how long a probe waits for a peer, in seconds.
 const patience = 3
 
-// connectTo connects to what the doctor planted: "tcp" with address and port, or
-// "unix" with a path, where @ stands for an abstract name. It returns what the
-// other side says first.
+// connectTo connects to a listener that the doctor made: "tcp" with address and port, or "unix"
+// with a path, where @ stands for an abstract name. It returns the first bytes of the other side.
 func connectTo(a []string) (string, error) {
 	if a[0] == "unix" {
 		return greet(unix.AF_UNIX, &unix.SockaddrUnix{Name: a[1]})
@@ -36,14 +35,14 @@ func sockaddr(to netip.AddrPort) (int, unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
 }
 
-// greet connects and returns the first words of the other side.
+// greet connects and returns the first bytes of the other side.
 func greet(family int, to unix.Sockaddr) (string, error) {
 	fd, err := dialOut(family, to)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(fd)
-	text, _ := hear(fd) // that it connected is what counts
+	text, _ := hear(fd) // only the connection counts
 	return text, nil
 }
 
@@ -68,10 +67,9 @@ func hear(fd int) (string, error) {
 	return string(b[:max(n, 0)]), err
 }
 
-// getOut tries to reach a planted listener on the host: "PORT ADDRESSES TOKEN", the
-// addresses with commas between them. It asks for each, and for localhost by
-// name, directly and through every door that the variables name. Only somebody
-// who says the token is the listener; a door's own refusal is none.
+// getOut tries to reach a listener on the host: "PORT ADDRESSES TOKEN", the addresses with commas
+// between them. It tries each, and localhost by name, directly and through every proxy that the
+// variables name. Only an answer with the token is the listener's; a proxy's own refusal is not.
 func getOut(a []string) (string, error) {
 	port, token := a[0], a[2]
 	var last error = unix.ENETUNREACH
@@ -112,7 +110,7 @@ func netJoin(host, port string) string {
 	return host + ":" + port
 }
 
-// doorURL returns the URL of the way out that programs are told of.
+// doorURL returns the URL of the proxy that the environment names.
 func doorURL() (string, bool) {
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
 		if v := os.Getenv(name); v != "" {
@@ -122,7 +120,7 @@ func doorURL() (string, bool) {
 	return "", false
 }
 
-// knock connects to a door and returns the credential that belongs to it.
+// knock connects to a proxy and returns the credential for it.
 func knock(door string) (fd int, user, password string, err error) {
 	_, rest, _ := strings.Cut(door, "://")
 	rest, _, _ = strings.Cut(rest, "/")
@@ -162,7 +160,7 @@ func byHTTP(door, head string) (string, error) {
 	return hearAll(fd)
 }
 
-// bySocks asks in SOCKS5, with the credential when the door wants one.
+// bySocks asks in SOCKS5, with the credential when the proxy wants one.
 func bySocks(door, host, port string) (string, error) {
 	fd, user, password, err := knock(door)
 	if err != nil {
@@ -197,7 +195,7 @@ func bySocks(door, host, port string) (string, error) {
 	return hearAll(fd)
 }
 
-// hearAll listens until the other side is silent or has said enough.
+// hearAll reads until the other side is silent or has said enough.
 func hearAll(fd int) (string, error) {
 	var all bytes.Buffer
 	for all.Len() < 4096 {

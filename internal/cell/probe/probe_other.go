@@ -8,5 +8,5 @@ import (
 	"palyra/internal/cell"
 )
 
-// Run does nothing: there is nothing to try out where there are no cells.
+// Run does nothing on systems without cells.
 func Run([]string, io.Writer) int { return cell.Refused }
