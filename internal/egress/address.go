@@ -10,7 +10,7 @@ import (
 	"palyra/internal/publicip"
 )
 
-// Where local names lead.
+// The addresses of local names.
 var (
 	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	loopback6 = netip.IPv6Loopback()
@@ -20,21 +20,21 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Public reports whether an address is one of the public Internet, and not this
-// machine's own. Others are reached only if somebody grants them as such.
+// Public reports whether an address is one of the public Internet, and not this machine's own.
+// Others are reached only where they are granted as addresses.
 func (g *Guard) Public(a netip.Addr) bool { return publicip.Is(a) && !g.own.has(a) }
 
-// routable reports whether an address can be meant at all, whoever grants it.
+// routable reports whether an address can be the target of a connection at all, whoever grants it.
 func routable(a netip.Addr) bool {
 	broadcast := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	return a.IsValid() && a.Zone() == "" && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a != broadcast
 }
 
-// ownFor is how long the list of this machine's addresses is taken for current.
+// ownFor is how long the list of this machine's addresses counts as current.
 const ownFor = 10 * time.Second
 
-// own knows the addresses of this machine. A public one among them is as good as
-// loopback: what listens there is reached without passing any firewall.
+// own knows the addresses of this machine. A public one among them is like loopback: a listener
+// there is reached without passing any firewall.
 type own struct {
 	list func() ([]net.Addr, error)
 	now  func() time.Time
@@ -44,8 +44,7 @@ type own struct {
 	addrs map[netip.Addr]bool
 }
 
-// has reports whether a is an address of this machine. When nobody can say, it
-// is.
+// has reports whether a is an address of this machine; true when that cannot be found out.
 func (o *own) has(a netip.Addr) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,23 +9,21 @@ import (
 	"palyra"
 )
 
-// What a run may ask people: about so many targets, and so often in all, since
-// an answer that is over is asked for again.
+// The questions that a run may put to people: about so many targets, and so many in all, because an
+// answer that is over is asked for again.
 const (
 	maxTargets   = 8
 	maxQuestions = 64
 )
 
-// question is one that was put to people. Everybody who wants the same target
-// waits for the one answer.
+// question is one that was put to people. All connections to the same target wait for the one answer.
 type question struct {
 	done   chan struct{} // closed when the fields below are set
 	answer Answer
 	err    error
 }
 
-// over reports whether the answer is known and a yes that holds no more. A no
-// holds for the rest of the run.
+// over reports whether the answer is a yes that no longer holds. A no holds for the rest of the run.
 func (q *question) over(now time.Time) bool {
 	select {
 	case <-q.done:
@@ -36,7 +34,7 @@ func (q *question) over(now time.Time) bool {
 	return q.err == nil && (late || q.revoked())
 }
 
-// revoked reports whether the answer was taken back. It is known by then.
+// revoked reports whether the answer was taken back. It is called after the answer is known.
 func (q *question) revoked() bool {
 	select {
 	case <-q.answer.Revoked:
@@ -52,8 +50,8 @@ type questions struct {
 	count int
 }
 
-// decide says whether a target may be reached, by its name alone. It may wait
-// for people. A client at a door gives its place up meanwhile.
+// decide returns whether a target may be reached, by its name alone. It may wait for people. A
+// client at a door gives its place up meanwhile.
 func (s *Session) decide(ctx context.Context, door string, t target) (permit, error) {
 	p := permit{target: t, door: door, exact: t.literal(), wild: !spelled(s.rules, t)}
 	if s.guard.cfg.Mode != Strict {
@@ -75,27 +73,25 @@ func (s *Session) decide(ctx context.Context, door string, t target) (permit, er
 	return p, nil
 }
 
-// notGranted is the refusal that a program's author can act on.
+// notGranted is the refusal of a target that neither the plan nor an answer allows.
 func notGranted(t target) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not among the hosts that this run may reach", t).
 		WithRemedy("propose the call with %q in its egress list", t)
 }
 
-// takenBack is for targets that people allowed, as long as they said.
+// takenBack is the refusal of a target that people allowed and then revoked, or only for a time.
 func takenBack(t target) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was allowed, and is no more: the answer ran out or was taken back", t).
 		WithRemedy("talk to whoever answered")
 }
 
-// unanswered is for targets about which the run, or the connection, could not
-// wait any longer.
+// unanswered is the refusal of a target when the run, or the connection, ended before the answer.
 func unanswered(t target) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody answered in time whether %s may be reached: what waited for it ended first", t).
 		WithRemedy("propose the call with %q in its egress list, so that it is asked about before the start", t)
 }
 
-// denied puts a no into words. What people said is passed on; what went wrong
-// inside is not.
+// denied is the refusal after a no. It passes on what people said, but no internal error.
 func denied(t target, err error) *palyra.Error {
 	var e *palyra.Error
 	switch {
@@ -107,8 +103,7 @@ func denied(t target, err error) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was not allowed: %s", t, e.Text).WithRemedy("%s", e.Remedy).WithCause(err)
 }
 
-// ask puts a question to people, unless it is known that there is no point in
-// it, and waits for the answer.
+// ask puts a question to people, unless the answer is certain to be no, and waits for the answer.
 func (s *Session) ask(ctx context.Context, door string, t target) (*question, error) {
 	if err := s.guard.noSelf(t); err != nil {
 		return nil, err
@@ -132,8 +127,8 @@ func (s *Session) ask(ctx context.Context, door string, t target) (*question, er
 	return q, nil
 }
 
-// await waits for an answer; false means that there was none. Who waits at a door
-// holds no place that others could use.
+// await waits for an answer; false means that there was none. A client that waits at a door holds
+// no place that others could use.
 func (s *Session) await(ctx context.Context, door string, q *question) bool {
 	select {
 	case <-q.done:
@@ -152,8 +147,8 @@ func (s *Session) await(ctx context.Context, door string, q *question) bool {
 	}
 }
 
-// question returns the question about a target, a new one when the last answer is
-// over; false means that it may not be asked any more.
+// question returns the question about a target, a new one when the last answer is over; false means
+// that the run may ask no more.
 func (s *Session) question(t target) (*question, bool) {
 	s.questions.mu.Lock()
 	defer s.questions.mu.Unlock()
@@ -173,7 +168,7 @@ func (s *Session) question(t target) (*question, bool) {
 	return q, true
 }
 
-// put asks, and stays to cut what the answer let through when it is taken back.
+// put asks, and then waits to cut the connections that the answer let through when it is taken back.
 func (s *Session) put(q *question, t target) {
 	answer, err := s.guard.cfg.Ask(s.ctx, s.call, t.host.String(), t.port)
 	switch {

@@ -21,14 +21,14 @@ const (
 type permit struct {
 	target
 	door  string
-	exact bool // the address itself was granted: nothing is said about names
-	check bool // what the client says first must fit the name
+	exact bool // the address itself was granted: names do not matter
+	check bool // the name in the client's first bytes must fit
 
-	wild   bool      // nothing names it, at most a suffix covers it: a run can think of any number of such
-	answer *question // not nil: people let it through, and not the plan
+	wild   bool      // only a suffix covers it: a run can make up any number of such names
+	answer *question // not nil: people let it through, not the plan
 }
 
-// grant is that of the answer that let the target through.
+// grant is the grant of the answer that let the target through.
 func (p permit) grant() palyra.GrantID {
 	if p.answer == nil {
 		return ""
@@ -44,8 +44,8 @@ func (g *Guard) reachable(a netip.Addr, granted bool) bool {
 	return granted || g.cfg.HostNetwork || anyContains(g.cfg.PrivateRanges, a) || g.Public(a)
 }
 
-// addresses returns what may be dialled for a target, and nothing else: granted
-// says that an address was granted literally.
+// addresses returns the addresses that may be dialled for a target; granted means that an address
+// was granted literally.
 func (g *Guard) addresses(ctx context.Context, t target, granted bool) ([]netip.Addr, error) {
 	list := []netip.Addr{t.addr}
 	if !t.literal() {
@@ -78,7 +78,7 @@ func (g *Guard) privateError(t target, a netip.Addr) *palyra.Error {
 	return e.WithRemedy("name the address itself (%s), or let the operator add its range to the private ranges", target{host{addr: a}, t.port})
 }
 
-// dial connects to a permitted target and says which address it dialled.
+// dial connects to a permitted target and returns the address it dialled.
 func (g *Guard) dial(ctx context.Context, p permit) (*net.TCPConn, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.times.dial)
 	defer cancel()
@@ -96,8 +96,8 @@ func (g *Guard) dial(ctx context.Context, p permit) (*net.TCPConn, string, error
 	return g.notSelf(c, p)
 }
 
-// notSelf gives up a connection that leads to this machine although its address
-// was not known to be ours when it was checked.
+// notSelf gives up a connection that leads to this machine although its address was not known to be
+// ours when it was checked.
 func (g *Guard) notSelf(c *net.TCPConn, p permit) (*net.TCPConn, string, error) {
 	here, there := addrOf(c.LocalAddr()), addrOf(c.RemoteAddr())
 	if here == there && !p.exact && !g.cfg.HostNetwork && !anyContains(g.cfg.PrivateRanges, there) {
@@ -126,7 +126,7 @@ func unreachable(t target, err error) *palyra.Error {
 		WithRemedy("check that the host is up and that this machine can reach it").WithCause(err)
 }
 
-// interleave puts the families in turns, the first answer's first.
+// interleave alternates the address families, beginning with that of the first answer.
 func interleave(list []netip.Addr) []netip.Addr {
 	var a, b []netip.Addr
 	for _, x := range list {
@@ -153,9 +153,8 @@ type dialled struct {
 	err  error
 }
 
-// race dials the addresses one after the other, the next as soon as the last
-// fails or is slow, and returns the first connection. It waits for all it
-// started.
+// race dials the addresses one after the other, the next as soon as the last fails or is slow, and
+// returns the first connection. It waits for all the dials that it started.
 func (g *Guard) race(ctx context.Context, list []netip.Addr, port int) (*net.TCPConn, error) {
 	one := func(ctx context.Context, a netip.Addr) (*net.TCPConn, error) {
 		return g.dialTCP(ctx, netip.AddrPortFrom(a, uint16(port)))

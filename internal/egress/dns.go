@@ -15,7 +15,7 @@ import (
 const (
 	maxQuery   = 1232 // bytes of a query
 	answerFor  = 60   // seconds that a client may keep an answer
-	queryRate  = 2000 // answered in a second; more are left to the kernel to drop
+	queryRate  = 2000 // answered in a second; the kernel drops the rest
 	maxTCPRuns = 128  // queries on one connection
 )
 
@@ -44,7 +44,7 @@ func (s *Session) answerUDP(c *net.UDPConn) {
 	}
 }
 
-// answerTCP is the same over TCP.
+// answerTCP is the name server over TCP.
 func (s *Session) answerTCP(c *net.TCPConn) {
 	buf := make([]byte, maxQuery)
 	for range maxTCPRuns {
@@ -70,7 +70,7 @@ func (s *Session) answerTCP(c *net.TCPConn) {
 	}
 }
 
-// answerName answers a query; nil means that it is not one.
+// answerName answers a query; nil means that the bytes are no query.
 func (s *Session) answerName(query []byte) []byte {
 	if len(query) > maxQuery {
 		return nil
@@ -83,7 +83,7 @@ func (s *Session) answerName(query []byte) []byte {
 	head := dnsmessage.Header{ID: h.ID, Response: true, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
 	q, err := p.Question()
 	if err == nil {
-		_, err = p.Question() // there must be one only
+		_, err = p.Question() // a second question is refused
 	}
 	if !errors.Is(err, dnsmessage.ErrSectionDone) {
 		head.RCode = dnsmessage.RCodeFormatError
@@ -98,7 +98,7 @@ func (s *Session) answerName(query []byte) []byte {
 	return reply(head, &q, at)
 }
 
-// Types that dnsmessage has no name for: they only say more about a host.
+// Types that dnsmessage has no name for: they only add details about a host.
 const (
 	typeSVCB  dnsmessage.Type = 64
 	typeHTTPS dnsmessage.Type = 65
@@ -117,7 +117,7 @@ func (s *Session) lookUp(q dnsmessage.Question) (netip.Addr, dnsmessage.RCode) {
 	switch q.Type {
 	case dnsmessage.TypeA:
 	case dnsmessage.TypeAAAA, typeSVCB, typeHTTPS:
-		return netip.Addr{}, dnsmessage.RCodeSuccess // the host exists and has none
+		return netip.Addr{}, dnsmessage.RCodeSuccess // the host exists and has no such address
 	default:
 		s.refused(doorDNS, target{h, dnsPort}, errors.New("only addresses are answered"))
 		return netip.Addr{}, dnsmessage.RCodeRefused
@@ -132,7 +132,7 @@ func (s *Session) lookUp(q dnsmessage.Question) (netip.Addr, dnsmessage.RCode) {
 	return at, dnsmessage.RCodeSuccess
 }
 
-// reply writes an answer, with an address if there is one.
+// reply writes an answer, with the address if it is valid.
 func reply(head dnsmessage.Header, q *dnsmessage.Question, at netip.Addr) []byte {
 	b := dnsmessage.NewBuilder(nil, head)
 	b.EnableCompression()

@@ -54,15 +54,13 @@ const (
 	None      = palyra.NetworkOpen
 )
 
-// Ask puts a question to people while a connection waits: may this run reach
-// host:port? An error is no, for the rest of the run. It returns soon after ctx
-// ends.
+// Ask puts a question to people while a connection waits: may this run reach host:port? An error
+// means no, for the rest of the run. It returns soon after ctx ends.
 type Ask func(ctx context.Context, c *palyra.Call, host string, port int) (Answer, error)
 
-// Answer is a yes. It lets connections begin until it is over; those under way
-// end when it is taken back.
+// Answer is a yes. It lets connections begin until it is over; open ones are cut when it is taken back.
 type Answer struct {
-	Until   time.Time       // zero: as long as the run
+	Until   time.Time       // zero: to the end of the run
 	Grant   palyra.GrantID  // the grant of the call that allowed it
 	Revoked <-chan struct{} // closed when it is taken back; nil: never
 }
@@ -70,14 +68,14 @@ type Answer struct {
 // Config is what the operator sets. Zero values are the strict ones.
 type Config struct {
 	Mode          palyra.NetworkMode // one of the modes; empty: strict
-	Allowed       []string           // host or *.suffix, optional :port; bounds what plans may name. Empty: anything may be asked for
+	Allowed       []string           // host or *.suffix, optional :port; the most that plans may name. Empty: no bound
 	HostNetwork   bool               // in mode none: private addresses and this machine's own may be reached
-	PrivateRanges []netip.Prefix     // that may be reached by names as well
+	PrivateRanges []netip.Prefix     // may be reached by names as well
 	Resolver      string             // address:port of a name server; empty: the system's
 	Upstream      string             // http://[user:password@]host:port or socks5://…, through which everything leaves
-	Ask           Ask                // nil: nobody is asked, what is not granted is refused
+	Ask           Ask                // nil: nobody is asked, and a target that the plan does not name is refused
 	MaxConns      int                // of a session at a time
-	MaxFlows      int                // listed of a session; more are added up
+	MaxFlows      int                // listed of a session; further ones are added up
 	MaxWildcard   int                // names below one suffix that a session may reach, in mode strict
 	Now           func() time.Time
 	Log           *slog.Logger
@@ -99,7 +97,7 @@ type Guard struct {
 	dialTCP  func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error)
 	places   *places
 	buffers  *buffers
-	base     netip.Addr // where synthetic addresses begin
+	base     netip.Addr // first synthetic address
 	times    times
 }
 
@@ -143,7 +141,7 @@ func withDefaults(c Config) Config {
 	return c
 }
 
-// check refuses settings that are not clear.
+// check refuses ambiguous settings.
 func (g *Guard) check() error {
 	c := g.cfg
 	bad := func(format string, args ...any) *palyra.Error {
@@ -175,9 +173,9 @@ func (g *Guard) check() error {
 	return nil
 }
 
-// Check reads the hosts that a plan is to name and returns them in their one
-// spelling, in order and without repeats. What cannot be read, or what the
-// operator does not allow, is an error that names it.
+// Check reads the hosts that a plan is to name and returns them in their one spelling, in order and
+// without repeats. A host that cannot be read, or that the operator does not allow, is an error
+// that names it.
 func (g *Guard) Check(hosts []string) ([]string, error) {
 	rules, err := g.rules(hosts)
 	if err != nil {
@@ -207,8 +205,8 @@ func (g *Guard) rules(hosts []string) ([]rule, error) {
 	return rules, nil
 }
 
-// noSelf refuses a local name where no local address can be reached by name:
-// asking people about it would be of no use.
+// noSelf refuses a local name where no local address can be reached by name: people's answer could
+// not change that.
 func (g *Guard) noSelf(t target) error {
 	if !t.local() || g.reachable(loopback4, false) || g.reachable(loopback6, false) {
 		return nil
@@ -227,8 +225,8 @@ func (g *Guard) mayName(r rule) bool {
 	return len(g.allowed) == 0
 }
 
-// Preflight looks up what a plan names, in mode preflight only, and fails for
-// the first that cannot be reached. A suffix cannot be looked up.
+// Preflight looks up the hosts of a plan, in mode preflight only, and fails for the first that
+// cannot be reached. A suffix cannot be looked up.
 func (g *Guard) Preflight(ctx context.Context, hosts []string) error {
 	if g.cfg.Mode != Preflight {
 		return nil
@@ -248,8 +246,7 @@ func (g *Guard) Preflight(ctx context.Context, hosts []string) error {
 	return nil
 }
 
-// Open makes a session for a run that may reach what its plan names. Without a
-// call nobody is asked.
+// Open makes a session for a run that may reach the hosts of its plan. Without a call nobody is asked.
 func (g *Guard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithCause(err)

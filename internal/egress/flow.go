@@ -21,32 +21,31 @@ const (
 	doorFetch   = "fetch"
 )
 
-// everyone stands for the hosts that there was no room to list.
+// everyone stands for all the hosts beyond the listed ones.
 const everyone = "*"
 
-// flow is the record of one connection: in is what came from outside.
+// flow is the record of one connection; in counts the bytes from outside.
 type flow struct {
 	record  palyra.EgressFlow
 	in, out atomic.Int64
 }
 
-// ledger keeps a session's flows. What a run does cannot push anything out of it.
-// Connections that came about, those that did not and refusals have a part each,
-// since the latter two can be made at will. When the first is full, connections
-// to one host and port are added up in a flow without address and door. Hosts
-// that only a suffix covers can be made up at will too: those for which there is
-// no room are added up as one. So every byte is on record, and with its host for
-// every host that the plan or an answer names.
+// ledger keeps a session's flows. A run cannot push anything out of it. Connections that came
+// about, failed ones and refusals are kept apart, because a run can make the latter two at will.
+// When the first list is full, connections to one host and port are added up in a flow without
+// address and door. Hosts that only a suffix covers can be made up at will too: those beyond the
+// limit are added up as one. So every byte is on record, and with its host for every host that the
+// plan or an answer names.
 type ledger struct {
 	most int
 
 	mu      sync.Mutex // guards the fields below; a leaf lock
 	allowed []*flow
-	summed  map[palyra.EgressFlow]*flow // by record, without bytes
-	wild    int                         // of summed, those that only a suffix covers
+	summed  map[palyra.EgressFlow]*flow // keyed by the record without its bytes
+	wild    int                         // how many of summed only a suffix covers
 	failed  []palyra.EgressFlow
 	denied  []palyra.EgressFlow
-	seen    map[palyra.EgressFlow]bool // of failed and denied
+	seen    map[palyra.EgressFlow]bool // records in failed and denied
 	omitted int64
 }
 
@@ -54,8 +53,8 @@ func newLedger(most int) *ledger {
 	return &ledger{most: most, summed: map[palyra.EgressFlow]*flow{}, seen: map[palyra.EgressFlow]bool{}}
 }
 
-// start records a connection that was let through and came about. The flow may be
-// one that exists, and its counters are shared then.
+// start records a connection that was let through and came about. It may return an existing flow,
+// whose counters are then shared.
 func (l *ledger) start(door string, p permit, address string) *flow {
 	r := palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Address: address, Verdict: palyra.FlowAllowed, Grant: p.grant()}
 	l.mu.Lock()
@@ -79,18 +78,17 @@ func (l *ledger) start(door string, p permit, address string) *flow {
 	return l.summed[r]
 }
 
-// fail records a connection that was let through and did not come about.
+// fail records a connection that was let through but failed.
 func (l *ledger) fail(door string, p permit) {
 	l.note(&l.failed, palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Verdict: palyra.FlowAllowed, Grant: p.grant()})
 }
 
-// refuse records a connection that was not let through and reports whether it is
-// the first of its kind.
+// refuse records a refused connection and reports whether it is the first of its kind.
 func (l *ledger) refuse(door, host string, port int) bool {
 	return l.note(&l.denied, palyra.EgressFlow{Door: door, Host: host, Port: port, Verdict: palyra.FlowDenied})
 }
 
-// note lists what has no bytes, each kind once.
+// note lists a record without bytes, each kind once.
 func (l *ledger) note(list *[]palyra.EgressFlow, r palyra.EgressFlow) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +100,7 @@ func (l *ledger) note(list *[]palyra.EgressFlow, r palyra.EgressFlow) bool {
 	return true
 }
 
-// list returns everything, what was let through first.
+// list returns all flows, those that were let through first.
 func (l *ledger) list() ([]palyra.EgressFlow, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

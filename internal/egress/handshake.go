@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// shake checks and passes on the ClientHello, and a second one if the server
-// asks for it: it could name another host.
+// shake checks and passes on the ClientHello, and a second one if the server asks for it: that
+// could name another host.
 func (t *tunnel) shake() bool {
 	if !t.greet() {
 		return false
@@ -56,7 +56,7 @@ func (t *tunnel) fits(h hello) bool {
 	return false
 }
 
-// greetAgain passes on what may come before a second ClientHello, and that.
+// greetAgain passes on the messages that may come before a second ClientHello, and then checks that.
 func (t *tunnel) greetAgain() bool {
 	t.client.within(t.guard.times.head)
 	for have := 0; ; {
@@ -81,7 +81,7 @@ func (t *tunnel) greetAgain() bool {
 	}
 }
 
-// pass hands the next bytes of the client on.
+// pass passes on the client's next n bytes.
 func (t *tunnel) pass(n int) bool {
 	b, _ := t.client.br.Peek(n)
 	_ = t.up.SetWriteDeadline(time.Now().Add(t.active.idle))

@@ -10,7 +10,7 @@ import (
 	"palyra"
 )
 
-// Most fields of a head, and bytes of a method.
+// The most fields of a head, and bytes of a method.
 const (
 	maxFields = 256
 	maxMethod = 32
@@ -27,17 +27,17 @@ type head struct {
 type field struct {
 	name  string // lower-case
 	value string
-	line  string // as it came, except for space around the value
+	line  string // as received, without space around the value
 }
 
-// badHead is what is wrong with a head.
+// badHead is the fault of a head.
 type badHead string
 
 // Error implements error.
 func (b badHead) Error() string { return string(b) }
 
-// headSize returns the size of the head at the beginning of b, including the
-// empty line, or errMore. Lines end in CR LF and in nothing else.
+// headSize returns the size of the head at the beginning of b, including the empty line, or
+// errMore. Lines end in CR LF and nothing else.
 func headSize(b []byte) (int, error) {
 	for at := 0; ; {
 		i := bytes.IndexByte(b[at:], '\n')
@@ -55,8 +55,8 @@ func headSize(b []byte) (int, error) {
 	}
 }
 
-// goodStart looks at the first line, once it is there: what is no request need
-// not be waited for.
+// goodStart checks the first line as soon as it is complete, so that nothing is waited for after a
+// line that is no request.
 func goodStart(b []byte) error {
 	line, _, whole := bytes.Cut(b, []byte("\r\n"))
 	if !whole {
@@ -115,12 +115,12 @@ func parseRequestLine(l string) (head, error) {
 	return h, h.meant()
 }
 
-// echoes are methods that are for looking at proxies and servers. What they answer
-// is the request itself, with what was added to it on the way.
+// echoes are methods for testing proxies and servers. Their answers repeat the request, with
+// everything that was added to it on the way.
 var echoes = []string{"TRACE", "TRACK", "DEBUG"}
 
-// meant refuses methods that are passed on for nobody, in any spelling: servers
-// differ in whether capitals matter.
+// meant refuses methods that are never passed on, in any spelling: servers differ in whether
+// capitals matter.
 func (h head) meant() error {
 	for _, m := range echoes {
 		if strings.EqualFold(h.method, m) {
@@ -195,8 +195,8 @@ func (h head) tokens(name string) []string {
 	return out
 }
 
-// authority splits an absolute target into the authority and what a server gets
-// as target: "http://host:port/path" → "host:port", "/path".
+// authority splits an absolute target into the authority and the target for the server:
+// "http://host:port/path" → "host:port", "/path".
 func (h head) authority() (host, rest string, err error) {
 	const scheme = "http://"
 	if len(h.target) < len(scheme) || !strings.EqualFold(h.target[:len(scheme)], scheme) {
@@ -217,7 +217,7 @@ func (h head) authority() (host, rest string, err error) {
 	return host, rest, nil
 }
 
-// webTarget reads an authority, whose port may be left out.
+// webTarget reads an authority, whose port may be missing.
 func webTarget(s string, port int) (target, error) {
 	if _, _, ok := splitTarget(s); ok {
 		t, err := parseTarget(s)

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// hello is what matters of a TLS ClientHello.
+// hello is the relevant part of a TLS ClientHello.
 type hello struct {
 	names  int    // how many names it gives
-	name   string // the one, as it stands there
+	name   string // the only one, unchanged
 	hidden bool   // the real name may be another, encrypted one
 }
 
@@ -17,7 +17,7 @@ var (
 	errBadHello = errors.New("egress: not a TLS ClientHello")
 )
 
-// Of TLS: record types, the one handshake message looked for, extensions.
+// Numbers of TLS: record types, the handshake messages and the extensions that matter here.
 const (
 	recordCipher    = 20
 	recordAlert     = 21
@@ -33,10 +33,10 @@ const (
 
 	extServerName = 0
 	extECH        = 0xfe0d
-	extESNI       = 0xffce // what came before it
+	extESNI       = 0xffce // the draft before it
 )
 
-// record takes the TLS record at the beginning of b apart.
+// record splits off the TLS record at the beginning of b.
 func record(b []byte) (kind byte, body []byte, err error) {
 	if len(b) < recordHead {
 		return 0, nil, errMore
@@ -51,8 +51,8 @@ func record(b []byte) (kind byte, body []byte, err error) {
 	return b[0], b[recordHead : recordHead+n], nil
 }
 
-// parseHello reads a ClientHello, in as many records as it came, and says how
-// many bytes those are. It must be all that is in them.
+// parseHello reads a ClientHello, in as many records as it came, and returns their size. Nothing
+// else may be in these records.
 func parseHello(b []byte) (h hello, size int, err error) {
 	var message []byte
 	for range maxRecords {
@@ -86,8 +86,8 @@ func parseHello(b []byte) (h hello, size int, err error) {
 	return hello{}, 0, errBadHello
 }
 
-// cursor reads the vectors that TLS is made of. After something that is not
-// there it is bad, and everything it gives is empty.
+// cursor reads the vectors that TLS is made of. After reading past the end it is bad, and
+// everything it returns is empty.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -111,7 +111,7 @@ func (c *cursor) number(bytes int) int {
 	return n
 }
 
-// vector reads what has its length before it, in so many bytes.
+// vector reads a vector whose length is in the given number of bytes.
 func (c *cursor) vector(bytes int) cursor {
 	n := c.number(bytes)
 	b := c.take(n)
@@ -137,8 +137,8 @@ func parseHelloBody(b []byte) (hello, error) {
 	return parseExtensions(list)
 }
 
-// parseExtensions looks at the extensions. One that is there twice could be read
-// one way here and another way there.
+// parseExtensions reads the extensions. It refuses one that occurs twice, because two readers could
+// take different ones.
 func parseExtensions(list cursor) (hello, error) {
 	var h hello
 	seen := map[int]bool{}
@@ -161,7 +161,7 @@ func parseExtensions(list cursor) (hello, error) {
 	return h, nil
 }
 
-// readNames reads the list of server names, of which there must be one, a host.
+// readNames reads the list of server names, which must hold exactly one host.
 func (h *hello) readNames(c cursor) bool {
 	list := c.vector(2)
 	kind, name := list.number(1), list.vector(2)
@@ -172,13 +172,12 @@ func (h *hello) readNames(c cursor) bool {
 	return true
 }
 
-// retryRandom is what a ServerHello has for its random value when it asks for a
-// second ClientHello (RFC 8446, 4.1.3).
+// retryRandom is the random value of a ServerHello that asks for a second ClientHello (RFC 8446, 4.1.3).
 const retryRandom = "\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91" +
 	"\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c"
 
-// asksAgain reports whether what a server says first asks for a second
-// ClientHello; known is false as long as that cannot be told.
+// asksAgain reports whether a server's first bytes ask for a second ClientHello; known is false as
+// long as that cannot be told.
 func asksAgain(b []byte) (again, known bool) {
 	const random = recordHead + 4 + 2
 	for i, want := range []byte{recordHandshake, recordMajor} {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// listen makes a socket listen, whether or not whoever made it has done so.
+// listen makes a socket listen, whether or not its maker has done so.
 func listen(f *os.File, backlog int) error {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -27,11 +27,11 @@ const (
 	directDoor
 )
 
-// plan lists the doors of a session: the proxy, the name server, every address
-// at 80, 443 and the low ports that rules name, and for other ports the address
-// of each name that has a rule for it, since a run's own servers use such ports.
-// Of granted addresses only those of loopback have a door of their own: they mean
-// the host's there, and no program asks a proxy for them. The proxy leads to others.
+// plan lists the doors of a session: the proxy, the name server, every address at 80, 443 and the
+// low ports that rules name, and for other ports the address of each name that has a rule for it,
+// because a run's own servers use such ports. Of granted addresses only those of loopback have a
+// door of their own: there they mean the host's, and no program asks a proxy for them. The proxy
+// leads to others.
 func (s *Session) plan() []listener {
 	server := offset(s.book.base, serverOffset)
 	doors := []listener{
@@ -58,8 +58,8 @@ func (s *Session) plan() []listener {
 	return append(doors, own...)
 }
 
-// doorFor is the address at which programs without a proxy look for what a rule
-// names; false means that they cannot be led there.
+// doorFor is the address at which programs without a proxy connect to what a rule names; false
+// means that no door can lead there.
 func (s *Session) doorFor(r rule) (netip.Addr, bool) {
 	switch {
 	case r.literal():
@@ -72,7 +72,7 @@ func (s *Session) doorFor(r rule) (netip.Addr, bool) {
 	return s.book.address(r.name)
 }
 
-// meant is what a client wants that went straight to an address.
+// meant returns the target of a client that connected to an address directly.
 func (s *Session) meant(at netip.Addr, port int) (target, bool) {
 	if name, ok := s.book.name(at); ok {
 		return target{host{name: name}, port}, true
@@ -89,9 +89,8 @@ func (s *Session) meant(at netip.Addr, port int) (target, bool) {
 	return itself, false
 }
 
-// Serve takes over the sockets of Doors, in their order, and answers on them
-// until Close; nil stands for a door that was not opened. It does not block. The
-// files are closed in every case.
+// Serve takes over the sockets of Doors, in their order, and answers on them until Close; nil
+// stands for a door that was not opened. It does not block. The files are closed in every case.
 func (s *Session) Serve(sockets []*os.File) error {
 	defer func() {
 		for _, f := range sockets {
@@ -123,7 +122,7 @@ func (s *Session) Serve(sockets []*os.File) error {
 // backlog is how many clients may wait at a door.
 const backlog = 512
 
-// take makes a door of a socket. What it opened is closed with the session.
+// take serves a socket as a door. It is closed with the session.
 func (s *Session) take(d listener, f *os.File) (func(), error) {
 	if d.UDP {
 		c, err := net.FilePacketConn(f)
@@ -158,7 +157,7 @@ func (s *Session) take(d listener, f *os.File) (func(), error) {
 	}
 }
 
-// accept serves the clients of a door, each once there is room for it.
+// accept serves the clients of a door, each once there is a place for it.
 func (s *Session) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
 	for s.ctx.Err() == nil {
 		c, err := l.AcceptTCP()
@@ -166,7 +165,7 @@ func (s *Session) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
 			if errors.Is(err, net.ErrClosed) || !s.pause(50*time.Millisecond) {
 				return
 			}
-			continue // out of descriptors, or a client that was gone again
+			continue // out of descriptors, or the client is gone already
 		}
 		if !s.track(c, nil) || !s.occupy() {
 			return
@@ -182,7 +181,7 @@ func (s *Session) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
 	}
 }
 
-// occupy waits for room for one more connection, in the session and in all.
+// occupy waits for a place for one more connection, in the session and among all sessions.
 func (s *Session) occupy() bool {
 	select {
 	case s.slots <- struct{}{}:
@@ -213,8 +212,8 @@ func (s *Session) pause(d time.Duration) bool {
 	}
 }
 
-// direct serves a client that went straight to what it takes for the host's
-// address. There is no way to tell it why it is refused but a reset.
+// direct serves a client that connected directly to a synthetic address. It can be refused only by
+// a reset, without a reason.
 func (s *Session) direct(c *net.TCPConn, port int) {
 	at := addrOf(c.LocalAddr())
 	t, ok := s.meant(at, port)
@@ -238,8 +237,7 @@ func reset(c *net.TCPConn) {
 	_ = c.Close()
 }
 
-// resolveTarget reads what a client of the proxy wants. A synthetic address
-// stands for its name.
+// resolveTarget returns the target of a proxy's client. A synthetic address stands for its name.
 func (s *Session) resolveTarget(h host, port int) (target, error) {
 	if h.literal() && s.book.inRange(h.addr) {
 		name, ok := s.book.name(h.addr)

@@ -13,11 +13,11 @@ import (
 	"palyra"
 )
 
-// Most bytes of a host name, and of one of its labels.
+// The most bytes of a host name, and of one of its labels.
 const (
 	maxName  = 253
 	maxLabel = 63
-	maxShown = 128 // of what somebody else wrote, in a message
+	maxShown = 128 // of foreign text in a message
 )
 
 // host is a name or an address in the one spelling in which hosts are compared.
@@ -38,11 +38,10 @@ func (h host) String() string {
 	return h.name
 }
 
-// local reports whether a name means the machine on which it is said, whatever
-// name servers think of it (RFC 6761, 6.3).
+// local reports whether a name means this very machine, whatever name servers answer (RFC 6761, 6.3).
 func (h host) local() bool { return h.name == "localhost" || strings.HasSuffix(h.name, ".localhost") }
 
-// target is a host and a port, as somebody wants to reach it.
+// target is a host and a port that a connection is for.
 type target struct {
 	host
 	port int
@@ -51,16 +50,15 @@ type target struct {
 // String writes a target as plans do.
 func (t target) String() string { return net.JoinHostPort(t.host.String(), strconv.Itoa(t.port)) }
 
-// badHost says what is wrong with a host, to whoever wrote it.
+// badHost is the error for a host that cannot be read.
 func badHost(s, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is not a host: %s", palyra.Clip(s, maxShown), why).
 		WithRemedy("write a host name or an address, for example example.org, 192.0.2.1 or [2001:db8::1]")
 }
 
-// parseHost reads a host as programs and people spell it and returns the one
-// spelling. What could mean one thing to us and another to somebody else is
-// refused: addresses as one number, in octal or hexadecimal, with a zone, names
-// that end in a number.
+// parseHost reads a host as programs and people spell it and returns the one spelling. It refuses a
+// spelling that others could read differently: addresses as one number, in octal or hexadecimal,
+// with a zone, names that end in a number.
 func parseHost(s string) (host, error) {
 	if len(s) == 0 || len(s) > 4*maxName {
 		return host{}, badHost(s, "it is empty or too long")
@@ -107,11 +105,10 @@ func parseName(s string) (host, error) {
 	return host{name: name}, nil
 }
 
-// asciiName maps a name to ASCII. A label that is in the international form
-// already must be what mapping gives, or two spellings would be one name. One that
-// is not must be what mapping back gives, but for capitals: characters that nobody
-// sees, that stand for others or are put together of several would else be changed
-// without a word.
+// asciiName maps a name to ASCII. A label that is in the international form already must be the
+// result of the mapping, or two spellings would be one name. Another label must be the result of
+// mapping back, except for capitals: invisible, substituted or composed characters would otherwise
+// be changed silently.
 func asciiName(s string) (string, error) {
 	plain := true
 	for i := range len(s) {
@@ -154,8 +151,8 @@ func badLabel(l string) string {
 	return ""
 }
 
-// numeric reports whether some resolvers would take a last label for a number:
-// digits only, or hexadecimal with its prefix.
+// numeric reports whether some resolvers would take a last label for a number: digits only, or
+// hexadecimal with its prefix.
 func numeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok && strings.Trim(hex, "0123456789abcdef") == "" {
 		return true
@@ -169,8 +166,7 @@ func parsePort(s string) (int, bool) {
 	return int(n), err == nil && n > 0 && strconv.FormatUint(n, 10) == s
 }
 
-// splitTarget takes host and port of "host:port" apart. Brackets stay with an
-// IPv6 address.
+// splitTarget splits "host:port". Brackets stay with an IPv6 address.
 func splitTarget(s string) (h, port string, ok bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.HasSuffix(s, "]") {

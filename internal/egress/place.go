@@ -5,26 +5,25 @@ import (
 	"sync"
 )
 
-// Places of all sessions together, and those that a session has for certain, on
-// top of them, whatever the others do.
+// The places of all sessions together, and those that each session has for certain, on top of them.
 const (
 	totalPlaces = 1024
 	ownPlaces   = 8
 )
 
-// places are what connections under way hold, shared so that nobody can take them
-// all: each principal may hold as many as are still free. One alone gets half of
-// them, two get a third each, and whoever comes next always finds some.
+// places limits the connections under way, shared so that nobody can take them all: each principal
+// may hold as many as are still free. One alone gets half of them, two get a third each, and a
+// newcomer always finds some.
 type places struct {
 	most int
 
 	mu      sync.Mutex // guards the fields below, and seats; a leaf lock
 	taken   int
-	by      map[any]int   // of taken
-	changed chan struct{} // closed when one was given back
+	by      map[any]int   // held by each principal
+	changed chan struct{} // closed when a place was given back
 }
 
-// seat is what one session holds.
+// seat counts the places of one session.
 type seat struct {
 	whose any // sessions of the same principal share
 	held  int
@@ -49,8 +48,8 @@ func (p *places) take(ctx context.Context, s *seat) bool {
 	}
 }
 
-// retake waits for the place that was given back for a while. It is counted in
-// every case, since whoever had it will give it back again.
+// retake waits for the place that was given back for a while. It is counted even when ctx ends,
+// because its holder will give it back again.
 func (p *places) retake(ctx context.Context, s *seat) {
 	if !p.take(ctx, s) {
 		p.mu.Lock()
@@ -59,7 +58,7 @@ func (p *places) retake(ctx context.Context, s *seat) {
 	}
 }
 
-// try takes a place if there is one, and tells what to wait for if not.
+// try takes a place if one is free, and otherwise returns a channel to wait for.
 func (p *places) try(s *seat) (<-chan struct{}, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +78,7 @@ func (p *places) give(s *seat) {
 	p.changed = make(chan struct{})
 }
 
-// count notes one place more or less. The first ones of a session are its own.
+// count adds n places to a session. The first ones of a session are its own.
 func (p *places) count(s *seat, n int) {
 	if max(s.held, s.held+n) > ownPlaces {
 		p.taken += n

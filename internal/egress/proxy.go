@@ -34,8 +34,8 @@ func (s *Session) proxy(conn *net.TCPConn) {
 	s.serveProxy(c)
 }
 
-// serveProxy serves HTTP requests, each of which is decided on its own: the next
-// on the same connection may be for another host.
+// serveProxy serves HTTP requests, and decides on each: the next on the same connection may be for
+// another host.
 func (s *Session) serveProxy(c *stream) {
 	l := &line{}
 	defer func() { s.hangUp(l) }()
@@ -67,7 +67,7 @@ func (s *Session) serveProxy(c *stream) {
 	}
 }
 
-// challenge asks for the token, on this connection or a new one.
+// challenge asks for the token, again on this connection or on a new one.
 func challenge(c io.Writer, again bool) bool {
 	last := "Connection: close\r\n"
 	if again {
@@ -97,8 +97,8 @@ func (s *Session) serveConnect(c *stream, r *request) {
 	}
 }
 
-// route finds the line for a request: the one there is, if it leads to the same
-// target, which was decided on again, or a new one.
+// route finds the line for a request: the present one, if it leads to the same target, which is
+// decided again, or a new one.
 func (s *Session) route(l *line, r *request) error {
 	if !r.whole {
 		return badHead("this is a proxy: it wants whole URLs")
@@ -123,7 +123,7 @@ func (s *Session) route(l *line, r *request) error {
 	return nil
 }
 
-// hangUp ends a line.
+// hangUp closes a line.
 func (s *Session) hangUp(l *line) {
 	if l.up != nil {
 		s.drop(l.up.TCPConn)
@@ -132,7 +132,7 @@ func (s *Session) hangUp(l *line) {
 	*l = line{}
 }
 
-// refuseRequest tells an HTTP client why it does not get what it asked for.
+// refuseRequest tells an HTTP client why its request is refused.
 func (s *Session) refuseRequest(c *stream, r *request, err error) {
 	var bad badHead
 	e := (*palyra.Error)(nil)

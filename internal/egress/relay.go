@@ -15,25 +15,24 @@ import (
 	"palyra"
 )
 
-// line is the server's end of plain HTTP.
+// line is a connection to a server for plain HTTP.
 type line struct {
 	up   *stream
 	flow *flow
 	at   target
-	by   *question // that let it through, if one did
+	by   *question // the answer that let it through, if one did
 }
 
-// alive reports whether a line that was used before still stands: a server that
-// has closed it, or says something unasked, does not get another request.
+// alive reports whether a used line can take another request: the server has neither closed it nor
+// sent anything unasked.
 func (l *line) alive() bool {
 	_ = l.up.SetReadDeadline(time.Unix(1, 0))
 	_, err := l.up.br.Peek(1)
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// relay passes on the requests of a client that was let through to one host.
-// Each must be for that host: a server with many names would take it by what the
-// request says.
+// relay passes on the requests of a client that was let through to one host. Each must be for that
+// host: a server with many names goes by the name in the request.
 func (t *tunnel) relay() {
 	l := &line{up: t.stream(t.up), flow: t.flow, at: t.permit.target}
 	defer l.up.release()
@@ -52,10 +51,10 @@ func (t *tunnel) relay() {
 	}
 }
 
-// suits compares a request with what was let through.
+// suits checks that a request is for the permitted target.
 func (t *tunnel) suits(r *request) error {
 	if _, given := r.get("host"); given == 0 && !r.whole {
-		r.at = t.permit.target // HTTP/1.0: it is told then for which host it is
+		r.at = t.permit.target // HTTP/1.0 without Host: the request is given one
 	} else if at, err := t.resolveTarget(r.at.host, r.at.port); err == nil {
 		r.rename(at)
 	}
@@ -89,7 +88,7 @@ func (s *Session) exchange(c *stream, r *request, l *line) bool {
 		sendBody(c, r, l, a)
 	}()
 	s.answers(c, r, l, a)
-	a.stop(c.TCPConn) // the answer can be there before the request is whole
+	a.stop(c.TCPConn) // the answer can arrive before the request is complete
 	_ = l.up.Close()
 	<-sent
 	c.linger(s.guard.times.quiet)
@@ -104,15 +103,15 @@ func sendBody(c *stream, r *request, l *line, a *activity) {
 	} else {
 		err = copyFixed(l.up, c, r.parsed.ContentLength, &l.flow.out, a)
 	}
-	if err != nil { // the server waits for what does not come
+	if err != nil { // the server waits for bytes that will not come
 		_ = l.up.CloseWrite()
 	}
 }
 
-const maxInterim = 32 // answers before the real one
+const maxInterim = 32 // interim answers
 
-// answers passes the answer to a request back, with those that come before it,
-// and reports whether there can be another.
+// answers passes the answer to a request back, with the interim ones before it, and reports whether
+// there can be another.
 func (s *Session) answers(c *stream, r *request, l *line, a *activity) bool {
 	for i := range maxInterim {
 		raw, resp, err := readAnswer(l.up, r.parsed, a)
@@ -146,7 +145,7 @@ func (s *Session) answers(c *stream, r *request, l *line, a *activity) bool {
 	return false
 }
 
-// closing tells the client in an answer that no other will follow.
+// closing adds to an answer that the connection closes after it.
 func closing(raw []byte) []byte {
 	if head, ok := bytes.CutSuffix(raw, []byte("\r\n\r\n")); ok {
 		return append(head, "\r\nConnection: close\r\n\r\n"...)
@@ -154,8 +153,8 @@ func closing(raw []byte) []byte {
 	return raw
 }
 
-// readAnswer reads the head of an answer, and returns it as it came too. It is
-// bounded; how well it is written is between server and client.
+// readAnswer reads the head of an answer, and also returns its bytes. Its size is bounded; its
+// correctness is between server and client.
 func readAnswer(up *stream, r *http.Request, a *activity) ([]byte, *http.Response, error) {
 	up.within(a.idle)
 	for have := 0; ; {
@@ -174,7 +173,7 @@ func readAnswer(up *stream, r *http.Request, a *activity) ([]byte, *http.Respons
 	}
 }
 
-// answerSize finds the empty line after a head; 0 means that it is not there yet.
+// answerSize finds the empty line after a head; 0 means that it is not complete yet.
 func answerSize(b []byte) int {
 	for at := 0; ; {
 		i := bytes.IndexByte(b[at:], '\n')
@@ -204,7 +203,7 @@ func answerBody(c *stream, resp *http.Response, l *line, a *activity) error {
 	return copyFixed(c, l.up, math.MaxInt64, &l.flow.in, a)
 }
 
-// copyFixed passes on a body of so many bytes, or until the end for MaxInt64.
+// copyFixed passes on a body of so many bytes; MaxInt64 means to the end.
 func copyFixed(dst, src *stream, size int64, n *atomic.Int64, a *activity) error {
 	if have := min(int64(src.br.Buffered()), size); have > 0 {
 		b, _ := src.br.Peek(int(have))
@@ -236,8 +235,8 @@ func (c counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// copyChunked passes a chunked body on in chunks of our own, so that only one
-// reading of it exists, each as soon as it is there.
+// copyChunked passes a chunked body on in chunks of our own, each as soon as it arrives, so that
+// the body can be read in one way only.
 func copyChunked(dst, src *stream, body io.Reader, trailer *http.Header, n *atomic.Int64, a *activity) error {
 	w := bufio.NewWriterSize(counter{dst, n}, bufferSize)
 	for buf := make([]byte, bufferSize/2); ; {
@@ -269,7 +268,7 @@ func copyChunked(dst, src *stream, body io.Reader, trailer *http.Header, n *atom
 	return w.Flush()
 }
 
-// switched connects both sides after a connection has become a WebSocket.
+// switched connects both sides of a WebSocket.
 func (s *Session) switched(c *stream, l *line) {
 	t := &tunnel{Session: s, client: c, up: l.up.TCPConn, flow: l.flow, active: s.activity()}
 	if n := l.up.br.Buffered(); n > 0 {

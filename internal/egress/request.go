@@ -11,24 +11,24 @@ import (
 	"palyra"
 )
 
-// request is a plain HTTP request whose head was read and whose body was not.
+// request is a plain HTTP request, of which only the head was read.
 type request struct {
 	head
 	parsed *http.Request
-	at     target // that it is for, as it says itself
-	path   string // what the server gets as target
+	at     target // its target, by its own words
+	path   string // the target that the server gets
 	whole  bool   // the target was a URL
-	stood  bool   // the address in it stood for a name, which the server is told
+	stood  bool   // its address stood for a name, which the server gets instead
 }
 
-// rename says which host an address in a request stands for.
+// rename sets the host that an address in a request stands for.
 func (r *request) rename(t target) {
 	r.stood = r.at != t
 	r.at = t
 }
 
-// readRequest waits for the next request on a connection and reads its head, by
-// our strict rules and by those of net/http, which must agree.
+// readRequest waits for the next request on a connection and reads its head, by our strict rules
+// and by those of net/http, which must agree.
 func (s *Session) readRequest(c *stream, port int) (*request, error) {
 	c.within(s.guard.times.first)
 	size := 0
@@ -57,7 +57,7 @@ func (s *Session) readRequest(c *stream, port int) (*request, error) {
 		return nil, err
 	}
 	r := &request{head: h, path: h.target}
-	if h.method == http.MethodConnect { // nothing of it is passed on
+	if h.method == http.MethodConnect { // nothing of a CONNECT is passed on
 		_, err = c.br.Discard(size)
 	} else if r.parsed, err = http.ReadRequest(c.br); err == nil && (r.parsed.Method != h.method || r.parsed.RequestURI != h.target) {
 		err = errAuthority
@@ -68,8 +68,7 @@ func (s *Session) readRequest(c *stream, port int) (*request, error) {
 	return r, r.locate(port)
 }
 
-// locate finds out which host a request is for. Everything in it that says so
-// must say the same.
+// locate finds out which host a request is for. Everything in it that names a host must name the same.
 func (r *request) locate(port int) error {
 	if r.method == http.MethodConnect {
 		t, err := parseTarget(r.target)
@@ -110,8 +109,7 @@ func (r *request) hasBody() bool {
 	return chunked > 0 || n > 0 && strings.Trim(length, "0") != ""
 }
 
-// upgrades reports whether a request asks for a WebSocket, the one thing that a
-// connection may become.
+// upgrades reports whether a request asks for a WebSocket, the only upgrade that is let through.
 func (r *request) upgrades() bool {
 	to, n := r.get("upgrade")
 	return n == 1 && r.minor == 1 && strings.EqualFold(to, "websocket") && r.method == http.MethodGet && !r.hasBody() &&
@@ -123,21 +121,19 @@ var hop = []string{
 	"connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "upgrade", "http2-settings", "te", "trailer", "expect",
 }
 
-// last reports whether a connection takes no request after this one. That is so
-// for every request with a body: a server that overlooks the body would read
-// more requests in it, which nobody has checked, and this one tells it not to.
+// last reports whether a connection takes no request after this one. That is so for every request
+// with a body: a server that overlooks the body would read unchecked requests in it, and so it is
+// told to close.
 func (r *request) last() bool { return r.parsed.Close || r.hasBody() }
 
-// waits reports whether the client wants to be told before it sends the body. It
-// is told at once: what a server does with a body that it refused to wait for is
-// not to be relied on.
+// waits reports whether the client wants a 100 Continue before it sends the body. The guard sends
+// it at once: it cannot be relied on what a server does with a body that it has refused.
 func (r *request) waits() bool {
 	_, n := r.get("expect")
 	return n > 0 && r.minor == 1 && r.hasBody()
 }
 
-// onward writes the head for the server. Fields stay as they came, except those
-// that are about this connection.
+// onward writes the head for the server. Fields stay unchanged, except those about this connection.
 func (r *request) onward() []byte {
 	var b strings.Builder
 	b.WriteString(r.method + " " + r.path + " HTTP/1." + strconv.Itoa(int(r.minor)) + "\r\n")
@@ -169,7 +165,7 @@ func webHost(t target) string {
 	return t.String()
 }
 
-// credentials returns what a client gave to the proxy.
+// credentials returns the user and password that a client gave to the proxy.
 func (r *request) credentials() (user, password string) {
 	value, n := r.get("proxy-authorization")
 	scheme, coded, _ := strings.Cut(value, " ")

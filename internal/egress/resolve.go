@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	cacheFor   = 15 * time.Second // answers; short, since a name's real lifetime is not told
+	cacheFor   = 15 * time.Second // short, because the name's own lifetime is not known
 	cacheNames = 1024
 	lookupTime = 10 * time.Second
 	maxAddrs   = 16 // of a name that are looked at
 )
 
-// resolver looks names up that were decided on, and remembers answers for a
-// little. Whether an address may be dialled is decided anew at every use.
+// resolver looks up names that were let through, and remembers answers for a short time. Whether an
+// address may be dialled is decided anew at every use.
 type resolver struct {
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	now    func() time.Time
@@ -45,14 +45,14 @@ func newResolver(server string, d *net.Dialer, now func() time.Time) *resolver {
 	lookup := func(ctx context.Context, network, host string) ([]netip.Addr, error) {
 		list, err := r.LookupNetIP(ctx, network, host)
 		for i, a := range list {
-			list[i] = a.Unmap() // the library maps the IPv4 addresses of the hosts file
+			list[i] = a.Unmap() // the library returns the IPv4 addresses of the hosts file as IPv6
 		}
 		return list, err
 	}
 	return &resolver{lookup: lookup, now: now, cache: map[string]answer{}}
 }
 
-// addrs returns the addresses of a name. Nobody is asked about a local one.
+// addrs returns the addresses of a name. A local one is not looked up.
 func (r *resolver) addrs(ctx context.Context, name string) ([]netip.Addr, error) {
 	if (host{name: name}).local() {
 		return []netip.Addr{loopback4, loopback6}, nil
@@ -64,7 +64,7 @@ func (r *resolver) addrs(ctx context.Context, name string) ([]netip.Addr, error)
 	defer cancel()
 	absolute := name
 	if strings.Contains(name, ".") {
-		absolute += "." // or the system's search list could make another name of it
+		absolute += "." // so that the system's search list does not make another name of it
 	}
 	list, err := r.lookup(ctx, "ip", absolute)
 	if err == nil && len(list) == 0 {

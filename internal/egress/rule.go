@@ -9,13 +9,13 @@ import (
 	"palyra"
 )
 
-// maxRules bounds what a plan may name.
+// maxRules is the most hosts that a plan may name.
 const maxRules = 256
 
-// rule is what a run may reach: a host, or every name below a suffix, at a port.
+// rule is a permitted target: a host, or every name below a suffix, at a port.
 type rule struct {
 	target
-	below bool // the names below target's, at any depth, and not the name itself
+	below bool // every name below the target's, at any depth, but not the name itself
 }
 
 // String writes a rule as plans do.
@@ -26,8 +26,7 @@ func (r rule) String() string {
 	return r.target.String()
 }
 
-// covers reports whether the rule lets t through. Port 0, which only an
-// operator's rule has, is any.
+// covers reports whether the rule lets t through. Port 0, which only an operator's rule has, is any.
 func (r rule) covers(t target) bool {
 	if r.port != 0 && r.port != t.port {
 		return false
@@ -38,7 +37,7 @@ func (r rule) covers(t target) bool {
 	return !t.literal() && strings.HasSuffix(t.name, "."+r.name)
 }
 
-// within reports whether everything that r lets through, outer does.
+// within reports whether outer lets through everything that r does.
 func (r rule) within(outer rule) bool {
 	if outer.port != 0 && outer.port != r.port {
 		return false
@@ -86,8 +85,8 @@ func parseAllowed(s string) (rule, error) {
 	return rule{target{host: h}, below}, err
 }
 
-// suffixFit refuses suffixes that are no limit: an address, a whole top level, or
-// one below which anybody can have a name.
+// suffixFit refuses suffixes that limit nothing: an address, a whole top level, or a domain below
+// which anybody can have a name.
 func suffixFit(s string, h host, below bool) error {
 	switch {
 	case below && h.literal():
@@ -110,8 +109,8 @@ var shared = []string{
 	"myqcloud.com", "aliyuncs.com",
 }
 
-// anybodys reports whether strangers can have names below a domain: it is a public
-// suffix, or a provider's.
+// anybodys reports whether strangers can have names below a domain: it is a public suffix, or
+// belongs to a provider.
 func anybodys(name string) bool {
 	if suffix, _ := publicsuffix.PublicSuffix(name); suffix == name {
 		return true

@@ -16,13 +16,13 @@ import (
 	"palyra/internal/cell"
 )
 
-// times are how long the guard waits for what.
+// times are the timeouts of the guard.
 type times struct {
-	first time.Duration // for a client of the proxy to begin
-	head  time.Duration // for what a client began to be whole: a request's head, a ClientHello, a SOCKS exchange
+	first time.Duration // for a client of the proxy to send its first byte
+	head  time.Duration // for the rest of a request's head, a ClientHello or a SOCKS exchange
 	quiet time.Duration // at 80 and 443, for the client to speak before the server may
 	idle  time.Duration // for anything to happen on a connection
-	look  time.Duration // between looks at that
+	look  time.Duration // between checks of idle connections
 	dial  time.Duration // for a connection
 }
 
@@ -31,7 +31,7 @@ var usual = times{
 	idle: 15 * time.Minute, look: time.Minute, dial: 20 * time.Second,
 }
 
-// Session lets one run out, as far as its plan says.
+// Session is the guard of one run: it lets the run reach the hosts of its plan.
 type Session struct {
 	guard     *Guard
 	call      *palyra.Call // nil: nobody is asked
@@ -49,7 +49,7 @@ type Session struct {
 
 	mu     sync.Mutex // guards the fields below; a leaf lock
 	closed bool
-	open   map[io.Closer]*question // closed with the session, and with the answer that let it through if one did
+	open   map[io.Closer]*question // each is closed with the session, and with the answer that let it through, if one did
 	work   sync.WaitGroup
 }
 
@@ -77,8 +77,7 @@ func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
 	return s, nil
 }
 
-// Doors are the sockets that the session needs in the run's own network. Equal
-// plans need equal doors.
+// Doors lists the sockets that the session needs in the run's own network. Equal plans need equal doors.
 func (s *Session) Doors() []cell.Listener {
 	out := make([]cell.Listener, len(s.doors))
 	for i, d := range s.doors {
@@ -87,8 +86,7 @@ func (s *Session) Doors() []cell.Listener {
 	return out
 }
 
-// Env has the variables that lead programs to the proxy. They hold the session's
-// token.
+// Env returns the variables that lead programs to the proxy. They hold the session's token.
 func (s *Session) Env() []string {
 	at := netip.AddrPortFrom(offset(s.book.base, serverOffset), proxyPort).String()
 	who := url.UserPassword(proxyUser, s.token)
@@ -101,9 +99,8 @@ func (s *Session) Env() []string {
 	}
 }
 
-// DialContext connects to a "host:port" for a tool that is part of the daemon:
-// decided, looked up, checked, counted like any other connection. Networks other
-// than TCP are refused.
+// DialContext connects to a "host:port" for a tool that is part of the daemon. The connection is
+// decided, looked up, checked and counted like any other. Networks other than TCP are refused.
 func (s *Session) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !isTCP(network) {
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "only TCP gets out")
@@ -130,8 +127,8 @@ func ended() *palyra.Error {
 	return palyra.Errorf(palyra.Expired, palyra.ReasonRunEnded, "the run has ended, and its connections with it")
 }
 
-// connect decides on a target and dials it. The connection is the session's to
-// close as well; the caller gives it back with drop.
+// connect decides on a target and dials it. The session closes the connection when it ends; the
+// caller gives it back with drop.
 func (s *Session) connect(ctx context.Context, door string, t target) (*net.TCPConn, *flow, permit, error) {
 	p, err := s.decide(ctx, door, t)
 	if err != nil {
@@ -190,8 +187,8 @@ func (s *Session) enter() bool {
 
 func (s *Session) leave() { s.work.Done() }
 
-// track makes the session close c when it ends, or when the answer that c hangs
-// on is taken back. False means that this is so already, and c is closed.
+// track makes the session close c when it ends, or when the answer that let c through is taken
+// back. False means that this has happened, and c is closed.
 func (s *Session) track(c io.Closer, by *question) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +200,7 @@ func (s *Session) track(c io.Closer, by *question) bool {
 	return true
 }
 
-// cutAll ends the connections that an answer let through.
+// cutAll closes the connections that an answer let through.
 func (s *Session) cutAll(by *question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +215,7 @@ func (s *Session) cutAll(by *question) {
 	}
 }
 
-// drop closes what was tracked.
+// drop closes a tracked connection.
 func (s *Session) drop(c io.Closer) {
 	s.mu.Lock()
 	delete(s.open, c)
@@ -226,8 +223,8 @@ func (s *Session) drop(c io.Closer) {
 	_ = c.Close()
 }
 
-// Close ends every connection and returns what went through; more says how many
-// flows were added to listed ones or are not listed. It can be called again.
+// Close ends every connection and returns the flows; more says how many were added to listed ones
+// or are not listed. It can be called again.
 func (s *Session) Close() (flows []palyra.EgressFlow, more int64) {
 	s.mu.Lock()
 	s.closed = true
@@ -241,7 +238,7 @@ func (s *Session) Close() (flows []palyra.EgressFlow, more int64) {
 	return s.ledger.list()
 }
 
-// Flows returns what went through so far, as Close does at the end.
+// Flows returns the flows so far, as Close does at the end.
 func (s *Session) Flows() (flows []palyra.EgressFlow, more int64) { return s.ledger.list() }
 
 // counted is a connection that a tool of the daemon holds.
@@ -252,8 +249,7 @@ type counted struct {
 	once    sync.Once
 }
 
-// Read implements net.Conn. The session waits for it, so that what it returns has
-// every byte.
+// Read implements net.Conn. Close of the session waits for it, so that the flow has every byte.
 func (c *counted) Read(b []byte) (int, error) {
 	if !c.session.enter() {
 		return 0, net.ErrClosed

@@ -6,23 +6,22 @@ import (
 	"strings"
 )
 
-// speech is what a client begins with, as far as it names a host: a server that
-// has many names picks one by it.
+// speech is the kind of a client's first bytes, as far as they name a host: a server with many
+// names chooses by it.
 type speech int
 
 const (
-	unclear speech = iota // not yet told
-	opaque                // neither of the others, as far as it goes
+	unclear speech = iota // not known yet
+	opaque                // neither of the others, so far
 	secure                // TLS
-	web                   // HTTP, or something that a lenient server could take for it
+	web                   // HTTP, or bytes that a lenient server could take for it
 )
 
-// classify looks at the first bytes that a client sent. What some lenient server
-// reads as a request, whatever its method and whatever it takes for blanks, is
-// web. It must not wait for more bytes than clients of other kinds send: those
-// begin with something that is no word, or send whole lines, or a NUL. So what is
-// opaque before its first line is whole may turn out to be web yet; it is watched
-// on its way.
+// classify looks at the first bytes that a client sent. Bytes that some lenient server reads as a
+// request, whatever the method and whatever counts as a blank, are web. It must not wait for more
+// bytes than other clients send: those begin with something that is no word, or send whole lines,
+// or a NUL. So bytes that are opaque before their first line is complete may still become web; the
+// tunnel goes on watching them.
 func classify(b []byte) speech {
 	if len(b) > 0 && b[0] == recordHandshake {
 		switch {
@@ -57,11 +56,10 @@ func classify(b []byte) speech {
 	return unclear
 }
 
-// methods are those that a server may serve without a version in the line, Host
-// and all.
+// methods are those that a server may serve without a version in the line, with a Host field all the same.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"}
 
-// isPlace reports whether what follows a method is what methods are used on.
+// isPlace reports whether b, which follows a method, looks like a request's target.
 func isPlace(b []byte) bool {
 	for len(b) > 0 && blank(b[0]) {
 		b = b[1:]
@@ -69,8 +67,8 @@ func isPlace(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("/")) || len(b) >= 5 && bytes.EqualFold(b[:5], []byte("http:"))
 }
 
-// firstLine returns the first line that has anything that shows, from there on;
-// odd says that a NUL came before it, or anything that is no blank.
+// firstLine returns the first line with a visible character, from that on; odd means that a NUL, or
+// another byte that is no blank, came before it.
 func firstLine(b []byte) (line []byte, odd bool) {
 	at := hidden(b)
 	odd = slices.ContainsFunc(b[:at], func(c byte) bool { return c == 0 || !blank(c) })
@@ -78,7 +76,7 @@ func firstLine(b []byte) (line []byte, odd bool) {
 	return line, odd
 }
 
-// hidden is how much of b comes before the first character that everybody sees.
+// hidden is the number of bytes before the first visible character.
 func hidden(b []byte) int {
 	for i, c := range b {
 		if c > ' ' && c < 0x7f {
@@ -88,8 +86,8 @@ func hidden(b []byte) int {
 	return len(b)
 }
 
-// blank reports whether somebody takes a byte for space between words: as ASCII
-// has it, as Latin-1 has it, or since it looks like nothing.
+// blank reports whether any server takes a byte for space between words: by ASCII, by Latin-1, or
+// because it is invisible.
 func blank(c byte) bool {
 	switch c {
 	case 0, '\t', '\n', '\v', '\f', '\r', 0x1c, 0x1d, 0x1e, 0x1f, ' ', 0x85, 0xa0:
@@ -98,17 +96,16 @@ func blank(c byte) bool {
 	return false
 }
 
-// watch looks for a request in the first line that has anything that shows, as it
-// goes by.
+// watch looks for a request in the first line with a visible character, while it is passed on.
 type watch struct {
-	whole bool   // the line is over, and is none
-	seen  int    // bytes of it, from the first that shows
-	tail  []byte // the last of them
+	whole bool   // the line is complete and no request
+	seen  int    // bytes of the line from the first visible one
+	tail  []byte // the last of these bytes
 }
 
 const (
 	version = "HTTP/"
-	maxLine = 4 << 20 // no server reads requests of such lines
+	maxLine = 4 << 20 // no server reads request lines this long
 )
 
 // sees takes the next bytes, and reports whether the line is a request.
@@ -128,7 +125,7 @@ func (w *watch) sees(b []byte) bool {
 	return false
 }
 
-// hasVersion reports whether the version of HTTP is in b, however it is written.
+// hasVersion reports whether b contains a version of HTTP, in upper or lower case.
 func hasVersion(b []byte) bool {
 	const last = len(version) - 1
 	for at := 0; ; at++ {
@@ -151,5 +148,5 @@ func isToken(c byte) bool {
 	return c != 0 && strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// isSSH reports whether a client speaks SSH, which knows no names of hosts.
+// isSSH reports whether a client speaks SSH, which does not name hosts.
 func isSSH(b []byte) bool { return bytes.HasPrefix(b, []byte("SSH-2.0-")) }

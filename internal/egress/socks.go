@@ -40,8 +40,8 @@ type socksCode byte
 // Error implements error.
 func (c socksCode) Error() string { return fmt.Sprintf("egress: socks: refused with %d", byte(c)) }
 
-// serveSOCKS serves a client that began with SOCKS5. The name comes here as the
-// program wrote it, and is decided before anything is looked up.
+// serveSOCKS serves a client that began with SOCKS5. It gets the name as the program wrote it, and
+// decides before anything is looked up.
 func (s *Session) serveSOCKS(c *stream) {
 	c.within(s.guard.times.head)
 	if !s.greeted(c) {
@@ -82,7 +82,7 @@ func socksCodeOf(err error) byte {
 	return socksFailed
 }
 
-// greeted takes the greeting and the session's token.
+// greeted reads the greeting and checks the session's token.
 func (s *Session) greeted(c *stream) bool {
 	methods, err := readVector(c.br, socksVersion)
 	if err != nil {
@@ -142,7 +142,7 @@ func readBytes(r io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// readSOCKS reads a request. A socksCode is what the client is to be told.
+// readSOCKS reads a request. An error that is a socksCode is sent to the client.
 func readSOCKS(r io.Reader) (host, int, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -165,13 +165,13 @@ func readSOCKS(r io.Reader) (host, int, error) {
 		return host{}, 0, socksCode(socksBadCommand)
 	case n == 0:
 		return host{}, 0, socksCode(socksFailed)
-	case h == host{}: // no name, or one in a spelling that nobody could have granted
+	case h == host{}: // no name, or one in a spelling that no rule can have
 		return host{}, 0, socksCode(socksForbidden)
 	}
 	return h, n, nil
 }
 
-// readSOCKSHost reads a host; a name that cannot be one gives the zero host.
+// readSOCKSHost reads a host; the zero host stands for an invalid name.
 func readSOCKSHost(r io.Reader, kind byte) (host, error) {
 	switch kind {
 	case socksIPv4:
@@ -201,7 +201,7 @@ func socksReply(c io.Writer, code byte) bool {
 	return err == nil
 }
 
-// socksRequest is what asks an upstream proxy for a target.
+// socksRequest is the request for a target to an upstream proxy.
 func socksRequest(t target) []byte {
 	b := []byte{socksVersion, socksConnect, 0}
 	switch {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Bytes of a buffer, which bound what is looked at before anything goes on: a
-// request's head, a ClientHello. And of one copy before the clock is looked at.
+// The size of a buffer, which bounds the bytes that are checked before anything is passed on: a
+// request's head, a ClientHello. And the bytes of one copy between two looks at the clock.
 const (
 	bufferSize = 32 << 10
 	copyStep   = 1 << 20
@@ -21,7 +21,7 @@ const (
 	slowStart  = 128 << 10 // bytes through a buffer before the kernel takes over
 )
 
-// buffers wait to be used again.
+// buffers keeps buffers for reuse.
 type buffers struct{ readers, chunks sync.Pool }
 
 func newBuffers() *buffers {
@@ -42,12 +42,12 @@ func (b *buffers) give(c *[]byte) {
 	}
 }
 
-// stream is a connection that can be looked into before it is read.
+// stream is a connection whose next bytes can be examined before they are read.
 type stream struct {
 	*net.TCPConn
 	br    *bufio.Reader
 	owner *buffers
-	idle  time.Duration // how long a receiver may take nothing
+	idle  time.Duration // how long a receiver may accept nothing
 }
 
 func (s *Session) stream(c *net.TCPConn) *stream {
@@ -66,7 +66,7 @@ func (c *stream) Write(b []byte) (int, error) {
 	return c.TCPConn.Write(b)
 }
 
-// release gives the buffer back. What is in it is lost.
+// release gives the buffer back, and discards its content.
 func (c *stream) release() {
 	if c.br != nil {
 		c.br.Reset(nil)
@@ -75,7 +75,7 @@ func (c *stream) release() {
 	}
 }
 
-// within bounds everything that is read until it is called again; 0 is no bound.
+// within sets a deadline for all reads until it is called again; 0 means no deadline.
 func (c *stream) within(d time.Duration) {
 	var t time.Time
 	if d > 0 {
@@ -86,8 +86,8 @@ func (c *stream) within(d time.Duration) {
 
 var errTooLong = errors.New("egress: too long")
 
-// more returns everything that was received and not read, and at least one byte
-// more than have. Nothing of it counts as read.
+// more returns all bytes that were received and not read, at least one more than have. None of them
+// counts as read.
 func (c *stream) more(have int) ([]byte, error) {
 	if have >= c.br.Size() {
 		return nil, errTooLong
@@ -98,15 +98,14 @@ func (c *stream) more(have int) ([]byte, error) {
 	return c.br.Peek(c.br.Buffered())
 }
 
-// linger closes a connection whose client has more to say than anybody will read,
-// so that it still gets what it was told.
+// linger closes a connection whose client still sends, in a way that the client gets the answer first.
 func (c *stream) linger(d time.Duration) {
 	_ = c.CloseWrite()
 	c.within(d)
 	_, _ = io.CopyN(io.Discard, c.TCPConn, 16*bufferSize)
 }
 
-// activity is when something last happened on a connection.
+// activity is the time of the last event on a connection.
 type activity struct {
 	at         atomic.Int64 // nanoseconds
 	idle, look time.Duration
@@ -124,26 +123,24 @@ func (a *activity) over() bool { return time.Since(time.Unix(0, a.at.Load())) >=
 
 var errStopped = errors.New("egress: stopped")
 
-// stop ends the copying of what c says. A deadline alone does not: whoever copies
-// sets a new one.
+// stop ends the copying of the bytes that c sends. A deadline alone does not: the copying sets a new one.
 func (a *activity) stop(c *net.TCPConn) {
 	a.stopped.Store(true)
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 }
 
-// move copies at most limit bytes, or until src ends: at first through a buffer,
-// which is all that most connections need, then in the kernel, where the bytes
-// do not come here at all.
+// move copies at most limit bytes, or until src ends: at first through a buffer, which is enough
+// for most connections, then in the kernel, without bringing the bytes here.
 func (b *buffers) move(dst, src *net.TCPConn, limit int64, n *atomic.Int64, a *activity) (int64, error) {
 	buf := b.chunk()
 	defer func() { b.give(buf) }()
 	total := int64(0)
 	for total < limit {
 		now := time.Now()
-		gone := now.Add(a.idle + a.look) // a receiver that takes nothing until then; what it was to get is lost
+		gone := now.Add(a.idle + a.look) // when a receiver that accepts nothing is given up, with the bytes it was to get
 		_ = src.SetReadDeadline(now.Add(a.look))
 		_ = dst.SetWriteDeadline(gone)
-		if a.stopped.Load() { // looked at after the deadline was set: stop sets its own after this
+		if a.stopped.Load() { // checked after setting the deadline: stop sets its own deadline after this flag
 			return total, errStopped
 		}
 		var moved int64
@@ -171,7 +168,7 @@ func (b *buffers) move(dst, src *net.TCPConn, limit int64, n *atomic.Int64, a *a
 	return total, nil
 }
 
-// hand passes on what there is.
+// hand passes on the bytes that have arrived.
 func hand(dst, src *net.TCPConn, buf []byte) (int64, error) {
 	got, err := src.Read(buf)
 	if got == 0 {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Where things are in a run's own network: the server's address has the proxy
-// and the name server, granted names follow from the first on, so that equal
-// plans have equal doors, and every other name gets one when it is asked for.
+// The addresses in a run's own network: the server's address has the proxy and the name server,
+// granted names follow from first on, so that equal plans have equal doors, and every other name
+// gets an address when it is asked for.
 const (
 	serverOffset  = 1
 	grantedOffset = 16
@@ -23,8 +23,7 @@ const syntheticBits = 15
 
 var firstSynthetic = netip.AddrFrom4([4]byte{198, 18, 0, 0})
 
-// book gives names synthetic addresses, and knows them again. An address is
-// never given to a second name.
+// book assigns synthetic addresses to names. An address is never given to a second name.
 type book struct {
 	base netip.Addr
 
@@ -44,7 +43,7 @@ func newBook(base netip.Addr, granted []string) *book {
 
 func (b *book) put(name string, a netip.Addr) { b.byName[name], b.byAddr[a] = a, name }
 
-// address returns the address of a name; false means that there are too many.
+// address returns the address of a name; false means that there are too many names.
 func (b *book) address(name string) (netip.Addr, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +59,7 @@ func (b *book) address(name string) (netip.Addr, bool) {
 	return a, true
 }
 
-// name returns the name that an address was given to.
+// name returns the name that has an address.
 func (b *book) name(a netip.Addr) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,13 +21,13 @@ type tunnel struct {
 	active *activity
 
 	back  chan struct{} // not nil: bytes from the server are passed on; closed when that has ended
-	heard chan struct{} // closed when it is known what the server wants
+	heard chan struct{} // closed when it is known whether the server asks for a second ClientHello
 	again atomic.Bool   // the server asks for a second ClientHello
 	spoke bool          // the server sent something; to be read after back is closed
 }
 
-// tunnel connects a client with a server that it was let through to, until both
-// have ended. With a named permit, what the client says first must fit the name.
+// tunnel connects a client with its permitted server, until both have ended. With a named permit,
+// the client's first bytes must fit the name.
 func (s *Session) tunnel(c *stream, up *net.TCPConn, f *flow, p permit) {
 	defer c.release()
 	t := &tunnel{Session: s, client: c, up: up, flow: f, permit: p, active: s.activity()}
@@ -39,7 +39,7 @@ func (s *Session) tunnel(c *stream, up *net.TCPConn, f *flow, p permit) {
 	t.forward()
 }
 
-// checked listens to how the client begins and reports whether it may go on.
+// checked examines the client's first bytes and reports whether it may go on.
 func (t *tunnel) checked() bool {
 	kind, err := t.listen()
 	if err != nil {
@@ -62,9 +62,8 @@ func (t *tunnel) checked() bool {
 	return t.watched()
 }
 
-// watched passes on the client's first line, and cuts a connection where that
-// turns out to be a request after all: the server has a piece of it then, and not
-// a request.
+// watched passes on the client's first line, and cuts the connection if it turns out to be a
+// request after all: the server then has only a part of it.
 func (t *tunnel) watched() bool {
 	t.answer()
 	for w := (watch{}); ; {
@@ -83,7 +82,7 @@ func (t *tunnel) watched() bool {
 		switch err := t.next(); {
 		case err == nil:
 			t.active.touch()
-		case errors.Is(err, io.EOF): // whoever forwards sees it too
+		case errors.Is(err, io.EOF): // forward sees it, too
 			return true
 		default:
 			t.cut()
@@ -92,7 +91,7 @@ func (t *tunnel) watched() bool {
 	}
 }
 
-// next waits for the client to go on.
+// next waits for more bytes of the client.
 func (t *tunnel) next() error {
 	for {
 		t.client.within(t.active.look)
@@ -102,12 +101,11 @@ func (t *tunnel) next() error {
 	}
 }
 
-// named reports whether the port is one where clients begin by naming the host.
+// named reports whether clients at the port begin by naming the host.
 func (t *tunnel) named() bool { return t.permit.port == 80 || t.permit.port == 443 }
 
-// listen waits for the client to say enough to be told what it speaks. A server
-// that speaks first is heard: at once, or where clients speak first after a
-// little while.
+// listen waits until the client has sent enough to tell which protocol it speaks. A server that
+// speaks first is passed on: at once, or at ports where clients speak first after a short time.
 func (t *tunnel) listen() (speech, error) {
 	if t.named() {
 		t.client.within(t.guard.times.quiet)
@@ -126,7 +124,7 @@ func (t *tunnel) listen() (speech, error) {
 			t.client.within(t.active.look)
 			continue
 		case errors.Is(err, io.EOF) && (have == 0 || !t.named()):
-			return opaque, nil // it only listens, or has said all it has to say
+			return opaque, nil // the client only listens, or has sent everything
 		case have > 0:
 			t.mismatch("", "it does not say in time, and in few enough bytes, what it is")
 			return unclear, err
@@ -140,8 +138,8 @@ func (t *tunnel) listen() (speech, error) {
 	}
 }
 
-// mismatch refuses a connection that was let through by one name and is for
-// another, and tells a TLS client as well as it can be told.
+// mismatch refuses a connection that was let through by one name and is for another, and sends a
+// TLS client an alert where it can.
 func (t *tunnel) mismatch(name, why string) {
 	other := t.permit.target
 	if name != "" {
@@ -156,7 +154,7 @@ func (t *tunnel) mismatch(name, why string) {
 	reset(t.client.TCPConn)
 }
 
-// answer begins to pass on what the server says.
+// answer begins to pass on the server's bytes.
 func (t *tunnel) answer() {
 	if t.back != nil {
 		return
@@ -170,7 +168,7 @@ func (t *tunnel) answer() {
 	}()
 }
 
-// hear passes on what the server says.
+// hear passes on the server's bytes.
 func (t *tunnel) hear() error {
 	if err := t.hearFirst(); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -181,7 +179,8 @@ func (t *tunnel) hear() error {
 	return t.guard.buffers.pipe(t.client.TCPConn, t.up, &t.flow.in, t.active)
 }
 
-// hearFirst passes on so much that a wish for a second ClientHello is known.
+// hearFirst passes on the server's first bytes until it is known whether they ask for a second
+// ClientHello.
 func (t *tunnel) hearFirst() error {
 	chunk := t.guard.buffers.chunk()
 	defer t.guard.buffers.give(chunk)
@@ -208,8 +207,8 @@ func (t *tunnel) hearFirst() error {
 	}
 }
 
-// takeBack stops passing on what the server says, so that it can be read as
-// answers to requests. A server that has already spoken does not answer requests.
+// takeBack stops passing on the server's bytes, so that they can be read as answers to requests. It
+// fails if the server has already spoken.
 func (t *tunnel) takeBack() bool {
 	if t.back == nil {
 		return true
@@ -221,7 +220,7 @@ func (t *tunnel) takeBack() bool {
 	return !t.spoke
 }
 
-// forward passes on what the client says until it ends.
+// forward passes on the client's bytes until they end.
 func (t *tunnel) forward() {
 	if n := t.client.br.Buffered(); n > 0 && !t.pass(n) {
 		t.cut()
@@ -233,19 +232,18 @@ func (t *tunnel) forward() {
 	}
 }
 
-// cut ends both sides at once, and lets neither take it for an orderly end.
+// cut ends both sides at once, with a reset.
 func (t *tunnel) cut() {
 	reset(t.client.TCPConn)
 	reset(t.up)
 }
 
-// end waits for the server's side, which ends when both are closed if it has not
-// before.
+// end waits for the server's side, which ends at the latest when both are closed.
 func (t *tunnel) end() {
 	if t.back == nil {
 		return
 	}
-	if t.client.br != nil { // it was refused
+	if t.client.br != nil { // the connection was refused
 		_ = t.up.Close()
 	}
 	<-t.back

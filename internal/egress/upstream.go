@@ -14,7 +14,7 @@ import (
 	"palyra"
 )
 
-// parentProxy is a proxy of the operator's through which everything leaves.
+// parentProxy is the operator's proxy for all connections.
 type parentProxy struct {
 	addr     string // host:port
 	socks    bool
@@ -31,7 +31,7 @@ func parseUpstream(s string) (*parentProxy, error) {
 	bad := palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "egress: the upstream proxy cannot be read").
 		WithRemedy("write it as http://host:port or socks5://host:port, with user:password@ before the host if it needs them")
 	u, err := url.Parse(s)
-	if err != nil { // it may hold a password: not shown
+	if err != nil { // the URL may hold a password, so the error is not shown
 		return nil, bad
 	}
 	known := u.Scheme == "http" || u.Scheme == "socks5" || u.Scheme == "socks5h"
@@ -46,9 +46,8 @@ func parseUpstream(s string) (*parentProxy, error) {
 	return up, nil
 }
 
-// dialUpstream connects to a target through the upstream proxy. Names are the
-// proxy's to look up; one that this machine can look up as well must not be
-// private here.
+// dialUpstream connects to a target through the upstream proxy. The proxy looks up names; one that
+// this machine can look up as well must not be private here.
 func (g *Guard) dialUpstream(ctx context.Context, p permit) (*net.TCPConn, string, error) {
 	if err := g.preview(ctx, p); err != nil {
 		return nil, "", err
@@ -80,9 +79,9 @@ func (g *Guard) dialUpstream(ctx context.Context, p permit) (*net.TCPConn, strin
 	return c, addrOf(c.RemoteAddr()).String(), nil
 }
 
-// preview checks an address as far as it is known here. A name that does not
-// exist for this machine is left to the proxy, which is usual behind one; a
-// lookup that fails says nothing, and whoever answers it could make it fail.
+// preview checks an address as far as it is known here. A name that does not exist for this machine
+// is left to the proxy, which is usual behind one; any other failed lookup refuses the target,
+// because whoever answers it could make it fail.
 func (g *Guard) preview(ctx context.Context, p permit) error {
 	_, err := g.addresses(ctx, p.target, p.exact)
 	e := palyra.AsError(err)
@@ -115,8 +114,8 @@ func (u *parentProxy) connect(c net.Conn, t target) error {
 	return nil
 }
 
-// readHead reads up to an empty line and not a byte more, since what follows is
-// the tunnel's. It returns the first line.
+// readHead reads up to an empty line and not a byte more, because the following bytes are the
+// tunnel's. It returns the first line.
 func readHead(r io.Reader) (string, error) {
 	var all []byte
 	for one := make([]byte, 1); len(all) < upstreamHead; {
@@ -154,7 +153,7 @@ func (u *parentProxy) greet(c net.Conn, t target) error {
 	return socksAnswer(c)
 }
 
-// exchange sends ask and wants exactly the answer.
+// exchange sends ask and requires exactly the answer want.
 func exchange(c net.Conn, ask, want []byte) error {
 	if _, err := c.Write(ask); err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"palyra"
 )
 
-// defaultWildcard is how many names below one suffix a run may reach, unless the
-// operator says otherwise.
+// defaultWildcard is how many names below one suffix a run may reach, unless the operator sets
+// another number.
 const defaultWildcard = 32
 
-// wildcards counts the names that a run reached below the suffixes of its plan.
-// Whoever has the domain reads the names it is asked for: each new one carries
-// what a run put into it, before a single byte is sent.
+// wildcards counts the names that a run reached below the suffixes of its plan. The owner of a
+// domain sees the names that it is asked for: each new one carries data that a run put into it,
+// before a single byte is sent.
 type wildcards struct {
 	most int
 
@@ -20,8 +20,7 @@ type wildcards struct {
 	seen map[rule]map[string]bool
 }
 
-// admit takes a target that only suffixes cover to the first of them that has
-// room, or refuses it.
+// admit counts a target that only suffixes cover for the first of them with a free place, or refuses it.
 func (w *wildcards) admit(rules []rule, t target) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +44,7 @@ func (w *wildcards) admit(rules []rule, t target) error {
 		full = &r
 	}
 	if full == nil {
-		return nil // no suffix is what lets it through
+		return nil // no suffix covers it
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is one more name below %s: this run has reached %d, as many as it may", t, full, w.most).
 		WithRemedy("name the hosts themselves in the call's egress list; an operator can raise egress.wildcard_names")

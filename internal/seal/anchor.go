@@ -7,20 +7,19 @@ import (
 	"palyra/internal/trusted"
 )
 
-// anchor is a path of the workspace that has to stay because something sealed
-// leads there: a link in the place of a sealed file or directory, or git's own
-// configuration. What a name says of the rest of the way goes on from there.
+// anchor is a path of the workspace that must stay because something sealed leads there: a link in
+// the place of a sealed file or directory, or git's own configuration. The remaining segments of
+// the name are matched from there.
 type anchor struct {
 	path string
-	rule int // of the names, whose parts from seg on are to follow; -1: the path itself is sealed
+	rule int // index of the name, whose segments from seg on must still match; -1: the path itself is sealed
 	seg  int
 }
 
-// maxAnchors bounds what one workspace can lead to.
+// maxAnchors is the most anchors of one workspace.
 const maxAnchors = 512
 
-// add makes an anchor a rule. One that cannot be is left out: its path would be the
-// workspace itself.
+// add makes an anchor a rule. It leaves out an anchor whose path would be the workspace itself.
 func (m *Matcher) add(a anchor) {
 	if a.path == "" || slices.Contains(m.held, a) {
 		return
@@ -44,7 +43,7 @@ func (m *Matcher) anchorAll(list []anchor) {
 	}
 }
 
-// root is the state of the workspace itself.
+// root returns the state of the workspace itself.
 func (m *Matcher) root(start []place) int32 {
 	set := slices.Clone(start)
 	for _, r := range m.roots {
@@ -53,12 +52,12 @@ func (m *Matcher) root(start []place) int32 {
 	return m.number(set)
 }
 
-// rests are the ways that names which have begun go on from a path.
+// rests returns the anchors by which names that have begun go on from a path.
 func (m *Matcher) rests(state int32, path string) []anchor {
 	var out []anchor
 	for _, p := range m.sets[state] {
 		a := anchor{path, int(p.Rule), int(p.Seg)}
-		if i := slices.Index(m.roots, p.Rule); i >= 0 { // it leads on from where an anchor lies
+		if i := slices.Index(m.roots, p.Rule); i >= 0 { // the rule begins at an anchor and leads on from there
 			of := m.held[i]
 			over := int(p.Seg) - strings.Count(of.path, "/") - 1
 			if over < 0 || of.rule < 0 {

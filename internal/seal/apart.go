@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Apart is a copy of s for ScanAgain, which may be used while s is: it is what was
-// seen, and nothing of the runs that s is swept for.
+// Apart is a copy of s for ScanAgain, which may be used while s is in use: it has what was seen,
+// but nothing about runs.
 func (s *Snapshot) Apart() *Snapshot {
 	return &Snapshot{
 		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began, bare: s.bare, shared: s.shared, sharing: s.sharing,
@@ -14,10 +14,10 @@ func (s *Snapshot) Apart() *Snapshot {
 	}
 }
 
-// Weight is about how many things s remembers.
+// Weight is roughly the number of paths that s remembers.
 func (s *Snapshot) Weight() int { return len(s.dirs) + len(s.entries) }
 
-// clone is a matcher that gives the numbers of m, and its own ones to what is new.
+// clone is a matcher with the state numbers of m, which numbers new states by itself.
 func (m *Matcher) clone() *Matcher {
 	c := *m
 	c.sets, c.known = slices.Clone(m.sets), maps.Clone(m.known)

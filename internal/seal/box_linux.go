@@ -10,20 +10,19 @@ import (
 	"palyra/internal/quarantine"
 )
 
-// bounded lets a quarantine keep so much of a workspace's.
+// bounded limits how many bytes of a workspace a quarantine keeps.
 func (p *quarantiner) bounded(s *Snapshot) *quarantiner {
 	p.workspace, p.most = s.workspace, s.limits.Kept
 	return p
 }
 
-// known writes down which workspace a call's items come from, and finds what is there
-// of the call already.
+// known writes down which workspace a call's items come from, and finds the items that the call has already.
 func (p *quarantiner) known(at *quarantineDir, dir string) error {
 	at.budget = quarantine.Budget{Most: p.most}
 	switch {
 	case !at.own:
 		at.budget.Used = quarantine.Used(dir)
-	case p.most > 0: // runs beside can write its index
+	case p.most > 0: // runs beside this one can write its index
 		at.budget.Used = quarantine.Measured(dir, p.most)
 	}
 	if p.workspace == "" || at.own {
@@ -38,8 +37,8 @@ func (d *quarantineDir) newBox(item string) (box *quarantine.Box, err error) {
 	return box, err
 }
 
-// take moves something into a box of its own, under the next free name: by another name
-// it may still be a repository.
+// take moves something into a box of its own, under the next free name: under its own name it could
+// still be a repository.
 func (d *quarantineDir) take(fd int, name string) (string, error) {
 	for {
 		item := fmt.Sprintf("%06d", d.n+1)
@@ -53,7 +52,7 @@ func (d *quarantineDir) take(fd int, name string) (string, error) {
 		}
 		if err := box.Put(fd, name); err != nil {
 			_ = box.Shut()
-			_ = unix.Unlinkat(d.fd, item, unix.AT_REMOVEDIR) // an empty one is in nobody's way
+			_ = unix.Unlinkat(d.fd, item, unix.AT_REMOVEDIR) // an empty box does no harm
 			return "", err
 		}
 		d.n++
@@ -62,11 +61,11 @@ func (d *quarantineDir) take(fd int, name string) (string, error) {
 	}
 }
 
-// descriptor is the path of an open directory, whatever is at its place now.
+// descriptor is the path of an open directory, whatever lies at its former path now.
 func descriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d/.", fd) }
 
-// Trim removes the oldest calls from the quarantine in the workspace itself, until what
-// is left is as much as is kept of a workspace. It returns which.
+// Trim removes the oldest calls from the quarantine in the workspace itself, until the rest is
+// within the limit for a workspace. It returns the removed ones.
 func (s *Snapshot) Trim(call palyra.CallID, busy func(call string) bool) (gone []string, err error) {
 	if s.limits.Kept <= 0 {
 		return nil, nil
@@ -91,7 +90,7 @@ func (s *Snapshot) Trim(call palyra.CallID, busy func(call string) bool) (gone [
 	return gone, err
 }
 
-// store ends what take began: the item is weighed, put into the index and shut.
+// store completes take: it measures the item, adds it to the index and closes the box.
 func (p *quarantiner) store(at *quarantineDir, item string, e watchedPath) error {
 	i := quarantine.Item{Item: item, Path: e.path, Mode: e.mode}
 	box := at.box

@@ -6,20 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileClock is the time that the kernel gives to a file that changes now, or an
-// earlier one. It is not the time of day: on a machine whose processor was taken
-// away, that goes on while this one stands, and a directory could change twice under
-// one stamp that looks old.
+// fileClock is the time that the kernel would give to a file that changes now, or an earlier one.
+// It is not the time of day: on a virtual machine that was paused, that goes on while this clock
+// stands, and a directory could change twice under one stamp that looks old.
 func fileClock() stamp {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
-		return stamp{} // then nothing has settled
+		return stamp{} // without a clock nothing counts as settled
 	}
 	return stamp{now.Sec, uint32(now.Nsec)}
 }
 
-// settled reports whether a directory that was last changed at a moment gets another
-// stamp from whatever changes it after the walk began.
+// settled reports whether any change of a directory after the walk began is certain to give it a
+// later stamp than at.
 func (w *walker) settled(at stamp) bool {
 	if !w.t.sure {
 		return false

@@ -16,12 +16,11 @@ import (
 	"palyra/internal/subpath"
 )
 
-// errOther: what the names lead to is not what it was, and some of it not at all
-// any more.
+// errOther means that the names lead elsewhere than before, or to nothing any more.
 var errOther = errors.New("seal: sealed paths lead elsewhere")
 
-// anchored adds to the names of s where they lead. again: they lead to more than
-// was known when s was made.
+// anchored adds the anchors that the names of s lead to. again: they lead to more than was known
+// when s was made.
 func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 	anchors, err := t.leads(s)
 	if err != nil {
@@ -44,8 +43,8 @@ func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 	return again, nil
 }
 
-// leadsAsKnown reports whether what is sealed leads where it is known to. The names
-// stay: others look by them.
+// leadsAsKnown reports whether sealed paths lead where they are known to. It leaves the names
+// unchanged, because others use them.
 func (s *Snapshot) leadsAsKnown(t *tree) bool {
 	anchors, err := t.leads(s)
 	return err == nil && len(anchors) == len(s.match.held) && !slices.ContainsFunc(anchors, func(a anchor) bool { return !slices.Contains(s.match.held, a) }) &&
@@ -61,18 +60,18 @@ func isConfig(path string) bool {
 // maxIncludes bounds how many files one configuration includes.
 const maxIncludes = 64
 
-// unreadable refuses a configuration of which the reader cannot know everything: it
-// would have git run what nobody holds.
+// unreadable refuses a configuration that cannot be understood completely: it could have git run
+// files that nothing holds.
 func unreadable(file, why string) error {
 	return denied("git's configuration %q %s, so what it leads to cannot be sealed", file, why).
 		WithRemedy("make it smaller, remove it, or use a workspace without it")
 }
 
-// configured are the anchors for what a repository's configuration refers to:
+// configured returns the anchors for everything that a repository's configuration refers to:
 // directories of hooks, files that it includes, programs that it names.
 func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) {
 	dir := strings.TrimSuffix(e.path[:len(e.path)-baseLen(e.path)], "/")
-	_, first, in := t.follow(s.workspace, e.path) // it can be a link
+	_, first, in := t.follow(s.workspace, e.path) // the configuration can be a link
 	if !in {
 		return nil, nil
 	}
@@ -95,7 +94,7 @@ func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) 
 		case errors.Is(err, gitfile.ErrLimit):
 			return nil, unreadable(file, "has too many settings")
 		case err != nil:
-			continue // git does not take it either
+			continue // git ignores it as well
 		}
 		tops := worktrees(dir, set)
 		for _, r := range gitfile.References(set) {
@@ -119,8 +118,7 @@ func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) 
 	return out, nil
 }
 
-// meant are the anchors for what one setting refers to, and where it ends in the
-// workspace.
+// meant returns the anchors for the references of one setting, and where they end in the workspace.
 func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []anchor, ends []string) {
 	for _, p := range s.inWorkspace(t, from, r.Path) {
 		anchors, end, in := t.reach(s.workspace, p)
@@ -140,8 +138,8 @@ func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []anc
 	return out, ends
 }
 
-// worktrees are the directories from which git looks at relative paths in a
-// repository's configuration: it depends on where it is started.
+// worktrees returns the directories from which git reads relative paths in a repository's
+// configuration: it depends on where git is started.
 func worktrees(dir string, set []gitfile.Setting) []string {
 	out := []string{dir, filepath.Dir(dir)}
 	for _, s := range set {
@@ -152,7 +150,7 @@ func worktrees(dir string, set []gitfile.Setting) []string {
 	return out
 }
 
-// inWorkspace are the paths of the workspace that a configuration can mean.
+// inWorkspace returns the paths of the workspace that a configuration can mean.
 func (s *Snapshot) inWorkspace(t *tree, from []string, path string) (out []string) {
 	if rest, home := strings.CutPrefix(path, "~/"); home {
 		if path = t.home(); path == "" {
@@ -177,10 +175,10 @@ func (s *Snapshot) inWorkspace(t *tree, from []string, path string) (out []strin
 	return out
 }
 
-// gitDirItself reports whether a path is one that git has to write to.
+// gitDirItself reports whether git has to write to a path.
 func gitDirItself(rel string) bool { return rel == ".git" || strings.HasSuffix(rel, "/.git") }
 
-// reach is follow, with the links on the way as anchors.
+// reach is follow, which also returns the links on the way as anchors.
 func (t *tree) reach(workspace, path string) (out []anchor, end string, in bool) {
 	links, end, in := t.follow(workspace, path)
 	for _, l := range links {
@@ -198,13 +196,13 @@ func (t *tree) isDir(path string) bool {
 	return err == nil
 }
 
-// small returns the content of a small file of the workspace, nil when it is none.
+// small returns the content of a small file of the workspace, nil if it is not one.
 func (t *tree) small(path string) []byte {
 	text, _ := t.limited(path)
 	return text
 }
 
-// limited is small that also tells of a file that is too large.
+// limited is small, and also reports a file that is too large.
 func (t *tree) limited(path string) (text []byte, large bool) {
 	at, err := t.open(path, unix.O_PATH)
 	if err != nil {

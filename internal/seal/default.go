@@ -2,26 +2,25 @@ package seal
 
 import "palyra/internal/trusted"
 
-// ownDir is Palyra's directory in a workspace; penDir in it has what was moved
-// away, and is not looked at.
+// ownDir is Palyra's directory in a workspace; penDir in it is the quarantine, which walks pass over.
 const (
 	ownDir         = ".palyra"
 	quarantineName = "quarantine"
 )
 
-// repository stands for a directory that git takes for a repository of its own.
+// repository is the segment of a name that stands for a directory which git takes for a repository.
 const repository = trusted.Repository
 
-// heeded are the names, of one part and folded, of files that other programs or
-// agents heed and that ordinary work writes: a run's change is told.
+// heeded are the names, of one segment and folded, of files that other programs or agents heed and
+// that ordinary work writes: a run's change is reported.
 var heeded = func() map[string]bool {
 	m := map[string]bool{}
 	for _, n := range trusted.With(trusted.Noted) {
-		m[string(trusted.Fold(nil, n))] = true // one of several parts fits no name
+		m[string(trusted.Fold(nil, n))] = true // a name of several segments fits no file name
 	}
 	return m
 }()
 
-// Default are the names that are sealed unless a profile says otherwise: those of
-// the files that other programs take orders from.
+// Default are the names that are sealed unless a profile says otherwise: files that other programs
+// take orders from.
 var Default = trusted.With(trusted.Held)

@@ -13,24 +13,24 @@ import (
 	"palyra/internal/gitfile"
 )
 
-// maxRaces bounds how often an open is repeated because of renames near it.
+// maxRaces is how often an open is repeated because of concurrent renames.
 const maxRaces = 64
 
 // tree is a workspace, held open.
 type tree struct {
 	fd   int
 	id   ident
-	mnt  uint64 // which mount it is on; 0 where the kernel does not tell
+	mnt  uint64 // id of its mount; 0 where the kernel does not tell
 	uid  uint32 // of the directory
 	gid  uint32
 	euid int
-	sure bool // its file system keeps directories' times as we need them
-	firm bool // and what is one directory stays one
+	sure bool // its file system keeps directories' times reliably
+	firm bool // and directories keep their inode numbers
 
-	own *[]gitfile.Reference // what its owner's configuration of git refers to; nil: it was not read
+	own *[]gitfile.Reference // references of the owner's git configuration; nil: not read yet
 }
 
-// openTree opens a workspace by its path, in which no part may be a link.
+// openTree opens a workspace by its path, no part of which may be a link.
 func openTree(path string) (*tree, error) {
 	fd, err := openHow(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if errors.Is(err, unix.ENOSYS) {
@@ -43,7 +43,7 @@ func openTree(path string) (*tree, error) {
 	return newTree(fd)
 }
 
-// newTree takes a descriptor over.
+// newTree takes over a descriptor.
 func newTree(fd int) (*tree, error) {
 	t := &tree{fd: fd, euid: os.Geteuid()}
 	t.sure, t.firm = reliable(fd)
@@ -56,7 +56,7 @@ func newTree(fd int) (*tree, error) {
 	return t, nil
 }
 
-// open opens the workspace of s: where it is held, that one.
+// open opens the workspace of s: the held one, if there is one.
 func (s *Snapshot) open() (*tree, error) {
 	if s.hold == nil {
 		t, err := openTree(s.workspace)
@@ -88,8 +88,7 @@ func (s *Snapshot) holdOn() error {
 
 func (t *tree) close() { _ = unix.Close(t.fd) }
 
-// open opens a path below the workspace: through no link, never outside, on the
-// same mount.
+// open opens a path below the workspace: through no link, never outside, on the same mount.
 func (t *tree) open(path string, flags int) (int, error) {
 	path = cmp.Or(path, ".")
 	return openHow(t.fd, path, flags, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS|unix.RESOLVE_NO_XDEV)
@@ -109,7 +108,7 @@ func openHow(dir int, path string, flags int, resolve uint64) (int, error) {
 	}
 }
 
-// status is what is asked about a file.
+// status holds the attributes of a file.
 type status struct {
 	id           ident
 	mnt          uint64
@@ -123,9 +122,8 @@ type status struct {
 
 func (s *status) dir() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
 
-// look asks about a name in dir, or about dir itself. It follows no link. What
-// is mounted there from elsewhere is not waited for: what the kernel knows of it
-// has to do.
+// look returns the status of a name in dir, or of dir itself. It follows no link, and does not wait
+// for a mounted network file system: it uses what the kernel has cached.
 func (t *tree) look(dir int, name string) (status, error) {
 	s, err := statx(dir, name, unix.AT_STATX_DONT_SYNC)
 	if err == nil && !t.sure && s.mnt == t.mnt {
@@ -162,14 +160,14 @@ func statx(dir int, name string, flags int) (status, error) {
 	return s, nil
 }
 
-// chmod changes the mode of what fd is, which may be open for nothing else.
+// chmod changes the mode of fd, which may be open for reference only.
 func chmod(fd int, mode uint32) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777)
 }
 
-// reliable says of a file system whether it changes a directory's ctime with every
-// entry, by the kernel's own clock; and whether a directory's number stays, which
-// is not so where one comes up from a lower layer.
+// reliable reports of a file system whether it changes a directory's ctime with every entry, by the
+// kernel's own clock; and whether a directory keeps its inode number, which it does not where an
+// overlay copies it up from a lower layer.
 func reliable(fd int) (times, numbers bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {

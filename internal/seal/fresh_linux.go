@@ -12,9 +12,9 @@ import (
 	"palyra/internal/trusted"
 )
 
-// Fresh judges paths that were not in the workspace, before they are put there, and
-// takes the sealed ones into the quarantine of a call. What only a whole workspace tells
-// (links that lead on, a directory that becomes a repository) is left to Sweep.
+// Fresh judges paths that were not in the workspace, before they are put there, and moves the
+// sealed ones into the quarantine of a call. It leaves to Sweep what only the whole workspace tells
+// (links that lead on, a directory that becomes a repository).
 type Fresh struct {
 	match      *Matcher
 	root       Spot
@@ -23,7 +23,7 @@ type Fresh struct {
 	quarantine *quarantiner
 }
 
-// Fresh begins to judge by what the snapshot knows. It is for one goroutine, and to be closed.
+// Fresh returns a Fresh that judges by the snapshot. It is for one goroutine, and must be closed.
 func (s *Snapshot) Fresh(into string, call palyra.CallID) (*Fresh, error) {
 	p, err := newQuarantiner(&tree{fd: -1, euid: os.Geteuid()}, into, call)
 	if err != nil {
@@ -39,13 +39,13 @@ func (s *Snapshot) Fresh(into string, call palyra.CallID) (*Fresh, error) {
 	return f, nil
 }
 
-// Close gives back what a Fresh holds.
+// Close closes the quarantine.
 func (f *Fresh) Close() { f.quarantine.close() }
 
-// Made lists what was taken, as Sweep does.
+// Made lists the quarantined paths, as Sweep does.
 func (f *Fresh) Made() []string { return f.quarantine.result(nil) }
 
-// New reports whether a path that was not there is sealed by its name.
+// New reports whether the name of a new path seals it.
 func (f *Fresh) New(path string) bool {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -55,10 +55,10 @@ func (f *Fresh) New(path string) bool {
 	return seals || keeps
 }
 
-// mostSpots bounds what is remembered of directories.
+// mostSpots is how many directories are remembered.
 const mostSpots = 10_000
 
-// spot is a directory, as the names see it.
+// spot is a directory and the state of the names there.
 func (f *Fresh) spot(dir string) (s Spot) {
 	if s, known := f.spots[dir]; known {
 		return s
@@ -80,8 +80,7 @@ func (f *Fresh) spot(dir string) (s Spot) {
 	return s
 }
 
-// Repository reports whether git takes a directory for a repository that has entries of
-// these names.
+// Repository reports whether git takes a directory with entries of these names for a repository.
 func (f *Fresh) Repository(names []string) bool {
 	if len(f.match.repos) == 0 {
 		return false
@@ -95,19 +94,19 @@ func (f *Fresh) Repository(names []string) bool {
 	return have["head"] && (have["objects"] && have["refs"] || have["commondir"])
 }
 
-// Take moves an entry of a directory into the quarantine. Path is where it would have come to be.
+// Take moves an entry of a directory into the quarantine. Path is its intended place in the workspace.
 func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 	at, err := f.quarantine.atHome()
 	if err != nil {
 		return err
 	}
 	item, err := at.take(dir, name)
-	if errors.Is(err, unix.EACCES) { // to move a directory is to write to it
+	if errors.Is(err, unix.EACCES) { // moving a directory writes to it
 		if err = shutOrOpen(dir, name, 0o700); err == nil {
 			item, err = at.take(dir, name)
 		}
 	}
-	if err != nil { // it goes with where it was made, and the outcome says so
+	if err != nil { // it stays on the stage and goes with that, and the outcome says so
 		f.quarantine.stay(palyra.RemnantNotMoved, path)
 		return fmt.Errorf("seal: take %q: %w", path, err)
 	}
@@ -119,7 +118,7 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 	return nil
 }
 
-// shutOrOpen gives a directory a mode.
+// shutOrOpen sets the mode of a directory.
 func shutOrOpen(dir int, name string, mode uint32) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -19,7 +19,7 @@ func (w *walker) gather(fd int, n *node, path string) error {
 	w.names, w.found = w.names[:0], w.found[:0]
 	before := w.seen
 	defer func() { n.many = int32(w.seen - before) }()
-	state, _ := w.m.enter(n.state) // whether it is a repository shows only at the end
+	state, _ := w.m.enter(n.state) // whether it is a repository is known only at the end
 	err := dirents.List(fd, w.buf, func(name []byte, typ byte) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
@@ -45,7 +45,7 @@ func (w *walker) gather(fd int, n *node, path string) error {
 	return nil
 }
 
-// bound refuses what is too much. A sweep takes away what it has and looks again.
+// bound returns an error at the limits. A sweep then moves away what it has found and looks again.
 func (w *walker) bound(path string) error {
 	many, long := w.count > w.limits.Entries, len(w.names) > maxListing
 	switch {
@@ -60,8 +60,7 @@ func (w *walker) bound(path string) error {
 	return nil
 }
 
-// counts reports whether a file of the name matters to a sweep. The run may have
-// made any number of others.
+// counts reports whether a file of the name matters to a sweep. The run may have made any number of others.
 func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	w.fold = trusted.Fold(w.fold[:0], name)
 	if what, _ := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK {
@@ -77,8 +76,8 @@ func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	return false
 }
 
-// newDir reports whether a directory is known to have been made by the run, or
-// during it, and the one that it is in is not.
+// newDir reports whether a directory is known to have been made by the run, or during it, while its
+// parent was not.
 func (w *walker) newDir(i int32) bool {
 	n := w.out.dirs[i]
 	if !w.isNew(i) || n.flags&(inside|held) != 0 || w.isNew(n.parent) {
@@ -86,19 +85,19 @@ func (w *walker) newDir(i int32) bool {
 	}
 	base := w.out.dirs[n.parent].base
 	if base < 0 {
-		return false // the workspace itself is not what it was
+		return false // the workspace itself is another directory than before
 	}
 	b := w.base.dirs[base]
 	for j := b.child; j < b.child+b.kid; j++ {
 		if w.base.dirs[j].name == n.name {
-			return false // its number can change where it lies on a lower layer
+			return false // its inode number can change where it lies on a lower layer
 		}
 	}
 	return true
 }
 
-// reduce takes away whole directories that the run made, where it made more than
-// can be looked at. It returns how many.
+// reduce moves away whole directories that the run made, where it made more than can be looked at.
+// It returns their number.
 func (w *walker) reduce(p *quarantiner) (int, error) {
 	n := 0
 	for i := range w.out.dirs {

@@ -12,15 +12,15 @@ import (
 	"palyra/internal/gitfile"
 )
 
-// A link cannot be mounted over. One in the place of a sealed path is therefore
-// looked at after the run and put back where it is another one, and what it leads
-// to in the workspace is sealed like the path itself, with every link on the way.
+// A link cannot be mounted over. A link in the place of a sealed path is therefore checked after
+// the run and restored if it changed, and what it leads to in the workspace is sealed like the path
+// itself, with every link on the way.
 
 const maxHops = 40 // from one link to the next
 
-// modules are the flags of a directory, its name folded in w.fold, that say
-// whether only git's names count in it. They count where a link leads in from
-// outside: nobody knows it for part of a package then.
+// modules returns the flags of a directory, its name folded in w.fold, that say whether only git's
+// names count in it. All names count where a link leads in from outside: the directory is then more
+// than part of a package.
 func (w *walker) modules(above flags, path string) flags {
 	w.some = w.some || string(w.fold) == modulesDir
 	if above&modules == 0 && string(w.fold) != modulesDir || w.out.bare[path] {
@@ -45,7 +45,7 @@ func (w *walker) takeLink(a at, path string, seals bool, st status) error {
 	return w.noteLink(a, path, st)
 }
 
-// noteLink notes a link that no name is about.
+// noteLink notes a link that no name matches.
 func (w *walker) noteLink(a at, path string, st status) error {
 	w.note(a.dir, path, link, st)
 	w.target(a.fd, path[len(path)-baseLen(path):])
@@ -62,8 +62,8 @@ func (w *walker) noteLink(a at, path string, st status) error {
 	return w.settleEarly()
 }
 
-// settleEarly decides about the link that was noted last at once, because it cannot
-// be remembered. It is asked about again in every sweep.
+// settleEarly decides at once about the link that was noted last, because there is no room to
+// remember it. It is checked again in every sweep.
 func (w *walker) settleEarly() error {
 	last := len(w.out.entries) - 1
 	e := w.out.entries[last]
@@ -76,7 +76,7 @@ func (w *walker) settleEarly() error {
 	return err
 }
 
-// target notes where the link leads that was noted last.
+// target notes where the last noted link leads.
 func (w *walker) target(dir int, name string) {
 	buf := make([]byte, unix.PathMax)
 	if n, err := unix.Readlinkat(dir, name, buf); err == nil {
@@ -84,7 +84,7 @@ func (w *walker) target(dir int, name string) {
 	}
 }
 
-// readlink is where a path leads, if it is a link.
+// readlink returns where a path leads, if it is a link.
 func (t *tree) readlink(path string) (string, bool) {
 	dir, name := filepath.Split(path)
 	fd, err := t.open(strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
@@ -97,10 +97,9 @@ func (t *tree) readlink(path string) (string, bool) {
 	return string(buf[:max(n, 0)]), err == nil
 }
 
-// follow goes from a path of the workspace to where it leads, through the links on
-// the way, which it returns. in: it stays in the workspace; otherwise the end is an
-// absolute path as it is written, empty when there are too many links. Nothing has to
-// be at the end.
+// follow goes from a path of the workspace to where it leads, through the links on the way, which
+// it returns. in: the end is in the workspace; otherwise the end is an absolute path as it is
+// written, empty when there are too many links. The end need not exist.
 func (t *tree) follow(workspace, path string) (links []string, end string, in bool) {
 	rest, at := strings.Split(path, "/"), []string(nil)
 	for len(rest) > 0 {
@@ -138,8 +137,7 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 	return links, strings.Join(at, "/"), true
 }
 
-// leads finds where what is sealed leads: links, and the configuration of
-// repositories.
+// leads finds where sealed paths lead: by links, and by the configuration of repositories.
 func (t *tree) leads(s *Snapshot) (anchors []anchor, err error) {
 	names := sync.OnceValue(func() cover {
 		return cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
@@ -171,7 +169,7 @@ func (t *tree) intoModules(s *Snapshot) map[string]bool {
 	bare := map[string]bool{}
 	some := len(s.bare) > 0 || slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 })
 	for _, e := range s.entries {
-		if e.kind != link || s.amongPackages(e.path) || !some && !inModules(string(e.text)) { // where there is none yet, a link has to name it
+		if e.kind != link || s.amongPackages(e.path) || !some && !inModules(string(e.text)) { // without a node_modules so far, the link must name one
 			continue
 		}
 		if _, end, in := t.follow(s.workspace, e.path); in && inModules(end) {
@@ -181,8 +179,7 @@ func (t *tree) intoModules(s *Snapshot) map[string]bool {
 	return bare
 }
 
-// held are the anchors for a sealed link: the links on its way, where it ends, and
-// what is sealed in there.
+// held returns the anchors for a sealed link: the links on its way, its end, and the sealed paths in there.
 func (t *tree) held(c cover, path string) (out []anchor) {
 	links, end, in := t.follow(c.top, path)
 	for _, l := range links {
@@ -200,6 +197,6 @@ func (t *tree) held(c cover, path string) (out []anchor) {
 	return append(out, c.m.rests(state, end)...)
 }
 
-// inMiddle reports whether a directory of a repository is where git keeps what it
-// is in the middle of.
+// inMiddle reports whether a directory of a repository holds the state of an unfinished operation,
+// such as a rebase.
 func inMiddle(name []byte) bool { return slices.Contains(gitfile.StateDirs, string(name)) }

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock is a directory that was opened by force, and the mode it had.
+// lock is a directory whose mode was changed to open it, and its former mode.
 type lock struct {
 	dir  int32
 	id   ident
 	mode uint32
 }
 
-// openDir opens a directory for reading. One that its owner shut is opened by
-// force, where we are the owner or root. EACCES means that it belongs to somebody
-// else who lets neither us nor the run in.
+// openDir opens a directory for reading. If its mode does not allow that, it changes the mode,
+// where we are the owner or root. EACCES means that it belongs to another user who lets neither us
+// nor the run in.
 func (w *walker) openDir(i int32, path string) (fd int, st status, forced bool, err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 	fd, err = w.t.open(path, flags)
@@ -39,8 +39,8 @@ func (w *walker) openDir(i int32, path string) (fd int, st status, forced bool, 
 	return fd, st, forced, nil
 }
 
-// passable makes sure that what is in a directory can be reached: one may be
-// readable and not be passed through.
+// passable makes sure that the entries of a directory can be reached: it may be readable without
+// search permission.
 func (w *walker) passable(fd int, i int32, path string, st status, forced *bool) error {
 	if int(st.uid) != w.t.euid {
 		return unix.Faccessat(fd, ".", unix.X_OK, 0)
@@ -52,9 +52,9 @@ func (w *walker) passable(fd int, i int32, path string, st status, forced *bool)
 	return w.unlock(i, path)
 }
 
-// unlock gives a directory back to its owner, by descriptor.
+// unlock changes a directory's mode so that its owner has access, by descriptor.
 func (w *walker) unlock(i int32, path string) error {
-	fd := w.t.fd // a workspace that was shut cannot be opened from within
+	fd := w.t.fd // a workspace that was closed cannot be opened from within
 	if path != "" {
 		var err error
 		if fd, err = w.t.open(path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
@@ -76,7 +76,7 @@ func (w *walker) unlock(i int32, path string) error {
 	return nil
 }
 
-// writable makes sure that its owner can write to a directory, until shut.
+// writable makes sure that the owner can write to a directory, until shut.
 func (w *walker) writable(i int32, path string) error {
 	fd, err := w.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) {
@@ -93,8 +93,7 @@ func (w *walker) writable(i int32, path string) error {
 	return w.unlock(i, path)
 }
 
-// passableTo makes sure that its owner can come to a directory and write to it,
-// until shut.
+// passableTo makes sure that the owner can reach a directory and write to it, until shut.
 func (w *walker) passableTo(i int32) error {
 	if i != 0 {
 		if err := w.passableTo(w.out.dirs[i].parent); err != nil {
@@ -104,8 +103,7 @@ func (w *walker) passableTo(i int32) error {
 	return w.writable(i, w.out.path(i))
 }
 
-// shut gives directories that were opened by force the modes they had. What is
-// not there any more needs none.
+// shut restores the modes of directories that were opened by force, as far as they still exist.
 func (w *walker) shut() {
 	for i := len(w.locks) - 1; i >= 0; i-- {
 		l := w.locks[i]

@@ -12,11 +12,10 @@ import (
 	"palyra/internal/subpath"
 )
 
-// A quarantine that has to be made in the workspace while other runs are under
-// way there is not held from them: they began without it. What they put there is
-// taken away by their own sweeps.
+// A quarantine that has to be made in the workspace while other runs are under way there is not protected from
+// them: they began without it. Whatever they put there is moved away by their own sweeps.
 
-// loose are the calls whose quarantine is there, with that of this sweep.
+// loose returns the calls whose quarantine is in the workspace, with the one of this sweep.
 func (p *quarantiner) loose(before map[string]bool, known bool) map[string]bool {
 	if p.inside == nil || known && len(before) == 0 {
 		return before
@@ -29,8 +28,8 @@ func (p *quarantiner) loose(before map[string]bool, known bool) map[string]bool 
 	return all
 }
 
-// takeQuarantine decides about an entry in a directory of ours that is not held: what a
-// sweep puts there is passed over, and the rest noted.
+// takeQuarantine decides about an entry in a directory of ours that is not protected: items of a
+// sweep are passed over, and the rest is noted.
 func (w *walker) takeQuarantine(a at, name string) error {
 	own := join(ownDir, quarantineName)
 	ours := a.path == ownDir && name == quarantineName || a.path == own && (w.out.quarantines[name] || w.quarantine.inside != nil && name == w.quarantine.call)
@@ -51,7 +50,7 @@ func (w *walker) takeQuarantine(a at, name string) error {
 	return nil
 }
 
-// plainItem reports whether a name is one that a sweep gives.
+// plainItem reports whether a name has the form of those that a sweep gives.
 func plainItem(name string) bool {
 	return len(name) >= 6 && strings.Trim(name, "0123456789") == ""
 }

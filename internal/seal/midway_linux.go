@@ -12,14 +12,12 @@ import (
 	"palyra/internal/trusted"
 )
 
-// A rebase that waits for somebody has a list of what is still to be done, and git
-// runs the programs on it when that somebody says --continue. A run may begin such
-// a thing, go on with it and end it. What it may not do is leave a list that runs
-// a program which nobody but the run put there: a new state is moved away then, and
-// of an old one the file that does it, which is written again as it was.
+// An unfinished rebase has a list of the remaining steps, and git runs the programs on it when
+// somebody says --continue. A run may begin, continue and end a rebase. But it may not leave a list
+// that runs a program which the run alone put there: a new state is then moved away, and of an old
+// one the file with the program, which is restored.
 
-// sequence is what the state in a directory of git's consists of, as far as it can
-// run programs.
+// sequence encodes the parts of git's unfinished state in a directory that can run programs.
 func (t *tree) sequence(path string) []byte {
 	files := map[string][]byte{}
 	for _, name := range gitfile.StateFiles {
@@ -39,7 +37,7 @@ func encodeState(files map[string][]byte) []byte {
 	return b
 }
 
-// settleMidway decides about the state that git was left in.
+// settleMidway decides about the unfinished state that a run left.
 func (w *walker) settleMidway(p *quarantiner, e watchedPath) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == midway
@@ -64,7 +62,7 @@ func (w *walker) settleMidway(p *quarantiner, e watchedPath) (bool, error) {
 		found = true
 		at, ok := w.dirOf(e)
 		if !ok {
-			continue // it went away meanwhile
+			continue // gone meanwhile
 		}
 		file := watchedPath{path: join(e.path, name), dir: at, kind: sealed, mode: unix.S_IFREG | 0o644}
 		old := file
@@ -78,8 +76,7 @@ func (w *walker) settleMidway(p *quarantiner, e watchedPath) (bool, error) {
 	return found, nil
 }
 
-// stateFile is the content of a file, nil when there is something that cannot be
-// read as one.
+// stateFile returns the content of a file, nil when something is there that cannot be read.
 func (w *walker) stateFile(path string) (text []byte, there bool) {
 	fd, err := w.t.open(path, unix.O_PATH)
 	if errors.Is(err, unix.ENOENT) {
@@ -91,7 +88,7 @@ func (w *walker) stateFile(path string) (text []byte, there bool) {
 	return w.t.small(path), true
 }
 
-// dirOf finds the directory that an entry is.
+// dirOf finds the directory node of an entry.
 func (w *walker) dirOf(e watchedPath) (int32, bool) {
 	n := w.out.dirs[e.dir]
 	for i := n.child; i < n.child+n.kid; i++ {
@@ -102,18 +99,18 @@ func (w *walker) dirOf(e watchedPath) (int32, bool) {
 	return 0, false
 }
 
-// maxHeld bounds how far is searched below a link.
+// maxHeld is how many entries are searched below a link.
 const maxHeld = 20_000
 
-// holder looks for what would be sealed outside node_modules.
+// holder looks for paths that would be sealed outside node_modules.
 type holder struct {
 	w    *walker
-	left int             // entries that are still looked at
-	seen map[string]bool // where links led
+	left int             // entries that may still be read
+	seen map[string]bool // ends of links that were followed
 }
 
-// holds reports whether there is something of that kind below a directory, or more
-// than can be looked through. Links in it are followed like the one that led there.
+// holds reports whether there is such a path below a directory, or more than can be looked through.
+// Links in it are followed like the one that led there.
 func (h *holder) holds(path string, state int32) bool {
 	w := h.w
 	fd, err := w.t.open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
@@ -161,8 +158,7 @@ func (h *holder) holds(path string, state int32) bool {
 	return false
 }
 
-// leads reports whether a path below node_modules is a link to something that holds
-// what must not be there.
+// leads reports whether a path below node_modules is a link to something that holds such a path.
 func (h *holder) leads(path string) bool {
 	if _, is := h.w.t.readlink(path); !is {
 		return false

@@ -9,7 +9,7 @@ import (
 	"palyra/internal/trusted"
 )
 
-// Bounds of a list of names.
+// The limits of a list of names.
 const (
 	maxNames = 1_024
 	maxName  = 1_024
@@ -22,9 +22,9 @@ type Matcher struct {
 	names []string
 	rules []rule
 	first map[string][]uint16 // rules by their first segment, where that is plain
-	globs *[2][256][]uint16   // rules whose first segment has a star: by its first byte, or by its last, 0 where that is a star too
+	globs *[2][256][]uint16   // rules whose first segment has a star: by its first byte, or by its last; 0 where that is a star too
 	repos []uint16            // rules whose first segment is a repository
-	roots []uint16            // rules that begin at the workspace and nowhere else, one for each anchor
+	roots []uint16            // rules that begin at the workspace only, one for each anchor
 	held  []anchor
 	sets  [][]place // by number; the first is empty
 	known map[string]int32
@@ -42,13 +42,13 @@ type segment struct {
 	pieces []string
 }
 
-// place is how far a rule has been followed: seg is the next segment.
+// place is the state of one rule: seg is the segment to match next.
 type place struct {
 	Rule uint16 `json:"rule"`
 	Seg  uint16 `json:"part"`
 }
 
-// hit is what a path is by the names.
+// hit is what the names make of a path.
 type hit uint8
 
 const (
@@ -57,15 +57,14 @@ const (
 	full     // sealed
 )
 
-// Compile reads names. A name is one or more segments with slashes between; it
-// fits a path whose last segments are these, however deep. In a segment a star
-// stands for any characters; the segment "**" stands for any number of
-// directories, though not for refs, logs and objects of a repository. The first
-// segment may be "<repository>": a directory that has HEAD, objects and refs, or
-// HEAD and commondir. A name that ends in a slash keeps a directory instead of
-// sealing it: it stays and may be written in, no new one may appear, and anything
-// else of the name is sealed. Below a directory node_modules only names count
-// whose first segment is .git or <repository>. Upper and lower case are the same.
+// Compile reads names. A name is one or more segments with slashes between; it fits a path whose
+// last segments are these, however deep. In a segment a star stands for any characters; the segment
+// "**" stands for any number of directories, though not for refs, logs and objects of a repository.
+// The first segment may be "<repository>": a directory that has HEAD, objects and refs, or HEAD and
+// commondir. A name that ends in a slash keeps a directory instead of sealing it: it stays and may
+// be written in, no new one may appear, and anything else of the name is sealed. Below a directory
+// node_modules only names count whose first segment is .git or <repository>. Upper and lower case
+// are the same.
 func Compile(names []string) (*Matcher, error) {
 	if len(names) > maxNames {
 		return nil, badName("there are %d sealed names, more than %d", len(names), maxNames)
@@ -91,8 +90,8 @@ func Compile(names []string) (*Matcher, error) {
 	return m, nil
 }
 
-// glob notes a rule whose first segment has a star. Every name of a workspace is
-// asked about, and hardly any begins or ends like one.
+// glob indexes a rule whose first segment has a star by its first or last byte: every name of a
+// workspace is looked up, and hardly any has such a byte.
 func (m *Matcher) glob(s segment, i uint16) {
 	head, tail := s.pieces[0], s.pieces[len(s.pieces)-1]
 	list := &m.globs[1][0]
@@ -105,9 +104,9 @@ func (m *Matcher) glob(s segment, i uint16) {
 	*list = append(*list, i)
 }
 
-// near are the rules with a star that may fit a name.
+// near returns the rules with a star that may fit a name.
 func (m *Matcher) near(name []byte) (heads, tails, all []uint16) {
-	if all = m.globs[1][0]; len(name) > 0 { // characters that do not show are no name
+	if all = m.globs[1][0]; len(name) > 0 { // a name of invisible characters only is empty after folding
 		heads, tails = m.globs[0][name[0]], m.globs[1][name[len(name)-1]]
 	}
 	return heads, tails, all
@@ -165,7 +164,7 @@ func parseSegment(p string, first, last bool) (segment, string) {
 	return segment{pieces: strings.Split(f, "*")}, ""
 }
 
-// fits compares with a folded name.
+// fits reports whether a folded name matches the segment.
 func (s segment) fits(name []byte) bool {
 	if len(s.pieces) == 1 {
 		return string(name) == s.pieces[0]
@@ -186,9 +185,9 @@ func (s segment) fits(name []byte) bool {
 	return true
 }
 
-// step follows the rules from a directory's state to an entry in it. The name is
-// folded. below says that the directory is below node_modules. The state it
-// returns is that of the entry, should it be a directory.
+// step follows the rules from a directory's state to an entry in it. The name is folded. below
+// means that the directory is below node_modules. The returned state is that of the entry, should
+// it be a directory.
 func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 	starts := m.first[string(name)]
 	heads, tails, all := m.near(name)
@@ -222,8 +221,8 @@ func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 	return found, m.number(next)
 }
 
-// advance notes that a rule has come to a place: its end, or a segment. Two
-// stars also stand for no directory at all.
+// advance notes that a rule has come to a place: its end, or a segment. Two stars can also stand
+// for no directory at all.
 func (m *Matcher) advance(found hit, set []place, p place) (hit, []place) {
 	r := m.rules[p.Rule]
 	if int(p.Seg) == len(r.segs) {
@@ -233,14 +232,13 @@ func (m *Matcher) advance(found hit, set []place, p place) (hit, []place) {
 		return max(found, keep), set
 	}
 	set = append(set, p)
-	if r.segs[p.Seg].any { // the last segment is never this
+	if r.segs[p.Seg].any { // two stars are never the last segment
 		return m.advance(found, set, place{p.Rule, p.Seg + 1})
 	}
 	return found, set
 }
 
-// enter adds what a directory's being a repository begins, and reports whether
-// repositories as such are kept.
+// enter adds the rules that begin at a repository, and reports whether repositories as such are kept.
 func (m *Matcher) enter(state int32) (int32, bool) {
 	set, whole := slices.Clone(m.sets[state]), free
 	for _, r := range m.repos {
@@ -249,8 +247,8 @@ func (m *Matcher) enter(state int32) (int32, bool) {
 	return m.number(set), whole != free
 }
 
-// store leaves the rules that wait behind two stars: what is below refs, logs and
-// objects of a repository has names that people give to branches.
+// store drops the rules that wait behind two stars: below refs, logs and objects of a repository
+// names are those of branches.
 func (m *Matcher) store(state int32) int32 {
 	var set []place
 	for _, p := range m.sets[state] {

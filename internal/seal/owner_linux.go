@@ -2,10 +2,9 @@ package seal
 
 import "palyra/internal/owner"
 
-// asOwner runs f with the file permissions of the workspace's owner and nothing
-// else: what root makes in somebody's directory, that somebody could replace
-// while it is being made. Root's own nobody else can, and who is not root works
-// with what he has.
+// asOwner runs f with the file permissions of the workspace's owner and nothing else: in a
+// directory of that user, he could replace a file while root makes it. In root's own directories
+// nobody can, and a daemon that is not root has the right permissions already.
 func (t *tree) asOwner(f func() error) error {
 	if t.euid != 0 || t.uid == 0 {
 		return f()

@@ -14,11 +14,11 @@ import (
 	"palyra/internal/gitfile"
 )
 
-// A person's own configuration of git holds in every repository, and what it says of
-// hooks and programs can be relative to the work tree: core.hooksPath = .githooks in
-// ~/.gitconfig has git run what a run puts there.
+// A person's own configuration of git holds in every repository, and its paths of hooks and
+// programs can be relative to the work tree: core.hooksPath = .githooks in ~/.gitconfig has git run
+// what a run puts there.
 
-// home is the home of the workspace's owner, empty where nobody knows it.
+// home is the home directory of the workspace's owner, empty where it is not known.
 func (t *tree) home() string {
 	if t.euid == int(t.uid) {
 		home, err := os.UserHomeDir()
@@ -34,9 +34,8 @@ func (t *tree) home() string {
 	return u.HomeDir
 }
 
-// personal are the references of the owner's own configuration, and the system's.
-// They are read once for each look, with the owner's rights. What cannot be read git
-// cannot read either.
+// personal returns the references of the owner's own configuration, and the system's. They are read
+// once for each look, with the owner's rights: git cannot read more.
 func (t *tree) personal() []gitfile.Reference {
 	if t.own != nil {
 		return *t.own
@@ -46,7 +45,7 @@ func (t *tree) personal() []gitfile.Reference {
 	if home := t.home(); home != "" {
 		files = append(files, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config", "git", "config"))
 	}
-	_ = t.asOwner(func() error { // it cannot fail
+	_ = t.asOwner(func() error { // f returns no error
 		for i := 0; i < len(files) && i <= maxIncludes; i++ {
 			set, err := gitfile.Config(plainFile(files[i]))
 			if err != nil {
@@ -80,15 +79,14 @@ func included(home, by, path string) string {
 	return filepath.Join(filepath.Dir(by), path)
 }
 
-// plainFile reads a file that is not larger than a configuration may be; nil where
-// there is none.
+// plainFile reads a file no larger than a configuration may be; nil if it is not one.
 func plainFile(path string) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	f := os.NewFile(uintptr(fd), fmt.Sprintf("%q", path))
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // only read
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		return nil
 	}

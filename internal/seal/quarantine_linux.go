@@ -15,25 +15,25 @@ import (
 	"palyra/internal/quarantine"
 )
 
-// quarantiner puts into quarantine what a sweep finds. Its directory is made with the first find.
+// quarantiner moves the finds of a sweep into quarantine. Its directory is made with the first find.
 type quarantiner struct {
 	t      *tree
-	path   string // of the daemon's own directory
+	path   string // path of the daemon's own quarantine
 	call   string
-	home   *quarantineDir // in there
-	inside *quarantineDir // in the workspace, for what cannot be moved out of its file system
+	home   *quarantineDir // the call's directory in there
+	inside *quarantineDir // the call's directory in the workspace, for files that cannot be moved to another file system
 	dir    ident          // the .palyra that we made for it
 	made   []string
 	more   int
 
 	workspace string
-	most      int64 // bytes of a call's items; no limit: 0
+	most      int64 // most bytes of a call's items; 0: no limit
 
-	restored map[string]bool // what was put back, by path
-	out      map[string]bool // what stays and somebody should know of
+	restored map[string]bool // restored paths
+	out      map[string]bool // remnants, which stay and are reported
 }
 
-// stay notes something that stays and somebody should know of.
+// stay notes a remnant.
 func (p *quarantiner) stay(kind palyra.RemnantKind, path string) {
 	if len(p.out) < maxMade {
 		p.out[stays(kind, path)] = true
@@ -43,11 +43,11 @@ func (p *quarantiner) stay(kind palyra.RemnantKind, path string) {
 // quarantineDir is one directory of a quarantine.
 type quarantineDir struct {
 	fd     int
-	n      int // items so far
+	n      int // number of items so far
 	own    bool
-	box    *quarantine.Box // of the item that was taken last, until it is shut
+	box    *quarantine.Box // box of the item that was taken last, until it is closed
 	budget quarantine.Budget
-	as     func(func() error) error // who makes directories there
+	as     func(func() error) error // runs its argument as the owner of the directory
 }
 
 func newQuarantiner(t *tree, path string, call palyra.CallID) (*quarantiner, error) {
@@ -84,7 +84,7 @@ func (p *quarantiner) put(w *walker, parent int32, name string, e watchedPath) e
 		if at, err = p.atWorkspace(w); err != nil {
 			return err
 		}
-		if e.path == ownDir { // it was moved to make room
+		if e.path == ownDir { // moved to make room
 			return nil
 		}
 		err = p.move(w, parent, name, e, at)
@@ -121,7 +121,7 @@ func (p *quarantiner) atHome() (*quarantineDir, error) {
 	return p.home, nil
 }
 
-// subdir makes a directory where there is none and opens it.
+// subdir opens a directory, and makes it if it is missing.
 func subdir(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
@@ -129,14 +129,14 @@ func subdir(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// atWorkspace makes and opens the quarantine in the workspace. Its directories are made
-// with the rights of the workspace's owner, whose they are to be.
+// atWorkspace makes and opens the quarantine in the workspace. Its directories are made with the
+// rights of the workspace's owner, to whom they belong.
 func (p *quarantiner) atWorkspace(w *walker) (*quarantineDir, error) {
 	if p.inside != nil {
 		return p.inside, nil
 	}
 	was, known := w.known[ownDir]
-	if len(w.out.quarantines) > 0 { // a run could put another one there
+	if len(w.out.quarantines) > 0 { // a run under way could put another one there
 		st, err := p.t.look(p.t.fd, ownDir)
 		known = known && err == nil && st.id == was.id
 	}
@@ -168,7 +168,7 @@ func (p *quarantiner) atWorkspace(w *walker) (*quarantineDir, error) {
 	return p.inside, p.move(w, 0, aside, watchedPath{path: ownDir, mode: unix.S_IFDIR}, p.inside)
 }
 
-// setAside makes room for our directory where the run made something of its name.
+// setAside moves away a file or directory of the run's that has the name of ours.
 func (p *quarantiner) setAside() (string, error) {
 	aside := ownDir + "-" + rand.Text()
 	err := unix.Renameat2(p.t.fd, ownDir, p.t.fd, aside, unix.RENAME_NOREPLACE)
@@ -212,8 +212,7 @@ func (p *quarantiner) build() (int, error) {
 	return fd, nil
 }
 
-// move renames name in a directory of the workspace to a neutral name in at. What
-// is not there any more needs no moving.
+// move renames name in a directory of the workspace to a neutral name in at. It is no error when it is gone.
 func (p *quarantiner) move(w *walker, parent int32, name string, e watchedPath, at *quarantineDir) error {
 	from := w.out.path(parent)
 	fd, err := p.t.open(from, unix.O_PATH|unix.O_DIRECTORY)
@@ -244,7 +243,7 @@ func (p *quarantiner) move(w *walker, parent int32, name string, e watchedPath, 
 	return nil
 }
 
-// unlockItem lets its owner move a directory: that writes to it.
+// unlockItem lets the owner move a directory, which writes to it.
 func (w *walker) unlockItem(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -258,7 +257,7 @@ func (w *walker) unlockItem(dir int, name string) error {
 	return chmod(fd, st.mode|0o700)
 }
 
-// note adds to the result.
+// note adds a path to the result.
 func (p *quarantiner) note(path string) {
 	if len(p.made) >= maxMade {
 		p.more++
@@ -267,12 +266,12 @@ func (p *quarantiner) note(path string) {
 	p.made = append(p.made, path)
 }
 
-// gone are those that were not put back.
+// gone returns the paths that were not restored.
 func (p *quarantiner) gone() []string {
 	return slices.DeleteFunc(slices.Clone(p.made), func(path string) bool { return p.restored[path] })
 }
 
-// result is what the sweep found and what changed.
+// result lists the finds of the sweep and the changes.
 func (p *quarantiner) result(changes []string) []string {
 	out := append(p.made, changes[:min(len(changes), maxMade)]...)
 	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {

@@ -16,12 +16,11 @@ import (
 
 const (
 	recordVersion = 2
-	firstVersion  = 1 // without links that no name is about, rebases and heeded files
+	firstVersion  = 1 // without unmatched links, rebases and heeded files
 	maxRecord     = 64 << 20
 )
 
-// document is a Snapshot as it is kept. Paths are bytes: names of files need not
-// be text.
+// document is the stored form of a Snapshot. Paths are bytes: names of files need not be text.
 type document struct {
 	Version   int      `json:"version"`
 	Workspace []byte   `json:"workspace"`
@@ -29,17 +28,17 @@ type document struct {
 	Ino       uint64   `json:"ino"`
 	Entries   int      `json:"max_entries"`
 	Sealed    int      `json:"max_sealed"`
-	Closed    []byte   `json:"closed,omitempty"` // one directory; read only
+	Closed    []byte   `json:"closed,omitempty"` // a single directory, of older records; only read
 	Shut      [][]byte `json:"closed_dirs,omitempty"`
 	Kept      int64    `json:"kept_bytes,omitempty"`
 	Names     []string `json:"names"`
-	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
+	Start     []place  `json:"start,omitempty"` // state of the names at the workspace
 	Leads     []lead   `json:"leads,omitempty"`
 	Bare      [][]byte `json:"bare,omitempty"` // directories below node_modules in which every name counts
 	Paths     []item   `json:"paths"`
 }
 
-// lead is an anchor as it is kept.
+// lead is the stored form of an anchor.
 type lead struct {
 	Path []byte `json:"path"`
 	Rule int    `json:"rule"`
@@ -160,7 +159,7 @@ func load(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// closed are the directories to which no link may lead.
+// closed returns the directories to which no link may lead.
 func (d *document) closed() (dirs []string) {
 	for _, dir := range append([][]byte{d.Closed}, d.Shut...) {
 		if len(dir) > 0 {
@@ -170,7 +169,7 @@ func (d *document) closed() (dirs []string) {
 	return dirs
 }
 
-// loadLeads takes anchors back.
+// loadLeads restores anchors.
 func (m *Matcher) loadLeads(list []lead) error {
 	names := len(m.rules)
 	for _, l := range list {

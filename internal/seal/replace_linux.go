@@ -10,21 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount point that somebody outside the run renames or removes is none any
-// more, in every namespace: when a person's git replaces .git/config, nothing
-// holds the new file, and the run may write it. What has another identity than
-// before the run is therefore taken for the run's. It is moved away like
-// everything else, and a small file is put back as it was: a person's change is
-// in the quarantine, and nothing of the run's is obeyed.
+// A mount point that somebody outside the run renames or removes is unmounted in every namespace:
+// when a person's git replaces .git/config, nothing holds the new file, and the run may write it. A
+// path with another identity than before the run therefore counts as the run's. It is moved away
+// like any find, and a small file is restored: a person's change is in the quarantine, and nothing
+// of the run's is obeyed.
 
 const (
 	maxText  = 64 << 10 // of one sealed file
 	maxTexts = 4 << 20  // of all
 )
 
-// remember reads the small sealed files, or takes over what is known of those
-// that did not change. states is what git was found in the middle of where that was
-// judged: another run may have written more since. nil: it is read.
+// remember reads the small sealed files, or takes over the known content of those that did not
+// change. states is git's unfinished state as it was judged, because another run may have written
+// more since; nil: it is read.
 func (t *tree) remember(s *Snapshot, known map[string]watchedPath, states map[string][]byte) {
 	left := maxTexts
 	for i := range s.entries {
@@ -47,8 +46,7 @@ func (t *tree) remember(s *Snapshot, known map[string]watchedPath, states map[st
 	}
 }
 
-// read returns the content of a small sealed file, nil when it cannot be had. It
-// waits for nothing.
+// read returns the content of a small sealed file, nil when it cannot be read at once.
 func (t *tree) read(e watchedPath) []byte {
 	at, err := t.open(e.path, unix.O_PATH)
 	if err != nil {
@@ -71,9 +69,8 @@ func (t *tree) read(e watchedPath) []byte {
 	return append([]byte{}, b...)
 }
 
-// replaced reports whether what stands at a known path is something else, and
-// not only another copy of the same. Directories count where their numbers can be
-// relied on.
+// replaced reports whether another file is at a known path, and not only another copy of the same
+// content. Directories count where their inode numbers are reliable.
 func (w *walker) replaced(was, is watchedPath) bool {
 	if was.id == is.id && was.born == is.born && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
 		return false
@@ -93,14 +90,13 @@ func (w *walker) replaced(was, is watchedPath) bool {
 	return true
 }
 
-// putBack moves away what stands in the place of a sealed path and makes that
-// again, where it was a small file.
+// putBack moves away the file in the place of a sealed path and restores that, if it was a small file.
 func (w *walker) putBack(p *quarantiner, was, is watchedPath) error {
 	if err := w.away(p, is); err != nil {
 		return err
 	}
 	if was.text == nil {
-		delete(w.known, was.path) // whatever comes there is new
+		delete(w.known, was.path) // a file that appears there now is new
 		return nil
 	}
 	now := was
@@ -114,7 +110,7 @@ func (w *walker) putBack(p *quarantiner, was, is watchedPath) error {
 		err = w.t.asOwner(restore)
 	}
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) {
-		return nil // somebody is at it; the next pass looks again
+		return nil // in use; the next pass tries again
 	}
 	if err != nil {
 		return fmt.Errorf("put %q back: %w", was.path, err)
@@ -124,8 +120,7 @@ func (w *walker) putBack(p *quarantiner, was, is watchedPath) error {
 	return nil
 }
 
-// restore writes a file that must not exist, with the rights of the workspace's
-// owner.
+// restore writes a file that must not exist, with the rights of the workspace's owner.
 func (w *walker) restore(is, was watchedPath) (status, error) {
 	dir, err := w.t.open(w.out.path(is.dir), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {

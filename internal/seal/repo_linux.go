@@ -6,12 +6,12 @@ import (
 	"palyra/internal/trusted"
 )
 
-// isNew reports whether a directory is known not to have been there before.
+// isNew reports whether a directory is known to be new.
 func (w *walker) isNew(i int32) bool {
 	return i != 0 && w.base != nil && len(w.base.dirs) > 0 && w.out.dirs[i].base < 0
 }
 
-// kids are the directories that a directory had.
+// kids returns the directories that a directory had.
 func (w *walker) kids(base int32) map[string]int32 {
 	b := w.base.dirs[base]
 	if b.kid == 0 {
@@ -24,8 +24,8 @@ func (w *walker) kids(base int32) map[string]int32 {
 	return m
 }
 
-// repository reports whether git takes the gathered directory for a repository,
-// and what the file is called without which it would not.
+// repository reports whether git takes the gathered directory for a repository, and returns the
+// name of a file without which it would not.
 func (w *walker) repository() (string, bool) {
 	const hasHead, hasObjects, hasRefs, hasCommon = 1, 2, 4, 8
 	have, head, start := 0, "", 0
@@ -52,7 +52,7 @@ func (w *walker) repository() (string, bool) {
 	return head, have&(hasHead|hasObjects|hasRefs) == hasHead|hasObjects|hasRefs || have&(hasHead|hasCommon) == hasHead|hasCommon
 }
 
-// own is how the path of a directory stands among the entries.
+// own is the path of a directory in the form of entries.
 func own(path string) string {
 	if path == "" {
 		return "."

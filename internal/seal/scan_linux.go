@@ -9,24 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPasses bounds how often a walk is repeated because directories were not
-// where they had been seen a moment before. Somebody who works in the workspace
-// all the time must not stop every run: after the last pass it is taken as it is.
-// The run itself is not alive when it is swept; of others that are, each is swept
-// for all that appeared since it began.
+// maxPasses is how often a walk is repeated because directories were not where they had been seen a
+// moment before. Somebody who works in the workspace all the time must not stop every run: after
+// the last pass the walk counts as it is. The run itself is dead when it is swept; of other runs,
+// each is swept for everything that appeared since it began.
 const maxPasses = 6
 
 func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapshot, error) {
 	return look(ctx, workspace, m, l, nil)
 }
 
-// scanAgain is scan with what is known already.
+// scanAgain is scan, starting from an earlier snapshot.
 func scanAgain(ctx context.Context, was *Snapshot) (*Snapshot, error) {
 	return look(ctx, was.workspace, was.match.clone(), was.limits, was)
 }
 
-// look walks the workspace. was is an earlier look at it, or nil; its numbers of
-// states are those of m.
+// look walks the workspace. was is an earlier look at it, or nil; its state numbers are those of m.
 func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snapshot) (*Snapshot, error) {
 	t, err := openTree(workspace)
 	if err != nil {
@@ -44,7 +42,7 @@ func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snap
 	return s.done(t, was)
 }
 
-// passes walks until nothing moves and what is sealed leads nowhere else.
+// passes walks until nothing moves and the anchors stay the same.
 func passes(ctx context.Context, t *tree, m *Matcher, l Limits, way way, was *Snapshot, workspace string) (*Snapshot, error) {
 	began := time.Now()
 	s := was
@@ -80,7 +78,7 @@ func passes(ctx context.Context, t *tree, m *Matcher, l Limits, way way, was *Sn
 		WithRemedy("remove links, or unseal names in a profile")
 }
 
-// done ends a look.
+// done completes the snapshot of a look.
 func (s *Snapshot) done(t *tree, was *Snapshot) (*Snapshot, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -93,7 +91,7 @@ func (s *Snapshot) done(t *tree, was *Snapshot) (*Snapshot, error) {
 	return s, nil
 }
 
-// check refuses what cannot be sealed.
+// check refuses a workspace that cannot be sealed.
 func (s *Snapshot) check() error {
 	count := 0
 	for _, e := range s.entries {
@@ -117,7 +115,7 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
-// walker looks at the workspace of s again.
+// walker returns a walker that looks at the workspace of s again.
 func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
 	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
 	w.out.start, w.out.above, w.out.hold, w.out.quarantines, w.out.bare, w.out.old = s.start, s.above, s.hold, s.quarantines, s.bare, s.old
@@ -132,7 +130,7 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 	defer t.close()
 	way, err := s.match.way(s.workspace)
 	if err != nil || t.id != s.root || !slices.Equal(way.start, s.start) {
-		return true, nil // a scan says what is wrong
+		return true, nil // a scan reports the fault
 	}
 	w := s.walker(ctx, t, s)
 	w.out.odd, w.known = s.odd, s.byPath()
@@ -152,7 +150,7 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// differs reports whether a sealed path is not what it was.
+// differs reports whether a sealed path has changed.
 func differs(was, is watchedPath) bool {
 	if was.id != is.id || was.mode&unix.S_IFMT != is.mode&unix.S_IFMT {
 		return true

@@ -13,14 +13,13 @@ import (
 	"palyra/internal/trusted"
 )
 
-// Workspace is the directory that s is of.
+// Workspace is the directory of s.
 func (s *Snapshot) Workspace() string { return s.workspace }
 
-// Began is when the look began that s is the result of.
+// Began is the time when the look of s began.
 func (s *Snapshot) Began() time.Time { return s.began }
 
-// Moved are the paths that the last Sweep took away and did not put back, the
-// first thousand of them.
+// Moved lists the paths that the last Sweep moved away and did not restore, the first thousand of them.
 func (s *Snapshot) Moved() []string { return s.moved }
 
 // Knows reports whether something sealed or kept was at a path when s was made.
@@ -31,12 +30,11 @@ func (s *Snapshot) Knows(path string) bool {
 	return slices.ContainsFunc(s.entries, func(e watchedPath) bool { return e.path == path })
 }
 
-// Share makes s agree with another snapshot, of the same tree or one that
-// contains it or lies in it, by which runs are under way at this moment. What
-// with seals and does not know can be those runs' doing: then s does not know it
-// either, though it was there when s was made. Only s changes.
+// Share makes s agree with the snapshot of runs under way at this moment, in the same tree or one
+// that contains it or lies in it. Sealed paths that with does not know can be those runs' work: s
+// forgets them, though they were there when s was made. Only s changes.
 func (s *Snapshot) Share(with *Snapshot) error {
-	m, err := Compile(with.match.names) // that of with is in use elsewhere
+	m, err := Compile(with.match.names) // the matcher of with is in use elsewhere
 	if err != nil {
 		return err
 	}
@@ -67,11 +65,10 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	return nil
 }
 
-// modulesDir is where packages are, in which only git's names count.
+// modulesDir is the directory of packages, in which only git's names count.
 const modulesDir = "node_modules"
 
-// notes reports whether s would have an entry for a link or a rebase of its
-// workspace, were it there.
+// notes reports whether s would have an entry for a link or a rebase at that path of its workspace.
 func (s *Snapshot) notes(rel string, k kind) bool {
 	if k == midway {
 		return len(s.match.repos) > 0
@@ -93,7 +90,7 @@ func (s *Snapshot) looksInto(path string) bool {
 	return false
 }
 
-// inModules reports whether a path leads through node_modules, or is one.
+// inModules reports whether node_modules is a part of a path.
 func inModules(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if len(part) == len(modulesDir) && string(trusted.Fold(nil, part)) == modulesDir {
@@ -103,8 +100,8 @@ func inModules(path string) bool {
 	return false
 }
 
-// Forget makes s not know what is at or below paths, which are absolute; what is
-// not in its workspace is passed over.
+// Forget makes s forget the entries at or below paths, which are absolute; it ignores paths outside
+// its workspace.
 func (s *Snapshot) Forget(paths []string) {
 	odd := map[string]watchedPath{}
 	for _, p := range paths {
@@ -115,8 +112,8 @@ func (s *Snapshot) Forget(paths []string) {
 	s.addOverrides(odd)
 }
 
-// addOverrides adds entries that replace those of the snapshot. Nothing below an unknown
-// path is known.
+// addOverrides adds entries that replace those of the snapshot. Everything below an unknown path is
+// unknown as well.
 func (s *Snapshot) addOverrides(odd map[string]watchedPath) {
 	if len(odd) == 0 {
 		return
@@ -138,7 +135,7 @@ func (s *Snapshot) addOverrides(odd map[string]watchedPath) {
 	s.odd = all
 }
 
-// known are the entries by path, as they are to be compared with.
+// known returns the entries by path, for comparison.
 func (s *Snapshot) known() map[string]watchedPath {
 	m := s.byPath()
 	for p, e := range s.odd {
@@ -149,8 +146,7 @@ func (s *Snapshot) known() map[string]watchedPath {
 	return m
 }
 
-// Repositories are the directories of the workspace that git takes for repositories,
-// relative to it.
+// Repositories lists the directories of the workspace that git takes for repositories, relative to it.
 func (s *Snapshot) Repositories() []string {
 	var out []string
 	for i, d := range s.dirs {
@@ -161,7 +157,7 @@ func (s *Snapshot) Repositories() []string {
 	return out
 }
 
-// repositories are the directories, by absolute path, that were found to be some.
+// repositories returns the same directories, and those above, by absolute path.
 func (s *Snapshot) repositories() map[string]bool {
 	m := map[string]bool{}
 	for _, p := range s.above {
@@ -175,7 +171,7 @@ func (s *Snapshot) repositories() map[string]bool {
 	return m
 }
 
-// cover tells which paths names seal in a workspace.
+// cover matches the paths of a workspace with the names.
 type cover struct {
 	m     *Matcher
 	top   string
@@ -191,8 +187,8 @@ func (c cover) covers(rel string) bool {
 	return what != free || keeps && c.repos[filepath.Join(c.top, rel)]
 }
 
-// follow is what the names say of a path, or of the first on the way to it that is
-// sealed, and how far they have come there.
+// follow returns what the names make of a path, or of the first sealed path on the way to it, and
+// their state there.
 func (c cover) follow(rel string) (what hit, state int32) {
 	state, dir, modules := c.m.root(c.start), c.top, false
 	for rest := rel; rest != "." && rest != ""; {
@@ -217,14 +213,13 @@ func (c cover) follow(rel string) (what hit, state int32) {
 	return what, state
 }
 
-// Same reports whether s and o know the same things, because one is a copy of the
-// other.
+// Same reports whether s and o know the same, because one is a copy of the other.
 func (s *Snapshot) Same(o *Snapshot) bool {
 	return len(s.entries) == len(o.entries) && (len(s.entries) == 0 || &s.entries[0] == &o.entries[0]) && len(s.odd) == len(o.odd)
 }
 
-// Seals reports whether a file at a path, relative to the workspace, is sealed: by a
-// name, or because something sealed leads there.
+// Seals reports whether a file at a path, relative to the workspace, is sealed: by a name, or
+// because something sealed leads there.
 func (s *Snapshot) Seals(rel string) bool {
 	c := cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
 	what, _ := c.follow(rel)

@@ -6,13 +6,13 @@ import (
 	"palyra"
 )
 
-// Package managers link files from a store that all projects share, and git links
-// objects from one clone to the next. A run that writes such a file in place writes
-// outside its workspace. To ask about every file would cost more than the rest of a
-// look; whole packages are linked, so one file of each directory tells.
+// Package managers link files from a store that all projects share, and git links objects from one
+// clone to the next. A run that writes such a file in place writes outside its workspace. To check
+// every file would cost more than the rest of a look; whole packages are linked, so one file of
+// each directory is enough.
 
-// sample looks at the first plain file of a directory, when a look is made before a
-// run: what a run links within its workspace leads nowhere else.
+// sample checks the first plain file of a directory, in a look before a run only: links that a run
+// makes within its workspace lead nowhere else.
 func (w *walker) sample(a at, name []byte, typ byte) {
 	if w.known != nil || typ != unix.DT_REG || w.asked == a.dir+1 {
 		return
@@ -28,9 +28,8 @@ func (w *walker) sample(a at, name []byte, typ byte) {
 	}
 }
 
-// Shared is a file of the workspace that had a second name, perhaps outside, when s
-// was made, and how many directories have such files beside that one's. One file of
-// each directory was looked at.
+// Shared returns a file of the workspace that had a second name, perhaps outside, when s was made,
+// and how many further directories have such files. One file of each directory was checked.
 func (s *Snapshot) Shared() (palyra.Remnant, bool) {
 	if s.sharing == 0 {
 		return palyra.Remnant{}, false

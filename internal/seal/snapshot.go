@@ -9,29 +9,29 @@ import (
 	"palyra/internal/cell"
 )
 
-// Snapshot is what a workspace had at one moment, as far as sealing goes. It is
-// for one goroutine at a time.
+// Snapshot is the state of a workspace at one moment, as far as sealing goes. It is for one
+// goroutine at a time.
 type Snapshot struct {
 	workspace   string
 	root        ident
 	limits      Limits
 	match       *Matcher
-	start       []place                // how far names have come on the way to the workspace; sorted
-	above       []string               // the repositories on that way
-	began       time.Time              // when it was looked for
-	odd         map[string]watchedPath // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
-	hold        *os.File               // the workspace, wherever it is moved to; nil: it is opened by its path
-	quarantines map[string]bool        // calls whose quarantine is in the workspace and not held from runs under way; never changed
-	moved       []string               // what the last sweep took away for good
-	shared      string                 // a file that has a second name, of those looked at
-	sharing     int                    // directories that have such files
+	start       []place                // state of the names at the workspace; sorted
+	above       []string               // repositories above the workspace
+	began       time.Time              // when the look began
+	odd         map[string]watchedPath // replaces entries; of kind none: forgotten. Never changed, only replaced
+	hold        *os.File               // the workspace, even after it is moved; nil: it is opened by its path
+	quarantines map[string]bool        // calls whose quarantine is in the workspace, unprotected from runs under way; never changed
+	moved       []string               // paths that the last sweep moved away for good
+	shared      string                 // a checked file with a second name
+	sharing     int                    // number of directories with such files
 	bare        map[string]bool        // directories below node_modules into which a link leads from outside; never changed
-	old         bool                   // loaded from a record of version 1: links, rebases and heeded files were not looked at
+	old         bool                   // loaded from a record of version 1, without links, rebases and heeded files
 	dirs        []node                 // parents first, the children of one together; empty after Load
-	entries     []watchedPath          // what is sealed, kept or watched; those of one directory together
+	entries     []watchedPath          // sealed, kept and watched paths; those of one directory together
 }
 
-// ident is a file's identity as long as it exists.
+// ident identifies a file as long as it exists.
 type ident struct{ dev, ino uint64 }
 
 // stamp is a time of the file system.
@@ -46,28 +46,28 @@ type node struct {
 	name       string
 	id         ident
 	ctime      stamp
-	state      int32 // which names have begun on the way here
+	state      int32 // the names that have begun on the way here
 	flags      flags
-	child, kid int32 // index of the first directory in it, and how many
-	entry, n   int32 // the same of entries
+	child, kid int32 // index of its first directory, and their number
+	entry, n   int32 // the same for entries
 	base       int32 // the same directory in the snapshot before, or -1
-	many       int32 // entries that count for the limit
+	many       int32 // number of entries, for the limit
 	linked     bool  // a file in it has a second name
 }
 
 type flags uint8
 
 const (
-	racy    flags = 1 << iota // its ctime does not tell whether it changed
+	racy    flags = 1 << iota // its ctime does not show whether it changed
 	inside                    // below a sealed path
 	modules                   // below node_modules
 	repo                      // git takes it for a repository
-	same                      // nothing was added or removed since the snapshot before
-	gone                      // it was not there any more when its turn came
-	held                      // it is an entry of its own
+	same                      // no entry was added or removed since the snapshot before
+	gone                      // it was gone when its turn came
+	held                      // it is an entry itself
 )
 
-// kind is why an entry is one.
+// kind is why a path is watched.
 type kind uint8
 
 const (
@@ -75,11 +75,11 @@ const (
 	kept                   // a directory that stays and may be written in
 	inner                  // a file below a sealed directory
 	mount                  // another file system
-	shut                   // a directory of somebody else's into which neither we nor the run can look
-	deep                   // a directory too far down to be named
-	link                   // a symbolic link that no name is about
+	shut                   // a directory of another user into which neither we nor the run can look
+	deep                   // a directory too deep to have a path
+	link                   // a symbolic link that no name matches
 	noted                  // a file that others heed and runs may write
-	midway                 // a directory in which git keeps what it is in the middle of
+	midway                 // a directory in which git keeps an unfinished operation
 )
 
 // watchedPath is a path that is watched.
@@ -93,11 +93,11 @@ type watchedPath struct {
 	size  uint64
 	mtime stamp
 	ctime stamp
-	born  stamp  // a number is given to another file when the first is gone
-	text  []byte // of a small sealed file, or where a link leads; nil when it is not known
+	born  stamp  // tells apart two files that had the inode number one after the other
+	text  []byte // of a small sealed file, or where a link leads; nil when unknown
 }
 
-// path returns the path of a directory below the workspace, "" for that itself.
+// path returns the path of a directory below the workspace, "" for the workspace itself.
 func (s *Snapshot) path(i int32) string {
 	n := 0
 	for d := i; d != 0; d = s.dirs[d].parent {
@@ -145,7 +145,7 @@ func (s *Snapshot) mounts() []cell.Seal {
 		}
 	}
 	for _, e := range s.entries {
-		if e.counts() && e.path != "." && !e.isLink() { // a link is looked at after the run
+		if e.counts() && e.path != "." && !e.isLink() { // a link is checked after the run
 			add(e.path, e.kind != kept, e.id)
 		}
 	}
@@ -165,12 +165,12 @@ func (s *Snapshot) mounts() []cell.Seal {
 	return out
 }
 
-// comparePaths sorts what is in a directory behind it, whatever its name is.
+// comparePaths sorts the content of a directory directly after the directory.
 func comparePaths(a, b string) int {
 	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
 }
 
-// byPath finds entries.
+// byPath returns the entries by path.
 func (s *Snapshot) byPath() map[string]watchedPath {
 	m := make(map[string]watchedPath, len(s.entries))
 	for _, e := range s.entries {
@@ -179,7 +179,7 @@ func (s *Snapshot) byPath() map[string]watchedPath {
 	return m
 }
 
-// counts reports whether an entry is held in its place.
+// counts reports whether an entry is held by a mount.
 func (e watchedPath) counts() bool {
 	return e.kind != inner && e.kind != link && e.kind != midway && e.kind != noted
 }
@@ -187,7 +187,7 @@ func (e watchedPath) counts() bool {
 // isLink reports whether an entry is a symbolic link.
 func (e watchedPath) isLink() bool { return e.mode&typeBits == linkBits }
 
-// The bits of a mode that say what a file is, the same on every system that has links.
+// The bits of a mode that tell the type of a file, the same on every system with links.
 const (
 	typeBits = 0o170000
 	linkBits = 0o120000

@@ -13,17 +13,16 @@ import (
 	"palyra/internal/symlink"
 )
 
-// A link to where runs keep what nobody looks through would let the host in by
-// another door. So no link may lead there, new or old, through whatever is on the
-// way. A new one must also be one of which it is known where it leads: what goes
-// through /proc is another place to whoever follows it, and what leads out to
-// nothing can come to lead anywhere.
+// A link to a place that runs write and nobody looks through, such as a cache, would let a run's
+// files back into the workspace. So no link may lead there, new or old, directly or through other
+// links. Of a new link it must also be known where it leads: a path through /proc is a different
+// one for each process, and a link to a missing path outside can come to lead anywhere.
 
 // resolve finds out where a path outside the workspace leads.
 func (w *walker) resolve(path string) symlink.End {
 	if w.closed == nil {
 		var err error
-		if w.closed, err = symlink.NewSet(w.limits.Closed); err != nil { // Scan refused it; what is not known is closed
+		if w.closed, err = symlink.NewSet(w.limits.Closed); err != nil { // Scan has refused it; without the set everything counts as closed
 			return symlink.End{Path: path, Missing: true, Closed: true}
 		}
 	}
@@ -33,22 +32,21 @@ func (w *walker) resolve(path string) symlink.End {
 	return w.closed.Resolve(path)
 }
 
-// forbids reports whether no link may lead to a path outside, whoever made it.
+// forbids reports whether no link may lead to a path outside, whoever made the link.
 func (w *walker) forbids(path string) bool {
 	end := w.resolve(path)
 	return end.Closed || end.Proc
 }
 
-// settleLink decides about a link that no name is about. A new one that leads from
-// outside to a directory below node_modules makes that another place: it may not
-// have what is sealed elsewhere. A known one is asked again where it leads unless
-// every name counts there and it stays inside: another run's sweep may have seen it
-// first, links below node_modules are not watched unless they lead out, and what is
-// outside changes.
+// settleLink decides about a link that no name matches. A new one that leads from outside to a
+// directory below node_modules makes every name count there, so the directory may not have sealed
+// paths. A known link is resolved again, unless it stays inside where every name counts: another
+// run's sweep may have seen it first, links below node_modules are not watched unless they lead
+// out, and the outside changes.
 func (w *walker) settleLink(p *quarantiner, e watchedPath) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == link && bytes.Equal(was.text, e.text)
-	if w.out.amongPackages(e.path) { // one that leads out, but nowhere where it may not
+	if w.out.amongPackages(e.path) { // it leads out, but nowhere forbidden
 		if !known {
 			p.stay(palyra.RemnantLink, e.path)
 		}
@@ -80,14 +78,14 @@ func (w *walker) settleLink(p *quarantiner, e watchedPath) (bool, error) {
 	return false, nil
 }
 
-// takeStray decides about a link below node_modules. Package managers make tens of
-// thousands that stay inside, which are too many to remember. One that leads where
-// none may goes at once, new or old; another that leads out is noted.
+// takeStray decides about a link below node_modules. Package managers make tens of thousands that
+// stay inside, too many to remember. One that leads to a forbidden place is moved away at once, new
+// or old; another that leads out is noted.
 func (w *walker) takeStray(a at, path string, st status) error {
 	name := path[len(path)-baseLen(path):]
 	n, err := unix.Readlinkat(a.fd, name, w.buf)
 	if err != nil || !symlink.Strays(string(w.buf[:n]), strings.Count(path, "/")) {
-		return nil // what is gone leads nowhere
+		return nil // a link that is gone leads nowhere
 	}
 	_, end, in := w.t.follow(w.out.workspace, path)
 	if in {
@@ -105,14 +103,14 @@ func (w *walker) takeStray(a at, path string, st status) error {
 	return w.away(w.quarantine, watchedPath{path: path, dir: a.dir, kind: link, id: st.id, mode: st.mode})
 }
 
-// amongPackages reports whether a path lies where only git's names count.
+// amongPackages reports whether only git's names count at a path.
 func (s *Snapshot) amongPackages(path string) bool {
 	dir := filepath.Dir(path)
 	return inModules(dir) && !s.looksInto(dir)
 }
 
-// unclean is what an absolute path, as somebody wrote it, is below a directory: no part
-// before that leads up. What follows may, so it is not cleaned.
+// unclean returns the part of an absolute path below a directory, if no part before that leads up.
+// It is not cleaned, because parts of it may lead up.
 func unclean(top, path string) (string, bool) {
 	rest := strings.Split(path, "/")
 	for part := range strings.SplitSeq(strings.Trim(filepath.Clean(top), "/"), "/") {

@@ -11,10 +11,10 @@ import (
 	"palyra/internal/subpath"
 )
 
-// errDeleted: the workspace itself was deleted, which only an empty one can be.
+// errDeleted means that the workspace itself was deleted, which only an empty one can be.
 var errDeleted = errors.New("seal: the workspace was deleted")
 
-// maxMade bounds the result of a sweep. The index has everything.
+// maxMade is the longest result of a sweep. The index has everything.
 const maxMade = 1_000
 
 func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.CallID) ([]string, error) {
@@ -52,7 +52,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.Cal
 				WithRemedy("remove what it made in %q", s.workspace)
 		case n == 0 && (w.moved == 0 || pass >= maxPasses):
 			w.out.quarantines = p.loose(s.quarantines, s.Knows(ownDir))
-			if p.inside != nil { // it changed by our hand
+			if p.inside != nil { // we changed it ourselves
 				delete(known, ownDir)
 			}
 			if s.crowded(w.out) {
@@ -71,13 +71,13 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.Cal
 	}
 }
 
-// crowded reports whether is has more files than a look before a run takes, where
-// what was there before had not: the next run is refused.
+// crowded reports whether a run filled the workspace with more files than a look before a run
+// takes, so that the next run would be refused.
 func (s *Snapshot) crowded(is *Snapshot) bool {
 	return s.names() <= s.limits.Entries && is.names() > s.limits.Entries
 }
 
-// names is how many files and directories there are.
+// names counts the files and directories.
 func (s *Snapshot) names() (n int) {
 	for _, d := range s.dirs {
 		n += int(d.many)
@@ -85,8 +85,8 @@ func (s *Snapshot) names() (n int) {
 	return n
 }
 
-// clear walks once and moves away what must not be there. It returns how many it
-// found. Whatever fails, everything that can be moved is.
+// clear walks once and moves away what must not be there. It returns the number of finds. Whatever
+// fails, everything that can be moved is.
 func (w *walker) clear(p *quarantiner) (int, error) {
 	defer w.shut()
 	failed := w.walk()
@@ -108,7 +108,7 @@ func (w *walker) clear(p *quarantiner) (int, error) {
 	return n, errors.Join(append(w.errs, failed)...)
 }
 
-// settle decides about an entry and reports whether it was one to move.
+// settle decides about an entry and reports whether it was to be moved.
 func (w *walker) settle(p *quarantiner, e watchedPath) (bool, error) {
 	if p.ours(e) {
 		return false, nil
@@ -134,7 +134,7 @@ func (w *walker) settle(p *quarantiner, e watchedPath) (bool, error) {
 		return true, w.away(p, e)
 	}
 	switch e.kind {
-	case inner, mount: // not the run's: it could neither write there nor mount
+	case inner, mount: // not the run's: it can neither write there nor mount
 		return false, nil
 	case shut:
 		return false, denied("the directory %q, which was not there before the run, cannot be searched", e.path).
@@ -143,8 +143,7 @@ func (w *walker) settle(p *quarantiner, e watchedPath) (bool, error) {
 	return true, w.away(p, e)
 }
 
-// away moves a new path, or, where an old directory was made a repository, the
-// file that makes it one.
+// away moves a new path, or, where an existing directory became a repository, the file that makes it one.
 func (w *walker) away(p *quarantiner, e watchedPath) error {
 	parent, name := e.dir, e.path[len(e.path)-baseLen(e.path):]
 	if e.path == own(w.out.path(e.dir)) { // a repository
@@ -157,7 +156,7 @@ func (w *walker) away(p *quarantiner, e watchedPath) error {
 	return p.put(w, parent, name, e)
 }
 
-// changes lists what was there and is not as it was.
+// changes lists the known paths that have changed.
 func changes(was, is map[string]watchedPath, but map[string]bool) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(was)) {

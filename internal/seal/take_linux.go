@@ -10,13 +10,13 @@ import (
 	"palyra/internal/trusted"
 )
 
-// at is the directory whose entries are taken.
+// at is the directory whose entries are looked at.
 type at struct {
 	dir   int32
 	fd    int
 	path  string
 	state int32
-	kids  map[string]int32 // the directories it had before
+	kids  map[string]int32 // its directories in the snapshot before
 }
 
 // take decides about one entry of a directory.
@@ -49,7 +49,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	st, err := w.t.look(a.fd, dir.name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil // it went away while we looked; that it was moved shows in the directory
+		return nil // gone meanwhile; a move shows in the directory
 	case err != nil:
 		return w.unseen(a, string(name), what, err)
 	}
@@ -79,19 +79,18 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	return w.add(a, path, dir, st)
 }
 
-// unseen is an entry that cannot be asked about: the root of a mount that is
-// another user's own, for one.
+// unseen handles an entry without a readable status, such as the root of another user's own mount.
 func (w *walker) unseen(a at, name string, what hit, err error) error {
 	path := join(a.path, name)
-	if what == free && w.known != nil { // nothing of the run's, who can make no mounts
+	if what == free && w.known != nil { // not the run's, which can make no mounts
 		return nil
 	}
 	return denied("%q in the workspace cannot be looked at, and so cannot be sealed", path).
 		WithRemedy("if something is mounted there, unmount it; or use a workspace without it").WithCause(err)
 }
 
-// takeInside notes a file below a sealed directory: the mount above it holds it,
-// but not a second name of it elsewhere.
+// takeInside notes a file below a sealed directory: the mount above it protects it, but not a
+// second name of it elsewhere.
 func (w *walker) takeInside(a at, name string, typ byte) error {
 	if w.sweeps && len(w.out.quarantines) > 0 {
 		if _, own := subpath.Rel("/"+ownDir, "/"+a.path); own {
@@ -131,7 +130,7 @@ func (w *walker) add(a at, path string, n node, st status) error {
 	w.bytes += len(n.name)
 	switch {
 	case w.bytes > maxNameBytes && w.sweeps:
-		w.over = true // it is looked at in the next pass, if it is there still
+		w.over = true // looked at in the next pass, if it is still there
 	case w.bytes > maxNameBytes:
 		return tooLong()
 	case len(path) > maxPath:

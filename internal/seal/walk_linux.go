@@ -12,39 +12,39 @@ import (
 	"palyra/internal/trusted"
 )
 
-// walker makes a snapshot. Directories are visited by rank, each opened by its
-// path from the workspace, so that one descriptor is enough for any tree.
+// walker makes a snapshot. Directories are visited by depth, each opened by its path from the
+// workspace, so that one descriptor is enough for any tree.
 type walker struct {
 	ctx        context.Context
 	t          *tree
 	m          *Matcher
-	base       *Snapshot              // what is known already, or nil
-	known      map[string]watchedPath // what may be there; nil when everything may
+	base       *Snapshot              // earlier snapshot, or nil
+	known      map[string]watchedPath // known paths; nil when every path may be there
 	out        *Snapshot
 	limits     Limits
-	start      stamp // by the clock that file systems use
-	sweeps     bool  // nothing may be missed, whatever the run made: what fails is told at the end
+	start      stamp // time of the file systems' clock
+	sweeps     bool  // nothing may be missed: errors are returned at the end
 	full       bool  // every directory is read
-	over       bool  // the limits were reached: the rest was not looked at
+	over       bool  // the limits were reached, and the rest was not looked at
 	errs       []error
 	seen       int // entries
-	count      int // those that were of interest
+	count      int // entries that matter
 	bytes      int
 	moved      int  // directories that were not where they had been seen
-	links      int  // that were noted
+	links      int  // links noted
 	some       bool // a node_modules was seen
 	quarantine *quarantiner
-	early      int               // links that were moved away during the walk
-	states     map[string][]byte // what git was found in the middle of by a sweep, as it was judged
+	early      int               // links moved away during the walk
+	states     map[string][]byte // git's unfinished states, as a sweep judged them
 	locks      []lock
-	closed     *symlink.Set // made with the first question
+	closed     *symlink.Set // made at its first use
 
 	buf   []byte // of directory entries
 	fold  []byte
 	names []byte // of the directory being read, end to end
 	found []found
 	heads map[int32]string // the HEAD of repositories
-	asked int32            // the directory of which a file was looked at, and one more
+	asked int32            // the directory of which a file was checked, plus one
 }
 
 // found is an entry of the directory being read.
@@ -89,11 +89,11 @@ func (w *walker) walk() error {
 	return nil
 }
 
-// maxErrors bounds how many errors of one sweep are told.
+// maxErrors is how many errors of one sweep are returned.
 const maxErrors = 8
 
-// later reports whether a sweep goes on with an error, because there may be
-// sealed paths elsewhere. It is told in the end.
+// later reports whether a sweep goes on after an error, because there may be sealed paths
+// elsewhere. The error is returned at the end.
 func (w *walker) later(err error) bool {
 	if !w.sweeps || w.ctx.Err() != nil {
 		return false
@@ -104,8 +104,7 @@ func (w *walker) later(err error) bool {
 	return true
 }
 
-// recognise notes that a directory is that of the snapshot before, and whether
-// what is in it must be the same.
+// recognise notes that a directory is one of the snapshot before, and whether its entries must be the same.
 func (w *walker) recognise(n *node, base int32, st status) {
 	b := &w.base.dirs[base]
 	if b.id != st.id || st.mnt != w.t.mnt {
@@ -133,7 +132,7 @@ func (w *walker) visit(i int32) error {
 	return err
 }
 
-// keep takes over a directory that did not change.
+// keep takes over an unchanged directory.
 func (w *walker) keep(i int32, b node) error {
 	w.out.dirs[i].many, w.out.dirs[i].linked = b.many, b.linked
 	if b.linked {
@@ -142,7 +141,7 @@ func (w *walker) keep(i int32, b node) error {
 			w.out.shared = w.base.shared
 		}
 	}
-	if w.known == nil { // a scan: what is not read counts like what is
+	if w.known == nil { // a scan counts unread entries like read ones
 		w.count += int(b.many)
 		if err := w.bound(""); err != nil {
 			return err
@@ -154,12 +153,11 @@ func (w *walker) keep(i int32, b node) error {
 	return w.reuse(i, w.out.path(i), b)
 }
 
-// reuse takes over what is known of a directory that did not change, and asks
-// again only about what is watched in it.
+// reuse takes over the entries of an unchanged directory, and checks only the watched ones again.
 func (w *walker) reuse(i int32, path string, b node) error {
 	fd, err := w.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return w.read(i, path) // it knows what that means
+		return w.read(i, path) // read handles the error
 	}
 	defer unix.Close(fd)
 	for _, e := range w.base.entries[b.entry : b.entry+b.n] {
@@ -191,9 +189,9 @@ func (w *walker) reuse(i int32, path string, b node) error {
 	return nil
 }
 
-// again asks about an entry that was there before.
+// again checks an entry that was there before.
 func (w *walker) again(i int32, dir int, path string, e watchedPath) error {
-	if e.kind == link { // another one in its place would show in the directory
+	if e.kind == link { // another link in its place would show in the directory
 		e.dir = i
 		w.links++
 		w.out.entries = append(w.out.entries, e)
@@ -293,7 +291,7 @@ func (w *walker) foreign(i int32, path string, k kind) error {
 	return nil
 }
 
-// sort decides about everything that was gathered.
+// sort decides about all gathered entries.
 func (w *walker) sort(i int32, fd int, path string, st status) error {
 	n := &w.out.dirs[i]
 	state := n.state

@@ -7,16 +7,15 @@ import (
 	"palyra/internal/trusted"
 )
 
-// way is what the names make of the path that leads to a workspace.
+// way is the state of the names on the path to a workspace.
 type way struct {
-	start []place  // how far names have come at the workspace itself
-	repos []string // the directories above it that git takes for repositories
+	start []place  // state of the names at the workspace itself
+	repos []string // repositories above the workspace
 }
 
-// way follows the names from the root of the file system to the workspace. What
-// is sealed does not become free by being called a workspace: one in or below a
-// sealed or kept path is refused, and one on the way to such a path has it sealed
-// as the directory above would.
+// way follows the names from the root of the file system to the workspace. A sealed path does not
+// become free by being called a workspace: one in or below a sealed or kept path is refused, and
+// one on the way to such a path has it sealed as the directory above would.
 func (m *Matcher) way(workspace string) (way, error) {
 	var out way
 	var state int32
@@ -39,7 +38,7 @@ func (m *Matcher) way(workspace string) (way, error) {
 	return out, nil
 }
 
-// notHere refuses a workspace for what is sealed above it.
+// notHere refuses a workspace because of a sealed path above it.
 func notHere(workspace, path, instead string) error {
 	if workspace == path {
 		return denied("%q is a sealed path, or one whose content is: it cannot be a workspace", workspace).
@@ -49,8 +48,8 @@ func notHere(workspace, path, instead string) error {
 		WithRemedy("use the root of the repository as the workspace, %s perhaps", instead)
 }
 
-// gitOwn reports whether a repository has a directory of the name for itself.
-// Others in it can be working trees.
+// gitOwn reports whether a repository has a directory of the name for itself. Others in it can be
+// working trees.
 func gitOwn(name []byte) bool {
 	switch string(name) {
 	case "branches", "hooks", "info", "lfs", "modules", "rebase-apply", "rebase-merge", "sequencer", "worktrees":

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// changed is when a file was last changed in any way: no program can set that time.
+// changed is the ctime of a file, which no program can set.
 func changed(fi fs.FileInfo) time.Time {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())

@@ -7,6 +7,5 @@ import (
 	"time"
 )
 
-// changed is when a file was last changed; where only programs say so, it was just
-// now.
+// changed is the present time: this system has no time of change that programs cannot set.
 func changed(fs.FileInfo) time.Time { return time.Now() }

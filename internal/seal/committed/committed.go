@@ -1,17 +1,15 @@
-// Package committed finds sealed names that come into a workspace by git's index and
-// commits. A run may stage and commit: that is ordinary work. But what it stages
-// under a sealed name lies in no directory, so no seal holds it and no sweep finds
-// it; it becomes a file with somebody's next checkout, and a workflow with their
-// next push.
+// Package committed finds sealed names that come into a workspace by git's index and commits. A run
+// may stage and commit: that is ordinary work. But what it stages under a sealed name lies in no
+// directory, so no seal holds it and no sweep finds it; it becomes a file with somebody's next
+// checkout, and a workflow with their next push.
 //
-// Nothing is taken away: to change an index or a branch after the run could lose
-// work. What is new under sealed names is told, in the index and in every commit
-// that refs lead to and did not before, also names that are gone from there, and
-// refs that have git read one object instead of another. What somebody else stages
-// or commits while the run is under way is told as well: nothing says who it was.
+// Nothing is removed: to change an index or a branch after the run could lose work. It reports what is new
+// under sealed names, in the index and in every commit that refs lead to now and did not before, also removed
+// names, and refs that have git read one object instead of another. It also reports what somebody else stages
+// or commits while the run is under way: nothing tells who did it.
 //
-// The repositories are a stranger's to write; package gitrepo reads them, bounded
-// and without git. What cannot be read whole is told by its own name.
+// A run can write anything into the repositories; package gitrepo reads them, bounded and without
+// git. A repository that cannot be read completely is reported by its own name.
 package committed
 
 import (
@@ -29,30 +27,30 @@ import (
 	"palyra/internal/seal"
 )
 
-// Bounds of a look.
+// The limits of a look.
 const (
-	maxRepositories = 256 // that are looked at
-	maxPaths        = 200 // that are told of
+	maxRepositories = 256 // repositories that are read
+	maxPaths        = 200 // paths that are reported
 	settle          = 2 * time.Second
 )
 
-// State is what the repositories of a workspace have. It does not change.
+// State is the state of the repositories of a workspace. It does not change.
 type State struct{ repos map[string]repo }
 
-// repo is one of them.
+// repo is the state of one repository.
 type repo struct {
 	refs  map[string]gitrepo.ID
-	index map[string]gitrepo.IndexEntry // what of it is sealed
-	file  fs.FileInfo                   // the index; nil: there is none
-	firm  bool                          // the index was last changed long enough ago for its times to tell of the next change
+	index map[string]gitrepo.IndexEntry // the sealed paths of the index
+	file  fs.FileInfo                   // the index file; nil: it is missing
+	firm  bool                          // the index was last changed long enough ago for its times to show the next change
 	err   error
 }
 
-// Found is what came in.
+// Found lists the sealed names that came in.
 type Found struct {
-	Paths  []string // sealed names, behind the directory of the repository or of its work tree, relative to the workspace
-	More   int64    // beyond those
-	Unread []string // repositories that cannot be looked through
+	Paths  []string // sealed names below the repository or its work tree, relative to the workspace
+	More   int64    // number of further paths
+	Unread []string // repositories that cannot be read completely
 }
 
 // Watch is a look at a workspace before a run.
@@ -64,8 +62,8 @@ type Watch struct {
 	before *State
 }
 
-// Begin looks at the repositories of a workspace, which lie in dirs, before a run.
-// was is an earlier look, or nil. What cannot be read is told by End.
+// Begin looks at the repositories of a workspace, which lie in dirs, before a run. was is an
+// earlier look, or nil. End reports what cannot be read.
 func Begin(ctx context.Context, workspace string, names, dirs []string, was *State) (*Watch, error) {
 	m, err := seal.Compile(names)
 	if err != nil {
@@ -84,10 +82,10 @@ func Begin(ctx context.Context, workspace string, names, dirs []string, was *Sta
 	return w, nil
 }
 
-// Close gives back what is open.
+// Close closes the workspace.
 func (w *Watch) Close() { _ = w.root.Close() }
 
-// End says what came in since Begin, and what there is now.
+// End returns what came in since Begin, and the present state.
 func (w *Watch) End(ctx context.Context) (Found, *State) {
 	after := w.look(ctx, w.before)
 	paths, unread := map[string]bool{}, map[string]bool{}
@@ -104,8 +102,7 @@ func (w *Watch) End(ctx context.Context) (Found, *State) {
 	return out, after
 }
 
-// workTree is the directory whose files a repository is of, as far as its own place
-// tells.
+// workTree is the work tree of a repository, as far as its place tells.
 func workTree(dir string) string {
 	if path.Base(dir) == ".git" {
 		return path.Dir(dir)
@@ -155,7 +152,7 @@ func (w *Watch) lookAt(ctx context.Context, dir string, was repo) (out repo) {
 	return out
 }
 
-// sameFile reports whether two looks were at one file with one content.
+// sameFile reports whether two looks found the same file, unchanged.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -163,10 +160,10 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
 }
 
-// spot is a directory, as the names see it.
+// spot is a directory and the state of the names there.
 type spot struct {
 	seal.Spot
-	in bool // it is sealed or kept, or in what is
+	in bool // it is sealed or kept, or lies in such a directory
 }
 
 func (w *Watch) step(at spot, name string, link bool) (next spot, sealed bool) {
@@ -175,8 +172,8 @@ func (w *Watch) step(at spot, name string, link bool) (next spot, sealed bool) {
 	return next, next.in || link && s.Begun()
 }
 
-// top is the directory of a work tree. That the repository itself lies in a
-// directory that is sealed says nothing of what is in it.
+// top is the spot of a work tree's directory. Names count in it even when the repository itself
+// lies in a sealed directory.
 func (w *Watch) top(dir string) spot {
 	at := spot{Spot: w.start}
 	for part := range strings.SplitSeq(dir, "/") {
@@ -188,8 +185,8 @@ func (w *Watch) top(dir string) spot {
 	return at
 }
 
-// follower asks about the paths of an index, which are sorted: what is known of a
-// directory holds for all that is in it.
+// follower matches the sorted paths of an index, and keeps the spots of the directories on the way
+// for the next path.
 type follower struct {
 	w     *Watch
 	dirs  []string
@@ -198,7 +195,7 @@ type follower struct {
 
 func (w *Watch) follow(dir string) *follower { return &follower{w: w, spots: []spot{w.top(dir)}} }
 
-// sealed reports whether a path is.
+// sealed reports whether a path is sealed.
 func (f *follower) sealed(p []byte, link bool) bool {
 	rest, depth := string(p), 0
 	for {

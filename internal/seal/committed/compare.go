@@ -13,18 +13,18 @@ import (
 	"palyra/internal/gitrepo"
 )
 
-// Bounds of a comparison.
+// The limits of a comparison.
 const (
-	maxCommits = 5_000 // that are looked at to find the new ones
-	maxTips    = 64    // old refs, besides those that moved, from which is looked
+	maxCommits = 5_000 // commits read to find the new ones
+	maxTips    = 64    // old refs, besides those that moved, from which the search starts
 	maxFound   = 10_000
 	maxDepth   = 256 // directories of a tree
 )
 
-// replaces is where refs are that have git read one object instead of another.
+// replaces is the directory of refs that have git read one object instead of another.
 const replaces = "refs/replace/"
 
-// comparison is of one repository before and after a run.
+// comparison compares one repository before and after a run.
 type comparison struct {
 	w        *Watch
 	dir, top string
@@ -33,11 +33,11 @@ type comparison struct {
 	r        *gitrepo.Repository
 }
 
-// run adds what came in. An error means that it cannot tell all of it.
+// run adds the sealed names that came in. An error means that some may be missing.
 func (c *comparison) run(ctx context.Context) (err error) {
 	if c.was.err != nil || c.is.err != nil {
 		if c.is.err != nil && c.was.err != nil && c.was.firm && c.was.file != nil && sameFile(c.was.file, c.is.file) && maps.Equal(c.was.refs, c.is.refs) {
-			return nil // nothing happened to what could not be read before
+			return nil // unchanged, and could not be read before
 		}
 		return errors.Join(c.is.err, c.was.err)
 	}
@@ -50,7 +50,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	defer c.r.Close()
 	err = c.commits()
-	for _, p := range staged { // what is in the commit that the index goes with is told of that, or was there before
+	for _, p := range staged { // a path in the commit of HEAD is reported with that commit, or was there before
 		if in, known := c.head(p); !known || in != c.is.index[p] {
 			c.tell(path.Join(c.top, p))
 		}
@@ -64,7 +64,7 @@ func (c *comparison) tell(p string) {
 	}
 }
 
-// staged are the sealed paths that are not in the index as they were.
+// staged returns the sealed paths whose entries in the index are new, changed or removed.
 func (c *comparison) staged() (out []string) {
 	for p, e := range c.is.index {
 		if c.was.index[p] != e {
@@ -79,7 +79,7 @@ func (c *comparison) staged() (out []string) {
 	return out
 }
 
-// head is what the present commit has at a path; nothing at all is an empty entry.
+// head returns the entry of the present commit at a path; the empty entry for a missing path.
 func (c *comparison) head(p string) (e gitrepo.IndexEntry, known bool) {
 	id := c.is.refs["HEAD"]
 	if id == "" {
@@ -108,7 +108,7 @@ func (c *comparison) head(p string) (e gitrepo.IndexEntry, known bool) {
 	return e, true
 }
 
-// commits looks at every commit that refs lead to and did not before.
+// commits checks every commit that refs lead to now and did not before.
 func (c *comparison) commits() error {
 	known := map[gitrepo.ID]bool{}
 	for _, id := range c.was.refs {
@@ -177,8 +177,7 @@ func (c *comparison) each(tips, old []gitrepo.ID, known map[gitrepo.ID]bool) err
 	return nil
 }
 
-// tree compares a directory with the same one in the parents: what is as in one of
-// them came from there.
+// tree compares a directory with the same one in the parents: an entry that one of them has came from there.
 func (c *comparison) tree(id gitrepo.ID, parents []gitrepo.ID, at string, s spot, depth int) error {
 	if slices.Contains(parents, id) {
 		return nil
@@ -197,7 +196,7 @@ func (c *comparison) tree(id gitrepo.ID, parents []gitrepo.ID, at string, s spot
 			return err
 		}
 		if i == 0 {
-			maps.Copy(names, before[i]) // what is gone from all of them is in the first
+			maps.Copy(names, before[i]) // a name that is gone from all parents is in the first
 		}
 	}
 	for name := range names {
@@ -208,7 +207,7 @@ func (c *comparison) tree(id gitrepo.ID, parents []gitrepo.ID, at string, s spot
 	return nil
 }
 
-// entry compares what has a name in a directory.
+// entry compares one name of a directory.
 func (c *comparison) entry(name string, e gitrepo.IndexEntry, before []map[string]gitrepo.IndexEntry, at string, s spot, depth int) error {
 	link, dir := e.IsLink(), e.IsTree()
 	subs := make([]gitrepo.ID, len(before))
@@ -224,7 +223,7 @@ func (c *comparison) entry(name string, e gitrepo.IndexEntry, before []map[strin
 	}
 	p := path.Join(at, name)
 	next, sealed := c.w.step(s, name, link)
-	if staged := c.was.index[p]; sealed && (!e.IsTree() || link) && staged != e { // otherwise somebody else had staged it
+	if staged := c.was.index[p]; sealed && (!e.IsTree() || link) && staged != e { // otherwise it had been staged before the run
 		c.tell(path.Join(c.top, p))
 	}
 	if !dir {
@@ -249,28 +248,28 @@ func (c *comparison) entries(id gitrepo.ID) (map[string]gitrepo.IndexEntry, erro
 	return m, nil
 }
 
-// history finds the commits that some lead to and others do not.
+// history finds the commits that new refs lead to and old ones do not.
 type history struct {
 	r     *gitrepo.Repository
 	seen  map[gitrepo.ID]*visited
-	known map[gitrepo.ID]bool // refs led there before
+	known map[gitrepo.ID]bool // commits that refs led to before
 	queue queue
-	open  int // in the queue, not known to be old
+	open  int // commits in the queue that are not known to be old
 }
 
 // visited is a commit on the way.
 type visited struct {
 	gitrepo.Commit
 	id     gitrepo.ID
-	old    bool // something led there before
+	old    bool // old refs lead there
 	queued bool
 }
 
-// fresh are those that tips lead to and old does not.
+// fresh returns the commits that tips lead to and old does not.
 func (h *history) fresh(tips, old []gitrepo.ID) ([]gitrepo.Commit, error) {
 	for _, id := range old {
 		if tip, commit, err := h.r.Peel(id); err == nil && commit {
-			_ = h.add(tip, true) // what is not there hides nothing
+			_ = h.add(tip, true) // a missing commit hides nothing
 		}
 	}
 	for _, id := range tips {
@@ -298,7 +297,7 @@ func (h *history) fresh(tips, old []gitrepo.ID) ([]gitrepo.Commit, error) {
 	return out, nil
 }
 
-// add puts a commit on the way, or again when it is found to be old.
+// add puts a commit into the queue, again when it is found to be old.
 func (h *history) add(id gitrepo.ID, old bool) error {
 	old = old || h.known[id]
 	v := h.seen[id]
@@ -329,7 +328,7 @@ func (h *history) add(id gitrepo.ID, old bool) error {
 	return nil
 }
 
-// queue has the youngest first.
+// queue is a heap of commits, the youngest first.
 type queue []*visited
 
 func (q queue) Len() int           { return len(q) }

@@ -1,11 +1,11 @@
-// Package trustedfiles tells which files, to be written by somebody else than a sandboxed
-// run, are ones that other programs obey: not only those whose names say so, but
-// also those that git's configuration and links in the place of such names lead to.
+// Package trustedfiles tells which of the files that are to be written other than by a sandboxed
+// run are ones that other programs obey: not only those whose names say so, but also those that
+// git's configuration and links in the place of such names lead to.
 //
-// Promises: what a seal would hold in a run is found, by the same look at the
-// workspace. A workspace that cannot be looked through has nothing but such files.
-// Where seals cannot be held at all, as on other systems than Linux, names alone
-// count, and those are not this package's.
+// Promises: it finds every file that a seal would protect in a run, by the same look at the
+// workspace. In a workspace that cannot be looked through, every file counts as one. Where seals
+// cannot be enforced at all, as on other systems than Linux, names alone count, and this package
+// does not check those.
 package trustedfiles
 
 import (
@@ -21,22 +21,22 @@ import (
 // maxKept bounds how many workspaces are remembered.
 const maxKept = 8
 
-// TrustedFiles looks at workspaces. What it saw of the last few is kept, so that it reads
-// only what changed since. The zero value is ready.
+// TrustedFiles looks at workspaces. It remembers the last few, so that it reads only what changed
+// since. The zero value is ready.
 type TrustedFiles struct {
 	mu    sync.Mutex // guards the list; never held across a look
 	known []*look    // the last one used is the last
 }
 
-// look is what is known of a workspace.
+// look is the known state of a workspace.
 type look struct {
 	workspace string
-	mu        sync.Mutex // held while it is looked at
+	mu        sync.Mutex // held during a look
 	snap      *seal.Snapshot
 }
 
-// Guarded returns those of the paths, relative to a workspace, that are sealed
-// there; why says, for people, that this could not be told and all of them are.
+// Guarded returns those of the paths, relative to a workspace, that are sealed there. why says, for
+// people, that this could not be found out, so that all of them count.
 func (g *TrustedFiles) Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error) {
 	l := g.at(workspace)
 	l.mu.Lock()
@@ -64,7 +64,7 @@ func reason(err error) palyra.Reason {
 	return ""
 }
 
-// at finds what is known of a workspace, and forgets what was not used for long.
+// at finds the look of a workspace, and forgets the least recently used one.
 func (g *TrustedFiles) at(workspace string) *look {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,8 +81,7 @@ func (g *TrustedFiles) at(workspace string) *look {
 	return l
 }
 
-// again looks at the workspace. What is known of one that leads elsewhere now is
-// looked at anew.
+// again looks at the workspace. Where the anchors changed it starts anew.
 func (l *look) again(ctx context.Context) error {
 	if l.snap != nil {
 		if snap, err := seal.ScanAgain(ctx, l.snap); err == nil {
