@@ -9,7 +9,7 @@ import (
 // maxFlows is how many connections of a run are listed; the others are counted.
 const maxFlows = 256
 
-// flowLog keeps what a tool says of its connections.
+// flowLog collects the connections that a tool reports.
 type flowLog struct {
 	mu   sync.Mutex
 	list []palyra.EgressFlow

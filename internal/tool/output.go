@@ -9,8 +9,8 @@ import (
 	"palyra/internal/show"
 )
 
-// Cut is what an agent gets in place of an output over the cap. The whole is an
-// artifact, readable in pages; its digest is bound by the attestation.
+// Cut is the replacement of an output over the cap. The whole is an artifact, readable in pages;
+// its digest is bound by the attestation.
 type Cut struct {
 	Truncated bool          `json:"truncated"` // always true
 	Artifact  palyra.ID     `json:"artifact_id"`
@@ -22,7 +22,7 @@ type Cut struct {
 }
 
 const (
-	endBytes    = 4 << 10          // of each end shown, at most
+	endBytes    = 4 << 10          // most bytes of each end that is shown
 	keepTimeout = 30 * time.Second // for an artifact whose caller is gone
 )
 
@@ -41,7 +41,7 @@ func (r *Runner) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, out
 		Note: "the output is over the limit; read it in pages with palyra.artifact.read",
 	}
 	id, err := r.Artifacts.Keep(ctx, c.Proposal.Session, c.ID, out)
-	if err != nil { // the tool has run: say what there is
+	if err != nil { // the tool has run: deliver what there is
 		cut.Note = "the output is over the limit and could not be kept: " + palyra.AsError(err).Text
 	}
 	cut.Artifact = id

@@ -8,13 +8,13 @@ import (
 	"palyra"
 )
 
-// DefaultPage is how many bytes a page has when the caller does not say.
+// DefaultPage is the size of a page in bytes unless the caller asks for another.
 const DefaultPage = 128 << 10
 
-// Page is a piece of something larger, as an agent reads it.
+// Page is a piece of a file or an artifact, as an agent reads it.
 type Page struct {
-	Path     string    // what it is a piece of: a file
-	Artifact palyra.ID // or an artifact
+	Path     string    // the file it is a piece of
+	Artifact palyra.ID // or the artifact
 	Data     []byte
 	Offset   int64 // of Data in the whole
 	Size     int64 // of the whole
@@ -35,9 +35,9 @@ type pageResult struct {
 
 func (p Page) end() int64 { return p.Offset + int64(len(p.Data)) }
 
-// Encode writes the page as JSON of at most most bytes, made smaller until it
-// fits: a page that came back as an artifact would only have to be read in pages
-// again. A page of text ends with a whole character and must be UTF-8.
+// Encode writes the page as JSON of at most most bytes, and shortens it until it fits: a page that
+// became an artifact would have to be read in pages again. A page of text ends with a whole
+// character and must be UTF-8.
 func (p Page) Encode(most int64) (json.RawMessage, error) {
 	if !p.Base64 {
 		if p.end() < p.Size {
@@ -75,8 +75,8 @@ func (p Page) result() pageResult {
 	return r
 }
 
-// wholeRunes drops a character that is cut at the end. Bytes that no following
-// byte could complete stay, to be found invalid.
+// wholeRunes drops an incomplete character at the end. It keeps bytes that no following byte could
+// complete, so that they are found invalid.
 func wholeRunes(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {

@@ -38,7 +38,7 @@ func NewRunner(c Config) (*Runner, error) {
 	return &Runner{c}, nil
 }
 
-// Run implements the gate's runner: it runs the tool and caps what it brings back.
+// Run implements the gate's runner: it runs the tool and caps its output.
 func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	res := palyra.Result{
 		Executor: Executor, Started: r.Now(),
@@ -88,10 +88,9 @@ func (r *Runner) check(start palyra.Launch, c *palyra.Call) (Tool, error) {
 // lateness is how long a tool may take to notice that its time is over.
 const lateness = 500 * time.Millisecond
 
-// timely runs a tool. One that only looks ends when its time is over, whatever it is
-// doing, and what it brings later counts for nothing: it left nothing behind. One that
-// changes something is waited for, because what it did must be known; it looks at its
-// context before it does so.
+// timely runs a tool. A read-only tool is left when its time is over, and a later result is
+// dropped: it changed nothing. A tool that changes something is waited for, because its result must
+// be known; it checks its context before it changes anything.
 func timely(ctx context.Context, t Tool, env Env, p palyra.Plan) (json.RawMessage, error) {
 	if !p.ReadOnly || len(p.Writes) > 0 {
 		return guarded(ctx, t, env, p)

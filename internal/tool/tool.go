@@ -1,19 +1,16 @@
-// Package tool is what Palyra's own, in-process tools have in common: the small
-// driver each of them implements, the set they are gathered in, and the runner
-// that executes a granted plan with one of them.
+// Package tool is the common part of Palyra's own, in-process tools: the small driver each of them implements,
+// the set they are gathered in, and the runner that executes a granted plan with one of them.
 //
-// Words: a Tool says what it is (Spec), adds to a plan what only it knows (Plan)
-// and does what the plan says (Run). Plan looks at the world and changes
-// nothing; Run does exactly what was planned or fails.
+// Words: a Tool says what it is (Spec), adds to a plan what only it knows (Plan) and does what the plan says
+// (Run). Plan looks at the world and changes nothing; Run does exactly what was planned or fails.
 //
-// Promises of the Runner: nothing runs without a grant; a plan that would now
-// resolve differently is refused and nothing runs; output over the cap is kept
-// as an artifact, never lost and never delivered whole; a panic in a tool is a
-// failed run. It does not sandbox: these tools are part of the daemon, and each
-// says itself what confines it.
+// Promises of the Runner: nothing runs without a grant; a plan that would now resolve differently
+// is refused and nothing runs; output over the cap is kept as an artifact, never lost and never
+// delivered whole; a panic in a tool is a failed run. It does not sandbox: these tools are part of
+// the daemon, and each says itself what confines it.
 //
-// The tools are leaves, a package each below this one, with a list of what they
-// offer; the daemon puts the lists together.
+// The tools are leaves, a package each below this one, with a list of what they offer; the daemon
+// puts the lists together.
 //
 // Its words are those of docs/words.md.
 package tool
@@ -41,10 +38,9 @@ type Tool interface {
 	Run(ctx context.Context, env Env, p palyra.Plan) (json.RawMessage, error)
 }
 
-// Confined is implemented by tools that have mechanisms to name in the
-// attestation.
+// Confined is implemented by tools that name mechanisms in the attestation.
 type Confined interface {
-	// Mechanisms names what confines a run of p: "openat2_beneath".
+	// Mechanisms names what confines a run of p, such as "openat2_beneath".
 	Mechanisms(p palyra.Plan) []string
 }
 
@@ -56,11 +52,10 @@ type Env struct {
 	Principal palyra.Principal // whose call it is
 
 	Asked   string        // the workspace directory as the caller spelled it
-	Parent  palyra.CallID // the running call that this one came out of, or none
-	Purpose string        // what that one is, for people
+	Parent  palyra.CallID // the running call that this one came out of; empty: none
+	Purpose string        // of the parent, for people
 
-	// Flow, which is set for Run only, is told of every connection that the tool
-	// made or was refused.
+	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
 }
 
@@ -75,8 +70,7 @@ type Set struct {
 	specs  []palyra.Tool
 }
 
-// NewSet gathers tools. Two of one name, or one that does not say what it is,
-// are a defect of the list and refused.
+// NewSet gathers tools. It refuses a list with two of one name, or one without a description.
 func NewSet(tools ...Tool) (*Set, error) {
 	s := &Set{byName: map[palyra.ToolName]Tool{}}
 	for _, t := range tools {
@@ -116,8 +110,8 @@ func (s *Set) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	return t.Plan(ctx, EnvOf(c), p)
 }
 
-// Arguments reads a plan's arguments into v. The catalog has checked them
-// against the schema; a field v does not know is a defect and refused.
+// Arguments reads a plan's arguments into v. The catalog has checked them against the schema; a
+// field that v lacks is a defect and refused.
 func Arguments(p palyra.Plan, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
 	dec.DisallowUnknownFields()

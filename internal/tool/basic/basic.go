@@ -1,7 +1,6 @@
-// Package basic has the two tools that touch nothing: palyra.echo, which gives
-// back what it got, and palyra.sleep, which waits. They are for health checks,
-// first steps and tests: a call of either goes the whole path, from proposal to
-// attestation, without any risk of its own.
+// Package basic has the two tools that touch nothing: palyra.echo, which returns its input, and
+// palyra.sleep, which waits. They are for health checks, first steps and tests: a call of either
+// goes the whole path, from proposal to attestation, without any risk of its own.
 package basic
 
 import (

@@ -1,11 +1,9 @@
-// Package device has the tool by which a machine becomes a paired device. Nobody
-// but the daemon proposes it, after the machine has proven that it knows the code
-// an operator showed; so the pairing walks the gate like any other call: it is
-// judged, a person is asked with the device's name and fingerprint before them,
-// and the decision is signed, recorded and attested.
+// Package device has the tool by which a machine becomes a paired device. Only the daemon proposes
+// it, after the machine has proven that it knows the code an operator showed; so the pairing walks
+// the gate like any other call: it is judged, a person is asked with the device's name and
+// fingerprint before them, and the decision is signed, recorded and attested.
 //
-// What is bound: the plan's arguments hold the device's whole public key. What
-// runs is Register, with exactly that.
+// The plan's arguments hold the device's whole public key, and Register gets exactly that key.
 package device
 
 import (
@@ -25,7 +23,7 @@ import (
 // PairName is the tool's name.
 const PairName = palyra.ToolPairDevice
 
-// Pairing is everything that a pairing decides.
+// Pairing holds everything that a pairing decides.
 type Pairing struct {
 	Pairing   palyra.ID        `json:"pairing_id"`
 	Name      string           `json:"name"`
@@ -42,8 +40,8 @@ type Pairing struct {
 type Config struct {
 	// KeyID names a public key.
 	KeyID func(ed25519.PublicKey) string
-	// Register makes the device known and issues its certificate. It is called
-	// with a grant behind it and with the id of the call.
+	// Register makes the device known and issues its certificate. It is called under a grant, with
+	// the id of the call.
 	Register func(ctx context.Context, call palyra.CallID, p Pairing) (palyra.Device, error)
 }
 
@@ -82,7 +80,7 @@ func (pair) Spec() palyra.Tool {
 
 // Plan implements tool.Tool.
 func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
-	if env.Purpose == "" || env.Parent != "" { // only the daemon gives a purpose, and never in the name of a call here
+	if env.Purpose == "" || env.Parent != "" { // only the daemon gives a purpose, and never for a pairing that came out of a call
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a machine has proven that it knows a pairing code").
 			WithRemedy("run 'palyra device pair' as an operator, and 'palyra device join' on the other machine")
 	}
@@ -126,7 +124,7 @@ func malformed(text string) error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).WithRemedy("pair again with a current palyra on both machines")
 }
 
-// result is what the daemon hands on to the device.
+// result is what the daemon sends to the device.
 type result struct {
 	Device      string        `json:"device_id"`
 	Certificate palyra.Digest `json:"certificate"`

@@ -11,9 +11,8 @@ import (
 	"palyra/internal/tool"
 )
 
-// allower does nothing. A question that comes up while a program runs ("may it
-// reach this host?") walks the gate as a call of it: judged, asked and on record
-// like any other.
+// allower has no effect of its own. A question that comes up while a program runs ("may it reach
+// this host?") walks the gate as a call of this tool: judged, asked and on record like any other.
 type allower struct{ Config }
 
 const maxWhy = 500
@@ -46,8 +45,8 @@ type allowArgs struct {
 
 // Plan implements tool.Tool.
 func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
-	// A purpose is what only the daemon gives: an agent inside a sandbox has a
-	// parent too, and must not plant answers for later.
+	// Only the daemon gives a purpose: an agent inside a sandbox has a parent too, and must not
+	// prepare answers for later.
 	if env.Parent == "" || env.Purpose == "" {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a running program wants to reach a host").
 			WithRemedy("name the host in the call that needs it: egress of palyra.process.run, or palyra.http.fetch")

@@ -14,9 +14,9 @@ import (
 	"palyra/internal/tool"
 )
 
-// result is what the caller gets.
+// result is the answer in the form that the caller gets.
 type result struct {
-	URL        string            `json:"url"` // that answered
+	URL        string            `json:"url"` // the one that answered
 	Status     int               `json:"status"`
 	Headers    map[string]string `json:"headers"`
 	HeadersCut bool              `json:"headers_truncated,omitempty"`
@@ -27,7 +27,7 @@ type result struct {
 	Bytes      int               `json:"bytes"` // of the body as delivered, before base64
 }
 
-// deliver turns an answer into what the caller gets, and closes it.
+// deliver turns an answer into the caller's result, and closes it.
 func (x *exchange) deliver(h hop, answer *http.Response) (json.RawMessage, error) {
 	defer answer.Body.Close()
 	if answer.StatusCode < 200 {
@@ -51,8 +51,7 @@ func (x *exchange) deliver(h hop, answer *http.Response) (json.RawMessage, error
 	return tool.Encode(r)
 }
 
-// asText is the body as text. Of one that was cut the broken last character is
-// left out.
+// asText is the body as text. It drops the broken last character of a body that was cut.
 func asText(data []byte, cut bool) (string, bool) {
 	for back := 0; cut && back < utf8.UTFMax && back < len(data); back++ {
 		last := data[len(data)-1-back]
@@ -69,7 +68,7 @@ func asText(data []byte, cut bool) (string, bool) {
 	return string(data), true
 }
 
-// read returns the body, unpacked, up to what was asked for.
+// read returns the body, unpacked, up to the size that was asked for.
 func (x *exchange) read(h hop, answer *http.Response) (data []byte, cut bool, err error) {
 	if h.method == http.MethodHead || answer.StatusCode == http.StatusNoContent || answer.StatusCode == http.StatusNotModified {
 		return nil, false, nil
@@ -88,7 +87,7 @@ func (x *exchange) read(h hop, answer *http.Response) (data []byte, cut bool, er
 			return nil, false, unread(h.target, err)
 		}
 		body = unpack
-		answer.Header.Del("Content-Encoding") // what is delivered is not packed
+		answer.Header.Del("Content-Encoding") // the delivered body is not packed
 		answer.Header.Del("Content-Length")
 	}
 	data, err = io.ReadAll(io.LimitReader(body, x.most+1))
@@ -103,11 +102,11 @@ func (x *exchange) read(h hop, answer *http.Response) (data []byte, cut bool, er
 	return data, false, nil
 }
 
-// slack is how much more than the caller wants may come packed: packing can make
-// things longer, but a stream that unpacks to nothing must end.
+// slack is how much longer than the caller's limit a packed body may be: packing can make things
+// longer, but a stream that unpacks to nothing must end.
 const slack = 64 << 10
 
-// bounded ends a stream after so many bytes, and says that it did.
+// bounded ends a stream after so many bytes, and sets spent then.
 type bounded struct {
 	from  io.Reader
 	left  int64

@@ -28,7 +28,7 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// request is what a call comes to: arguments that were checked.
+// request is a call's checked arguments.
 type request struct {
 	first   target
 	method  string
@@ -37,7 +37,7 @@ type request struct {
 	text    bool // the body was given as text
 	most    int64
 	follow  int
-	targets []string // that may be reached, sorted
+	targets []string // hosts that may be reached, sorted
 }
 
 // decode reads and checks a plan's arguments. The catalog has checked them
@@ -99,8 +99,7 @@ func (r *request) take(a arguments) (err error) {
 	return nil
 }
 
-// wall is the call's time limit: what the caller asks for, at most what calls
-// get.
+// wall is the call's time limit: the one that the caller asks for, at most the limit of calls.
 func (a arguments) wall(most int64) (int64, error) {
 	switch {
 	case a.TimeoutMS == nil && most > 0:

@@ -12,8 +12,8 @@ import (
 	"palyra/internal/show"
 )
 
-// broken puts into words why there is no answer. Refusals of the session and the
-// end of the call pass unchanged.
+// broken turns the error of a request without an answer into a *palyra.Error. Refusals of the
+// session and the end of the call pass unchanged.
 func broken(t target, err error) error {
 	var (
 		e         *palyra.Error
@@ -44,7 +44,7 @@ func broken(t target, err error) error {
 	return failed("%s gave no usable answer: %s", t.hostPort, errorText(err)).WithCause(err)
 }
 
-// unread says why an answer could not be read to its end.
+// unread is the error of an answer that could not be read to its end.
 func unread(t target, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -55,5 +55,5 @@ func unread(t target, err error) error {
 	return failed("the answer of %s cannot be read: %s", t.hostPort, errorText(err)).WithCause(err)
 }
 
-// errorText is an error's text, which may quote what the other side sent.
+// errorText is an error's text, which may quote bytes of the other side.
 func errorText(err error) string { return show.Line(palyra.Clip(err.Error(), 200)) }

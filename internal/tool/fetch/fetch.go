@@ -1,23 +1,21 @@
-// Package fetch has palyra.http.fetch, which makes one HTTP request and gives
-// back the answer, and palyra.egress.allow, which does nothing but ask.
+// Package fetch has palyra.http.fetch, which makes one HTTP request and returns the answer, and
+// palyra.egress.allow, which only asks.
 //
-// Words: the target of a request is its host:port; a hop is one request of a call
-// and the answer to it; the origin of an address is its scheme, host and port. A
-// session is a run's way out, made by the egress guard for this call alone.
+// Words: the target of a request is its host:port; a hop is one request of a call and the answer to
+// it; the origin of an address is its scheme, host and port. A session is a run's way out, made by
+// the egress guard for this call alone.
 //
-// Promises. Every connection goes through the session, which decides by the
-// plan's hosts; nothing else dials, and no proxy of the environment is used. A
-// redirect to a target that the plan does not name is refused with its name, and
-// one from https to http always. Neither a body nor a header of the call's own
-// goes to another origin, but those that only say what would be understood.
-// Certificates are checked. Headers that carry credentials are refused: what is
-// in a call is recorded in clear. Cookies are neither kept nor delivered. Answers
-// are read up to a bound, unpacked or not, and held to the call's time.
+// Promises. Every connection goes through the session, which decides by the plan's hosts; nothing
+// else dials, and no proxy of the environment is used. A redirect to a target that the plan does
+// not name is refused with its name, and one from https to http always. Neither a body nor a header
+// of the call's own goes to another origin, except headers that only say what the caller
+// understands. Certificates are checked. Headers that carry credentials are refused, because a call
+// is recorded in clear. Cookies are neither kept nor delivered. Answers are read up to a bound,
+// unpacked or not, and within the call's time.
 //
-// What it does not do. It keeps no connection, no cache and no state between
-// calls. It does not look into what it brings back, which whoever wrote the
-// answer has chosen. It speaks HTTP/1.1 only. Secrets in an address are not
-// recognised for certain; names that look like one are noted in the plan.
+// What it does not do. It keeps no connection, no cache and no state between calls. It does not
+// look into the answer, whose author chooses its content. It speaks HTTP/1.1 only. Secrets in an
+// address are not recognised for certain; names that look like one are noted in the plan.
 package fetch
 
 import (
@@ -38,11 +36,9 @@ const (
 
 // Gateway is the way out for one call.
 type Gateway interface {
-	// DialContext connects to host:port, or refuses it. It is the session that
-	// resolves names.
+	// DialContext connects to host:port, or refuses it. The session itself resolves names.
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
-	// Close ends every connection and returns what went through; more says how
-	// many flows are not listed.
+	// Close ends every connection and returns the flows; more says how many are not listed.
 	Close() (flows []palyra.EgressFlow, more int64)
 }
 
@@ -60,7 +56,7 @@ type Hosts interface {
 type Config struct {
 	Open  func(ctx context.Context, p palyra.Plan) (Gateway, error) // nil: fetching is switched off
 	Hosts Hosts                                                     // nil: any host may be asked for by its plain name
-	Roots *x509.CertPool                                            // whom to trust; nil: whom the system does
+	Roots *x509.CertPool                                            // trusted authorities; nil: those of the system
 }
 
 // All returns the package's tools.

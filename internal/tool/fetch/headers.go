@@ -11,23 +11,22 @@ import (
 
 const byBinding = "secrets come by binding, with the vault"
 
-// connection are headers that belong to the connection or to what this tool does
-// itself.
+// connection are headers that belong to the connection or that this tool sets itself.
 var connection = []string{
 	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
 }
 
-// secretParts are what in a name says that the value is a secret. Names are
-// compared without dashes and underscores.
+// secretParts are parts of names whose value is a secret. Names are compared without dashes and
+// underscores.
 var secretParts = []string{
 	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "session", "csrf", "xsrf",
 }
 
-// harmless have such a part and no secret.
+// harmless are names with such a part and without a secret.
 var harmless = []string{"Author", "X-Author", "Www-Authenticate"}
 
-// said are the headers that go to another origin too: they say what would be
-// understood, and nothing about who asks.
+// said are the headers that go to another origin too: they say what the caller understands, and
+// nothing about who asks.
 var said = []string{"Accept", "Accept-Language", "User-Agent"}
 
 // headers checks the headers of a call.
@@ -91,8 +90,8 @@ func secretive(name string) bool {
 // dropped are headers of answers that are not delivered.
 var dropped = []string{"Set-Cookie", "Set-Cookie2"}
 
-// delivered are an answer's headers for the caller: bounded, and without what
-// would be kept for another time. cut says that some are missing.
+// delivered returns an answer's headers for the caller: bounded, and without cookies. cut says that
+// some are missing.
 func delivered(h http.Header) (out map[string]string, cut bool) {
 	out = map[string]string{}
 	names := make([]string, 0, len(h))

@@ -34,7 +34,7 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	if p.Limits.WallMS, err = a.wall(p.Limits.WallMS); err != nil {
 		return err
 	}
-	p.ReadOnly = false // whatever the method is called, what a server does is not known
+	p.ReadOnly = false // whatever the method, the server's action is not known
 	p.Egress = r.targets
 	p.Unshown = a.BodyB64 != nil && show.Opaque(r.body)
 	p.Detail.Summary = r.method + " " + show.Shorten(r.first.url.String(), summaryLength)
@@ -42,7 +42,7 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	return nil
 }
 
-// notes are what people should know of a request.
+// notes tells people what they should know of a request.
 func (c Config) notes(r request) []string {
 	var notes []string
 	if r.first.url.Scheme == "http" {
@@ -61,8 +61,8 @@ func (c Config) notes(r request) []string {
 	return notes
 }
 
-// inner names the targets that are addresses of this machine or of a network of
-// its own: to name one is to ask for it.
+// inner lists the targets that are addresses of this machine or of a private network: a plan that
+// names one asks for it.
 func (c Config) inner(targets []string) []string {
 	var notes []string
 	for _, t := range targets {
@@ -73,8 +73,8 @@ func (c Config) inner(targets []string) []string {
 	return notes
 }
 
-// public is what the guard takes for public. Without one nothing is known but what
-// cannot be.
+// public reports whether the guard takes an address for public. Without a guard only addresses that
+// cannot be public are known.
 func (c Config) public(a netip.Addr) bool {
 	if c.Hosts == nil {
 		return a.IsGlobalUnicast() && !a.IsPrivate()
@@ -98,7 +98,7 @@ func secretQuery(u *url.URL) []string {
 	return names
 }
 
-// sent is what a server is told, for people.
+// sent describes a request's body, for people.
 func sent(body []byte) string {
 	if !utf8.Valid(body) {
 		return "sends " + show.Bytes(len(body)) + ", not text"

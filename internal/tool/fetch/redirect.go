@@ -10,8 +10,8 @@ import (
 	"palyra/internal/show"
 )
 
-// next is the request that an answer leads to; nil when it is the last one. The
-// method changes as RFC 9110, 15.4 has it.
+// next is the request that an answer leads to; nil after the last one. The method changes as RFC
+// 9110, 15.4 has it.
 func (x *exchange) next(h hop, answer *http.Response) (*hop, error) {
 	place := answer.Header.Get("Location")
 	if !redirects(answer.StatusCode) || place == "" || x.follow == 0 {
@@ -61,7 +61,7 @@ func method(was string, status int) string {
 	return was
 }
 
-// landing is where a redirect leads. It must be a target of the plan.
+// landing is the target of a redirect, which must be one of the plan.
 func (x *exchange) landing(from target, place string) (target, error) {
 	shown := show.Arg(palyra.Clip(place, 300))
 	if len(place) > maxURL {
@@ -89,8 +89,7 @@ func (x *exchange) landing(from target, place string) (target, error) {
 	return to, nil
 }
 
-// unfollowed says why a redirect cannot be followed. What the guard refuses stays
-// its refusal.
+// unfollowed is the error of a redirect that cannot be followed. A refusal of the guard passes unchanged.
 func unfollowed(from target, shown string, err error) error {
 	e := palyra.AsError(err)
 	if e.Reason != palyra.ReasonMalformedInput {
@@ -99,7 +98,7 @@ func unfollowed(from target, shown string, err error) error {
 	return failed("%s redirects to %s: %s", from.hostPort, shown, e.Text).WithRemedy("look at it yourself: follow 0 returns the redirect").WithCause(err)
 }
 
-// deny puts a target on record that was not dialled.
+// deny records a target that was refused without dialling.
 func (x *exchange) deny(hostPort string) {
 	host, port, err := net.SplitHostPort(hostPort)
 	n, perr := strconv.Atoi(port)

@@ -39,7 +39,7 @@ func (f fetcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.Raw
 	switch {
 	case err == nil:
 		return out, nil
-	case ctx.Err() != nil: // however the transport puts it
+	case ctx.Err() != nil: // whatever the transport reports
 		return nil, errors.Join(ctx.Err(), err)
 	case errors.Is(timed.Err(), context.DeadlineExceeded):
 		return nil, palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "%s did not answer within %d ms", r.first.hostPort, p.Limits.WallMS).
@@ -56,7 +56,7 @@ type exchange struct {
 	redirects []string
 }
 
-// close ends the session and passes on what went through it.
+// close ends the session and passes on its flows.
 func (x *exchange) close(s Gateway) {
 	flows, _ := s.Close()
 	for _, f := range flows {
@@ -70,8 +70,7 @@ func (x *exchange) report(f palyra.EgressFlow) {
 	}
 }
 
-// transport connects through the session and no other way. It keeps nothing and
-// follows nothing.
+// transport connects only through the session. It keeps no connection and follows no redirect.
 func (x *exchange) transport(s Gateway) *http.Transport {
 	return &http.Transport{
 		DialContext:            s.DialContext,
@@ -83,7 +82,7 @@ func (x *exchange) transport(s Gateway) *http.Transport {
 	}
 }
 
-// run makes hop after hop until one is the answer.
+// run makes hop after hop up to the final answer.
 func (x *exchange) run(ctx context.Context, s Gateway) (json.RawMessage, error) {
 	transport := x.transport(s)
 	defer transport.CloseIdleConnections()
@@ -97,7 +96,7 @@ func (x *exchange) run(ctx context.Context, s Gateway) (json.RawMessage, error) 
 		if err == nil && next == nil {
 			return x.deliver(h, answer)
 		}
-		_ = answer.Body.Close() // nothing of a redirect's body is used
+		_ = answer.Body.Close() // the body of a redirect is not used
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +114,7 @@ type hop struct {
 	text   bool
 }
 
-// request is the hop as the transport takes it.
+// request returns the hop as an http.Request.
 func (h hop) request(ctx context.Context) *http.Request {
 	r := &http.Request{
 		Method: h.method, URL: h.target.url, Host: h.target.url.Host, Header: h.header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

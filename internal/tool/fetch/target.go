@@ -14,17 +14,16 @@ import (
 	"palyra/internal/show"
 )
 
-// target is an address that can be asked, in its one form.
+// target is an address for a request, in its one form.
 type target struct {
 	url      *url.URL
 	hostPort string // as plans name it
 }
 
-// origin tells whose address it is.
+// origin is the scheme, host and port of the address.
 func (t target) origin() string { return t.url.Scheme + "://" + t.hostPort }
 
-// target reads an address. What is sent is what was checked: the host in the
-// result is the one that was decided on.
+// target reads an address. The request goes to exactly the host that was checked: it is the one in the result.
 func (c Config) target(raw string) (target, error) {
 	if len(raw) > maxURL {
 		return target{}, malformed("the address has %d bytes", len(raw)).WithRemedy("give at most %d", maxURL)
@@ -56,7 +55,7 @@ func (c Config) target(raw string) (target, error) {
 	return target{u, at}, nil
 }
 
-// ascii escapes what may not stand in an address as it is.
+// ascii escapes characters that an address may not contain.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
@@ -76,7 +75,7 @@ func usualPort(scheme string) string {
 	return "80"
 }
 
-// hostPort is where an address leads, as plans have it.
+// hostPort is the host:port of an address, as plans have it.
 func (c Config) hostPort(u *url.URL) (string, error) {
 	port := u.Port()
 	if port == "" {
@@ -150,7 +149,7 @@ func plainHost(host string) (string, error) {
 	return host, nil
 }
 
-// allTargets is every target that may be reached.
+// allTargets lists every target that may be reached.
 func (c Config) allTargets(more []string, first string) ([]string, error) {
 	if len(more) > maxElsewhere {
 		return nil, malformed("%d hosts are too many", len(more)).WithRemedy("give at most %d", maxElsewhere)

@@ -24,11 +24,11 @@ type state struct {
 	gid     uint32
 	links   uint64
 	mounted bool   // on another mount than the workspace
-	newMode uint32 // what a file made here gets
+	newMode uint32 // mode of a file made here
 	missing string // the first directory on the way that does not exist
 }
 
-// change is one file as it is and as it shall be.
+// change is one file before and after a call.
 type change struct {
 	path   string
 	action string // create, overwrite, modify, delete, rename, copy: for people
@@ -37,13 +37,13 @@ type change struct {
 	mode   uint32 // permission bits of the new file
 	remove bool
 
-	// What the change is made of, where that is known: the places that differ from
-	// the content before, or from that of the file that was renamed or copied.
+	// The parts of the change, where they are known: the places that differ from the content
+	// before, or from that of the renamed or copied file.
 	spots  []unified.Spot
 	origin *source
 }
 
-// base is what the spots are places of.
+// base is the content that the spots are places in.
 func (c change) base() []byte {
 	if c.origin != nil {
 		return c.origin.content
@@ -57,13 +57,13 @@ type source struct {
 	state
 }
 
-// unchanged reports that the file is already as it shall be.
+// unchanged reports whether the file already is as the change would make it.
 func (c change) unchanged() bool {
 	return !c.remove && c.before.exists && string(c.before.content) == string(c.after) && c.before.mode == c.mode
 }
 
-// look reads the file at rel as a base for a change. No link is passed, and a
-// parent that does not exist is no error: the file then does not exist either.
+// look reads the file at rel as a base for a change. It follows no link, and a missing parent is no
+// error: the file is then missing as well.
 func (r *root) look(rel string) (state, error) {
 	dir, st, missing, err := r.nearest(path.Dir(rel))
 	if err != nil {
@@ -100,11 +100,11 @@ func (r *root) look(rel string) (state, error) {
 	return s, nil
 }
 
-// writable asks the kernel whether the file could be written in place. It will
-// not be, but a write-protected file is protected from us too.
+// writable asks the kernel whether the file could be written in place. Changes replace it instead,
+// but a write-protected file is protected from us too.
 func writable(dir int, name string) error {
 	fd, err := openat(dir, name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err == unix.ETXTBSY { // a program that runs: replacing it leaves the running one alone
+	if err == unix.ETXTBSY { // a running program: replacing the file leaves that alone
 		return nil
 	}
 	if err == nil {
@@ -113,8 +113,8 @@ func writable(dir int, name string) error {
 	return err
 }
 
-// nearest opens the directory rel, or the deepest one on the way that exists;
-// missing is then the first that does not.
+// nearest opens the directory rel, or the deepest existing one on the way; missing is then the
+// first that does not exist.
 func (r *root) nearest(rel string) (fd int, st unix.Stat_t, missing string, err error) {
 	for {
 		fd, err = r.open(rel, oPath|unix.O_DIRECTORY)
@@ -132,16 +132,14 @@ func (r *root) nearest(rel string) (fd int, st unix.Stat_t, missing string, err 
 	}
 }
 
-// fileMode gives a file made in a directory the permissions that the directory
-// itself has, but for writing by others.
+// fileMode gives a new file in a directory the permissions of the directory itself, without writing by others.
 func fileMode(dir uint32) uint32 { return dir&0o664 | 0o600 }
 
-// dirMode gives a directory made on the way to a file that file's permissions:
-// who may read the file may pass. It asks for nothing that the plan does not
-// bind.
+// dirMode gives a new directory on the way to a file that file's permissions: whoever may read the
+// file may pass. It needs nothing that the plan does not bind.
 func dirMode(file uint32) uint32 { return executable(file, true)&0o775 | 0o700 }
 
-// executable sets or clears the execute bits: those who may read may run.
+// executable sets or clears the execute bits, for those who may read.
 func executable(mode uint32, on bool) uint32 {
 	if on {
 		return mode | mode&0o444>>2
@@ -149,10 +147,9 @@ func executable(mode uint32, on bool) uint32 {
 	return mode &^ 0o111
 }
 
-// bind puts changes into a plan: what is read, what is written, and what each
-// file that decides the result must still be when the call runs. Together with
-// the arguments that settles the content and the mode of every file written.
-// Changes come sorted by path.
+// bind puts changes into a plan: the files that are read and written, and the required state of
+// each file that decides the result when the call runs. Together with the arguments that settles
+// the content and the mode of every file written. Changes come sorted by path.
 func bind(p *palyra.Plan, changes []change, sources []source) {
 	bases := map[string]bool{}
 	for _, c := range changes {
@@ -165,7 +162,7 @@ func bind(p *palyra.Plan, changes []change, sources []source) {
 	}
 	for _, s := range sources {
 		p.Reads = append(p.Reads, s.path)
-		if !bases[s.path] { // else the change binds it: each file is looked at once
+		if !bases[s.path] { // otherwise the change binds it: each file is read once
 			p.Inputs = append(p.Inputs, palyra.Input{Path: s.path, Digest: s.digest, Mode: s.mode})
 		}
 	}
@@ -175,8 +172,8 @@ func bind(p *palyra.Plan, changes []change, sources []source) {
 	p.Inputs = slices.Compact(p.Inputs)
 }
 
-// input is what a plan binds of a change: the file as it is. Of one that does
-// not exist that is the mode it will get, which may follow from the directory.
+// input is the state of the file before a change, which a plan binds. For a missing file that is
+// its future mode, which may follow from the directory.
 func (c change) input() palyra.Input {
 	in := palyra.Input{Path: c.path, Digest: c.before.digest, Mode: c.before.mode}
 	if !c.before.exists {
@@ -185,8 +182,8 @@ func (c change) input() palyra.Input {
 	return in
 }
 
-// bound reports the first file that is not what the plan bound. It compares what
-// the changes were made from, as read, not what is on disk by now.
+// bound returns an error for the first file that is not in the state which the plan bound. It
+// compares the content that the changes were made from, not the present one on disk.
 func bound(p palyra.Plan, changes []change, sources []source) error {
 	var now palyra.Plan
 	bind(&now, changes, sources)
@@ -223,7 +220,7 @@ func arrange(changes []change) error {
 	return nil
 }
 
-// remarks says what a person should know about a change beyond its diff.
+// remarks lists what a person should know about a change beyond its diff.
 func (c change) remarks() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

@@ -13,29 +13,28 @@ import (
 	"palyra"
 )
 
-// A diff is for a person, who approves what it shows: every byte that would be
-// new stands in it. Where that would be beyond these bounds the plan says so in a
-// bound field, which makes it a call of high risk that no earlier answer covers.
+// A diff is for a person, who approves what it shows: it contains every new byte. Where it would
+// exceed these bounds the plan says so in a bound field, which makes it a call of high risk that no
+// earlier answer covers.
 const (
 	maxDiffFile  = 1 << 20  // bytes of one file that are compared, before and after together
 	maxDiffLines = 40_000   // lines, likewise
 	maxDiffAll   = 4 << 20  // bytes of the diff of all files of a call
 	maxDiffRaw   = 64 << 10 // bytes of content that is not text
-	fastLines    = 10_000   // from here on, of all files, a quicker and longer diff will do
+	fastLines    = 10_000   // above so many, over all files, a quicker and longer diff will do
 )
 
-// shown is what a change set looks like to a person.
+// shown is the form in which people see a change set.
 type shown struct {
 	diff    strings.Builder
 	notes   []string
 	added   int
 	removed int
 	lines   int  // compared so far
-	hidden  bool // content that would be new is not in the diff
+	hidden  bool // the diff lacks some new content
 }
 
-// show renders changes. Renames are shown as what they are: one file less, one
-// more.
+// show renders changes. A rename is shown as one file less and one more.
 func show(changes []change) *shown {
 	s := &shown{}
 	for _, c := range changes {
@@ -73,8 +72,7 @@ func (s *shown) addChange(c change) {
 	}
 }
 
-// body is the diff of one change. It holds all content that would be new, or says
-// why it does not.
+// body is the diff of one change. It contains all new content, or why says why it does not.
 func (s *shown) body(c change) (d, why string) {
 	lines := bytes.Count(c.before.content, []byte("\n")) + bytes.Count(c.after, []byte("\n"))
 	switch {
@@ -115,8 +113,8 @@ func (s *shown) compared(c change, lines int) string {
 	return note + textdiff.Unified(before, after, how...)
 }
 
-// removedLinesText stands in for the lines that go: they are on disk, and bound by their
-// digest.
+// removedLinesText describes removed lines instead of showing them: they are on disk, and bound by
+// their digest.
 func (c change) removedLinesText() string {
 	if !c.before.exists || len(c.before.content) == 0 {
 		return ""
@@ -124,7 +122,7 @@ func (c change) removedLinesText() string {
 	return fmt.Sprintf("(all of it goes: %s, %s)\n", size(len(c.before.content)), c.before.digest)
 }
 
-// describe stands in for a diff.
+// describe shows a change without a diff.
 func (s *shown) describe(c change, why string) {
 	was, becomes := "nothing", "nothing"
 	if c.before.exists {
@@ -150,7 +148,7 @@ func (s *shown) count(d string) {
 	}
 }
 
-// detail puts what is shown into a plan.
+// detail puts the rendered changes into a plan.
 func (s *shown) detail(p *palyra.Plan, summary string) {
 	if s.added+s.removed > 0 {
 		summary += fmt.Sprintf(" (+%d -%d lines)", s.added, s.removed)

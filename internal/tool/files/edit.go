@@ -35,7 +35,7 @@ func (editor) Spec() palyra.Tool {
 		editSchema), patchInput)
 }
 
-// maxPlaces bounds how many places one edit changes.
+// maxPlaces is the most places that one edit changes.
 const maxPlaces = 500_000
 
 type editArgs struct {
@@ -62,10 +62,10 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	})
 }
 
-// planUnread plans an edit in a directory that nobody registered, where reading is asked
-// about as well: that the text does not stand there, or how often, would tell whoever
-// tries one text after the other what does. So it is planned all the same, looks the
-// same to who proposed it, and fails when somebody has let it run.
+// planUnread plans an edit in a directory that nobody registered, where reading is asked about as
+// well. A failure of planning that depends on the content (the text is missing, or occurs more than
+// once) would let an agent guess the content text by text. So the edit is planned all the same,
+// looks the same to its proposer, and fails when somebody has let it run.
 func planUnread(p *palyra.Plan, c change, err error) {
 	c.action = "modify"
 	if err != nil {
@@ -106,8 +106,8 @@ func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 	return out, err
 }
 
-// editChange reads the file as it is and says how it shall be, and how many places
-// of it change. Of one that cannot be edited so it returns what was read.
+// editChange reads the file and returns it with the edit made, and the number of changed places. On
+// failure it returns the file as it was read.
 func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
 	var a editArgs
 	if err := tool.Arguments(p, &a); err != nil {
@@ -133,7 +133,7 @@ func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
 	}
 	c.spots = a.spots(c.before.content, n)
 	c.after = bytes.ReplaceAll(c.before.content, []byte(a.Old), []byte(a.New))
-	c.mode = c.before.mode & 0o777 // set-id bits do not outlive a change of content
+	c.mode = c.before.mode & 0o777 // set-id bits do not survive a change of content
 	return c, n, nil
 }
 
@@ -141,7 +141,7 @@ func notSo(remedy, format string, args ...any) error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, format, args...).WithRemedy("%s", remedy)
 }
 
-// check refuses what is no edit of any file.
+// check refuses arguments that are no edit of any file.
 func (a editArgs) check() error {
 	if strings.IndexByte(a.New, 0) >= 0 || strings.IndexByte(a.Old, 0) >= 0 {
 		return notSo("give text without NUL", "the text contains a NUL character")
@@ -152,7 +152,7 @@ func (a editArgs) check() error {
 	return nil
 }
 
-// places counts where the text stands, and refuses what is not one clear edit.
+// places counts the occurrences of the text, and refuses an edit that is not clear.
 func (a editArgs) places(rel string, s state) (int, error) {
 	if !s.exists {
 		return 0, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s does not exist", quote(rel)).
@@ -173,7 +173,7 @@ func (a editArgs) places(rel string, s state) (int, error) {
 	return n, nil
 }
 
-// spots are the n places that change, or as many of them as could be shown.
+// spots returns the n places that change, at most as many as can be shown.
 func (a editArgs) spots(b []byte, n int) []unified.Spot {
 	list, old := make([]unified.Spot, 0, min(n, maxSpots+1)), []byte(a.Old)
 	for at := 0; len(list) <= maxSpots; {

@@ -11,8 +11,7 @@ import (
 	"palyra"
 )
 
-// fail puts a system error about a path into words. Errors that are already in
-// words pass unchanged.
+// fail turns a system error about a path into a *palyra.Error. Other errors pass unchanged.
 func fail(op, rel string, err error) error {
 	if e := (*palyra.Error)(nil); err == nil || errors.As(err, &e) {
 		return err
@@ -64,7 +63,7 @@ func tooLarge(rel string, most int64) *palyra.Error {
 		WithRemedy("work on smaller files, or read it in pages")
 }
 
-// moved says that a file is no longer what the plan bound.
+// moved is the error for a file that changed since the plan.
 func moved(rel string) *palyra.Error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s changed while the call was on its way; nothing was written", quote(rel)).
 		WithRemedy("read the file again and propose the call anew")

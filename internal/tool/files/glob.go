@@ -7,8 +7,8 @@ import (
 	"palyra"
 )
 
-// glob is a pattern for paths: * and ? within a name, [a-z] classes, ** for any
-// number of directories. Without a slash it is for the name alone.
+// glob is a pattern for paths: * and ? within a name, [a-z] classes, ** for any number of
+// directories. Without a slash it matches the last name of a path.
 type glob struct {
 	parts []string
 	base  bool
@@ -25,8 +25,8 @@ func newGlob(pattern string) (glob, error) {
 	return g, nil
 }
 
-// match goes back to the last ** only, which is enough and takes at most
-// len(pattern) × len(path) steps whatever the pattern.
+// match goes back to the last ** only, which is enough and takes at most len(pattern) × len(path)
+// steps for any pattern.
 func (g glob) match(rel string) bool {
 	if g.base {
 		ok, _ := path.Match(g.parts[0], path.Base(rel))

@@ -15,13 +15,12 @@ import (
 	"palyra/internal/tool/files/unified"
 )
 
-// What each kind of work takes. A change has the file as it is, as it shall be and
-// once more while it is made; a patch has the lines of it, too, of which there are
-// not more than maxPatchLines.
+// The memory that each kind of work takes. A change has the file before, after and once more while
+// it is made; a patch also has its lines, at most maxPatchLines.
 const (
 	copiesOfFile = 3
 	bytesOfLine  = 24
-	bytesOfNames = 16 << 20 // of the directories that a walk is in
+	bytesOfNames = 16 << 20 // of the directories on the walk's present path
 )
 
 // take waits until the caller may hold n bytes.
@@ -38,8 +37,8 @@ func (s *shared) take(ctx context.Context, env tool.Env, n int64) (release func(
 	return release, err
 }
 
-// changing calls f in the workspace while the memory for a change of the files is
-// held. What they have grown by since they were looked at is not read.
+// changing calls f in the workspace while it holds the memory for a change of the files. If they
+// grow meanwhile, the additional bytes are not read.
 func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, names []string, f func(*root) error) error {
 	var sizes int64
 	err := s.inWorkspace(ctx, p.Workspace, func(r *root) error {
@@ -64,7 +63,7 @@ func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, nam
 	})
 }
 
-// size is the size of a file, 0 when it is not a file or cannot be looked at.
+// size is the size of a file, 0 for anything else.
 func (r *root) size(rel string) int64 {
 	dir, _, missing, err := r.nearest(path.Dir(rel))
 	if err != nil {

@@ -14,10 +14,9 @@ const (
 	maxTarget = 4096
 )
 
-// follow returns the real path that rel stands for, with every link on the way
-// replaced by where it leads. A link that leads outside is refused. What it
-// returns is only a name: it is opened through no link, so that one put in
-// place afterwards is met as an error and never followed.
+// follow returns the real path of rel, with every link on the way replaced by its target. A link
+// that leads outside is refused. The result is only a name: it is opened without following links,
+// so that a link put in place afterwards causes an error.
 func (r *root) follow(rel string) (string, error) {
 	var done []string
 	todo := strings.Split(rel, "/")
@@ -27,7 +26,7 @@ func (r *root) follow(rel string) (string, error) {
 		switch name {
 		case "", ".":
 			continue
-		case "..": // only from a link; what is done has no links in it
+		case "..": // only from a link; the part already followed has no links
 			if len(done) == 0 {
 				return "", outsideError(rel)
 			}
@@ -63,7 +62,7 @@ func (r *root) follow(rel string) (string, error) {
 	return strings.Join(done, "/"), nil
 }
 
-// readlink reads the link at rel, or says that it is not a link. rel must exist.
+// readlink reads the link at rel; link is false for anything else. rel must exist.
 func (r *root) readlink(rel string) (target string, link bool, err error) {
 	dir, err := r.open(path.Dir(rel), oPath|unix.O_DIRECTORY)
 	if err != nil {

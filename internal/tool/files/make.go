@@ -38,9 +38,8 @@ func (r *root) makeDirs(rel string, mode uint32, call palyra.CallID, d disk) (ma
 	return made, nil
 }
 
-// makeDir makes one directory unless somebody else has. It gets its permissions
-// under a temporary name: seen half made, it would lend the wrong ones to the
-// plan of a file in it.
+// makeDir makes one directory unless somebody else has. It gets its permissions under a temporary
+// name: a plan for a file in it that saw it half made would take the wrong ones.
 func (d disk) makeDir(at int, name, temp string, mode uint32) (ours bool, err error) {
 	if d.noReplaceFlag {
 		return makeDirInPlace(at, name, mode)
@@ -86,8 +85,8 @@ func removeDir(at int, name string) error {
 	return nil
 }
 
-// setDirMode sets the permissions, whatever the daemon's umask says, and leaves
-// the set-group-id bit as the parent handed it down.
+// setDirMode sets the permissions, whatever the daemon's umask, and leaves the set-group-id bit
+// that the parent handed down.
 func setDirMode(fd int, mode uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -107,8 +106,8 @@ func nextComponent(dir, rel string) string {
 	return rel
 }
 
-// unmake removes directories that a failed call made, deepest first. One that
-// is not empty has become somebody else's.
+// unmake removes directories that a failed call made, deepest first. One that is not empty is in
+// use by somebody else.
 func (r *root) unmake(made []string) {
 	for _, rel := range slices.Backward(made) {
 		parent, err := r.open(path.Dir(rel), oPath|unix.O_DIRECTORY)

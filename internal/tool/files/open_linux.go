@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oPath opens a directory only to start from.
+// oPath opens a directory for reference only.
 const oPath = unix.O_PATH
 
-// maxRaces bounds how often an open is repeated because of renames near it.
+// maxRaces is how often an open is repeated because of concurrent renames.
 const maxRaces = 64
 
 // hasOpenat2 is asked once: some containers filter the call out.
@@ -48,14 +48,14 @@ func openHow(dir int, p string, flags int, resolve uint64) (int, error) {
 	}
 }
 
-// sameMount reports whether two open files are on one mount. Where the kernel does
-// not tell, they count as such: it is for a remark and no limit.
+// sameMount reports whether two open files are on one mount; true where the kernel does not tell,
+// because it serves for a remark only.
 func sameMount(a, b int) bool {
 	x, y := mountOf(a), mountOf(b)
 	return x == 0 || y == 0 || x == y
 }
 
-// mountOf is the number of the mount that an open file is on; 0: unknown.
+// mountOf is the id of the mount that an open file is on; 0: unknown.
 func mountOf(fd int) uint64 {
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil || st.Mask&unix.STATX_MNT_ID == 0 {

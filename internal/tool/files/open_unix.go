@@ -22,11 +22,11 @@ type root struct {
 	fd   int
 	path string
 	cfg  Config
-	left int64 // bytes of files that may still be read as a base for changes
+	left int64 // bytes that may still be read from files that are to change
 }
 
-// openRoot opens the workspace of a plan without following any link: the path
-// was resolved when the plan was made, so a link in it now is a swap.
+// openRoot opens the workspace of a plan without following any link: the path was resolved when the
+// plan was made, so a link in it now was put there since.
 func openRoot(ctx context.Context, ref palyra.WorkspaceRef, cfg Config) (*root, error) {
 	fd, err := openNoLinks(unix.AT_FDCWD, ref.Path, oPath|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) {
@@ -65,9 +65,8 @@ func (r *root) dir(rel string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), rel), nil
 }
 
-// regular opens a file below the root for reading and makes sure that it is a
-// regular one. Its kind is looked at before the open as well, since opening a
-// pipe or a device can already have an effect.
+// regular opens a file below the root for reading and makes sure that it is a regular one. It checks the kind
+// before the open as well, because opening a pipe or a device can already have an effect.
 func (r *root) regular(rel string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	parent, err := r.open(path.Dir(rel), oPath|unix.O_DIRECTORY)
@@ -115,13 +114,13 @@ func kind(rel string, st *unix.Stat_t) error {
 	return irregular(rel, "a regular file")
 }
 
-// readAll reads a file that must not be larger than most, also when it grows.
+// readAll reads a file that must not be larger than most, even when it grows meanwhile.
 func readAll(f *os.File, rel string, most int64) ([]byte, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, fail("read", rel, err)
 	}
-	b := bytes.NewBuffer(make([]byte, 0, min(max(st.Size(), 0), most)+bytes.MinRead)) // once, and not twice as much as is needed
+	b := bytes.NewBuffer(make([]byte, 0, min(max(st.Size(), 0), most)+bytes.MinRead)) // allocated once, with the right size
 	if _, err := b.ReadFrom(io.LimitReader(f, most+1)); err != nil {
 		return nil, fail("read", rel, err)
 	}

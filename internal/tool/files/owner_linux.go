@@ -10,11 +10,11 @@ import (
 	"palyra/internal/owner"
 )
 
-// noGroup stands for a group nobody is in.
+// noGroup is a group without members.
 const noGroup = 65534
 
-// asOwner runs f with the file permissions of the workspace's owner. For a
-// daemon of that user, and for workspaces of root, that is how it runs anyway.
+// asOwner runs f with the file permissions of the workspace's owner. A daemon of that user has
+// these anyway, and so has root's in a workspace of root.
 func asOwner(ref palyra.WorkspaceRef, f func() error) error {
 	if os.Geteuid() != 0 || ref.Owner == 0 {
 		return f()
@@ -26,9 +26,8 @@ func asOwner(ref palyra.WorkspaceRef, f func() error) error {
 	return owner.Do(id, f)
 }
 
-// identityOf looks the user up. A uid that the system does not know has no
-// groups at all, not even the directory's: being in that is no proof of being
-// let in.
+// identityOf looks up the user. A uid that the system does not know has no groups at all, not even
+// the directory's: that the directory has a group does not prove that the user is in it.
 func identityOf(uid int64) (owner.Identity, error) {
 	if uid <= 0 || uid > 1<<32-2 {
 		return owner.Identity{}, palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "uid %d cannot own a workspace", uid)
@@ -55,7 +54,7 @@ func identityOf(uid int64) (owner.Identity, error) {
 	return id, nil
 }
 
-// ownerMechanisms names what holds a root daemon to the owner's permissions.
+// ownerMechanisms names the mechanism that holds a root daemon to the owner's permissions.
 func ownerMechanisms(ref palyra.WorkspaceRef) []string {
 	if os.Geteuid() != 0 || ref.Owner == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// asOwner runs f with the file permissions of the workspace's owner. A daemon of
-// root has no way here to take on another's for one thread, so it refuses.
+// asOwner runs f with the file permissions of the workspace's owner. On these systems a daemon of
+// root cannot take on another's for one thread, so it refuses.
 func asOwner(ref palyra.WorkspaceRef, f func() error) error {
 	if os.Geteuid() == 0 && ref.Owner != 0 {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "as root only workspaces of root are served on this system").

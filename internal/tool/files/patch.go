@@ -57,7 +57,7 @@ func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			summary = fmt.Sprintf("patch %d files", n)
 		}
 		show(set.changes).detail(p, summary)
-		if !p.Workspace.Known { // how many lines change would tell whether it fits
+		if !p.Workspace.Known { // the number of changed lines would tell whether the patch fits
 			p.Detail.Summary = summary
 		}
 		return nil
@@ -68,7 +68,7 @@ type patchedFile struct {
 	Path   string        `json:"path"`
 	Action string        `json:"action"`
 	Bytes  int           `json:"bytes"`
-	SHA256 palyra.Digest `json:"sha256"` // empty for a file that is gone
+	SHA256 palyra.Digest `json:"sha256"` // empty for a removed file
 }
 
 type patchResult struct {
@@ -115,7 +115,7 @@ func patchOf(p palyra.Plan) ([]unified.File, error) {
 	return unified.Parse(a.Patch)
 }
 
-// patched are the files that a patch starts from, each once.
+// patched lists the files that a patch starts from, each once.
 func patched(diffs []unified.File) []string {
 	var names []string
 	for _, d := range diffs {
@@ -129,7 +129,7 @@ func patched(diffs []unified.File) []string {
 	return names
 }
 
-// patchSet is the changes a patch comes to.
+// patchSet holds the changes of a patch.
 type patchSet struct {
 	changes []change
 	sources []source // files that are copied
@@ -139,14 +139,13 @@ type patchSet struct {
 	total   int64
 	budget  int // lines that may still be compared
 
-	// untold has a patch that does not fit planned all the same, as an edit is (see
-	// the function of that name): one line after the other could be tried otherwise.
+	// untold plans a patch that does not fit all the same, as planUnread does for an edit:
+	// otherwise the content could be guessed line by line.
 	untold bool
 	misfit error
 }
 
-// patchChanges reads the files as they are and applies the patch to them in
-// memory.
+// patchChanges reads the files and applies the patch to them in memory.
 func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []unified.File, untold bool) (*patchSet, error) {
 	set := &patchSet{untold: untold, budget: unified.MaxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
 	for _, d := range diffs {
@@ -203,9 +202,8 @@ func (s *patchSet) add(r *root, d unified.File) error {
 	return nil
 }
 
-// look reads each file once, however many parts of the patch name it: what is
-// patched must be what is bound, and every part starts from the files as they
-// were before the patch.
+// look reads each file once, however many parts of the patch name it: the patched content must be
+// the bound one, and every part starts from the files as they were before the patch.
 func (s *patchSet) look(r *root, rel string) (state, error) {
 	if st, ok := s.looks[rel]; ok {
 		return st, nil
@@ -217,8 +215,8 @@ func (s *patchSet) look(r *root, rel string) (state, error) {
 	return st, err
 }
 
-// sides reads the file a diff starts from and the one it results in, which are
-// often the same, and checks that they exist or not as they should.
+// sides reads the file a diff starts from and the one it results in, which are often the same, and
+// checks that each exists, or does not, as the diff says.
 func (s *patchSet) sides(r *root, d unified.File) (from, to change, err error) {
 	from.action, to.action = d.Action, d.Action
 	if d.Old != "" {
@@ -244,7 +242,7 @@ func (s *patchSet) sides(r *root, d unified.File) (from, to change, err error) {
 	return from, to, err
 }
 
-// newMode is the mode of the file that results.
+// newMode is the mode of the resulting file.
 func newMode(d unified.File, from, to change) uint32 {
 	mode := from.before.mode & 0o777
 	if d.Old == "" {

@@ -14,10 +14,9 @@ const (
 	maxName = 255
 )
 
-// clean turns a path as an agent wrote it into one relative to the workspace:
-// "." or "a/b", without "..", never absolute. An absolute path counts when it
-// lies under one of the spellings of the workspace. It looks at text only;
-// links are met when the path is opened.
+// clean turns a path as an agent wrote it into one relative to the workspace: "." or "a/b", without
+// "..", never absolute. An absolute path counts when it lies under one of the spellings of the
+// workspace. It works on text only; links are checked when the path is opened.
 func clean(asked string, spellings ...string) (string, error) {
 	switch {
 	case len(asked) > maxPath:
@@ -74,8 +73,7 @@ func outsideError(asked string) *palyra.Error {
 		WithRemedy("give a path relative to the workspace")
 }
 
-// quote shows a path in an error: short, and with nothing that could pass for
-// something else.
+// quote is a path for an error message: short, and without characters that could make it look like another.
 func quote(p string) string {
 	const most = 200
 	return strings.TrimSpace(quoteUnlessPlain(palyra.Clip(p, most)))

@@ -74,8 +74,8 @@ func (t reader) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (out json.Ra
 	return out, err
 }
 
-// page reads the piece asked for. The size is the file's own, unless reading
-// showed that the file ends elsewhere by now.
+// page reads the requested piece. The size is that of the file's status, unless reading showed
+// another end.
 func (r *root) page(rel string, a readArgs) (tool.Page, error) {
 	f, st, err := r.regular(rel)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"palyra"
 )
 
-// remember hands what changes are about to replace to whoever keeps that. The answer is told whether they were made.
-// Where it cannot be kept, they are made all the same, and the one who keeps it has said so.
+// remember hands the files that changes are about to replace to the Keeper. The returned function
+// is called with whether the changes were made. Where a file cannot be kept, the changes are made
+// all the same, and the Keeper has reported it.
 func (s *shared) remember(ctx context.Context, r *root, call palyra.CallID, stages []*pendingChange, made []string) func(bool) {
 	var ws unix.Stat_t
 	if s.cfg.Keeper == nil || len(stages) == 0 || unix.Fstat(r.fd, &ws) != nil {
@@ -32,7 +33,7 @@ func (s *shared) remember(ctx context.Context, r *root, call palyra.CallID, stag
 	return s.cfg.Keeper.Remember(ctx, call, r.path, int64(ws.Uid), int64(ws.Gid), all)
 }
 
-// statDir looks at a directory of the workspace.
+// statDir returns the status of a directory of the workspace.
 func (r *root) statDir(rel string, st *unix.Stat_t) error {
 	d, err := r.dir(path.Clean(rel))
 	if err != nil {
@@ -42,7 +43,7 @@ func (r *root) statDir(rel string, st *unix.Stat_t) error {
 	return unix.Fstat(int(d.Fd()), st)
 }
 
-// replaced is a change as it is remembered.
+// replaced is a change in the form that the Keeper gets.
 func (c change) replaced() Replaced {
 	out := Replaced{Path: c.path}
 	if c.before.exists {

@@ -14,19 +14,18 @@ func move(dir int, from, to string) error {
 	return unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE)
 }
 
-// aclName is where the kernel keeps a file's access list.
+// aclName is the attribute with a file's access list.
 const aclName = "system.posix_acl_access"
 
-// keepACL gives fd the access list of the file it replaces: none when that has
-// none, whatever the directory hands down to new files. Without this a
-// replacement could let in people whom the list kept out.
+// keepACL gives fd the access list of the file it replaces, or removes the one that the directory
+// hands down to new files. Without this a replacement could let in people whom the list kept out.
 func keepACL(dir int, name string, fd int) error {
 	old, err := openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(old) }()
-	const most = 64 << 10 // what the kernel allows
+	const most = 64 << 10 // limit of the kernel
 	b := make([]byte, most)
 	n, err := unix.Fgetxattr(old, aclName, b)
 	if err == nil {

@@ -33,13 +33,13 @@ func (d disk) move(dir int, from, to string) error {
 	return unix.Unlinkat(dir, from, 0)
 }
 
-// lacking reports that the file system cannot do it that way.
+// lacking reports whether an error means that the file system lacks the operation.
 func lacking(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }
 
-// replace does what exchange does, in three steps, of which the second is the
-// one that counts: until it the name has the old content, from it on the new.
+// replace does what exchange does, in three steps, of which the second counts: before it the name
+// has the old content, after it the new.
 func replace(dir int, temp, name string) error {
 	spare := strings.TrimSuffix(temp, tempSuffix) + "-" + rand.Text() + tempSuffix
 	if err := unix.Linkat(dir, name, dir, spare, 0); err != nil {
@@ -48,7 +48,7 @@ func replace(dir int, temp, name string) error {
 	if err := unix.Renameat(dir, temp, dir, name); err != nil {
 		return errors.Join(err, unix.Unlinkat(dir, spare, 0))
 	}
-	if err := unix.Renameat(dir, spare, dir, temp); err != nil { // take it back: the caller sees all or nothing
+	if err := unix.Renameat(dir, spare, dir, temp); err != nil { // undone: the caller sees all or nothing
 		return errors.Join(err, unix.Renameat(dir, spare, dir, name))
 	}
 	return nil

@@ -18,15 +18,14 @@ import (
 	"palyra/internal/tool"
 )
 
-// The bounds of one search. Whichever is met first ends it, and the result says
-// which one it was.
+// The bounds of one search. The first one that is reached ends it, and the result names it.
 const (
 	defaultMatches  = 100
-	maxSearchedFile = 8 << 20  // larger files are passed by
+	maxSearchedFile = 8 << 20  // larger files are skipped
 	maxLine         = 400      // bytes of a line shown
-	maxLineSearched = 64 << 10 // the rest of a longer line is passed by
-	lineWork        = 64       // of a line itself
-	lookUp          = 1 << 14  // work of the pattern between two looks at the clock
+	maxLineSearched = 64 << 10 // the rest of a longer line is skipped
+	lineWork        = 64       // work for a line itself
+	lookUp          = 1 << 14  // work of the pattern between two checks of the clock
 )
 
 // bounds are those of a whole search.
@@ -92,15 +91,15 @@ type match struct {
 type searchResult struct {
 	Matches   []match        `json:"matches"`
 	Searched  int            `json:"files_searched"`
-	Skipped   map[string]int `json:"files_skipped,omitempty"` // why → how many
+	Skipped   map[string]int `json:"files_skipped,omitempty"` // number by reason
 	Truncated string         `json:"truncated,omitempty"`     // the bound that ended the search
 }
 
-// search is one search on its way.
+// search is one search under way.
 type search struct {
 	ctx  context.Context
 	re   *pattern.Pattern
-	work int // since the last look at the clock
+	work int // since the last check of the clock
 	glob *glob
 	most int
 	bounds
@@ -136,7 +135,7 @@ func newSearch(ctx context.Context, a searchArgs, b bounds) (*search, error) {
 	return s, nil
 }
 
-// reason names what is wrong with a pattern without repeating it.
+// reason is the fault of a pattern, without repeating the pattern.
 func reason(err error) string {
 	if e := (*syntax.Error)(nil); errors.As(err, &e) {
 		return e.Code.String()
@@ -226,7 +225,7 @@ func (s *search) stop(why string) error {
 	return errEnough
 }
 
-// alive ends a search that is no longer wanted, or has taken its time.
+// alive returns an error when a search is cancelled or over its time.
 func (s *search) alive() error {
 	if err := s.ctx.Err(); err != nil {
 		return err
@@ -237,7 +236,7 @@ func (s *search) alive() error {
 	return nil
 }
 
-// text looks through the lines of one file.
+// text searches the lines of one file.
 func (s *search) text(rel string, b []byte) error {
 	s.read += int64(len(b))
 	if looksBinary(b) {

@@ -18,12 +18,12 @@ func All(c Config) []tool.Tool {
 	return []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, editor{s}, patcher{s}}
 }
 
-// shared is what the tools have in common.
+// shared holds what the tools have in common.
 type shared struct {
 	cfg  Config
 	turn turns
 	disk disk
-	at   func(step string) // tests look in between steps; nil otherwise
+	at   func(step string) // called by tests between steps; otherwise nil
 }
 
 func (s *shared) reached(step string) {
@@ -51,9 +51,8 @@ func (s *shared) inWorkspace(ctx context.Context, ref palyra.WorkspaceRef, f fun
 	})
 }
 
-// Target finds the file of a workspace that would be written at a path, as its owner
-// sees it: relative to the workspace, through no link, and a regular file where there
-// is one.
+// Target finds the file of a workspace that a write to a path would replace, as the owner sees it:
+// relative to the workspace, through no link, and a regular file if it exists.
 func Target(ctx context.Context, ref palyra.WorkspaceRef, asked string) (rel string, err error) {
 	if rel, err = cleanTarget(asked, ref.Path); err != nil {
 		return "", err

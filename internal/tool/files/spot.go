@@ -21,10 +21,10 @@ const (
 	maxSpots  = 20_000
 )
 
-// rawNote stands above a diff of what is not text.
+// rawNote stands above a diff of content that is not text.
 const rawNote = "(a byte that is not text is written <xx>, and a < that would read so <3c>)\n"
 
-// visible writes what is no text as text, so that no two contents look the same.
+// visible writes bytes that are not text as text, so that no two contents look the same.
 func visible(s string) string {
 	if isText([]byte(s)) && !strings.Contains(s, "<") {
 		return s
@@ -43,19 +43,19 @@ func visible(s string) string {
 	return out.String()
 }
 
-// reads reports whether s starts like a byte that was written out.
+// reads reports whether s begins like a byte that visible wrote out.
 func reads(s string) bool {
 	const hex = "0123456789abcdef"
 	return len(s) >= 4 && s[3] == '>' && strings.IndexByte(hex, s[1]) >= 0 && strings.IndexByte(hex, s[2]) >= 0
 }
 
-// group is spots whose surroundings touch, and the bytes that are shown of them.
+// group holds spots whose surroundings touch, and the range of bytes that is shown.
 type group struct {
 	spots    []unified.Spot
 	from, to int
 }
 
-// spotted is the diff of a change that is known by its spots.
+// spotted is the diff of a change with known spots.
 func (c change) spotted() (d, why string) {
 	if len(c.spots) > maxSpots {
 		return "", "it changes " + strconv.Itoa(len(c.spots)) + " places"
@@ -69,7 +69,8 @@ func (c change) spotted() (d, why string) {
 	if c.origin != nil {
 		fmt.Fprintf(&out, "(the content of %s: %s, %s; but for what follows)\n", quoteUnlessPlain(c.origin.path), size(len(base)), c.origin.digest)
 	}
-	line, counted, shift := 1, 0, 0 // the line that starts at the byte counted; shift: lines that the result has more by then
+	// line is the number of the line that begins at byte counted; shift is how many more lines the result has by then.
+	line, counted, shift := 1, 0, 0
 	for _, g := range groups(base, c.spots) {
 		line, counted = line+bytes.Count(base[counted:g.from], []byte("\n")), g.from
 		before, after := string(base[g.from:g.to]), g.newBytes(base)
@@ -86,10 +87,10 @@ func (c change) spotted() (d, why string) {
 	return out.String(), ""
 }
 
-// asIs leaves text as it is.
+// asIs returns text unchanged.
 func asIs(s string) string { return s }
 
-// groups puts spots together with the lines around them.
+// groups combines spots with the lines around them.
 func groups(base []byte, spots []unified.Spot) []group {
 	var out []group
 	for _, s := range spots {
@@ -106,8 +107,8 @@ func groups(base []byte, spots []unified.Spot) []group {
 	return out
 }
 
-// lineStart is where the line with the byte at i begins. It looks no further than
-// is worth showing.
+// lineStart is where the line with the byte at i begins. It does not look further back than is
+// worth showing.
 func lineStart(b []byte, i int) int {
 	low := max(0, i-maxAround)
 	if n := bytes.LastIndexByte(b[low:i], '\n'); n >= 0 {
@@ -125,7 +126,7 @@ func lineEnd(b []byte, i int) int {
 	return high
 }
 
-// newBytes is what the group's bytes become.
+// newBytes is the group's content after the change.
 func (g group) newBytes(base []byte) string {
 	var out strings.Builder
 	at := g.from
@@ -143,7 +144,7 @@ func (g group) onLineBounds(base []byte) bool {
 	return (g.from == 0 || base[g.from-1] == '\n') && (g.to == len(base) || base[g.to-1] == '\n')
 }
 
-// pieces shows the spots of a group by themselves.
+// pieces shows the spots of a group one by one.
 func (g group) pieces(base []byte, form func(string) string) string {
 	var out strings.Builder
 	for _, s := range g.spots {
@@ -162,7 +163,7 @@ func hunks(before, after string, old, now int) string {
 	var out strings.Builder
 	for line := range strings.Lines(textdiff.Unified(before, after, diff.Fast())) {
 		var a, n, b, m int
-		if strings.HasPrefix(line, "@@ ") { // no line of content starts so: each has its sign first
+		if strings.HasPrefix(line, "@@ ") { // no line of content starts so: each begins with its sign
 			if a, n, b, m = ranges(line); n > 0 || m > 0 {
 				line = fmt.Sprintf("@@ -%d,%d +%d,%d @@\n", a+old-1, n, b+now-1, m)
 			}
@@ -193,14 +194,14 @@ func ranges(header string) (a, n, b, m int) {
 	return a, n, b, m
 }
 
-// replaced is a hunk without any line in common: quick, whatever its size.
+// replaced is a hunk that removes all old lines and adds all new ones: quick for any size.
 func replaced(before, after string, old, now int) string {
 	const end = "No newline at end of file"
 	return fmt.Sprintf("@@ -%d,%d +%d,%d @@\n", old, lineCount(before), now, lineCount(after)) +
 		signed('-', before, end) + signed('+', after, end)
 }
 
-// signed puts a sign before every line of a text, and says when the last has no end.
+// signed puts a sign before every line of a text, and marks a last line without an end.
 func signed(sign byte, text, open string) string {
 	var out strings.Builder
 	out.Grow(len(text) + len(text)/16 + 1)

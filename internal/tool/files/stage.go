@@ -26,15 +26,15 @@ type pendingChange struct {
 	dir  *os.File
 	name string
 	temp string
-	ino  uint64 // of the new content
+	ino  uint64 // inode of the new content
 	put  bool   // the change is in place, to be kept or undone
 }
 
-// disk moves names. Tests turn off what a file system may lack.
+// disk renames files. Tests turn off features that a file system may lack.
 type disk struct{ noExchange, noReplaceFlag, noUnnamed bool }
 
-// turns lets one change set per file system through at a time, so that of two
-// calls with one base only the first finds it.
+// turns lets one change set per file system through at a time, so that of two calls with one base
+// only the first succeeds.
 type turns struct {
 	mu    sync.Mutex
 	byDev map[uint64]chan struct{}
@@ -59,13 +59,13 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 	}
 }
 
-// apply makes the changes real, all of them or none: new contents are written
-// and flushed under temporary names first; then, in one short stretch, each is
-// put in place and what it replaced is compared with what the plan bound; only
-// then are the old contents dropped. Any failure takes back what was done.
+// apply makes the changes, all of them or none: new contents are written and flushed under
+// temporary names first; then, in one short stretch, each is put in place and the file that it
+// replaced is compared with the state that the plan bound; only then are the old contents removed.
+// Any failure takes everything back.
 //
-// The temporary names carry the call's id, so that what a crash leaves can be
-// told apart: it is the new content before the swap and the old one after.
+// The temporary names carry the call's id, so that the remains of a crash can be recognised: they
+// hold the new content before the swap and the old one after.
 func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes []change) (err error) {
 	var stages []*pendingChange
 	var made []string
@@ -74,7 +74,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 		keep := err == nil
 		for _, st := range slices.Backward(stages) {
 			if bad := st.end(keep); bad != nil {
-				err = bad // worse than what it follows from
+				err = bad // worse than the error before it
 			}
 			_ = st.dir.Close()
 		}
@@ -104,7 +104,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 	return s.swap(ctx, r, stages, made)
 }
 
-// swap puts every stage in place and checks that all is as planned.
+// swap puts every change in place and checks that all is as planned.
 func (s *shared) swap(ctx context.Context, r *root, stages []*pendingChange, made []string) error {
 	var fs unix.Stat_t
 	if err := unix.Fstat(r.fd, &fs); err != nil {
@@ -148,7 +148,7 @@ func (r *root) sync(rel string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// prepare opens the change's directory, making it if need be.
+// prepare opens the change's directory, and makes it if it is missing.
 func (r *root) prepare(c change, call palyra.CallID, d disk) (*pendingChange, []string, error) {
 	made, err := r.makeDirs(path.Dir(c.path), dirMode(c.mode), call, d)
 	if err != nil {
@@ -163,9 +163,9 @@ func (r *root) prepare(c change, call palyra.CallID, d disk) (*pendingChange, []
 
 func tempName(call palyra.CallID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
 
-// fill writes the new content under the temporary name, with the mode and owner
-// it shall have, and flushes it. Where the file system can do it the file has no name
-// before it is whole, so that a crash meanwhile leaves nothing.
+// fill writes the new content under the temporary name, with its final mode and owner, and flushes
+// it. Where the file system can, the file has no name until it is complete, so that a crash
+// meanwhile leaves nothing.
 func (st *pendingChange) fill() error {
 	if st.remove {
 		return nil
@@ -186,10 +186,10 @@ func (st *pendingChange) fill() error {
 	return st.write(fd, func() error { return nil })
 }
 
-// errNameless is a file that could not be given a name.
+// errNameless means that an unnamed file could not be given a name.
 var errNameless = errors.New("files: no name can be given")
 
-// write makes the file what it shall be, gives it its name and closes it.
+// write writes the content and sets mode and owner, gives the file its name and closes it.
 func (st *pendingChange) write(fd int, name func() error) (err error) {
 	f := os.NewFile(uintptr(fd), st.temp)
 	defer func() { err = errors.Join(err, f.Close()) }()
@@ -209,7 +209,7 @@ func (st *pendingChange) write(fd int, name func() error) (err error) {
 			return err
 		}
 	}
-	if err := unix.Fchmod(fd, st.mode); err != nil { // after the list, whose entries it bounds
+	if err := unix.Fchmod(fd, st.mode); err != nil { // after the access list, whose entries the mode bounds
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -221,8 +221,8 @@ func (st *pendingChange) write(fd int, name func() error) (err error) {
 	return nil
 }
 
-// keepOwner gives the new file the owner and group of the one it replaces. A
-// replacement that would change hands is refused.
+// keepOwner gives the new file the owner and group of the one it replaces, or refuses the
+// replacement.
 func (st *pendingChange) keepOwner(fd int, now unix.Stat_t) error {
 	if !st.before.exists || now.Uid == st.before.uid && now.Gid == st.before.gid {
 		return nil
@@ -239,8 +239,8 @@ func (st *pendingChange) keepOwner(fd int, now unix.Stat_t) error {
 	return nil
 }
 
-// place puts the change under its name. Afterwards the temporary name holds what
-// was there, which must be what the plan bound.
+// place puts the change under its name. Afterwards the temporary name holds the former file, which
+// must be in the state that the plan bound.
 func (st *pendingChange) place() error {
 	dir := int(st.dir.Fd())
 	var err error
@@ -277,8 +277,8 @@ func (st *pendingChange) place() error {
 	return nil
 }
 
-// verify checks that the directory that was written to still is where the plan
-// says: one moved away meanwhile must not keep the change.
+// verify checks that the directory that was written to is still where the plan says: one that was
+// moved away meanwhile must not keep the change.
 func (st *pendingChange) verify(r *root) error {
 	var held, found unix.Stat_t
 	fd, err := r.open(path.Dir(st.path), oPath|unix.O_DIRECTORY)
@@ -295,8 +295,7 @@ func (st *pendingChange) verify(r *root) error {
 	return nil
 }
 
-// end drops what the temporary name holds, after undoing the change unless it
-// is to be kept.
+// end removes the file under the temporary name, after undoing the change unless keep is set.
 func (st *pendingChange) end(keep bool) error {
 	dir := int(st.dir.Fd())
 	if st.put && !keep {
@@ -312,9 +311,8 @@ func (st *pendingChange) end(keep bool) error {
 	return nil
 }
 
-// undo brings the old state back. Where somebody else has removed or replaced
-// our file since, there is nothing of ours to take back: what they did to it
-// they would have done to the old one.
+// undo restores the old state. Where somebody else has removed or replaced our file since, there is
+// nothing to undo: they would have done the same to the old one.
 func (st *pendingChange) undo(dir int) error {
 	if st.remove {
 		return st.disk.move(dir, st.temp, st.name)

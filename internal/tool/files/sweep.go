@@ -14,23 +14,22 @@ import (
 	"palyra"
 )
 
-// tempPrefix is how the temporary names of a call begin, and tempSuffix how they end.
+// tempPrefix begins the temporary names of a call, and tempSuffix ends them.
 func tempPrefix(call palyra.CallID) string { return fmt.Sprintf(".palyra-%s-", call) }
 
 const tempSuffix = ".tmp"
 
-// callIDLength is that of a call's id. A shorter one could be the beginning of
-// another's names.
+// callIDLength is the length of a call's id. A shorter text could be the beginning of another
+// call's names.
 const callIDLength = 26
 
-// Sweep removes what a call left under temporary names when its daemon died: names
-// that carry the id of that very call, in the directories that its plan writes to. It
-// removes nothing else, whatever it is called, and nothing but files and empty
-// directories.
+// Sweep removes the temporary files of a call whose daemon died: names that carry the id of that
+// very call, in the directories that its plan writes to. It removes nothing else, and nothing but
+// files and empty directories.
 //
-// A call of one file has done all of its work or none. Of a call of several files that
-// died while it put them in place, the temporary names hold what was there before: those
-// stay, and are returned, because nobody else has it.
+// A call of one file has done all of its work or none. If a call of several files died while it put
+// them in place, the temporary names hold the former files: those stay, and are returned, because
+// they are the only copies.
 func Sweep(ctx context.Context, call palyra.CallID, p palyra.Plan) (stay []string, err error) {
 	if len(call) != callIDLength || p.Tier != palyra.TierBuiltin || len(p.Writes) == 0 || !path.IsAbs(p.Workspace.Path) {
 		return nil, nil
@@ -49,7 +48,7 @@ func Sweep(ctx context.Context, call palyra.CallID, p palyra.Plan) (stay []strin
 	return stay, err
 }
 
-// parentDirs are the directories of paths, and those that they are in, once each.
+// parentDirs lists the directories of paths, and those above them, once each.
 func parentDirs(writes []string) []string {
 	dirs := []string{"."}
 	for _, w := range writes {
@@ -61,7 +60,7 @@ func parentDirs(writes []string) []string {
 	return slices.Compact(dirs)
 }
 
-// sweep clears one directory. One that is gone has nothing to clear.
+// sweep clears one directory. A missing one has nothing to clear.
 func (r *root) sweep(dir string, call palyra.CallID, p palyra.Plan) (stay []string, err error) {
 	d, err := r.dir(dir)
 	if err != nil {
@@ -101,7 +100,7 @@ func (r *root) clear(dir int, name string, p palyra.Plan) bool {
 	return false
 }
 
-// former reports whether a temporary file may hold what one of the plan's files was.
+// former reports whether a temporary file may hold the former content of one of the plan's files.
 func (r *root) former(dir int, name string, p palyra.Plan) bool {
 	f, _, err := regularAt(dir, name, name)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	words "palyra/internal/show"
 )
 
-// size says how many bytes something has.
+// size is a number of bytes, for people.
 func size(n int) string { return words.Bytes(n) }
 
-// quoteUnlessPlain returns s when every character of it shows as itself, else a quoted
-// form: a name with a line break or a direction mark must not pass for another.
+// quoteUnlessPlain returns s when every character of it is visible as itself, else a quoted form: a
+// name with a line break or a direction mark must not look like another.
 func quoteUnlessPlain(s string) string {
 	for _, r := range s {
 		if !unicode.IsPrint(r) || r == utf8.RuneError || r == '"' {

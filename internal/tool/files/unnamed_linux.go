@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openUnnamed makes a file without a name in a directory: a crash leaves nothing of
-// it. It fails where the file system has no such files.
+// openUnnamed makes a file without a name in a directory, of which a crash leaves nothing. It fails
+// where the file system does not support that.
 func openUnnamed(dir int) (int, error) {
 	return openat(dir, ".", unix.O_TMPFILE|unix.O_WRONLY, 0o600)
 }

@@ -24,7 +24,7 @@ const (
 // errEnough stops a walk early.
 var errEnough = errors.New("files: enough")
 
-// dirEntry is what a walk meets: a name in an open directory.
+// dirEntry is one entry of a walk: a name in an open directory.
 type dirEntry struct {
 	rel  string // path from the workspace
 	dir  int    // descriptor of the directory it is in
@@ -32,14 +32,14 @@ type dirEntry struct {
 	st   unix.Stat_t
 }
 
-// walker goes through a directory in order of names, on descriptors, through no
-// link. What it may not open it counts and passes by.
+// walker goes through a directory in order of names, on descriptors, through no link. It counts and
+// skips directories that it may not open.
 type walker struct {
 	ctx        context.Context
 	deep       bool
 	visit      func(dirEntry) error
 	unreadable int
-	held       int // bytes of names of the directories that it is in
+	held       int // bytes of names of the directories on its present path
 }
 
 func (w *walker) walk(r *root, rel string) error {
@@ -74,7 +74,7 @@ func (w *walker) dir(d *os.File, rel string, depth int) error {
 		}
 		e := dirEntry{rel: path.Join(rel, name), dir: fd, name: name}
 		if unix.Fstatat(fd, name, &e.st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			continue // gone since it was named
+			continue // removed since it was listed
 		}
 		if err := w.visit(e); err != nil {
 			return err

@@ -89,18 +89,18 @@ func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 	return out, err
 }
 
-// named is the file that a call of one file is about.
+// named returns the file of a call about one file.
 func named(p palyra.Plan) []string {
 	var a struct {
 		Path string `json:"path"`
 	}
-	if json.Unmarshal(p.Arguments, &a) != nil { // is told where they are read in earnest
+	if json.Unmarshal(p.Arguments, &a) != nil { // reported where the arguments are read for planning
 		return nil
 	}
 	return []string{a.Path}
 }
 
-// writeChange reads the file as it is and says how it shall be.
+// writeChange reads the file and returns it with the new content.
 func writeChange(r *root, env tool.Env, p palyra.Plan) (change, error) {
 	var a writeArgs
 	if err := tool.Arguments(p, &a); err != nil {
@@ -124,7 +124,7 @@ func writeChange(r *root, env tool.Env, p palyra.Plan) (change, error) {
 	if err := a.fits(rel, c.before); err != nil {
 		return change{}, err
 	}
-	c.mode = c.before.mode & 0o777 // set-id bits do not outlive a change of content
+	c.mode = c.before.mode & 0o777 // set-id bits do not survive a change of content
 	if !c.before.exists {
 		c.action, c.mode = "create", c.before.newMode
 	}
@@ -157,7 +157,7 @@ func (a writeArgs) content() ([]byte, error) {
 	return b, nil
 }
 
-// fits checks what the caller expects to find against what is there.
+// fits compares the caller's expectation with the file.
 func (a writeArgs) fits(rel string, s state) error {
 	switch {
 	case a.Mode == "create" && s.exists:

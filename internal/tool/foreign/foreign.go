@@ -1,11 +1,9 @@
-// Package foreign gives names to tools of the agent's own, so that policy and
-// people can be asked about them.
+// Package foreign gives names to tools of the agent's own, so that policy and people can be asked about them.
 //
-// An agent that keeps its tools has some that Palyra knows nothing of but what
-// they are called and what they are given. Such a tool is hook.NAME: it can be
-// checked and never run, it counts as the most sensitive thing there is, and a
-// person who is asked sees its name and its input as they came. Of a few it is known
-// that they read or change the one file that they name; then the plan says which.
+// Of such a tool Palyra knows only its name and its input. It is called hook.NAME here: it can be
+// checked and never run, it counts as most sensitive, and a person who is asked sees its name and
+// input unchanged. A few are known to read or change just the one file that they name; then the
+// plan says which.
 package foreign
 
 import (
@@ -20,8 +18,7 @@ import (
 	"palyra"
 )
 
-// nameForm is what the name of a foreign tool looks like: the agent's own name of
-// it, in small letters.
+// nameForm is the form of a foreign tool's name: the agent's own name of it, in small letters.
 var nameForm = regexp.MustCompile(`^hook\.[a-z0-9_-]{1,100}$`)
 
 const maxInput = 1 << 20
@@ -36,11 +33,11 @@ const schema = `{
   }
 }`
 
-// everything is what a tool counts as of which nothing is known.
+// everything are the capabilities of a tool about which nothing is known.
 var everything = []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.Network}
 
-// known are the tools that do nothing but read, or change, the file that one field
-// names: Claude Code's. Of these it is told what they touch.
+// known are the tools that only read, or change, the file that one field names: Claude Code's. The
+// plan says which file they touch.
 var known = map[palyra.ToolName]struct {
 	field string
 	does  palyra.Capability
@@ -69,15 +66,15 @@ func Tool(name palyra.ToolName) (palyra.Tool, bool) {
 
 // Driver plans foreign tools.
 type Driver struct {
-	// Target finds the file of a workspace that a path names, through no link. Without
-	// it nothing is known of tools that write.
+	// Target finds the file of a workspace that a path names, through no link. Without it nothing
+	// is known of tools that write.
 	Target func(ctx context.Context, w palyra.WorkspaceRef, path string) (rel string, err error)
 }
 
 // Tool describes a foreign tool, if the name is one.
 func (Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) { return Tool(name) }
 
-// Plan says in words what is known, which is little.
+// Plan describes the call, of which little is known.
 func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	if !c.Proposal.Check {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported, "%s is a tool of the agent's own and cannot be run here", palyra.Clip(p.Tool, 128)).
@@ -100,8 +97,8 @@ func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error 
 	return nil
 }
 
-// touches puts into the plan what a known tool reads or writes. It is not ok where the
-// input does not say that in a way in which the agent and we find the same file.
+// touches puts the file that a known tool reads or writes into the plan. ok is false where the
+// agent could find another file by the input than we do.
 func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input json.RawMessage) (ok bool, err error) {
 	k, is := known[p.Tool]
 	var fields map[string]any
@@ -113,7 +110,7 @@ func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input 
 		return false, nil
 	}
 	if k.does == palyra.FilesystemRead {
-		if len(fields) != 1 { // what else it is told may lead it elsewhere
+		if len(fields) != 1 { // other fields could lead it elsewhere
 			return false, nil
 		}
 		p.Reads = []string{at}
@@ -133,8 +130,8 @@ func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input 
 	return true, nil
 }
 
-// isPlainPath reports whether a path has no character that an agent's tool may read in another way than we
-// do, and no space at its end, which the tool takes off.
+// isPlainPath reports whether a path has no character that an agent's tool may read in another way
+// than we do, and no space at its end, which the tool removes.
 func isPlainPath(at string) bool {
 	return strings.TrimSpace(at) == at && strings.IndexFunc(at, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

@@ -55,9 +55,8 @@ type size struct {
 	Cols int `json:"cols"`
 }
 
-// decode reads a plan's arguments and refuses what no program could be given.
-// The catalog has checked them against the schema; the bounds are checked again
-// where more than a message depends on them.
+// decode reads a plan's arguments and refuses those that no program can be given. The catalog has checked them
+// against the schema; the bounds are checked again where more than a message depends on them.
 func decode(p palyra.Plan) (arguments, error) {
 	var a arguments
 	if err := tool.Arguments(p, &a); err != nil {
@@ -99,7 +98,7 @@ func decode(p palyra.Plan) (arguments, error) {
 	return a, a.terminal()
 }
 
-// text checks a string that is to reach a program.
+// text checks a string that a program is to get.
 func text(what, s string, most int) error {
 	switch {
 	case len(s) > most:
@@ -142,9 +141,8 @@ func (a arguments) terminal() error {
 	return nil
 }
 
-// command is the program that is called and what it is given. A script is an
-// argument of its interpreter's, so that it is bound; decode has made sure that
-// there is one.
+// command is the called program and its arguments. A script is an argument of its interpreter, so
+// that it is bound; decode has made sure that there is one.
 func (a arguments) command() (name string, args []string) {
 	if a.Script == nil {
 		return a.Command, a.Args
@@ -153,7 +151,7 @@ func (a arguments) command() (name string, args []string) {
 	return name, args
 }
 
-// argv is the command as it will see itself.
+// argv is the command's argv.
 func (a arguments) argv() []string {
 	name, args := a.command()
 	return append([]string{name}, args...)
@@ -186,7 +184,7 @@ func fits(argv []string, env []palyra.EnvVar) error {
 	return nil
 }
 
-// bytes are what stdin is given; nil when it is live or nothing.
+// bytes is the content of stdin; nil when it is live or empty.
 func (a arguments) bytes() ([]byte, error) {
 	given := 0
 	for _, is := range []bool{a.Stdin != nil, a.StdinB64 != nil, a.StdinLive} {
@@ -227,8 +225,8 @@ func (a arguments) input() (string, error) {
 	return string(palyra.SumBytes(b)), nil
 }
 
-// Stdin returns what a planned run is given on stdin: nil when that is nothing
-// or comes live. It is checked against the plan's digest.
+// Stdin returns the stdin of a planned run: nil when it is empty or live. It is checked against the
+// plan's digest.
 func (d *Driver) Stdin(p palyra.Plan) ([]byte, error) {
 	a, err := decode(p)
 	if err != nil {
@@ -245,7 +243,7 @@ func (d *Driver) Stdin(p palyra.Plan) ([]byte, error) {
 	return b, nil
 }
 
-// Size returns the size of a planned run's terminal; nothing when it has none.
+// Size returns the size of a planned run's terminal; zeros without one.
 func (d *Driver) Size(p palyra.Plan) (rows, cols int) {
 	a, err := decode(p)
 	if err != nil || a.Terminal == nil {

@@ -7,21 +7,21 @@ import (
 	"palyra"
 )
 
-// fileKey stands for a file's content: when none of these changed, the content did not,
-// as far as whoever cannot write the file is concerned.
+// fileKey stands for a file's content: as long as none of these fields changed, nobody has changed
+// it who cannot write the file.
 type fileKey struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64 // nanoseconds
 }
 
-// content is what is known of a file's bytes.
+// content is the known content of a file.
 type content struct {
 	digest palyra.Digest
-	head   string // the first bytes, as the kernel looks at them
+	head   string // the first bytes, as many as the kernel reads
 }
 
-// cache keeps the digests of the files last used. It is safe for concurrent use.
+// cache keeps the digests of recently used files. It is safe for concurrent use.
 type cache struct {
 	mu    sync.Mutex
 	most  int

@@ -11,9 +11,9 @@ import (
 	"palyra/internal/show"
 )
 
-// describe writes what people are shown. All of it follows from the plan; notes
-// that the resolving made stand between. Of a call that is only checked nothing is said
-// that a sandbox would hold: the agent runs it, and nothing does.
+// describe writes the text for people. All of it follows from the plan, with the notes made while
+// resolving. For a call that is only checked it mentions nothing that a sandbox would enforce: the
+// agent runs it without one.
 func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	input, err := d.Stdin(*p)
 	if err != nil { // the digest is of these very bytes
@@ -54,8 +54,8 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	p.Detail.Notes = append(notes, loose(p.Enforcement.Limits)...)
 }
 
-// sealedCopyWarning warns where a sealed script runs from another place: in a room the copy
-// lies over the file itself.
+// sealedCopyWarning warns where a sealed script runs from another path: in a room the copy covers
+// the file itself.
 func sealedCopyWarning(t palyra.Tier) string {
 	if t == palyra.TierC {
 		return ""
@@ -63,7 +63,7 @@ func sealedCopyWarning(t palyra.Tier) string {
 	return " (a script then does not find what lies beside it: sh FILE would)"
 }
 
-// loose names the limits that the kernel does not hold.
+// loose names the limits that the kernel does not enforce.
 func loose(limits map[string]palyra.Hold) []string {
 	var notes []string
 	for _, limit := range slices.Sorted(maps.Keys(limits)) {
@@ -79,7 +79,7 @@ func loose(limits map[string]palyra.Hold) []string {
 
 const shownNames = 8 // of a list in one note
 
-// surroundings says what of the world a run in tier C sees and reaches.
+// surroundings lists what a run in tier C sees and reaches.
 func surroundings(p *palyra.Plan) []string {
 	if p.Tier != palyra.TierC {
 		return nil
@@ -124,7 +124,7 @@ func atTarget(m palyra.Mount) string {
 	return " at " + show.Line(m.Target)
 }
 
-// fewNames is the beginning of a list, and how much more there is.
+// fewNames is the beginning of a list, with the number of further names.
 func fewNames(names []string) string {
 	if n := len(names) - shownNames; n > 1 {
 		return strings.Join(names[:shownNames], ", ") + fmt.Sprintf(" and %d more", n)

@@ -11,9 +11,9 @@ import (
 
 const maxHosts = 96 // of a call and its profile together
 
-// egress is the hosts that a run may reach: the call's, those that its command names, and
-// the profile's. One of the profile's that the configuration does not allow is left out
-// and noted, so that a profile is of use where there is no network.
+// egress returns the hosts that a run may reach: the call's, those that its command names, and the
+// profile's. A host of the profile that the configuration does not allow is left out and noted, so
+// that a profile can be used without a network.
 func (d *Driver) egress(a arguments, room Fittings, p *palyra.Plan) ([]string, error) {
 	if len(a.Egress) > maxEgress {
 		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
@@ -22,7 +22,7 @@ func (d *Driver) egress(a arguments, room Fittings, p *palyra.Plan) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	if a.Egress == nil { // a call that has a list, be it an empty one, means that list
+	if a.Egress == nil { // a call's own list counts alone, even an empty one
 		hosts = d.named(p)
 	}
 	for _, h := range room.Egress {
@@ -43,9 +43,9 @@ func (d *Driver) egress(a arguments, room Fittings, p *palyra.Plan) ([]string, e
 	return hosts, nil
 }
 
-// named are the hosts that the command names. They are in the plan like those that the
-// call asks for: whoever decides sees them, and they are what is granted. One that may
-// not be asked for is left out: the guard refuses it when the program goes there.
+// named returns the hosts that the command names. They are in the plan like those that the call
+// asks for: people see them, and a grant covers them. A host that the configuration does not allow
+// is left out: the guard refuses it when the program connects.
 func (d *Driver) named(p *palyra.Plan) (hosts []string) {
 	if d.Named == nil || p.Enforcement.Mode != "strict" {
 		return nil

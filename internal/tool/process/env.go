@@ -16,9 +16,8 @@ const (
 	maxEnvName = 256
 )
 
-// environment checks the variables of a call and of its profile and returns them
-// in order. PATH is among them only when it is another than the usual one: that
-// one is what a run gets without being told, as HOME, TMPDIR and LANG.
+// environment checks the variables of a call and of its profile and returns them in order. PATH is among them
+// only when it differs from the usual one, which every run gets like HOME, TMPDIR and LANG.
 func (a arguments) environment(lookup []string, room Fittings) ([]palyra.EnvVar, error) {
 	if len(a.Env) > maxEnv {
 		return nil, malformed("%d environment variables are too many", len(a.Env)).WithRemedy("give at most %d", maxEnv)
@@ -44,9 +43,9 @@ func (a arguments) environment(lookup []string, room Fittings) ([]palyra.EnvVar,
 	return env, nil
 }
 
-// environment is the profile's part. Names that are refused from callers may be
-// in it, but not those that the sandbox sets itself nor secrets, which would be
-// recorded in clear. A call may not set what its profile sets to something else.
+// environment is the profile's part. It may contain names that are refused from callers, but not
+// those that the sandbox sets itself nor secrets, which would be recorded in clear. A call may not
+// set a variable of its profile to another value.
 func (r Fittings) environment(called map[string]string) ([]palyra.EnvVar, error) {
 	if len(r.Env) > maxEnv {
 		return nil, badProfile(r, "%d environment variables are too many", len(r.Env))
@@ -64,7 +63,7 @@ func (r Fittings) environment(called map[string]string) ([]palyra.EnvVar, error)
 		case slices.ContainsFunc(env, func(has palyra.EnvVar) bool { return has.Name == v.Name }):
 			return nil, badProfile(r, "it sets %s twice", v.Name)
 		case twice && value == v.Value:
-			continue // it stands among the call's own
+			continue // already among the call's own
 		case twice:
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "the variable %s is set by the profile %s", v.Name, quote(r.Name)).
 				WithRemedy("leave it out, or call with another profile")
@@ -78,8 +77,7 @@ func variable(name, value string) palyra.EnvVar {
 	return palyra.EnvVar{Name: name, Digest: palyra.SumBytes([]byte(value)), Value: value}
 }
 
-// envAllowed refuses names that no program can use, names that change what
-// programs mean, and names of secrets.
+// envAllowed refuses names that no program can use, names that change how programs work, and names of secrets.
 func envAllowed(name string) error {
 	if len(name) > maxEnvName || !identifier(name) {
 		return malformed("%s cannot be the name of an environment variable", show.Arg(palyra.Clip(name, 64))).
@@ -111,7 +109,7 @@ func setBySandbox(name string) bool {
 	return slices.ContainsFunc(programs.Shipped().Refused, func(r programs.Refusal) bool { return r.Ours && refuses(r, name) })
 }
 
-// meddling says why a name is refused; empty when it is not.
+// meddling is why a name is refused; empty when it is not.
 func meddling(name string) string {
 	for _, r := range programs.Shipped().Refused {
 		if refuses(r, name) {
@@ -148,8 +146,8 @@ func matches(pattern, name string) bool {
 	return name == inner
 }
 
-// secretive reports whether a word of the name says that the value is secret.
-// MAX_TOKENS and TOKENIZERS_PARALLELISM are not.
+// secretive reports whether a word of the name says that the value is secret. MAX_TOKENS and
+// TOKENIZERS_PARALLELISM are not secret.
 func secretive(name string) bool {
 	name = strings.ToUpper(name)
 	for _, two := range secretPairs {

@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// fail puts a system error about a path into words. Errors that are already in
-// words pass unchanged.
+// fail turns a system error about a path into a *palyra.Error. Other errors pass unchanged.
 func fail(op, p string, err error) error {
 	if e := (*palyra.Error)(nil); err == nil || errors.As(err, &e) {
 		return err
@@ -50,7 +49,7 @@ func unrunnable(p, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be run: %s", quote(p), why)
 }
 
-// unsteady says that a file changed while it was looked at.
+// unsteady is the error for a file that changed while it was read.
 func unsteady(p string) *palyra.Error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s changed while it was looked at", quote(p)).
 		WithRemedy("call again when nothing else is writing it")

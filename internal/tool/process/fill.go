@@ -10,10 +10,10 @@ import (
 	"palyra/internal/show"
 )
 
-// fill sets what follows from the arguments, the configuration, the profile and
-// the tier. It returns where commands are looked up.
+// fill sets the parts of the plan that follow from the arguments, the configuration, the profile
+// and the tier. It returns the directories in which commands are looked up.
 func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup []string, err error) {
-	p.ReadOnly = false // whatever the program does, it may write
+	p.ReadOnly = false // any program may write
 	p.Tier = a.tier(d.Tier)
 	p.Argv = a.argv()
 	if p.Limits, err = a.lower(d.Limits, p.Limits); err != nil {
@@ -36,7 +36,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 	}
 	if p.AgentSocket = a.AgentSocket; p.AgentSocket {
 		room, p.AgentWithin = d.agent(room), a.AgentWithin
-		if p.Limits.WallMS == d.Wall && d.AgentWall > d.Wall { // nobody asked for less
+		if p.Limits.WallMS == d.Wall && d.AgentWall > d.Wall { // neither call nor caller asked for less
 			p.Limits.WallMS = d.AgentWall
 		}
 	}
@@ -55,7 +55,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 	return lookup, err
 }
 
-// uniqueNames leaves the first of equal names: what comes later is never looked at.
+// uniqueNames keeps the first of equal names, as later ones are never reached.
 func uniqueNames(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -66,7 +66,7 @@ func uniqueNames(names []string) []string {
 	return out
 }
 
-// promise asks the tier, and keeps a copy of its answer.
+// promise asks the tier what it enforces, and copies its answer.
 func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
 	e, err := d.Tiers.Promise(ctx, t, l)
 	if err != nil {
@@ -76,8 +76,8 @@ func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (p
 	return e, nil
 }
 
-// held refuses where the kernel does not hold the memory and the processes of a
-// run as a whole: that something looks from time to time is not enough.
+// held refuses a tier in which the kernel does not limit the memory and the processes of a run as a
+// whole: looking from time to time is not enough.
 func held(t palyra.Tier, limits map[string]palyra.Hold) error {
 	for _, l := range []struct {
 		name string
@@ -92,7 +92,7 @@ func held(t palyra.Tier, limits map[string]palyra.Hold) error {
 	return nil
 }
 
-// weakly says how a limit is held that is not held well enough.
+// weakly describes a limit that is not enforced well enough.
 func weakly(name string, how palyra.Hold) string {
 	is := "is"
 	if name == "processes" {

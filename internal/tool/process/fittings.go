@@ -11,12 +11,12 @@ import (
 	"palyra/internal/subpath"
 )
 
-// Profiles knows what rooms of tier C are furnished with.
+// Profiles knows the profiles of rooms in tier C.
 type Profiles interface {
-	// For names the profile for a command that names none.
+	// For names the profile of a command for which the call names none.
 	For(command string) string
-	// Resolve returns what a profile adds to a run in the workspace. Equal worlds
-	// give equal answers; it is asked for every plan.
+	// Resolve returns what a profile adds to a run in the workspace. Equal worlds give equal
+	// answers; it is called for every plan.
 	Resolve(name string, ws palyra.WorkspaceRef) (Fittings, error)
 }
 
@@ -27,29 +27,29 @@ type Hosts interface {
 	Check(hosts []string) ([]string, error)
 }
 
-// Fittings is what a profile adds to a run in tier C. The operator answers for it:
-// it may set variables that no caller may.
+// Fittings is what a profile adds to a run in tier C. The operator answers for it: it may set
+// variables that no caller may.
 type Fittings struct {
 	Name        string
 	Mounts      []palyra.Mount
 	Files       []palyra.RoomFile
-	Seals       []string // names below the workspace that stay as they are; all of them, not only more
+	Seals       []string // names below the workspace that are sealed; the whole list, not additions
 	Env         []palyra.EnvVar
-	Path        []string // directories of the room before those of every run
+	Path        []string // directories of the room that come before the usual ones
 	Egress      []string // host:port
 	UnixSockets bool
-	Asks        bool // a call with it is never allowed without a question
+	Asks        bool // every call with it is asked about
 	Notes       []string
 }
 
 const (
 	maxMounts    = 128
 	maxFiles     = 64
-	maxFileBytes = 256 << 10 // all files of a room
+	maxFileBytes = 256 << 10 // of all files of a room together
 	maxSeals     = 1024
 )
 
-// needsRoom refuses what only tier C has.
+// needsRoom refuses arguments that only tier C supports.
 func (a arguments) needsRoom(t palyra.Tier) error {
 	if t == palyra.TierC {
 		return nil
@@ -70,8 +70,8 @@ func (a arguments) needsRoom(t palyra.Tier) error {
 	return nil
 }
 
-// room is what the call's profile furnishes its run with. Without a profile that
-// is nothing, and what is sealed everywhere is sealed there as well.
+// room returns the fittings of the call's profile. Without a profile they are empty but for the
+// usual sealed names.
 func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 	if p.Tier != palyra.TierC {
 		return Fittings{}, nil
@@ -95,8 +95,8 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 	return r, r.check(p.Workspace.Path)
 }
 
-// agent adds what a program needs that is an agent itself: the command that
-// speaks to Palyra, and the use of sockets.
+// agent adds what a program that is an agent itself needs: the command that speaks to Palyra, and
+// the use of sockets.
 func (d *Driver) agent(r Fittings) Fittings {
 	r.Mounts = slices.Concat(r.Mounts, d.Agent)
 	for _, m := range d.Agent {
@@ -106,10 +106,10 @@ func (d *Driver) agent(r Fittings) Fittings {
 	return r
 }
 
-// check refuses a profile that no room can be made of. A profile is the
-// operator's; what is wrong with it is told before anything runs.
+// check refuses a profile of which no room can be made. A profile is the operator's; its faults are
+// reported before anything runs.
 func (r Fittings) check(workspace string) error {
-	if !path.IsAbs(workspace) { // nothing could be told to lie in it
+	if !path.IsAbs(workspace) { // nothing could be inside a relative path
 		return badProfile(r, "there is no workspace to hold it against: %s", quote(workspace))
 	}
 	size, seen := 0, map[string]bool{}
@@ -151,7 +151,7 @@ func (r Fittings) check(workspace string) error {
 	return nil
 }
 
-// isCleanAbs reports whether a path is whole and clean, and not everything.
+// isCleanAbs reports whether a path is absolute, clean and not the root.
 func isCleanAbs(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) <= maxPath && strings.IndexByte(p, 0) < 0
 }
@@ -162,7 +162,7 @@ func badProfile(r Fittings, format string, args ...any) *palyra.Error {
 	return e.WithRemedy("an operator can correct it, see 'palyra sandbox profiles'; or call with another profile")
 }
 
-// furnish writes the room into the plan, in one order.
+// furnish writes the room into the plan, in a fixed order.
 func (d *Driver) furnish(r Fittings, a arguments, p *palyra.Plan) (err error) {
 	if p.Tier != palyra.TierC {
 		return nil

@@ -14,10 +14,9 @@ import (
 	"palyra/internal/subpath"
 )
 
-const maxMaybe = 16 // arguments that are looked at when it is not certain which one is the script
+const maxMaybe = 16 // arguments that are bound when it is not certain which one is the script
 
-// inputs binds the files that the command is known to interpret. base is the
-// directory they are relative to.
+// inputs binds the files that the command is known to interpret, relative to base.
 func (w *world) inputs(r *programs.Binding, f findings, base string, p *palyra.Plan) error {
 	for _, name := range f.files {
 		if _, err := w.input(base, name, p); err != nil {
@@ -51,8 +50,8 @@ func (w *world) base(f findings) string {
 	return at.real
 }
 
-// bindPossibleScripts binds the arguments that are files of the workspace, where an option that
-// is not understood leaves open which one is the script.
+// bindPossibleScripts binds all arguments that are files of the workspace, where an unknown option
+// leaves open which one is the script.
 func (w *world) bindPossibleScripts(f findings, base string, p *palyra.Plan) error {
 	names := f.maybe[:min(len(f.maybe), maxMaybe)]
 	found := false
@@ -91,18 +90,18 @@ func (w *world) regular(base, name string) (bool, error) {
 	return at.st.Mode&unix.S_IFMT == unix.S_IFREG && subpath.Within(w.workspace, at.real), nil
 }
 
-// state is what an input turned out to be.
+// state is what an input was found to be.
 type state int
 
 const (
 	missing state = iota
 	bound
 	directoryFound
-	unbound // there, and nothing that can be bound
+	unbound // exists, but cannot be bound
 )
 
-// input binds a file, or that it is missing: also when the run's user may not
-// reach it, which comes to the same for the program.
+// input binds a file, or that it is missing. A file that the run's user cannot reach counts as
+// missing, because it does for the program.
 func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 	abs := name
 	if !path.IsAbs(name) {
@@ -150,7 +149,7 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 	return bound, nil
 }
 
-// bindMissing binds a file as missing when that is what the error comes to.
+// bindMissing binds a file as missing if the error means that.
 func (w *world) bindMissing(abs string, err error, p *palyra.Plan) error {
 	for _, gone := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP, unix.ENAMETOOLONG, errHidden} {
 		if errors.Is(err, gone) {
@@ -161,7 +160,7 @@ func (w *world) bindMissing(abs string, err error, p *palyra.Plan) error {
 	return fail("read", abs, err)
 }
 
-// operand binds the script operand, or what stands for it.
+// operand binds the script operand, or the file that stands for it.
 func (w *world) operand(r *programs.Binding, base, name string, p *palyra.Plan) error {
 	s, err := w.input(base, name, p)
 	if err != nil {
@@ -188,8 +187,8 @@ func (w *world) operand(r *programs.Binding, base, name string, p *palyra.Plan) 
 	return nil
 }
 
-// bindDefaultFiles binds the files that a program looks for by itself: the first that
-// exists, and those before it as missing.
+// bindDefaultFiles binds the files that a program looks for by itself: the first existing one, and
+// those before it as missing.
 func (w *world) bindDefaultFiles(r *programs.Binding, base string, p *palyra.Plan) error {
 	for dir := base; ; dir = path.Dir(dir) {
 		for _, name := range r.Defaults {

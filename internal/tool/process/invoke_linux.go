@@ -13,20 +13,20 @@ import (
 
 const (
 	maxChain = 4 // interpreters that lead to one another by "#!" lines
-	maxWraps = 4 // programs that only run another, one in the other
+	maxWraps = 4 // programs that only run another, nested
 )
 
-// invocation is a program that runs with its arguments: the command itself, the
-// interpreter that its "#!" line names, or what either runs in turn.
+// invocation is a program with its arguments: the command itself, the interpreter of its "#!" line,
+// or a program that either of them runs.
 type invocation struct {
 	program
 	called string   // its name as it will see it
-	args   []string // without that name
-	script string   // whose "#!" line led here; empty: none
-	wraps  int      // programs passed that only run another
+	args   []string // without argv[0]
+	script string   // the file whose "#!" line led here; empty: none
+	wraps  int      // number of programs passed that only run another
 }
 
-// invoke binds what an invocation interprets, then follows "#!" lines to the native
+// invoke binds the files that an invocation interprets, then follows "#!" lines to the native
 // program that runs in the end and binds every interpreter on the way.
 func (w *world) invoke(v invocation, p *palyra.Plan) error {
 	for depth := 0; ; depth++ {
@@ -53,10 +53,10 @@ func (w *world) invoke(v invocation, p *palyra.Plan) error {
 	}
 }
 
-// interpreter finds and binds what a "#!" line names. The kernel gives it the rest
-// of the line as one argument, then the script and the script's arguments.
+// interpreter finds and binds the interpreter of a "#!" line. The kernel gives it the rest of the
+// line as one argument, then the script and the script's arguments.
 func (w *world) interpreter(v invocation, in interpreter, p *palyra.Plan) (invocation, error) {
-	prog, err := w.program(w.abs(in.path), in.path, p) // never looked up: the kernel takes a bare name for one in cwd
+	prog, err := w.program(w.abs(in.path), in.path, p) // never looked up on PATH: the kernel takes a bare name for one in cwd
 	if err != nil {
 		return invocation{}, unusable(v.real, in.path, err)
 	}
@@ -69,8 +69,8 @@ func (w *world) interpreter(v invocation, in interpreter, p *palyra.Plan) (invoc
 	return invocation{program: prog, called: in.path, args: args, script: v.real, wraps: v.wraps}, nil
 }
 
-// liveRemedy says what to do instead of feeding an interpreter while it runs. Who
-// wants a terminal for it wants no input, most of the time.
+// liveRemedy advises what to do instead of feeding an interpreter while it runs. A terminal is
+// usually wanted without any input.
 func liveRemedy(terminal bool) string {
 	if terminal {
 		return "leave out the terminal (-t of 'palyra exec'): what stands in the arguments or in a file then runs, without a terminal"
@@ -78,8 +78,8 @@ func liveRemedy(terminal bool) string {
 	return "give the input as stdin, or put the instructions into a file and name it as an argument"
 }
 
-// apply does what the rules of all names of a program say: the strictest of their
-// refusals and all of their inputs.
+// apply applies the rules for all names of a program: the strictest of their refusals and all of
+// their inputs.
 func (w *world) apply(v invocation, p *palyra.Plan) error {
 	found := rulesFor(append([]string{v.called}, v.names...), v.known)
 	for _, r := range found {
@@ -97,7 +97,7 @@ func (w *world) apply(v invocation, p *palyra.Plan) error {
 		err := w.wrapped(v, r, f, base, p)
 		if e := (*palyra.Error)(nil); len(found) > 1 && errors.As(err, &e) && e.Reason == palyra.ReasonFileNotFound {
 			note(p, "runs another program: %s (not bound, there is none)", show.Arg(palyra.Clip(f.wrapped, 200)))
-			err = nil // by another of its names it may not run any
+			err = nil // under another of its names it may run no program
 		}
 		if err != nil {
 			return err
@@ -106,10 +106,10 @@ func (w *world) apply(v invocation, p *palyra.Plan) error {
 	return nil
 }
 
-// wrapped follows a program that only runs another, or names the other one where
-// it cannot be followed.
+// wrapped follows a program that only runs another, or notes the other one's name where it cannot
+// be followed.
 func (w *world) wrapped(v invocation, r *programs.Binding, f findings, base string, p *palyra.Plan) error {
-	if r.Follow { // whether or not it comes to a program
+	if r.Follow { // whether or not it names a program
 		for _, name := range f.env {
 			if err := envAllowed(name); err != nil {
 				return err
@@ -147,11 +147,11 @@ func (w *world) wrapped(v invocation, r *programs.Binding, f findings, base stri
 	return inner.invoke(next, p)
 }
 
-// unsetPath is where execvp(3) of the GNU C library looks when there is no PATH.
+// unsetPath is the lookup path of execvp(3) in the GNU C library without PATH.
 var unsetPath = []string{"/bin", "/usr/bin"}
 
-// unreached says that the program which another one runs cannot be run: it is held
-// to what a command is held to.
+// unreached is the error for a program, run by another one, that cannot be run: the rules for
+// commands apply to it as well.
 func unreached(v invocation, name string, err error) error {
 	if v.script != "" {
 		return unusable(v.script, name, err)
@@ -159,7 +159,7 @@ func unreached(v invocation, name string, err error) error {
 	return err
 }
 
-// unusable says that an interpreter cannot be used, and why.
+// unusable is the error for an interpreter that cannot be used.
 func unusable(script, name string, err error) error {
 	if e := (*palyra.Error)(nil); !errors.As(err, &e) {
 		return err
@@ -174,8 +174,7 @@ func unusable(script, name string, err error) error {
 	return e.WithRemedy("install the interpreter or change the #! line")
 }
 
-// bindProgram binds a program that is run by another one, or by the kernel for a
-// script.
+// bindProgram binds a program that another one, or the kernel for a script, runs.
 func (w *world) bindProgram(prog program, p *palyra.Plan) {
 	if prog.real != p.Executable.Path {
 		bind(p, palyra.Input{Path: relative(prog.real, w.workspace), Digest: prog.digest})

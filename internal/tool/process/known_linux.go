@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxKnown bounds the interpreters that are looked at in one directory. A system
-// with every row of the table, in several versions, has about a hundred.
+// maxKnown is the most interpreters of one directory that are looked at. A system with every row of
+// the table, in several versions, has about a hundred.
 const maxKnown = 1024
 
-// aliases are the names that interpreters on the lookup path have for the very same
-// file: that of a hard link says nothing about what it is.
+// aliases returns the names of interpreters on the lookup path that are this very file: the name of
+// a hard link does not tell what the file is.
 func (w *world) aliases(file *unix.Stat_t) []string {
 	var names []string
 	seen := make([]fileKey, 0, len(w.dirs))
 	for _, dir := range w.dirs {
 		known, key := w.interpreters(dir)
-		if slices.Contains(seen, key) { // /bin is often /usr/bin
+		if slices.Contains(seen, key) { // /bin is often a link to /usr/bin
 			continue
 		}
 		seen = append(seen, key)
@@ -36,7 +36,8 @@ func (w *world) aliases(file *unix.Stat_t) []string {
 	return names
 }
 
-// look finds out which file a name stands for. What cannot be looked at is none, and may be another file the next time.
+// look finds out which file a name stands for. A name that cannot be looked at stands for no file,
+// and may be another one the next time.
 func (k *knownProgram) look(dir string, stat func(string, *unix.Stat_t) error) {
 	var st unix.Stat_t
 	if stat(path.Join(dir, k.name), &st) != nil {
@@ -45,8 +46,8 @@ func (k *knownProgram) look(dir string, stat func(string, *unix.Stat_t) error) {
 	k.dev, k.ino, k.link = uint64(st.Dev), st.Ino, st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// interpreters lists the names in a directory of the lookup path that the table
-// knows. The list is kept while the directory is the same.
+// interpreters lists the names in a directory of the lookup path that the table knows. The list is
+// cached until the directory changes.
 func (w *world) interpreters(dir string) (files []knownProgram, key fileKey) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil {
@@ -63,8 +64,7 @@ func (w *world) interpreters(dir string) (files []knownProgram, key fileKey) {
 	return files, key
 }
 
-// knownIn reads a directory. One that cannot be read has no programs that could be
-// found by it either.
+// knownIn reads a directory. In an unreadable one no program could be found either.
 func knownIn(dir string) (files []knownProgram) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

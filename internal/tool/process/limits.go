@@ -6,7 +6,7 @@ import (
 	"palyra"
 )
 
-// tighter is the limits that a call may name.
+// tighter holds the limits that a call may name.
 type tighter struct {
 	CPUMS        *int64 `json:"cpu_ms"`
 	MemoryBytes  *int64 `json:"memory_bytes"`
@@ -17,7 +17,7 @@ type tighter struct {
 	DiskBytes    *int64 `json:"disk_bytes"`
 }
 
-// bounds pairs the limits that are this driver's with their places.
+// bounds lists the limits of this driver with their fields.
 func bounds(l *palyra.Limits) []struct {
 	name  string
 	value *int64
@@ -51,9 +51,9 @@ func withDefaults(l palyra.Limits) (palyra.Limits, error) {
 	return l, nil
 }
 
-// lower returns the limits of a call: the configured ones and those that came
-// with the plan, lowered as the call asks. A call that asks for more, or for
-// nothing at all, is refused: it would not get what it counts on.
+// lower returns the limits of a call: the configured ones and those that came with the plan,
+// lowered as the call asks. A call that asks for more, or for zero, is refused: it would not get
+// what it expects.
 func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 	wall, output := l.WallMS, l.OutputBytes
 	l = most
@@ -75,8 +75,8 @@ func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 // flags are the flags of 'palyra exec' for the limits that have one.
 var flags = map[string]string{"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes", "limits.disk_bytes": "--disk", "timeout_ms": "--timeout"}
 
-// lowered sets a limit to what the call asks for. Setting is what the limit is
-// configured by.
+// lowered sets a limit to the value that the call asks for. setting is the name of the limit in the
+// configuration.
 func lowered(name, setting string, limit, asked *int64) error {
 	if flag := flags[name]; flag != "" {
 		name += " (" + flag + ")"

@@ -2,8 +2,7 @@ package process
 
 import "sync"
 
-// listing keeps the interpreters in the directories of the lookup path, which are few.
-// It is safe for concurrent use.
+// listing caches the interpreters in the directories of the lookup path. It is safe for concurrent use.
 type listing struct {
 	mu    sync.Mutex
 	byDir map[string]listed
@@ -14,9 +13,8 @@ type listed struct {
 	files []knownProgram
 }
 
-// knownProgram is a name that the table knows. Which file a plain name stands for is
-// known as long as its directory does not change; a link may lead elsewhere
-// meanwhile.
+// knownProgram is a name that the table knows. Which file a name stands for is cached until its
+// directory changes, but not for a link, which may lead elsewhere meanwhile.
 type knownProgram struct {
 	name     string
 	dev, ino uint64

@@ -8,9 +8,8 @@ import (
 	programs "palyra/internal/program"
 )
 
-// rulesFor finds the rows for a program by all its names, without the same one
-// twice. same are the names of interpreters of the system that are the same file:
-// a system's own file of many programs is the one that the first name says.
+// rulesFor finds the rows for a program by all its names, each row once. same are the names of the
+// system's interpreters that are the same file: a multi-call file counts by its first name.
 func rulesFor(names, same []string) []*programs.Binding {
 	for _, n := range same {
 		if r := ruleFor(n); r != nil && r.Applets {
@@ -27,7 +26,7 @@ func rulesFor(names, same []string) []*programs.Binding {
 	return found
 }
 
-// ruleFor finds the row for one name, as it is or without a version; nil: none.
+// ruleFor finds the row for one name, with or without a version; nil: the table has none.
 func ruleFor(name string) *programs.Binding {
 	base := path.Base(name)
 	known := programs.Shipped().Bindings

@@ -17,9 +17,9 @@ func relative(abs, workspace string) string {
 	return abs
 }
 
-// directory turns the working directory that a call names into an absolute path
-// below the workspace. asked is how the caller spelled the workspace. It looks at
-// text only; links are met when the path is walked.
+// directory turns the working directory that a call names into an absolute path below the
+// workspace. asked is the workspace in the caller's spelling. It works on text only; links are
+// followed when the path is walked.
 func directory(cwd, workspace, asked string) (string, error) {
 	if cwd == "" {
 		return workspace, nil
@@ -45,6 +45,5 @@ func outsideError(p string) *palyra.Error {
 		WithRemedy("give one relative to the workspace")
 }
 
-// quote shows a path in an error: short, and with nothing that could pass for
-// something else.
+// quote is a path for an error message: short, and without characters that could make it look like another.
 func quote(p string) string { return show.Arg(palyra.Clip(p, 200)) }

@@ -1,41 +1,34 @@
-// Package process has the tool palyra.process.run: it resolves a command into a
-// plan that says exactly which program runs, on what, and under which limits.
-// The running itself is a sandbox's.
+// Package process has the tool palyra.process.run: it resolves a command into a plan that says
+// exactly which program runs, on which inputs, and under which limits. A sandbox backend runs it.
 //
-// Words: the program is the file that the kernel is given; its chain is the
-// interpreters that "#!" lines lead to; the inputs are the files whose content is
-// known to decide what the program does (a script operand, a Makefile); the run's
-// user is who the program will run as: the workspace's owner where the daemon is
-// root, else the daemon's own user. A program is sealed when that user could
-// change or replace it: a copy that nothing can change is run then. In tier C a
-// run has a room: what it sees of the file system, which is the system's programs,
-// the workspace and what its profile mounts; and a profile is what the operator
-// furnishes the rooms of some commands with.
+// Words: the program is the file that the kernel is given; its chain is the interpreters that "#!"
+// lines lead to; the inputs are the files whose content is known to decide what the program does (a
+// script operand, a Makefile); the run's user is the user that the program will run as: the
+// workspace's owner where the daemon is root, else the daemon's own user. A program is sealed when
+// that user could change or replace it: a copy that nothing can change is run then. In tier C a run
+// has a room, which shows it the system's programs, the workspace and what its profile mounts; and
+// a profile is what the operator furnishes the rooms of some commands with.
 //
-// Promises. Planning looks and changes nothing; the same call in the same world
-// gives the same plan. A path is walked one component at a time from open
-// directories, so what was checked is what was read. Nothing is looked at that
-// the run's user could not look at: a digest tells nobody about files of others.
-// Only regular files are opened. A digest is taken from a cache only for a file
-// that the run's user cannot write, or that its room shows read-only, and only
-// while the file's identity, size and times are the same. At most two plans of a
-// driver hash at a time. In tier C paths mean what they mean in the room: what it
-// does not show is refused as a program and missing as an input, whether or not
-// there is such a file outside.
+// Promises. Planning looks and changes nothing; the same call in the same world gives the same
+// plan. A path is walked one component at a time from open directories, so that the checked file is
+// the one that is read. Planning reads nothing that the run's user could not read: a digest tells
+// nobody about files of others. Only regular files are opened. A digest is taken from a cache only
+// for a file that the run's user cannot write, or that its room shows read-only, and only while the
+// file's identity, size and times are the same. At most two plans of a driver hash at a time. In
+// tier C paths mean what they mean in the room: a file that the room does not show is refused as a
+// program and missing as an input, whether or not it exists outside.
 //
-// Programs go by every name they have: the one they are called by, those of the
-// links passed on the way, the file's own, and those of an interpreter on the
-// lookup path that is the very same file (a hard link, a bind mount). What any of
-// them says is bound is bound, and what any refuses is refused. Programs that
+// Programs go by every name they have: the one they are called by, those of the links passed on the
+// way, the file's own, and those of an interpreter on the lookup path that is the very same file (a
+// hard link, a bind mount). The bindings and the refusals of all the names count. Programs that
 // only run another (env, timeout, nice and the like) are followed to that one.
 //
-// What it does not do. Access lists are not evaluated: they can make a file
-// count as writable, never as readable. Files that a program reads on its own
-// account, shared libraries, modules and included files among them, are not
-// bound; the plan says so. Programs that run others in ways of their own (xargs,
-// find, sudo), and wrappers with options that are not understood, are named and
-// not followed. Copies of an interpreter under another name are not known as
-// interpreters: only names and the identity of files are compared, not bytes.
+// What it does not do. Access lists are not evaluated: they can make a file count as writable,
+// never as readable. Files that a program reads on its own account, shared libraries, modules and
+// included files among them, are not bound; the plan says so. Programs that run others in ways of
+// their own (xargs, find, sudo), and wrappers with unknown options, are named and not followed.
+// Copies of an interpreter under another name are not known as interpreters: only names and the
+// identity of files are compared, not bytes.
 package process
 
 import (
@@ -57,20 +50,19 @@ const Name = palyra.ToolProcessRun
 
 // Tiers says what a tier would enforce.
 type Tiers interface {
-	// Promise says what would hold for a run in the tier with these limits, or
-	// why the tier cannot be used. Equal hosts give equal answers.
+	// Promise returns what would hold for a run in the tier with these limits, or an error with the
+	// reason why the tier cannot be used. Equal hosts give equal answers.
 	Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error)
 }
 
-// Stages says whether what a run writes can be kept apart from its workspace.
+// Stages says whether the writes of a run can be kept apart from its workspace.
 type Stages interface {
-	// Stageable says why it cannot, in few words; nothing: it can. Equal hosts give
-	// equal answers.
+	// Stageable returns why they cannot, in few words; "": they can. Equal hosts give equal answers.
 	Stageable(ctx context.Context, p palyra.Plan) (why string)
 }
 
-// Named tells which hosts the words of a command name, as host:port: a program that is
-// told where to go is asked about once, with the place, and not again when it goes there.
+// Named returns the hosts that the words of a command name, as host:port, so that people are asked
+// about such a host once, in the plan, and not again when the program connects.
 type Named func(argv []string) []string
 
 // Config wires a Driver. Zero fields get the defaults.
@@ -80,14 +72,14 @@ type Config struct {
 	StageAll  bool     // every run that can is staged, not only those with inputs in their workspace
 	Profiles  Profiles // nil: there are none
 	Hosts     Hosts    // nil: any host may be asked for by its plain name
-	Named     Named    // nil: no words of a command name a host
-	Wall      int64    // milliseconds that a call has by default; agents may have AgentWall instead
+	Named     Named    // nil: commands name no hosts
+	Wall      int64    // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
 	Agent     []palyra.Mount // programs for runs that are agents themselves
-	Seals     []string       // names below the workspace that stay as they are in a run without a profile; tier C
+	Seals     []string       // names below the workspace that are sealed in a run without a profile; tier C
 	Path      []string       // directories to look commands up in; default those of cell.SearchPath
-	Limits    palyra.Limits  // most a run may use, and what it gets by default; not wall and output, which are the resolver's
-	Tier      palyra.Tier    // where a call runs that names no tier; default B
+	Limits    palyra.Limits  // most a run may use, and its default; not wall and output, which are the resolver's
+	Tier      palyra.Tier    // of a call that names no tier; default B
 	Enabled   bool           // false: every call is refused
 }
 
@@ -110,7 +102,7 @@ type Driver struct {
 	tool    palyra.Tool
 	digests *cache
 	known   *listing
-	hashing chan struct{}    // as many as hash at the moment
+	hashing chan struct{}    // one element for each plan that hashes now
 	now     func() time.Time // tests set it
 	maxExe  int64
 }
@@ -120,7 +112,7 @@ func New(c Config) (*Driver, error) {
 	if c.Tiers == nil {
 		return nil, errors.New("process: new: a part is missing")
 	}
-	if known := programs.Shipped(); len(known.Bindings) == 0 || len(known.Refused) == 0 { // what decides would not be bound
+	if known := programs.Shipped(); len(known.Bindings) == 0 || len(known.Refused) == 0 { // the files that decide a run would not be bound
 		return nil, errors.New("process: new: the table of programs is broken")
 	}
 	c.Tier = cmp.Or(c.Tier, palyra.TierB)
@@ -160,7 +152,7 @@ func (d *Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) {
 	return d.tool, true
 }
 
-// Plan resolves the call's command. It looks at the world and changes nothing.
+// Plan resolves the call's command. It changes nothing.
 func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	if p.Tool != Name {
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q here", palyra.Clip(p.Tool, 128))

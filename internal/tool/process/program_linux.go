@@ -14,8 +14,8 @@ import (
 type program struct {
 	content
 	real     string
-	names    []string // that it was found by: those of links, and its own
-	known    []string // further names that the very same file has as an interpreter
+	names    []string // names it was found by: those of links, and its own
+	known    []string // further names of interpreters that are the very same file
 	writable bool
 	shaky    bool // reached through a link that the run's user could change
 }
@@ -34,7 +34,7 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 		}
 		switch palyra.AsError(err).Reason {
 		case palyra.ReasonFileNotFound, palyra.ReasonPathInvalid:
-		default: // there, but of no use: a later one may do, else this is why
+		default: // exists, but cannot be used: a later one may do, else this is the reason
 			if refused == nil {
 				refused = err
 			}
@@ -57,8 +57,8 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 	return program{}, e.WithRemedy("install it, or give the path of a program")
 }
 
-// abs makes a path absolute without cleaning it: ".." after a link is not the
-// directory that the text shows.
+// abs makes a path absolute without cleaning it: ".." after a link leads to another directory than
+// the text shows.
 func (w *world) abs(p string) string {
 	if path.IsAbs(p) {
 		return p
@@ -66,8 +66,7 @@ func (w *world) abs(p string) string {
 	return w.cwd + "/" + p
 }
 
-// program looks at one file: it must be a regular one that the run's user may
-// execute and that can be bound.
+// program checks one file: it must be a regular one that the run's user may execute and that can be bound.
 func (w *world) program(abs, asked string, p *palyra.Plan) (program, error) {
 	at, err := w.walk(abs)
 	if err != nil {

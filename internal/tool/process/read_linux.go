@@ -15,8 +15,8 @@ import (
 	"palyra"
 )
 
-// settled is how old a change must be for a digest to be kept: two changes within
-// one tick of the kernel's clock leave the same times.
+// settled is how old a change must be for a digest to be cached: two changes within one tick of the
+// kernel's clock leave the same times.
 const settled = 2 * time.Second
 
 // read returns the digest and the first bytes of a regular file. It is hashed
@@ -47,8 +47,8 @@ func (w *world) read(p *place, most int64) (content, error) {
 	return c, nil
 }
 
-// hashInTurn hashes when few others do and while the plan has not hashed its
-// share: whoever may propose calls must not be able to keep every core busy.
+// hashInTurn hashes when few others do and while the plan has not hashed its share: a proposer must
+// not be able to keep every core busy.
 func (w *world) hashInTurn(p *place, most int64) (content, error) {
 	if *w.hashed += p.st.Size; *w.hashed > maxHashed {
 		return content{}, tooMuch()
@@ -98,8 +98,8 @@ func hash(ctx context.Context, p *place, most int64) (content, error) {
 	return content{palyra.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), string(head)}, nil
 }
 
-// reopen opens for reading what was found. What is mounted by itself has no
-// directory to be opened from.
+// reopen opens the found file for reading. A file that is mounted by itself has no directory to be
+// opened from.
 func (p *place) reopen() (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 	if p.dir != none {

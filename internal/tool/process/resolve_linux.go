@@ -10,8 +10,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// resolve looks at the file system: the working directory, the program, its
-// chain and its inputs.
+// resolve looks up the working directory, the program, its chain and its inputs in the file system.
 func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup []string, p *palyra.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -44,8 +43,8 @@ func (d *Driver) world(ctx context.Context, user userRights, workspace string) *
 	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, dirs: d.Path, hashed: new(int64)}
 }
 
-// enter finds the working directory. Both it and the workspace must be what their
-// paths say: a link in the workspace's own path is a swap.
+// enter finds the working directory. Both it and the workspace must be where their paths say: a
+// link in the workspace's own path was put there since.
 func (w *world) enter(ref palyra.WorkspaceRef, asked, cwd string) error {
 	top, err := w.walk(ref.Path)
 	if err != nil {

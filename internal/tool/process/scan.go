@@ -7,23 +7,23 @@ import (
 	programs "palyra/internal/program"
 )
 
-// findings are what a command's arguments tell about the files it interprets.
+// findings are the files that a command interprets, as its arguments tell.
 type findings struct {
 	files    []string // as named, relative to dir
-	dir      string   // relative to the working directory; empty: there
+	dir      string   // relative to the working directory; empty: the working directory
 	operand  string   // the script operand; it may be tried with endings
 	defaults bool     // no file was named: the rule's defaults count
-	unsure   bool     // an option was not understood: which argument is the operand is not certain
-	maybe    []string // arguments that may be files it interprets, since an option was not understood
+	unsure   bool     // an unknown option: it is not certain which argument is the operand
+	maybe    []string // arguments that may be interpreted files, because of the unknown option
 
-	wrapped string   // the program that is run in turn
+	wrapped string   // the program that the command runs
 	rest    []string // its arguments
-	env     []string // names that are set for it
+	env     []string // names of variables set for it
 	cleared bool     // it is run without PATH
 }
 
-// scan reads arguments, without the command, by a row of the table. It never fails: what it
-// does not understand it passes over or takes for a file, and says so.
+// scan reads arguments, without the command, by a row of the table. It never fails: an argument
+// that it does not understand is skipped or taken for a file, and noted.
 func scan(r *programs.Binding, args []string) findings {
 	s := scanner{Binding: r, args: args}
 	for s.step() {
@@ -95,8 +95,8 @@ func (s *scanner) step() bool {
 	return true
 }
 
-// word takes an operand. After the script or the program to run come arguments
-// of that one, and programs that run others take no options after an operand.
+// word takes an operand. The arguments after the script or the program to run belong to that one,
+// and programs that run others take no options after an operand.
 func (s *scanner) word(arg string) {
 	s.ended = s.ended || s.Follow
 	if name, _, is := strings.Cut(arg, "="); is && s.Assigns && len(s.operands) == s.Skip {
@@ -108,11 +108,11 @@ func (s *scanner) word(arg string) {
 	if s.Verb != "" {
 		last++
 	}
-	ours := s.Verb == "" || s.operands[0] == s.Verb // what it does with other verbs is not in the table
+	ours := s.Verb == "" || s.operands[0] == s.Verb // the table says nothing about other verbs
 	s.ended = s.ended || (s.Script && !s.All || s.Wraps || s.Suffix != "" && ours) && len(s.operands) >= last
 }
 
-// longOption reads an option of several letters. It returns false for letters that only stand together.
+// longOption reads an option of several letters. It returns false for a cluster of short options.
 func (s *scanner) longOption(arg string) bool {
 	name, two := strings.CutPrefix(arg, "--")
 	if !two {
@@ -141,9 +141,8 @@ func (s *scanner) longOption(arg string) bool {
 	return true
 }
 
-// named finds a long option by its name or, as getopt_long(3) does for options
-// with two dashes, by the beginning of one. A beginning of options of more than
-// one kind is one of none: the program itself refuses it.
+// named finds a long option by its name or, as getopt_long(3) does for options with two dashes, by
+// the beginning of one. An ambiguous beginning is unknown: the program itself refuses it.
 func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
 	if k, known = s.Longs[name]; known || name == "" {
 		return k, known
@@ -151,7 +150,7 @@ func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
 	kinds := map[programs.Kind]bool{}
 	for long, is := range s.Longs {
 		if is == programs.Attached {
-			is = programs.Flag // as to what the next argument is
+			is = programs.Flag // that is how the next argument is to be read
 		}
 		if strings.HasPrefix(long, name) {
 			kinds[is] = true
@@ -163,10 +162,9 @@ func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
 	return k, short && len(kinds) == 1
 }
 
-// unknown meets an option that the table lacks, and the rest of its argument. Whether that or the
-// next argument is its value cannot be said, so any that follows may be the script. Where the
-// instructions are in the arguments, or the operands are no scripts, that does
-// not matter.
+// unknown handles an option that the table lacks, and the rest of its argument. Whether that or the
+// next argument is its value is not known, so any later argument may be the script. Where the
+// instructions are in the arguments, or the operands are no scripts, that does not matter.
 func (s *scanner) unknown(value string, attached bool, rest string) {
 	switch {
 	case s.Follow:
@@ -189,7 +187,7 @@ func (s *scanner) cluster(letters string) {
 		rest := letters[i+1:]
 		k, known := s.Letters[letters[i:i+1]]
 		switch {
-		case !known: // its value may be the rest, or these are letters of their own
+		case !known: // the rest may be its value, or further letters
 			s.unknown("", false, rest)
 		case k == programs.Next:
 			s.take()
@@ -197,7 +195,7 @@ func (s *scanner) cluster(letters string) {
 			return
 		case k == programs.Flag || k == programs.Clear:
 			s.give(k, "")
-		case k == programs.Inline && s.Plus: // a shell's: the text is the first operand, and other options may follow
+		case k == programs.Inline && s.Plus: // as in a shell: the text is the first operand, and other options may follow
 			s.give(k, "")
 		default:
 			s.give(k, s.valueOf(rest))
@@ -237,7 +235,7 @@ func (s *scanner) give(k programs.Kind, value string) {
 	case k == programs.File && value != "" && value != "-":
 		s.files = append(s.files, value)
 	case k == programs.Dir && value != "":
-		if !path.IsAbs(value) && s.findings.dir != "" && !s.Follow { // env enters the last one only
+		if !path.IsAbs(value) && s.findings.dir != "" && !s.Follow { // env uses the last directory only
 			value = s.findings.dir + "/" + value
 		}
 		s.findings.dir = value

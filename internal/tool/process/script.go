@@ -9,14 +9,13 @@ import (
 	"palyra/internal/show"
 )
 
-// shell runs scripts that name nobody else. It is part of every system and every
-// room.
+// shell runs scripts without a "#!" line. It is part of every system and every room.
 const shell = "/bin/sh"
 
-// taking is how an interpreter takes a script as an argument, so that it is bound
-// with the others: the option by which it does, and the options that may stand before
-// that one. Those stand alone: one that takes a value would take that option for it,
-// and the script, which people were shown, for the name of a file, which they were not.
+// taking is how an interpreter takes a script as an argument, so that it is bound with the others:
+// the option for it, and the options that may stand before that one. Those take no value: one that
+// does would take the script's option as its value, and the script, which people were shown, for
+// the name of a file, which they were not.
 type taking struct {
 	option string
 	alone  *regexp.Regexp
@@ -35,9 +34,9 @@ var takers = map[string]taking{
 	"python": pythons, "pypy": pythons, "node": nodes, "nodejs": nodes, "perl": perls, "ruby": rubies,
 }
 
-// scripted is the program that runs a script and what it is given: the shell or,
-// where the script begins with "#!", what that line names. The script is the last
-// argument and cannot pass for an option.
+// scripted returns the program that runs a script and its arguments: the shell or, where the script
+// begins with "#!", the interpreter of that line. The script is the last argument and cannot be
+// taken for an option.
 func scripted(script string) (name string, args []string, err error) {
 	in, found, ok := shebang([]byte(script))
 	switch {
@@ -66,8 +65,7 @@ func scripted(script string) (name string, args []string, err error) {
 	return name, append(options, by.option, script), nil
 }
 
-// named is who a "#!" line means, and with which options: env is asked for its
-// program, everybody else is it.
+// named returns the interpreter of a "#!" line and its options; for env that is env's program.
 func named(in interpreter) (name string, options []string, err error) {
 	if path.Base(in.path) != "env" {
 		if !path.IsAbs(in.path) {
@@ -87,7 +85,7 @@ func named(in interpreter) (name string, options []string, err error) {
 		return "", nil, unscripted("quotes and variables on its #! line are not understood").WithRemedy("write plain words there")
 	case len(words) == 0 || words[0][0] == '-' || strings.ContainsAny(words[0], "=/"):
 		return "", nil, unscripted("env is not told the plain name of a program").WithRemedy("write it as #!/usr/bin/env NAME")
-	case len(words) > 1 && !several: // the kernel makes one argument of them
+	case len(words) > 1 && !several: // the kernel passes them as one argument
 		return "", nil, unscripted("env would look for a program called %s", show.Arg(in.arg)).WithRemedy("write it as #!/usr/bin/env -S %s", show.Line(in.arg))
 	}
 	return words[0], words[1:], nil
@@ -98,8 +96,8 @@ func unscripted(format string, args ...any) *palyra.Error {
 	return malformed("the script cannot be run: "+format, args...)
 }
 
-// taker is how a program takes a script, by its name with or without a version;
-// the zero value: it takes none.
+// taker returns how a program takes a script, by its name with or without a version; the zero
+// value: it cannot.
 func taker(name string) taking {
 	base := path.Base(name)
 	if by, ok := takers[base]; ok {

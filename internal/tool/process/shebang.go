@@ -2,18 +2,17 @@ package process
 
 import "bytes"
 
-// headSize is how much of a file the kernel looks at to see what it is
-// (BINPRM_BUF_SIZE).
+// headSize is how many bytes of a file the kernel reads to tell its kind (BINPRM_BUF_SIZE).
 const headSize = 256
 
-// interpreter is what a "#!" line says: a path and at most one argument.
+// interpreter is the content of a "#!" line: a path and at most one argument.
 type interpreter struct {
 	path string
 	arg  string
 }
 
-// shebang reads the "#!" line of a file's first bytes as the kernel does (fs/binfmt_script.c,
-// since 5.1). found says that there is one; ok, that the kernel would take it.
+// shebang reads the "#!" line of a file's first bytes as the kernel does (fs/binfmt_script.c, since
+// 5.1). found: there is one; ok: the kernel would take it.
 func shebang(file []byte) (in interpreter, found, ok bool) {
 	if !bytes.HasPrefix(file, []byte("#!")) {
 		return in, false, false

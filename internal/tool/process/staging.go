@@ -9,9 +9,9 @@ import (
 	"palyra/internal/show"
 )
 
-// staging says where the run of a plan writes. On a layer of its own it finds its inputs
-// as they were checked, and what it changes is judged before it is the workspace's; runs
-// that others must see while they go on have none.
+// staging decides where the run of a plan writes. On a stage it finds its inputs as they were
+// checked, and its changes are judged before they become the workspace's; a run whose writes others
+// must see at once has no stage.
 func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
 	if d.Stages == nil || !d.StageAll && !loosely(p) {
 		return
@@ -39,7 +39,7 @@ func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
 	}
 }
 
-// loosely reports whether what the plan binds lies where a run could write.
+// loosely reports whether a bound file lies where a run could write.
 func loosely(p *palyra.Plan) bool {
 	if p.Executable.Sealed {
 		return true
@@ -47,12 +47,12 @@ func loosely(p *palyra.Plan) bool {
 	return slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool { return !path.IsAbs(in.Path) })
 }
 
-// whereTo is what people are told of it.
+// whereTo tells people where the run writes.
 func whereTo(p *palyra.Plan) []string {
 	return append(inWorkspace(p), inCaches(p)...)
 }
 
-// inCaches says which inputs lie where the next run could change them, staged or not.
+// inCaches names the inputs in caches, which the next run could change, staged or not.
 func inCaches(p *palyra.Plan) (out []string) {
 	for _, in := range p.Inputs {
 		if palyra.InWritableMount(p.Mounts, in.Path) {

@@ -19,9 +19,9 @@ type userRights struct {
 	groups []uint32 // the primary one and, for a daemon that is not root, the others that a run keeps
 }
 
-// runUser returns who a run in the workspace is. As root that is the workspace's
-// owner with the primary group alone: other groups are dropped at launch. A uid
-// that the system does not know runs with the workspace's group.
+// runUser returns the user of a run in the workspace. For a root daemon that is the workspace's
+// owner with the primary group alone: other groups are dropped at launch. A uid that the system
+// does not know runs with the workspace's group.
 func runUser(ref palyra.WorkspaceRef) (userRights, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
@@ -64,9 +64,9 @@ const (
 	mayExecute = 1
 )
 
-// permitted reports whether the mode bits let the user do something with a file. For
-// root everything counts that some user may do: a run of root's has no
-// capabilities, and what it then may not do the kernel refuses.
+// permitted reports whether the mode bits let the user do something with a file. For root
+// everything counts that some user may do: root's runs have no capabilities, and the kernel then
+// refuses the rest.
 func (w userRights) permitted(bit uint32, st *unix.Stat_t) bool {
 	switch {
 	case w.uid == 0:
@@ -79,13 +79,12 @@ func (w userRights) permitted(bit uint32, st *unix.Stat_t) bool {
 	return st.Mode&bit != 0
 }
 
-// readOnlyInside are the directories that every tier makes read-only, so that not
-// even root's runs can write there. For other users the mode bits tell.
+// readOnlyInside are the directories that every tier makes read-only, so that not even root's runs
+// can write there. For other users the mode bits count.
 var readOnlyInside = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}
 
-// couldWrite reports whether the user could change what lies at the real path:
-// write it, or make it writable, being its owner. Access lists are not read; one
-// that may let somebody write counts as if it did.
+// couldWrite reports whether the user could change the file at the real path: write it, or make it writable as
+// its owner. Access lists are not read; one that may let somebody write counts as if it did.
 func (w userRights) couldWrite(real string, st *unix.Stat_t) bool {
 	if w.uid == 0 {
 		for _, dir := range readOnlyInside {
@@ -93,16 +92,16 @@ func (w userRights) couldWrite(real string, st *unix.Stat_t) bool {
 				return false
 			}
 		}
-		return real != "/" // only a directory above them all, and read-only inside as well
+		return real != "/" // a directory above them all; "/" itself is read-only inside as well
 	}
 	if w.uid == st.Uid || w.permitted(mayWrite, st) {
 		return true
 	}
-	const groupWrite = 0o020 // the mask, where there is a list
+	const groupWrite = 0o020 // the mask, if there is an access list
 	return st.Mode&groupWrite != 0 && hasAccessList(real)
 }
 
-// hasAccessList reports whether there is one, or that it cannot be told.
+// hasAccessList reports whether a file has an access list; true when that cannot be found out.
 func hasAccessList(real string) bool {
 	_, err := unix.Lgetxattr(real, "system.posix_acl_access", nil)
 	return err != unix.ENODATA && err != unix.EOPNOTSUPP

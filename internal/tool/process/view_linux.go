@@ -11,28 +11,28 @@ import (
 	"palyra/internal/subpath"
 )
 
-// view is what a room shows of the file system, by paths of the room.
+// view is the part of the file system that a room shows, by paths of the room.
 type view struct {
 	at    map[string]shown
-	above map[string]bool // directories that are only there to hold the others
-	files map[string]bool // that the profile makes
-	write []string        // what the run can write, by paths outside the room
+	above map[string]bool // directories that only hold the others
+	files map[string]bool // files that the profile makes
+	write []string        // paths outside the room that the run can write
 }
 
-// shown is something that lies outside the room and is seen in it.
+// shown is a path outside the room that the room shows.
 type shown struct {
 	source string
 	own    bool // the daemon's, for this workspace
 }
 
-// system is what every room shows read-only.
+// system lists what every room shows read-only.
 var system = slices.Concat(readOnlyInside, []string{alternatives})
 
-// alternatives has the links by which some systems choose between programs. Of
-// the rest of /etc a room has a selection of its own.
+// alternatives holds the links by which some systems choose between programs. A room has only a
+// selection of the rest of /etc.
 const alternatives = "/etc/alternatives"
 
-// What a walk through a room can meet.
+// The errors of a walk through a room.
 var (
 	errHidden    = errors.New("process: the room does not show it")
 	errSelected  = errors.New("process: the room has a selection of its own there")
@@ -64,26 +64,25 @@ func (v *view) add(target string, s shown) {
 	v.hold(target)
 }
 
-// hold makes sure of the directories above a path.
+// hold adds the directories above a path.
 func (v *view) hold(target string) {
 	for dir := path.Dir(target); dir != "/" && !v.above[dir]; dir = path.Dir(dir) {
 		v.above[dir] = true
 	}
 }
 
-// writable reports whether a run can change what lies at a path outside.
+// writable reports whether a run can change the file at a path outside.
 func (v *view) writable(host string) bool {
 	return slices.ContainsFunc(v.write, func(top string) bool { return subpath.Within(top, host) })
 }
 
-// bare is a directory that is only there in the room.
+// bare is a directory that exists in the room only.
 func bare(real string) step {
 	return step{fd: none, name: path.Base(real), real: real, st: unix.Stat_t{Mode: unix.S_IFDIR | 0o755}}
 }
 
-// findInRoom finds a name of the room. It looks at nothing that the room does not
-// show, so that a refusal tells nothing about it. Not found means that it lies in
-// the directory here, if anywhere.
+// findInRoom finds a name of the room. It looks at nothing that the room does not show, so that a refusal tells
+// nothing about it. found is false for a name that can only lie in the present directory.
 func (w *world) findInRoom(here step, real, name string) (s step, found bool, err error) {
 	switch at, mounted := w.view.at[real]; {
 	case mounted:
@@ -104,8 +103,8 @@ func (w *world) findInRoom(here step, real, name string) (s step, found bool, er
 	return step{}, false, errHidden
 }
 
-// mounted opens what is shown somewhere. The way to it is the run's user's to
-// pass, unless it is the system's or the daemon's own.
+// mounted opens a shown path. The run's user must be able to pass the way to it, unless it is the
+// system's or the daemon's own.
 func (w *world) mounted(at shown) (step, error) {
 	if at.own || slices.Contains(system, at.source) {
 		s, err := lookStraight(at.source)
@@ -125,7 +124,7 @@ func (w *world) mounted(at shown) (step, error) {
 	return s, nil
 }
 
-// lookStraight opens a path with no link in it but perhaps the last name.
+// lookStraight opens a path without links, except perhaps the last name.
 func lookStraight(abs string) (step, error) {
 	if path.Dir(abs) == "/" {
 		return look(unix.AT_FDCWD, abs)
@@ -148,8 +147,8 @@ func openat2(abs string, how unix.OpenHow) (int, error) {
 	}
 }
 
-// hostDirs is where directories of the room really lie. What a room does not show
-// lies nowhere.
+// hostDirs returns where directories of the room lie outside; it leaves out those that the room
+// does not show.
 func (w *world) hostDirs(dirs []string) []string {
 	if w.view == nil {
 		return dirs

@@ -23,34 +23,33 @@ type world struct {
 	user      userRights
 	workspace string // real path
 	cwd       string // real path, once it is known
-	view      *view  // what the run's room shows; nil: the whole system
+	view      *view  // the part that the run's room shows; nil: the whole system
 	lookup    []string
-	dirs      []string // of the lookup path, where they really lie
+	dirs      []string // of the lookup path, by their real paths
 	hashed    *int64   // bytes that this plan has hashed
 }
 
-// place is something that was found. Its descriptors only name it: nothing was
-// opened for reading.
+// place is a found file or directory. Its descriptors are references: nothing was opened for reading.
 type place struct {
 	real     string // path without links
-	host     string // where that lies outside the room
-	dir      int    // the directory it lies in; none: it is mounted by itself
+	host     string // the path outside the room
+	dir      int    // the directory it lies in; none: it is a mount of its own
 	name     string
-	names    []string      // of the links that stood for it, and its own
-	links    []palyra.Link // of the workspace, that led to it
+	names    []string      // of the links that led to it, and its own
+	links    []palyra.Link // links of the workspace that led to it
 	st       unix.Stat_t
-	writable bool // the run's user could change it or put something else in its place
+	writable bool // the run's user could change or replace it
 	shaky    bool // the run's user could change a link that led here
 	open     []step
 }
 
 // step is a component of a real path.
 type step struct {
-	fd      int // none: a directory that is only there in the room
+	fd      int // none: a directory that exists in the room only
 	name    string
 	real    string
-	host    string // where it lies outside the room
-	mounted bool   // it does not lie in the directory that the step before is
+	host    string // the path outside the room
+	mounted bool   // it does not lie in the directory of the step before
 	st      unix.Stat_t
 }
 
@@ -69,9 +68,9 @@ func (p *place) close() {
 	p.open = nil
 }
 
-// walk finds what an absolute path stands for, following links, and checks at
-// every directory that the run's user may pass. It holds the directories open, so
-// that what it says holds for what is opened from there. Errors are the kernel's.
+// walk finds the file of an absolute path, following links, and checks at every directory that the
+// run's user may pass. It holds the directories open, so that its result holds for files opened
+// from there. Errors are the kernel's.
 func (w *world) walk(abs string) (*place, error) {
 	root, err := w.root()
 	if err != nil {
@@ -107,7 +106,7 @@ func (w *world) writable(open []step) bool {
 	return subpath.Within(w.workspace, last.real)
 }
 
-// root is where every walk begins.
+// root is the start of every walk.
 func (w *world) root() (step, error) {
 	if w.view != nil {
 		return bare("/"), nil
@@ -117,7 +116,7 @@ func (w *world) root() (step, error) {
 	return s, err
 }
 
-// child opens a name of the directory that is open last.
+// child opens a name in the directory that was opened last.
 func (w *world) child(here step, name string) (step, error) {
 	real := path.Join(here.real, name)
 	if w.view != nil {
@@ -130,7 +129,7 @@ func (w *world) child(here step, name string) (step, error) {
 	return s, err
 }
 
-// follow adds the components of a path to what is open.
+// follow appends the components of a path to the open ones.
 func (w *world) follow(p *place, abs string) error {
 	todo := strings.Split(abs, "/")
 	for links := 0; len(todo) > 0; {
@@ -181,7 +180,7 @@ func (w *world) follow(p *place, abs string) error {
 	return nil
 }
 
-// leave goes back from a link, the last that is open, to where its target starts.
+// leave goes back from a link, the last open component, to where its target starts.
 func (w *world) leave(p *place) (target string, err error) {
 	keep := len(p.open) - 1
 	if target, err = readlink(p.open[keep].fd); err != nil {
@@ -190,7 +189,7 @@ func (w *world) leave(p *place) (target string, err error) {
 	if real := p.open[keep].real; subpath.Within(w.workspace, real) {
 		p.links = append(p.links, palyra.Link{Path: relative(real, w.workspace), Target: target})
 	}
-	p.shaky = p.shaky || w.writable(p.open[:keep]) // who can write the directory can replace the link
+	p.shaky = p.shaky || w.writable(p.open[:keep]) // whoever can write the directory can replace the link
 	if path.IsAbs(target) {
 		keep = 1
 	}
@@ -201,8 +200,7 @@ func (w *world) leave(p *place) (target string, err error) {
 	return target, nil
 }
 
-// errShifting is for paths in /proc, /dev and /sys, which stand for something
-// else in every process.
+// errShifting is for paths in /proc, /dev and /sys, which mean something else in every process.
 var errShifting = palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "paths in /proc, /dev and /sys stand for something else in every process").
 	WithRemedy("name the file itself")
 

@@ -12,30 +12,29 @@ import (
 	"palyra/internal/show"
 )
 
-// Most of what people are shown of a command and of what it is told. Whoever
-// prints it makes it safe; here it is only cut, and says so in plain letters.
+// The most that people are shown of a command and its stdin. It is only cut here, with a note in
+// plain letters; the printer escapes it.
 const (
 	summaryLength = 240
 	inputInLine   = 60
 	inputInNote   = 4 << 10
 )
 
-// commandLine is one line for people: the command and, where it is told
-// something on stdin, the beginning of that. A shell's input is its program.
+// commandLine is one line for people: the command and the beginning of its stdin, which is a
+// shell's program.
 func commandLine(argv []string, input []byte) string {
 	words, length := make([]string, len(argv)), 0
 	for i, a := range argv {
 		words[i] = show.Shorten(a, summaryLength)
 		if a == "" || strings.ContainsFunc(words[i], unclear) {
-			words[i] = strconv.Quote(words[i]) // what is cut is cut before: half an escape means something else
+			words[i] = strconv.Quote(words[i]) // cut before quoting: half an escape means something else
 		}
 		length += utf8.RuneCountInString(words[i]) + 1
 	}
 	return strings.Join(fewer(words, length, 2*summaryLength), " ") + fed(input)
 }
 
-// fewer leaves words out of the middle until they are short enough. The first and the
-// last stay.
+// fewer leaves words out of the middle until the line is short enough. The first and the last stay.
 func fewer(words []string, length, most int) []string {
 	from := len(words) * 2 / 3
 	to := from
@@ -54,7 +53,7 @@ func fewer(words []string, length, most int) []string {
 	return slices.Concat(words[:from], []string{fmt.Sprintf("[%d arguments left out]", to-from)}, words[to:])
 }
 
-// fed is the beginning of what a command is told on stdin.
+// fed is the beginning of a command's stdin.
 func fed(input []byte) string {
 	switch {
 	case len(input) == 0:
@@ -70,7 +69,7 @@ func unclear(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// stdinText is what a program gets on stdin, for people.
+// stdinText describes a program's stdin, for people.
 func stdinText(input []byte) string {
 	if !utf8.Valid(input) {
 		return "on stdin it gets " + show.Bytes(len(input)) + ", not text"
@@ -78,7 +77,7 @@ func stdinText(input []byte) string {
 	return fmt.Sprintf("on stdin it gets %s: %s", show.Bytes(len(input)), strconv.Quote(show.Shorten(string(input), inputInNote)))
 }
 
-// note adds something that people should know of a plan, once.
+// note adds a note for people to a plan, once.
 func note(p *palyra.Plan, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	for _, has := range p.Detail.Notes {

@@ -1,8 +1,8 @@
 // Package undo has palyra.undo: an agent takes back what one of its own calls changed.
 //
-// It is a call like any other: its plan names every path that it writes and binds what is there now, people see the diff,
-// policy judges it as it judges an edit. What another agent's call changed, or one in another workspace or room, does not
-// exist for it.
+// It is a call like any other: its plan names every path that it writes and binds the present
+// content, people see the diff, and policy judges it as it judges an edit. For it, the calls of
+// other agents, and those in other workspaces or rooms, do not exist.
 package undo
 
 import (
@@ -17,10 +17,11 @@ import (
 	"palyra/internal/tool"
 )
 
-// Undoer takes back what calls changed.
+// Undoer takes back the changes of calls.
 type Undoer interface {
-	// Preview returns what undoing a call would change, what people are shown of it, and whether that is all that would be
-	// new. A call that is not the caller's own, in this workspace, is not found.
+	// Preview returns the changes that undoing a call would make, their diff for people, and
+	// whether the diff shows all new content. A call that is not the caller's own, in this
+	// workspace, is not found.
 	Preview(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (all []palyra.Change, shown palyra.Detail, whole bool, err error)
 	// Undo undoes a call, whole or not at all.
 	Undo(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (palyra.Effects, error)
@@ -50,7 +51,7 @@ func (taker) Spec() palyra.Tool {
 	}
 }
 
-// mostPaths is how much an agent may take back at once: all of it is shown to whoever answers.
+// mostPaths is the most paths that an agent may take back at once: an approver sees all of them.
 const mostPaths = 1000
 
 // Plan implements tool.Tool.
@@ -80,7 +81,7 @@ func (t taker) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	return nil
 }
 
-// bind puts one path into a plan: that it is written, and what is there now.
+// bind puts one path into a plan: that it is written, and its present content.
 func bind(p *palyra.Plan, c palyra.Change) error {
 	name, err := c.Path.Name()
 	if err != nil || !utf8.ValidString(name) {

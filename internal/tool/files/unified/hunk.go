@@ -10,19 +10,17 @@ import (
 	"palyra"
 )
 
-// MaxCompare bounds the lines, and pieces of long lines, that are compared while a
-// patch looks for the places of its hunks: a hostile patch could otherwise make that
-// quadratic.
+// MaxCompare bounds the lines, and pieces of long lines, that are compared in the search for the
+// places of a patch's hunks: a hostile patch could otherwise make that quadratic.
 const (
 	MaxCompare    = 10_000_000
 	pieceBytes    = 64
 	MaxPatchLines = 1 << 20  // of a file that is patched
-	Growth        = 64 << 10 // that files may grow between the first look and the reading
+	Growth        = 64 << 10 // bytes that files may grow between their status and their reading
 )
 
-// Spot is one place of a file that changes: the bytes from at to end give way to
-// With. Large files are shown by their spots, which are as small as what was
-// asked for, however large the file is.
+// Spot is one place of a file that changes: the bytes from at to end are replaced by With. Large
+// files are shown by their spots, which are as small as the edit, however large the file is.
 type Spot struct {
 	At, End int
 	With    string
@@ -38,10 +36,9 @@ type placer struct {
 	spots  []Spot
 }
 
-// Apply applies hunks to base, which errors call by the name given. Every context and removed line must be in the
-// file exactly. A hunk whose line number is off is put where its lines stand,
-// if that is one place only; what results is shown to the approver as it is, and
-// the places that hunks were put are returned for that.
+// Apply applies hunks to base; errors name it rel. Every context and removed line must be in the
+// file exactly. A hunk whose line number is off is applied where its lines are, if that is one
+// place only; the approver sees the result, and Apply returns the places of the hunks for that.
 func Apply(rel string, base []byte, hunks []*gitdiff.TextFragment, budget *int) ([]byte, []Spot, error) {
 	if bytes.Count(base, []byte("\n")) > MaxPatchLines {
 		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", rel, MaxPatchLines).
@@ -114,10 +111,10 @@ func (p *placer) add(rel string, line []byte) error {
 	return nil
 }
 
-// find returns where the old lines stand and in how many places, up to two.
+// find returns where the old lines are and in how many places, up to two.
 func (p *placer) find(old []string, h *gitdiff.TextFragment) (at, found int) {
 	stated := int(min(max(h.OldPosition-1, 0), int64(len(p.base))))
-	if len(old) == 0 { // nothing to look for: after the stated line, or nowhere
+	if len(old) == 0 { // nothing to look for: the place is after the stated line
 		stated = int(min(h.OldPosition, int64(len(p.base)+1)))
 		if stated >= p.cursor && stated <= len(p.base) && h.OldPosition >= 0 {
 			return stated, 1

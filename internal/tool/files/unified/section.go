@@ -15,7 +15,7 @@ const (
 	devNull       = "/dev/null"
 )
 
-// File is what a patch says about one file.
+// File is the part of a patch about one file.
 type File struct {
 	Old, New string // paths; empty for a file that is made or deleted
 	Action   string // modify, create, delete, rename, copy
@@ -28,9 +28,9 @@ func Mismatch(format string, args ...any) *palyra.Error {
 		WithRemedy("read the files again and write a unified diff against what they contain now")
 }
 
-// Parse reads a unified diff strictly. The text is cut into one section per
-// file first: the parser takes lines between files for commentary, and so would
-// drop, without a word, what follows a hunk whose line counts are too small.
+// Parse reads a unified diff strictly. It cuts the text into one section per file first: the
+// library takes lines between files for commentary, and so would silently drop lines after a hunk
+// whose line counts are too small.
 func Parse(text string) ([]File, error) {
 	sections, err := cutPatch(text)
 	if err != nil {
@@ -56,8 +56,8 @@ func Parse(text string) ([]File, error) {
 // section is the part of a patch about one file.
 type section struct {
 	text     strings.Builder
-	line     int  // where it starts, from 1
-	git      bool // has a "diff --git" line, and so prefixes on every name
+	line     int  // its first line, from 1
+	git      bool // begins with a "diff --git" line, and so has prefixes on every name
 	names    bool // its "---" line was seen
 	hunks    int
 	old, new string // names of a section without a "diff --git" line
@@ -137,14 +137,14 @@ func (c *cutter) step() (done bool, err error) {
 	case s.git && s.hunks == 0:
 		c.take(s, 1)
 	case strings.HasPrefix(line, "Index: "), strings.HasPrefix(line, "====="), strings.HasPrefix(line, "diff "):
-		c.at++ // what other tools write between files
+		c.at++ // text that other tools write between files
 	default:
 		return false, Mismatch("line %d does not belong to the hunk before it, whose header counts fewer lines", c.at+1)
 	}
 	return false, nil
 }
 
-// hunk takes a hunk: its header and as many lines as that counts.
+// hunk takes a hunk: its header and the number of lines that the header counts.
 func (c *cutter) hunk(s *section) error {
 	if s == nil || !s.names {
 		return Mismatch("line %d is a hunk without a file", c.at+1)
