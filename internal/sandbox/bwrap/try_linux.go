@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"palyra"
 )
@@ -29,12 +30,21 @@ func (b *Program) ask(ctx context.Context, option string) (string, error) {
 	return out.String(), err
 }
 
-// runWithin runs a command and kills it when ctx ends.
+// pipesWithin is how long what a killed command left may hold its output open.
+const pipesWithin = time.Second
+
+// runWithin runs a command and kills it when ctx ends, with what it started: the child of a
+// bubblewrap that dies while it builds waits for it for ever, with the output in its hands.
 func runWithin(ctx context.Context, cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	cmd.WaitDelay = pipesWithin
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() }) // it may have ended already
+	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // it may have ended already
 	defer stop()
 	err := cmd.Wait()
 	if ctx.Err() != nil {
