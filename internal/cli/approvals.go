@@ -26,8 +26,7 @@ func approvalsCommand(inv *invocation.Invocation) *cobra.Command {
 		approvalsExportCommand(inv), evidence.ApprovalsVerify(inv))
 }
 
-// approvalJSON is an approval as JSON shows it: the word itself and, beside it, the
-// two things every list wants.
+// approvalJSON is an approval in JSON: the word itself and, beside it, the two fields that every list needs.
 type approvalJSON struct {
 	palyra.Approval
 	Summary string           `json:"summary"`
@@ -44,7 +43,7 @@ type approvalPage struct {
 	Next      string         `json:"next_cursor"`
 }
 
-// approvalFilter is what list and export can be narrowed to.
+// approvalFilter holds the filter flags of list and export.
 type approvalFilter struct {
 	client.ApprovalFilter
 	subject, principal, answer, since, until string
@@ -63,7 +62,7 @@ func (f *approvalFilter) flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allow", "deny", "timeout", "error"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// filter checks the flags and returns what they say.
+// filter checks the flags and returns the filter.
 func (f *approvalFilter) filter(now time.Time) (client.ApprovalFilter, error) {
 	out := f.ApprovalFilter
 	out.SubjectType, out.Principal, out.Answer = palyra.SubjectType(f.subject), palyra.Principal(f.principal), palyra.Answer(f.answer)
@@ -171,8 +170,7 @@ func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
 // watchLine is a line of watch: time, id, state, risk, who, what.
 const watchLine = "%-20s  %-26s  %-16s  %-8s  %-16s  %s\n"
 
-// printWatched prints one line about an approval, with the time of what
-// happened last to it.
+// printWatched prints one line about an approval, with the time of its last event.
 func printWatched(inv *invocation.Invocation, w io.Writer, p palyra.Approval) {
 	at := p.RequestedAt
 	if !p.Pending() {

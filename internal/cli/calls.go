@@ -90,7 +90,7 @@ func fillLists(x palyra.Call) palyra.Call {
 	return x
 }
 
-// attestationOf finds the attestation of a call that ran; "" when it has none.
+// attestationOf finds the attestation of a call that ran; "" if it has none.
 func attestationOf(ctx context.Context, c *client.Client, x palyra.Call) palyra.ID {
 	if x.Outcome == nil || x.Grant == "" {
 		return ""
@@ -102,10 +102,10 @@ func attestationOf(ctx context.Context, c *client.Client, x palyra.Call) palyra.
 	return at.ID
 }
 
-// shownOutput is how much of a call's output is shown; --json has it whole.
+// shownOutput is how much of a call's output is shown; --json has all of it.
 const shownOutput = 4096
 
-// printCall describes a call and what became of it.
+// printCall describes a call and its result.
 func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	var o palyra.Outcome
 	exit := ""
@@ -146,8 +146,7 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	}
 }
 
-// printPlan shows what a call binds, as its approver sees it; nothing before
-// there is a plan.
+// printPlan shows a call's plan, as its approver sees it; nothing before there is a plan.
 func printPlan(w io.Writer, p palyra.Plan) {
 	if p.Tool == "" {
 		return
@@ -157,7 +156,7 @@ func printPlan(w io.Writer, p palyra.Plan) {
 	v.Plan()
 }
 
-// bounded keeps the start of a long output and says how much is left out.
+// bounded keeps the start of a long output and says how much is missing.
 func bounded(text string) string {
 	if len(text) <= shownOutput {
 		return text
@@ -166,7 +165,7 @@ func bounded(text string) string {
 	return head + fmt.Sprintf("\n(of %s; --json has it whole)", screen.Size(int64(len(text))))
 }
 
-// verdict is policy's answer; none before it was asked.
+// verdict is policy's answer; "" before policy judged.
 func verdict(x palyra.Call) string {
 	if x.Verdict.Bundle == "" {
 		return ""

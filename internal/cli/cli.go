@@ -1,14 +1,15 @@
 // Package cli is the palyra command: what people type, on top of the client.
 //
-// Data goes to stdout and talk to stderr. With --json stdout has one JSON object
-// (or one per line where a command streams), in the words of package palyra.
-// Exit codes stand in one table (package exit). Text that comes from outside, names
-// and reasons included, reaches a terminal only through package show.
+// Data goes to stdout and messages to stderr. With --json stdout has one JSON object (or one per
+// line where a command streams), in the words of package palyra. Exit codes are in one table
+// (package exit). Text that comes from outside, names and reasons included, reaches a terminal only
+// through package show.
 //
-// Promises: no command but up starts a daemon; nothing but a typed word or an
-// echoed plan digest approves; a passphrase comes from the person's terminal and
-// from nowhere else. What the command may do is the daemon's decision, never its
-// own: it holds no policy and looks into no state.
+// Promises: no command but up starts a daemon; nothing but a typed word or an echoed plan digest
+// approves; a passphrase comes only from the person's terminal. The daemon decides what the command
+// may do: the command holds no policy and looks into no state.
+//
+// Its words are those of docs/words.md.
 package cli
 
 import (
@@ -33,7 +34,7 @@ import (
 	"palyra/internal/cli/syntax"
 )
 
-// Process is what the command is given by the process it runs in.
+// Process is what the surrounding process gives to the command.
 type Process = invocation.Process
 
 // Main runs one command and returns the exit code.
@@ -103,7 +104,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	return root
 }
 
-// help shows the page of a command, and knows when there is none.
+// help shows the page of a command, and fails for an unknown one.
 func help() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]...", Short: "Show the help of a command", Args: cobra.ArbitraryArgs,
@@ -118,7 +119,7 @@ func help() *cobra.Command {
 	}
 }
 
-// allCommands lists the commands there are.
+// allCommands lists all commands.
 func allCommands(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),

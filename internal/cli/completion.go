@@ -19,7 +19,7 @@ func completeApprovals(inv *invocation.Invocation) cobra.CompletionFunc {
 	}
 }
 
-// completeDecide offers what is pending, then the answers.
+// completeDecide offers the pending approvals, then the answers.
 func completeDecide(inv *invocation.Invocation) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -50,7 +50,7 @@ func completeWorkspaces(inv *invocation.Invocation) cobra.CompletionFunc {
 	}
 }
 
-// completionExamples says how the scripts that cobra makes are used.
+// completionExamples adds how to use the scripts that cobra makes.
 func completionExamples(root *cobra.Command) {
 	for shell, use := range map[string]string{
 		"bash":       "  source <(palyra completion bash)",

@@ -66,8 +66,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// checkDecision refuses what the daemon would refuse as well, in the words of
-// the command line.
+// checkDecision refuses an answer that the daemon would refuse as well, in terms of the command line.
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
@@ -94,8 +93,7 @@ func checkDecision(r client.DecideRequest) error {
 	return nil
 }
 
-// decide answers an approval. Without a digest a person must have seen the plan
-// and typed the word.
+// decide answers an approval. Without a digest a person must have seen the plan and typed the word.
 func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequest) error {
 	c, err := inv.Operator()
 	if err != nil {
@@ -116,8 +114,8 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 	return send(ctx, inv, c, r)
 }
 
-// shownDigest shows the plan to the person, who types the word, and returns its
-// digest. One that was given before must be the same.
+// shownDigest shows the plan to the person, who types the word, and returns its digest. A digest
+// that was given must be the same.
 func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.DecideRequest) (palyra.Digest, error) {
 	p, err := execute.PendingApproval(ctx, inv, c, r.ID)
 	if err != nil {
@@ -131,7 +129,7 @@ func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Clie
 		return "", err
 	}
 	execute.ViewApproval(inv, inv.Stderr, p, inv.Separation())
-	terminal.Drain() // what was typed before this was on the screen is no answer to it
+	terminal.Drain() // keys typed before the plan was on the screen are no answer to it
 	typed, err := terminal.AskLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
 	if err != nil {
 		return "", err
@@ -151,7 +149,7 @@ func send(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 	return inv.Answer(err, approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
 }
 
-// settled says in one line how an approval stands.
+// settled describes the state of an approval in one line.
 func settled(p palyra.Approval) string {
 	if p.Pending() {
 		return fmt.Sprintf("%s: your answer is recorded; %d of %d so far", show.Line(string(p.ID)), len(p.Votes), max(p.Need.Votes, 1))
@@ -166,7 +164,7 @@ func settled(p palyra.Approval) string {
 	return text
 }
 
-// reachText says how far an answer goes, for the question.
+// reachText says how far an answer reaches, for the question.
 func reachText(r client.DecideRequest) string {
 	if r.Answer == palyra.AnswerDeny {
 		return "it"

@@ -17,7 +17,7 @@ import (
 	"palyra/internal/show"
 )
 
-// joinOptions is what the command line of device join says.
+// joinOptions holds the options of device join.
 type joinOptions struct{ as, name, code string }
 
 func deviceJoinCommand(inv *invocation.Invocation) *cobra.Command {
@@ -57,7 +57,7 @@ const (
 	maxCode    = 4096
 )
 
-// joinRequest fills in what the person left out.
+// joinRequest fills in the arguments that the person left out.
 func joinRequest(inv *invocation.Invocation, args []string, o joinOptions) (client.JoinRequest, error) {
 	c, err := inv.Config()
 	if err != nil {
@@ -93,8 +93,8 @@ func joinRequest(inv *invocation.Invocation, args []string, o joinOptions) (clie
 	return q, nil
 }
 
-// pin asks for the PIN. It comes from the person's terminal only: an agent must
-// not be able to pair a machine by itself.
+// pin asks for the PIN. It comes from the person's terminal only: an agent must not be able to pair
+// a machine by itself.
 func pin(inv *invocation.Invocation) (palyra.Secret, error) {
 	s, err := inv.Secret(inv.Context, "PIN that the daemon shows: ")
 	if err != nil && palyra.AsError(err).Reason == palyra.ReasonCancelled {
@@ -121,8 +121,8 @@ func hostname() string {
 	return first
 }
 
-// withPort adds the usual port to an address that has none. What is no address
-// stays as it is: it is refused for what it is.
+// withPort adds the usual port to an address without one. Invalid addresses stay unchanged and are
+// refused later.
 func withPort(address string) string {
 	bare, open := strings.CutPrefix(address, "[")
 	bare, shut := strings.CutSuffix(bare, "]")

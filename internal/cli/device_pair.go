@@ -52,16 +52,16 @@ func devicePairCommand(inv *invocation.Invocation) *cobra.Command {
 // pairTries is how often a code may be tried.
 const pairTries = 5
 
-// pairWatch tells a person how a pairing goes.
+// pairWatch shows a person the progress of a pairing.
 type pairWatch struct {
 	inv   *invocation.Invocation
-	asker *execute.Asker // asks the question in place
+	asker *execute.Asker // asks the question at this terminal
 	ctx   context.Context
 	noQR  bool
 	last  palyra.Pairing
 }
 
-// see is told of every change.
+// see handles every change of the pairing.
 func (w *pairWatch) see(p palyra.Pairing) error {
 	before := w.last
 	w.last = p
@@ -74,15 +74,14 @@ func (w *pairWatch) see(p palyra.Pairing) error {
 	case p.State == palyra.PairingProven && p.Approval != "" && before.Approval == "":
 		w.ask(p)
 	case p.State != palyra.PairingProven && before.Approval != "":
-		w.leave() // answered here or elsewhere, or over
+		w.leave() // answered, here or elsewhere, or over
 	case p.Tries > before.Tries:
 		w.inv.Say("A machine at %s is trying (%d of %d).", show.Line(p.Address), p.Tries, pairTries)
 	}
 	return nil
 }
 
-// offer shows the code. It is what the command is for, so also to those who want
-// little said.
+// offer shows the code, also with --quiet: it is the purpose of the command.
 func (w *pairWatch) offer(p palyra.Pairing) {
 	if !w.noQR && terminal.Is(w.inv.Stderr) {
 		w.showQR(p.Code)
@@ -103,11 +102,10 @@ func (w *pairWatch) offer(p palyra.Pairing) {
 	w.inv.Say("Good until %s. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt))
 }
 
-// quiet is the empty border of a QR code, in modules.
+// quietZone is the empty border of a QR code, in modules.
 const quietZone = 2
 
-// showQR draws the code where the terminal is wide enough; one that is broken into
-// lines cannot be scanned.
+// showQR draws the code where the terminal is wide enough; wrapped lines could not be scanned.
 func (w *pairWatch) showQR(code string) {
 	lines := qrLines(code)
 	if len(lines) == 0 {
@@ -118,7 +116,7 @@ func (w *pairWatch) showQR(code string) {
 		return
 	}
 	for _, line := range lines {
-		if w.inv.Colours(w.inv.Stderr) { // light on dark, whatever the terminal's colours are
+		if w.inv.Colours(w.inv.Stderr) { // light on dark, whatever the terminal's colours
 			line = "\x1b[97;40m" + line + "\x1b[0m"
 		}
 		fmt.Fprintln(w.inv.Stderr, line)
@@ -135,26 +133,26 @@ func qrLines(code string) []string {
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
-// ask puts the machine before the person. The answer is an ordinary decision,
-// signed with their key; without a terminal somebody else must give it.
+// ask shows the machine to the person and asks. The answer is an ordinary decision, signed with
+// their key; without a terminal it must be given elsewhere.
 func (w *pairWatch) ask(p palyra.Pairing) {
 	fmt.Fprintf(w.inv.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what the other machine shows.\n\n",
 		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print))
 	id := show.Arg(string(p.Approval))
 	if !w.inv.Interactive() {
-		fmt.Fprintf(w.inv.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.inv.Own(), id) // nothing goes on without it
+		fmt.Fprintf(w.inv.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.inv.Own(), id) // nothing goes on without an answer
 		return
 	}
 	w.inv.Say("Answer below, or elsewhere with: %s approvals decide %s allow", w.inv.Own(), id)
 	w.asker.AskInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
 }
 
-// leave takes the question off the screen.
+// leave removes the question from the screen.
 func (w *pairWatch) leave() {
 	w.asker.End()
 }
 
-// withdrawn says what became of the code when the command ends before the pairing.
+// withdrawn reports what became of the code when the command ends before the pairing.
 func (w *pairWatch) withdrawn(err error) error {
 	if w.ctx.Err() != nil && w.last.ID != "" {
 		w.inv.Say("palyra: the code is withdrawn; nothing was paired")
@@ -162,7 +160,7 @@ func (w *pairWatch) withdrawn(err error) error {
 	return err
 }
 
-// pairEnds says how a pairing that did not succeed is told.
+// pairEnds are the messages for pairings that did not succeed.
 var pairEnds = map[palyra.PairingState]struct {
 	code         palyra.Code
 	reason       palyra.Reason
@@ -177,7 +175,7 @@ var pairEnds = map[palyra.PairingState]struct {
 	palyra.PairingGone:    {palyra.Expired, palyra.ReasonCancelled, "the code was withdrawn", "nothing was paired; show another one: palyra device pair"},
 }
 
-// end says how it ended.
+// end reports how the pairing ended.
 func (w *pairWatch) end() error {
 	p := w.last
 	if p.State == palyra.PairingDone && p.Device != nil {

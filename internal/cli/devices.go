@@ -33,7 +33,7 @@ func deviceListCommand(inv *invocation.Invocation) *cobra.Command {
 	}.Command(inv)
 }
 
-// deviceEnd is how a device stands.
+// deviceEnd is the state of a device.
 func deviceEnd(inv *invocation.Invocation, d palyra.Device) string {
 	switch {
 	case !d.Live():
@@ -84,9 +84,8 @@ func deviceRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// parted is err, or nil when it only says that this machine has just ended itself:
-// the daemon cuts the connections of a revoked device off, the one included that
-// asked for it, and lets it in no more.
+// parted is err, or nil when this machine has just revoked itself: the daemon cuts the connections
+// of a revoked device, also the one with this request, and lets it in no more.
 func parted(ctx context.Context, inv *invocation.Invocation, c *client.Client, d palyra.Device, err error) error {
 	conf, bad := inv.Config()
 	if err == nil || bad != nil || inv.RemoteName() == "" || palyra.AsError(err).Reason != client.ReasonConnectionLost {
@@ -103,7 +102,8 @@ func parted(ctx context.Context, inv *invocation.Invocation, c *client.Client, d
 	case e.Reason == palyra.ReasonBadCertificate || e.Reason == palyra.ReasonDeviceRevoked:
 		return nil
 	}
-	// The door closes behind the last device, so this may be all; it need not be.
+	// The daemon closes its port with the last device, so a lost connection can be the success; it
+	// need not be.
 	return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the daemon hung up on this machine, as it does when a device is revoked, and does not answer any more").
 		WithRemedy("make sure on its machine: palyra device list").WithCause(err)
 }
@@ -167,12 +167,12 @@ func deviceRemotesCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return bad // those that can be used are listed all the same
+			return bad // the usable ones are listed all the same
 		},
 	}
 }
 
-// certificateEnd is how this machine's certificate for a daemon stands.
+// certificateEnd is the state of this machine's certificate for a daemon.
 func certificateEnd(inv *invocation.Invocation, r *client.Remote) string {
 	ends, due := r.Expires()
 	switch now := inv.Now(); {
@@ -181,7 +181,7 @@ func certificateEnd(inv *invocation.Invocation, r *client.Remote) string {
 	case !now.Before(due):
 		return "is renewed at the next use"
 	}
-	return "has not ended" // whether the daemon still takes it only the daemon knows
+	return "has not ended" // only the daemon knows whether it still accepts the certificate
 }
 
 func deviceForgetCommand(inv *invocation.Invocation) *cobra.Command {
@@ -197,7 +197,7 @@ func deviceForgetCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			device := "DEVICE"
-			if r, err := client.LoadRemote(c.Paths.Remotes, args[0]); err == nil { // what is damaged can be forgotten as well
+			if r, err := client.LoadRemote(c.Paths.Remotes, args[0]); err == nil { // a damaged remote can be forgotten as well
 				device = show.Arg(r.Device.Name)
 			}
 			err = client.ForgetRemote(c.Paths.Remotes, args[0])

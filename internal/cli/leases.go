@@ -52,14 +52,13 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// leaseJSON is a lease as --json prints it: under its own name, and for one version also under the
-// former one, grant_id.
+// leaseJSON is a lease in JSON: under its own name, and for one version also under the former one, grant_id.
 type leaseJSON struct {
 	LeaseID palyra.LeaseID `json:"lease_id"`
 	palyra.Lease
 }
 
-// leasesJSON is a page of leases as --json prints it. Grants is the former name of the list.
+// leasesJSON is a page of leases in JSON. Grants is the former name of the list.
 type leasesJSON struct {
 	Leases []leaseJSON `json:"leases"`
 	Grants []leaseJSON `json:"grants"`
@@ -74,7 +73,7 @@ func leasePage(p client.LeasePage) leasesJSON {
 	return leasesJSON{list, list, p.Next}
 }
 
-// leaseState says whether a lease lives and how long.
+// leaseState says whether a lease is live and for how long.
 func leaseState(inv *invocation.Invocation, l palyra.Lease) string {
 	switch {
 	case l.Ended != "":
@@ -101,7 +100,7 @@ func covers(t palyra.Terms) string {
 	switch {
 	case t.PlanDigest != "":
 		text += ", exactly one plan"
-	case t.PathRoot != "" && len(t.Tools) == 0: // of before one answer was for all tools that edit
+	case t.PathRoot != "" && len(t.Tools) == 0: // from before one answer covered all editing tools
 		text += ", writes under " + t.PathRoot
 	case t.PathRoot != "":
 		text = "edits of files under " + t.PathRoot

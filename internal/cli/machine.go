@@ -12,8 +12,8 @@ import (
 	"palyra/internal/show"
 )
 
-// ownMachine are the commands about this machine; another one cannot be meant.
-// Those that read nothing but their arguments are not among them.
+// ownMachine are the commands about this machine, which cannot be meant for another. Those that
+// read only their arguments are not among them.
 var ownMachine = map[string]string{
 	"palyra up":               "it starts the daemon of this machine; start one elsewhere there",
 	"palyra down":             "it stops the daemon of this machine; stop one elsewhere there, where it can be started again",
@@ -44,8 +44,7 @@ func refuseRemote(inv *invocation.Invocation, cmd *cobra.Command) error {
 	return nil
 }
 
-// guarded makes every command below cmd refuse a machine that cannot be meant,
-// before it does anything else.
+// guarded makes every command below cmd refuse --remote first, where it is about this machine.
 func guarded(inv *invocation.Invocation, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		guarded(inv, sub)
@@ -62,7 +61,7 @@ func guarded(inv *invocation.Invocation, cmd *cobra.Command) {
 	}
 }
 
-// noTerminal says how to do without a terminal what needs one.
+// noTerminal adds how to do the same without a terminal.
 func noTerminal(err error, text, remedy string) error {
 	if e := (*palyra.Error)(nil); errors.As(err, &e) && e.Reason == palyra.ReasonUnsupported {
 		return exit.Failedf(palyra.ReasonUnsupported, "%s", text).WithRemedy("%s", remedy).WithCause(err)

@@ -64,8 +64,8 @@ func toolsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// printTools lists tools on lines of at most columns characters; 0 is no limit
-// but that of a cell. What a description loses, show has.
+// printTools lists tools on lines of at most columns characters; 0: only the limit of a cell.
+// `tools show` has whole descriptions.
 func printTools(w io.Writer, tools []palyra.Tool, columns int) {
 	header := []string{"NAME", "TIER", "CAPABILITIES", "DESCRIPTION"}
 	used := 0
@@ -90,7 +90,7 @@ func printTools(w io.Writer, tools []palyra.Tool, columns int) {
 	screen.Table(w, header, rows)
 }
 
-// firstSentence is what a list says about a tool.
+// firstSentence is the description of a tool in a list.
 func firstSentence(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	if sentence, _, more := strings.Cut(line, ". "); more {

@@ -15,7 +15,7 @@ import (
 	"palyra/internal/show"
 )
 
-// build says which program this is.
+// build identifies this program.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
@@ -26,7 +26,7 @@ type build struct {
 	Arch     string `json:"arch"`
 }
 
-// thisBuild reads what the compiler wrote into the program.
+// thisBuild reads the build information of the program.
 func thisBuild(inv *invocation.Invocation) build {
 	b := build{Version: inv.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	b.Version = cmp.Or(b.Version, "dev")

@@ -1,4 +1,5 @@
-// Package access is about who may come in: people with their roles and keys, agents, tokens, the console.
+// Package access has the commands about who may come in: people with their roles and keys, agents,
+// tokens, the console.
 package access
 
 import (
@@ -47,10 +48,10 @@ func workspacesText(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// RoleNames are the roles of people.
+// RoleNames lists the roles of people.
 var RoleNames = []string{"owner", "admin", "operator", "approver", "auditor", "viewer"}
 
-// personFlags are how a person's role and workspaces are given.
+// personFlags hold a person's role and workspaces.
 type personFlags struct {
 	role       string
 	workspaces []string
@@ -105,8 +106,8 @@ func userChangeCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// changed is a person as they are to be. What is not named stays: nobody is let
-// into more by being given another role.
+// changed returns a person with the changes of the flags. Everything else stays: another role gives
+// access to no more workspaces.
 func changed(ctx context.Context, inv *invocation.Invocation, c *client.Client, p palyra.Principal, f personFlags) (palyra.User, error) {
 	switch {
 	case f.everywhere && len(f.workspaces) > 0:
@@ -179,7 +180,7 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra access whoami\n  palyra access whoami --agent\n  palyra --remote work access whoami",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			door := inv.Operator
-			if agent || inv.Inside() { // the only door that there is in a room
+			if agent || inv.Inside() { // a room has no other door
 				door = inv.Agent
 			} else if inv.TokenFile() != "" {
 				inv.Say("palyra: %s is set and not used here; for whom its token speaks: %s access whoami --agent", invocation.TokenVariable, inv.Own())

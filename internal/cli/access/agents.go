@@ -25,7 +25,7 @@ func Agents(inv *invocation.Invocation, run *cobra.Command) *cobra.Command {
 		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), run)
 }
 
-// newAgent is an agent and the token that is shown this once.
+// newAgent is an agent with its token, which is shown only this once.
 type newAgent struct {
 	palyra.Agent
 	Token     string `json:"token,omitempty"`
@@ -54,7 +54,7 @@ func agentAddCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// handOver gives the token to the person: the only place where it is printed.
+// handOver gives the token to the person: it is printed nowhere else.
 func handOver(inv *invocation.Invocation, agent palyra.Agent, token palyra.Secret, out string) error {
 	return token.Use(func(b []byte) error {
 		result := newAgent{Agent: agent, TokenFile: out}
@@ -76,7 +76,7 @@ func handOver(inv *invocation.Invocation, agent palyra.Agent, token palyra.Secre
 	})
 }
 
-// absolute is a path that works from everywhere.
+// absolute returns the absolute path.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -40,9 +40,8 @@ func operatorProtectCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// protection is one change from a bare key to a protected one. The order of its
-// steps keeps the operator able to sign at every moment: the new key is known
-// to the daemon before the old file goes, and the old key ends last.
+// protection replaces a bare key by a protected one. The order of its steps lets the operator sign at every
+// moment: the daemon knows the new key before the old file goes, and the old key ends last.
 type protection struct {
 	inv  *invocation.Invocation
 	path string
@@ -109,7 +108,7 @@ func registered(ctx context.Context, c *client.Client, keyID string) (palyra.Ope
 		WithRemedy("have an owner add it: palyra operator add")
 }
 
-// newPassphrase asks twice.
+// newPassphrase asks for a passphrase twice.
 func newPassphrase(ctx context.Context, inv *invocation.Invocation) (palyra.Secret, error) {
 	defer terminal.Hush()()
 	first, err := inv.Secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
@@ -139,8 +138,8 @@ func newPassphrase(ctx context.Context, inv *invocation.Invocation) (palyra.Secr
 
 func (p *protection) newPath() string { return p.path + ".new" }
 
-// makeKey makes the new key beside the old one. One that an earlier attempt left
-// is not in force and makes room.
+// makeKey makes the new key beside the old one. It replaces one that an earlier attempt left, which
+// never came into force.
 func (p *protection) makeKey(pass palyra.Secret) (*client.OperatorKey, error) {
 	if err := os.Remove(p.newPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cli: protect: %w", err)

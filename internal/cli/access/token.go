@@ -34,7 +34,7 @@ func tokenListCommand(inv *invocation.Invocation) *cobra.Command {
 	}.Command(inv)
 }
 
-// tokenEnd is how a token stands.
+// tokenEnd is the state of a token.
 func tokenEnd(inv *invocation.Invocation, t palyra.Token) string {
 	switch {
 	case !t.RevokedAt.IsZero():
@@ -95,14 +95,14 @@ func tokenAddCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// newToken is a token as it is kept, and itself this once.
+// newToken is a token's entry and, only this once, the token itself.
 type newToken struct {
 	Entry     palyra.Token `json:"entry"`
 	Token     string       `json:"token,omitempty"`
 	TokenFile string       `json:"token_file,omitempty"`
 }
 
-// newFile refuses a file that is there already, before a token is made for it.
+// newFile refuses an existing file, before a token is made for it.
 func newFile(path string) error {
 	if path == "" {
 		return nil
@@ -153,8 +153,7 @@ func tokenRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// tokenID is the id of the token that a person means by an id or a name. What
-// might be several is none.
+// tokenID returns the id of the token that a person named by id or name. An ambiguous name is an error.
 func tokenID(ctx context.Context, c *client.Client, said string) (string, error) {
 	if strings.HasPrefix(said, "tok-") {
 		return said, nil

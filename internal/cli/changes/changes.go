@@ -1,5 +1,5 @@
-// Package changes is what the command knows of the changes that calls made in their workspaces: palyra changes shows
-// them, palyra undo takes them back, and palyra redo that.
+// Package changes has the commands about the changes that calls made in their workspaces: palyra
+// changes shows them, palyra undo takes them back, and palyra redo makes them again.
 package changes
 
 import (
@@ -57,7 +57,7 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// callMeant says which call is meant.
+// callMeant finds the call that the arguments name.
 func callMeant(inv *invocation.Invocation, f *client.ChangeFilter, args []string) error {
 	if len(args) > 0 {
 		f.Call, f.Workspace, f.Principal = palyra.CallID(args[0]), "", ""
@@ -82,7 +82,7 @@ func showDiff(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 			path = rel
 		}
 		name = palyra.TextOfPath(filepath.Clean(path))
-		if strings.HasPrefix(path, `"`) { // as it is shown
+		if strings.HasPrefix(path, `"`) { // quoted, as lists show it
 			name = palyra.PathText(path)
 		}
 	}
@@ -99,7 +99,7 @@ func showDiff(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 	})
 }
 
-// printChanges prints what a call changed, what others run first.
+// printChanges prints the changes of a call, files that other programs run first.
 func printChanges(w io.Writer, x client.CallChanges) {
 	screen.Fields(w, screen.Pair{"Call", string(x.Call)}, screen.Pair{"Summary", x.Summary},
 		screen.Pair{"Principal", string(x.Principal)}, screen.Pair{"Workspace", x.Workspace},
@@ -115,7 +115,7 @@ func printChanges(w io.Writer, x client.CallChanges) {
 	printList(w, x.Changes, x.More, x.Next)
 }
 
-// undoText says what can be done about it.
+// undoText says whether the changes can be undone.
 func undoText(x client.CallChanges) string {
 	switch x.Undo {
 	case client.UndoKept:
@@ -154,7 +154,7 @@ func printList(w io.Writer, all []palyra.Change, more int64, next string) {
 	}
 }
 
-// detail says what is different about a path.
+// detail describes the change of a path.
 func detail(c palyra.Change) string {
 	was, now := c.Was, c.Now
 	switch {

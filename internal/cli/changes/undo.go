@@ -18,7 +18,7 @@ import (
 	"palyra/internal/show"
 )
 
-// which says which calls an undo is about.
+// which holds the flags that select the calls to undo.
 type which struct {
 	last, list, forget, dryRun bool
 	session, since, workspace  string
@@ -75,7 +75,7 @@ func Redo(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// calls are the calls that are meant, newest first.
+// calls returns the selected calls, newest first.
 func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.Client, args []string) ([]palyra.CallID, error) {
 	ways := len(args)
 	for _, given := range []bool{f.last, f.session != "", f.since != ""} {
@@ -111,7 +111,7 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 	return out, nil
 }
 
-// among picks calls of a list that is newest first.
+// among picks calls from a list that is newest first.
 func (f which) among(all []client.UndoEntry, since time.Time, here string) (out []palyra.CallID) {
 	for _, e := range all {
 		switch {
@@ -129,7 +129,7 @@ func (f which) among(all []client.UndoEntry, since time.Time, here string) (out 
 	return out
 }
 
-// revert undoes calls one after the other, or redoes them, and says what became of each.
+// revert undoes, or redoes, calls one after the other, and reports the result of each.
 func (f which) revert(ctx context.Context, inv *invocation.Invocation, c *client.Client, calls []palyra.CallID, redo bool) error {
 	done := []client.Reverted{}
 	var failed error
@@ -168,7 +168,7 @@ func (f which) one(ctx context.Context, c *client.Client, id palyra.CallID, redo
 	return c.UndoCall(ctx, id)
 }
 
-// printReverted says what was done, or would be.
+// printReverted prints what was done, or would be.
 func printReverted(w io.Writer, r client.Reverted, redo, dryRun bool) {
 	verb := "undone"
 	if redo {
@@ -188,7 +188,7 @@ func printReverted(w io.Writer, r client.Reverted, redo, dryRun bool) {
 	printList(w, r.Changes, r.More, "")
 }
 
-// forget removes what is kept of calls.
+// forget removes the kept content of calls.
 func forget(ctx context.Context, inv *invocation.Invocation, c *client.Client, calls []palyra.CallID) error {
 	for _, id := range calls {
 		if err := c.ForgetUndo(ctx, id); err != nil {
@@ -202,7 +202,7 @@ func forget(ctx context.Context, inv *invocation.Invocation, c *client.Client, c
 	})
 }
 
-// listUndo lists what can be undone.
+// listUndo lists the calls that can be undone.
 func listUndo(ctx context.Context, inv *invocation.Invocation, c *client.Client) error {
 	all, err := c.UndoEntries(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package configuration is the commands about the settings of this machine, which need
-// no daemon: config, setup, the profiles of the sandbox, and the page of the variables.
+// Package configuration has the commands about the settings of this machine, which need no daemon:
+// config, setup, the profiles of the sandbox, and the help page about variables.
 package configuration
 
 import (
@@ -63,11 +63,11 @@ func configCheckCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// profileProblems is what is wrong with the operator's profiles.
+// profileProblems lists the faults of the operator's profiles.
 func profileProblems(inv *invocation.Invocation) []config.Problem {
 	paths, err := config.Locate(config.Options{Home: inv.Home, Env: inv.Env})
 	if err != nil {
-		return nil // the configuration's own check says so
+		return nil // the configuration's own check reports it
 	}
 	var out []config.Problem
 	for _, f := range profiles.Check(profileDir(paths)) {
@@ -76,11 +76,11 @@ func profileProblems(inv *invocation.Invocation) []config.Problem {
 	return out
 }
 
-// bwrapDefault is where the daemon looks for bubblewrap that is told nothing else.
+// bwrapDefault is where the daemon looks for bubblewrap by default.
 const bwrapDefault = "/usr/bin/bwrap"
 
-// bwrapProblems is what is wrong with bubblewrap at a glance, where programs run in
-// it. The daemon looks closer; its status says what it found.
+// bwrapProblems lists obvious faults of bubblewrap, where programs run in it. The daemon checks
+// more; its status has the result.
 func bwrapProblems(inv *invocation.Invocation, system string) []config.Problem {
 	c, err := inv.Config()
 	if err != nil || system != "linux" || c.Process.Tier != "c" {
@@ -152,7 +152,7 @@ func configPathCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			agent, operator, err := c.Paths.Sockets()
-			if errors.Is(err, config.ErrCopied) { // those that a daemon of this home would have
+			if errors.Is(err, config.ErrCopied) { // the ones that a daemon of this home would have
 				dir := c.Paths.SocketDir()
 				agent, operator, err = filepath.Join(dir, config.AgentSocket), filepath.Join(dir, config.OperatorSocket), nil
 			}
@@ -178,8 +178,8 @@ func configPathCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// stateID is the id of the state, which only the daemon knows. Without one that
-// answers at once it is a word in its place: it is part of names of root's only.
+// stateID is the id of the state, which only the daemon knows. Without a daemon that answers at
+// once it is a placeholder: only names under root contain it.
 func stateID(ctx context.Context, inv *invocation.Invocation) string {
 	const unknown = "<state id>"
 	c, err := inv.Operator()

@@ -44,7 +44,7 @@ func Profiles(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// profileList reads the profiles that a daemon of this configuration would.
+// profileList reads the profiles that a daemon with this configuration would read.
 func profileList(inv *invocation.Invocation) ([]profiles.Info, error) {
 	c, err := inv.Config()
 	if err != nil {

@@ -50,7 +50,7 @@ func Setup(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// profileDir is where the operator's profiles are.
+// profileDir is the directory of the operator's profiles.
 func profileDir(p config.Paths) string { return filepath.Join(filepath.Dir(p.Config), "profiles") }
 
 // setting is one run of setup, and its result.
@@ -90,7 +90,7 @@ func (s *setting) run(ctx context.Context) error {
 	return s.write(ctx)
 }
 
-// write replaces the profile, if it says something else and the person agrees.
+// write replaces the profile, if its text differs and the person agrees.
 func (s *setting) write(ctx context.Context) error {
 	old, err := os.ReadFile(s.File)
 	switch {
@@ -124,7 +124,7 @@ func (s *setting) write(ctx context.Context) error {
 	})
 }
 
-// list shows what was found.
+// list shows the programs found.
 func (s *setting) list(w io.Writer) {
 	var rows [][]string
 	for _, t := range s.Toolchains {
@@ -149,7 +149,7 @@ func (s *setting) agree(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// save writes a profile that nobody else can change.
+// save writes a profile that no other user can change.
 func save(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)

@@ -9,7 +9,7 @@ import (
 	"palyra/internal/mcp/install"
 )
 
-// places is where clients keep their configuration.
+// places lists where clients keep their configuration.
 func places(inv *invocation.Invocation) install.Places {
 	env := map[string]string{}
 	for _, pair := range inv.Env {
@@ -23,8 +23,8 @@ func places(inv *invocation.Invocation) install.Places {
 	return p
 }
 
-// hooked is what is installed of the hook. Only the person's own settings tell: those of a
-// workspace may have come with it, and can take the hook away but not stand for it.
+// hooked returns the installed hook. Only the person's own settings count as proof: those of a
+// workspace may have come with it, and can remove the hook but not replace it.
 func hooked(inv *invocation.Invocation, agent hook.AgentProgram, workspace string) install.Hooked {
 	o := hookOptions{agent: agent}
 	ours := func(command string) bool { return isHookCommand(inv, agent, command) }
@@ -37,7 +37,7 @@ func hooked(inv *invocation.Invocation, agent hook.AgentProgram, workspace strin
 	return found
 }
 
-// isHookCommand reports whether a line is one that hook install writes.
+// isHookCommand reports whether a command line is one that hook install writes.
 func isHookCommand(inv *invocation.Invocation, agent hook.AgentProgram, command string) bool {
 	for _, mode := range []string{hook.Rewrite, hook.Check} {
 		line, err := hookLine(inv, hookOptions{agent: agent, mode: mode, own: ownServer(command)})
@@ -48,13 +48,13 @@ func isHookCommand(inv *invocation.Invocation, agent hook.AgentProgram, command 
 	return false
 }
 
-// ownServer is the server whose tools a line of ours leaves to the gate.
+// ownServer is the server whose tools a hook command of ours leaves to the gate.
 func ownServer(command string) string {
 	_, own, _ := strings.Cut(strings.TrimSuffix(command, orBlock), " --own-server ")
 	return own
 }
 
-// ownHook is the hook beside Palyra's own server.
+// ownHook returns the options of the hook beside Palyra's own server.
 func ownHook(agent hook.AgentProgram, workspace string) hookOptions {
 	return hookOptions{agent: agent, workspace: workspace, mode: hook.Rewrite, own: "palyra"}
 }

@@ -20,7 +20,7 @@ import (
 	"palyra/internal/show"
 )
 
-// hookInstallation is what install says with --json.
+// hookInstallation is the result of install with --json.
 type hookInstallation struct {
 	Agent   string `json:"agent"`
 	Command string `json:"command"`
@@ -63,14 +63,14 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// hookOptions is what the command line of hook install says.
+// hookOptions holds the options of hook install.
 type hookOptions struct {
 	agent                hook.AgentProgram
 	workspace, mode, own string
 	only                 bool
 }
 
-// settings is the file that an agent's hooks are in.
+// settings is the file with an agent's hooks.
 func (o hookOptions) settings(p install.Places) string {
 	if o.agent.Name == hook.Codex {
 		return install.CodexHooks(p, o.workspace)
@@ -78,17 +78,16 @@ func (o hookOptions) settings(p install.Places) string {
 	return install.HookSettings(p, o.workspace)
 }
 
-// serverForm is the name of a server in an agent's settings, as far as it can be told
-// in the name of a tool.
+// serverForm is the form of a server's name in an agent's settings, as far as names of tools can contain it.
 var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
 
-// installHook writes the hook, or only shows it, and says so.
+// installHook writes the hook, or only shows it, and reports that.
 func installHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	done, say, err := writeHook(ctx, inv, o)
 	return inv.Answer(err, done, say)
 }
 
-// writeHook writes the hook, or nothing where it is only to be shown; say tells people.
+// writeHook writes the hook, or nothing where it is only to be shown; say reports to people.
 func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (wrote hookInstallation, say func(io.Writer), err error) {
 	refuse := func(err error) (hookInstallation, func(io.Writer), error) { return hookInstallation{}, nil, err }
 	workspace, only := o.workspace, o.only
@@ -144,7 +143,7 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 	}, nil
 }
 
-// sayLimits says what the hook does not do in the agent that was found.
+// sayLimits prints what the hook does not do in the installed version of the agent.
 func sayLimits(inv *invocation.Invocation, agent hook.AgentProgram, claude version, blocks bool) {
 	if agent.Name == hook.Codex {
 		inv.Say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
@@ -161,7 +160,7 @@ func sayLimits(inv *invocation.Invocation, agent hook.AgentProgram, claude versi
 	}
 }
 
-// sayHooked says what was done, what it needs from now on and how it is undone.
+// sayHooked prints what was done, what the hook needs from now on and how it is undone.
 func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o hookOptions) {
 	if !done.Changed {
 		fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
@@ -176,7 +175,7 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 	inv.Say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 
-// hookLine is the line that the agent runs.
+// hookLine is the command line that the agent runs.
 func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return "", exit.Usagef("--mode %q is neither rewrite nor check", o.mode)
@@ -205,6 +204,5 @@ func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	return screen.ShellLine(words) + orBlock, nil
 }
 
-// orBlock makes a no of every other end: that palyra is not there any more, or was
-// killed, would let the call pass.
+// orBlock makes every other end a no: otherwise the call would pass if palyra were missing or killed.
 const orBlock = " || exit 2"

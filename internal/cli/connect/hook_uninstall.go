@@ -16,7 +16,7 @@ import (
 	"palyra/internal/show"
 )
 
-// unhooked is what hook uninstall says with --json.
+// unhooked is the result of hook uninstall with --json.
 type unhooked struct {
 	Agent string `json:"agent"`
 	install.Result
@@ -70,7 +70,7 @@ func uninstallHook(inv *invocation.Invocation, o hookOptions) (err error) {
 	})
 }
 
-// hereAt is a directory of this machine by its whole path; none stays none.
+// hereAt is the absolute path of a directory; "" stays "".
 func hereAt(dir string) (string, error) {
 	if dir == "" {
 		return "", nil

@@ -13,12 +13,12 @@ import (
 	"palyra/internal/cli/invocation"
 )
 
-// version is one of Claude Code; the zero version is not known.
+// version is a version of Claude Code; the zero version is unknown.
 type version [3]int
 
-// What Claude Code learned when: a hook may rewrite a tool's input, and a hook that
-// fails blocks the tool if its entry says so. Older ones are not shown the word: an
-// entry that they do not understand could cost all of the file's hooks.
+// The versions of Claude Code from which a hook may rewrite a tool's input, and from which a
+// failing hook blocks the tool if its entry says so. For older ones the entry lacks that word: one
+// that they do not understand could disable all hooks of the file.
 var (
 	rewritesSince = version{2, 0, 10}
 	blocksSince   = version{2, 1, 295}
@@ -87,7 +87,7 @@ func readVersion(text []byte) (v version) {
 	return v
 }
 
-// capped keeps the beginning of what is written to it.
+// capped keeps the beginning of the bytes written to it.
 type capped struct{ bytes.Buffer }
 
 // Write implements io.Writer.

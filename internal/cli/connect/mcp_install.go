@@ -53,13 +53,13 @@ func MCPInstall(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// mcpInstallOptions is what the command line of mcp install says.
+// mcpInstallOptions holds the options of mcp install.
 type mcpInstallOptions struct {
 	workspace   string
 	print, hook bool
 }
 
-// installed is what install did, or would do.
+// installed is the result of install.
 type installed struct {
 	Client string `json:"client"`
 	install.Result
@@ -114,7 +114,7 @@ func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Clien
 	return offerHook(ctx, inv, c, o)
 }
 
-// printMCP prints all that install would write, and where.
+// printMCP prints everything that install would write, and where.
 func printMCP(ctx context.Context, inv *invocation.Invocation, c install.Client, out installed, o mcpInstallOptions) error {
 	if c.Name == hook.ClaudeCode {
 		rule, err := install.WithRule(nil, true)
@@ -147,8 +147,8 @@ func printMCP(ctx context.Context, inv *invocation.Invocation, c install.Client,
 	})
 }
 
-// allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. That
-// it cannot be written is no failure: it is said.
+// allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. A failure to
+// write is only reported.
 func allowServer(inv *invocation.Invocation, c install.Client, workspace string, in bool) (*install.Result, error) {
 	if c.Name != hook.ClaudeCode {
 		return nil, nil
@@ -191,8 +191,7 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 	inv.Say("  undo: %s", undo("mcp uninstall "+c.Name, o.workspace))
 }
 
-// offerHook says that the client's own tools do not pass Palyra, and puts them behind the
-// gate where that is wanted.
+// offerHook says that the client's own tools do not pass Palyra, and installs the hook for them if wanted.
 func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client, o mcpInstallOptions) error {
 	agent, ok := hook.Find(c.Name)
 	if !ok {
@@ -229,8 +228,8 @@ func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client
 	return installHook(ctx, inv, ownHook(agent, o.workspace))
 }
 
-// serverEntry is how a client starts this very program: by its full path, since
-// clients that are started from a desktop have another PATH.
+// serverEntry is how a client starts this very program: by its full path, because clients that are
+// started from a desktop have another PATH.
 func serverEntry(inv *invocation.Invocation, workspace string) (install.Server, error) {
 	self, err := os.Executable()
 	if err != nil {

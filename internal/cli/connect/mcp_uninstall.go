@@ -42,7 +42,7 @@ func MCPUninstall(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// uninstalled is what uninstall did, or would do.
+// uninstalled is the result of uninstall.
 type uninstalled struct {
 	Client string `json:"client"`
 	install.Result
@@ -66,7 +66,7 @@ func uninstallMCP(inv *invocation.Invocation, c install.Client, workspace string
 		out.Lines, err = c.Entry(out.Path)
 	} else {
 		if out.Allow, err = allowServer(inv, c, workspace, false); err != nil {
-			inv.Say("palyra: %v", err) // the entry goes all the same
+			inv.Say("palyra: %v", err) // the entry is removed all the same
 		}
 		out.Result, err = c.Remove(out.Path, workspace != "")
 	}

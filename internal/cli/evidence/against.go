@@ -14,7 +14,7 @@ import (
 	"palyra/internal/show"
 )
 
-// compared is a report with what kept evidence says to the journal.
+// compared is a report with the results for kept evidence.
 type compared struct {
 	client.Report
 	Against []comparison `json:"against"`
@@ -33,7 +33,7 @@ type log struct {
 	mark  func(ctx context.Context, seq int64) (evidence.Mark, error)
 }
 
-// liveLog is the daemon's; with --key its word is not taken for whose keys count.
+// liveLog is the daemon's journal; with --key only the given keys count, not those that the daemon names.
 func liveLog(ctx context.Context, inv *invocation.Invocation, c *client.Client, keys []string) (l log, err error) {
 	head, err := c.Head(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func liveLog(ctx context.Context, inv *invocation.Invocation, c *client.Client, 
 	return l, err
 }
 
-// copyLog is that of a copy of the state.
+// copyLog is the journal of a copy of the state.
 func copyLog(ctx context.Context, path string, keys []string) (l log, err error) {
 	if l.trust, err = readJournalTrust(keys); err != nil {
 		return log{}, err
@@ -71,7 +71,7 @@ func copyLog(ctx context.Context, path string, keys []string) (l log, err error)
 	return l, err
 }
 
-// compare puts kept evidence beside a journal.
+// compare compares kept evidence with a journal.
 func (l log) compare(ctx context.Context, files []string) (all []comparison, err error) {
 	for _, file := range files {
 		c := comparison{File: file}
@@ -90,8 +90,8 @@ func (l log) compare(ctx context.Context, files []string) (all []comparison, err
 	return all, nil
 }
 
-// printCompared prints a report and what came of the comparison: an older journal
-// has an exit code of its own.
+// printCompared prints a report and the results of the comparison. An older journal has an exit
+// code of its own.
 func printCompared(inv *invocation.Invocation, r client.Report, all []comparison) error {
 	if !r.OK {
 		return printReport(inv, r)

@@ -87,7 +87,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 	}
 }
 
-// heldLimits says what holds each limit.
+// heldLimits says how each limit is kept.
 func heldLimits(limits map[string]palyra.Hold) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
@@ -96,7 +96,7 @@ func heldLimits(limits map[string]palyra.Hold) string {
 	return strings.Join(out, " ")
 }
 
-// looseLimits names those that the kernel does not hold.
+// looseLimits names the limits that the kernel does not keep.
 func looseLimits(limits map[string]palyra.Hold) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
@@ -110,7 +110,7 @@ func looseLimits(limits map[string]palyra.Hold) string {
 	return strings.Join(out, ", ")
 }
 
-// printFlows prints what a run reached and what it was refused.
+// printFlows prints the hosts that a run reached and those that it was refused.
 func printFlows(w io.Writer, p palyra.Predicate) {
 	if len(p.Egress) == 0 {
 		return
@@ -164,7 +164,7 @@ func attestVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// goodAttestation is a report that says so itself, as the other checks do.
+// goodAttestation is a report with a field that says that the check succeeded, as the other checks have.
 type goodAttestation struct {
 	OK bool `json:"ok"`
 	evidence.AttestationReport

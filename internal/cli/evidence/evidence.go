@@ -1,6 +1,6 @@
-// Package evidence is the commands that show, export and check what the daemon leaves
-// behind: the journal and proofs of it, attestations, exported approvals, what the
-// sandbox tiers were found to hold, and the keys to check all that with.
+// Package evidence has the commands that show, export and check what the daemon leaves behind: the
+// journal and proofs of it, attestations, exported approvals, the postures of sandbox tiers, and
+// the keys to check all that with.
 //
 // A check of a file asks no daemon: it is made here, against the keys the person gives.
 package evidence
@@ -40,7 +40,7 @@ func keyFlag(cmd *cobra.Command, keys *[]string) {
 	_ = cmd.MarkFlagFilename("key")
 }
 
-// readTrust reads the --key flags: whom the person believes.
+// readTrust reads the --key flags: the keys that the person trusts.
 func readTrust(values []string) (evidence.Trust, error) {
 	if len(values) == 0 {
 		return evidence.Trust{}, exit.Usagef("--key is required: the trust file of `palyra keys export`, or a public key")
@@ -79,9 +79,8 @@ func readJournalTrust(values []string) (evidence.Trust, error) {
 	return t, err
 }
 
-// aboutForm adds to an error of a check what to give instead, where the document is
-// what --json of the showing command prints: that is made for reading, and what was
-// signed is the envelope in it.
+// aboutForm adds to the error of a check what to give instead, where the document is the --json
+// output of a showing command: that is for reading, and only the envelope in it is signed.
 func aboutForm(raw []byte, err error) error {
 	var form struct {
 		Postures []json.RawMessage `json:"postures"`
@@ -159,7 +158,7 @@ func ApprovalsVerify(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// goodExport is a report that says so itself.
+// goodExport is a report with a field that says that the check succeeded.
 type goodExport struct {
 	OK bool `json:"ok"`
 	evidence.ApprovalsReport
@@ -174,8 +173,8 @@ func verifyJournalFile(ctx context.Context, path string, keys []string, progress
 	return reportOf(evidence.VerifyJournal(ctx, path, trust, progress))
 }
 
-// reportOf puts what an offline check found into the words of a live one. A
-// problem is part of the report, not an error.
+// reportOf turns the result of an offline check into the report of a live one. A problem is part of
+// the report, not an error.
 func reportOf(r evidence.JournalReport, err error) (client.Report, error) {
 	out := client.Report{OK: err == nil, Root: r.Root, Entries: max(r.To-r.From+1, 0), Notes: r.Notes}
 	if r.Key != "" {

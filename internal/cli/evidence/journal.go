@@ -64,7 +64,7 @@ func journalVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// verifyLive has the daemon check its journal, and puts kept evidence beside it.
+// verifyLive has the daemon check its journal, and compares kept evidence with it.
 func verifyLive(ctx context.Context, inv *invocation.Invocation, keys, against []string) error {
 	if len(keys) > 0 && len(against) == 0 {
 		return exit.Usagef("--key belongs to a FILE or to --against; the daemon checks with its own keys")
@@ -92,7 +92,7 @@ func verifyLive(ctx context.Context, inv *invocation.Invocation, keys, against [
 	return printCompared(inv, report, all)
 }
 
-// printReport prints the end of a verification; a bad one is a failure.
+// printReport prints the result of a verification; a bad one is a failure.
 func printReport(inv *invocation.Invocation, r client.Report) error {
 	err := inv.Emit(r, func(w io.Writer) {
 		if r.OK {
@@ -161,7 +161,7 @@ func journalProofCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// progress returns a function that says how far long work is, on a terminal.
+// progress returns a function that shows the progress of long work on a terminal.
 func progress(inv *invocation.Invocation, verb string) func(done, total int64) {
 	if inv.Quiet || inv.JSON || !terminal.Is(inv.Stderr) {
 		return nil

@@ -72,7 +72,7 @@ func printDoctor(inv *invocation.Invocation, p palyra.SignedPosture) error {
 		return err
 	}
 	if !p.Posture.Held() {
-		return exit.Error{Code: exit.Failure} // the table says what
+		return exit.Error{Code: exit.Failure} // the table shows what failed
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func sandboxVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			return inv.Emit(goodPosture{true, p.Digest, p.Posture.Held(), p.Envelope.Signatures[0].KeyID, p.Posture}, func(w io.Writer) {
 				fmt.Fprintf(w, "good: the posture is what %s signed\n", show.Line(p.Envelope.Signatures[0].KeyID))
-				p.Current = true // nothing here can say that it is not
+				p.Current = true // nothing here can show that it is outdated
 				printPosture(w, p)
 			})
 		},

@@ -20,7 +20,7 @@ import (
 	"palyra/internal/show"
 )
 
-// tailEntries is how many entries tail shows when it is not told.
+// tailEntries is how many entries tail shows by default.
 const tailEntries = 20
 
 func journalTailCommand(inv *invocation.Invocation) *cobra.Command {
@@ -68,8 +68,7 @@ func kindNames() []string {
 	return out
 }
 
-// checkKind refuses a kind that no entry can have: its silence would read as
-// an answer.
+// checkKind refuses a kind that no entry can have: an empty result would look like an answer.
 func checkKind(kind string) error {
 	known := kindNames()
 	if kind == "" || slices.Contains(known, kind) {
@@ -82,7 +81,7 @@ func checkKind(kind string) error {
 	return exit.Usagef("there are no entries of kind %q; there are %s", kind, strings.Join(near, ", "))
 }
 
-// tail prints the entries that a request picks.
+// tail prints the entries that a request selects.
 func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.TailRequest) error {
 	n := 0
 	put := func(e palyra.Entry) error {
@@ -101,7 +100,7 @@ func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 	return err
 }
 
-// tailNone prints no entry that there is: nothing, or with -f those that come.
+// tailNone skips the existing entries: it prints nothing, or with -f the ones that come.
 func tailNone(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.TailRequest) error {
 	head, err := c.Head(ctx)
 	if err != nil || !r.Follow {
@@ -111,8 +110,7 @@ func tailNone(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 	return tail(ctx, inv, c, r)
 }
 
-// printTail tells the last entries of a request, and when it follows those that
-// come, without a gap between.
+// printTail prints the last entries of a request and, with -f, those that come, without a gap.
 func printTail(ctx context.Context, c *client.Client, r client.TailRequest, put func(palyra.Entry) error) error {
 	head, err := c.Head(ctx)
 	if err != nil {
@@ -129,8 +127,7 @@ func printTail(ctx context.Context, c *client.Client, r client.TailRequest, put 
 	return c.TailJournal(ctx, r, put)
 }
 
-// lastOf finds where the last entries that a filter lets through start: behind
-// the end when there are none.
+// lastOf finds where the last entries that pass a filter start: behind the end if there are none.
 func lastOf(ctx context.Context, c *client.Client, r client.TailRequest, size, want int64) (int64, error) {
 	r.From, r.Follow = 1, false
 	var seqs []int64
@@ -146,8 +143,8 @@ func lastOf(ctx context.Context, c *client.Client, r client.TailRequest, size, w
 	return seqs[0], err
 }
 
-// entryFields are the fields of an entry's body that a line shows, in their
-// order, and the name each has there. The rest is for --json.
+// entryFields are the fields of an entry's body that a line shows, in their order, with their
+// names. The rest is for --json.
 var entryFields = []struct{ path, name string }{
 	{"call_id", "call"},
 	{"run_id", "run"},
@@ -207,8 +204,8 @@ var entryFields = []struct{ path, name string }{
 	{"reason_code", "reason"},
 }
 
-// entryLine is a journal entry on one line: what happened, to what, by whom.
-// Free text stands last, where it can pass for no other field.
+// entryLine is a journal entry on one line: what happened, to what, by whom. Free text comes last,
+// where it cannot be taken for another field.
 func entryLine(e palyra.Entry) string {
 	var words []string
 	for _, f := range entryFields {
@@ -222,7 +219,7 @@ func entryLine(e palyra.Entry) string {
 	return fmt.Sprintf("%6d  %s  %-20s  %s", e.Seq, entryTime(e.Time), show.Line(e.Kind), strings.Join(words, " "))
 }
 
-// fieldText is the text of a plain field; "" where there is none.
+// fieldText is the text of a plain field; "" if it is missing.
 func fieldText(body map[string]any, path string) string {
 	name, rest, deeper := strings.Cut(path, ".")
 	if deeper {
@@ -239,7 +236,7 @@ func fieldText(body map[string]any, path string) string {
 	}
 }
 
-// entryTime is an entry's time to the millisecond, always as wide.
+// entryTime is an entry's time to the millisecond, in a fixed width.
 func entryTime(text string) string {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"palyra/internal/show"
 )
 
-// Asker puts the questions that a call waits for to the person at this terminal, or
-// says where else they are answered.
+// Asker asks the person at this terminal the questions that a call waits for, or says where else
+// they are answered.
 type Asker struct {
 	inv       *invocation.Invocation
-	noWait    bool        // nobody waits for answers
-	elsewhere func() bool // the terminal is the command's now; nil: it never is
-	what      string      // what Ctrl-C does at a question; "": cancels the call
+	noWait    bool        // answers are not awaited
+	elsewhere func() bool // reports whether the terminal is the command's now; nil: never
+	what      string      // effect of Ctrl-C at a question; "": cancels the call
 
 	mu     sync.Mutex         // guards the fields below
 	asking context.CancelFunc // ends the question on the terminal
@@ -32,13 +32,12 @@ type Asker struct {
 	asked  sync.WaitGroup
 }
 
-// NewAsker asks for a command. what says what Ctrl-C does at a question; "": it cancels
-// the call.
+// NewAsker asks for a command. what is the effect of Ctrl-C at a question; "": it cancels the call.
 func NewAsker(inv *invocation.Invocation, what string) *Asker { return &Asker{inv: inv, what: what} }
 
-// follow makes a call and returns its outcome. When ctx ends the call is cancelled, not
-// left behind: its outcome then says so. watch hears every event: a question before it is
-// put, an answer when it is off the screen; it may be nil.
+// follow makes a call and returns its outcome. When ctx ends the call is cancelled, and its outcome
+// then says so. watch gets every event: a question before it is asked, an answer when it is off the
+// screen; it may be nil.
 func (a *Asker) follow(ctx context.Context, c client.Caller, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
 	if watch == nil {
 		watch = func(client.CallEvent) {}
@@ -51,7 +50,7 @@ func (a *Asker) follow(ctx context.Context, c client.Caller, r client.CallReques
 	return outcome, err
 }
 
-// End takes the question off the screen, and throws away what was typed for it.
+// End removes the question from the screen, and discards keys typed for it.
 func (a *Asker) End() {
 	a.stopAsking()
 	if a.forgetTyped() {
@@ -61,14 +60,13 @@ func (a *Asker) End() {
 
 // cancelling says that the call is being cancelled.
 func (a *Asker) cancelling(id palyra.CallID) {
-	a.stopAsking() // so that what follows starts a line of its own
+	a.stopAsking() // so that the next message starts a line of its own
 	if !a.inv.JSON {
 		a.inv.Say("palyra: cancelling call %s", show.Line(string(id)))
 	}
 }
 
-// forgetTyped reports, once, whether a question was put to the person at the
-// terminal.
+// forgetTyped reports, once, whether the person at the terminal was asked.
 func (a *Asker) forgetTyped() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,11 +75,11 @@ func (a *Asker) forgetTyped() bool {
 	return typed
 }
 
-// news tells the person what the call is waiting for, and watch everything.
+// news handles an event: it asks the person where the call waits, and passes the event on to watch.
 func (a *Asker) news(ctx context.Context, e client.CallEvent, watch func(client.CallEvent)) {
 	switch {
 	case e.Running != nil:
-		a.stopAsking() // it was answered, whoever said so
+		a.stopAsking() // answered, here or elsewhere
 	case e.ApprovalRequested != nil:
 		watch(e)
 		a.requested(ctx, *e.ApprovalRequested)
@@ -89,7 +87,7 @@ func (a *Asker) news(ctx context.Context, e client.CallEvent, watch func(client.
 	case e.ApprovalResolved != nil:
 		a.stopAsking()
 		r := *e.ApprovalResolved
-		if !a.inv.JSON && a.inv.Person() { // else the outcome says it
+		if !a.inv.JSON && a.inv.Person() { // otherwise the outcome says it
 			a.inv.Say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), byText(r.By))
 		}
 	}
@@ -103,13 +101,13 @@ func byText(p palyra.Principal) string {
 	return " by " + show.Line(string(p))
 }
 
-// approvalEvent is the line that stderr carries while a call waits.
+// approvalEvent is the line on stderr while a call waits.
 type approvalEvent struct {
 	Event string `json:"event"`
 	client.ApprovalRequested
 }
 
-// requested says that an answer is needed and how to give it.
+// requested reports that an answer is needed and how to give it.
 func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	if a.inv.JSON {
 		if b, err := screen.Encode(approvalEvent{"approval_requested", r}); err == nil {
@@ -121,11 +119,11 @@ func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	id := show.Line(string(r.ApprovalID))
-	if !a.inv.Person() { // an agent may read it: one line, and nothing that answers its own question
+	if !a.inv.Person() { // an agent may read it: one line, without a way to answer its own question
 		a.inv.SayAlways("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
 		return
 	}
-	// Also to those who want little said: nothing goes on without it.
+	// Said also with --quiet: nothing goes on without an answer.
 	a.inv.SayAlways("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
 	if a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere()) {
 		a.AskInPlace(ctx, r)
@@ -139,8 +137,8 @@ func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	a.inv.Say("  deny    %s approvals decide %s deny", a.inv.Own(), show.Arg(string(r.ApprovalID)))
 }
 
-// AskInPlace puts the question to the person at this terminal while the call
-// waits. An answer from elsewhere, or the end of the call, ends it.
+// AskInPlace asks the person at this terminal while the call waits. An answer from elsewhere, or
+// the end of the call, ends the question.
 func (a *Asker) AskInPlace(ctx context.Context, r client.ApprovalRequested) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -156,8 +154,8 @@ func (a *Asker) AskInPlace(ctx context.Context, r client.ApprovalRequested) {
 	})
 }
 
-// unasked waits until no question is on the screen: what a program prints
-// meanwhile could otherwise stand over it, or pass for a part of it.
+// unasked waits until no question is on the screen: output of a program could otherwise cover the
+// question, or look like a part of it.
 func (a *Asker) unasked() {
 	a.mu.Lock()
 	silent := a.silent
@@ -167,8 +165,8 @@ func (a *Asker) unasked() {
 	}
 }
 
-// notHere says that no answer was given at this terminal, why, and how to give
-// one elsewhere: the call goes on waiting.
+// notHere reports that no answer was given at this terminal, why, and how to give one elsewhere:
+// the call goes on waiting.
 func (a *Asker) notHere(r client.ApprovalRequested, err error) {
 	f := a.inv.Message(err)
 	a.inv.Say("palyra: not answered here: %s", show.Line(f.Text))
@@ -182,8 +180,7 @@ func (a *Asker) notHere(r client.ApprovalRequested, err error) {
 	a.inv.Say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, a.inv.Own(), show.Arg(string(r.ApprovalID)))
 }
 
-// stopAsking ends the question on the terminal and returns when it is off the
-// screen.
+// stopAsking ends the question on the terminal and returns when it is off the screen.
 func (a *Asker) stopAsking() {
 	a.mu.Lock()
 	asking := a.asking
@@ -210,7 +207,7 @@ func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 	v := ViewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
 	v.Short, v.Once = true, true
 	v.Print()
-	terminal.Drain() // what was typed before this was on the screen is no answer to it
+	terminal.Drain() // keys typed before the plan was on the screen are no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
 		if r.Answer, err = a.askAnswer(ctx, p); err == nil {
@@ -228,11 +225,10 @@ func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 	}
 }
 
-// unanswered reports whether the person gave no answer, rather than one that
-// could not be taken.
+// unanswered reports whether the person gave no answer, as opposed to one that could not be used.
 func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
 
-// askAnswer asks until one of the words is typed that the question takes.
+// askAnswer asks until the person types one of the words that the question takes.
 func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
 	words, _ := question.Offered(p)
 	more := ""
@@ -251,8 +247,7 @@ func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer
 	}
 }
 
-// PendingApproval fetches an approval that can still be answered, with a plan
-// that is the one its digest names.
+// PendingApproval fetches an approval that can still be answered, and checks that its plan has its digest.
 func PendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ApprovalID) (palyra.Approval, error) {
 	p, err := c.Approval(ctx, id)
 	if err != nil {
@@ -264,7 +259,7 @@ func PendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.
 	return p, question.Seen(p)
 }
 
-// ViewApproval prints the short view, which is that of whoever is asked.
+// ViewApproval prints the short view, for the person who is asked.
 func ViewApproval(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) {
 	v := ViewOf(inv, w, p, s)
 	v.Short = true

@@ -53,7 +53,7 @@ func CallCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// call proposes a call and prints what became of it.
+// call proposes a call and prints its result.
 func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest) error {
 	c, err := inv.ByHand()
 	if err != nil {
@@ -71,8 +71,8 @@ func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest)
 	return exit.Error{Code: exit.OfOutcome(outcome)}
 }
 
-// printOutcome prints what became of a call. As JSON it is the outcome's own
-// bytes, which the attestation binds.
+// printOutcome prints the outcome of a call. As JSON it is the outcome's own bytes, which the
+// attestation binds.
 func printOutcome(inv *invocation.Invocation, o palyra.Outcome) error {
 	if inv.JSON {
 		raw, err := o.Marshal()
@@ -94,7 +94,7 @@ func printOutcome(inv *invocation.Invocation, o palyra.Outcome) error {
 	return nil
 }
 
-// printEnding says on stderr how the call ended.
+// printEnding prints on stderr how the call ended.
 func printEnding(inv *invocation.Invocation, o palyra.Outcome) {
 	if o.Outcome == palyra.OutcomeFinished && exit.OfOutcome(o) == exit.OK {
 		inv.Say("palyra: finished, call %s, journal position %d", show.Line(string(o.CallID)), o.JournalPosition)

@@ -16,7 +16,7 @@ import (
 	"palyra/internal/show"
 )
 
-// checker puts a check where a call is expected: it is followed in the same way.
+// checker makes a check where a call is expected: it is followed in the same way.
 type checker struct{ *client.Client }
 
 // Call implements caller.
@@ -24,7 +24,7 @@ func (c checker) Call(ctx context.Context, r client.CallRequest, watch func(clie
 	return c.Check(ctx, r, watch)
 }
 
-// checkOptions is what the command line of check says.
+// checkOptions holds the options of check.
 type checkOptions struct {
 	tool, input, script, cwd string
 	call                     client.CallRequest
@@ -65,7 +65,7 @@ func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// check refuses a command line that names not exactly one thing to check.
+// check refuses a command line that does not name exactly one thing to check.
 func (o *checkOptions) check(cmd *cobra.Command, args []string) error {
 	given := 0
 	for _, is := range []bool{cmd.Flags().Changed("tool"), cmd.Flags().Changed("script"), len(args) > 0} {
@@ -121,7 +121,7 @@ func processCheck(r client.CallRequest, args proposal.Arguments) (client.CallReq
 	return r, nil
 }
 
-// ask proposes the check and prints what became of it.
+// ask proposes the check and prints its result.
 func ask(ctx context.Context, inv *invocation.Invocation, o *checkOptions, argv []string) error {
 	r, err := o.request(inv, argv)
 	if err != nil {
@@ -150,7 +150,7 @@ func ask(ctx context.Context, inv *invocation.Invocation, o *checkOptions, argv 
 	return exit.Error{Code: exitOfCheck(out)}
 }
 
-// exitOfCheck is the exit code of a check: only one that was allowed is a success.
+// exitOfCheck is the exit code of a check: only allowed is a success.
 func exitOfCheck(o palyra.Outcome) int {
 	switch o.Outcome {
 	case palyra.OutcomeAllowed:

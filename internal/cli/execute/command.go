@@ -63,14 +63,14 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// execute runs a command through the gate. Signals are not the end of it: they
-// are the command's, so the context that they end is left behind.
+// execute runs a command through the gate. Signals do not end it: they are the command's, so it
+// uses a context that they do not end.
 func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options, argv []string) error {
 	patient, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
 	stop := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); cause == context.Canceled || cause == context.DeadlineExceeded {
-			interrupt() // whoever runs us gives up; a signal has a cause of its own
+			interrupt() // our caller gives up; a signal has a cause of its own
 		}
 	})
 	defer stop()

@@ -18,37 +18,36 @@ import (
 // caller is what a call needs of the client.
 type caller interface {
 	client.Caller
-	// GetCall looks at it; after its end, to say more of it.
+	// GetCall returns the call; after its end, to say more of it.
 	GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, error)
-	// SendInput feeds it. It waits while the call does not read.
+	// SendInput feeds the call. It blocks while the call does not read.
 	SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed) error
 }
 
-// execution is one command on its way through the gate: what it reads, what it
-// prints, and the signals in between.
+// execution is one command on its way through the gate: its input, its output, and the signals in between.
 type execution struct {
 	inv        *invocation.Invocation
 	client     caller
 	asker      *Asker
 	input      proposal.Input
-	size       *proposal.Size // of -t; nil without
-	raw        *rawTerminal   // of -t; nil without
-	taken      bool           // the command has it: a second word that it runs changes nothing
+	size       *proposal.Size // with -t; otherwise nil
+	raw        *rawTerminal   // with -t; otherwise nil
+	taken      bool           // the command has the terminal: a second running event changes nothing
 	printedOut *printed
 	printedErr *printed
-	spool      *spool        // between the call and the two
+	spool      *spool        // between the call and the two streams
 	ready      chan struct{} // closed when output may be printed: when the terminal is the command's
 	unveil     func()        // closes ready
 
 	state    commandState
-	lastStop time.Time      // when the last Ctrl-C came; the listener's own
+	lastStop time.Time      // time of the last Ctrl-C; only the listener uses it
 	deaf     func()         // ends the listening to signals
 	heard    chan struct{}  // closed by deaf
-	pending  sync.WaitGroup // what feeds the call
+	pending  sync.WaitGroup // goroutines that feed the call
 }
 
-// prepare finds out what the command will read. A daemon that is not there is
-// told before anything is read, which may take for ever.
+// prepare finds out the command's input. It reports a missing daemon before it reads anything,
+// which may take for ever.
 func (x *execution) prepare(ctx context.Context, c *client.Client, o proposal.Options) error {
 	if o.Terminal {
 		return x.onTerminal()
@@ -64,7 +63,7 @@ func (x *execution) prepare(ctx context.Context, c *client.Client, o proposal.Op
 	return err
 }
 
-// orGivenUp is err, or the word for it when the person gave up.
+// orGivenUp is err, or the error for a person who gave up.
 func (x *execution) orGivenUp(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return exit.Interrupted(err)
@@ -103,7 +102,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	return x.finish(ctx, outcome)
 }
 
-// event takes news of the call.
+// event handles an event of the call.
 func (x *execution) event(ctx context.Context, e client.CallEvent) {
 	switch {
 	case e.Accepted != nil:
@@ -131,8 +130,8 @@ func (x *execution) printAll() {
 	}
 }
 
-// print passes on a piece of output. When nobody takes it any more the call is
-// ended, as a command in a pipe would be.
+// print passes on a piece of output. When nobody reads it any more the call is ended, as a command
+// in a pipe would be.
 func (x *execution) print(c palyra.Chunk) {
 	p := x.printedOut
 	if c.Stream == "stderr" {
@@ -147,15 +146,14 @@ func (x *execution) print(c palyra.Chunk) {
 	}
 }
 
-// begin starts what feeds the call, as soon as it has an id. A command with a
-// terminal is fed when it runs.
+// begin starts to feed the call, as soon as it has an id. A command with a terminal is fed when it runs.
 func (x *execution) begin(ctx context.Context) {
 	if x.raw == nil && x.input.Live {
 		x.pending.Go(func() { x.feed(ctx) })
 	}
 }
 
-// finish prints what is left and says how it ended.
+// finish prints the rest of the output and how the call ended.
 func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	code := exit.OfExec(o)
 	if x.inv.JSON {
@@ -165,7 +163,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 		return exit.Error{Code: code}
 	}
 	if missing := x.restOf(o); x.cutShort(missing) && x.printedOut.bare && code == exit.OK {
-		code = exit.Palyra // a reader must not take half of it for the whole
+		code = exit.Palyra // a reader must not take a part of it for the whole
 	}
 	x.network(o)
 	x.takenAway(o.CallID, o.Quarantined)
@@ -178,7 +176,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	return exit.Error{Code: code}
 }
 
-// freshLine starts a line on the terminal, where the command left one open.
+// freshLine starts a new line on the terminal, where the command left one open.
 func (x *execution) freshLine() {
 	x.printedOut.freshLine()
 	x.printedErr.freshLine()
@@ -196,8 +194,8 @@ func outcomeStream(text, b64 string) []byte {
 	return raw
 }
 
-// send feeds the call; it waits while the command does not read. An error means
-// that it cannot be fed any more.
+// send feeds the call; it blocks while the command does not read. An error means that it cannot be
+// fed any more.
 func (x *execution) send(ctx context.Context, f palyra.Feed) error {
 	id := x.state.id()
 	if id == "" {
@@ -206,7 +204,7 @@ func (x *execution) send(ctx context.Context, f palyra.Feed) error {
 	return x.client.SendInput(ctx, id, f)
 }
 
-// tell says something about the call, where people read it.
+// tell prints a message about the call, unless --json is given.
 func (x *execution) tell(format string, args ...any) {
 	if !x.inv.JSON {
 		x.inv.Say("palyra: "+format, args...)

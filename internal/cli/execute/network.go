@@ -16,11 +16,11 @@ import (
 	"palyra/internal/show"
 )
 
-// shownHosts is how many hosts exec names that were not reached.
+// shownHosts is how many unreached hosts exec names.
 const shownHosts = 5
 
-// flowsOf are the connections that an outcome's attestation lists. Nobody decides
-// by them here, so the signature is not looked at.
+// flowsOf returns the connections in an outcome's attestation. They decide nothing here, so the
+// signature is not checked.
 func flowsOf(o palyra.Outcome) []palyra.EgressFlow {
 	if o.Attestation == nil {
 		return nil
@@ -40,13 +40,13 @@ func flowsOf(o palyra.Outcome) []palyra.EgressFlow {
 	return s.Predicate.Egress
 }
 
-// hosts is what is known of the hosts that a command may reach.
+// hosts holds what is known of the hosts that a command may reach.
 type hosts struct {
 	named   []string          // in the plan
-	answers map[string]string // host:port that was asked about, and why it was not allowed
+	answers map[string]string // host:port that people were asked about, and why it was not allowed
 }
 
-// names reports whether the plan names where a flow went.
+// names reports whether the plan names the host of a flow.
 func (h hosts) names(f palyra.EgressFlow) bool {
 	return slices.ContainsFunc(h.named, func(rule string) bool {
 		suffix, below := strings.CutPrefix(rule, "*")
@@ -54,8 +54,8 @@ func (h hosts) names(f palyra.EgressFlow) bool {
 	})
 }
 
-// flowEnd says what became of a flow, "" for a connection that came about; grant is
-// whether to name the host would help.
+// flowEnd describes the end of a flow, "" for a successful connection; grant is whether naming the
+// host would help.
 func (h hosts) flowEnd(f palyra.EgressFlow) (what string, grant bool) {
 	why, asked := h.answers[screen.Endpoint(f)]
 	switch {
@@ -65,14 +65,14 @@ func (h hosts) flowEnd(f palyra.EgressFlow) (what string, grant bool) {
 		return "refused (the call names it, but its address is not public, or the request was for another host)", false
 	case f.Verdict != palyra.FlowAllowed:
 		return "refused (the run may not reach it)", true
-	case f.Address == "" && f.Door != "": // those added up have neither
+	case f.Address == "" && f.Door != "": // flows that were added up have neither
 		return "not reached (it was allowed, and did not answer or has no address)", false
 	}
 	return "", false
 }
 
-// unreached are the hosts that were refused or did not answer, each once. A
-// lookup is left out where a connection to the host says the same.
+// unreached returns the hosts that were refused or did not answer, each once. It leaves out a
+// lookup where a connection to the host says the same.
 func (h hosts) unreached(flows []palyra.EgressFlow) (lines []string, grant bool) {
 	byName := map[string]bool{}
 	for _, f := range flows {
@@ -102,11 +102,11 @@ type lister interface {
 
 const (
 	hostPatience = 2 * time.Second
-	hostCalls    = 200 // looked at for such questions
+	hostCalls    = 200 // calls that are searched for such questions
 )
 
-// hosts asks what the plan names, and what became of questions about other hosts.
-// It is for people's eyes: what cannot be found out is left out.
+// hosts finds the hosts of the plan, and the answers about other hosts. It is for people to read,
+// so missing information is left out.
 func (x *execution) hosts(o palyra.Outcome) hosts {
 	h := hosts{answers: map[string]string{}}
 	if x.client == nil {

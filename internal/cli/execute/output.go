@@ -19,20 +19,20 @@ import (
 	"palyra/internal/show"
 )
 
-// printed is one stream of the command on its way to ours. Into a file, a pipe
-// or a terminal of the command's own the bytes go as they are; on the person's
-// terminal they are made safe piece by piece. What did not come as pieces is
-// taken from the outcome at the end, so that nothing is printed twice.
+// printed is one stream of the command on its way to ours. Into a file, a pipe or a terminal of the
+// command's own the bytes go unchanged; on the person's terminal they are escaped piece by piece.
+// Bytes that did not come as pieces are taken from the outcome at the end, so that nothing is
+// printed twice.
 type printed struct {
 	w      io.Writer
-	safe   bool      // made safe on its way
-	bare   bool      // no line is ended for it: not a terminal, or the command's own
+	safe   bool      // escaped for the terminal
+	bare   bool      // open lines are left open: not a terminal, or the command's own
 	n      int64     // bytes so far
-	sum    hash.Hash // of them
+	sum    hash.Hash // digest of them
 	gap    bool      // a piece is missing: the rest comes from the outcome
-	half   []byte    // the start of a character whose end has not come
+	half   []byte    // the start of an incomplete character
 	open   bool      // the last line has no end yet
-	broken error     // nobody takes what is printed
+	broken error     // the output cannot be written any more
 }
 
 // printedTo makes a stream to w.
@@ -41,8 +41,7 @@ func (x *execution) printedTo(w io.Writer) *printed {
 	return &printed{w: w, safe: terminal.Is(w) && !own, bare: !terminal.Is(w), sum: sha256.New()}
 }
 
-// chunk prints a piece. One that was printed already is left out; one that
-// leaves a gap ends the pieces.
+// chunk prints a piece. It skips bytes that were printed already; a piece after a gap ends the pieces.
 func (p *printed) chunk(c palyra.Chunk) {
 	data := c.Data
 	switch {
@@ -58,9 +57,9 @@ func (p *printed) chunk(c palyra.Chunk) {
 	p.put(data)
 }
 
-// rest prints what the outcome has beyond the pieces: all that was cut out of
-// the middle stands there as one line. It returns false when the outcome does
-// not go on from the pieces, which then were more than it keeps.
+// rest prints the part of the outcome beyond the pieces, where bytes cut from the middle are
+// replaced by one line. It returns false when the outcome does not continue the pieces, which then
+// were more than it keeps.
 func (p *printed) rest(whole []byte) bool {
 	if p.n > int64(len(whole)) {
 		return false
@@ -76,12 +75,11 @@ func (p *printed) rest(whole []byte) bool {
 	return true
 }
 
-// leftOut is the line that stands in an outcome for what was cut out of the middle
-// of a stream.
+// leftOut is the line in an outcome that replaces bytes cut from the middle of a stream.
 var leftOut = regexp.MustCompile(`\n… ([0-9]{1,18}) bytes left out …\n`)
 
-// parts takes apart what an outcome keeps of a stream that had total bytes. It is
-// not ok where that cannot be told: the command printed such a line itself.
+// parts splits what an outcome keeps of a stream that had total bytes. ok is false when the split
+// is not clear: the command printed such a line itself.
 func parts(kept []byte) (head, tail []byte, total int64, ok bool) {
 	marks := leftOut.FindAllSubmatchIndex(kept, 2)
 	if len(marks) != 1 {
@@ -92,17 +90,16 @@ func parts(kept []byte) (head, tail []byte, total int64, ok bool) {
 	return kept[:m[0]], kept[m[1]:], int64(m[0]) + n + int64(len(kept)-m[1]), err == nil
 }
 
-// End prints what the outcome keeps beyond the pieces, and returns how much is
-// missing; -1: nobody knows. The pieces of a stream can be more than is kept of it,
-// and reach into its tail. A file or a pipe gets nothing behind a gap: a line that
-// says so would be taken for output.
+// end prints the part of the outcome beyond the pieces, and returns how much is missing; -1:
+// unknown. The pieces of a stream can be more than the outcome keeps, and reach into its tail. A
+// file or a pipe gets nothing after a gap: a line that says so would be taken for output.
 func (p *printed) end(kept []byte) (missing int64) {
 	head, tail, total, ok := parts(kept)
 	start := total - int64(len(tail))
 	switch {
 	case !ok && p.bare, p.n > total:
 		return -1
-	case !ok || tail == nil: // all of it, or with a line of the command's own
+	case !ok || tail == nil: // complete, or with a line of the command's own
 		if !p.rest(kept) || !ok {
 			return -1
 		}
@@ -123,7 +120,7 @@ func (p *printed) end(kept []byte) (missing int64) {
 	return missing
 }
 
-// restOf prints what is left of both streams and says what is missing of them.
+// restOf prints the rest of both streams and says how much of each is missing.
 func (x *execution) restOf(o palyra.Outcome) (missing []string) {
 	for _, s := range []struct {
 		name string
@@ -153,7 +150,7 @@ func (x *execution) restOf(o palyra.Outcome) (missing []string) {
 	return missing
 }
 
-// cutShort says what was not printed, and how to get it; false: all of it was.
+// cutShort reports what was not printed, and how to get it; false: everything was.
 func (x *execution) cutShort(missing []string) bool {
 	if len(missing) == 0 {
 		return false
@@ -164,8 +161,8 @@ func (x *execution) cutShort(missing []string) bool {
 	return true
 }
 
-// put writes bytes, safe where they must be. The end of a character may come
-// with the next piece, so its start is kept back.
+// put writes bytes, escaped where necessary. It keeps back an incomplete character, whose end may
+// come with the next piece.
 func (p *printed) put(b []byte) {
 	if p.broken != nil || len(b) == 0 {
 		return
@@ -179,7 +176,7 @@ func (p *printed) put(b []byte) {
 	p.write(b)
 }
 
-// flush writes what was kept back, at the end.
+// flush writes the bytes that put kept back, at the end.
 func (p *printed) flush() {
 	if len(p.half) > 0 && p.broken == nil {
 		p.write([]byte(show.Screen(string(p.half))))
@@ -195,15 +192,14 @@ func (p *printed) write(b []byte) {
 	p.open = b[len(b)-1] != '\n'
 }
 
-// freshLine ends an open line on a terminal, so that our own words start one.
+// freshLine ends an open line on a terminal, so that our own message starts one.
 func (p *printed) freshLine() {
 	if p != nil && p.open && !p.bare && p.broken == nil {
 		p.write([]byte("\n"))
 	}
 }
 
-// unfinished is how many bytes at the end of b are the start of a character
-// that may yet be ended, or of a line end.
+// unfinished is how many bytes at the end of b are an incomplete character or line end.
 func unfinished(b []byte) int {
 	if bytes.HasSuffix(b, []byte("\r")) {
 		return 1
@@ -219,9 +215,8 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// spool holds pieces on their way from the connection to whoever reads our
-// output. A reader that pauses must not make the daemon take us for gone; how
-// much is kept is bounded by what the daemon sends.
+// spool holds pieces on their way from the connection to the reader of our output. A reader that
+// pauses must not make the daemon take us for gone; the daemon's own limit bounds how much is kept.
 type spool struct {
 	mu     sync.Mutex
 	change *sync.Cond
@@ -243,7 +238,7 @@ func (s *spool) add(c palyra.Chunk) {
 	s.change.Signal()
 }
 
-// close says that no more come.
+// close ends the pieces.
 func (s *spool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +246,7 @@ func (s *spool) close() {
 	s.change.Signal()
 }
 
-// next waits for the next piece; there is none after the last.
+// next waits for the next piece; false after the last.
 func (s *spool) next() (palyra.Chunk, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +261,7 @@ func (s *spool) next() (palyra.Chunk, bool) {
 	return c, true
 }
 
-// takenAway names what the command made and did not leave behind.
+// takenAway lists the paths that the command made and that were moved to quarantine.
 func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	const shown = 10
 	if len(paths) == 0 {
@@ -288,7 +283,7 @@ func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }
 
-// leftBehind says what of the command's stays and should be known.
+// leftBehind lists the remnants of the command.
 func (x *execution) leftBehind(list []string) {
 	const shown = 10
 	if len(list) == 0 {

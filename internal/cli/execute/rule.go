@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// rulePatience is how long it may take to find where a rule stands.
+	// rulePatience is how long looking up a rule's place may take.
 	rulePatience = 2 * time.Second
 	// shownRules is how many rules of a refusal are named.
 	shownRules = 5
 )
 
-// ruled names the rules that refused a call, with the places where they stand, and
-// the command that tells the rest. The outcome has their names only, so the call on
-// record is looked at.
+// ruled names the rules that refused a call, with their places, and the command that explains more.
+// The outcome has their names only, so it reads the call on record.
 func ruled(ctx context.Context, inv *invocation.Invocation, c caller, o palyra.Outcome) {
 	if inv.JSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
 		return

@@ -20,7 +20,7 @@ import (
 // maxScript is the largest script that a daemon takes.
 const maxScript = 1 << 20
 
-// runOptions is what the command line of run says.
+// runOptions holds the options of run.
 type runOptions struct {
 	script, workspace, session, key string
 	maxCalls                        int64
@@ -44,7 +44,7 @@ const scriptForm = "A script is YAML, read strictly, at most 1 MiB:\n\n" +
 	"          stop_on: refused         # this outcome fails the run, others do not\n\n" +
 	"Outcomes are finished, refused, cancelled, timed_out and unknown."
 
-// RunCommand is "run": a run that is started and followed.
+// RunCommand is "run", which starts a run and follows it.
 func RunCommand(inv *invocation.Invocation) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
@@ -108,7 +108,7 @@ func runRequest(inv *invocation.Invocation, o runOptions, prompt []string) (clie
 	}, err
 }
 
-// startRun starts a run and follows it, unless told to leave it.
+// startRun starts a run and follows it, unless it is to be left.
 func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, prompt []string) error {
 	r, err := runRequest(inv, o, prompt)
 	if err != nil {
@@ -134,8 +134,8 @@ func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, pro
 	return t.follow(ctx, 0, true)
 }
 
-// follow tells the run from the entry after a number on, and ends as the run
-// did. When ctx ends the run is cancelled, or else left to go on.
+// follow prints the run's tape after an entry, and ends as the run did. When ctx ends the run is
+// cancelled or left to go on.
 func (t *tapePrinter) follow(ctx context.Context, after int64, cancels bool) error {
 	t.seen = after
 	err := client.FollowRun(ctx, t.runs, t.run.ID, client.FollowRunOptions{
@@ -165,7 +165,7 @@ func exitOfRun(s palyra.RunState) int {
 	return exit.Failure
 }
 
-// leaving takes the question off the screen and says what becomes of the run.
+// leaving removes the question from the screen and says what becomes of the run.
 func (t *tapePrinter) leaving(cancels bool) {
 	t.asker.stopAsking()
 	if cancels && !t.inv.JSON {
@@ -173,10 +173,10 @@ func (t *tapePrinter) leaving(cancels bool) {
 	}
 }
 
-// noteReconnect says that the connection was lost and is being made again.
+// noteReconnect reports that the connection was lost and is being made again.
 func (t *tapePrinter) noteReconnect(after int64, err error) {
 	if t.missed == after+1 {
-		return // said already
+		return // reported already
 	}
 	t.missed = after + 1
 	if !t.inv.JSON {

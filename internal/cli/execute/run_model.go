@@ -13,13 +13,13 @@ import (
 	"palyra/internal/show"
 )
 
-// Bounds of what a daemon takes.
+// The limits of a daemon.
 const (
 	maxPrompt = 256 << 10
 	maxSystem = 64 << 10
 )
 
-// modelOptions is what the command line of run says about models.
+// modelOptions holds the options of run about models.
 type modelOptions struct {
 	model, provider, system string
 	maxTurns                int64
@@ -27,7 +27,7 @@ type modelOptions struct {
 
 func (o modelOptions) empty() bool { return o == modelOptions{} }
 
-// modelInput is what a run of a model starts with, as the daemon reads it.
+// modelInput is the input of a run with a model, as the daemon reads it.
 type modelInput struct {
 	Prompt   string `json:"prompt"`
 	Model    string `json:"model,omitempty"`
@@ -35,7 +35,7 @@ type modelInput struct {
 	MaxTurns int64  `json:"max_turns,omitempty"`
 }
 
-// runInput says what drives a run, and who: a script, or a model with a prompt.
+// runInput returns the input of a run and its provider: a script, or a model with a prompt.
 func runInput(inv *invocation.Invocation, o runOptions, prompt []string) (provider, input string, err error) {
 	switch {
 	case o.script != "" && len(prompt) > 0:
@@ -58,7 +58,7 @@ func runInput(inv *invocation.Invocation, o runOptions, prompt []string) (provid
 	return o.provider, input, err
 }
 
-// readModelInput reads what a model is to be told.
+// readModelInput reads the prompt and the system text for a model.
 func readModelInput(inv *invocation.Invocation, o modelOptions, prompt string) (string, error) {
 	in := modelInput{Prompt: prompt, Model: o.model, MaxTurns: o.maxTurns}
 	if prompt == "-" {
@@ -85,7 +85,7 @@ func readModelInput(inv *invocation.Invocation, o modelOptions, prompt string) (
 	return string(raw), err
 }
 
-// noModel adds to an error that no model is configured what to write where.
+// noModel adds to the error that no model is configured what to write where.
 func noModel(inv *invocation.Invocation, err error) error {
 	if err == nil || palyra.AsError(err).Reason != palyra.ReasonNoModel || inv.JSON {
 		return err
@@ -98,7 +98,7 @@ func noModel(inv *invocation.Invocation, err error) error {
 	return err
 }
 
-// modelLines are the lines of a configuration with models.
+// modelLines are example lines of a configuration with models.
 func modelLines(where string) string {
 	dir := strings.TrimSuffix(where, "config.toml")
 	return "\n    [providers.anthropic]\n    kind = \"anthropic\"\n    key_file = \"" + show.Line(dir) + "anthropic.key\"   # the key alone, chmod 600\n" +
@@ -128,7 +128,7 @@ func providersOf(c *config.Config) []string {
 	return out
 }
 
-// tokens says what a model was made to read and write; "" when none was asked.
+// tokens is how many tokens a model read and wrote; "" without a model.
 func tokens(t palyra.Tokens) string {
 	if t == (palyra.Tokens{}) {
 		return ""

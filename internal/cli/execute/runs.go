@@ -18,7 +18,7 @@ import (
 	"palyra/internal/show"
 )
 
-// RunsCommand is "runs": what is on record of runs, and how to come back to one.
+// RunsCommand is "runs": the runs on record, and how to attach to one.
 func RunsCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("runs", "See, follow and cancel runs",
 		runsListCommand(inv), runsShowCommand(inv), runsAttachCommand(inv), runsCancelCommand(inv))
@@ -131,7 +131,7 @@ func runsAttachCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// attachRun follows a run that is under way, or tells one that is over.
+// attachRun follows a run that is under way, or prints one that is over.
 func attachRun(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.RunID, after int64) error {
 	run, err := c.GetRun(ctx, id)
 	if err != nil {

@@ -15,12 +15,10 @@ import (
 // sendPatience is how long a signal may take to reach the command.
 const sendPatience = 5 * time.Second
 
-// again is how soon after the first a second Ctrl-C means that the person has
-// had enough.
+// again is how soon after the first a second Ctrl-C cancels the call.
 const again = 2 * time.Second
 
-// listen takes the signals of this process for the command. The function it
-// returns ends that.
+// listen forwards the signals of this process to the command. The returned function ends that.
 func (x *execution) listen() (stop func()) {
 	source := x.inv.Signals
 	if source == nil {
@@ -44,8 +42,8 @@ func (x *execution) listen() (stop func()) {
 	}
 }
 
-// obey passes signals on, in their order, until nobody listens any more. One
-// that is slow to arrive does not keep the next from being heard.
+// obey passes signals on, in their order, until the listening ends. A slow one does not keep the
+// next from being heard.
 func (x *execution) obey(ctx context.Context, signals <-chan os.Signal) {
 	queue := make(chan func(), cap(signals)+1)
 	var sending sync.WaitGroup
@@ -66,7 +64,7 @@ func (x *execution) obey(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// enqueue leaves out what does not fit: so many signals say no more than fewer.
+// enqueue drops signals beyond a few: more of them say nothing new.
 func (x *execution) enqueue(queue chan<- func(), pass func()) {
 	if pass == nil {
 		return
@@ -81,14 +79,14 @@ func (x *execution) enqueue(queue chan<- func(), pass func()) {
 func ownSignals() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range caught() {
-		if !signal.Ignored(s) { // nohup, and shells in the background, mean it
+		if !signal.Ignored(s) { // nohup and background shells ignore it on purpose
 			signal.Notify(signals, s)
 		}
 	}
 	return signals, func() { signal.Stop(signals) }
 }
 
-// signal obeys a signal, or returns what passes it on.
+// signal obeys a signal, or returns a function that passes it on.
 func (x *execution) signal(ctx context.Context, s os.Signal) (pass func()) {
 	if s == resizeSignal {
 		return x.resized(ctx, x.state.running())
@@ -107,7 +105,7 @@ func (x *execution) signal(ctx context.Context, s os.Signal) (pass func()) {
 	return nil
 }
 
-// deadly are the signals that end a command which does not expect them.
+// deadly are the signals that end a command without a handler.
 var deadly = []string{"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"}
 
 // isAgain reports whether a Ctrl-C follows another one closely.
@@ -125,8 +123,7 @@ func (x *execution) giveUp() {
 	x.deaf()
 }
 
-// forward sends a signal to the running command. One that would end it and does
-// not reach it ends the call.
+// forward sends a signal to the running command. If a deadly one does not reach it, the call is cancelled.
 func (x *execution) forward(ctx context.Context, id palyra.CallID, name string) {
 	ctx, done := context.WithTimeout(ctx, sendPatience)
 	defer done()
@@ -138,8 +135,7 @@ func (x *execution) forward(ctx context.Context, id palyra.CallID, name string) 
 	x.giveUp()
 }
 
-// hasEnded reports whether a call could not be fed because it is over: its
-// outcome is on the way.
+// hasEnded reports whether a call could not be fed because it is over: its outcome is on the way.
 func hasEnded(err error) bool {
 	switch palyra.AsError(err).Reason {
 	case palyra.ReasonAlreadyDecided, palyra.ReasonRunEnded, palyra.ReasonNotFound:

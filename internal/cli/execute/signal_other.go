@@ -4,10 +4,10 @@ package execute
 
 import "os"
 
-// signalNames are the signals that are passed on: here there is only Ctrl-C.
+// signalNames are the signals that are passed on: only Ctrl-C on this system.
 var signalNames = map[os.Signal]string{os.Interrupt: "SIGINT"}
 
-// resizeSignal does not exist here.
+// resizeSignal does not exist on this system.
 var resizeSignal os.Signal = noSignal{}
 
 // noSignal is a signal that never comes.
@@ -22,5 +22,5 @@ func (noSignal) String() string { return "none" }
 // caught are the signals that exec takes.
 func caught() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// minePipes has nothing to do: a write into a closed pipe is an error here.
+// minePipes does nothing: on this system a write into a closed pipe is an error already.
 func minePipes() (stop func()) { return func() {} }

@@ -6,7 +6,7 @@ import (
 	"palyra"
 )
 
-// commandState is how far the call has come, as far as one can tell from here.
+// commandState is how far the call has come, as seen from here.
 type commandState struct {
 	mu     sync.Mutex
 	call   palyra.CallID
@@ -22,8 +22,8 @@ func (s *commandState) accept(id palyra.CallID) {
 	s.call = id
 }
 
-// ask notes that an answer is awaited, and reports whether the call was told to
-// end before that was known: then nobody waits for the answer.
+// ask notes that an answer is awaited, and reports whether the call was told to end before: then
+// the answer is not awaited.
 func (s *commandState) ask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,7 @@ func (s *commandState) answered() {
 	s.asking = false
 }
 
-// tell notes that a signal is passed on, and returns the call it is for; "" when
-// none runs.
+// tell notes that a signal is passed on, and returns the call it is for; "" if none runs.
 func (s *commandState) tell(deadly bool) palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *commandState) end() {
 	s.ended = true
 }
 
-// id is the call's; "" before it has one.
+// id is the call's id; "" before it has one.
 func (s *commandState) id() palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"palyra/internal/show"
 )
 
-// nothingToRead reports whether stdin brings no input: it is closed, a terminal, which is the person's, or
-// the null device.
+// nothingToRead reports whether stdin has no input: it is closed, the person's terminal, or the
+// null device.
 func nothingToRead(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if r == nil || ok && f == nil {
@@ -34,9 +34,8 @@ func nothingToRead(r io.Reader) bool {
 	return err == nil && fi.Mode()&fs.ModeCharDevice != 0 && os.SameFile(fi, null)
 }
 
-// readStdin reads stdin up to its end or up to what is sent with a call,
-// whichever comes first. When ctx ends it gives up; the read itself can only
-// end with the process.
+// readStdin reads stdin to its end or up to the amount that is sent with a call, whichever comes
+// first. When ctx ends it gives up; the read itself can only end with the process.
 func (x *execution) readStdin(ctx context.Context) (proposal.Input, error) {
 	type read struct {
 		head []byte
@@ -61,7 +60,7 @@ func (x *execution) readStdin(ctx context.Context) (proposal.Input, error) {
 	}
 }
 
-// inputOf is what was read of stdin.
+// inputOf returns the input that was read from stdin.
 func inputOf(head []byte, err error, rest io.Reader) (proposal.Input, error) {
 	switch {
 	case err != nil:
@@ -73,8 +72,8 @@ func inputOf(head []byte, err error, rest io.Reader) (proposal.Input, error) {
 	return proposal.Input{Head: head}, nil
 }
 
-// feed passes stdin on to the running command until one of them ends. It waits
-// for no read: a command that ended does not wait for its stdin.
+// feed passes stdin on to the running command until one of them ends. It waits for no read: a
+// command that ended does not wait for its stdin.
 func (x *execution) feed(ctx context.Context) {
 	pieces := make(chan []byte)
 	var failure error // set before pieces is closed
@@ -101,7 +100,7 @@ func (x *execution) feed(ctx context.Context) {
 	}
 }
 
-// inPieces reads r to its end and hands it on piece by piece.
+// inPieces reads r to its end and sends it piece by piece.
 func inPieces(ctx context.Context, r io.Reader, pieces chan<- []byte) error {
 	for {
 		buf := make([]byte, proposal.FeedSize)

@@ -16,30 +16,29 @@ import (
 	"palyra/internal/show"
 )
 
-// tapePrinter tells a run to a person, or to a program with --json, entry by entry.
-// What the model said and what tools printed stands behind a gutter, so that it
-// cannot pass for a line of ours. While a question stands on the terminal
-// nothing else is printed there; it follows when the question is settled.
+// tapePrinter prints a run for a person, or for a program with --json, entry by entry. Text of the model and of
+// tools is printed behind a gutter, so that it cannot look like a line of ours. While a question is on the
+// terminal nothing else is printed there; it follows when the question is settled.
 type tapePrinter struct {
 	inv   *invocation.Invocation
 	asker *Asker
 	runs  client.RunCaller
 	run   palyra.Run
-	marks [2]string // of a call that went well, and of one that did not
+	marks [2]string // for success, and for failure
 	frame show.Frame
 
-	tools  map[palyra.CallID]string   // what the calls under way are
-	lines  map[string]*bytes.Buffer   // lines without an end, by who prints them
-	open   []client.ApprovalRequested // questions without an answer, oldest first
-	asked  palyra.ApprovalID          // the one on the terminal
-	held   bytes.Buffer               // what is printed after the question
+	tools  map[palyra.CallID]string   // descriptions of the calls under way
+	lines  map[string]*bytes.Buffer   // incomplete lines, by printer
+	open   []client.ApprovalRequested // unanswered questions, oldest first
+	asked  palyra.ApprovalID          // the question on the terminal
+	held   bytes.Buffer               // output to be printed after the question
 	seen   int64                      // the last entry
-	missed int64                      // one more than the entry after which a lost connection was told of
-	end    *palyra.TapeRunFinished    // the last word
+	missed int64                      // one more than the entry after which a lost connection was reported
+	end    *palyra.TapeRunFinished    // the last entry
 }
 
-// newTape makes a tape of a run. Questions up to the run's last entry are asked
-// only when they turn out to be open.
+// newTape makes the printer of a run. Questions up to the run's last entry are asked only when they
+// turn out to be open.
 func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tapePrinter {
 	return &tapePrinter{
 		inv: inv, asker: &Asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
@@ -47,7 +46,7 @@ func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *ta
 	}
 }
 
-// marks are a tick and a cross where they can be shown, else words.
+// marks are a tick and a cross where the terminal can show them, else words.
 func marks(inv *invocation.Invocation, w io.Writer) [2]string {
 	if inv.Colours(w) && utf8Locale(inv.Env) {
 		s := screen.Style(true)
@@ -56,8 +55,8 @@ func marks(inv *invocation.Invocation, w io.Writer) [2]string {
 	return [2]string{"ok", "FAILED"}
 }
 
-// utf8Locale reports whether the terminal is said to understand UTF-8. The first
-// variable that is set decides, as the C library has it.
+// utf8Locale reports whether the environment says that the terminal understands UTF-8. The first
+// variable that is set decides, as in the C library.
 func utf8Locale(env []string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		for _, pair := range env {
@@ -70,7 +69,7 @@ func utf8Locale(env []string) bool {
 	return false
 }
 
-// entry tells one entry.
+// entry handles one entry.
 func (t *tapePrinter) entry(ctx context.Context, e palyra.TapeEntry) error {
 	t.seen = e.Seq
 	if e.RunFinished != nil {
@@ -84,7 +83,7 @@ func (t *tapePrinter) entry(ctx context.Context, e palyra.TapeEntry) error {
 	return t.release()
 }
 
-// tell prints what an entry says.
+// tell prints an entry.
 func (t *tapePrinter) tell(e palyra.TapeEntry) {
 	switch {
 	case e.RunAccepted != nil:
@@ -122,7 +121,7 @@ func (t *tapePrinter) put(format string, args ...any) { fmt.Fprintf(&t.held, for
 // maxOpen is the longest line that waits for its end.
 const maxOpen = 4096
 
-// spoken prints outside text as its lines are ended, behind the gutter.
+// spoken prints outside text behind the gutter, line by line as they end.
 func (t *tapePrinter) spoken(who, prefix, text string, done bool) {
 	line := t.lines[who]
 	if line == nil {
@@ -145,11 +144,10 @@ func (t *tapePrinter) spoken(who, prefix, text string, done bool) {
 	}
 }
 
-// shownProposal is how much of a call's arguments a line has; `palyra calls show`
-// has them whole.
+// shownProposal is how much of a call's arguments a line shows; `palyra calls show` shows all.
 const shownProposal = 300
 
-// proposed says what the run wants to do.
+// proposed prints a proposal of the run.
 func (t *tapePrinter) proposed(p palyra.TapeProposed) {
 	t.tools[p.Call] = string(p.Tool)
 	args := "(large arguments)"
@@ -159,7 +157,7 @@ func (t *tapePrinter) proposed(p palyra.TapeProposed) {
 	t.put("%s", t.frame.Text("> ", show.Arg(string(p.Tool))+" "+args))
 }
 
-// finished says how a call ended, and what to do about it.
+// finished prints how a call ended, and what to do about it.
 func (t *tapePrinter) finished(f palyra.TapeFinished) {
 	for _, stream := range []string{"stdout", "stderr"} {
 		if who := string(f.Call) + stream; t.lines[who] != nil {
@@ -185,7 +183,7 @@ func wentWell(f palyra.TapeFinished) bool {
 	return f.Outcome == palyra.OutcomeFinished && f.ExitCode == 0 && f.Signal == "" && f.ReasonCode == ""
 }
 
-// howEnded is the ending of a call in words; "" when there is nothing to say.
+// howEnded describes the end of a call; "" for a plain success.
 func howEnded(f palyra.TapeFinished) string {
 	var out []string
 	if f.Outcome != palyra.OutcomeFinished {
@@ -210,7 +208,7 @@ func howEnded(f palyra.TapeFinished) string {
 	return text
 }
 
-// closed says how the run ended.
+// closed prints how the run ended.
 func (t *tapePrinter) closed(f palyra.TapeRunFinished) {
 	text := show.Line(string(f.State))
 	if f.Reason != "" {
@@ -229,7 +227,7 @@ func (t *tapePrinter) closed(f palyra.TapeRunFinished) {
 	}
 }
 
-// release prints what is held, unless a question stands on the terminal.
+// release prints the held output, unless a question is on the terminal.
 func (t *tapePrinter) release() error {
 	if t.asked != "" && t.end == nil || t.held.Len() == 0 {
 		return nil
@@ -238,8 +236,8 @@ func (t *tapePrinter) release() error {
 	return err
 }
 
-// question keeps the list of open questions and puts the oldest one to the
-// person, as soon as what is on the tape already has been told.
+// question keeps the list of open questions and asks the person the oldest one, once the existing
+// tape has been printed.
 func (t *tapePrinter) question(ctx context.Context, e palyra.TapeEntry) {
 	if r := e.ApprovalRequested; r != nil && !t.isOpen(r.Approval) {
 		t.open = append(t.open, client.ApprovalRequested{
@@ -253,7 +251,7 @@ func (t *tapePrinter) question(ctx context.Context, e palyra.TapeEntry) {
 		t.open = nil
 	}
 	if e.Seq >= t.run.LastSeq && t.asked == "" && len(t.open) > 0 {
-		_ = t.release() // what led to the question stands above it
+		_ = t.release() // so that the events before the question are above it
 		t.asked = t.open[0].ApprovalID
 		t.asker.requested(ctx, t.open[0])
 		if !t.inv.Interactive() || t.asker.noWait {
@@ -266,7 +264,7 @@ func (t *tapePrinter) isOpen(id palyra.ApprovalID) bool {
 	return slices.ContainsFunc(t.open, func(r client.ApprovalRequested) bool { return r.ApprovalID == id })
 }
 
-// resolved takes a settled question off the screen and off the list.
+// resolved removes a settled question from the screen and the list.
 func (t *tapePrinter) resolved(r palyra.TapeResolved) {
 	if t.asked == r.Approval {
 		t.asker.stopAsking()

@@ -14,14 +14,13 @@ import (
 	"palyra/internal/show"
 )
 
-// rawTerminal is the person's terminal while a command has it: every key goes
-// to the command and none is shown or obeyed here. The zero value has not been
-// taken over; a nil one never is.
+// rawTerminal is the person's terminal while a command has it: every key goes to the command, and
+// none is shown or obeyed here. The zero value has not been taken over; a nil one never is.
 type rawTerminal struct {
 	file *os.File
 
 	mu    sync.Mutex
-	state *term.State // as it was; nil while it is the person's
+	state *term.State // its former state; nil while it is the person's
 	over  bool        // given back for good
 }
 
@@ -35,7 +34,7 @@ func (t *rawTerminal) isRaw() bool {
 	return t.state != nil
 }
 
-// onTerminal makes ready for a command with a terminal of its own.
+// onTerminal prepares for a command with a terminal of its own.
 func (x *execution) onTerminal() error {
 	f, ok := x.inv.Stdin.(*os.File)
 	if !ok {
@@ -47,8 +46,7 @@ func (x *execution) onTerminal() error {
 	return nil
 }
 
-// size is how large the terminal is; one that does not say is taken for a
-// common one.
+// size is the size of the terminal, or a common one if it does not tell.
 func (t *rawTerminal) size() *proposal.Size {
 	cols, rows, err := term.GetSize(int(t.file.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {
@@ -86,8 +84,8 @@ func (t *rawTerminal) restore() {
 	}
 }
 
-// takeOver gives the person's terminal to the command that runs now: every
-// question of its own is answered, and one that it leads to comes after this.
+// takeOver gives the person's terminal to the command that runs now: all its own questions are
+// answered, and later ones come after this.
 func (x *execution) takeOver(ctx context.Context) {
 	if x.raw == nil || x.taken {
 		return
@@ -103,7 +101,7 @@ func (x *execution) takeOver(ctx context.Context) {
 	x.pending.Go(func() { x.feed(ctx) })
 }
 
-// resized returns what tells the command the new size of its terminal.
+// resized returns a function that sends the command the new size of its terminal.
 func (x *execution) resized(ctx context.Context, id palyra.CallID) (pass func()) {
 	if x.raw == nil || id == "" {
 		return nil
@@ -112,6 +110,6 @@ func (x *execution) resized(ctx context.Context, id palyra.CallID) (pass func())
 	return func() {
 		ctx, done := context.WithTimeout(ctx, sendPatience)
 		defer done()
-		_ = x.client.SendInput(ctx, id, size.Feed()) // the next one will do
+		_ = x.client.SendInput(ctx, id, size.Feed()) // the next resize corrects it
 	}
 }

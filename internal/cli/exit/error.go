@@ -7,12 +7,11 @@ import (
 	"palyra"
 )
 
-// Error is an exit code by itself, for commands that already said what there
-// is to say.
+// Error is an exit code alone, for commands that have already printed their message.
 type Error struct {
 	Code int
 	Text string // "" when nothing is left to print
-	Err  error  // said instead of text
+	Err  error  // printed instead of Text
 }
 
 // Error implements error.
@@ -23,11 +22,11 @@ func (e Error) Error() string {
 	return e.Text
 }
 
-// Unwrap returns the error that is said.
+// Unwrap returns Err.
 func (e Error) Unwrap() error { return e.Err }
 
-// Unproven makes an error of an offline check an ordinary failure: no
-// credential and no policy is involved, whatever its reason says.
+// Unproven turns the error of an offline check into an ordinary failure: no credential and no
+// policy is involved, whatever its reason.
 func Unproven(err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +54,7 @@ func Failedf(reason palyra.Reason, format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, reason, format, args...)
 }
 
-// Interrupted turns the end of the person's patience into its own exit code.
+// Interrupted turns an error after Ctrl-C into one with its own exit code.
 func Interrupted(err error) error {
 	if s, ok := As(err); ok && s.Code != Failure {
 		return err

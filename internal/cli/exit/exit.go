@@ -1,5 +1,5 @@
-// Package exit is how a command ends: its exit codes, in one table, and the errors that
-// carry one. Which code an error or an outcome has is decided here and nowhere else.
+// Package exit defines how a command ends: its exit codes, in one table, and the errors that carry
+// one. The code of an error or an outcome is decided here and nowhere else.
 package exit
 
 import (
@@ -29,7 +29,7 @@ const (
 	Cancelled    = 130
 )
 
-// texts says what each code means; it is the documentation.
+// texts explains each code; it is the documentation.
 var texts = []struct {
 	code int
 	text string
@@ -90,7 +90,7 @@ var byReason = map[palyra.Reason]int{
 	palyra.ReasonTimedOut:  Timeout,
 	palyra.ReasonCancelled: Cancelled,
 
-	// Of a code that would say otherwise.
+	// Reasons whose code would give another exit code.
 	palyra.ReasonUnsafePermissions: Failure,
 	palyra.ReasonVerifyFailed:      Failure,
 	palyra.ReasonStaleDigest:       Failure,
@@ -102,7 +102,7 @@ var byReason = map[palyra.Reason]int{
 	palyra.ReasonPairingExpired:    Failure,
 }
 
-// byCode is the second; every code stands in it.
+// byCode is the second table; it has every code.
 var byCode = map[palyra.Code]int{
 	palyra.Invalid:     Failure,
 	palyra.Denied:      Denied,
@@ -114,8 +114,7 @@ var byCode = map[palyra.Code]int{
 	palyra.Internal:    Failure,
 }
 
-// Of is the exit code of an error. That no daemon answers is known to who called it, and has
-// NoDaemon there.
+// Of is the exit code of an error. NoDaemon is not among them: only the caller knows that no daemon answers.
 func Of(err error) int {
 	if err == nil {
 		return OK
@@ -153,14 +152,13 @@ func OfOutcome(o palyra.Outcome) int {
 	return Failure
 }
 
-// palyrasOwn are the reasons for which a call is refused through no fault of its
-// own.
+// palyrasOwn are the reasons of refusals that are not the call's fault.
 var palyrasOwn = []palyra.Reason{
 	palyra.ReasonJournalUnavailable, palyra.ReasonDiskFull, palyra.ReasonInternal, palyra.ReasonStopping,
 }
 
-// OfExec is the exit code of a command that went through the gate: its own
-// where it ended by itself, and one of four where it did not.
+// OfExec is the exit code of a command that went through the gate: its own if it ended by itself,
+// and otherwise one of four.
 func OfExec(o palyra.Outcome) int {
 	switch o.Outcome {
 	case palyra.OutcomeFinished:
@@ -177,8 +175,7 @@ func OfExec(o palyra.Outcome) int {
 	return Palyra
 }
 
-// ofCommand is the code of a command that ended: its own, 128+n after signal
-// n. A failure never counts as a success.
+// ofCommand is the code of a command that ended: its own, 128+n after signal n. A failure is never 0.
 func ofCommand(o palyra.Outcome) int {
 	switch {
 	case o.Signal != "" && o.ExitCode <= 128:
@@ -189,15 +186,15 @@ func ofCommand(o palyra.Outcome) int {
 	return o.ExitCode & 0xff
 }
 
-// signalNumbers are those of Linux, for an outcome that names a signal only.
+// signalNumbers are those of Linux, for an outcome with only the name of a signal.
 var signalNumbers = map[string]int{
 	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9, "SIGUSR1": 10,
 	"SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
 }
 
-// ForExec gives an error of exec its exit code. The command did not run then, so the code is not one of the
-// command's. A caller whose credential is refused gets the same code as from every other command: no call was
-// proposed that could have been refused.
+// ForExec gives an error of exec its exit code. The command did not run then, so the code is not
+// one of the command's. A refused credential has the same code as with every other command: no call
+// was proposed that could have been refused.
 func ForExec(err error) error {
 	if _, ours := As(err); err == nil || ours {
 		return err

@@ -16,15 +16,15 @@ import (
 	"palyra/internal/hook"
 )
 
-// maxHook is the most that an agent's hook input may have.
+// maxHook is the largest hook input of an agent.
 const maxHook = 8 << 20
 
-// object is one of JSON by its exact keys: a decoder into a struct would take
-// "Command" for "command", and another program would not.
+// object is a JSON object by its exact keys: a decoder into a struct would take "Command" for
+// "command", and another program would not.
 type object map[string]json.RawMessage
 
-// text is a string field; "" when it is missing. What is no string, or none that
-// would reach a program as it is, is refused.
+// text is a string field; "" when it is missing. It refuses a value that is no string, or that a
+// program could not get unchanged.
 func (f object) text(name string) (string, error) {
 	raw, ok := f[name]
 	if !ok || string(raw) == "null" {
@@ -40,7 +40,7 @@ func (f object) text(name string) (string, error) {
 	return s, nil
 }
 
-// texts reads several string fields; one of them that is needed must not be empty.
+// texts reads several string fields; the needed one must not be empty.
 func (f object) texts(needed string, names ...string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range append(names, needed) {
@@ -61,26 +61,25 @@ func badHook(format string, args ...any) *palyra.Error {
 		WithRemedy("this command is for Claude Code's PreToolUse hook; see 'palyra help hook'")
 }
 
-// hookCall is one call of an agent that asks before it makes it.
+// hookCall is one call that an agent asks about before it makes it.
 type hookCall struct {
 	tool    string
 	input   object
 	root    string // the workspace
-	dir     string // where the agent stands
-	rel     string // the same, from the workspace
+	dir     string // the agent's working directory
+	rel     string // dir, relative to the workspace
 	session string
 	agent   hook.AgentProgram
-	own     hook.AgentSession // where the agent keeps its own files
-	sealed  []string          // where the daemon keeps its own, of which nobody is asked
+	own     hook.AgentSession // the agent's own files
+	sealed  []string          // the daemon's own directories, which nobody is asked about
 }
 
-// sessionForm is what an agent's session id looks like; others are not passed on.
+// sessionForm is the form of an agent's session id; others are not passed on.
 var sessionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// readHook reads the hook's input. project is the directory that the agent was
-// started for, if it says one.
+// readHook reads the hook's input. project is the directory that the agent was started for, if it names one.
 func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, error) {
 	var doc object
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &doc) != nil || doc == nil {
@@ -112,18 +111,16 @@ func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, e
 	return h, nil
 }
 
-// goesToPalyra reports whether a call goes to Palyra's own MCP server, by the name that
-// the person who installed the hook vouched for: it walks the gate there. Where the
-// name of a server ends can be told only if it stands nowhere else: a project's server
-// may be called palyra__palyra_x.
+// goesToPalyra reports whether a call goes to Palyra's own MCP server, by the name that the person
+// who installed the hook vouched for: it walks the gate there. The name of a server is certain only
+// if the separator occurs nowhere else: a project's server may be called palyra__palyra_x.
 func (h *hookCall) goesToPalyra(server string) bool {
 	tool, own := strings.CutPrefix(h.tool, "mcp"+hook.ToolSeparator+server+hook.ToolSeparator)
 	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, hook.ToolSeparator)
 }
 
-// request puts the call into the words of Palyra's tools, so that the policy that
-// is written for them holds for the agent's. What cannot be put so is asked about
-// under its own name.
+// request turns the call into one of Palyra's tools, so that the policies for them hold for the
+// agent's. Other calls are asked about under their own name.
 func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 	if h.agent.Shell(h.tool) {
 		return h.shell(o)
@@ -154,7 +151,7 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 	return h.requestFor(palyra.ToolProcessRun, proposal.Arguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
 }
 
-// mapped is the tool of Palyra that does the same; "" when there is none.
+// mapped is the tool of Palyra that does the same; "" if there is none.
 func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 	switch h.tool {
 	case "Read", "NotebookRead":
@@ -177,7 +174,7 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 			return "", nil, err
 		}
 		pattern := regexp.QuoteMeta(got["pattern"])
-		if len(pattern) > maxSearched { // what would be cut off would not be judged
+		if len(pattern) > maxSearched { // a cut pattern would be judged without its end
 			return "", nil, nil
 		}
 		return h.onPath(palyra.ToolFileSearch, "path", map[string]any{"pattern": pattern})
@@ -197,8 +194,8 @@ func (h *hookCall) pathField() string {
 	return "file_path"
 }
 
-// onPath adds the path of a field to the arguments of a tool. A tool that takes
-// none works where the agent stands.
+// onPath adds the path of a field to the arguments of a tool. A tool without the field works in the
+// agent's directory.
 func (h *hookCall) onPath(name palyra.ToolName, field string, args map[string]any) (palyra.ToolName, map[string]any, error) {
 	p, err := h.input.text(field)
 	if err != nil {
@@ -217,7 +214,7 @@ func (h *hookCall) onPath(name palyra.ToolName, field string, args map[string]an
 	return name, args, nil
 }
 
-// place is a path as the agent's own tool would find it.
+// place is the path that the agent's own tool would use.
 func (h *hookCall) place(p string) string {
 	if filepath.IsAbs(p) {
 		return p
@@ -225,9 +222,9 @@ func (h *hookCall) place(p string) string {
 	return filepath.Join(h.dir, p)
 }
 
-// plainPath reports whether an agent's tool finds the same file by a path as we do. It
-// has a sign for the home directory, takes off space at the ends and puts letters
-// into another form (NFC) before it looks: such a path is asked about as it is.
+// plainPath reports whether an agent's tool finds the same file by a path as we do. Such a tool
+// expands the sign for the home directory, trims spaces and normalises letters (NFC): a path with
+// any of these is asked about unchanged.
 func plainPath(p string) bool {
 	if strings.HasPrefix(p, "~") || strings.TrimSpace(p) != p {
 		return false
@@ -240,8 +237,8 @@ func plainPath(p string) bool {
 	return true
 }
 
-// steady are letters that no normal form of Unicode puts in another's place, nor
-// together with their neighbours: not all of them, but those that files are named by.
+// steady are letters that no normal form of Unicode replaces or combines with their neighbours: not
+// all of them, but those common in file names.
 var steady = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x00a1, 0x02af, 1},
@@ -259,15 +256,13 @@ var steady = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x1f300, 0x1faff, 1}},
 }
 
-// leadsAway tells patterns that may leave the directory: by what they say, or by what
-// their braces say once they are taken apart.
+// leadsAway finds patterns that may leave the directory: directly, or after their braces are expanded.
 var leadsAway = regexp.MustCompile(`\.\.|[{,][/~.]|\.[,}](.*})?\.`)
 
 // maxSearched is the longest pattern that palyra.fs.search takes.
 const maxSearched = 1000
 
-// glob is a listing of the directory that is looked through. A pattern that leads
-// elsewhere is asked about as it is.
+// glob is a listing of the searched directory. A pattern that leads elsewhere is asked about unchanged.
 func (h *hookCall) glob() (palyra.ToolName, map[string]any, error) {
 	got, err := h.input.texts("pattern")
 	if err != nil {

@@ -11,17 +11,15 @@ import (
 	"palyra/internal/hook"
 )
 
-// maxEdited is the largest file of which an edit is shown as the whole it makes,
-// before and after; maxSteps is how many replacements are gone through for it. A hook
-// that runs out of memory or time is one that says yes.
+// maxEdited is the largest file for which an edit is shown as a whole write, before and after; maxSteps is the
+// most replacements made for it. A hook that ran out of memory or time would count as a yes.
 const (
 	maxEdited = 2 << 20
 	maxSteps  = 200
 )
 
-// edit puts an edit as the write that it comes to, so that people see the diff. One
-// that does not fit the file as it is now, which the agent's tool may yet take, is
-// asked about as it came.
+// edit turns an edit into a write of the whole file, so that people see the diff. An edit that does
+// not fit the present file, which the agent's tool may still take, is asked about unchanged.
 func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 	path, err := h.input.text("file_path")
 	if err != nil || path == "" {
@@ -46,7 +44,7 @@ func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "mode": "overwrite"}, nil
 }
 
-// patch puts a patch of one file, as Codex writes it, as the write that it comes to.
+// patch turns a patch of one file, as Codex writes it, into a write of the whole file.
 func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
 	got, err := h.input.texts("command")
 	if err != nil {
@@ -56,11 +54,11 @@ func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
 	if !ok || !plainPath(path) {
 		return "", nil, nil
 	}
-	// No mode: a patch that adds a file makes one, or takes the place of one that is there.
+	// No mode: a patch that adds a file makes a new one, or replaces an existing one.
 	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
 }
 
-// editStep replaces a text by another: where it stands once, or everywhere.
+// editStep replaces a text by another: where it occurs once, or everywhere.
 type editStep struct {
 	old, new string
 	all      bool
@@ -75,7 +73,7 @@ func (s editStep) apply(content string) (string, bool) {
 	return strings.ReplaceAll(content, s.old, s.new), true
 }
 
-// steps are the replacements of an Edit, or of a MultiEdit.
+// steps returns the replacements of an Edit, or of a MultiEdit.
 func (h *hookCall) steps() ([]editStep, bool) {
 	list := []object{h.input}
 	if raw, ok := h.input["edits"]; h.tool == "MultiEdit" && (!ok || json.Unmarshal(raw, &list) != nil) {

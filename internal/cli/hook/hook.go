@@ -1,5 +1,6 @@
-// Package hook is `palyra hook`: it answers the hook of an agent that keeps its own tools, and writes that
-// hook into the agent's settings. Every failure of it is a no: the agent would go on after anything else.
+// Package hook is `palyra hook`: it answers the hook of an agent that keeps its own tools, and
+// writes that hook into the agent's settings. Every failure counts as a no: the agent would go on
+// after anything else.
 package hook
 
 import (
@@ -23,11 +24,11 @@ import (
 	"palyra/internal/hook"
 )
 
-// exitBlocked is what an agent takes for a no: Claude Code blocks the call on 2 and
-// goes on with any other failure, so every failure of a hook ends with it.
+// exitBlocked is the exit code that means no to an agent: Claude Code blocks the call on 2 and goes
+// on after any other failure, so every failure of a hook ends with it.
 const exitBlocked = exit.Usage
 
-// hookOptions is what the command line of a hook says.
+// hookOptions holds the options of a hook.
 type hookOptions struct {
 	agent            hook.AgentProgram
 	mode, shell, own string
@@ -86,10 +87,10 @@ func codexCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// blocking answers a hook; whatever fails is a no.
+// blocking answers a hook; every failure is a no.
 func blocking(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	if err := inTime(ctx, inv, o); err != nil {
-		inv.JSON = false // it is read by the agent
+		inv.JSON = false // the agent reads the output
 		if errors.Is(ctx.Err(), context.Canceled) {
 			err = exit.Failedf(palyra.ReasonCancelled, "the hook was ended before there was an answer, so the tool is blocked").
 				WithRemedy("try the same call again; a question that is open stays open")
@@ -109,8 +110,8 @@ func (o *hookOptions) flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// hookAnswer is what Claude Code reads. The message is for the person at the agent's
-// window; the model is given the reason.
+// hookAnswer is the answer that Claude Code reads. The message is for the person at the agent's
+// window; the model gets the reason.
 type hookAnswer struct {
 	Specific hookDecision `json:"hookSpecificOutput"`
 	Message  string       `json:"systemMessage,omitempty"`
@@ -125,13 +126,11 @@ type hookDecision struct {
 	message string // for the person
 }
 
-// lastWord is what is left for an answer that is being put together when the wait is
-// over and the question was let go of.
+// lastWord is how long an answer may take that is being made when the wait is over and the question was left.
 const lastWord = 2 * time.Second
 
-// inTime prints the answer, or fails before the agent's own patience ends: an agent
-// goes on as if it had been told yes when its hook takes too long, whatever it was
-// that took so long.
+// inTime prints the answer, or fails before the agent's own timeout: an agent whose hook takes too
+// long goes on as if it had said yes.
 func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return exit.Failedf(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).
@@ -162,7 +161,7 @@ func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) erro
 	}
 }
 
-// answer reads the hook's input and returns what is to be printed.
+// answer reads the hook's input and returns the answer to print.
 func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any, error) {
 	if o.shell == "" {
 		o.shell = bashOr("/bin/bash", "/bin/sh")
@@ -180,7 +179,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 	}
 	h.own.Temp, _ = inv.Variable("CLAUDE_CODE_TMPDIR")
 	if h.agent.Talks(h.tool, h.input) || h.goesToPalyra(o.own) || h.readsItsOwn() {
-		return struct{}{}, nil // no word of ours: the agent's own rules hold
+		return struct{}{}, nil // no decision of ours: the agent's own rules hold
 	}
 	paths, err := inv.Paths()
 	if err != nil {
@@ -196,7 +195,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 		return nil, err
 	}
 	if d.Decision == "allow" && d.Input == nil && h.agent.Name == hook.Codex {
-		return struct{}{}, nil // Codex has no word for a plain yes
+		return struct{}{}, nil // Codex has no answer for a plain yes
 	}
 	d.Event = "PreToolUse"
 	return hookAnswer{d, d.message}, nil
@@ -209,8 +208,8 @@ func bashOr(bash, sh string) string {
 	return sh
 }
 
-// readAll reads stdin in bounds of size and time: an agent that never closes it
-// must get its answer all the same.
+// readAll reads stdin within bounds of size and time: an agent that never closes it must get its
+// answer all the same.
 func readAll(ctx context.Context, inv *invocation.Invocation, most int64) ([]byte, error) {
 	type got struct {
 		raw []byte
@@ -259,8 +258,8 @@ func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o ho
 	return decided(inv, out), nil
 }
 
-// rewrite lets a shell command pass as one that runs through the gate. Nothing is
-// judged here: the gate does it when the command runs.
+// rewrite lets a shell command pass as one that runs through the gate. Nothing is judged here: the
+// gate judges when the command runs.
 func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
 	got, err := h.input.texts("command")
 	if err != nil {
@@ -286,8 +285,8 @@ func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecisi
 	return hookDecision{Decision: "allow", Reason: "it runs through palyra exec, in the sandbox", Input: input}, nil
 }
 
-// decided puts an outcome into the agent's words. Only "allowed" is a yes. A question
-// that nobody has answered yet stays open: the agent can tell its person.
+// decided turns an outcome into the agent's answer. Only "allowed" is a yes. A question without an
+// answer stays open: the agent can tell its person.
 func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
 	if o.Outcome == palyra.OutcomeAllowed {
 		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
@@ -315,24 +314,22 @@ func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
 type checks interface {
 	// Check asks about a call.
 	Check(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
-	// CancelCall gives it up.
+	// CancelCall ends it.
 	CancelCall(ctx context.Context, id palyra.CallID) error
-	// WatchCall tells what became of it.
+	// WatchCall returns its outcome.
 	WatchCall(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error)
 }
 
-// leaveFor is how long it may take to let go of a question.
+// leaveFor is how long leaving a question may take.
 const leaveFor = 5 * time.Second
 
-// patient asks and waits until ctx ends. Then the call is given up, but its
-// question stays: the same check joins it without waiting before the first one
-// lets go, so that an answer that comes later covers the call when it is tried
-// again. Where policy wants an answer for the very call, no later one could use it: the
-// question goes with the call.
+// patient asks and waits until ctx ends. Then the call is cancelled, but its question stays: a
+// second check joins it without waiting before the first one is cancelled, so that a later answer
+// covers the call when it is tried again. Where policy wants an answer for this very call, a later
+// one would be useless, and the question ends with the call.
 func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcome, error) {
 	var id palyra.CallID
-	// The daemon is told of no deadline: it would say first that it passed, and the question
-	// would go with the call.
+	// The daemon gets no deadline: it would end the call at it, and the question with the call.
 	waiting, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
 	defer context.AfterFunc(ctx, hangUp)()
@@ -355,7 +352,7 @@ func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcom
 	switch late := c.CancelCall(ctx, id); {
 	case late == nil || err != nil:
 		return out, err
-	case palyra.CodeOf(late) == palyra.Conflict: // it was answered as we let go
+	case palyra.CodeOf(late) == palyra.Conflict: // answered while we left
 		return c.WatchCall(ctx, id, nil)
 	default:
 		return palyra.Outcome{}, late

@@ -2,8 +2,7 @@ package hook
 
 import "path/filepath"
 
-// reading names the field with the path of each tool that only reads, and whether it is
-// one file.
+// reading lists the tools that only read: the field with their path, and whether it is one file.
 var reading = map[string]struct {
 	field string
 	file  bool
@@ -11,8 +10,8 @@ var reading = map[string]struct {
 	"Read": {"file_path", true}, "NotebookRead": {"notebook_path", true}, "LS": {"path", false}, "Grep": {"path", false},
 }
 
-// readsItsOwn reports whether a call only reads a file that the agent keeps for this
-// session, and was told to read.
+// readsItsOwn reports whether a call only reads a file that the agent keeps for this session, and
+// was told to read.
 func (h *hookCall) readsItsOwn() bool {
 	r, ok := reading[h.tool]
 	if !ok {
@@ -22,11 +21,10 @@ func (h *hookCall) readsItsOwn() bool {
 	return err == nil && plainPath(path) && h.own.Keeps(path)
 }
 
-// readsOutside reports whether a call only reads something that lies outside the
-// workspace, after links: then a person is asked about that path, under the tool's own
-// name. How much of it is read is left out, so that one answer for the session covers
-// the file. What belongs to the daemon is not asked about: it is refused as any other
-// path outside.
+// readsOutside reports whether a call only reads something outside the workspace, after links: then
+// a person is asked about that path, under the tool's own name. The arguments leave out how much of
+// it is read, so that one answer for the session covers the file. Paths of the daemon are not asked
+// about: they are refused as any other path outside.
 func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 	r, ok := reading[h.tool]
 	if !ok {
@@ -57,7 +55,7 @@ func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 	return map[string]any{"tool": h.tool, "input": map[string]any{r.field: at}}, true
 }
 
-// isBelow reports whether a path is in a directory, or is that.
+// isBelow reports whether a path is a directory or lies in it.
 func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

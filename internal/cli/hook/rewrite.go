@@ -6,12 +6,12 @@ import (
 	"palyra/internal/cli/screen"
 )
 
-// maxRewritten bounds a rewritten command: it is one argument of the agent's shell,
-// and of that of the sandbox.
+// maxRewritten is the longest rewritten command: it is one argument of the agent's shell, and of
+// that of the sandbox.
 const maxRewritten = 96 << 10
 
-// rewritten is the command line that runs an agent's shell command through the
-// gate: same words, same directory, in the sandbox.
+// rewritten is the command line that runs an agent's shell command through the gate: same words,
+// same directory, in the sandbox.
 func (h *hookCall) rewritten(o hookOptions, self, home, command string) (string, error) {
 	words := []string{self, "exec"}
 	if home != "" {

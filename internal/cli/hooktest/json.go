@@ -1,4 +1,4 @@
-// Package hooktest makes what an agent gives to its hook, for tests of the hook and of the command.
+// Package hooktest makes the hook input of agents, for tests of the hook and of the command.
 package hooktest
 
 import (

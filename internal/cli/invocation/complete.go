@@ -13,14 +13,13 @@ import (
 	"palyra/internal/show"
 )
 
-// completionPatience is how long the shell waits for words to offer.
+// completionPatience is how long the shell waits for completions.
 const completionPatience = 2 * time.Second
 
 // source finds words to offer.
 type source func(ctx context.Context, c *client.Client) ([]string, error)
 
-// Offer asks a daemon for words. Where there is none it offers nothing and
-// stays silent.
+// Offer asks a daemon for words. Without a daemon it offers nothing and stays silent.
 func Offer(cmd *cobra.Command, door func() (*client.Client, error), words source) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	ctx, done := context.WithTimeout(cmd.Context(), completionPatience)
@@ -37,8 +36,8 @@ func Offer(cmd *cobra.Command, door func() (*client.Client, error), words source
 	return list, none
 }
 
-// WordsOf turns a list into words to offer. A word that does not show itself
-// honestly is left out: the shell would print it as it is.
+// WordsOf turns a list into words to offer. It leaves out a word with misleading characters: the
+// shell would print it unescaped.
 func WordsOf[T any](list []T, err error, word func(T) string) ([]string, error) {
 	var out []string
 	for _, x := range list {
@@ -86,7 +85,7 @@ func (inv *Invocation) CompleteRemotes(_ *cobra.Command, _ []string, begun strin
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, _ := client.Remotes(c.Paths.Remotes) // those that can be used
+	list, _ := client.Remotes(c.Paths.Remotes) // the usable ones
 	words, _ := WordsOf(list, nil, func(r *client.Remote) string { return r.Name })
 	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, begun) }), cobra.ShellCompDirectiveNoFileComp
 }

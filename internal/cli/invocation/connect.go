@@ -19,7 +19,7 @@ import (
 // or flag for the token itself: both are visible to other programs.
 const TokenVariable = "PALYRA_AGENT_TOKEN_FILE"
 
-// Agent opens the agent's door, where a call is proposed and nothing decided.
+// Agent opens the agent's door, where calls are proposed and nothing is decided.
 func (inv *Invocation) Agent() (*client.Client, error) {
 	if name := inv.RemoteName(); name != "" {
 		return inv.connectRemote(name, client.AgentDoor)
@@ -39,9 +39,9 @@ func (inv *Invocation) Agent() (*client.Client, error) {
 	return client.Open(client.Config{Find: find, Door: client.AgentDoor, AgentToken: token})
 }
 
-// ByHand opens the door at which what a person types proposes calls: not as an agent
-// that nobody named, whose calls and questions are others' than theirs. Where only an
-// agent can be, in a room, with a token or elsewhere, it is that agent.
+// ByHand opens the door for calls that a person types: not as the unnamed agent, whose calls and
+// questions are not theirs. In a room, with a token or on another machine only an agent can
+// propose, and it is that agent.
 func (inv *Invocation) ByHand() (*client.Client, error) {
 	if inv.RemoteName() != "" || inv.TokenFile() != "" || inv.Inside() {
 		return inv.Agent()
@@ -57,8 +57,8 @@ func (inv *Invocation) ByHand() (*client.Client, error) {
 	return client.Open(client.Config{Find: find, Door: client.AgentDoor, Command: true})
 }
 
-// Operator opens the operator's door. Its key is read, and its passphrase asked
-// for, only when something must be signed.
+// Operator opens the operator's door. Its key is read, and its passphrase asked for, only when
+// something must be signed.
 func (inv *Invocation) Operator() (*client.Client, error) {
 	if name := inv.RemoteName(); name != "" {
 		return inv.connectRemote(name, client.OperatorDoor)
@@ -89,7 +89,7 @@ func (inv *Invocation) OperatorAs(key client.Signer) (*client.Client, error) {
 // MaxToken is the largest token file that is read.
 const MaxToken = 4096
 
-// TokenFile is the file with a token that the environment names, or "".
+// TokenFile is the token file that the environment names, or "".
 func (inv *Invocation) TokenFile() (path string) {
 	for _, pair := range inv.Env {
 		if name, value, _ := strings.Cut(pair, "="); name == TokenVariable {
@@ -124,8 +124,7 @@ func (inv *Invocation) AgentToken() (palyra.Secret, error) {
 	return palyra.NewSecret([]byte(token)), nil
 }
 
-// ReadInput reads what a person gave as "@file", "-" for stdin, or the text
-// itself.
+// ReadInput reads an argument that a person gave as "@file", "-" for stdin, or the text itself.
 func (inv *Invocation) ReadInput(arg string, limit int64) ([]byte, error) {
 	var r io.Reader
 	switch {
@@ -160,8 +159,8 @@ func (inv *Invocation) AsOperator(f Body) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error { return inv.notInside(body(cmd, args)) }
 }
 
-// notInside says it where the operator's door is missing because this is the room
-// of an agent, which has only its own: no daemon is to be started there.
+// notInside explains a missing operator's door inside an agent's room, which has only its own: no
+// daemon is to be started there.
 func (inv *Invocation) notInside(err error) error {
 	if err == nil || palyra.AsError(err).Reason != client.ReasonNoDaemon || !inv.Inside() {
 		return err
@@ -170,8 +169,7 @@ func (inv *Invocation) notInside(err error) error {
 		WithRemedy("palyra tools list says which; a person outside can do this").WithCause(err)
 }
 
-// Inside reports whether this is the room of an agent: there is its door and not
-// the operator's.
+// Inside reports whether this is the room of an agent: it has the agent's door but not the operator's.
 func (inv *Invocation) Inside() bool {
 	paths, err := inv.Paths()
 	if err != nil {

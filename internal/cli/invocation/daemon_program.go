@@ -11,8 +11,8 @@ import (
 // DaemonName is the daemon's program.
 const DaemonName = "palyrad"
 
-// FindDaemon finds the daemon's program beside this one, or where packages put
-// it. It never looks into PATH: what stands there first may be anybody's.
+// FindDaemon finds the daemon's program beside this one, or where packages put it. It never looks
+// into PATH, where anybody's program may come first.
 func FindDaemon() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"palyra/internal/show"
 )
 
-// codeOf is the exit code of an error: that no daemon answers is the client's to say.
+// codeOf is the exit code of an error, with NoDaemon for the client's reasons.
 func codeOf(err error) int {
 	if _, ours := exit.As(err); err != nil && !ours {
 		switch palyra.AsError(err).Reason {
@@ -22,7 +22,7 @@ func codeOf(err error) int {
 	return exit.Of(err)
 }
 
-// Finish prints what is left of an error and returns the exit code.
+// Finish prints an error, unless it was printed already, and returns the exit code.
 func (inv *Invocation) Finish(err error) int {
 	code := codeOf(err)
 	if err == nil {
@@ -45,9 +45,8 @@ func (inv *Invocation) Finish(err error) int {
 	return code
 }
 
-// Message puts an error into words. An error nobody foresaw keeps its own
-// text: here it is the person's own machine that speaks, not a daemon to a
-// caller.
+// Message turns an error into a message. An unforeseen error keeps its own text: it comes from the
+// person's own machine, not from a daemon to a caller.
 func (inv *Invocation) Message(err error) exit.Message {
 	if s, ok := exit.As(err); ok && s.Err == nil {
 		f := exit.Message{Code: palyra.Invalid, Reason: palyra.ReasonMalformedInput, Text: s.Text}
@@ -63,7 +62,7 @@ func (inv *Invocation) Message(err error) exit.Message {
 	return exit.Message{Code: e.Code, Reason: e.Reason, Text: e.Text, Remedy: e.Remedy}
 }
 
-// helpOf is how to see the help of the command that was meant.
+// helpOf is the command that shows the help of this command.
 func (inv *Invocation) helpOf() string {
 	if inv.Command == "" || inv.Command == "palyra help" {
 		return "palyra --help"

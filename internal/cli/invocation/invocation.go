@@ -1,9 +1,9 @@
-// Package invocation is one invocation of the palyra command, and what every command
-// has in common: its streams and flags, the configuration, the doors of the daemon
-// and the person's key, what it prints as words or as JSON, and how it ends.
+// Package invocation is one invocation of the palyra command, with everything that commands have in
+// common: its streams and flags, the configuration, the doors of the daemon and the person's key,
+// printing as text or as JSON, and its end.
 //
-// Commands are functions that take an Invocation; none is built into another. It is a
-// value of one run and is not for use by several at once.
+// Commands are functions that take an Invocation; none is built into another. It is a value of one
+// run and is not for use by several at once.
 package invocation
 
 import (
@@ -25,7 +25,7 @@ import (
 	"palyra/internal/show"
 )
 
-// Process is what the command is given by the process it runs in.
+// Process is what the surrounding process gives to the command.
 type Process struct {
 	Version string   // stamped by the build
 	Args    []string // without the command's own name
@@ -38,7 +38,7 @@ type Process struct {
 
 // Invocation is one run of the command.
 type Invocation struct {
-	// What the process gives it.
+	// From the process.
 	Version string   // stamped by the build
 	Env     []string // name=value
 	Stdin   io.Reader
@@ -54,12 +54,12 @@ type Invocation struct {
 	Quiet   bool       // --quiet
 	NoColor bool       // --no-color
 
-	// How it goes.
+	// The state of this run.
 	Context   context.Context    // of this run
 	Interrupt context.CancelFunc // ends it as Ctrl-C does; nil in parts of tests
 	Command   string             // the one that ran, for its help
-	ForAgent  bool               // an agent runs it and reads what it prints, at a terminal of its own too
-	RawNow    func() bool        // the terminal is raw; nil: never
+	ForAgent  bool               // an agent runs it and reads the output, perhaps at a terminal of its own
+	RawNow    func() bool        // reports whether the terminal is raw; nil: never
 
 	loaded *config.Config
 }
@@ -76,9 +76,9 @@ func (inv *Invocation) Config() (*config.Config, error) {
 	return inv.loaded, nil
 }
 
-// Paths is where everything is. A configuration with a mistake in it does not keep
-// people from a daemon that runs: it can be asked, answered and stopped while its
-// file is being changed. Where none runs the mistake is what there is to say.
+// Paths are the paths of the configuration. A faulty configuration does not keep people from a
+// running daemon: it can be asked, answered and stopped while its file is being changed. Where none
+// runs the fault is the error.
 func (inv *Invocation) Paths() (config.Paths, error) {
 	c, err := inv.Config()
 	if err == nil {
@@ -97,16 +97,15 @@ func (inv *Invocation) Paths() (config.Paths, error) {
 	return paths, nil
 }
 
-// Say talks to the person, unless told to be quiet. The text must be safe
-// already.
+// Say prints a message for the person, unless --quiet is given. The text must be escaped already.
 func (inv *Invocation) Say(format string, args ...any) {
 	if !inv.Quiet {
 		inv.SayAlways(format, args...)
 	}
 }
 
-// SayAlways tells it also to those who want little said. In a raw terminal a line feed
-// alone would leave the cursor where it is.
+// SayAlways prints a message even with --quiet. In a raw terminal a line feed alone would leave the
+// cursor in its column.
 func (inv *Invocation) SayAlways(format string, args ...any) {
 	end := "\n"
 	if inv.RawNow != nil && inv.RawNow() {
@@ -124,7 +123,7 @@ func (inv *Invocation) Emit(v any, words func(io.Writer)) error {
 	return nil
 }
 
-// Answer prints the result of what a daemon was asked, unless that failed.
+// Answer prints the result of a daemon's answer, unless err is set.
 func (inv *Invocation) Answer(err error, v any, words func(io.Writer)) error {
 	if err != nil {
 		return err
@@ -142,8 +141,7 @@ func (inv *Invocation) PrintJSON(v any) error {
 	return err
 }
 
-// PrintStream prints a tool's text: as it is into a file or pipe, made safe on
-// a terminal.
+// PrintStream prints a tool's text: unchanged into a file or pipe, escaped on a terminal.
 func (inv *Invocation) PrintStream(w io.Writer, text, b64 string) {
 	switch {
 	case b64 != "":
@@ -156,8 +154,7 @@ func (inv *Invocation) PrintStream(w io.Writer, text, b64 string) {
 	}
 }
 
-// WriteTo sends what f writes to stdout, or to a file that appears whole or not
-// at all.
+// WriteTo sends the output of f to stdout, or to a file that appears whole or not at all.
 func (inv *Invocation) WriteTo(ctx context.Context, path string, f func(context.Context, io.Writer) error) error {
 	if path == "" {
 		return f(ctx, inv.Stdout)
@@ -173,17 +170,17 @@ func (inv *Invocation) WriteTo(ctx context.Context, path string, f func(context.
 	return nil
 }
 
-// Interactive reports whether a person can be asked: they see stderr, type on
-// stdin, and did not ask for JSON.
+// Interactive reports whether a person can be asked: they see stderr, type on stdin, and did not
+// ask for JSON.
 func (inv *Invocation) Interactive() bool {
 	return !inv.JSON && terminal.Is(inv.Stdin) && inv.Person()
 }
 
-// Person reports whether a person reads stderr. Agents have terminals too, and type
-// there: a question that is put to one is answered by who asked.
+// Person reports whether a person reads stderr. Agents have terminals too, and type there: an agent
+// would answer its own question.
 func (inv *Invocation) Person() bool { return terminal.Is(inv.Stderr) && !inv.ForAgent }
 
-// Colours reports whether w should get any.
+// Colours reports whether w should get colours.
 func (inv *Invocation) Colours(w io.Writer) bool {
 	if inv.NoColor || inv.JSON || !terminal.Is(w) {
 		return false
@@ -206,7 +203,7 @@ func (inv *Invocation) Secret(ctx context.Context, prompt string) (palyra.Secret
 	return s, err
 }
 
-// lineEnd ends a line on a terminal that is silent, where a line feed is no more than that.
+// lineEnd ends a line on a silent terminal, where a line feed does not return the cursor.
 func (inv *Invocation) lineEnd() string {
 	if terminal.Is(inv.Stderr) {
 		return "\r\n"
@@ -214,7 +211,7 @@ func (inv *Invocation) lineEnd() string {
 	return "\n"
 }
 
-// Variable is one of the environment.
+// Variable returns a variable of the environment.
 func (inv *Invocation) Variable(name string) (string, bool) {
 	for i := len(inv.Env) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(inv.Env[i], name+"="); ok {
@@ -224,7 +221,7 @@ func (inv *Invocation) Variable(name string) (string, bool) {
 	return "", false
 }
 
-// WorkingDir is the directory the person stands in.
+// WorkingDir is the working directory.
 func WorkingDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

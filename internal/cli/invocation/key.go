@@ -16,7 +16,7 @@ const MaxTries = 3
 
 // personalKey is the operator's key file, opened at first use.
 type personalKey struct {
-	inv  *Invocation // the command, which it does not outlive
+	inv  *Invocation // of the command, which it does not outlive
 	path string
 
 	once   sync.Once
@@ -25,7 +25,7 @@ type personalKey struct {
 	err    error
 }
 
-// KeyID implements client.Signer. Without a key it is empty and Sign says why.
+// KeyID implements client.Signer. Without a key it is empty and Sign returns the reason.
 func (k *personalKey) KeyID() string {
 	if s, err := k.open(); err == nil {
 		return s.KeyID()
@@ -65,7 +65,7 @@ func (k *personalKey) open() (*client.OperatorKey, error) {
 	return k.signer, k.err
 }
 
-// Separation is that of the person's own key; "" when there is none.
+// Separation is that of the person's own key; "" without one.
 func (inv *Invocation) Separation() palyra.Separation {
 	if inv.RemoteName() != "" {
 		return palyra.SeparationDevice

@@ -12,7 +12,7 @@ import (
 	"palyra/internal/show"
 )
 
-// Page is a list of things as the command prints it.
+// Page is a printed list of things.
 type Page[T any] struct {
 	JSON   any // what --json prints
 	Things []T
@@ -21,7 +21,7 @@ type Page[T any] struct {
 	Row    func(T) []string
 }
 
-// Show prints the page: as JSON, or as a table, and how to go on where there is more.
+// Show prints the page as JSON, or as a table with a hint where there is more.
 func (p Page[T]) Show(inv *Invocation) error {
 	return inv.Emit(p.JSON, func(w io.Writer) {
 		rows := make([][]string, len(p.Things))
@@ -33,19 +33,19 @@ func (p Page[T]) Show(inv *Invocation) error {
 	})
 }
 
-// moreHint says how to see the rest of a list.
+// moreHint prints how to see the rest of a list.
 func (inv *Invocation) moreHint(cursor string) {
 	if cursor != "" {
 		inv.Say("palyra: there are more: --cursor %s", show.Arg(cursor))
 	}
 }
 
-// List is a command that lists all things of a kind that the daemon has.
+// List is a command that lists all things of one kind.
 type List[T any] struct {
 	Short, Example string
 	Name           string // of the list in JSON
 	Find           func(*client.Client, context.Context) ([]T, error)
-	Whole          func(T) T // gives a thing's own lists their JSON form; nil where it has none
+	Whole          func(T) T // gives a thing's own lists their JSON form; nil: it has none
 	Head           []string
 	Row            func(T) []string
 }

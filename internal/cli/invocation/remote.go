@@ -19,8 +19,7 @@ import (
 // RemoteVariable names the daemon to talk to, as --remote does.
 const RemoteVariable = "PALYRA_REMOTE"
 
-// RemoteFlag is --remote. One that is given empty means the daemon of this machine,
-// whatever the environment says.
+// RemoteFlag is --remote. An empty value means the daemon of this machine, whatever the environment says.
 type RemoteFlag struct {
 	Name  string
 	Given bool
@@ -38,7 +37,7 @@ func (f *RemoteFlag) String() string { return f.Name }
 // Type implements pflag.Value.
 func (*RemoteFlag) Type() string { return "string" }
 
-// RemoteName is the daemon on another machine that the person named, or "".
+// RemoteName is the remote daemon that the person named, or "".
 func (inv *Invocation) RemoteName() string {
 	if inv.Remote.Given {
 		return inv.Remote.Name
@@ -51,8 +50,7 @@ func (inv *Invocation) RemoteName() string {
 	return ""
 }
 
-// Own is how the command line of palyra begins when it is to reach the daemon that
-// this one reaches.
+// Own is how a palyra command line for the same daemon begins.
 func (inv *Invocation) Own() string {
 	if name := inv.RemoteName(); name != "" {
 		return "palyra --remote " + show.Arg(name)
@@ -60,8 +58,7 @@ func (inv *Invocation) Own() string {
 	return "palyra"
 }
 
-// connectRemote opens a door of the daemon on another machine. The device's own key
-// signs there.
+// connectRemote opens a door of the daemon on another machine. The device's own key signs there.
 func (inv *Invocation) connectRemote(name string, door client.Door) (*client.Client, error) {
 	c, err := inv.Config()
 	if err != nil {
@@ -81,24 +78,24 @@ func (inv *Invocation) connectRemote(name string, door client.Door) (*client.Cli
 	return client.Open(conf)
 }
 
-// renewPatience is how long a renewal on the way may hold a command up.
+// renewPatience is how long a renewal may delay a command.
 const renewPatience = 5 * time.Second
 
-// renewInTime renews the device's certificate after two thirds of its life. That
-// it could not be is told and no reason to stop: there is a third left.
+// renewInTime renews the device's certificate after two thirds of its life. A failure is only
+// reported: a third is left.
 func (inv *Invocation) renewInTime(r *client.Remote) {
 	ctx, done := context.WithTimeout(inv.Context, renewPatience)
 	defer done()
 	_, err := r.RenewIfDue(ctx, inv.Now())
-	if err == nil || palyra.AsError(err).Reason == client.ReasonNoDaemon { // of which the command itself will speak
+	if err == nil || palyra.AsError(err).Reason == client.ReasonNoDaemon { // the command itself reports that
 		return
 	}
 	ends, _ := r.Expires()
 	inv.Say("palyra: the certificate for %s ends %s and could not be renewed: %s", show.Line(r.Name), screen.Stamp(ends), show.Line(palyra.AsError(err).Text))
 }
 
-// Directory is a directory by its whole path: on this machine from where the
-// person stands, elsewhere as it is called there.
+// Directory is the absolute path of a directory: on this machine from the working directory, on
+// another one as given.
 func (inv *Invocation) Directory(dir string) (string, error) {
 	if name := inv.RemoteName(); name != "" {
 		if !path.IsAbs(dir) {
@@ -113,7 +110,7 @@ func (inv *Invocation) Directory(dir string) (string, error) {
 	return abs, nil
 }
 
-// Directories are several.
+// Directories does the same for a list.
 func (inv *Invocation) Directories(list []string) (out []string, err error) {
 	for _, dir := range list {
 		whole, err := inv.Directory(dir)
@@ -125,8 +122,8 @@ func (inv *Invocation) Directories(list []string) (out []string, err error) {
 	return out, nil
 }
 
-// WorkspaceOf is the directory that a call works in: the one given, else the one
-// the person stands in, which means nothing on another machine.
+// WorkspaceOf is the directory that a call works in: the given one, else the working directory,
+// which means nothing on another machine.
 func (inv *Invocation) WorkspaceOf(given string) (string, error) {
 	if given != "" {
 		return inv.Directory(given)
@@ -137,10 +134,10 @@ func (inv *Invocation) WorkspaceOf(given string) (string, error) {
 	return WorkingDir()
 }
 
-// Nearest is the registered directory that the person stands in, and the place in it where
-// they stand: a project is more than the directory in which one happens to be. Nothing is
-// said where the person stands in none below which something is registered, and to who
-// cannot look: an agent in a sandbox works where it stands.
+// Nearest is the registered workspace around the working directory, and the path from there: a project
+// is more than the directory in which a person happens to be. Both are empty when the directory itself
+// or none around it is registered, and for a caller that cannot ask the daemon: an agent in a sandbox
+// works in its own directory.
 func (inv *Invocation) Nearest(ctx context.Context) (workspace, cwd string) {
 	here, err := WorkingDir()
 	if err != nil || inv.RemoteName() != "" {

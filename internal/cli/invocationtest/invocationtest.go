@@ -17,8 +17,8 @@ import (
 	"palyra/internal/cli/questiontest"
 )
 
-// Shown runs f with an Invocation and returns what it printed: text, or JSON that is
-// indented so that changes are easy to read.
+// Shown runs f with an Invocation and returns its output: text, or JSON that is indented so that
+// changes are easy to read.
 func Shown(t *testing.T, asJSON bool, f func(*invocation.Invocation) error) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -44,7 +44,7 @@ func sampleNow() time.Time { return questiontest.SampleNow }
 // Printer prints something to w or to the Invocation.
 type Printer func(inv *invocation.Invocation, w io.Writer) error
 
-// CheckSafe checks that what printers print of poisoned records is text.
+// CheckSafe checks that printers escape poisoned records.
 func CheckSafe(t *testing.T, printers map[string]Printer) {
 	t.Helper()
 	for name, print := range printers {
@@ -59,7 +59,7 @@ func CheckSafe(t *testing.T, printers map[string]Printer) {
 	}
 }
 
-// Drive runs one command that stands for itself, in a home of its own.
+// Drive runs a single command, in a home of its own.
 func Drive(t *testing.T, home string, asJSON bool, command func(*invocation.Invocation) *cobra.Command, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, talk bytes.Buffer

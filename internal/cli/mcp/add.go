@@ -26,7 +26,7 @@ type upstreamFlags struct {
 	profile   string
 	timeout   time.Duration
 	approve   bool
-	dash      int // how many arguments stand before "--"; -1: there is none
+	dash      int // number of arguments before "--"; -1: there is no "--"
 }
 
 func addCommand(inv *invocation.Invocation) *cobra.Command {
@@ -66,7 +66,7 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// check tells a command from a URL.
+// check requires either a command or a URL.
 func (f upstreamFlags) check(args []string) error {
 	switch {
 	case f.dash < 0 && len(args) == 2, f.dash == 1 && len(args) > 1:
@@ -79,7 +79,7 @@ func (f upstreamFlags) check(args []string) error {
 	return exit.Usagef("give a command after --, or a URL")
 }
 
-// definition is what the flags and arguments say.
+// definition is the upstream that the flags and arguments define.
 func definition(inv *invocation.Invocation, f upstreamFlags, args []string) (palyra.UpstreamDefinition, error) {
 	d := palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, TimeoutMS: f.timeout.Milliseconds()}
 	if f.dash < 0 {
@@ -114,7 +114,7 @@ func definition(inv *invocation.Invocation, f upstreamFlags, args []string) (pal
 	return d, nil
 }
 
-// added says what became of it, and what is next.
+// added prints the result, and the next step.
 func added(inv *invocation.Invocation, w io.Writer, u palyra.Upstream) {
 	fmt.Fprintf(w, "%s: added (%s)\n", show.Line(u.Name), show.Line(u.Server))
 	printUpstreamTools(w, u)
@@ -123,7 +123,7 @@ func added(inv *invocation.Invocation, w io.Writer, u palyra.Upstream) {
 	}
 }
 
-// wholeUpstream has lists where others would see null.
+// wholeUpstream replaces null lists by empty ones.
 func wholeUpstream(u palyra.Upstream) palyra.Upstream {
 	u.Tools = screen.Some(u.Tools)
 	return u
@@ -139,7 +139,7 @@ func printUpstreamTools(w io.Writer, u palyra.Upstream) {
 	}
 }
 
-// waitingTools are the tools in quarantine; of those that are named, or of all.
+// waitingTools are the tools in quarantine, of the given names or all.
 func waitingTools(u palyra.Upstream, names []string) (out []palyra.UpstreamTool) {
 	for _, t := range u.Tools {
 		named := len(names) == 0

@@ -64,8 +64,8 @@ func approveCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// candidates are the tools that can be approved: those in quarantine, of those that
-// are named or of all, and whatever is said to be read-only.
+// candidates are the tools that can be approved: those in quarantine, of the given names or all,
+// and those named by --read-only.
 func (f approveFlags) candidates(u palyra.Upstream, names []string) []palyra.UpstreamTool {
 	tools := waitingTools(u, names)
 	for _, t := range u.Tools {
@@ -76,8 +76,7 @@ func (f approveFlags) candidates(u palyra.Upstream, names []string) []palyra.Ups
 	return tools
 }
 
-// stated are the digests of the tools that --read-only names, which must be among
-// those that are approved.
+// stated are the digests of the tools that --read-only names, which must be among the approved ones.
 func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []palyra.Digest, _ error) {
 	for _, name := range f.readOnly {
 		i := slices.IndexFunc(u.Tools, func(t palyra.UpstreamTool) bool { return t.Name == name || string(t.Tool) == name })
@@ -90,8 +89,8 @@ func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []p
 	return out, nil
 }
 
-// lookedAt are the digests of what somebody has seen: those that are given, or
-// those of the tools that are shown now and answered with yes.
+// lookedAt returns the digests that a person has seen: the given ones, or those of the tools that
+// are shown now and answered with yes.
 func lookedAt(ctx context.Context, inv *invocation.Invocation, u palyra.Upstream, names []string, f approveFlags) (out []palyra.Digest, _ error) {
 	tools := f.candidates(u, names)
 	if len(f.digests) > 0 {
@@ -113,7 +112,7 @@ func lookedAt(ctx context.Context, inv *invocation.Invocation, u palyra.Upstream
 	}
 	nobody := exit.Failedf(palyra.ReasonCancelled, "there is nobody to ask").
 		WithRemedy("run it on a terminal, or name digests of 'palyra mcp show %s' with --digest", u.Name)
-	if !inv.Interactive() { // before pages are printed that nobody answers
+	if !inv.Interactive() { // before printing pages that nobody can answer
 		return nil, nobody
 	}
 	what := "this tool"

@@ -38,7 +38,7 @@ type imported struct {
 	Definition palyra.UpstreamDefinition `json:"definition"`
 	Outcome    string                    `json:"outcome"` // added, refused, skipped or found
 	Why        string                    `json:"why,omitempty"`
-	waits      int                       // tools of it that nobody has approved
+	waits      int                       // number of its unapproved tools
 }
 
 func importCommand(inv *invocation.Invocation) *cobra.Command {
@@ -81,7 +81,7 @@ func importCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// importInto gives the programs among them a workspace.
+// importInto gives the programs in the list a workspace.
 func importInto(inv *invocation.Invocation, list []imported, workspace string) error {
 	if workspace == "" {
 		return nil
@@ -98,7 +98,7 @@ func importInto(inv *invocation.Invocation, list []imported, workspace string) e
 	return nil
 }
 
-// agreed shows what would be added and wants a yes.
+// agreed shows what would be added and asks for a yes.
 func agreed(ctx context.Context, inv *invocation.Invocation, list []imported, yes bool) error {
 	if yes {
 		return nil
@@ -133,7 +133,7 @@ func addImported(ctx context.Context, c *client.Client, s *imported, approve boo
 	s.Outcome, s.waits = "added", len(waitingTools(u, nil))
 }
 
-// afterImport says what is left to do. It is a failure where nothing was added.
+// afterImport prints the remaining steps. It is a failure if nothing was added.
 func afterImport(inv *invocation.Invocation, list []imported) error {
 	added := 0
 	for _, s := range list {
@@ -152,7 +152,7 @@ func afterImport(inv *invocation.Invocation, list []imported) error {
 	return nil
 }
 
-// printImported has the reasons below the table, where they are whole.
+// printImported prints the table and below it the reasons in full.
 func printImported(w io.Writer, list []imported) {
 	var rows [][]string
 	for _, s := range list {
@@ -166,7 +166,7 @@ func printImported(w io.Writer, list []imported) {
 	}
 }
 
-// serverEntry is a server as clients write it.
+// serverEntry is a server in a client's file.
 type serverEntry struct {
 	Type    string            `json:"type"`
 	Command string            `json:"command"`
@@ -221,7 +221,7 @@ func parseServers(raw []byte) ([]imported, error) {
 	return out, nil
 }
 
-// toDefinition turns an entry into a definition, or says why it cannot be one.
+// toDefinition turns an entry into a definition, or sets why it cannot.
 func (e serverEntry) toDefinition(s *imported) {
 	refuse := func(why string) { s.Outcome, s.Why = "refused", why }
 	if e.palyra() {
@@ -252,7 +252,7 @@ func (e serverEntry) toDefinition(s *imported) {
 	}
 }
 
-// palyra tells the entry that 'palyra mcp install' writes.
+// palyra reports whether 'palyra mcp install' wrote the entry.
 func (e serverEntry) palyra() bool {
 	i := slices.Index(e.Args, "serve")
 	return filepath.Base(e.Command) == "palyra" && i > 0 && e.Args[i-1] == "mcp"
@@ -263,7 +263,7 @@ var (
 	notName  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// plainName makes an upstream's name of what a client calls it.
+// plainName makes an upstream's name from the client's name of it.
 func plainName(name string) string {
 	s := strings.Trim(notName.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	return strings.Trim(s[:min(len(s), 32)], "-")

@@ -59,10 +59,10 @@ func serveCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// maxResult is the most that a model may be given of one result.
+// maxResult is the largest result for a model.
 const maxResult = 1 << 20
 
-// serveMCP serves until the client hangs up or the person ends it.
+// serveMCP serves until the client disconnects or the person ends it.
 func serveMCP(ctx context.Context, inv *invocation.Invocation, c *client.Client, o mcpServeOptions) error {
 	if o.tokenFile != "" && o.address == "" {
 		return exit.Usagef("--token-file goes with --http")
@@ -119,7 +119,7 @@ func serveHTTP(ctx context.Context, inv *invocation.Invocation, s *serve.Server,
 	return s.HTTP(ctx, l, token)
 }
 
-// mcpToken reads the token of HTTP clients, or makes it.
+// mcpToken reads the token of HTTP clients, or makes one.
 func mcpToken(inv *invocation.Invocation, path string) (palyra.Secret, string, error) {
 	if path == "" {
 		paths, err := inv.Paths()

@@ -39,7 +39,7 @@ func listCommand(inv *invocation.Invocation) *cobra.Command {
 	}.Command(inv)
 }
 
-// toolCounts says how many tools there are of each state.
+// toolCounts is the number of tools in each state.
 func toolCounts(u palyra.Upstream) string {
 	of := map[palyra.UpstreamToolState]int{}
 	for _, t := range u.Tools {
@@ -54,7 +54,7 @@ func toolCounts(u palyra.Upstream) string {
 	return strings.Join(parts, ", ")
 }
 
-// placeOf is what runs, or where it is.
+// placeOf is an upstream's command or URL.
 func placeOf(u palyra.Upstream) string {
 	if u.Transport == palyra.TransportHTTP {
 		return u.URL
@@ -102,8 +102,7 @@ func printUpstream(w io.Writer, u palyra.Upstream) {
 	}
 }
 
-// printUpstreamTool shows a tool. Its texts are a stranger's: what is unusual in
-// them is named.
+// printUpstreamTool shows a tool. Its texts come from a stranger: unusual characters in them are named.
 func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
 	pinned := string(t.Pinned)
 	if t.Pinned == t.Digest {
@@ -131,7 +130,7 @@ func removeCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-// operatorSays is what somebody who approved a tool said of it then.
+// operatorSays is the operator's own statement about a tool at its approval.
 func operatorSays(t palyra.UpstreamTool) string {
 	if t.ReadOnly {
 		return "read-only"

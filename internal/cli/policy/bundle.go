@@ -55,8 +55,8 @@ func initCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// writeBundle writes files into a directory that is new or empty: somebody's own
-// policies are never written over.
+// writeBundle writes files into a directory that is new or empty, so that it never overwrites
+// somebody's own policies.
 func writeBundle(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
@@ -70,7 +70,7 @@ func writeBundle(dir string, files map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if !filepath.IsLocal(filepath.FromSlash(name)) { // a daemon elsewhere may say anything
+		if !filepath.IsLocal(filepath.FromSlash(name)) { // a remote daemon may send any name
 			return exit.Failedf(palyra.ReasonPathInvalid, "%q is no name of a policy file", name)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // tests have a directory of their own
@@ -110,7 +110,7 @@ func applyCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			before, _ := c.Activations(ctx, 1) // only to say whether something changed
+			before, _ := c.Activations(ctx, 1) // only to report whether something changed
 			check, done, err := c.ApplyPolicy(ctx, files, force)
 			return inv.Answer(err, map[string]any{"check": check, "activation": done}, func(w io.Writer) {
 				printCheck(w, check)
@@ -131,7 +131,7 @@ func printActivation(w io.Writer, a client.Activation) {
 	fmt.Fprintf(w, "in force: %s (activation %d, by %s)\n", show.Line(string(a.Bundle)), a.Number, show.Line(string(a.By)))
 }
 
-// maxHistory is the most that a daemon lists.
+// maxHistory is the longest list of a daemon.
 const maxHistory = 500
 
 func historyCommand(inv *invocation.Invocation) *cobra.Command {

@@ -52,14 +52,14 @@ func checkCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// ofProject reports whether a directory is the one in which a workspace keeps its
-// own policies: as a whole bundle it would let nobody do anything.
+// ofProject reports whether a directory holds a workspace's own policies: as a whole bundle it
+// would let nobody do anything.
 func ofProject(dir string) bool {
 	path, err := filepath.Abs(dir)
 	return err == nil && strings.HasSuffix(filepath.ToSlash(path), "/"+bundle.ProjectDir)
 }
 
-// checkProject says what is wrong with the policies of a workspace.
+// checkProject reports the faults of a workspace's own policies.
 func checkProject(inv *invocation.Invocation, dir string) error {
 	r, err := bundle.CheckProject(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func checkProject(inv *invocation.Invocation, dir string) error {
 	return checked(inv, client.PolicyCheck{Bundle: r.Bundle, Policies: int64(r.Policies), Problems: problems(r.Problems)})
 }
 
-// problems are those that were found here, in the words of a daemon's answer.
+// problems converts problems that were found here to the form of a daemon's answer.
 func problems(found []bundle.Problem) (out []client.PolicyProblem) {
 	for _, p := range found {
 		out = append(out, client.PolicyProblem{File: p.File, Line: int64(p.Line), Column: int64(p.Column), Text: p.Text})
@@ -76,7 +76,7 @@ func problems(found []bundle.Problem) (out []client.PolicyProblem) {
 	return out
 }
 
-// checked prints what was found, and makes an exit code of it.
+// checked prints the result of a check, and returns its exit code.
 func checked(inv *invocation.Invocation, check client.PolicyCheck) error {
 	if err := inv.Emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
 		return err
@@ -108,7 +108,7 @@ func printCheck(w io.Writer, c client.PolicyCheck) {
 	}
 }
 
-// notGood is the exit code of a check that found something, which is said already.
+// notGood is the exit code of a check that found something, which has been printed.
 func notGood(c client.PolicyCheck) error {
 	bad := len(c.Problems) > 0
 	for _, t := range c.Tests {

@@ -17,8 +17,8 @@ import (
 	"palyra/internal/cli/invocation"
 )
 
-// rollbackOffline has the daemon's own program change the state, since no other
-// knows how. It takes the daemon's lock, and so refuses while one runs.
+// rollbackOffline has the daemon's own program change the state, because no other can. It takes the
+// daemon's lock, and so refuses while one runs.
 func rollbackOffline(ctx context.Context, inv *invocation.Invocation, args []string) error {
 	if name := inv.RemoteName(); name != "" {
 		return exit.Usagef("--offline is about the state of this machine; leave --remote out")

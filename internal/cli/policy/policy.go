@@ -64,8 +64,7 @@ func printPolicyFile(inv *invocation.Invocation, p client.Policy, name string) e
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the bundle has no file %s", name)
 }
 
-// printHits lists the policies that decided, with the reasons that the verdict
-// does not give itself.
+// printHits lists the policies that decided, with reasons that the verdict itself lacks.
 func printHits(w io.Writer, v palyra.Verdict) {
 	header, reasoned := []string{"POLICY", "EFFECT", "AT"}, false
 	var rows [][]string
@@ -84,8 +83,8 @@ func printHits(w io.Writer, v palyra.Verdict) {
 	}
 }
 
-// effectOf is what a policy said. One that permits only what was approved says
-// permit as well, which alone would be half of it.
+// effectOf is the effect of a policy. For one that permits only approved calls it says so, because
+// "permit" alone would mislead.
 func effectOf(v palyra.Verdict, p palyra.PolicyHit) string {
 	asks := len(v.Pairs) == 0 && v.Effect == palyra.Ask
 	for _, pair := range v.Pairs {

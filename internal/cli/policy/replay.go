@@ -72,7 +72,7 @@ func replayCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			if len(r.Problems) > 0 {
-				return exit.Error{Code: exit.Failure} // which is said already
+				return exit.Error{Code: exit.Failure} // printed already
 			}
 			return nil
 		}),
@@ -83,8 +83,8 @@ func replayCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// counting returns a function that says how far work is whose end nobody knows, on
-// a terminal, and one that wipes that away again.
+// counting returns a function that shows the progress of work of unknown length on a terminal, and
+// one that clears that line.
 func counting(inv *invocation.Invocation, verb string) (tell func(int64), done func()) {
 	if inv.Quiet || inv.JSON || !terminal.Is(inv.Stderr) {
 		return nil, func() {}
@@ -93,7 +93,7 @@ func counting(inv *invocation.Invocation, verb string) (tell func(int64), done f
 		func() { fmt.Fprint(inv.Stderr, "\r\x1b[K") }
 }
 
-// wholeReport is a report whose lists are lists, also where they are empty.
+// wholeReport replaces null lists by empty ones.
 func wholeReport(r client.ReplayReport) client.ReplayReport {
 	r.Transitions, r.Gaps, r.Short.Calls = screen.Some(r.Transitions), screen.Some(r.Gaps), screen.Some(r.Short.Calls)
 	for i := range r.Transitions {
@@ -137,7 +137,7 @@ func printReplay(w io.Writer, r client.ReplayReport) {
 	printChanges(w, r.Short, "the answer would not do")
 }
 
-// firstOf names some calls.
+// firstOf names the first calls of a list.
 func firstOf(calls []palyra.CallID) string {
 	const most = 3
 	var out []string

@@ -16,7 +16,7 @@ import (
 	"palyra/internal/show"
 )
 
-// maxSuggested is the most that a daemon suggests.
+// maxSuggested is the most rules that a daemon suggests.
 const maxSuggested = 100
 
 func suggestCommand(inv *invocation.Invocation) *cobra.Command {
@@ -81,8 +81,8 @@ func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 		fmt.Fprintf(w, "// saves %s (%s)\n", screen.Count(r.Saves, "question"), show.Line(firstOf(r.Calls)))
 		fmt.Fprintf(w, "%s\n\n", show.Block(r.Text))
 	}
-	// Other policies may have been in force when the calls were made, so what the
-	// rules save is counted from what those in force would ask today.
+	// Other policies may have been in force when the calls were made, so the savings are counted
+	// from the questions that today's would ask.
 	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n", screen.Count(s.Report.Records, "call"), screen.Count(p.After+saved, "question"), p.After, saved)
 	if p.Before != p.After+saved {
 		fmt.Fprintf(w, "when they were made, people were asked %s\n", screen.Count(p.Before, "question"))

@@ -51,8 +51,8 @@ func testCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// defaultSnapshot is the configuration that tests are judged with: the same
-// everywhere, so that a repository's tests do not depend on who runs them.
+// defaultSnapshot is the configuration for tests: the same everywhere, so that a repository's tests
+// do not depend on who runs them.
 func defaultSnapshot() palyra.Snapshot {
 	c := config.Default()
 	return palyra.Snapshot{
@@ -60,8 +60,8 @@ func defaultSnapshot() palyra.Snapshot {
 	}
 }
 
-// printTables prints what came out, and makes an error of what is not good. The
-// file is written first: it is for those who read nothing else.
+// printTables prints the results, and returns an error for bad ones. The file is written first, for
+// those who read nothing else.
 func printTables(inv *invocation.Invocation, r policytest.Report, junit string) error {
 	if junit != "" {
 		text, err := junitOf(r)
@@ -79,7 +79,7 @@ func printTables(inv *invocation.Invocation, r policytest.Report, junit string) 
 	return exit.Failedf(palyra.ReasonVerifyFailed, "%s", tally(r)).WithRemedy("correct the policies or what the tests expect of them")
 }
 
-// wordTables prints the results in words: what failed, and how many did not.
+// wordTables prints the results as text: the failed tests, and the number of others.
 func wordTables(inv *invocation.Invocation, w io.Writer, r policytest.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "BAD   %s\n", show.Line(p.String()))
@@ -97,7 +97,7 @@ func wordTables(inv *invocation.Invocation, w io.Writer, r policytest.Report) {
 	}
 }
 
-// tally says in one line what is not good.
+// tally counts the failures in one line.
 func tally(r policytest.Report) string {
 	switch n := int64(len(r.Problems)); {
 	case n > 0 && r.Failed > 0:

@@ -9,8 +9,7 @@ import (
 	"palyra/internal/show"
 )
 
-// junitSuites is a report as CI systems read it: a suite for every file, and what
-// is wrong with a file as an error in it.
+// junitSuites is a report for CI systems: a suite for every file, with the file's faults as errors in it.
 type junitSuites struct {
 	XMLName  xml.Name     `xml:"testsuites"`
 	Name     string       `xml:"name,attr"`
@@ -42,8 +41,7 @@ type junitText struct {
 	Text    string `xml:",chardata"`
 }
 
-// junitOf is the XML of a report. Text from the files goes in without what no
-// reader shows.
+// junitOf is the XML of a report. Invisible characters of the files are left out.
 func junitOf(r policytest.Report) ([]byte, error) {
 	all := junitSuites{Name: "palyra policy test"}
 	for _, p := range r.Problems {

@@ -18,12 +18,12 @@ import (
 	"palyra/internal/cli/syntax"
 )
 
-// whyOptions is what the command line of why says.
+// whyOptions holds the options of why.
 type whyOptions struct {
 	exec                                proposal.Options
 	tool, input, line, batch, principal string
 	full                                bool
-	dash                                int // where -- stands; -1: nowhere
+	dash                                int // index of --; -1: none
 }
 
 func whyCommand(inv *invocation.Invocation) *cobra.Command {

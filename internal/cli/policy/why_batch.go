@@ -23,9 +23,9 @@ import (
 const (
 	maxWhyLine  = 1 << 20
 	maxWhyLines = 1_000_000
-	whyAhead    = 8 // questions that are under way at once
+	whyAhead    = 8 // questions under way at once
 	whyTries    = 200
-	whyPause    = 20 * time.Millisecond // where the daemon says that it is busy and not for how long
+	whyPause    = 20 * time.Millisecond // when the daemon is busy and does not say for how long
 )
 
 // whyLine is one question of a batch.
@@ -51,8 +51,8 @@ type why interface {
 	Why(ctx context.Context, r client.WhyRequest) (client.Explanation, error)
 }
 
-// whyBatch answers one question after the other. Some are under way at once; the
-// answers come in the order of the questions.
+// whyBatch answers one question after the other. Several are under way at once; the answers come in
+// the order of the questions.
 func whyBatch(ctx context.Context, inv *invocation.Invocation, c why, o whyOptions) error {
 	from, done, err := whyInput(inv, o.batch)
 	if err != nil {
@@ -82,7 +82,7 @@ func whyBatch(ctx context.Context, inv *invocation.Invocation, c why, o whyOptio
 	})
 	bad, err := whyPrint(ctx, inv, answers)
 	if err != nil {
-		return err // whoever still reads ends with the process: a terminal cannot be called back
+		return err // the goroutine that still reads ends with the process: a read of a terminal cannot be ended
 	}
 	asking.Wait()
 	switch {
@@ -94,7 +94,7 @@ func whyBatch(ctx context.Context, inv *invocation.Invocation, c why, o whyOptio
 	return nil
 }
 
-// whyPrint prints answers as they come; bad says that one was none.
+// whyPrint prints answers as they come; bad reports that a question had none.
 func whyPrint(ctx context.Context, inv *invocation.Invocation, answers <-chan chan any) (bad bool, err error) {
 	for {
 		var answer chan any
@@ -117,7 +117,7 @@ func whyPrint(ctx context.Context, inv *invocation.Invocation, answers <-chan ch
 	}
 }
 
-// whyInput is where the questions come from.
+// whyInput opens the source of the questions.
 func whyInput(inv *invocation.Invocation, name string) (io.Reader, func(), error) {
 	if name == "-" {
 		return inv.Stdin, func() {}, nil
@@ -129,9 +129,8 @@ func whyInput(inv *invocation.Invocation, name string) (io.Reader, func(), error
 	return f, func() { _ = f.Close() }, nil
 }
 
-// eachLine hands over every line with its number. One that is too long, or has
-// nothing in it, comes as a problem, and the rest goes on: whoever counts answers
-// finds each at its line.
+// eachLine calls f with every line and its number. A line that is too long or empty comes with a
+// problem, and the rest goes on, so that every answer can be matched to its line.
 func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	for n := int64(1); ; n++ {
@@ -146,7 +145,7 @@ func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) 
 		switch {
 		case long:
 			problem = exit.Failedf(palyra.ReasonInputTooLarge, "the line is longer than %s", screen.Size(maxWhyLine))
-		case len(line) == 0: // behind the last line
+		case len(line) == 0: // after the last line
 			return nil
 		case len(bytes.TrimSpace(line)) == 0:
 			problem = exit.Failedf(palyra.ReasonMalformedInput, "the line is empty")
@@ -157,7 +156,7 @@ func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) 
 	}
 }
 
-// oneLine reads a line, of which it keeps no more than a question may have.
+// oneLine reads a line, and keeps no more of it than a question may have.
 func oneLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -210,7 +209,7 @@ func (o whyOptions) question(line []byte) (client.WhyRequest, error) {
 	return o.ask(q)
 }
 
-// ask is a question in the daemon's terms.
+// ask turns a question into a request to the daemon.
 func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 	if q.Principal != "" {
 		o.principal = q.Principal
@@ -238,7 +237,7 @@ func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 	return o.command(q.Argv, "")
 }
 
-// retryBusy asks again where the daemon says that it was asked too much at once.
+// retryBusy asks again when the daemon answers that it is busy.
 func retryBusy(ctx context.Context, c why, r client.WhyRequest) (client.Explanation, error) {
 	for try := 1; ; try++ {
 		e, err := c.Why(ctx, r)

@@ -14,14 +14,13 @@ import (
 	"palyra/internal/show"
 )
 
-// whyAnswer is an explanation as --json prints it: one object that says first what
-// the answer is.
+// whyAnswer is an explanation in JSON: one object that begins with the answer.
 type whyAnswer struct {
 	Line        int64               `json:"line,omitempty"` // of a batch, from 1
 	Verdict     palyra.Effect       `json:"verdict"`
-	Then        string              `json:"then,omitempty"` // the action that is judged when the run is over
+	Then        string              `json:"then,omitempty"` // the action judged after the run
 	Need        palyra.Need         `json:"need"`
-	Layer       palyra.Layer        `json:"layer"` // what refused or asked; empty: nothing did
+	Layer       palyra.Layer        `json:"layer"` // the one that refused or asked; empty: none did
 	ReasonCode  palyra.Reason       `json:"reason_code"`
 	Reason      string              `json:"reason"`
 	Remedy      string              `json:"remedy"`
@@ -50,7 +49,7 @@ func whyOf(e client.Explanation, full bool) whyAnswer {
 		Then                     string
 	}
 	if json.Unmarshal(e.Detail, &detail) != nil || len(detail.Context) == 0 {
-		detail.Context = json.RawMessage("{}") // policy never saw it
+		detail.Context = json.RawMessage("{}") // policy did not judge it
 	}
 	v := e.Verdict
 	out := whyAnswer{
@@ -96,13 +95,13 @@ func printWhy(w io.Writer, v whyAnswer) {
 	printFlips(w, v.Flips)
 }
 
-// usualContext is what of the context people look for first.
+// usualContext are the parts of the context that people look for first.
 var usualContext = []string{
 	"tool", "command_line", "subcommand", "tier", "network", "workspace", "workspace_known", "reads", "writes", "hosts", "secrets", "labels",
 	"destructive", "surface",
 }
 
-// printContext prints what policies looked at: the usual in short, or all of it.
+// printContext prints the context of the policies: the usual parts in short, or all of it.
 func printContext(w io.Writer, v whyAnswer) {
 	if v.Plan != nil {
 		for _, part := range []struct {
@@ -133,7 +132,7 @@ func printContext(w io.Writer, v whyAnswer) {
 	screen.Fields(w, lines...)
 }
 
-// printFlips prints what would turn the answer.
+// printFlips prints the changes that would turn the answer.
 func printFlips(w io.Writer, flips []client.Flip) {
 	if len(flips) == 0 {
 		return
@@ -142,7 +141,7 @@ func printFlips(w io.Writer, flips []client.Flip) {
 	for i, f := range flips {
 		tried := "tried: "
 		if !f.Verified {
-			tried = "perhaps " // the text says why nobody tried it
+			tried = "perhaps " // the text says why it was not tried
 		}
 		fmt.Fprintf(w, "%d. %s (%s%s)\n", i+1, show.Line(f.Text), tried, f.Becomes)
 		if f.Change != "" {

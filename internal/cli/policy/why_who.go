@@ -7,10 +7,9 @@ import (
 	"palyra/internal/cli/invocation"
 )
 
-// speaker settles who would call, where that is not said: whoever 'palyra exec'
-// would call as. A named agent's token in the environment makes it that agent; a
-// token that could not call at all is said to be one, since an answer for somebody
-// else would pass for its own.
+// speaker settles the caller, where none is given: the one that 'palyra exec' would call as. A
+// named agent's token in the environment makes it that agent. A token that could not call at all is
+// an error, because an answer for another caller would look like its own.
 func speaker(ctx context.Context, inv *invocation.Invocation, o *whyOptions) error {
 	if o.principal != "" || inv.RemoteName() != "" {
 		return nil

@@ -1,5 +1,5 @@
-// Package proposal makes a call of palyra.process.run from a command line: what 'palyra exec'
-// proposes, and what 'palyra policy why' and hooks ask about in the same terms.
+// Package proposal makes a call of palyra.process.run from a command line: the one that 'palyra
+// exec' proposes, and that 'palyra policy why' and hooks ask about.
 package proposal
 
 import (
@@ -14,8 +14,7 @@ import (
 	"palyra/internal/cli/screen"
 )
 
-// palyra.ToolProcessRun is the tool that exec calls.
-// execOptions is what the command line of exec says.
+// Options holds the options of exec.
 type Options struct {
 	session, Tier, Workspace, Cwd, key string
 	Profile, Script                    string
@@ -27,7 +26,7 @@ type Options struct {
 	NoWait, NoStdin, Terminal, limits  bool
 	live                               bool // it writes to the workspace directly
 	Agent                              bool // the command is an agent itself
-	AsAgent                            bool // an agent proposes it, and no person
+	AsAgent                            bool // an agent proposes it, not a person
 }
 
 // Flags adds the flags of exec.
@@ -59,12 +58,11 @@ func (o *Options) Flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("script")
 }
 
-// Profiles are the profiles that every daemon has.
+// Profiles lists the profiles that every daemon has.
 var Profiles = []string{"dev", "git", "git-setup", "go", "node", palyra.NoProfile, "python", "rust"}
 
-// Check refuses a command line without its command. The two dashes are needed:
-// without them a flag of the command would be taken for one of ours, or the
-// other way round.
+// Check refuses a command line without its command. The two dashes are required: without them a
+// flag of the command would be taken for one of ours, or the other way round.
 func (o *Options) Check(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("script") {
 		if err := o.checkScript(args); err != nil {
@@ -86,8 +84,7 @@ func (o *Options) Check(cmd *cobra.Command, args []string) error {
 	return o.Values(args)
 }
 
-// Values refuses flags that cannot mean anything, and words that are not UTF-8:
-// they would become other words on the way.
+// Values refuses meaningless flags, and words that are not UTF-8: they would become other words on the way.
 func (o *Options) Values(argv []string) error {
 	for _, word := range slices.Concat(argv, o.Env, o.Egress, []string{o.Cwd, o.Workspace, o.session, o.key, o.Profile}) {
 		if !utf8.ValidString(word) {
@@ -107,8 +104,7 @@ func (o *Options) Values(argv []string) error {
 	return err
 }
 
-// Conflicts refuses flags that exclude each other, and -t where there is no
-// terminal to give.
+// Conflicts refuses flags that exclude each other, and -t without a terminal.
 func (o *Options) Conflicts(asJSON, atTerminal bool) error {
 	switch {
 	case !o.Terminal:
@@ -123,8 +119,8 @@ func (o *Options) Conflicts(asJSON, atTerminal bool) error {
 	return nil
 }
 
-// variables are the environment of --env. One that is given twice is refused:
-// which of the two was meant is not for us to say.
+// variables is the environment of --env. It refuses a variable that is given twice, because either
+// could be meant.
 func (o *Options) variables() (map[string]string, error) {
 	vars := map[string]string{}
 	for _, pair := range o.Env {

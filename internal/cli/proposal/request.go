@@ -13,13 +13,12 @@ import (
 	"palyra/internal/cli/screen"
 )
 
-// MaxInput is the most that is read as a tool's input. What is over a tool's own
-// limit is for the daemon to refuse, on record; this only keeps the command
-// itself in bounds.
+// MaxInput is the most that is read as a tool's input. The daemon refuses input over a tool's own
+// limit, on record; this only bounds the command itself.
 const MaxInput = 64 << 20
 
-// Input is what the command will read: head and nothing else, or, when live,
-// head and then whatever rest gives while the command runs.
+// Input is the command's stdin: head and nothing else, or, when live, head and then the bytes of
+// rest while the command runs.
 type Input struct {
 	Head []byte
 	Live bool
@@ -61,7 +60,7 @@ type Limits struct {
 	DiskBytes   int64 `json:"disk_bytes,omitempty"`
 }
 
-// Request makes the call to propose: of a script, or of a command.
+// Request makes the call to propose, for a script or a command.
 func (o *Options) Request(argv []string, script string, in Input, t *Size) (client.CallRequest, error) {
 	vars, err := o.variables()
 	if err != nil {
@@ -90,8 +89,8 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 	}, nil
 }
 
-// textOr64 is bytes as text, which people can read, or as base64 when they are not text or would be too long
-// as JSON: control characters take six bytes each there.
+// textOr64 is bytes as text, which people can read, or as base64 when they are not text or would be
+// too long as JSON: control characters take six bytes each there.
 func textOr64(b []byte) (text, b64 string) {
 	const most = 3 << 20 // of the 4 MiB that the tool takes
 	if raw, err := screen.EncodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
@@ -101,13 +100,12 @@ func textOr64(b []byte) (text, b64 string) {
 }
 
 const (
-	// MaxStdin is how much of stdin is sent with the call, and so bound by what
-	// people approve. What is longer is fed while the command runs.
+	// MaxStdin is how much of stdin is sent with the call, and so bound by its approval. A longer
+	// one is fed while the command runs.
 	MaxStdin = 1 << 20
-	// FeedSize is how much is fed at once.
+	// FeedSize is the size of a piece of stdin.
 	FeedSize = 32 << 10
-	// StdinPatience is how long stdin may take before the person is told what
-	// is being waited for.
+	// StdinPatience is how long stdin may take before the person is told that the command waits for it.
 	StdinPatience = 2 * time.Second
 )
 

@@ -25,7 +25,7 @@ func (o *Options) checkScript(args []string) error {
 	return nil
 }
 
-// ScriptText is a script as the tool takes it.
+// ScriptText is a script in the form that the tool takes.
 func ScriptText(raw []byte) (string, error) {
 	text := string(raw)
 	switch {

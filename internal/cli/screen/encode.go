@@ -10,8 +10,8 @@ import (
 	"palyra/internal/show"
 )
 
-// Encode is the one JSON form of results: a line, HTML characters as they are,
-// characters that hide themselves escaped.
+// Encode is the JSON form of results: one line, HTML characters unescaped, invisible and misleading
+// characters escaped.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -22,7 +22,7 @@ func Encode(v any) ([]byte, error) {
 	return show.JSON(b.Bytes()), nil
 }
 
-// Block prints a heading and outside text of several lines in a gutter.
+// Block prints a heading and below it outside text behind a gutter.
 func Block(w io.Writer, heading, text string) {
 	if text == "" {
 		return

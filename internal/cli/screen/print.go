@@ -16,8 +16,7 @@ import (
 	"palyra/internal/show"
 )
 
-// CellWidth is where a cell of a table loses its middle; `show` and --json have
-// it whole.
+// CellWidth is the width above which a table's cell loses its middle; `show` and --json have it whole.
 const CellWidth = 120
 
 // SummaryColumn and summaryField hold a call's summary, which is the daemon's own text.
@@ -26,9 +25,8 @@ const (
 	SummaryField  = "Summary"
 )
 
-// Table prints rows under a header. Every cell goes through show. On a terminal it fits:
-// columns that are needed least are left out, which a line below says, and the longest
-// cells lose their middle.
+// Table prints rows under a header. Every cell is escaped. On a terminal it fits the width: the least needed
+// columns are left out, which a line below says, and the longest cells lose their middle.
 func Table(w io.Writer, header []string, rows [][]string) { tableWithin(w, header, rows, Width(w)) }
 
 func tableWithin(w io.Writer, header []string, rows [][]string, columns int) {
@@ -55,9 +53,9 @@ func tableWithin(w io.Writer, header []string, rows [][]string, columns int) {
 	}
 }
 
-// SafeLine is text of the daemon's own on one line. The daemon has made outside text in
-// it safe already, so that its backslashes are escapes: escaped again they would say
-// something else. Where anything in it is not safe all of it is shown as outside text.
+// SafeLine is text of the daemon's own on one line. The daemon has escaped outside text in it
+// already, so that its backslashes are escapes: escaping them again would change the meaning. If
+// anything in it is unsafe, all of it is shown as outside text.
 func SafeLine(s string) string {
 	if Escaped(s) {
 		return s
@@ -65,7 +63,7 @@ func SafeLine(s string) string {
 	return show.Line(s)
 }
 
-// SafeMiddle is safeLine of about n characters.
+// SafeMiddle is SafeLine of about n characters, without its middle.
 func SafeMiddle(s string, n int) string {
 	if Escaped(s) {
 		return show.MiddleOf(s, n)
@@ -73,8 +71,8 @@ func SafeMiddle(s string, n int) string {
 	return show.Middle(s, n)
 }
 
-// Escaped reports whether s can be shown as it is: its backslashes are all inside of
-// quoted text, which they cannot end early, and all else shows itself honestly.
+// Escaped reports whether s can be shown unchanged: its backslashes are all inside of quoted text,
+// which they cannot end early, and it has no misleading characters.
 func Escaped(s string) bool {
 	var bare strings.Builder
 	for rest := s; rest != ""; {
@@ -89,8 +87,8 @@ func Escaped(s string) bool {
 	return !strings.Contains(bare.String(), `\`) && show.Line(bare.String()) == bare.String()
 }
 
-// Fit shortens prose to n columns: after its last whole sentence or, when none
-// fits, after a word with a mark.
+// Fit shortens prose to n columns: after its last whole sentence or, when none fits, after a word
+// with a mark.
 func Fit(s string, n int) string {
 	line, _, _ := strings.Cut(s, "\n")
 	safe := show.Line(line)
@@ -104,13 +102,13 @@ func Fit(s string, n int) string {
 	if i := strings.LastIndex(head, " "); i > 0 {
 		head = head[:i]
 	}
-	return strings.TrimRight(head, " ,;:") + "..." // a mark of the frame would be escaped in a table
+	return strings.TrimRight(head, " ,;:") + "..." // the frame's own mark would be escaped in a table
 }
 
 // Pair is one line of a description.
 type Pair [2]string
 
-// Fields prints a description; lines without a value are left out.
+// Fields prints a description, without lines that have no value.
 func Fields(w io.Writer, pairs ...Pair) {
 	wide := 0
 	for _, p := range pairs {
@@ -129,7 +127,7 @@ func Fields(w io.Writer, pairs ...Pair) {
 	}
 }
 
-// Stamp is a moment as people read it here: to the second, UTC.
+// Stamp is a time for people: to the second, UTC.
 func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -137,7 +135,7 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Second is a moment in a document, to the second; a value that is not a moment stays as it is.
+// Second is a time in a document, to the second; another value stays unchanged.
 func Second(text string) string {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -146,7 +144,7 @@ func Second(text string) string {
 	return Stamp(t)
 }
 
-// Left says how long it is until t.
+// Left is the time until t.
 func Left(t, now time.Time) string {
 	d := t.Sub(now)
 	if d <= 0 {
@@ -155,7 +153,7 @@ func Left(t, now time.Time) string {
 	return Span(d)
 }
 
-// Span is a duration in the two units that matter.
+// Span is a duration in its two largest units.
 func Span(d time.Duration) string {
 	switch {
 	case d >= 24*time.Hour:
@@ -183,7 +181,7 @@ func Size(n int64) string {
 	return Count(n, "byte")
 }
 
-// Count is a number of things, which have a plain plural.
+// Count is a number of things with a regular plural.
 func Count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -199,7 +197,7 @@ func Yes(b bool) string {
 	return "no"
 }
 
-// Some makes a nil list an empty one: JSON has no null lists.
+// Some makes a nil list an empty one: our JSON has no null lists.
 func Some[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -216,7 +214,7 @@ func Indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-// EncodePlain is JSON with HTML characters as they are, without a newline.
+// EncodePlain is JSON with HTML characters unescaped, without a newline.
 func EncodePlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -225,8 +223,7 @@ func EncodePlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Path is the name of a file in a list, cut to what a line can show, or how many
-// more there are.
+// Path is the name of a file in a list, cut to the width of a line, or the number of further ones.
 func Path(t palyra.PathText) string {
 	const most = 200
 	if more := t.More(); more != "" {

@@ -2,8 +2,8 @@ package screen
 
 import "strings"
 
-// shellWord quotes one word so that every POSIX shell reads it back as it is.
-// Between single quotes nothing has a meaning but the quote itself.
+// shellWord quotes one word so that every POSIX shell reads it back unchanged. Between single
+// quotes only the quote itself has a meaning.
 func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:=", r)
@@ -13,7 +13,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// ShellLine joins words to a line that a shell takes apart again into them.
+// ShellLine joins words to a line that a shell splits into the same words.
 func ShellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

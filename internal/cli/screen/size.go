@@ -11,7 +11,7 @@ import (
 // units are powers of 1024.
 type SizeFlag int64
 
-// ParseSize reads a size as people write it. It must be more than nothing.
+// ParseSize reads a size as people write it. It must be above 0.
 func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "KMGTkmgtiIBb")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -22,7 +22,7 @@ func ParseSize(s string) (int64, error) {
 	return n * times, nil
 }
 
-// unitOf is how many bytes a unit has; 0 for one that there is not.
+// unitOf is how many bytes a unit has; 0 for an unknown unit.
 func unitOf(unit string) int64 {
 	if unit == "" || unit == "B" {
 		return 1

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Width is how many columns w has; 0 when it is no terminal.
+// Width is how many columns w has; 0 if it is no terminal.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -21,8 +21,8 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// Style colours Palyra's own words; outside text is never styled, so that a
-// colour always means that Palyra speaks.
+// Style colours Palyra's own words; outside text is never styled, so that a colour always means
+// that Palyra speaks.
 type Style bool
 
 func (s Style) wrap(code, text string) string {
@@ -32,16 +32,16 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Strong is text that stands out.
+// Strong is bold text.
 func (s Style) Strong(text string) string { return s.wrap("1", text) }
 
-// Alarm is text that warns.
+// Alarm is text in the colour of a warning.
 func (s Style) Alarm(text string) string { return s.wrap("1;31", text) }
 
-// Calm is text that stands back.
+// Calm is dimmed text.
 func (s Style) Calm(text string) string { return s.wrap("2", text) }
 
-// Joined puts words of any kind on one line.
+// Joined puts words of any type on one line.
 func Joined[S ~string](list []S) string {
 	out := make([]string, len(list))
 	for i, s := range list {

@@ -8,23 +8,22 @@ import (
 	"palyra/internal/show"
 )
 
-// spare are the columns that a narrow terminal can do without, the first one first;
-// --json has them.
+// spare are the columns that a narrow terminal can do without, in the order in which they are left
+// out; --json has them.
 var spare = []string{
 	"ADDED BY", "UID", "PUBLIC KEY", "RETIRED", "SURFACE", "DOOR", "PROVIDER", "ENDED", "CLOSED", "PAIRED", "CERTIFICATE", "SCOPES", "WORKSPACES", "USES LEFT",
 	"PROPOSED", "PRINCIPAL", "ASKED BY", "CAPABILITIES", "FOR", "OWNER", "ADDED", "CREATED", "STARTED", "LAST USED", "SEPARATION", "FROM",
 }
 
-// narrowCell is how short a cell may become before a column is left out, and lastCell
-// how short the last one, which says the most.
+// narrowCell is how short a cell may become before a column is left out, and lastCell the same for
+// the last one, which says the most.
 const (
 	narrowCell = 12
 	lastCell   = 22
 )
 
-// fitted is a table that fits a terminal, and how wide its columns may be; columns is 0
-// where there is no terminal. The first column, by which a thing is named in other
-// commands, stays whole.
+// fitted returns a table that fits a terminal, and the widths of its columns; columns is 0 without
+// a terminal. The first column, which names the thing in other commands, stays whole.
 func fitted(header []string, rows [][]string, columns int) ([]string, [][]string, []int) {
 	if columns <= 0 {
 		return header, rows, nil
@@ -59,8 +58,8 @@ func fitted(header []string, rows [][]string, columns int) ([]string, [][]string
 	return header, rows, widths
 }
 
-// narrow is a safe cell of at most n characters. A moment loses its year and its seconds,
-// other text its middle.
+// narrow is an escaped cell of at most n characters. A time loses its year and its seconds, other
+// text its middle.
 func narrow(safe string, n int) string {
 	runes := []rune(safe)
 	if len(runes) <= n {
@@ -74,7 +73,7 @@ func narrow(safe string, n int) string {
 	return string(runes[:room-tail]) + "..." + string(runes[len(runes)-tail:])
 }
 
-// natural is how wide the columns are by themselves.
+// natural returns the widths that the columns need.
 func natural(header []string, rows [][]string) []int {
 	out := make([]int, len(header))
 	for i, h := range header {
@@ -90,7 +89,7 @@ func natural(header []string, rows [][]string) []int {
 	return out
 }
 
-// least is how narrow the columns may become.
+// least returns the smallest widths of the columns.
 func least(header []string, widths []int) []int {
 	out := slices.Clone(widths)
 	for i := 1; i < len(out); i++ {
@@ -103,7 +102,7 @@ func least(header []string, widths []int) []int {
 	return out
 }
 
-// total is the width of a line: two blanks stand between columns.
+// total is the width of a line, with two blanks between columns.
 func total(widths []int) int {
 	n := 2 * (len(widths) - 1)
 	for _, w := range widths {

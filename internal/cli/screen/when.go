@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// day is one of 24 hours.
+// day is 24 hours.
 const day = 24 * time.Hour
 
-// parseSpan reads a duration as people write it: 30m, 1h30m, 2d, 1d12h, 1w. It
-// must be more than nothing.
+// parseSpan reads a duration as people write it: 30m, 1h30m, 2d, 1d12h, 1w. It must be above 0.
 func parseSpan(s string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is not a duration like 30m, 2h, 1d or 1w", s)
 	rest, total := s, time.Duration(0)
@@ -67,12 +66,10 @@ func (f *SpanFlag) Set(s string) error {
 // Type implements pflag.Value.
 func (*SpanFlag) Type() string { return "duration" }
 
-// moments are the forms of a time. One without a zone is in UTC, as everything that
-// is printed.
+// moments are the forms of a time. One without a zone is in UTC, like all printed times.
 var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
 
-// ParseWhen reads a moment: a time, a date, or a duration ago. A duration of
-// nothing is now.
+// ParseWhen reads a time: a time, a date, or a duration ago. A duration of 0 is now.
 func ParseWhen(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil

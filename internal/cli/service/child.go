@@ -14,7 +14,7 @@ import (
 type child struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
-	err  error         // how; valid after done
+	err  error         // its exit error; valid after done
 }
 
 // stopPatience is how long a daemon may take to stop in good order.

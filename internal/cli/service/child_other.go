@@ -7,14 +7,14 @@ import (
 	"os/exec"
 )
 
-// detached has nothing to do here: a program outlives the one that started it.
+// detached does nothing: on this system a program outlives the one that started it.
 func detached(*exec.Cmd) {}
 
-// attached has nothing to do here.
+// attached does nothing on this system.
 func attached(*exec.Cmd) {}
 
-// pleaseStop can only end the program here.
+// pleaseStop kills the program: this system has no gentler way.
 func pleaseStop(p *os.Process) error { return p.Kill() }
 
-// alive cannot be told here; the closed door has to do.
+// alive cannot be found out on this system; the closed door has to do.
 func alive(int) bool { return false }

@@ -12,8 +12,7 @@ import (
 	"syscall"
 )
 
-// detached gives the program a session of its own, so that the end of this
-// terminal is not its end.
+// detached gives the program a session of its own, so that the end of this terminal does not end it.
 func detached(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 // attached keeps the terminal's own signals from the program: it gets them from
@@ -23,8 +22,7 @@ func attached(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: t
 // pleaseStop asks the program to end in good order.
 func pleaseStop(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
-// alive reports whether a process still runs. One that has ended and that
-// nobody has asked about yet does not.
+// alive reports whether a process still runs. A zombie does not.
 func alive(pid int) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return false
@@ -33,11 +31,11 @@ func alive(pid int) bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) || !procfs()
 	}
-	_, rest, _ := bytes.Cut(raw, []byte(") ")) // after the name, which may hold anything
+	_, rest, _ := bytes.Cut(raw, []byte(") ")) // after the name, which may hold any bytes
 	return !bytes.HasPrefix(rest, []byte("Z"))
 }
 
-// procfs reports whether /proc tells about processes here.
+// procfs reports whether this system has /proc.
 func procfs() bool {
 	_, err := os.Stat("/proc/self/stat")
 	return err == nil

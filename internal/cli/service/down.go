@@ -45,18 +45,18 @@ type stopping struct {
 	patience screen.SpanFlag
 }
 
-// How a daemon was stopped.
+// The ways in which a daemon was stopped.
 const (
 	stopSigned = "signed"
 	stopSignal = "signal"
 )
 
-// stopped is what a stop tells.
+// stopped is the result of a stop.
 type stopped struct {
 	PID     int64  `json:"pid"`
 	Stopped bool   `json:"stopped"`
 	How     string `json:"how,omitempty"` // signed or signal
-	Why     string `json:"why,omitempty"` // it was not asked for by a signature
+	Why     string `json:"why,omitempty"` // why it was not stopped by a signed request
 }
 
 func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error {
@@ -87,10 +87,10 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	return s.end(ctx, c, stopped{PID: int64(holder.Pid), Stopped: true, How: stopSignal, Why: palyra.AsError(err).Text})
 }
 
-// answered reports whether an error leaves it to whoever typed the command: the wrong
-// passphrase or none, a key that may not stop the daemon, a request too many. After
-// those nobody is sent a signal. All others mean that there is no signature to be had
-// or nobody to take it, and the daemon's own user can still end it.
+// answered reports whether an error is a final answer to the person: the wrong passphrase or none,
+// a key that may not stop the daemon, a request too many. After those no signal is sent. All others
+// mean that there is no key to sign with or no daemon to ask, and the daemon's own user can still
+// end it by a signal.
 func answered(err error) bool {
 	switch palyra.AsError(err).Reason {
 	case palyra.ReasonBadCredential, palyra.ReasonCancelled, palyra.ReasonPermission, palyra.ReasonRateLimited:
@@ -99,21 +99,21 @@ func answered(err error) bool {
 	return false
 }
 
-// stopAsking is how long a daemon may take to say who it is.
+// stopAsking is how long a daemon may take to identify itself.
 const stopAsking = 10 * time.Second
 
-// ask asks the daemon by its own door, signed, and returns its number.
+// ask asks the daemon at its own door, signed, and returns its process id.
 func (s *stopping) ask(ctx context.Context, c *client.Client) (int64, error) {
 	st, err := s.look(ctx, c)
 	if err != nil {
 		return 0, err
 	}
 	pid := seenPID(ctx, c, st)
-	return int64(pid), c.Shutdown(ctx) // which may ask for a passphrase first
+	return int64(pid), c.Shutdown(ctx) // this may ask for a passphrase first
 }
 
-// seenPID is the daemon's number in this process's namespace, where the system tells;
-// else the one that it says. 0: it cannot be seen from here.
+// seenPID is the daemon's process id in this process's namespace, where the system tells; else the
+// one that the daemon reports. 0: it cannot be seen from here.
 func seenPID(ctx context.Context, c *client.Client, st client.Status) int {
 	ctx, done := context.WithTimeout(ctx, stopAsking)
 	defer done()
@@ -129,14 +129,14 @@ func (s *stopping) look(ctx context.Context, c *client.Client) (client.Status, e
 	return c.Status(ctx)
 }
 
-// holder is the process whose state this is, nil when nobody has it: the one that
-// says so at its own door, else the one that has the state's lock. A daemon that
-// says the same again after a handle on the process was taken is that process.
+// holder is the process that holds the state, nil if there is none: the one that says so at its own
+// door, else the one that has the state's lock. The daemon is asked again after a handle on the
+// process was taken, so that a reused process id is noticed.
 func (s *stopping) holder(ctx context.Context, c *client.Client) (*os.Process, error) {
 	if st, err := s.look(ctx, c); err == nil && st.PID > 0 {
 		pid := seenPID(ctx, c, st)
 		if pid == 0 {
-			return nil, &durable.UnprovenError{} // its number here is not known, and its own is another's
+			return nil, &durable.UnprovenError{} // its process id is not known here, and its own number means another process
 		}
 		p, err := os.FindProcess(pid)
 		if err != nil {
@@ -154,8 +154,7 @@ func (s *stopping) holder(ctx context.Context, c *client.Client) (*os.Process, e
 	return durable.Holder(paths.State + ".lock")
 }
 
-// unproven is the error of a daemon that could not be asked, where no process can
-// be shown to be it.
+// unproven is the error when the daemon could not be asked and no process can be shown to be it.
 func (s *stopping) unproven(err, lost error) error {
 	e := palyra.AsError(err)
 	var u *durable.UnprovenError
@@ -167,7 +166,7 @@ func (s *stopping) unproven(err, lost error) error {
 		WithRemedy("find palyrad with ps, where it was started if this is a container, and stop it with: kill -TERM PID").WithCause(err)
 }
 
-// end waits until it is gone, and tells.
+// end waits until the daemon is gone, and prints the result.
 func (s *stopping) end(ctx context.Context, c *client.Client, r stopped) error {
 	if r.How == stopSignal {
 		s.inv.Say("palyra: not asked by a signature: %s\npalyra: sent SIGTERM to pid %d, the daemon of this state", show.Line(r.Why), r.PID)
@@ -178,8 +177,8 @@ func (s *stopping) end(ctx context.Context, c *client.Client, r stopped) error {
 	return s.inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", r.PID) })
 }
 
-// waitGone waits until nobody listens and the process has ended: before that the
-// state is still its own and a new daemon would be refused.
+// waitGone waits until nobody listens and the process has ended: before that it still holds the
+// state, and a new daemon would be refused.
 func waitGone(ctx context.Context, c *client.Client, pid int, patience time.Duration) error {
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()

@@ -60,7 +60,7 @@ func printStatus(inv *invocation.Invocation, w io.Writer, s client.Status) {
 	printProblems(w, s)
 }
 
-// printProblems says what is wrong with a daemon that runs all the same.
+// printProblems prints the problems of a running daemon.
 func printProblems(w io.Writer, s client.Status) {
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "PROBLEM: %s\n", show.Line(p))

@@ -1,8 +1,7 @@
-// Package service is the commands that start and stop the daemon and say how it is:
-// up, down and status.
+// Package service has the commands that start and stop the daemon and show its state: up, down and status.
 //
-// No command but up starts a daemon. It is the program that was installed beside this
-// one, never one found in PATH.
+// No command but up starts a daemon. It is the program that was installed beside this one, never
+// one found in PATH.
 package service
 
 import (
@@ -57,10 +56,10 @@ type daemonStart struct {
 	paths    config.Paths
 	detach   bool
 	anew     bool
-	keyless  bool // there is no operator key when it serves
+	keyless  bool // there is no operator key once it serves
 	settings []string
 	patience screen.SpanFlag
-	log      string // where a detached daemon writes
+	log      string // log file of a detached daemon
 }
 
 func (u *daemonStart) run(ctx context.Context) error {
@@ -98,14 +97,14 @@ func (u *daemonStart) run(ctx context.Context) error {
 	return child.wait(ctx)
 }
 
-// filled reports whether a file is there with a byte in it.
+// filled reports whether a file exists and is not empty.
 func filled(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Size() > 0
 }
 
-// checkSettings refuses a --set that the daemon would refuse, before anything
-// is started, and finds the places as the daemon will.
+// checkSettings refuses a --set that the daemon would refuse, before anything is started, and finds
+// the paths as the daemon will.
 func (u *daemonStart) checkSettings() error {
 	flags := map[string]string{}
 	for _, s := range u.settings {
@@ -120,8 +119,8 @@ func (u *daemonStart) checkSettings() error {
 	return err
 }
 
-// refuseSecond refuses a second daemon on the same state. The daemon's own lock holds
-// in any case; this only says it sooner.
+// refuseSecond refuses a second daemon on the same state. The daemon's own lock does so in any
+// case; this only reports it sooner.
 func (u *daemonStart) refuseSecond(ctx context.Context) error {
 	c, err := u.inv.Operator()
 	if err != nil {
@@ -138,8 +137,8 @@ func (u *daemonStart) refuseSecond(ctx context.Context) error {
 		WithRemedy("use it, or stop it with `palyra down`")
 }
 
-// start starts the program. A detached one has a session of its own and writes
-// to a log; another one shares the terminal.
+// start starts the program. A detached one has a session of its own and writes to a log; another
+// one shares the terminal.
 func (u *daemonStart) start(program string) (*child, error) {
 	var args []string
 	for _, s := range u.settings {
@@ -163,7 +162,7 @@ func (u *daemonStart) start(program string) (*child, error) {
 		cmd.Stdout, cmd.Stderr = f, f
 		detached(cmd)
 	} else {
-		cmd.Stdout, cmd.Stderr = u.inv.Stderr, u.inv.Stderr // the daemon only talks; stdout is for our result
+		cmd.Stdout, cmd.Stderr = u.inv.Stderr, u.inv.Stderr // the daemon only logs; stdout is for our result
 		attached(cmd)
 	}
 	if err := cmd.Start(); err != nil {
@@ -212,7 +211,7 @@ func (u *daemonStart) ready(ctx context.Context, child *child) (client.Status, e
 	}
 }
 
-// lookAt says where the daemon's own words are.
+// lookAt says where the daemon's own messages are.
 func (u *daemonStart) lookAt() string {
 	if u.log == "" {
 		return "see the messages above"
@@ -220,8 +219,7 @@ func (u *daemonStart) lookAt() string {
 	return "see " + u.log
 }
 
-// died is the error of a daemon that ended before it served, in its own last
-// words.
+// died is the error of a daemon that ended before it served, with its last message.
 func (u *daemonStart) died(c *child) error {
 	text, remedy := lastWords(u.log)
 	if text == "" {
@@ -230,7 +228,7 @@ func (u *daemonStart) died(c *child) error {
 	return exit.Failedf(palyra.ReasonInternal, "%s", text).WithRemedy("%s", remedy).WithCause(c.err)
 }
 
-// lastWords finds the daemon's last complaint in its log.
+// lastWords finds the daemon's last error in its log.
 func lastWords(path string) (text, remedy string) {
 	const enough = 8 << 10
 	f, err := os.Open(path)
@@ -256,7 +254,7 @@ func lastWords(path string) (text, remedy string) {
 	return text, remedy
 }
 
-// started is what a start tells.
+// started is the result of a start.
 type started struct {
 	client.Status
 	First       bool   `json:"first_start"`
@@ -264,7 +262,7 @@ type started struct {
 	Log         string `json:"log,omitempty"`
 }
 
-// greet says where everything is and what to do next.
+// greet prints where everything is and what to do next.
 func (u *daemonStart) greet(s client.Status, first bool) error {
 	return u.inv.Emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
 		fmt.Fprintf(w, "palyra is up: pid %d\n", s.PID)

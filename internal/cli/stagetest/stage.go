@@ -37,8 +37,7 @@ import (
 	rpcaccess "palyra/internal/rpc/access"
 )
 
-// Stage is a daemon that only pretends: real doors and real people, and behind
-// them commands that a test plays.
+// Stage is a simulated daemon: real doors and real people, and behind them commands that a test plays.
 type Stage struct {
 	Env        []string // besides PALYRA_HOME
 	t          *testing.T

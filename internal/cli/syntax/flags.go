@@ -10,7 +10,7 @@ import (
 	"palyra/internal/cli/screen"
 )
 
-// maxPage is the most a daemon returns at once.
+// maxPage is the largest page of a daemon.
 const maxPage = 500
 
 // Paging adds the flags of a list that comes in pages.
@@ -31,7 +31,7 @@ func OutFlag(cmd *cobra.Command, out *string) {
 	_ = cmd.MarkFlagFilename("out")
 }
 
-// When reads a moment that a flag names.
+// When reads the time of a flag.
 func When(s string, now time.Time) (time.Time, error) {
 	t, err := screen.ParseWhen(s, now)
 	if err != nil {

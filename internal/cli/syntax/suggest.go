@@ -2,8 +2,8 @@ package syntax
 
 import "strings"
 
-// Nearest returns the words that a mistyped one may have meant: those a few
-// letters away, else those that share a part of it.
+// Nearest returns the words that a mistyped one may have meant: those a few letters away, else
+// those that share a part of it.
 func Nearest(typed string, words []string) []string {
 	var near, related []string
 	part, _, _ := strings.Cut(typed, ".")
@@ -21,8 +21,7 @@ func Nearest(typed string, words []string) []string {
 	return related
 }
 
-// distance is how many letters must be put in, left out or changed to make b
-// of a.
+// distance is how many letters must be inserted, removed or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

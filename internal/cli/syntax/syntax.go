@@ -1,7 +1,7 @@
-// Package syntax is what the command lines of all commands have in common: groups of
-// commands, named arguments, the flags of lists and of files.
+// Package syntax is the common part of all command lines: groups of commands, named arguments, the
+// flags of lists and of files.
 //
-// Every complaint about a command line is a usage error, whoever found it.
+// Every fault of a command line is a usage error, whoever found it.
 package syntax
 
 import (
@@ -13,8 +13,8 @@ import (
 	"palyra/internal/cli/exit"
 )
 
-// Group runs a command that only holds others: alone it lists what it is about, else it
-// shows its help; with a word that it does not know it fails.
+// Group runs a command that only holds others: alone it runs its list command, and the root shows its
+// help; with an unknown word it fails.
 func Group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		if !cmd.HasParent() {
@@ -62,8 +62,7 @@ func Parent(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Strict makes every complaint about arguments a usage error, also those of the
-// commands that cobra adds.
+// Strict makes every fault of arguments a usage error, also in the commands that cobra adds.
 func Strict(cmd *cobra.Command) {
 	if !cmd.Runnable() && cmd.HasAvailableSubCommands() {
 		cmd.RunE, cmd.Args = Group, nil
@@ -84,8 +83,7 @@ func Strict(cmd *cobra.Command) {
 	}
 }
 
-// Takes checks the positional arguments by their names: "ID" is needed, "[ID]"
-// is not.
+// Takes checks the positional arguments by their names: "ID" is required, "[ID]" is optional.
 func Takes(want ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > len(want) {
@@ -100,7 +98,7 @@ func Takes(want ...string) cobra.PositionalArgs {
 	}
 }
 
-// beginning leaves out what only looks alike where something begins with the word.
+// beginning drops words that only look alike, if some begin with the typed word.
 func beginning(word string, near []string) []string {
 	var begin []string
 	for _, name := range near {
@@ -114,7 +112,7 @@ func beginning(word string, near []string) []string {
 	return near
 }
 
-// elsewhere are words for which people look first and that have another name here.
+// elsewhere maps words that people try first to their names here.
 var elsewhere = map[string]string{
 	"doctor": "status, or sandbox doctor", "health": "status", "ps": "calls list", "logs": "journal tail", "log": "journal tail",
 	"start": "up", "stop": "down", "init": "up", "decide": "approvals decide", "allow": "approvals decide", "deny": "approvals decide",

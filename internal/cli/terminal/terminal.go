@@ -1,5 +1,5 @@
-// Package terminal asks the person at the terminal: for a line, or for a secret that is not
-// shown. It reads the terminal itself and never standard input, which may be an agent's.
+// Package terminal asks the person at the terminal for a line, or for a secret that is not shown.
+// It reads the terminal itself and never standard input, which may be an agent's.
 package terminal
 
 import (
@@ -30,8 +30,7 @@ func Is(stream any) bool {
 // maxAnswer is the longest line a person may type.
 const maxAnswer = 4096
 
-// AskLine asks on the terminal and returns the line typed there, without
-// spaces around it. It ends with ctx.
+// AskLine asks on the terminal and returns the typed line, without spaces around it. It ends with ctx.
 func AskLine(ctx context.Context, prompt string) (string, error) {
 	tty, err := openTTY()
 	if err != nil {
@@ -46,7 +45,7 @@ func AskLine(ctx context.Context, prompt string) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(tty, maxAnswer)).ReadString('\n')
 	switch {
 	case ctx.Err() != nil:
-		_, _ = io.WriteString(tty, "\r\n") // somebody may have the terminal raw by now
+		_, _ = io.WriteString(tty, "\r\n") // the terminal may have become raw meanwhile
 		return "", context.Cause(ctx)
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("cli: ask: %w", err)
@@ -56,10 +55,9 @@ func AskLine(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// AskSecret asks for a line that is not shown. It reads the terminal only:
-// a passphrase from a pipe, a variable or a flag would be within reach of the
-// agent that the passphrase is to keep out. The terminal is silent before the
-// prompt appears, and speaks again whatever happens. It ends with ctx.
+// AskSecret asks for a line that is not shown. It reads the terminal only: a passphrase from a pipe, a variable
+// or a flag would be within reach of the agent that the passphrase is to keep out. The terminal's echo is off
+// before the prompt appears, and on again whatever happens. It ends with ctx.
 func AskSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	tty, err := openTTY()
 	if err != nil {
@@ -71,7 +69,7 @@ func AskSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
 	}
 	defer loud()
-	discard(tty) // it was typed to another question, or to none
+	discard(tty) // typed before the prompt
 	if _, err := io.WriteString(tty, prompt); err != nil {
 		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
 	}
@@ -86,22 +84,21 @@ func AskSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	return palyra.NewSecret(line), nil
 }
 
-// ErrInterrupted is Ctrl-C in a silent terminal, where it is a key like any
-// other and no signal.
+// ErrInterrupted is Ctrl-C in a terminal without echo, where it is a key like any other and no signal.
 var ErrInterrupted = errors.New("interrupted")
 
-// maxDrain is how much that was typed to nobody is thrown away.
+// maxDrain is the most typed bytes that are discarded.
 const maxDrain = 64 << 10
 
-// Drain throws away what was typed while nobody read: it was meant for a
-// question of ours, and the shell must not take it for a command.
+// Drain discards keys that were typed while nobody read: they were meant for a question of ours,
+// and the shell must not take them for a command.
 func Drain() {
 	tty, err := openTTY()
 	if err != nil {
 		return
 	}
 	defer tty.Close()
-	loud, err := silence(tty) // so that half a line is given as well
+	loud, err := silence(tty) // so that an incomplete line is read as well
 	if err != nil {
 		return
 	}
@@ -109,17 +106,16 @@ func Drain() {
 	discard(tty)
 }
 
-// discard throws away what was typed to a silent terminal so far.
+// discard discards the keys typed so far to a terminal without echo.
 func discard(tty *os.File) {
 	_ = tty.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 	_, _ = io.CopyN(io.Discard, tty, maxDrain)
 	_ = tty.SetReadDeadline(time.Time{})
 }
 
-// Hush keeps the terminal silent between the prompts of one secret, so that a passphrase
-// is not shown that is typed while an earlier one is still looked at. What was typed to
-// no prompt is gone when it speaks again: the shell would take it for a command. Without
-// a terminal it does nothing.
+// Hush keeps the terminal's echo off between the prompts of one secret, so that a passphrase is not shown that
+// is typed while an earlier one is still being checked. Keys typed to no prompt are discarded at the end: the
+// shell would take them for a command. Without a terminal it does nothing.
 func Hush() (loud func()) {
 	tty, err := openTTY()
 	if err != nil {
@@ -137,8 +133,7 @@ func Hush() (loud func()) {
 	}
 }
 
-// silence makes the terminal give every key at once and show none. The function
-// it returns undoes that.
+// silence makes the terminal deliver every key at once, without echo. The returned function undoes that.
 func silence(tty *os.File) (loud func(), err error) {
 	raw, err := tty.SyscallConn()
 	if err != nil {
@@ -154,7 +149,7 @@ func silence(tty *os.File) (loud func(), err error) {
 	}, nil
 }
 
-// The keys that end or change a line in a silent terminal.
+// The keys that end or change a line in a terminal without echo.
 const (
 	keyInterrupt = 0x03
 	keyEnd       = 0x04
@@ -163,7 +158,7 @@ const (
 	keyDelete    = 0x7f
 )
 
-// readSecret reads keys up to Enter. The memory it grows out of is overwritten.
+// readSecret reads keys up to Enter. Memory that it outgrows is overwritten.
 func readSecret(r io.Reader) ([]byte, error) {
 	line := make([]byte, 0, maxAnswer)
 	var key [1]byte
@@ -191,7 +186,7 @@ func readSecret(r io.Reader) ([]byte, error) {
 	}
 }
 
-// lastOff takes the last character off a line.
+// lastOff removes the last character of a line.
 func lastOff(line []byte) []byte {
 	_, size := utf8.DecodeLastRune(line)
 	clear(line[len(line)-size:])

@@ -2,5 +2,5 @@
 
 package terminal
 
-// nonblock does not exist here: a read of the terminal ends with the process.
+// nonblock does not exist on this system: a read of the terminal ends with the process.
 const nonblock = 0
