@@ -12,22 +12,19 @@ import (
 	"palyra/internal/show"
 )
 
-// wideAnswer is an answer that goes further than the one call, with a name of its own.
+// wideAnswer is an answer that reaches further than the one call, with a word of its own.
 type wideAnswer struct{ word, widen string }
 
-// wideAnswers are all that there are. Each is one of the generalisations that a
-// question offers, for a time.
+// wideAnswers lists all of them. Each is one of the generalisations that a question offers, for a time.
 var wideAnswers = []wideAnswer{
 	{"allow-edits", palyra.WidenWorkspace},
 	{"allow-reads", palyra.WidenReadRoot},
 }
 
-// wideTime is how long a wide answer holds where no time is given. It ends with its
-// session at the latest.
+// wideTime is how long a wide answer holds by default. It ends with its session at the latest.
 const wideTime = 8 * time.Hour
 
-// Widely turns the word of a wide answer into what it stands for; others stay as they
-// are.
+// Widely turns the word of a wide answer into the request that it stands for; other requests stay unchanged.
 func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 	i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.word == string(r.Answer) })
 	if i < 0 {
@@ -44,7 +41,7 @@ func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 	return r, nil
 }
 
-// Offered are the wide answers that a question has, each with what it covers.
+// Offered returns the wide answers of a question, each with what it covers.
 func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 	labels = map[string]string{}
 	for _, w := range wideAnswers {
@@ -57,7 +54,7 @@ func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 	return words, labels
 }
 
-// CheckOffered refuses a wide answer that a question does not have, and names what it has.
+// CheckOffered refuses a wide answer that a question does not offer, and names those that it does.
 func CheckOffered(a palyra.Approval, r client.DecideRequest) error {
 	word := Word(r)
 	words, _ := Offered(a)
@@ -69,7 +66,7 @@ func CheckOffered(a palyra.Approval, r client.DecideRequest) error {
 		WithRemedy("answer one of: %s", can)
 }
 
-// Word is what a person types for an answer.
+// Word is the word that a person types for an answer.
 func Word(r client.DecideRequest) string {
 	for _, w := range wideAnswers {
 		if r.Answer == palyra.AnswerAllow && r.Widen == w.widen {
@@ -79,11 +76,11 @@ func Word(r client.DecideRequest) string {
 	return string(r.Answer)
 }
 
-// answers prints what can be answered, each with what it does.
+// answers prints the possible answers, each with its effect.
 func (v *View) answers() {
 	a := v.Approval
 	words, labels := Offered(a)
-	if !a.Pending() || v.Once && len(words) == 0 { // there the question itself names both
+	if !a.Pending() || v.Once && len(words) == 0 { // the question itself names both
 		return
 	}
 	if a.Plan.Effects != nil {
@@ -108,7 +105,7 @@ func (v *View) answers() {
 	v.put("", "deny: not at all; the same is not asked again for a while")
 }
 
-// exceptions is what the wide answers leave out.
+// exceptions says what the wide answers leave out.
 func exceptions(words []string) string {
 	if slices.Contains(words, "allow-reads") {
 		return "still asked: hidden names, secrets, other directories, more risk"

@@ -6,7 +6,7 @@ import (
 	"palyra"
 )
 
-// RulePlace is where a rule stands, for people.
+// RulePlace is the file and line of a rule, for people.
 func RulePlace(p palyra.PolicyHit) string {
 	if p.File == "" {
 		return ""

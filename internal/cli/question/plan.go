@@ -15,7 +15,7 @@ import (
 	"palyra/internal/show"
 )
 
-// process prints what would be executed, element by element, nothing cut.
+// process prints the command, argument by argument, in full.
 func (v *View) process() {
 	p := v.Approval.Plan
 	switch {
@@ -66,7 +66,7 @@ func (v *View) inputs() {
 	}
 }
 
-// variables prints the environment; of a secret only what it is called.
+// variables prints the environment; of a secret only its name.
 func (v *View) variables(env []palyra.EnvVar) {
 	label := "Environment"
 	for _, e := range env {
@@ -97,8 +97,7 @@ func inputs(p palyra.Plan) []string {
 	return out
 }
 
-// stdin says what the program reads. Live input is not part of the plan, and
-// whoever approves must know it.
+// stdin describes the program's stdin. Live input is not part of the plan, and the approver must know that.
 func (v *View) stdin() {
 	p := v.Approval.Plan
 	switch {
@@ -115,7 +114,7 @@ func (v *View) stdin() {
 	}
 }
 
-// stdinSize is how much the arguments hold for stdin.
+// stdinSize is the size of the stdin in the arguments.
 func stdinSize(raw json.RawMessage) (int64, bool) {
 	var args struct {
 		Stdin    *string `json:"stdin"`
@@ -141,7 +140,7 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// reach prints what the call can touch and how it is held.
+// reach prints what the call can touch and how it is confined.
 func (v *View) reach() {
 	p := v.Approval.Plan
 	v.list("Reads", p.Reads)
@@ -157,14 +156,14 @@ func (v *View) reach() {
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
-	if !v.Short { // else they are counted as they are held
+	if !v.Short { // otherwise they are counted with the mechanisms
 		v.put("Limits", Limits(p.Limits))
 	}
 	v.enforcement()
 }
 
-// printPlace says in what the call runs. One that the agent runs itself is held by
-// nothing, and whoever answers must see that first.
+// printPlace says where the call runs. One that the agent runs itself is not confined at all, and
+// the approver must see that first.
 func (v *View) printPlace() {
 	p := v.Approval.Plan
 	if p.Tier == palyra.TierUnsandboxed {
@@ -178,12 +177,12 @@ func (v *View) printPlace() {
 	v.put("Runs in", text)
 }
 
-// enforcement prints what the tier promises to hold, and what it does not.
+// enforcement prints what the tier enforces, and what it does not.
 func (v *View) enforcement() {
 	p := v.Approval.Plan
 	e := p.Enforcement
 	if p.Tier == palyra.TierUnsandboxed && v.Short {
-		return // where it runs says it
+		return // the place says it
 	}
 	if p.Tier == palyra.TierUnsandboxed {
 		v.shout("NOT enforced", "anything: files, network, time and memory are what the agent itself may use")
@@ -195,7 +194,7 @@ func (v *View) enforcement() {
 		}
 		return
 	}
-	if !v.Short || e.Mode != palyra.NetworkStrict || len(p.Egress) > 0 { // else it stands with where it runs
+	if !v.Short || e.Mode != palyra.NetworkStrict || len(p.Egress) > 0 { // otherwise the place says it
 		v.network(e.Mode, p)
 	}
 	if v.Short {
@@ -229,7 +228,7 @@ func (v *View) enforcement() {
 	}
 }
 
-// network says how the network is kept away.
+// network says how the network is confined.
 func (v *View) network(mode palyra.NetworkMode, p palyra.Plan) {
 	switch {
 	case mode == palyra.NetworkStrict && len(p.Egress) == 0:
@@ -261,7 +260,7 @@ func inProfile(name string) string {
 	return ", profile " + show.Arg(name)
 }
 
-// TierText says what a tier is, for people.
+// TierText describes a tier, for people.
 func TierText(t palyra.Tier) string {
 	switch t {
 	case palyra.TierBuiltin:
@@ -301,8 +300,8 @@ func Limits(l palyra.Limits) string {
 	return strings.Join(out, ", ")
 }
 
-// strictNetwork says what a run reaches beyond what its plan names: in tier C a
-// host may be asked for on the way, and an answer for the session holds for it.
+// strictNetwork says what a run can reach beyond the hosts of its plan: in tier C a host may be
+// asked about during the run, and an answer for the session holds for it.
 func (v *View) strictNetwork(named string) string {
 	switch {
 	case v.Approval.Plan.Tier != palyra.TierC:

@@ -1,6 +1,5 @@
-// Package question shows an approval to the person who decides it: everything that
-// decides what will happen, whole, with text from outside escaped behind a gutter, and
-// the answers that can be given.
+// Package question shows an approval to the person who decides it: everything that decides what
+// will happen, in full, with outside text escaped behind a gutter, and the possible answers.
 package question
 
 import (
@@ -19,11 +18,10 @@ import (
 	"palyra/internal/show"
 )
 
-// View shows an approval to the person who decides. Everything that
-// decides what will happen is in it, whole; outside text is escaped and stands
-// behind a gutter, so that it cannot pass for a line of the view itself. What
-// matters most stands last: it is still on the screen, right above the question,
-// when the plan or the diff was longer than the screen.
+// View shows an approval to the person who decides. Everything that decides what will happen is in
+// it, in full; outside text is escaped behind a gutter, so that it cannot look like a line of the
+// view itself. The most important lines come last: they are still on the screen, right above the
+// question, when the plan or the diff was longer than the screen.
 type View struct {
 	W          io.Writer
 	Approval   palyra.Approval
@@ -31,21 +29,21 @@ type View struct {
 	Now        time.Time
 	Style      screen.Style
 	Width      int    // columns; 0: no terminal
-	Brief      bool   // long arguments lose their middle: nothing is decided here
-	Short      bool   // long lists of what is always so are counted
+	Brief      bool   // long arguments lose their middle, because nothing is decided here
+	Short      bool   // long lists of usual things are counted
 	Once       bool   // no wider answer can be given here
-	Own        string // how a command about the approval begins
+	Own        string // how command lines about the approval begin
 	left       []string
 }
 
-// Plan prints what a plan alone says.
+// Plan prints the view of a plan alone.
 func (v *View) Plan() {
 	v.printTool()
 	v.process()
 	v.reach()
 }
 
-// labelWidth is the room for a label and the space after it.
+// labelWidth is the width of a label and the space after it.
 const labelWidth = 15
 
 // Print writes the view.
@@ -70,15 +68,14 @@ func (v *View) Print() {
 	v.answers()
 }
 
-// line prints a labelled line of outside text; nothing when there is none.
+// line prints a labelled line of outside text; nothing when it is empty.
 func (v *View) line(label, text string) {
 	if text != "" {
 		v.put(label, show.Line(text))
 	}
 }
 
-// text prints labelled outside text that may have several lines; those after
-// the first stand behind the gutter.
+// text prints labelled outside text that may have several lines; those after the first are behind the gutter.
 func (v *View) text(label, s string) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(s, "\n"), "\n")
 	if first != "" {
@@ -90,16 +87,15 @@ func (v *View) text(label, s string) {
 	}
 }
 
-// put prints a labelled line of text that is already safe.
+// put prints a labelled line of text that is already escaped.
 func (v *View) put(label, safe string) {
 	v.paint(label, safe, func(s string) string { return s })
 }
 
-// shout prints a line in the colour of alarm.
+// shout prints a line in the colour of a warning.
 func (v *View) shout(label, safe string) { v.paint(label, safe, v.Style.Alarm) }
 
-// paint prints a labelled line. It is broken first and coloured then, so that
-// no colour is cut in half.
+// paint prints a labelled line. It wraps before it colours, so that no colour is cut in half.
 func (v *View) paint(label, safe string, colour func(string) string) {
 	if len(label) >= labelWidth {
 		io.WriteString(v.W, v.Style.Strong(label)+"\n")
@@ -115,8 +111,7 @@ func (v *View) paint(label, safe string, colour func(string) string) {
 	}
 }
 
-// digest prints a digest on one line, below its label where both do not fit:
-// people copy it.
+// digest prints a digest on one line, below its label where both do not fit: people copy it.
 func (v *View) digest(label string, d palyra.Digest) {
 	if !d.Valid() || v.Width < len(d)+2 || labelWidth+len(d) <= v.Width {
 		v.line(label, string(d))
@@ -184,13 +179,13 @@ func (v *View) summaryBlock() {
 	a := v.Approval
 	named := v.Short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
 	if !named && !v.Short {
-		v.line("Title", a.Prompt.Title) // who asks, by which tool and where stands in the short view anyway
+		v.line("Title", a.Prompt.Title) // the short view names principal, tool and place anyway
 	}
 	if a.Prompt.Summary != "" && !named {
 		v.put("Summary", screen.SafeLine(a.Prompt.Summary))
 	}
 	if v.Short {
-		v.printPlace() // right above the question, since a long diff may stand between
+		v.printPlace() // right above the question, because a long diff may come before
 	}
 	v.risk()
 	for _, note := range v.warnings() {
@@ -211,7 +206,7 @@ func (v *View) summaryBlock() {
 	}
 }
 
-// risk prints the level and what it is made of.
+// risk prints the level and its factors.
 func (v *View) risk() {
 	r, ws := v.Approval.Prompt.Risk, v.Approval.Plan.Workspace
 	level := strings.ToUpper(string(r.Level))
@@ -237,13 +232,13 @@ func (v *View) risk() {
 	}
 }
 
-// newWorkspace and unsandboxedFactor are risk factors that the view says in its own words.
+// newWorkspace and unsandboxedFactor are risk factors that the view words itself.
 const (
 	newWorkspace      = "new_workspace"
 	unsandboxedFactor = "no_sandbox: the agent runs it itself"
 )
 
-// warnings names what in the text does not show itself honestly.
+// warnings names misleading characters in the text.
 func (v *View) warnings() []string {
 	a := v.Approval
 	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
@@ -268,8 +263,7 @@ func (v *View) warnings() []string {
 	return out
 }
 
-// Seen makes sure that the digest an answer echoes is that of the plan on the
-// screen.
+// Seen makes sure that the digest in an answer is that of the plan on the screen.
 func Seen(a palyra.Approval) error {
 	if a.LeftOut != nil && !a.Pending() { // the view says so
 		return nil
@@ -315,9 +309,8 @@ func (v *View) printTool() {
 	}
 }
 
-// Arguments is a JSON document on one line in its own escapes, which say what
-// they mean without a second layer of ours: one backslash always, whatever else
-// the document holds. What is not JSON is shown in our escapes.
+// Arguments is a JSON document on one line in JSON's own escapes, without a second layer of ours: one backslash
+// always, whatever else the document holds. Text that is not JSON is shown in our escapes.
 func Arguments(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil || !utf8.Valid(raw) {
@@ -326,13 +319,12 @@ func Arguments(raw json.RawMessage) string {
 	return show.Blanks(string(show.JSON(b.Bytes())))
 }
 
-// shownArguments is how much of the arguments is shown when the diff says the
-// same in full.
+// shownArguments is how much of the arguments is shown when the diff has the same in full.
 const shownArguments = 2000
 
-// cut reports whether long arguments lose their middle: where nothing is decided, and
-// in the short view of a call whose diff says the same in full or whose first line
-// says that it is not shown. The full view cuts nothing.
+// cut reports whether long arguments lose their middle: where nothing is decided, and in the short
+// view of a call whose diff has the same in full or whose first line says that it is not shown. The
+// full view cuts nothing.
 func (v *View) cut() bool {
 	return v.Brief || v.Short && (v.Approval.Prompt.Diff != "" || unshown(v.Approval))
 }
@@ -342,8 +334,8 @@ func (v *View) showAllHint() string {
 	return cmp.Or(v.Own, "palyra") + " approvals show " + show.Arg(string(v.Approval.ID)) + " --full"
 }
 
-// decoded prints arguments that are not readable as they stand in a document, byte for
-// byte in our escapes, unless the diff shows them.
+// decoded prints arguments that are not readable in the JSON document, byte for byte in our
+// escapes, unless the diff shows them.
 func (v *View) decoded() {
 	a := v.Approval
 	if v.Brief || a.Prompt.Diff != "" && !unshown(a) {
@@ -362,8 +354,8 @@ func (v *View) decoded() {
 	}
 }
 
-// unshown reports whether a call writes what the diff does not show. Daemons before
-// the plan said so wrote it into the diff, on a line that no line of content can be.
+// unshown reports whether a call writes content that the diff does not show. Earlier daemons said
+// so in the diff, on a line that no line of content can be.
 func unshown(a palyra.Approval) bool {
 	return a.Plan.Unshown || strings.Contains("\n"+a.Prompt.Diff, "\n(not shown line by line: ")
 }

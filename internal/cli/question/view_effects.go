@@ -9,11 +9,11 @@ import (
 	"palyra/internal/show"
 )
 
-// effectLines is how many lines of the short view say what was changed; with the rest it has twelve.
+// effectLines is how many lines of the short view list changes; with the rest it has twelve.
 const effectLines = 5
 
-// effectsShort prints the question whether the changes of a run are kept: what it did comes first, and how to see
-// all of it.
+// effectsShort prints the question whether the changes of a run are kept: the changes come first,
+// and how to see all of them.
 func (v *View) effectsShort() {
 	a := v.Approval
 	v.head()
@@ -39,7 +39,7 @@ func (v *View) effectsShort() {
 	v.put("Workspace", text)
 }
 
-// effects prints what a question about changes is bound to.
+// effects prints the counts and the digest that a question about changes is bound to.
 func (v *View) effects() {
 	e := v.Approval.Plan.Effects
 	if e == nil {

@@ -11,16 +11,15 @@ import (
 	"palyra/internal/show"
 )
 
-// script prints a shell script with lines of its own. It stands among the
-// arguments as well, in escapes: there it is exact, here it can be read.
+// script prints a shell script as lines. It is among the arguments as well, in escapes: there it is
+// exact, here it can be read.
 func (v *View) script() {
 	if s, ok := scriptOf(v.Approval.Plan); ok {
 		v.block("Script", screen.Count(int64(len(s)), "byte")+":", s)
 	}
 }
 
-// scriptOf is the script that a plan runs: the one of the arguments, where that
-// is what the shell is given.
+// scriptOf is the script that a plan runs: the one in the arguments, if the shell gets that.
 func scriptOf(p palyra.Plan) (string, bool) {
 	var args struct {
 		Script *string `json:"script"`
@@ -31,16 +30,14 @@ func scriptOf(p palyra.Plan) (string, bool) {
 	return *args.Script, strings.TrimPrefix(p.Argv[2], "\n") == *args.Script
 }
 
-// block prints a labelled line that is already safe and below it outside text,
-// every line behind the gutter.
+// block prints a labelled line that is already escaped and below it outside text, every line behind the gutter.
 func (v *View) block(label, safe, text string) {
 	v.put(label, safe)
 	frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.Width}
 	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
 }
 
-// room prints what a run sees and may change beyond its workspace, and what it
-// may not change there.
+// room prints what a run sees and may change beyond its workspace, and the sealed names there.
 func (v *View) room() {
 	p := v.Approval.Plan
 	if v.Short {
@@ -81,7 +78,7 @@ func (v *View) roomWhole() {
 	v.sealed()
 }
 
-// sealed prints what of the workspace stays as it is.
+// sealed prints the sealed names of the workspace.
 func (v *View) sealed() {
 	p := v.Approval.Plan
 	switch {
@@ -96,7 +93,7 @@ func (v *View) sealed() {
 	}
 }
 
-// hosts prints where a run may connect to.
+// hosts prints the hosts that a run may connect to.
 func (v *View) hosts() {
 	label := "Hosts"
 	for _, h := range v.Approval.Plan.Egress {
@@ -113,8 +110,8 @@ func (v *View) hosts() {
 	}
 }
 
-// bounded says how many names below a suffix the run may reach, where they are
-// counted. The names themselves tell whoever has the domain what is in them.
+// bounded says how many names below a suffix the run may reach, where they are counted. The names
+// themselves carry data to the owner of the domain.
 func (v *View) bounded() string {
 	for _, m := range v.Approval.Plan.Enforcement.Mechanisms {
 		if n, ok := strings.CutPrefix(m, "wildcard_names:"); ok {
@@ -124,7 +121,7 @@ func (v *View) bounded() string {
 	return ""
 }
 
-// roomTexts lists every text that a room is made of.
+// roomTexts lists every text of a room.
 func roomTexts(p palyra.Plan) []string {
 	out := []string{p.Profile}
 	for _, m := range p.Mounts {

@@ -13,12 +13,10 @@ import (
 	"palyra/internal/show"
 )
 
-// The short view is what a person is shown who is asked: the command, where it
-// runs, what it may change and reach, what is out of the ordinary, and the risk.
-// Long lists of what is always so are counted, and the last line says how many of
-// what were left out and how to see them. The command itself, hosts, mounts of the
-// operator's own, live input, sockets, opened seals and whatever is not enforced
-// are never among those.
+// The short view is for the person who is asked: the command, where it runs, what it may change and reach, what
+// is unusual, and the risk. Long lists of usual things are counted, and the last line says how many of what
+// were left out and how to see them. The command itself, hosts, mounts of the operator's own, live input,
+// sockets, opened seals and everything that is not enforced are never left out.
 
 // leave notes that n things of a kind are not shown.
 func (v *View) leave(n int, one, many string) {
@@ -30,15 +28,15 @@ func (v *View) leave(n int, one, many string) {
 	}
 }
 
-// details says what was left out.
+// details prints what was left out.
 func (v *View) details() {
 	if len(v.left) > 0 {
 		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.showAllHint())
 	}
 }
 
-// spoken reports whether every argument of the call shows elsewhere in the view:
-// those of a program do, but for what it reads on stdin.
+// spoken reports whether the view shows every argument of the call elsewhere: it does for a
+// program, except its stdin.
 func spoken(p palyra.Plan) bool {
 	var args map[string]json.RawMessage
 	if p.Executable.Path == "" || json.Unmarshal(p.Arguments, &args) != nil {
@@ -53,8 +51,8 @@ func spoken(p palyra.Plan) bool {
 	return true
 }
 
-// written reports whether the diff and the summary show every argument of a call that
-// writes one file: its content, and its name.
+// written reports whether the diff and the summary show every argument of a call that writes one
+// file: its content, and its name.
 func (v *View) written() bool {
 	a := v.Approval
 	var args map[string]json.RawMessage
@@ -78,7 +76,7 @@ func (v *View) oneWrite() bool {
 	return slices.Contains(strings.Fields(strings.ReplaceAll(v.Approval.Prompt.Summary, ",", "")), w[0])
 }
 
-// sealedWords are the sealed names that the words of a command speak of.
+// sealedWords are the sealed names that occur in the words of a command.
 func sealedWords(p palyra.Plan) []string {
 	if len(p.Argv) == 0 {
 		return nil
@@ -94,8 +92,8 @@ func sealedWords(p palyra.Plan) []string {
 	return out
 }
 
-// command prints argv on one line, in which no two commands look the same. A
-// script stands below, with lines of its own.
+// command prints argv on one line, on which no two commands look the same. A script is printed
+// below, as lines.
 func (v *View) command() {
 	p := v.Approval.Plan
 	if len(p.Argv) == 0 {
@@ -114,8 +112,7 @@ func (v *View) command() {
 	}
 }
 
-// variablesShort prints the variables that the call itself sets, and secrets;
-// those that come with the profile by their names.
+// variablesShort prints the variables that the call itself sets, and secrets; of the profile's only the names.
 func (v *View) variablesShort() {
 	p := v.Approval.Plan
 	var args struct {
@@ -135,13 +132,13 @@ func (v *View) variablesShort() {
 		}
 	}
 	v.variables(own)
-	if p.Tier != palyra.TierUnsandboxed { // there it has the agent's, whatever they are
+	if p.Tier != palyra.TierUnsandboxed { // there it has the agent's own environment
 		v.leave(names, "variable", "variables")
 	}
 }
 
-// programShort prints the file of a program, where its name does not tell it: a program
-// of the system that is called by its name is the one that people expect.
+// programShort prints the file of a program, unless its name tells it: a program of the system that
+// is called by its name is the one that people expect.
 func (v *View) programShort() {
 	p := v.Approval.Plan
 	dir, base := path.Split(p.Executable.Path)
@@ -154,8 +151,7 @@ func (v *View) programShort() {
 	v.leave(1, "digest of the program", "")
 }
 
-// factors takes those risk factors that are a plain word out of a list, to stand
-// on one line.
+// factors takes those risk factors that are plain words out of a list, to be printed on one line.
 func factors(list []string) (words, rest []string) {
 	for _, f := range list {
 		if f != "" && strings.Trim(f, "abcdefghijklmnopqrstuvwxyz_") == "" {
@@ -173,7 +169,7 @@ func (v *View) inputsShort() {
 	var names []string
 	for _, in := range v.Approval.Plan.Inputs {
 		if v.written() && in.Path == v.Approval.Plan.Writes[0] {
-			continue // the summary says whether it is there
+			continue // the summary says whether it exists
 		}
 		name := show.Arg(in.Path) + Readable(in.Path)
 		if in.Digest == "" {
@@ -190,8 +186,8 @@ func (v *View) inputsShort() {
 	}
 }
 
-// roomShort prints what a run sees beyond its workspace. What it may write there
-// is its own caches, whatever the plan says: the sandbox refuses anything else.
+// roomShort prints what a run sees beyond its workspace. It may write only its own caches there,
+// whatever the plan says: the sandbox refuses anything else.
 func (v *View) roomShort() {
 	p := v.Approval.Plan
 	label, caches := "Mounts", 0
@@ -220,14 +216,14 @@ func (v *View) roomShort() {
 	}
 }
 
-// opened are mechanisms that open something rather than hold it.
+// opened are mechanisms that open something instead of confining.
 var opened = map[string]string{
 	"host_network":   "the machine's own services and private addresses are open to it (egress.host_network)",
 	"private_ranges": "private addresses are open to it (egress.private_ranges)",
 	"root_workspace": "it runs as root, without capabilities: the workspace is root's",
 }
 
-// mechanisms counts what holds a run, and names what does not hold it.
+// mechanisms counts the mechanisms that confine a run, and names those that do not.
 func (v *View) mechanisms(list []string) {
 	held := 0
 	for _, m := range list {
@@ -257,8 +253,8 @@ func private(hostPort string) bool {
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()
 }
 
-// repeatsShort reports whether a note only repeats what the short view shows. Only the notes
-// of a program are so: in others' the words of whoever asks may stand at either end.
+// repeatsShort reports whether a note only repeats the short view. Only notes about a program can:
+// in others, words of the proposer may be at either end.
 func (v *View) repeatsShort(note string) bool {
 	p := v.Approval.Plan
 	if note == palyra.UnsandboxedNote && p.Tier == palyra.TierUnsandboxed {

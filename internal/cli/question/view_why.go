@@ -12,12 +12,10 @@ import (
 	"palyra/internal/show"
 )
 
-// answerIt is what every remedy of a question begins with: whoever reads this is
-// about to do it.
+// answerIt begins every remedy of a question: the reader is about to do that.
 const answerIt = "have an operator answer the approval"
 
-// why prints policy's reasons and, while they can be chosen, what a wider
-// answer would also cover.
+// why prints policy's reasons and, while they can be chosen, what a wider answer would also cover.
 func (v *View) why() {
 	p := v.Approval.Prompt
 	v.text("Why asked", v.reasons())
@@ -30,14 +28,14 @@ func (v *View) why() {
 	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.Approval.Pending() && !(v.Short && slices.Contains(usualRemedies, more)) {
 		v.text("Remedy", more)
 	}
-	if v.Approval.Pending() && !v.Once && !v.Short { // there the answers are named
+	if v.Approval.Pending() && !v.Once && !v.Short { // otherwise the answers are named elsewhere
 		v.text("Wider scopes", wider(p.Covers))
 		v.widenings()
 	}
 	label := "Notes"
 	for _, n := range p.Notes {
 		if n == newWorkspaceNote && !v.Approval.Plan.Workspace.Known {
-			continue // said above the question
+			continue // printed above the question
 		}
 		if v.Short && v.repeatsShort(n) {
 			continue
@@ -51,21 +49,19 @@ func (v *View) why() {
 	}
 }
 
-// What the shipped policies say of every ordinary question: whoever is asked knows it
-// after the first.
+// The usual reasons of the shipped policies, which a person knows after the first question.
 const (
 	usualReason = "the call can write, run a program, connect or use a secret, which needs an approval"
 	usualHead   = "needs the approval of one operator"
 	aboutIt     = "about this command: "
 )
 
-// usualRemedies say what the answers that are offered say.
+// usualRemedies are remedies that only repeat the offered answers.
 var usualRemedies = []string{
 	"a permit for such calls in the policy bundle would make an approval unnecessary", "the answer must be for this call only (scope once)",
 }
 
-// reasons is why it is asked; the short view leaves out what is always said, where
-// something else is.
+// reasons is why the question is asked; the short view leaves out the usual reasons, if there are others.
 func (v *View) reasons() string {
 	all := reasons(v.Approval.Prompt.Explanation, v.Approval.Policies)
 	if !v.Short {
@@ -78,10 +74,10 @@ func (v *View) reasons() string {
 	return strings.Join(lines, "\n")
 }
 
-// newWorkspaceNote is the note that the view says in its own words.
+// newWorkspaceNote is the note that the view words itself.
 const newWorkspaceNote = "the workspace is NEW: no operator registered it"
 
-// widenings prints the generalisations; exactly this plan does not count as one.
+// widenings prints the generalisations, except that to exactly this plan.
 func (v *View) widenings() {
 	label := "Widen to"
 	for _, o := range v.Approval.Prompt.Options {
@@ -93,8 +89,8 @@ func (v *View) widenings() {
 	}
 }
 
-// reasons takes the repetition out of an explanation: each reason stands once,
-// on a line of its own. Lines of another form stay as they are.
+// reasons removes the repetitions of an explanation: each reason is on a line of its own, once.
+// Lines of another form stay unchanged.
 func reasons(explanation string, policies []string) string {
 	first, rest, _ := strings.Cut(explanation, "\n")
 	var lines []string
@@ -116,7 +112,7 @@ func reasons(explanation string, policies []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// withoutClause takes a clause out of a sentence of the form "head: clause; clause".
+// withoutClause removes a clause from a sentence of the form "head: clause; clause".
 func withoutClause(sentence, clause string) string {
 	if sentence == clause {
 		return ""
@@ -132,7 +128,7 @@ func withoutClause(sentence, clause string) string {
 	return sentence
 }
 
-// wider leaves out of what the scopes cover the one that is no wider.
+// wider removes from the covered scopes the one that is no wider.
 func wider(covers string) string {
 	if rest, ok := strings.CutPrefix(covers, "once: "); ok {
 		_, after, _ := strings.Cut(rest, ". ")
@@ -141,7 +137,7 @@ func wider(covers string) string {
 	return covers
 }
 
-// Need says what an allow takes.
+// Need says what an allow requires.
 func Need(n palyra.Need) string {
 	votes := max(n.Votes, 1)
 	out := []string{fmt.Sprintf("%d person", votes)}
@@ -174,8 +170,8 @@ func (v *View) diff() {
 	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
 }
 
-// printRequester prints the requester and the names of everything, the digest that a
-// decision echoes among them.
+// printRequester prints the requester and all ids and digests, among them the digest that a
+// decision echoes.
 func (v *View) printRequester() {
 	a := v.Approval
 	by := show.Arg(string(a.Principal))
@@ -220,7 +216,7 @@ func separationText(s palyra.Separation) string {
 	return "separation " + show.Arg(string(s))
 }
 
-// votes prints the answers so far and how it ended.
+// votes prints the answers so far and the decision.
 func (v *View) votes() {
 	a := v.Approval
 	label := "Answers"

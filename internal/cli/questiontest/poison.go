@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Hostile is a text that nobody should see as it is.
+// Hostile is a text that must never be printed unescaped.
 const Hostile = "x\x1b[2J\r\u202e\u200b\u009b\xff p\u0430ypal\tz"
 
 // Poison fills every string that can be reached from v with hostile text, and
@@ -64,8 +64,7 @@ func Poisoned[T any]() T {
 	return x
 }
 
-// CheckSafe fails on anything a terminal could take for a command, and on text
-// that is not text.
+// CheckSafe fails on bytes that a terminal could take for a command, and on invalid text.
 func CheckSafe(t *testing.T, name, out string) {
 	t.Helper()
 	if !utf8.ValidString(out) {

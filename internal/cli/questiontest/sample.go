@@ -1,4 +1,4 @@
-// Package questiontest holds approvals of every kind, for tests of what shows them.
+// Package questiontest holds sample approvals of every kind, for tests of their views.
 package questiontest
 
 import (
@@ -49,7 +49,7 @@ const (
 func Bound(a palyra.Approval) palyra.Approval {
 	d, err := a.Plan.Digest()
 	if err != nil {
-		d = SampleDigest // a plan that cannot be: the view says so
+		d = SampleDigest // an impossible plan: the view says so
 	}
 	a.PlanDigest, a.SubjectID = d, "tool:"+string(a.Plan.Tool)+"#"+string(d)
 	return a
@@ -75,7 +75,7 @@ func WriteApproval() palyra.Approval {
 	})
 }
 
-// HostileApproval tries what outside text can try.
+// HostileApproval has hostile text in every field.
 func HostileApproval() palyra.Approval {
 	a := WriteApproval()
 	a.Principal = "agent:\x1b[2Jlocal"
@@ -100,7 +100,7 @@ func HostileApproval() palyra.Approval {
 	return Bound(a)
 }
 
-// DecidedApproval is one that was answered.
+// DecidedApproval is an approval that was answered.
 func DecidedApproval() palyra.Approval {
 	a := WriteApproval()
 	a.Plan.Workspace.Known = true
@@ -139,7 +139,7 @@ func ProcessApproval() palyra.Approval {
 	return Bound(a)
 }
 
-// LooseApproval is one about a program that little holds.
+// LooseApproval is one about a program with little confinement.
 func LooseApproval() palyra.Approval {
 	a := ProcessApproval()
 	a.Plan.Executable.Sealed, a.Plan.Stdin, a.Plan.Terminal = false, palyra.StdinLive, true
