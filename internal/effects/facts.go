@@ -114,7 +114,8 @@ func (v *view) trusted() (out []string) {
 		c := v.states[name]
 		whole := c.Was == nil || c.Now == nil || c.Was.Kind != c.Now.Kind
 		link := is(c.Was, palyra.PathLink) || is(c.Now, palyra.PathLink)
-		if place.Changed(name, whole, link) || whole && v.planted(name) || v.intoModules(name) {
+		itself := whole || !is(c.Now, palyra.PathDirectory) // a file in the place of a directory leads to another one
+		if place.Changed(name, itself, link) || whole && v.planted(name) || v.intoModules(name) {
 			out = append(out, name)
 		}
 	}

@@ -83,6 +83,7 @@ func TestTrustedNames(t *testing.T) {
 		{"+.GIT/Hooks/x", nil, ".GIT/Hooks/x"},
 		{"+sub/.git/", nil, "sub/.git"},
 		{"+sub/.git", nil, "sub/.git"},
+		{"~sub/.git", nil, "sub/.git"},
 		{"+.git>elsewhere", nil, ".git"},
 		{"%.git/", nil, ""},
 		{"+.cargo>x +x/config.toml", nil, ".cargo"},

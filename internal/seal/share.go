@@ -218,10 +218,12 @@ func (s *Snapshot) Same(o *Snapshot) bool {
 	return len(s.entries) == len(o.entries) && (len(s.entries) == 0 || &s.entries[0] == &o.entries[0]) && len(s.odd) == len(o.odd)
 }
 
-// Seals reports whether a file at a path, relative to the workspace, is sealed: by a name, or
-// because something sealed leads there.
-func (s *Snapshot) Seals(rel string) bool {
+// Seals reports whether a file at a path, relative to the workspace, is sealed: by a
+// name, or because something sealed leads there.
+func (s *Snapshot) Seals() func(rel string) bool {
 	c := cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
-	what, _ := c.follow(rel)
-	return what != free
+	return func(rel string) bool {
+		what, _ := c.follow(rel)
+		return what != free
+	}
 }

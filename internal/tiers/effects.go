@@ -37,7 +37,7 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	if err != nil {
 		return palyra.Staged{}, err
 	}
-	was, done := before(c)
+	was, done := t.before(ctx, c)
 	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, changes, neverKept, was)}
 	done()
 	s.Detail = effects.Describe(s.Facts, changes)
@@ -53,10 +53,15 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Chang
 	return s, nil
 }
 
+// lookWithin is how long looking through a workspace may take for what other programs obey there.
+const lookWithin = 30 * time.Second
+
 // before is the workspace of a call as its run found it: nothing of what it changed is kept yet. No link leads out of
-// it.
-func before(c *palyra.Call) (b effects.Before, done func()) {
+// it. What others obey there is what they obeyed before the run: where the run changes what leads to it, that is such a
+// name itself.
+func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, done func()) {
 	b.Path = c.Plan.Workspace.Path
+	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, b.Path, names) }
 	root, err := os.OpenRoot(b.Path)
 	if err != nil {
 		return b, func() {}
@@ -70,6 +75,20 @@ func before(c *palyra.Call) (b effects.Before, done func()) {
 		return to, err == nil
 	}
 	return b, func() { _ = root.Close() }
+}
+
+// obeyed are those of the names that git's configuration and links in the place of trusted names lead to. Where nobody
+// can tell, all of them are.
+func (t *Tiers) obeyed(ctx context.Context, workspace string, names []string) []string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+	defer cancel()
+	out, why, err := t.trusted.Guarded(ctx, workspace, names)
+	if err != nil || why != "" {
+		t.Log.Warn("what other programs obey in a workspace cannot be told, so all that a run changed counts",
+			"workspace", workspace, "why", why, "err", err)
+		return names
+	}
+	return out
 }
 
 // Settle keeps or drops what a run changed that is held.

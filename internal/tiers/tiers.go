@@ -23,6 +23,7 @@ import (
 	"palyra/internal/profile"
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
+	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/tool/process"
 )
 
@@ -52,6 +53,7 @@ type Tiers struct {
 	backends []sandbox.Backend
 	places   config.Places
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
+	trusted  trustedfiles.TrustedFiles
 }
 
 // Places are the directories that programs run with.

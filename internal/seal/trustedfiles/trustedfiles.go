@@ -49,8 +49,9 @@ func (g *TrustedFiles) Guarded(ctx context.Context, workspace string, paths []st
 	case err != nil:
 		return paths, palyra.AsError(err).Text, nil
 	}
+	seals := l.snap.Seals()
 	for _, p := range paths {
-		if l.snap.Seals(p) {
+		if seals(p) {
 			guarded = append(guarded, p)
 		}
 	}
