@@ -78,9 +78,9 @@ type EffectFacts struct {
 	RemovedFiles int64      `json:"removed_files"`          // that were there before the run
 	Executables  int64      `json:"executables"`            // files that are executable now and were not there or were not
 	NeverKept    int64      `json:"never_kept"`             // set-id files, devices, sockets: they are left out whatever anybody says
-	Share        int64      `json:"share"`                  // per cent of the workspace's files that are different; -1: not known
+	Share        int64      `json:"share"`                  // per cent of the files that git knows in the workspace that are different; -1: not known
 	Omitted      int64      `json:"omitted"`                // changes and names beyond what is read or listed
-	Trusted      []PathText `json:"trusted,omitempty"`      // names that make other programs run code, at their real place
+	Trusted      []PathText `json:"trusted,omitempty"`      // names that make other programs run code, at their real place, also in git's index and commits
 	Outward      []PathText `json:"outward,omitempty"`      // links that lead out of the workspace
 	RunByTools   []PathText `json:"run_by_tools,omitempty"` // what builds and tests run
 	Uncommitted  []PathText `json:"uncommitted,omitempty"`  // edits that no commit has, and that go

@@ -22,7 +22,9 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 			d.Notes = append(d.Notes, what+": "+few(names))
 		}
 	}
-	note("makes other programs run code", f.Trusted)
+	here, inGit := byPlace(f.Trusted, all)
+	note("makes other programs run code", here)
+	note("makes other programs run code, by git's index or commits", inGit)
 	note("links that lead out of the workspace", f.Outward)
 	if n := f.RemovedFiles; n > 0 {
 		note(fmt.Sprintf("removes %s that %s there before", files(n), wereOf(n)), removed(all))
@@ -40,6 +42,22 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	}
 	d.Notes = append(d.Notes, paths(all)...)
 	return d
+}
+
+// byPlace sorts names by whether they are changed files, or come in by a repository.
+func byPlace(names []palyra.PathText, all []palyra.Change) (here, inGit []palyra.PathText) {
+	changed := make(map[palyra.PathText]bool, len(all))
+	for _, c := range all {
+		changed[c.Path] = true
+	}
+	for _, n := range names {
+		if changed[n] {
+			here = append(here, n)
+		} else {
+			inGit = append(inGit, n)
+		}
+	}
+	return here, inGit
 }
 
 // counts is how many paths of each kind are different.

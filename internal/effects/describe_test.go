@@ -21,14 +21,14 @@ func TestDescribe(t *testing.T) {
 	}
 	d := Describe(palyra.EffectFacts{
 		Created: 40, Removed: 30, RemovedFiles: 30, Bytes: 7, NeverKept: 1, Omitted: 2,
-		Trusted: []palyra.PathText{".envrc"}, RunByTools: []palyra.PathText{"Makefile"},
+		Trusted: []palyra.PathText{".envrc", "new/01"}, RunByTools: []palyra.PathText{"Makefile"},
 	}, all)
 	if d.Summary != "keep what it changed: 30 removed, 40 created (7 bytes)" {
 		t.Error(d.Summary)
 	}
 	text := strings.Join(d.Notes, "\n")
 	for _, want := range []string{
-		"makes other programs run code: .envrc\nremoves 30 files that were there before: old/00, old/01, ",
+		"makes other programs run code: new/01\nmakes other programs run code, by git's index or commits: .envrc\nremoves 30 files that were there before: old/00, old/01, ",
 		" old/05 and 24 more\nbuilds and tests run: Makefile",
 		"removed  old/00", "and 62 more paths", "2 changes are counted", "1 set-id",
 	} {
@@ -36,7 +36,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "new/") || len(d.Notes) > 15 {
+	if strings.Contains(text, "new/02") || len(d.Notes) > 16 {
 		t.Error(text)
 	}
 }

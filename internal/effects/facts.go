@@ -16,6 +16,17 @@ type Before struct {
 	Exists func(name string) bool              // is there something
 	Link   func(name string) (string, bool)    // what a symbolic link says
 	Obeyed func(names []string) (all []string) // those of the names that links or git's configuration lead to from where other programs look
+	Git    func() Git                          // what the changes do to git's repositories
+}
+
+// Git is what changes do to git's repositories, beside what they do to files.
+type Git struct {
+	Trusted     []string // names that other programs obey, in the index or a new commit
+	Unread      []string // repositories of which nobody can say whether such names came in
+	More        int64    // beyond those
+	Uncommitted []string // files with edits that no commit has, and that go
+	Rewound     []string // refs that lose commits
+	Share       int64    // per cent of the files that git knows that are different; -1: not known
 }
 
 // most bounds each list of names in the facts.
@@ -41,11 +52,27 @@ func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) p
 		}
 	}
 	f.RunByTools, _ = first(v.runByTools())
-	var more [2]int64
+	var more [4]int64
+	git := Git{Share: -1}
+	if w.Git != nil && len(all) > 0 {
+		git = w.Git()
+	}
+	f.Share = git.Share
 	f.Outward, more[0] = first(v.outward())
-	f.Trusted, more[1] = first(v.trusted())
-	f.Omitted += more[0] + more[1]
+	f.Trusted, more[1] = first(slices.Concat(v.trusted(), git.Trusted, git.Unread))
+	f.Uncommitted, more[2] = first(git.Uncommitted)
+	f.Rewound, more[3] = refs(git.Rewound)
+	f.Omitted += more[0] + more[1] + more[2] + more[3] + git.More
 	return f
+}
+
+// refs are the first names of refs, as texts.
+func refs(names []string) (out []string, more int64) {
+	texts, more := first(names)
+	for _, t := range texts {
+		out = append(out, string(t))
+	}
+	return out, more
 }
 
 func runnable(s *palyra.PathState) bool {

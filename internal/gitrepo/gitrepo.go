@@ -61,10 +61,50 @@ type ID string
 // String is the ID as git writes it.
 func (id ID) String() string { return hex.EncodeToString([]byte(id)) }
 
+// ParseID reads an ID as git writes it.
+func ParseID(text string) (ID, error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != 20 && len(b) != 32 {
+		return "", unreadable("%q is no ID", text)
+	}
+	return ID(b), nil
+}
+
+// Files are what a repository is read from: a directory with all that is in it. Neither may lead out of it, nor wait
+// for whoever is at the other end of something that is no file. Names are relative and clean.
+type Files interface {
+	Open(name string) (*os.File, error)
+	ReadDir(name string, most int) ([]fs.DirEntry, error) // one more than most, where there are more
+}
+
+// Root are the files below a directory. Links are followed that lead on in it.
+func Root(root *os.Root) Files { return rootFiles{root} }
+
+type rootFiles struct{ root *os.Root }
+
+// Open implements Files.
+func (r rootFiles) Open(name string) (*os.File, error) {
+	return r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// ReadDir implements Files.
+func (r rootFiles) ReadDir(name string, most int) ([]fs.DirEntry, error) {
+	f, err := r.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	entries, err := f.ReadDir(most + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return entries, err
+}
+
 // Repository is one that is open for reading. It is for one goroutine at a time.
 type Repository struct {
 	ctx    context.Context
-	root   *os.Root
+	files  Files
 	dir    string // in which HEAD and the index are, below root
 	common string // in which refs and objects are
 	width  int    // bytes of an ID
@@ -76,10 +116,10 @@ type Repository struct {
 	known  int // entries of those
 }
 
-// Open opens the repository in a directory below root. The context bounds all that
+// Open opens the repository in a directory of files. The context bounds all that
 // is read.
-func Open(ctx context.Context, root *os.Root, dir string) (*Repository, error) {
-	r := &Repository{ctx: ctx, root: root, dir: dir, common: dir, width: 20, left: maxUnpacked, trees: map[ID][]TreeEntry{}}
+func Open(ctx context.Context, files Files, dir string) (*Repository, error) {
+	r := &Repository{ctx: ctx, files: files, dir: dir, common: dir, width: 20, left: maxUnpacked, trees: map[ID][]TreeEntry{}}
 	text, err := r.file(path.Join(dir, "commondir"), maxRefFile)
 	switch {
 	case err == nil:
@@ -127,7 +167,7 @@ func (r *Repository) open(name string) (*os.File, fs.FileInfo, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := r.files.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -257,17 +297,9 @@ func (r *Repository) list(dir string) ([]fs.DirEntry, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, err := r.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	entries, err := r.files.ReadDir(dir, maxRefs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	entries, err := f.ReadDir(maxRefs + 1)
-	if errors.Is(err, io.EOF) {
-		err = nil
 	}
 	if len(entries) > maxRefs {
 		return nil, unreadable("%q has more than %d entries", dir, maxRefs)

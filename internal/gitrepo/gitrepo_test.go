@@ -73,7 +73,7 @@ func (p *project) open(dir string) *Repository {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	r, err := Open(p.t.Context(), root, dir)
+	r, err := Open(p.t.Context(), Root(root), dir)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestHostileRepositories(t *testing.T) {
 
 // everything reads whatever refs lead to.
 func everything(ctx context.Context, root *os.Root) error {
-	r, err := Open(ctx, root, ".git")
+	r, err := Open(ctx, Root(root), ".git")
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func FuzzIndex(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := Open(t.Context(), root, ".")
+		r, err := Open(t.Context(), Root(root), ".")
 		if err != nil {
 			t.Fatal(err)
 		}

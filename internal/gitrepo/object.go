@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"compress/zlib"
+	"crypto/sha1" //nolint:gosec // it is what git calls its objects by
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -189,4 +193,45 @@ func (r *Repository) Tree(id ID) ([]TreeEntry, error) {
 		r.trees[id] = out
 	}
 	return out, nil
+}
+
+// At is what a commit has at a path: nothing is the empty entry.
+func (r *Repository) At(commit ID, p string) (e IndexEntry, err error) {
+	if commit == "" {
+		return e, nil
+	}
+	c, err := r.Commit(commit)
+	if err != nil {
+		return e, err
+	}
+	at := c.Tree
+	for part := range strings.SplitSeq(p, "/") {
+		entries, err := r.Tree(at)
+		if err != nil {
+			return IndexEntry{}, err
+		}
+		i := slices.IndexFunc(entries, func(t TreeEntry) bool { return t.Name == part })
+		if i < 0 {
+			return IndexEntry{}, nil
+		}
+		if e = entries[i].IndexEntry; e.IsTree() {
+			at = e.ID
+		} else {
+			at = ""
+		}
+	}
+	return e, nil
+}
+
+// Blob is the ID that git gives a file of so many bytes. It names content, and proves nothing.
+func (r *Repository) Blob(size int64, in io.Reader) (ID, error) {
+	h := sha1.New()
+	if r.width == sha256.Size {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", size)
+	if n, err := io.Copy(h, io.LimitReader(in, size+1)); err != nil || n != size {
+		return "", unreadable("a file changed while it was read: %v", err)
+	}
+	return ID(h.Sum(nil)), nil
 }

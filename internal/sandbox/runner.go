@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/stage"
 )
 
 // Sealed is the mechanism that Runner itself adds to a run: its program was a
@@ -73,9 +74,17 @@ type Config struct {
 	Log      *slog.Logger // nil: nothing is logged
 }
 
+// Left is what a staged run left: all that it changed, how many times it did what is never kept, and its workspace before
+// and after, to be read while that is weighed.
+type Left struct {
+	Changes       []palyra.Change
+	NeverKept     int64
+	Before, After stage.Tree
+}
+
 // List makes the list of what a run changed, and keeps it, before anything of that is the
 // workspace's. An error says that it cannot be told what the run did.
-type List func(ctx context.Context, c *palyra.Call, changes []palyra.Change, neverKept int64) (palyra.Staged, error)
+type List func(ctx context.Context, c *palyra.Call, left Left) (palyra.Staged, error)
 
 const defaultGrace = 2 * time.Second
 

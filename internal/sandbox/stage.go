@@ -43,7 +43,7 @@ func (l *runStart) stage(ctx context.Context) {
 	l.job.Staged = true
 	if l.weigher != nil && l.List != nil {
 		ctx = context.WithoutCancel(ctx) // a run whose caller is gone is weighed as any other
-		l.job.Weigh = func(all []stage.Change, neverKept int) stage.Ruling { return l.weigh(ctx, all, neverKept) }
+		l.job.Weigh = func(f stage.Found) stage.Ruling { return l.weigh(ctx, f) }
 	}
 	l.job.Renames = renames(l.plan)
 	for _, in := range l.plan.Inputs {
@@ -94,8 +94,8 @@ func renames(p palyra.Plan) (paths []string) {
 
 // weigh lists what the run changed, and asks what is to become of it. What cannot be listed
 // cannot be judged, and is not kept.
-func (l *runStart) weigh(ctx context.Context, all []stage.Change, neverKept int) stage.Ruling {
-	staged, err := l.List(ctx, l.from, ChangesOf(all), int64(neverKept))
+func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
+	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Before, f.After})
 	if err != nil {
 		l.Log.Error("what a run changed cannot be listed, and is dropped", "call", string(l.call), "err", err)
 		return stage.RulingDrop

@@ -33,7 +33,8 @@ func TestWeighed(t *testing.T) {
 			before := tree(t, b.ws)
 			var asked []Change
 			never := 0
-			e, err := g.Keep(t.Context(), nil, func(all []Change, n int) Ruling {
+			e, err := g.Keep(t.Context(), nil, func(f Found) Ruling {
+				all, n := f.Changes, f.NeverKept
 				if now := tree(t, b.ws); fmt.Sprint(now) != fmt.Sprint(before) {
 					t.Errorf("changed before it was weighed: %s", differing(before, now))
 				}
@@ -58,7 +59,7 @@ func TestWeighed(t *testing.T) {
 func TestNotWeighed(t *testing.T) {
 	b := newBench(t)
 	b.write("f", "old\n")
-	asked := func([]Change, int) Ruling { t.Error("asked"); return RulingDrop }
+	asked := func(Found) Ruling { t.Error("asked"); return RulingDrop }
 	g := b.stage()
 	b.run(g, "cat f; touch f")
 	_, err := g.Keep(t.Context(), nil, asked)
@@ -91,7 +92,7 @@ func (b *bench) holds(call, script string, names Names, bound ...Bound) []Change
 	check(b.t, g.Assign(call))
 	b.run(g, script)
 	before := tree(b.t.(*testing.T), b.ws)
-	e, err := g.Keep(b.t.Context(), names, func([]Change, int) Ruling { return RulingHold })
+	e, err := g.Keep(b.t.Context(), names, func(Found) Ruling { return RulingHold })
 	check(b.t, err)
 	g.Drop()
 	if !e.Held || e.Kept > 0 || !b.all.Held(call) {
@@ -244,7 +245,7 @@ func TestHeldStays(t *testing.T) {
 	g := b.stage()
 	check(t, g.Assign("call-2"))
 	b.run(g, "echo second > g")
-	if e, err := g.Keep(t.Context(), nil, func([]Change, int) Ruling { return RulingHold }); err == nil || e.Held || e.Kept > 0 {
+	if e, err := g.Keep(t.Context(), nil, func(Found) Ruling { return RulingHold }); err == nil || e.Held || e.Kept > 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	g.Drop()

@@ -100,7 +100,7 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 			ruling = RulingDrop
 		}
 	}()
-	return weigh(r.out.Changes, r.refused)
+	return weigh(Found{r.out.Changes, r.refused, &treeView{ws: r.ws}, viewOf(r.ws, r.upper, r.out.Changes)})
 }
 
 // keep makes what was read the workspace's.

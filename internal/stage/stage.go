@@ -48,6 +48,8 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 )
 
@@ -106,10 +108,24 @@ const (
 	RulingHold               // they stay on the stage, until Settle says which
 )
 
-// Weigh rules about what a run changed, and beside that did what is never kept, so many
-// times. It is asked once all of that is known and nothing of it is the workspace's, and
+// Tree is a workspace to be read. Links are followed that lead on in it, and nothing leads out. Names are relative
+// to it and clean.
+type Tree interface {
+	Open(name string) (*os.File, error)                   // a regular file
+	ReadDir(name string, most int) ([]fs.DirEntry, error) // one more than most, where there are more
+}
+
+// Found is what a run did: all changes, how many times what is never kept, and the workspace before and after, which
+// can be read for as long as whoever is asked about it has not answered.
+type Found struct {
+	Changes       []Change
+	NeverKept     int
+	Before, After Tree
+}
+
+// Weigh rules about what a run did. It is asked once all of that is known and nothing of it is the workspace's, and
 // nobody else keeps in the workspace until it answers.
-type Weigh func(changes []Change, neverKept int) Ruling
+type Weigh func(Found) Ruling
 
 // NotHeldError says that no changes of a call wait to be settled.
 type NotHeldError struct{ Call string }

@@ -3,10 +3,12 @@ package tiers
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"palyra"
 	"palyra/internal/effects"
+	"palyra/internal/sandbox"
 )
 
 // Lists keeps the lists of what runs changed.
@@ -22,7 +24,7 @@ func (t *Tiers) listChanges(ctx context.Context, c *palyra.Call, res *palyra.Res
 	if len(res.Changes) == 0 || t.Lists == nil || res.Listed != nil {
 		return
 	}
-	s, err := t.list(ctx, c, res.Changes, 0)
+	s, err := t.list(ctx, c, sandbox.Left{Changes: res.Changes})
 	if err != nil {
 		t.Log.Error("what a run changed cannot be listed", "call", c.ID, "err", err)
 		return
@@ -32,15 +34,18 @@ func (t *Tiers) listChanges(ctx context.Context, c *palyra.Call, res *palyra.Res
 
 // list keeps the list of what a run changed and says in short what is in it. A
 // list that cannot be kept is counted, judged and attested all the same: the call has run.
-func (t *Tiers) list(ctx context.Context, c *palyra.Call, changes []palyra.Change, neverKept int64) (palyra.Staged, error) {
-	e, text, err := effects.List(changes)
+func (t *Tiers) list(ctx context.Context, c *palyra.Call, left sandbox.Left) (palyra.Staged, error) {
+	e, text, err := effects.List(left.Changes)
 	if err != nil {
 		return palyra.Staged{}, err
 	}
 	was, done := t.before(ctx, c)
-	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, changes, neverKept, was)}
+	if left.Before != nil && left.After != nil {
+		was.Git = sync.OnceValue(func() effects.Git { return t.git(ctx, c, left) })
+	}
+	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, left.Changes, left.NeverKept, was)}
 	done()
-	s.Detail = effects.Describe(s.Facts, changes)
+	s.Detail = effects.Describe(s.Facts, left.Changes)
 	if t.Lists == nil {
 		return s, nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/effects"
+	"palyra/internal/sandbox"
 )
 
 // What links and git's configuration lead to, before the run, is told as the names are. A workspace that cannot be
@@ -46,7 +47,7 @@ func TestFactsFollowWhatLeadsThere(t *testing.T) {
 			c.Kind = effects.KindOf(c.Was, c.Now)
 			all = append(all, c)
 		}
-		s, err := tiers.list(t.Context(), &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: dir}}}, all, 0)
+		s, err := tiers.list(t.Context(), &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: dir}}}, sandbox.Left{Changes: all})
 		if err != nil {
 			t.Fatal(err)
 		}

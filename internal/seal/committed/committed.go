@@ -55,31 +55,53 @@ type Found struct {
 
 // Watch is a look at a workspace before a run.
 type Watch struct {
-	root   *os.Root
+	root   *os.Root // nil: the files are the caller's
+	files  gitrepo.Files
 	names  *seal.Matcher
 	start  seal.Spot
 	dirs   []string
 	before *State
+	every  bool // what is staged is told also where the present commit has it
 }
 
 // Begin looks at the repositories of a workspace, which lie in dirs, before a run. was is an
 // earlier look, or nil. End reports what cannot be read.
 func Begin(ctx context.Context, workspace string, names, dirs []string, was *State) (*Watch, error) {
+	w, err := watch(workspace, names, dirs)
+	if err != nil {
+		return nil, err
+	}
+	if w.root, err = os.OpenRoot(workspace); err != nil {
+		return nil, fmt.Errorf("committed: %w", err)
+	}
+	w.files = gitrepo.Root(w.root)
+	w.before = w.look(ctx, was)
+	return w, nil
+}
+
+func watch(workspace string, names, dirs []string) (*Watch, error) {
 	m, err := seal.Compile(names)
 	if err != nil {
 		return nil, err
 	}
 	start, err := m.Start(workspace)
+	return &Watch{names: m, start: start, dirs: dirs[:min(len(dirs), maxRepositories)]}, err
+}
+
+// Compare says what would come in with the changes of a run, which are not the workspace's yet: by its files before
+// and after them. Repositories beyond those that are looked at cannot be looked through. What is staged counts also
+// where a commit has it that was there before: no change of the work tree need go with it.
+func Compare(ctx context.Context, workspace string, names, dirs []string, before, after gitrepo.Files) (Found, error) {
+	w, err := watch(workspace, names, dirs)
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return nil, fmt.Errorf("committed: %w", err)
-	}
-	w := &Watch{root: root, names: m, start: start, dirs: dirs[:min(len(dirs), maxRepositories)]}
-	w.before = w.look(ctx, was)
-	return w, nil
+	w.files = before
+	w.before = w.look(ctx, nil)
+	w.files, w.every = after, true
+	found, _ := w.End(ctx)
+	found.Unread = append(found.Unread, dirs[len(w.dirs):]...)
+	return found, nil
 }
 
 // Close closes the workspace.
@@ -90,7 +112,9 @@ func (w *Watch) End(ctx context.Context) (Found, *State) {
 	after := w.look(ctx, w.before)
 	paths, unread := map[string]bool{}, map[string]bool{}
 	for _, dir := range w.dirs {
-		c := comparison{w: w, dir: dir, top: workTree(dir), was: w.before.repos[dir], is: after.repos[dir], found: paths}
+		c := comparison{
+			w: w, dir: dir, top: workTree(dir), was: w.before.repos[dir], is: after.repos[dir], files: w.files, every: w.every, found: paths,
+		}
 		if err := c.run(ctx); err != nil {
 			unread[dir] = true
 		}
@@ -125,7 +149,7 @@ func (w *Watch) look(ctx context.Context, was *State) *State {
 
 func (w *Watch) lookAt(ctx context.Context, dir string, was repo) (out repo) {
 	began := time.Now()
-	r, err := gitrepo.Open(ctx, w.root, dir)
+	r, err := gitrepo.Open(ctx, w.files, dir)
 	if err != nil {
 		return repo{err: err}
 	}

@@ -29,6 +29,8 @@ type comparison struct {
 	w        *Watch
 	dir, top string
 	was, is  repo
+	files    gitrepo.Files // of what is
+	every    bool          // what is staged is told also where the present commit has it
 	found    map[string]bool
 	r        *gitrepo.Repository
 }
@@ -45,13 +47,13 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	if len(staged) == 0 && maps.Equal(c.was.refs, c.is.refs) {
 		return nil
 	}
-	if c.r, err = gitrepo.Open(ctx, c.w.root, c.dir); err != nil {
+	if c.r, err = gitrepo.Open(ctx, c.files, c.dir); err != nil {
 		return err
 	}
 	defer c.r.Close()
 	err = c.commits()
 	for _, p := range staged { // a path in the commit of HEAD is reported with that commit, or was there before
-		if in, known := c.head(p); !known || in != c.is.index[p] {
+		if in, known := c.head(p); c.every || !known || in != c.is.index[p] {
 			c.tell(path.Join(c.top, p))
 		}
 	}
@@ -81,31 +83,8 @@ func (c *comparison) staged() (out []string) {
 
 // head returns the entry of the present commit at a path; the empty entry for a missing path.
 func (c *comparison) head(p string) (e gitrepo.IndexEntry, known bool) {
-	id := c.is.refs["HEAD"]
-	if id == "" {
-		return e, true
-	}
-	commit, err := c.r.Commit(id)
-	if err != nil {
-		return e, false
-	}
-	at := commit.Tree
-	for part := range strings.SplitSeq(p, "/") {
-		entries, err := c.r.Tree(at)
-		if err != nil {
-			return e, false
-		}
-		i := slices.IndexFunc(entries, func(t gitrepo.TreeEntry) bool { return t.Name == part })
-		if i < 0 {
-			return gitrepo.IndexEntry{}, true
-		}
-		if e = entries[i].IndexEntry; e.IsTree() {
-			at = e.ID
-		} else {
-			at = ""
-		}
-	}
-	return e, true
+	e, err := c.r.At(c.is.refs["HEAD"], p)
+	return e, err == nil
 }
 
 // commits checks every commit that refs lead to now and did not before.
