@@ -84,6 +84,17 @@ func LookBelow(top int, path string) (st *unix.Stat_t, missing bool, err error) 
 	return st, missing || errors.Is(err, unix.ENOENT), Ignore(err, unix.ENOENT)
 }
 
+// Target is what a symbolic link below a directory says.
+func Target(top int, path string) (text string, err error) {
+	err = InParent(top, path, func(dir int, name string) error {
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(dir, name, buf)
+		text = string(buf[:max(n, 0)])
+		return err
+	})
+	return text, err
+}
+
 // IsDir reports whether it is a directory.
 func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 

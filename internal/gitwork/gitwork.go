@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"palyra/internal/gitrepo"
+	"palyra/internal/subpath"
 )
 
 // Bounds of a look.
@@ -96,7 +97,7 @@ func (l *look) byRepository() map[string]*work {
 			w = &work{top: top}
 			out[dir] = w
 		}
-		rest, own := strings.CutPrefix(c.Path, dir+"/")
+		rest, own := subpath.Rel(dir, c.Path)
 		switch {
 		case !own && c.Had && c.Path != path.Join(top, ".git"):
 			w.files = append(w.files, c)
@@ -140,7 +141,7 @@ func (l *look) gitDir(top string) string {
 	if err != nil || !ok || path.IsAbs(to) {
 		return ""
 	}
-	if at = path.Join(top, to); strings.HasPrefix(at+"/", "../") || !l.isFile(path.Join(at, "HEAD")) {
+	if at = path.Join(top, to); !subpath.Within(".", at) || !l.isFile(path.Join(at, "HEAD")) {
 		return ""
 	}
 	return at
@@ -218,11 +219,9 @@ type repository struct {
 func (c *repository) uncommitted() (lost []string, known, changed int64) {
 	wanted := make(map[string]Change, len(c.files))
 	for _, f := range c.files {
-		rel := f.Path
-		if c.top != "." {
-			rel = strings.TrimPrefix(f.Path, c.top+"/")
+		if rel, in := subpath.Rel(c.top, f.Path); in {
+			wanted[rel] = f
 		}
-		wanted[rel] = f
 	}
 	tracked := map[string]gitrepo.ID{}
 	err := c.was.Index(func(p []byte, e gitrepo.IndexEntry) error {

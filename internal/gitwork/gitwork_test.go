@@ -56,7 +56,8 @@ func filesOf(t *testing.T, dir string) map[string]file {
 func lost(t *testing.T, setup, script string) Lost {
 	t.Helper()
 	was, is := t.TempDir(), t.TempDir()
-	sh(t, was, `git init -q -b main; mkdir src; for i in 1 2 3 4; do echo $i > src/$i; done; git add .; git commit -q -m 0; echo 1b > src/1; git commit -q -a -m 1
+	sh(t, was, `git init -q -b main; mkdir src; for i in 1 2 3 4; do echo $i > src/$i; done; git add .; git commit -q -m 0
+echo 1b > src/1; git commit -q -a -m 1
 `+setup)
 	sh(t, was, "cp -a . "+is)
 	sh(t, is, script)
@@ -84,6 +85,7 @@ func lost(t *testing.T, setup, script string) Lost {
 
 // Edits that no commit has and commits that no ref has any more are told when they go, and ordinary work is not.
 func TestLost(t *testing.T) {
+	const side = "git checkout -q -b side; echo s > s; git add s; git commit -q -m s; git checkout -q main; "
 	const edit = "echo mine >> src/2; echo new > src/new; echo staged >> src/3; git add src/3; "
 	for _, c := range []struct{ name, setup, run, edits, refs string }{
 		{"nothing", edit, "true", "", ""},
@@ -106,13 +108,16 @@ func TestLost(t *testing.T) {
 		{"a branch rewound", "", "git reset -q --hard HEAD~1", "", "refs/heads/main"},
 		{"and another has it", "git branch keep", "git reset -q --hard HEAD~1", "", ""},
 		{"an amended commit", "", "git commit -q --amend -m other", "", "refs/heads/main"},
-		{"a branch deleted", "git checkout -q -b side; echo s > s; git add s; git commit -q -m s; git checkout -q main", "git branch -q -D side", "", "refs/heads/side"},
-		{"a merged branch deleted", "git checkout -q -b side; echo s > s; git add s; git commit -q -m s; git checkout -q main; git merge -q side", "git branch -q -d side", "", ""},
+		{"a branch deleted", side, "git branch -q -D side", "", "refs/heads/side"},
+		{"a merged branch deleted", side + "git merge -q side", "git branch -q -d side", "", ""},
 		{"a branch renamed", "git branch side", "git branch -m side other", "", ""},
 		{"packed", "git branch side", "git pack-refs --all; git gc -q", "", ""},
 		{"forgotten", "", "git reflog expire --expire=now --all", "", "logs/HEAD logs/refs/heads/main"},
-		{"a tag deleted", "git checkout -q --detach; echo s > s; git add s; git commit -q -m s; git tag s; git checkout -q main", "git tag -d s", "", "refs/tags/s"},
-		{"in a project below", "git init -q sub; cd sub; echo 1 > a; git add a; git commit -q -m 0; echo 2 > a", "cd sub; git reset -q --hard", "sub/a", ""},
+		{"a tag deleted", side + "git tag s side; git branch -q -D side", "git tag -d s", "", "refs/tags/s"},
+		{
+			"in a project below", "git init -q sub; cd sub; echo 1 > a; git add a; git commit -q -m 0; echo 2 > a", "cd sub; git reset -q --hard",
+			"sub/a", "",
+		},
 		{"a broken repository", edit, "echo x > .git/HEAD; rm src/2", "src/2", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ var bans = []ban{
 	{"math/rand", "*", nil, "use crypto/rand"},
 	{"math/rand/v2", "*", nil, "use crypto/rand"},
 	{"crypto/md5", "*", nil, "broken"},
-	{"crypto/sha1", "*", nil, "broken"},
+	{"crypto/sha1", "*", []string{"internal/gitrepo"}, "broken, though git calls its objects by it"},
 	{"crypto/des", "*", nil, "broken"},
 	{"crypto/rc4", "*", nil, "broken"},
 	{"unsafe", "*", []string{"cmd/palyra-cell", "internal/cell/probe", "internal/sandbox/jobobject"}, "only the cell and the Windows calls that x/sys lacks make raw system calls"},

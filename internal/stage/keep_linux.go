@@ -16,6 +16,7 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/fault"
+	"palyra/internal/layered"
 	"palyra/internal/owner"
 	"palyra/internal/subpath"
 )
@@ -100,7 +101,11 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 			ruling = RulingDrop
 		}
 	}()
-	return weigh(Found{r.out.Changes, r.refused, &treeView{ws: r.ws}, viewOf(r.ws, r.upper, r.out.Changes)})
+	now := make(map[string]bool, len(r.out.Changes))
+	for _, c := range r.out.Changes {
+		now[c.Path] = c.Now.Kind != Nothing
+	}
+	return weigh(Found{r.out.Changes, r.refused, layered.Plain(r.ws), layered.With(r.ws, r.upper, now)})
 }
 
 // keep makes what was read the workspace's.

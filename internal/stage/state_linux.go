@@ -22,7 +22,7 @@ func (r *reader) state(top int, p string, st *unix.Stat_t) (State, error) {
 		s.Kind, s.Mode = Directory, st.Mode&modeBits
 	case unix.S_IFLNK:
 		s.Kind, s.Mode = Link, 0
-		s.Target, err = target(top, p)
+		s.Target, err = beneath.Target(top, p)
 	case unix.S_IFIFO:
 		s.Kind = Pipe
 	case unix.S_IFSOCK:
@@ -173,16 +173,6 @@ func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool,
 func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
 	s, err := r.state(r.ws, p, st)
 	return s, replaced(err)
-}
-
-func target(top int, p string) (text string, err error) {
-	err = beneath.InParent(top, p, func(dir int, name string) error {
-		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(dir, name, buf)
-		text = string(buf[:max(n, 0)])
-		return err
-	})
-	return text, err
 }
 
 // digest reads a file. One that its owner may not read has none, but on the stage,

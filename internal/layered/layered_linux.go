@@ -1,4 +1,4 @@
-package stage
+package layered
 
 import (
 	"errors"
@@ -14,18 +14,23 @@ import (
 	"palyra/internal/beneath"
 )
 
-// treeView is the workspace as it is, or as it would be with the changes of a run.
-type treeView struct {
-	ws, upper int
-	changes   map[string]State // what is at changed paths; nil: nothing is changed
-	kids      map[string][]string
+// Tree is a directory, with changes where there are any. It is for one goroutine at a time, and for as long as its
+// descriptors are open.
+type Tree struct {
+	lower, upper int
+	changes      map[string]bool // whether there is something at changed paths; nil: nothing is changed
+	kids         map[string][]string
 }
 
-func viewOf(ws, upper int, all []Change) *treeView {
-	t := &treeView{ws: ws, upper: upper, changes: make(map[string]State, len(all)), kids: map[string][]string{}}
-	for _, c := range all {
-		t.changes[c.Path] = c.Now
-		if dir, name := path.Split(c.Path); name != "" {
+// Plain is a directory as it is.
+func Plain(dir int) *Tree { return &Tree{lower: dir} }
+
+// With is a directory as it would be with changes, whose paths are below it and whose content is in upper. What is not
+// there any more is among them, with all that was in it.
+func With(lower, upper int, changes map[string]bool) *Tree {
+	t := &Tree{lower: lower, upper: upper, changes: changes, kids: map[string][]string{}}
+	for p := range changes {
+		if dir, name := path.Split(p); name != "" {
 			dir = strings.TrimSuffix(dir, "/")
 			t.kids[dir] = append(t.kids[dir], name)
 		}
@@ -33,14 +38,17 @@ func viewOf(ws, upper int, all []Change) *treeView {
 	return t
 }
 
-// mostFollowed bounds the links on the way to one file, as the kernel does.
-const mostFollowed = 40
+// mostFollowed bounds the links on the way to one file, as the kernel does, and mostPath the way.
+const (
+	mostFollowed = 40
+	mostPath     = 4_096
+)
 
 // errOut: a link leads out of the workspace, or in circles.
-var errOut = errors.New("stage: a link leads out of the workspace")
+var errOut = errors.New("layered: a link leads out of the workspace")
 
 // place finds where a path really is, in which layer, and what is there.
-func (t *treeView) place(name string) (top int, real string, st *unix.Stat_t, err error) {
+func (t *Tree) place(name string) (top int, real string, st *unix.Stat_t, err error) {
 	rest, at, links := name, "", 0
 	for {
 		var part string
@@ -59,7 +67,7 @@ func (t *treeView) place(name string) (top int, real string, st *unix.Stat_t, er
 			return 0, "", nil, err
 		}
 		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			to, err := target(top, at)
+			to, err := beneath.Target(top, at)
 			if links++; err != nil || links > mostFollowed || strings.HasPrefix(to, "/") || len(to)+len(rest) > mostPath {
 				return 0, "", nil, errors.Join(errOut, err)
 			}
@@ -76,10 +84,10 @@ func (t *treeView) place(name string) (top int, real string, st *unix.Stat_t, er
 }
 
 // look looks at a path on whose way no link is.
-func (t *treeView) look(at string) (top int, st *unix.Stat_t, err error) {
-	top = t.ws
-	if now, changed := t.changes[at]; changed {
-		if top = t.upper; now.Kind == Nothing {
+func (t *Tree) look(at string) (top int, st *unix.Stat_t, err error) {
+	top = t.lower
+	if there, changed := t.changes[at]; changed {
+		if top = t.upper; !there {
 			return 0, nil, unix.ENOENT
 		}
 	}
@@ -94,8 +102,8 @@ func (t *treeView) look(at string) (top int, st *unix.Stat_t, err error) {
 	return top, st, err
 }
 
-// Open implements Tree.
-func (t *treeView) Open(name string) (*os.File, error) {
+// Open opens a regular file for reading.
+func (t *Tree) Open(name string) (*os.File, error) {
 	top, real, st, err := t.place(name)
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = unix.EINVAL
@@ -107,15 +115,15 @@ func (t *treeView) Open(name string) (*os.File, error) {
 	return f, err
 }
 
-// ReadDir implements Tree.
-func (t *treeView) ReadDir(name string, most int) ([]fs.DirEntry, error) {
+// ReadDir lists a directory: one name more than most, where there are more.
+func (t *Tree) ReadDir(name string, most int) ([]fs.DirEntry, error) {
 	_, real, st, err := t.place(name)
 	if err == nil && !beneath.IsDir(st) {
 		err = unix.ENOTDIR
 	}
 	var out []fs.DirEntry
 	if err == nil {
-		out, err = t.lower(real, most)
+		out, err = t.names(real, most)
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -128,16 +136,22 @@ func (t *treeView) ReadDir(name string, most int) ([]fs.DirEntry, error) {
 		return changed
 	})
 	for _, n := range t.kids[real] {
-		if s := t.changes[beneath.Join(real, n)]; s.Kind != Nothing && len(out) <= most {
-			out = append(out, entryOf{n, s.Kind})
+		p := beneath.Join(real, n)
+		if !t.changes[p] || len(out) > most {
+			continue
 		}
+		_, st, err := t.look(p)
+		if err != nil {
+			return nil, &fs.PathError{Op: "stat", Path: p, Err: err}
+		}
+		out = append(out, entryOf{n, st.Mode & unix.S_IFMT})
 	}
 	return out, nil
 }
 
-// lower are the names of a directory of the workspace; none where it has no such directory.
-func (t *treeView) lower(real string, most int) ([]fs.DirEntry, error) {
-	fd, err := beneath.OpenIn(t.ws, real, unix.O_RDONLY|unix.O_DIRECTORY)
+// names are those of a directory below; none where there is no such directory.
+func (t *Tree) names(real string, most int) ([]fs.DirEntry, error) {
+	fd, err := beneath.OpenIn(t.lower, real, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		if _, changed := t.changes[real]; changed && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) {
 			return nil, nil
@@ -156,23 +170,23 @@ func (t *treeView) lower(real string, most int) ([]fs.DirEntry, error) {
 // entryOf is a name that a run made, as an entry of its directory.
 type entryOf struct {
 	name string
-	kind Kind
+	kind uint32
 }
 
 // Name implements fs.DirEntry.
 func (e entryOf) Name() string { return e.name }
 
 // IsDir implements fs.DirEntry.
-func (e entryOf) IsDir() bool { return e.kind == Directory }
+func (e entryOf) IsDir() bool { return e.kind == unix.S_IFDIR }
 
 // Type implements fs.DirEntry.
 func (e entryOf) Type() fs.FileMode {
 	switch e.kind {
-	case File:
+	case unix.S_IFREG:
 		return 0
-	case Directory:
+	case unix.S_IFDIR:
 		return fs.ModeDir
-	case Link:
+	case unix.S_IFLNK:
 		return fs.ModeSymlink
 	}
 	return fs.ModeIrregular
