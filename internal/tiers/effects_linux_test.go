@@ -47,7 +47,8 @@ func TestFactsFollowWhatLeadsThere(t *testing.T) {
 			c.Kind = effects.KindOf(c.Was, c.Now)
 			all = append(all, c)
 		}
-		s, err := tiers.list(t.Context(), &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: dir}}}, sandbox.Left{Changes: all})
+		call := &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: dir}}}
+		s, err := tiers.list(t.Context(), call, sandbox.Left{Changes: all})
 		if err != nil {
 			t.Fatal(err)
 		}
