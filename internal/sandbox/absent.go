@@ -6,8 +6,8 @@ import (
 	"palyra"
 )
 
-// Absent is what a tier's backend is where there is none, or none that may be used: it starts nothing, and
-// whoever asks for its tier is told Why.
+// Absent is the backend of a tier that this system lacks, or that may not be used: it starts
+// nothing, and refuses with Why.
 type Absent struct {
 	Name string
 	Of   palyra.Tier
@@ -20,7 +20,7 @@ func (a Absent) Executor() string { return a.Name }
 // Tier implements Backend.
 func (a Absent) Tier() palyra.Tier { return a.Of }
 
-// Facts tells nothing: there is nothing to tell.
+// Facts returns an empty map: there is nothing to tell.
 func (Absent) Facts() map[string]string { return map[string]string{} }
 
 // Probe implements Backend: it always refuses.
@@ -34,13 +34,13 @@ func (a Absent) Start(_ context.Context, j Job) (Process, error) {
 	return nil, a.Why
 }
 
-// Recover implements Backend. There is never anything left.
+// Recover implements Backend. Nothing can be left behind.
 func (Absent) Recover(context.Context) error { return nil }
 
 // Close implements Backend.
 func (Absent) Close() error { return nil }
 
-// CloseFiles closes what a job handed over. Start does so in every case.
+// CloseFiles closes the files of a job. Start does so in every case.
 func (j Job) CloseFiles() {
-	closeAll(j.Stdin, j.Stdout, j.Stderr, j.Sealed) // a second close, of a file given twice, is not worth telling
+	closeAll(j.Stdin, j.Stdout, j.Stderr, j.Sealed) // the error of closing a file twice does not matter
 }

@@ -7,16 +7,15 @@ import (
 	"palyra"
 )
 
-// maxSealedAll bounds the copies of programs that runs hold at once: they are
-// kept in memory, outside of every run's own limits, and calls choose the files.
+// maxSealedAll is the most bytes that runs together hold as copies of programs: these are in
+// memory, outside of every run's own limits, and calls choose the files.
 const maxSealedAll = 1 << 30
 
-// leastMemory is what a run needs to start at all: its cell is in there too, in
-// tier B. Less is refused while the call is planned, before anybody is asked.
+// leastMemory is the least that a run needs to start: in tier B its cell is in there too. Less is
+// refused in planning, before anybody is asked.
 const leastMemory = 4 << 20
 
-// workable refuses limits with which nothing could start. What is not set is the
-// tier's own.
+// workable refuses limits with which nothing could start. A limit of 0 is the tier's own.
 func workable(l palyra.Limits) error {
 	if l.MemoryBytes <= 0 || l.MemoryBytes >= leastMemory {
 		return nil
@@ -31,8 +30,8 @@ type budget struct {
 	held int64
 }
 
-// take books the size of the file at path and returns it, or refuses. A file
-// that grows afterwards is not the plan's and is refused for that.
+// take reserves the size of the file at path and returns it, or refuses. A file that grows
+// afterwards differs from the plan and is refused for that.
 func (b *budget) take(path string) (int64, error) {
 	fi, err := os.Stat(path)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"palyra/internal/subpath"
 )
 
-// makeCache makes a directory below root that a run may write, with what leads to
-// it, and gives it to who runs. Everything above it stays the daemon's, so that
-// nothing of a run can put a link in the way. One that is there is left as it is.
+// makeCache makes a directory below root that a run may write, with its parents, and gives it to
+// the run's user. Everything above it stays the daemon's, so that a run cannot put a link in the
+// way. An existing one stays unchanged.
 func makeCache(root, path string, who identity) error {
 	rel, ok := subpath.Rel(root, path)
 	if !ok || rel == "." {
@@ -26,7 +26,7 @@ func makeCache(root, path string, who identity) error {
 	}
 	switch err := os.Mkdir(root, 0o700); {
 	case err == nil:
-		err = os.Chmod(root, roomsMode) // whatever the umask is
+		err = os.Chmod(root, roomsMode) // whatever the umask
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func makeCache(root, path string, who identity) error {
 		if err != nil {
 			return err
 		}
-		if !last { // the daemon's own; when it was last used tells how long it is kept
+		if !last { // the daemon's own; its time of use decides how long it is kept
 			_ = unix.Futimes(int(next.Fd()), nowTwice())
 		}
 		_ = dir.Close()
@@ -60,7 +60,7 @@ func makeCache(root, path string, who identity) error {
 
 // caches are the directories that a run may write beside its workspace.
 type caches struct {
-	since time.Time // when the first was given to it
+	since time.Time // when the first one was added
 	dirs  []string
 }
 
@@ -70,15 +70,15 @@ func (c *caches) add(dir string) {
 	}
 }
 
-// Bounds of a look through a run's caches: a few milliseconds, whatever is there.
+// The limits of a look through a run's caches: a few milliseconds, whatever is there.
 const (
-	cacheEntries = 4_000 // in all
-	mostPlanted  = 16    // that are named of one
+	cacheEntries = 4_000 // in all caches together
+	mostPlanted  = 16    // named of one cache
 )
 
-// planted are the repositories that were made or changed in the run's caches since it
-// began. They stay: package managers keep repositories there, and nothing tells theirs
-// from others. What leads the host to them is taken away instead, which is the link.
+// planted returns the repositories that were made or changed in the run's caches since it began.
+// They stay: package managers keep repositories there, and nothing tells these apart. Links from
+// workspaces to them are removed instead.
 func (l *runStart) planted() (out []palyra.Remnant) {
 	if len(l.caches.dirs) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (l *runStart) planted() (out []palyra.Remnant) {
 			out = append(out, palyra.Remnant{Kind: palyra.RemnantCache, Path: filepath.Join(name, path)})
 		}
 		switch {
-		case found.Err != nil: // a run may shut a cache of its own; the others are looked at all the same
+		case found.Err != nil: // a run may close its own cache; the others are looked at all the same
 			l.Log.Warn("a cache of a run could not be looked through", "call", string(l.call), "cache", name, "err", found.Err)
 			fallthrough
 		case found.Partly:
@@ -107,14 +107,14 @@ func (l *runStart) planted() (out []palyra.Remnant) {
 	return out
 }
 
-// nowTwice is the present, as times of last access and change.
+// nowTwice is the present time, as times of last access and change.
 func nowTwice() []unix.Timeval {
 	tv := unix.NsecToTimeval(time.Now().UnixNano())
 	return []unix.Timeval{tv, tv}
 }
 
-// makeDir makes one directory, or opens the one that is there; one that belongs to
-// neither the daemon nor who runs is refused.
+// makeDir makes one directory, or opens an existing one. It refuses one that belongs to neither the
+// daemon nor the run's user.
 func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, error) {
 	uid, mode := os.Geteuid(), uint32(roomsMode)
 	if last {

@@ -10,22 +10,22 @@ import (
 	"palyra"
 )
 
-// capture keeps what may be delivered of a stream: all of it up to the cap of the
-// run, or else its first and its last half of that; how many bytes there were in
-// all, and their digest. Memory is bounded by the cap, whatever is printed.
+// capture keeps the deliverable part of a stream: all of it up to the cap of the run, or else its
+// first and its last half of that; the total number of bytes, and their digest. The cap bounds its
+// memory, whatever is printed.
 type capture struct {
 	first, last int // most bytes of head and ring
 	head        []byte
 	ring        []byte // grows to last, then is written in a circle
-	at          int    // where the circle's oldest byte is
+	at          int    // index of the circle's oldest byte
 	total       int64
 	sum         hash.Hash
 }
 
-// defaultOutput is the cap of a plan that names none.
+// defaultOutput is the cap of a plan without one.
 const defaultOutput = 1 << 20
 
-// outputCap is how much a run delivers of its streams together.
+// outputCap is the cap for the streams of a run together.
 func outputCap(l palyra.Limits) int64 {
 	if l.OutputBytes > 0 {
 		return l.OutputBytes
@@ -37,14 +37,14 @@ func newCapture(most int64) *capture {
 	return &capture{first: int(most - most/2), last: int(most / 2), sum: sha256.New()}
 }
 
-// shares divides the cap of a run between its streams. What fits is delivered
-// whole. Else a stream has a half, and what the other leaves of its own: so neither
-// crowds the other out, and what is kept does not depend on which was read first.
+// shares divides the cap of a run between its streams. If both fit they are delivered whole.
+// Otherwise each stream has a half, and what the other leaves of its own: so neither crowds the
+// other out, and the result does not depend on which was read first.
 func shares(most, out, err int64) (forOut, forErr int64) {
 	return min(out, max(most/2, most-err)), min(err, max(most/2, most-out))
 }
 
-// write takes b in.
+// write adds b to the stream.
 func (c *capture) write(b []byte) {
 	c.total += int64(len(b))
 	c.sum.Write(b)
@@ -53,8 +53,7 @@ func (c *capture) write(b []byte) {
 	c.turn(b[n:])
 }
 
-// appendWithin is append for what never has more than most bytes, and takes up no
-// more memory than that.
+// appendWithin appends to a slice that never exceeds most bytes, and allocates no more than that.
 func appendWithin(to, b []byte, most int) []byte {
 	if need := len(to) + len(b); need > cap(to) {
 		to = append(make([]byte, 0, min(most, max(need, 2*cap(to)))), to...)
@@ -77,14 +76,14 @@ func (c *capture) turn(b []byte) {
 	}
 }
 
-// digest is that of everything that was written.
+// digest is that of all written bytes.
 func (c *capture) digest() palyra.Digest {
 	return palyra.Digest("sha256:" + hex.EncodeToString(c.sum.Sum(nil)))
 }
 
-// bytes returns what is delivered of a stream that may have so many, and whether
-// something was left out. Where it was, a character that the cut went through is
-// left out as well, so that text stays text; the count in the marker includes it.
+// bytes returns the deliverable part of a stream for its share, and whether something was left out.
+// Where it was, a character that the cut went through is left out as well, so that text stays text;
+// the count in the marker includes it.
 func (c *capture) bytes(share int64) (out []byte, cut bool) {
 	tail := append(append(make([]byte, 0, len(c.ring)), c.ring[c.at:]...), c.ring[:c.at]...)
 	if c.total <= share && c.total == int64(len(c.head)+len(tail)) {
@@ -113,8 +112,8 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart drops the end of a character from the beginning of b. More than the
-// three bytes that such an end can have are no text, and stay.
+// wholeStart drops the end of a character from the beginning of b. More than the three bytes that
+// such an end can have are no text, and stay.
 func wholeStart(b []byte) []byte {
 	n := 0
 	for n < len(b) && !utf8.RuneStart(b[n]) {

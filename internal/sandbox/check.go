@@ -40,7 +40,7 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	return b, nil
 }
 
-// runnable refuses what no native run can honour, before anything is looked at.
+// runnable refuses a plan that no native run can honour, before anything else is checked.
 func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	bad := func(what string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the plan cannot be run: %s", what)
@@ -75,8 +75,8 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	return r.mountable(p)
 }
 
-// mountable refuses what a run may not be given to write: only caches of its own
-// workspace, which the daemon keeps for it.
+// mountable refuses writable mounts other than caches of the run's own workspace, which the daemon
+// keeps for it.
 func (r *Runner) mountable(p palyra.Plan) error {
 	for _, m := range p.Mounts {
 		if m.Writable && (m.Source != filepath.Clean(m.Source) || !subpath.Below(r.Caches, m.Source)) {
@@ -91,7 +91,7 @@ func executableChanged(path string, cause error) error {
 	return palyra.PlanChanged("the executable " + show(path)).WithCause(cause)
 }
 
-// withoutMechanisms is a promise but for some mechanisms.
+// withoutMechanisms is a promise without some mechanisms.
 func withoutMechanisms(e palyra.Enforcement, names ...string) palyra.Enforcement {
 	e.Mechanisms = slices.DeleteFunc(slices.Clone(e.Mechanisms), func(m string) bool { return slices.Contains(names, m) })
 	return e
@@ -107,7 +107,7 @@ func fewNames(what []string) string {
 	return s
 }
 
-// show quotes a name where it has anything that does not show as itself.
+// show quotes a name with misleading characters.
 func show(name string) string {
 	name = palyra.Clip(name, 256)
 	if q := strconv.Quote(name); q != `"`+name+`"` {

@@ -10,22 +10,21 @@ import (
 	"palyra/internal/stage"
 )
 
-// Backend is a native tier's driver. What is the same for all of them is in
-// Runner.
+// Backend is a native tier's driver. The common part of all tiers is in Runner.
 type Backend interface {
 	// Executor names the backend in attestations: "sandbox_tier_b".
 	Executor() string
-	// Tier is the tier it gives.
+	// Tier is the tier of the backend.
 	Tier() palyra.Tier
-	// Probe says what would hold for a run with these limits on this host, or
-	// why the tier cannot be used, with the remedy. It is asked for every plan.
+	// Probe returns what would hold for a run with these limits on this host, or an error with the
+	// reason why the tier cannot be used, and the remedy. It is called for every plan.
 	Probe(ctx context.Context, l palyra.Limits) (palyra.Enforcement, error)
 	// Start starts a job. It returns when the program runs; with an error
 	// nothing ran.
 	Start(ctx context.Context, j Job) (Process, error)
 	// Recover ends and removes what an earlier daemon left behind.
 	Recover(ctx context.Context) error
-	// Close gives back what is kept ready.
+	// Close releases everything that is kept ready.
 	Close() error
 }
 
@@ -33,30 +32,30 @@ type Backend interface {
 type Job struct {
 	Call      palyra.CallID
 	Path      string   // program, absolute
-	Sealed    *os.File // not nil: run this copy, which nothing can change, instead
+	Sealed    *os.File // not nil: run this immutable copy instead
 	Argv      []string
 	Env       []string
 	Cwd       string
-	UID, GID  int64                  // who to run as; other than the daemon only where that is root
+	UID, GID  int64                  // user to run as; other than the daemon's only where that is root
 	Workspace string                 // may be read, written and executed from
 	Private   string                 // the run's own directory: home and tmp below it are writable, exe is not
-	Mounts    []palyra.Mount         // more that it may see; only where the tier has a room of its own
+	Mounts    []palyra.Mount         // further paths that it may see; only where the tier has a room
 	Files     []palyra.RoomFile      // small files laid into the room
-	Staged    bool                   // what it writes to the workspace is kept apart until it has ended
-	Bound     []stage.Bound          // what it must find in the workspace as it was checked; only with Staged
+	Staged    bool                   // its writes to the workspace are kept apart until it has ended
+	Bound     []stage.Bound          // files that it must find in the workspace as they were checked; only with Staged
 	Renames   []string               // directories of the workspace that it may rename; only with Staged
-	Weigh     stage.Weigh            // rules about what it changed; nil: it is kept; only with Staged
+	Weigh     stage.Weigh            // judges its changes; nil: they are kept; only with Staged
 	Seals     []string               // names below the workspace that must be as before when the run is over
-	Lives     bool                   // it runs until it is stopped, for hours perhaps
+	Lives     bool                   // it runs until it is stopped, perhaps for hours
 	Unix      bool                   // may use unix sockets of the file system
 	Doors     []cell.Listener        // sockets to be made in the run's own network, listened on from outside
 	Open      func([]*os.File) error // takes them over, in the order of Doors, before the program runs
 	Limits    palyra.Limits
 	Terminal  bool     // Stdin is a terminal to be made the controlling one
-	Stdin     *os.File // the three are Start's to close, in every case, as is Sealed
+	Stdin     *os.File // Start closes the three in every case, and Sealed
 	Stdout    *os.File
 	Stderr    *os.File
-	Expect    palyra.Enforcement // what the plan promised; less is refused
+	Expect    palyra.Enforcement // the plan's promise; less is refused
 }
 
 // Process is a started job.
@@ -76,13 +75,13 @@ type Process interface {
 // Exit is how a job ended.
 type Exit struct {
 	Code        int              // exit code of the program
-	Signal      string           // that ended it, by name: "SIGKILL"
-	Limit       string           // that made the cell kill it: memory, processes, cpu, file_size
+	Signal      string           // name of the signal that ended it: "SIGKILL"
+	Limit       string           // limit that the cell killed it for: memory, processes, cpu, file_size
 	Stopped     string           // the reason given to Stop
 	Left        int              // processes that had to be killed after the program's own end
-	Remnants    []palyra.Remnant // what else somebody should know of
-	Quarantined []string         // sealed paths that the run made, relative to the workspace; they are not there any more
-	More        int64            // that it made beyond those
+	Remnants    []palyra.Remnant // further remnants
+	Quarantined []string         // sealed paths that the run made, relative to the workspace; they were moved away
+	More        int64            // number of further ones
 	Changed     []string         // sealed paths that somebody else changed meanwhile: the run could not
 	Effects     stage.Settled    // what became of the changes of a staged job
 	Usage       palyra.Usage
@@ -91,62 +90,60 @@ type Exit struct {
 
 // Walled is a backend whose runs have a file system and a network of their own.
 type Walled interface {
-	// Room says so.
+	// Room reports that they do.
 	Room() bool
 }
 
-// Staging is a backend that can keep apart what a run writes to its workspace.
+// Staging is a backend that can stage runs.
 type Staging interface {
-	// Stageable says why it cannot for this workspace, in few words; nothing: it can.
+	// Stageable returns why it cannot for this workspace, in few words; "": it can.
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
-	// Settle keeps or drops the changes of a call that are held. It can be asked again; where
-	// nothing is known of them the error is a stage.NotHeldError.
+	// Settle keeps or drops the held changes of a call. It can be called again; where nothing is
+	// known of them the error is a stage.NotHeldError.
 	Settle(ctx context.Context, call palyra.CallID, keep bool) (stage.Settled, []palyra.Remnant, error)
-	// DropHeld forgets the held changes of calls that nobody waits for.
+	// DropHeld drops the held changes of calls that nobody waits for.
 	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
 }
 
-// agentSocket is where a command looks for it below PALYRA_HOME.
+// agentSocket is the socket's path, as a command finds it below PALYRA_HOME.
 const agentSocket = cell.RoomPalyra + "/run/agent.sock"
 
 // EgressGuard is the only way out of a run's own network.
 type EgressGuard interface {
 	// Mode is how the guard decides: strict, preflight or none.
 	Mode() palyra.NetworkMode
-	// Mechanisms names what holds for the network of a run, and what the
-	// configuration opens.
+	// Mechanisms names what holds for the network of a run, and what the configuration opens.
 	Mechanisms() []string
 	// Open makes a gateway for a run, or refuses the hosts that its plan names.
 	Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (Gateway, error)
 }
 
-// Gateway lets one run out as far as its plan says.
+// Gateway lets one run reach the hosts of its plan.
 type Gateway interface {
-	// Doors are the sockets it needs inside. Equal plans need equal doors.
+	// Doors lists the sockets it needs inside. Equal plans need equal doors.
 	Doors() []cell.Listener
 	// Serve takes the sockets over and answers on them. It does not block.
 	Serve(sockets []*os.File) error
-	// Env has the variables that lead programs to it, which are secret.
+	// Env returns the variables that lead programs to it, which are secret.
 	Env() []string
-	// Flows is what went through so far; more says how many flows are not listed.
+	// Flows returns the connections so far; more says how many are not listed.
 	Flows() (flows []palyra.EgressFlow, more int64)
-	// Close ends every connection and returns what went through.
+	// Close ends every connection and returns them all.
 	Close() (flows []palyra.EgressFlow, more int64)
 }
 
 // Agents answers runs that are agents themselves.
 type Agents interface {
-	// Serve takes over a listening unix socket of a run's room: whoever comes in
-	// by it as uid is the call's principal. stop ends what is under way.
+	// Serve takes over a listening unix socket of a run's room: a client that connects there as uid
+	// is the call's principal. stop ends its work.
 	Serve(c *palyra.Call, uid int64, socket *os.File) (stop func(), err error)
 }
 
-// Streams connects a run to whoever follows it.
+// Streams connects a run to those who follow it.
 type Streams interface {
-	// Output is told what the run prints, in order for each stream, up to what
-	// will be delivered of its head. It does not block for long.
+	// Output gets what the run prints, in order for each stream, up to the delivered part of its
+	// head. It does not block for long.
 	Output(call palyra.CallID, c palyra.Chunk)
-	// Feed returns what the caller sends to the run; false means that nobody can
-	// feed it any more.
+	// Feed returns the caller's input to the run; false means that nobody can feed it any more.
 	Feed(call palyra.CallID) (<-chan palyra.Feed, bool)
 }

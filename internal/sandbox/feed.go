@@ -8,12 +8,12 @@ import (
 	"palyra"
 )
 
-// feedMost bounds what waits to be read by the program. Over it whoever feeds the
-// run waits, and with the bytes the signals behind them; a cancel does not.
+// feedMost is the most bytes that wait to be read by the program. Above it the feeding caller
+// waits, and with the bytes the signals behind them; a cancel does not.
 const feedMost = 1 << 20
 
-// follow passes on what the caller sends, in order. Bytes wait in a queue of
-// their own, so that a program that does not read can still be interrupted.
+// follow passes on the caller's input, in order. Bytes wait in a queue of their own, so that a
+// program that does not read can still be interrupted.
 func (p *pump) follow() {
 	var q queue
 	if len(p.input) > 0 {
@@ -40,7 +40,7 @@ func (p *pump) follow() {
 		case out <- q.first():
 			q.shift()
 		case f, ok := <-in:
-			if !ok { // nobody feeds any more
+			if !ok { // the feeding has ended
 				feed, f = nil, palyra.Feed{End: true}
 			}
 			p.pass(&q, f)
@@ -48,7 +48,7 @@ func (p *pump) follow() {
 	}
 }
 
-// pass handles one event. Bytes that the plan does not bind are not let in.
+// pass handles one event. It refuses bytes that the plan does not bind.
 func (p *pump) pass(q *queue, f palyra.Feed) {
 	if p.live() {
 		if len(f.Data) > 0 {
@@ -69,8 +69,8 @@ func (p *pump) pass(q *queue, f palyra.Feed) {
 	}
 }
 
-// signals are those that a caller may send. STOP is not among them: a stopped
-// program would sit out its time limit without anybody seeing why.
+// signals are those that a caller may send. STOP is not among them: a stopped program would use up
+// its time limit with nobody seeing why.
 var signals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH", "SIGTSTP"}
 
 func (p *pump) signal(name string) {
@@ -84,8 +84,8 @@ func (p *pump) signal(name string) {
 	}
 }
 
-// write brings chunks to the program's stdin; an empty one is the end of it. A
-// program that closed its stdin misses the rest, as it would in a shell.
+// write writes chunks to the program's stdin; an empty one is its end. A program that closed its
+// stdin misses the rest, as it would in a shell.
 func (p *pump) write(chunks <-chan []byte) {
 	deaf, line := p.own.in == nil, true
 	for b := range chunks {
@@ -103,8 +103,8 @@ func (p *pump) write(chunks <-chan []byte) {
 	}
 }
 
-// closeInput ends stdin. A terminal has no end: the character for it does, once
-// on an empty line and twice on one that was begun.
+// closeInput ends stdin. For a terminal it sends the end-of-file character, once on an empty line
+// and twice on one that was begun.
 func (p *pump) closeInput(line bool) {
 	if !p.own.terminal {
 		_ = p.own.in.Close()
@@ -115,11 +115,10 @@ func (p *pump) closeInput(line bool) {
 	if line {
 		n--
 	}
-	_, _ = p.own.in.WriteString(eot[:n]) // the program is gone: so is its stdin
+	_, _ = p.own.in.WriteString(eot[:n]) // the program is gone, and its stdin too
 }
 
-// queue is bytes on their way to a program; an empty chunk marks their end, and
-// nothing comes after it.
+// queue holds bytes for a program; an empty chunk marks their end, and nothing comes after it.
 type queue struct {
 	chunks [][]byte
 	size   int

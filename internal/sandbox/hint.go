@@ -10,13 +10,12 @@ import (
 	"palyra/internal/subpath"
 )
 
-// What a program says of a wall it met is often not what the matter is: "device
-// busy" of a sealed path, "not a git repository" of one that lies outside. A hint
-// says what it probably was. It is made of the program's own words, which anybody
-// may print, so nothing in it but names of the plan: no path, no command and no host
-// that a run could put there for somebody to follow.
+// A program's own message about a wall it met is often misleading: "device busy" for a sealed path,
+// "not a git repository" for one that lies outside. A hint names the probable cause. It is derived
+// from the program's output, which anybody may forge, so it contains nothing but names of the plan:
+// no path, no command and no host that a run could put there for somebody to follow.
 
-// hinted is how much of what was printed last is looked at.
+// hinted is how much of the last output is examined.
 const hinted = 16 << 10
 
 // hint explains a program that failed by itself; nil: there is nothing to say.
@@ -52,7 +51,7 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 	return outside
 }
 
-// How programs say it: C libraries, Go, Node.
+// The usual messages of C libraries, Go and Node.
 var (
 	busyWords  = []string{"resource busy", "EBUSY"}
 	fixedWords = []string{"read-only file system", "EROFS"}
@@ -64,7 +63,7 @@ func hasWords(line string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, strings.ToLower(w)) })
 }
 
-// sealedHint says what is sealed, and how it can be changed.
+// sealedHint names the sealed path, and how it can be changed.
 func sealedHint(name string) *palyra.Error {
 	e := palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, "%s is sealed: it stays as it is", name)
 	if name == ".git" || strings.HasPrefix(name, ".git/") {
@@ -73,8 +72,8 @@ func sealedHint(name string) *palyra.Error {
 	return e.WithRemedy("change it yourself, outside the sandbox, or with a profile that unseals it")
 }
 
-// sealedIn is the longest sealed name that a line names, whole; "": none. Names with
-// wildcards are passed over: what stands for them is the program's to choose.
+// sealedIn is the longest sealed name that a line contains whole; "": none. Names with wildcards
+// are passed over: the program would choose what stands for them.
 func sealedIn(seals []string, line string) (longest string) {
 	for _, s := range seals {
 		name := strings.TrimSuffix(s, "/")
@@ -106,13 +105,13 @@ func names(line, name string) bool {
 	}
 }
 
-// partOfName: c goes on with a file's name. Bytes of other scripts than Latin do.
+// partOfName reports whether c continues a file's name. Bytes of other scripts than Latin do.
 func partOfName(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// lostRepository: git was led to a repository by a .git file, and it is not there
-// for it because it lies outside of the workspace.
+// lostRepository reports whether a .git file led git to a repository that it cannot see because it
+// lies outside of the workspace.
 func lostRepository(workspace, line string) bool {
 	_, dir, found := strings.Cut(line, "not a git repository: ")
 	dir = strings.TrimRight(dir, "\r\n")

@@ -17,20 +17,20 @@ import (
 type input struct {
 	palyra.Input
 	host string
-	id   fileID // the zero one: there was none
-	link bool   // it only leads to one
-	way  int    // the directories above it, as the watch knows them
+	id   fileID // zero: the file did not exist
+	link bool   // it is a link to the file
+	way  int    // id of the watch on the directories above it
 }
 
-// watch is what is noticed of directories meanwhile.
+// watch notices moves of directories.
 type watch = moved.Watch
 
-// maxInput is more than any plan binds.
+// maxInput is the largest file that a plan binds.
 const maxInput = 256 << 20
 
-// noteInputs looks at the inputs once more, just before the run: at those that it
-// finds where others write as well. A staged run has copies of its own of what is
-// in the workspace. A program that is run by its path from a copy laid over it counts too.
+// noteInputs looks at the inputs once more, just before the run, if they lie where others can
+// write. A staged run has its own copies of those in the workspace. A program that is run by its
+// path from a copy laid over it counts too.
 func (l *runStart) noteInputs(ctx context.Context) error {
 	for _, in := range l.plan.Inputs {
 		if host, others := l.openToOthers(in.Path); others {
@@ -68,7 +68,7 @@ func (l *runStart) noteInputs(ctx context.Context) error {
 	})
 }
 
-// rootOf is the directory below which others can move what leads to a file.
+// rootOf is the directory below which others can move the directories that lead to a file.
 func (l *runStart) rootOf(host string) string {
 	if subpath.Within(l.plan.Workspace.Path, host) {
 		return l.plan.Workspace.Path
@@ -90,7 +90,7 @@ func (l *runStart) forgetInputs() {
 }
 
 // openToOthers reports whether another run could write where the program finds a file, and where
-// that is outside: in a workspace of which it has no copies, or in a cache.
+// that is outside the room: in a workspace of which the run has no copies, or in a cache.
 func (l *runStart) openToOthers(path string) (host string, others bool) {
 	if !filepath.IsAbs(path) {
 		return filepath.Join(l.plan.Workspace.Path, path), !l.job.Staged
@@ -98,8 +98,8 @@ func (l *runStart) openToOthers(path string) (host string, others bool) {
 	return hostPath(l.plan.Mounts, path), walled(l.backend) && palyra.InWritableMount(l.plan.Mounts, path)
 }
 
-// look says which file an input is now, and what is in it. Whatever cannot be read is
-// nothing, as it is for the run.
+// look returns the identity and the digest of an input. An unreadable one counts as missing, as it
+// does for the run.
 func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 	f, st, err := openRegular(in.host)
 	if err != nil {
@@ -110,9 +110,9 @@ func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 	return idOf(st), digest, err
 }
 
-// lookAgain returns the inputs that are not what they were when the run began. A
-// file that was swapped and put back is another one, or has another time of change, which
-// nobody can set; of the directories above it, moves are watched.
+// lookAgain returns the inputs that changed since the run began. A file that was swapped and put
+// back has another identity, or another ctime, which nobody can set; the directories above it are
+// watched for moves.
 func (l *runStart) lookAgain() (changed []string) {
 	err := runAs(l.who, func() error {
 		for i := range l.inputs {
@@ -135,7 +135,7 @@ func (l *runStart) lookAgain() (changed []string) {
 		}
 		return nil
 	})
-	if err != nil { // then nobody can say that they are
+	if err != nil { // then it is unknown whether they changed
 		for i := range l.inputs {
 			changed = append(changed, l.inputs[i].Path)
 		}
@@ -143,7 +143,7 @@ func (l *runStart) lookAgain() (changed []string) {
 	return changed
 }
 
-// readable reports whether there is something now that the run could have read.
+// readable reports whether the run could read the file now.
 func (in *input) readable() bool {
 	f, _, err := openRegular(in.host)
 	if err == nil {

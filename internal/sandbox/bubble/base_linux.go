@@ -15,14 +15,13 @@ import (
 	"palyra/internal/subpath"
 )
 
-// base is what a workspace had before the first of the runs that are under way in
-// it together. All are swept by it: what one of them made is not there before the
-// next, whenever that began to look. Bases of trees of which one contains the
-// other agree on what they both seal.
+// base is the state of a workspace before the first of the runs that are under way in it together.
+// All are swept against it, so that a run that began later does not take the first one's work for
+// something that was there before. Bases of trees of which one contains the other agree on what
+// they both seal.
 //
-// A base without runs is a note about a workspace: that somebody's runs there
-// ended a moment ago, or that a record is owed a sweep, before which nothing may
-// run there.
+// A base without runs is a note about a workspace: that runs there ended a moment ago, or that a
+// record must be swept before anything may run there.
 type base struct {
 	workspace string
 
@@ -31,30 +30,30 @@ type base struct {
 	// The rest is guarded by Backend.mu.
 	runs     int
 	left     time.Time      // when the last run ended
-	owed     string         // path of a record that is to be swept
+	owed     string         // path of a record that must be swept
 	snapshot *seal.Snapshot // replaced, never changed
-	strange  []string       // absolute paths that others took away since: not known any more
+	strange  []string       // absolute paths that other sweeps removed since, and that count as unknown
 }
 
-// leftFor is how long it is remembered that a run ended; a look at a workspace
-// that is older is repeated anyway.
+// leftFor is how long the end of a run is remembered; a look at a workspace that is older is
+// repeated anyway.
 const leftFor = time.Minute
 
-// Keys of notes. Those of bases are JSON.
+// The prefixes of keys of notes. Those of bases are JSON.
 const (
 	keyLeft = "left "
 	keyOwed = "owed "
 )
 
-// now is what is known by a base. The caller has Backend.mu.
+// now is the base's present snapshot. The caller has Backend.mu.
 func (s *base) now() *seal.Snapshot {
 	known := *s.snapshot
 	known.Forget(s.strange)
 	return &known
 }
 
-// join makes a run one of those under way in a place; s is what it found there.
-// again: runs ended while it looked, and it has to look once more.
+// join makes a run one of those under way in a place; s is the state that it found there. again:
+// runs ended while it looked, and it must look once more.
 func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +61,7 @@ func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	if of = b.bases[w.place]; of != nil { // what it knows is older than anything that runs there
+	if of = b.bases[w.place]; of != nil { // its snapshot is older than anything that runs there
 		of.runs++
 		return of, false, nil
 	}
@@ -80,8 +79,8 @@ func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err err
 	return of, again, nil
 }
 
-// near are the bases of runs under way in trees that overlap a workspace. left:
-// such runs ended since a moment. The caller has Backend.mu.
+// near returns the bases of runs under way in trees that overlap a workspace. left: such runs ended
+// since a moment. The caller has Backend.mu.
 func (b *Backend) near(workspace string, since time.Time) (near []*base, left bool, err error) {
 	now := time.Now()
 	left = now.Sub(since) >= leftFor
@@ -101,7 +100,7 @@ func (b *Backend) near(workspace string, since time.Time) (near []*base, left bo
 	return near, left, nil
 }
 
-// errOwed: a record has come to be owed a sweep in the workspace.
+// errOwed means that a record in the workspace must be swept first.
 var errOwed = errors.New("bubble: an earlier run is not swept")
 
 func (b *Backend) leave(place string, of *base) {
@@ -120,8 +119,8 @@ func (b *Backend) leftNow(workspace string) {
 	b.bases[keyLeft+workspace] = &base{workspace: workspace, left: time.Now()}
 }
 
-// enlist makes the run one of those in its workspace. What it found there must
-// hold from now on: what others made before they ended is taken away by then.
+// enlist makes the run one of those in its workspace. The state that it found must hold from now
+// on: what others made before they ended has been removed by then.
 func (k *keeper) enlist() error {
 	if err := k.b.settle(k.want.room.Workspace); err != nil {
 		return err
@@ -143,7 +142,7 @@ func changed(cause error) error {
 		WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
 }
 
-// stale reports whether the workspace is another one than the base knows.
+// stale reports whether the workspace differs from the base.
 func (s *base) stale() bool {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -151,13 +150,13 @@ func (s *base) stale() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
 	defer cancel()
 	stale, err := look.Stale(ctx)
-	return stale || err != nil // a scan will say what is wrong
+	return stale || err != nil // a scan reports the fault
 }
 
 // sweepWithin is far more than a sweep of the largest workspace takes.
 const sweepWithin = 10 * time.Minute
 
-// sweep takes away what runs made that the base does not know.
+// sweep removes what runs made and the base does not know.
 func (b *Backend) sweep(of *base, call palyra.CallID) ([]string, error) {
 	of.sweeping.Lock()
 	defer of.sweeping.Unlock()
@@ -176,8 +175,8 @@ func (b *Backend) sweep(of *base, call palyra.CallID) ([]string, error) {
 	return made, err
 }
 
-// estrange has the other bases forget what a sweep took away: whoever makes it
-// again makes it anew. The caller has Backend.mu.
+// estrange makes the other bases forget the paths that a sweep removed: a path that appears there
+// again is new. The caller has Backend.mu.
 func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 	var paths []string
 	for _, p := range swept.Moved() {
@@ -190,9 +189,8 @@ func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 	}
 }
 
-// finish is called when nothing of the run is left: what it made of sealed paths
-// is taken away. A record whose sweep failed stays: it is tried again before
-// anything else runs in the workspace.
+// finish is called when nothing of the run is left: it removes the sealed paths that the run made.
+// A record whose sweep failed stays, and is tried again before anything else runs in the workspace.
 func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	taken, kept := k.keepStage(x, ran)
 	if !ran || k.base == nil {
@@ -229,10 +227,9 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	return err
 }
 
-// told sorts the results of a sweep: what was made is the caller's to know, what
-// somebody else changed meanwhile the operator's. more were made than are named.
-// A run chooses names and how many there are: the log gets the number and the
-// first, and the quarantine's index has them all.
+// told sorts the results of a sweep: new paths are reported to the caller, changes by somebody else
+// to the operator. more counts the unnamed ones. A run chooses names and their number: the log gets
+// the number and the first, and the quarantine's index has all.
 func (b *Backend) told(workspace string, call palyra.CallID, results []string) (made, changed []string, more int64) {
 	made, changed, more = sorted(results)
 	for _, c := range []struct {
@@ -264,7 +261,7 @@ func sorted(results []string) (made, changed []string, more int64) {
 	return made, changed, more
 }
 
-// left are the results of a sweep that stay in the workspace.
+// left returns the remnants among the results of a sweep.
 func left(results []string) (out []palyra.Remnant) {
 	for _, r := range results {
 		if x, ok := seal.Remnant(r); ok {

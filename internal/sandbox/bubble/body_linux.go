@@ -19,18 +19,17 @@ import (
 type body struct {
 	bwrap *os.Process
 	mark  uint64
-	// info is where bubblewrap tells who process 1 is. It is memory, not a pipe: a
-	// bubblewrap that could not tell would end without its child, which would wait
-	// for it for ever.
+	// info is a memfd into which bubblewrap writes the pid of process 1. It is not a pipe: a bubblewrap that
+	// could not write would end without its child, which would wait for it for ever.
 	info *os.File
 
 	mu   sync.Mutex
-	pid  int // of process 1; 0: not known
-	fd   int // a handle on it
+	pid  int // of process 1; 0: unknown
+	fd   int // pidfd of it
 	gone bool
 }
 
-// newInfo makes the memory for it.
+// newInfo makes the memfd for info.
 func newInfo() (*os.File, error) {
 	fd, err := unix.MemfdCreate("palyra-info", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -39,9 +38,8 @@ func newInfo() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "palyra-info"), nil
 }
 
-// findProcess reads who process 1 is and takes a handle on it. It is certain to be told
-// when the cell in the room has spoken. The number is believed only while the
-// process has the mark.
+// findProcess reads the pid of process 1 and takes a pidfd of it. The pid is certain to be there
+// once the cell in the room has reported. It counts only while the process has the mark.
 func (b *body) findProcess() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +73,7 @@ func (b *body) findProcess() error {
 // Pid implements cells.Body.
 func (b *body) Pid() int { return b.bwrap.Pid }
 
-// first is the number of process 1, or 0.
+// first is the pid of process 1, or 0.
 func (b *body) first() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,19 +82,19 @@ func (b *body) first() int {
 
 // Kill implements cells.Body: the whole room ends with its first process.
 func (b *body) Kill() {
-	_ = b.findProcess() // if it can be known by now
+	_ = b.findProcess() // if it is known by now
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pid != 0 && !b.gone {
-		_ = unix.PidfdSendSignal(b.fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
+		_ = unix.PidfdSendSignal(b.fd, unix.SIGKILL, nil, 0) // an error means that it has ended already
 		return
 	}
-	_ = b.bwrap.Kill() // whatever it leaves behind is found by Wait
+	_ = b.bwrap.Kill() // Wait finds whatever it leaves behind
 }
 
-// Wait implements cells.Body. Where bubblewrap went before process 1, that one has
-// become our child, as the daemon is a subreaper; where nobody knows who it is, it
-// can be waiting for bubblewrap, and is found by its mark.
+// Wait implements cells.Body. If bubblewrap ended before process 1, that one has become our child,
+// because the daemon is a subreaper; if its pid is unknown, it may be waiting for bubblewrap, and
+// is found by its mark.
 func (b *body) Wait() error {
 	_, err := b.bwrap.Wait()
 	_ = b.findProcess()
@@ -119,7 +117,7 @@ func (b *body) Wait() error {
 			break
 		}
 	}
-	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // reaped by bubblewrap, most likely
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // most likely reaped by bubblewrap
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true

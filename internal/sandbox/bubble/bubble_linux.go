@@ -28,17 +28,17 @@ type Backend struct {
 	config Config
 	filter []byte        // for the cells themselves
 	no     *palyra.Error // why the tier cannot be used; nil: it can
-	noUser *palyra.Error // why it cannot be used for others than root
+	noUser *palyra.Error // why it cannot be used for users other than root
 
-	unwatched atomic.Bool // no room may watch files: one could not be bounded
+	unwatched atomic.Bool // no room may watch files, because one could not be bounded
 	stages    staging
 
 	mu    sync.Mutex
 	bwrap *bwrap.Program
 	facts map[string]string
-	bases map[string]*base // of runs under way, by workspace and what is sealed
+	bases map[string]*base // of runs under way, by workspace and sealed names
 
-	records map[string]bool // names of those that are ours
+	records map[string]bool // names of this backend's own records
 	spares  chan *record
 
 	pool    pool
@@ -52,7 +52,7 @@ var _ interface {
 	sandbox.Walled
 } = (*Backend)(nil)
 
-// New returns tier C as far as this host has it; Probe says how far.
+// New returns tier C as far as this host has it; Probe reports how far.
 func New(c Config) (*Backend, error) {
 	if c.Warm < 0 || c.WarmBytes < 0 || c.Tmp < 0 {
 		return nil, errors.New("bubble: new: a negative number of cells or bytes")
@@ -86,8 +86,8 @@ func New(c Config) (*Backend, error) {
 	return b, nil
 }
 
-// prepare finds out once what the host gives, by making a room: for root, and for
-// an ordinary user, who may be refused what root is given.
+// prepare finds out once what the host permits, by making a room: for root, and for an ordinary
+// user, who may be refused what root is given.
 func (b *Backend) prepare() (no *palyra.Error) {
 	if no = b.fleet.Prepare(); no != nil {
 		return no
@@ -115,7 +115,7 @@ func (b *Backend) prepare() (no *palyra.Error) {
 	return no
 }
 
-// use makes w the bubblewrap to build with.
+// use makes w the bubblewrap of later rooms.
 func (b *Backend) use(w *bwrap.Program) {
 	var kernel unix.Utsname
 	_ = unix.Uname(&kernel) // cannot fail
@@ -129,8 +129,8 @@ func (b *Backend) use(w *bwrap.Program) {
 	}
 }
 
-// current is the bubblewrap to build with. One that was replaced since, by an
-// update most likely, is looked at anew.
+// current is the bubblewrap of later rooms. One that was replaced since, most likely by an update,
+// is checked anew.
 func (b *Backend) current() (*bwrap.Program, *palyra.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +146,7 @@ func (b *Backend) current() (*bwrap.Program, *palyra.Error) {
 	return w, nil
 }
 
-// Facts tell what the tier rests on here, for posture.
+// Facts returns what the tier rests on here, for posture.
 func (b *Backend) Facts() map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,8 +162,7 @@ func (*Backend) Tier() palyra.Tier { return palyra.TierC }
 // Room implements sandbox.Walled.
 func (*Backend) Room() bool { return true }
 
-// Probe implements sandbox.Backend. Who the program runs as is not known here;
-// Exit says it.
+// Probe implements sandbox.Backend. It does not know the run's user; Exit has that.
 func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	if b.no != nil {
 		return palyra.Enforcement{}, b.no
@@ -171,9 +170,8 @@ func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, err
 	return b.enforcement(b.fleet.Groups, b.fleet.UID), nil
 }
 
-// Start implements sandbox.Backend. The context bounds only the starting; once
-// the order to run is given, what comes back is a Process, even one that is
-// already being stopped, because something may have run.
+// Start implements sandbox.Backend. The context bounds only the starting; once the order to run is given, Start
+// returns a Process, even one that is already being stopped, because something may have run.
 func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
 	defer j.CloseFiles()
 	if b.no != nil {
@@ -200,13 +198,13 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 			}
 		}
 		p, err := b.launch(ctx, k, j)
-		if len(w.moves) == 0 { // whole copies are old too soon
+		if len(w.moves) == 0 { // whole copies are outdated too soon
 			b.pool.used(w)
 		}
 		switch {
 		case err == nil:
 			return p, nil
-		case errors.Is(err, errAgain): // it was of no use any more; the next one, or a new one
+		case errors.Is(err, errAgain): // the cell could not be used; the next one, or a new one
 		case errors.Is(err, errChanged) && built < triesToBuild:
 		default:
 			return nil, err
@@ -214,7 +212,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 	}
 }
 
-// errAgain: a warm cell was dead or stale, and nothing was asked of it.
+// errAgain means that a warm cell was dead or stale, and nothing was asked of it.
 var errAgain = errors.New("bubble: the cell is of no use any more")
 
 // launch gives a job to a keeper.
@@ -256,7 +254,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	return p, nil
 }
 
-// notRun sorts out why a keeper did not take its job.
+// notRun handles a keeper that did not take its job.
 func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err error) error {
 	k.forget()
 	switch {
@@ -264,7 +262,7 @@ func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err erro
 		return err
 	case k.building:
 		return k.whyNot(ctx, err)
-	case len(j.Doors) == 0: // nobody was given any
+	case len(j.Doors) == 0: // no doors were handed over
 		return errAgain
 	}
 	return err

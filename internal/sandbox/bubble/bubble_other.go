@@ -9,7 +9,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Backend says on this system that there is no bubblewrap.
+// Backend refuses: this system has no bubblewrap.
 type Backend struct{ sandbox.Absent }
 
 // New returns a backend whose Probe refuses.

@@ -31,10 +31,9 @@ func (b *Backend) buildOnce(ctx context.Context, w *want) (*keeper, error) {
 	return k, nil
 }
 
-// await makes sure that a keeper can take a job. The room of one that is still
-// building has to be waited for, unless the job needs nothing of it that is not known:
-// its cell then runs the job as soon as the room stands. Nothing runs before
-// somebody answers at the doors.
+// await makes sure that a keeper can take a job. It waits for a room that is still being built,
+// unless the job needs nothing unknown of it: the cell then runs the job as soon as the room is
+// built. Nothing runs before the doors are served.
 func (k *keeper) await(ctx context.Context, j sandbox.Job) error {
 	switch {
 	case !k.building:
@@ -57,7 +56,7 @@ func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 	scanned := make(chan error, 1)
 	b.fleet.Go(func() { scanned <- k.scan(ctx) })
 	err := k.enter()
-	if e := <-scanned; e != nil { // what is wrong with the workspace is what its owner can act on
+	if e := <-scanned; e != nil { // the workspace's owner can act on a fault of the workspace
 		err = e
 	}
 	if err == nil && k.stage != nil {

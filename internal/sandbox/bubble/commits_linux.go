@@ -10,18 +10,16 @@ import (
 	"palyra/internal/seal/committed"
 )
 
-// Before a run its workspace's repositories are looked at, and again when it has
-// ended and been swept: sealed names that came into index and commits are told. A
-// daemon that dies in between does not know what was there before, and tells
-// nothing of them.
+// Before a run its workspace's repositories are read, and again when it has ended and been swept:
+// sealed names that came into index and commits are reported. A daemon that dies in between has
+// lost the former state, and reports none.
 
-// commits remembers what repositories had, so that an index that did not change is
-// not read again.
+// commits remembers the state of repositories, so that an unchanged index is not read again.
 type commits struct {
 	mu   sync.Mutex
 	last map[string]*committed.State // by place
 
-	turn sync.Mutex // one is compared at a time: it takes memory
+	turn sync.Mutex // one comparison at a time: it takes memory
 }
 
 const (
@@ -58,7 +56,7 @@ func (k *keeper) watchCommits() error {
 	return err
 }
 
-// committed adds what came into the repositories to how the run ended.
+// committed adds the names that came into the repositories to the exit.
 func (k *keeper) committed(x *sandbox.Exit) {
 	if k.commits == nil {
 		return

@@ -19,18 +19,18 @@ type Config struct {
 	Warm          int           // idle cells kept ready, at most
 	WarmBytes     int64         // memory they may take together, about; 0: a default
 	StateID       string        // of the daemon's state: names cgroups and marks processes
-	Dir           string        // the backend's own: records of runs under way; made here
+	Dir           string        // the backend's own directory for records of runs under way; made here
 	Quarantine    string        // where sealed paths that runs made are moved to; made here
-	Kept          int64         // bytes that may lie there in all; 0: there is no limit
-	KeptWorkspace int64         // bytes that may lie there of one workspace, and so of one item; the same
-	Closed        []string      // where else there is what runs made, such as caches: no link in a workspace may lead there
-	Stages        string        // where runs write instead of their workspaces, if they are to; empty: none can
-	Undo          string        // where what they replaced is remembered, on the file system of Stages; empty: nowhere
-	StageBytes    int64         // that a run may have there; 0: a default
-	StageNames    int           // that it may have there; 0: a default
+	Kept          int64         // most bytes there in all; 0: no limit
+	KeptWorkspace int64         // most bytes there of one workspace, and so of one item; 0: no limit
+	Closed        []string      // further directories that runs write, such as caches: no link in a workspace may lead there
+	Stages        string        // directory of stages; empty: no run can be staged
+	Undo          string        // where replaced files are kept, on the file system of Stages; empty: nowhere
+	StageBytes    int64         // most bytes of a run's stage; 0: a default
+	StageNames    int           // most names on it; 0: a default
 	Tmp           int64         // bytes of a room's /tmp, and again of its home; 0: a default
 	Patrol        time.Duration // how often a room that lives for long is swept; 0: a default
-	Places        *local.Places // what of the system no run may see, where others look for it too; nil: its own
+	Places        *local.Places // places of the system that no run may see, shared with other backends; nil: its own
 	Log           *slog.Logger  // nil: no log
 }
 
@@ -39,7 +39,7 @@ const (
 	defaultWarmBytes = 256 << 20
 )
 
-// closed are the directories to which no link in a workspace may lead.
+// closed returns the directories to which no link in a workspace may lead.
 func (c Config) closed() []string {
 	dirs := append([]string{c.Dir, c.Quarantine}, c.Closed...)
 	if c.Stages != "" {
@@ -48,7 +48,7 @@ func (c Config) closed() []string {
 	return dirs
 }
 
-// kept is how many bytes of one workspace may lie in quarantine.
+// kept is the most bytes of one workspace in quarantine.
 func (c Config) kept() int64 {
 	if c.KeptWorkspace <= 0 || c.Kept > 0 && c.Kept < c.KeptWorkspace {
 		return c.Kept

@@ -8,15 +8,14 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// own are the mechanisms that tier C adds to what every cell has.
+// own are the mechanisms that tier C adds to those of every cell.
 var own = []string{
 	"bubblewrap", "ipc_namespace", "mount_namespace", "net_namespace", "pid_namespace", "private_home", "read_only_system",
 	"sealed_paths", "user_namespace", "uts_namespace",
 }
 
-// enforcement is what holds for runs of a user with these cgroups. In a user
-// namespace of one's own the limit of processes counts these alone; but it never
-// counts what is root outside.
+// enforcement is what holds for runs of a user with these cgroups. In a user namespace of its own the limit of
+// processes counts the run's alone; but it never counts processes that are root outside.
 func (b *Backend) enforcement(c cells.Cgroups, uid int64) palyra.Enforcement {
 	e := b.fleet.Enforcement(c, own...)
 	if c.Pids == "" && uid != 0 {

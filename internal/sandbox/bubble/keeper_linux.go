@@ -29,29 +29,29 @@ type keeper struct {
 	want     *want
 	body     *body
 	counters cell.Counters    // of its cgroups
-	shows    []identity       // what the room shows, when it was built
-	hides    []string         // what of the system it does not show
-	snapshot *seal.Snapshot   // of what is sealed in it; nil: nothing is
+	shows    []identity       // the files that the room showed when it was built
+	hides    []string         // hidden paths of the system
+	snapshot *seal.Snapshot   // of the sealed paths in it; nil: none are sealed
 	call     palyra.CallID    // of the run
-	base     *base            // the same
-	commits  *committed.Watch // what its repositories had; nil: there are none
-	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace
-	rule     stage.Weigh      // rules about them; nil: they are kept
-	over     atomic.Value     // the limit of the stage that the run is over: a string
-	patrol   *patrol          // sweeps while the run is under way; nil: nobody does
+	base     *base            // of the run
+	commits  *committed.Watch // state of its repositories; nil: it has none
+	stage    *stage.Stage     // holds the run's changes until they are kept; nil: the run writes to the workspace
+	rule     stage.Weigh      // judges them; nil: they are kept
+	over     atomic.Value     // the stage's limit that the run exceeded: a string
+	patrol   *patrol          // sweeps during the run; nil: it does not
 	doors    []*os.File
 	watching cell.Watching
-	unused   func()  // ends that the call may have something in quarantine; nil: it may not
-	building bool    // the cell has not said yet that the room stands
-	record   *record // where the snapshot is written down; nil: nowhere
+	unused   func()  // ends that the call may have items in quarantine; nil: it cannot have any
+	building bool    // the cell has not reported that the room is built
+	record   *record // holds the snapshot; nil: none
 	since    time.Time
-	bytes    int64 // what it takes while it waits, about
+	bytes    int64 // memory while it waits, roughly
 }
 
 // roomRange are the addresses that lead to the room's own network.
 const roomRange = "198.18.0.0/15"
 
-// triesToBuild is how often a room is begun anew whose workspace changed meanwhile.
+// triesToBuild is how often a room is begun anew because its workspace changed meanwhile.
 const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
@@ -110,7 +110,7 @@ func (k *keeper) start(w *bwrap.Program, c *cells.Keeper, control, logs *os.File
 	return nil, err
 }
 
-// markText is a mark as it stands on a cell's command line.
+// markText is the form of a mark on a cell's command line.
 func markText(m uint64) string { return fmt.Sprintf("%016x", m) }
 
 // furnish tells the cell how to finish the room.
@@ -151,8 +151,8 @@ func (k *keeper) furnish(ctx context.Context) error {
 	return nil
 }
 
-// shown is what of the hidden there is, and could be read: the kernel keeps the
-// rest from everybody but root, and covering it costs.
+// shown returns the hidden paths of /proc that exist and could be read: the kernel keeps the rest
+// from everybody but root, and each cover costs time.
 func shown(uid, gid int64) []string {
 	return slices.DeleteFunc(bwrap.HiddenProc(), func(path string) bool {
 		var st unix.Stat_t
@@ -163,7 +163,7 @@ func shown(uid, gid int64) []string {
 	})
 }
 
-// built waits until the room stands.
+// built waits until the room is built.
 func (k *keeper) built(ctx context.Context) error {
 	said, err := k.Next(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (k *keeper) built(ctx context.Context) error {
 	return nil
 }
 
-// arrived takes what the cell says of a finished room.
+// arrived handles the cell's report of a finished room.
 func (k *keeper) arrived(said cells.Said) error {
 	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors) {
 		cell.CloseAll(said.Files)
@@ -193,22 +193,20 @@ func (k *keeper) arrived(said cells.Said) error {
 	return nil
 }
 
-// occupied is arrived for a room whose job was given ahead. By the time its report is
-// heard the job may be done and process 1 gone; the body looks for it again when it
-// has to.
+// occupied is arrived for a room whose job was ordered ahead. When its report is read the job may
+// be done and process 1 gone; the body looks for that again when it has to.
 func (k *keeper) occupied(said cells.Said) error {
 	_ = k.body.findProcess()
 	return k.arrived(said)
 }
 
-// whyNot finds out why a room did not come about: bubblewrap says only to the log
-// what hinders it.
+// whyNot finds out why a room was not built: bubblewrap gives the reason only in the log.
 func (k *keeper) whyNot(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 	}
 	w, no := k.b.current()
-	if no == nil && w.Places.Again(k.hides) { // bubblewrap cannot cover what is gone
+	if no == nil && w.Places.Again(k.hides) { // bubblewrap cannot cover a path that is gone
 		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
 	}
@@ -224,7 +222,7 @@ func (k *keeper) whyNot(ctx context.Context, err error) error {
 	return err
 }
 
-// fresh makes sure that a warm cell is still what its job needs.
+// fresh makes sure that a warm cell still fits its job.
 func (k *keeper) fresh(ctx context.Context) error {
 	if k.Dead() {
 		k.b.fleet.Log.Warn("an idle cell ended", "pid", k.body.Pid())
@@ -243,13 +241,13 @@ func (k *keeper) fresh(ctx context.Context) error {
 		return nil
 	}
 	stale, err := k.snapshot.Stale(ctx)
-	if stale || err != nil { // a scan will say what is wrong
+	if stale || err != nil { // a scan reports the fault
 		return errAgain
 	}
 	return nil
 }
 
-// handDoors gives the sockets of the room's doors to who answers on them.
+// handDoors gives the sockets of the room's doors to their servers.
 func (k *keeper) handDoors(j sandbox.Job) error {
 	doors := k.doors
 	k.doors = nil
@@ -270,8 +268,8 @@ func (k *keeper) discard() {
 	k.unstage()
 }
 
-// Harmless implements cells.Ender: process 1 has a filter on it that lets it make
-// neither files nor processes, and bubblewrap only waits for it.
+// Harmless implements cells.Ender: the filter on process 1 allows it to make neither files nor
+// processes, and bubblewrap only waits for it.
 func (b *body) Harmless() []int {
 	if pid := b.first(); pid != 0 {
 		return []int{pid, b.Pid()}
@@ -279,8 +277,8 @@ func (b *body) Harmless() []int {
 	return nil
 }
 
-// Ended implements cells.Ender: with process 1 the kernel ends everything in the
-// room, and that process is not gone before all the others are.
+// Ended implements cells.Ender: with process 1 the kernel ends everything in the room, and that
+// process is not gone before all the others are.
 func (b *body) Ended(within time.Duration) bool {
 	b.mu.Lock()
 	fd, err := -1, error(nil)
@@ -289,7 +287,7 @@ func (b *body) Ended(within time.Duration) bool {
 		b.mu.Unlock()
 		return b.pid != 0
 	case b.pid != 0:
-		fd, err = unix.FcntlInt(uintptr(b.fd), unix.F_DUPFD_CLOEXEC, 0) // Wait closes its own
+		fd, err = unix.FcntlInt(uintptr(b.fd), unix.F_DUPFD_CLOEXEC, 0) // Wait closes the other one
 	}
 	b.mu.Unlock()
 	if fd < 0 || err != nil {

@@ -9,14 +9,14 @@ import (
 	"palyra/internal/seal"
 )
 
-// looks remembers what was seen in workspaces a moment ago. The next room there is
-// built after a look at what changed since, instead of at everything.
+// looks remembers recent looks at workspaces, so that the look for the next room reads only what
+// changed since.
 type looks struct {
 	mu   sync.Mutex
 	last []glance // used last first
 }
 
-// glance is what was seen in a place.
+// glance is the look at one place.
 type glance struct {
 	place    string
 	whole    time.Time // when everything was last read
@@ -24,8 +24,8 @@ type glance struct {
 }
 
 const (
-	// wholeFor is for how long the times of directories are relied on before all are
-	// read again: as long as a warm cell relies on them.
+	// wholeFor is how long directories' times are relied on before everything is read again: as
+	// long as a warm cell relies on them.
 	wholeFor  = idleFor
 	mostLooks = 16
 	mostSeen  = 200_000 // directories and sealed paths of all looks together: some 30 MiB
@@ -47,7 +47,7 @@ func (l *looks) scan(ctx context.Context, place, workspace string, seals []strin
 	return s, err
 }
 
-// find returns the last look at a place, if it counts still.
+// find returns the last look at a place, if it still counts.
 func (l *looks) find(place string, now time.Time) (glance, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *looks) find(place string, now time.Time) (glance, bool) {
 	return l.last[i], true
 }
 
-// put remembers a look, and forgets older ones for it.
+// put remembers a look, and forgets older ones to make room.
 func (l *looks) put(n glance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

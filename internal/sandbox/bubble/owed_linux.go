@@ -18,15 +18,14 @@ import (
 	"palyra/internal/subpath"
 )
 
-// A record of a run that was not swept closes its workspace, and every directory
-// around or in it, to other runs: these would find what the first one made, and
-// take it for what had always been there. One that cannot be read closes them
-// all, because it could be any's.
+// A record of a run that was not swept closes its workspace, and every directory around or in it,
+// to other runs: they would find what the first one made, and take it for something that had always
+// been there. An unreadable record closes all workspaces, because it could be about any.
 
 // everywhere overlaps every workspace.
 const everywhere = "/"
 
-// owe notes that a record is to be swept. The caller has Backend.mu.
+// owe notes that a record must be swept. The caller has Backend.mu.
 func (b *Backend) owe(path, workspace string) *base {
 	key := keyOwed + path
 	if b.bases[key] == nil {
@@ -36,7 +35,7 @@ func (b *Backend) owe(path, workspace string) *base {
 	return b.bases[key]
 }
 
-// settle sweeps what is owed in a workspace, before a run begins there.
+// settle sweeps the owed records of a workspace, before a run begins there.
 func (b *Backend) settle(workspace string) error {
 	b.mu.Lock()
 	var owed []*base
@@ -57,17 +56,17 @@ func (b *Backend) settle(workspace string) error {
 	return nil
 }
 
-// settleWithin bounds how long a run waits for what others owe.
+// settleWithin is how long a run waits for owed sweeps.
 const settleWithin = 2 * time.Minute
 
-// pay sweeps a record. When it returns nil, nothing is owed for it any more.
+// pay sweeps a record. When it returns nil, the record is settled.
 func (b *Backend) pay(ctx context.Context, o *base) error {
 	o.sweeping.Lock()
 	defer o.sweeping.Unlock()
 	b.mu.Lock()
 	owed := b.bases[keyOwed+o.owed] == o
 	b.mu.Unlock()
-	if !owed { // somebody else has
+	if !owed { // another goroutine has swept it
 		return nil
 	}
 	if err := b.sweepRecord(ctx, o); err != nil {
@@ -83,7 +82,7 @@ func (b *Backend) pay(ctx context.Context, o *base) error {
 	return nil
 }
 
-// closed is the refusal of a workspace in which something is owed.
+// closed is the refusal of a workspace with an owed record.
 func (b *Backend) closed(o *base, err error) *palyra.Error {
 	b.mu.Lock()
 	look := o.workspace
@@ -102,7 +101,7 @@ func (b *Backend) closed(o *base, err error) *palyra.Error {
 		WithCause(err)
 }
 
-// sweepRecords looks for what the runs of an earlier daemon made.
+// sweepRecords sweeps the records of an earlier daemon's runs.
 func (b *Backend) sweepRecords(ctx context.Context) error {
 	entries, err := os.ReadDir(b.config.Dir)
 	if err != nil {
@@ -122,7 +121,7 @@ func (b *Backend) sweepRecords(ctx context.Context) error {
 				no := b.closed(o, err)
 				b.fleet.Log.Error("an earlier run is not swept; its workspace is closed", "why", no.Text, "remedy", no.Remedy, "err", err)
 			}
-		case filepath.Ext(path) == recordNew && !ours: // its daemon died before it could say that anything runs
+		case filepath.Ext(path) == recordNew && !ours: // its daemon died before anything could run
 			if err := os.Remove(path); err != nil {
 				b.fleet.Log.Error("half a record is left behind", "err", err)
 			}
@@ -131,7 +130,7 @@ func (b *Backend) sweepRecords(ctx context.Context) error {
 	return nil
 }
 
-// sweepRecord does what a record says.
+// sweepRecord does the sweep of a record.
 func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	state, call, text, err := readRecord(o.owed)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && state != recordRuns {
@@ -171,8 +170,8 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	return nil
 }
 
-// lost reports whether a record is empty because the machine stopped: nothing of
-// it was written before the present boot.
+// lost reports whether a record is empty because the machine stopped: it was last written before
+// the present boot.
 func lost(path string) bool {
 	fi, err := os.Stat(path)
 	if err != nil {

@@ -7,28 +7,25 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// A room that lives for hours is looked through while it does: what an agent or a
-// server makes of sealed paths would otherwise be there for the person's editor and
-// shell all day. It is the sweep that other runs' ends would bring. A short run is
-// not patrolled: what it makes and removes again, in tests of its own, is nobody's
-// business.
+// A long-lived room is swept while it runs: sealed paths that an agent or a server makes would otherwise be
+// there for the person's editor and shell all day. It is the same sweep that the ends of other runs bring. A
+// short run is not patrolled: it may make and remove such paths, for example in tests.
 
 const (
 	patrolEvery = 10 * time.Second
-	// patrolShare is how many times longer than a look takes the next one waits: the
-	// machine is the run's.
+	// patrolShare is how many times the duration of a look the next one waits: the machine is for the run.
 	patrolShare = 20
-	mostPatrols = 1_000 // results that are kept; the quarantine's index has them all
+	mostPatrols = 1_000 // results that are kept; the quarantine's index has all
 )
 
 // patrol sweeps while the run is under way.
 type patrol struct {
 	stop, done chan struct{}
-	made       []string // only read when done is closed
+	made       []string // only read after done is closed
 	failed     bool
 }
 
-// watch begins to sweep, for a job that lives.
+// watch starts the sweeping, for a long-lived job.
 func (k *keeper) watch(j sandbox.Job) {
 	if !j.Lives || k.base == nil || k.stage != nil {
 		return
@@ -58,7 +55,7 @@ func (k *keeper) walk(p *patrol, every time.Duration) {
 				p.made = append(p.made, m)
 			}
 		}
-		if err != nil && !p.failed { // the sweep at the end says what it means
+		if err != nil && !p.failed { // the sweep at the end reports it
 			p.failed = true
 			k.b.fleet.Log.Warn("a room cannot be looked through while it lives", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
 		}
@@ -66,7 +63,7 @@ func (k *keeper) walk(p *patrol, every time.Duration) {
 	}
 }
 
-// unwatch ends the sweeping and returns what it found.
+// unwatch ends the sweeping and returns its results.
 func (k *keeper) unwatch() []string {
 	if k.patrol == nil {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// pool keeps idle keepers for the wants that were used last. Each serves once.
+// pool keeps idle keepers for the most recently used wants. Each serves once.
 type pool struct {
 	b     *Backend
 	most  int
 	bytes int64
-	wake  chan struct{}   // something is to be done
+	wake  chan struct{}   // there is something to do
 	ctx   context.Context // of building ahead; ends with the pool
 	quit  context.CancelFunc
 
 	mu      sync.Mutex
-	shelves []*shelf // used last first
+	shelves []*shelf // most recently used first
 	closed  bool
 }
 
@@ -28,18 +28,18 @@ type pool struct {
 type shelf struct {
 	want  *want
 	used  time.Time
-	rest  time.Time // not before then: the last try failed
+	rest  time.Time // no building before: the last try failed
 	idle  []*keeper // oldest first
-	takes int64     // bytes that the last one built took
+	takes int64     // size of the last one in bytes
 }
 
 const (
 	idleFor     = time.Minute // then an idle cell ends, and a want is forgotten
-	perShelf    = 2           // one to use, one for who comes while the next is built
+	perShelf    = 2           // one to use, one for a call that comes while the next is built
 	mostShelves = 64
 	retryAfter  = 5 * time.Second
-	// refillAfter keeps the building of the next room away from the program that
-	// just took one: the two would share the processor at the worst moment.
+	// refillAfter delays the building of the next room for the program that just took one: both
+	// would share the processor at its start.
 	refillAfter = 20 * time.Millisecond
 )
 
@@ -62,8 +62,8 @@ func (p *pool) refill() {
 	}
 }
 
-// take returns an idle keeper for w, the youngest: the workspace has changed least
-// since. None: nil.
+// take returns the youngest idle keeper for w, for which the workspace has changed least; nil if
+// there is none.
 func (p *pool) take(ctx context.Context, w *want) (*keeper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cells.SpawnFailed("the call ended before the program was started").WithCause(err)
@@ -90,7 +90,7 @@ func (p *pool) find(key string) *shelf {
 	return p.shelves[i]
 }
 
-// used puts the shelf of w first, and has it filled soon.
+// used puts the shelf of w first, and has it refilled soon.
 func (p *pool) used(w *want) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *pool) used(w *want) {
 	time.AfterFunc(refillAfter, p.refill)
 }
 
-// giveBack keeps a keeper that was not used, if its room is finished.
+// giveBack keeps an unused keeper, if its room is finished.
 func (p *pool) giveBack(k *keeper) {
 	p.mu.Lock()
 	s := p.find(k.want.key)
@@ -121,7 +121,7 @@ func (p *pool) giveBack(k *keeper) {
 	}
 }
 
-// count is how many are idle.
+// count is the number of idle keepers.
 func (p *pool) count() (n int) {
 	for _, s := range p.shelves {
 		n += len(s.idle)
@@ -129,7 +129,7 @@ func (p *pool) count() (n int) {
 	return n
 }
 
-// run fills shelves and ends what was idle for too long, until the pool is closed.
+// run fills shelves and ends keepers that were idle for too long, until the pool is closed.
 func (p *pool) run() {
 	timer := time.NewTicker(idleFor / 4)
 	defer timer.Stop()
@@ -154,7 +154,7 @@ func (p *pool) run() {
 	}
 }
 
-// expire ends what was idle for too long.
+// expire ends keepers that were idle for too long.
 func (p *pool) expire(now time.Time) {
 	var away []*keeper
 	p.mu.Lock()
@@ -175,8 +175,7 @@ func (p *pool) expire(now time.Time) {
 	}
 }
 
-// next says what to build now, and what has to go for it: cells of wants that were
-// used less recently.
+// next returns what to build now, and the keepers that must go for it: those of less recently used wants.
 func (p *pool) next(now time.Time) (*want, []*keeper) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,8 +200,8 @@ func (p *pool) next(now time.Time) (*want, []*keeper) {
 	return nil, away
 }
 
-// makeRoom takes cells off the shelves behind the i-th until one more of that size
-// can be kept; false: that is not possible, and none is taken.
+// makeRoom takes keepers off the shelves behind the i-th until one more of that size can be kept;
+// false: that is not possible, and none is taken.
 func (p *pool) makeRoom(i int, bytes int64) (away []*keeper, ok bool) {
 	n, sum := p.count()+1, bytes
 	for _, s := range p.shelves {
@@ -227,7 +226,7 @@ func (p *pool) makeRoom(i int, bytes int64) (away []*keeper, ok bool) {
 	return away, true
 }
 
-// cellGuess is what a warm cell takes before one was weighed.
+// cellGuess is the assumed size of a warm cell before one was measured.
 const cellGuess = 16 << 20
 
 // add builds a keeper and puts it on its shelf.
@@ -255,7 +254,7 @@ func (p *pool) add(w *want) {
 	}
 }
 
-// drain ends the idle ones and keeps no more.
+// drain ends the idle keepers and keeps no more.
 func (p *pool) drain() {
 	p.mu.Lock()
 	shelves := p.shelves

@@ -15,21 +15,21 @@ import (
 	"palyra/internal/seal"
 )
 
-// record is a file that says what a workspace had, and whether a run is under way
-// that could change it. Its name means nothing; it is kept open and used again,
-// because on the path of a call making a file costs more than everything else.
+// record is a file with the state of a workspace, and whether a run is under way that could change
+// it. Its name means nothing; it is kept open and reused, because making a file costs more than
+// everything else on the path of a call.
 //
-// A daemon that dies leaves what it wrote to the kernel. When the whole machine
-// dies, a run that began just before may not be on the disk yet.
+// When the daemon dies, the kernel still writes the record. When the whole machine dies, that of a
+// run which began just before may not be on the disk yet.
 type record struct {
 	file *os.File
 	name string // in the backend's directory
 	size int    // of the snapshot
 }
 
-// What a record's first line begins with.
+// The words that begin a record's first line.
 const (
-	recordWaits = "waits" // for a run; nothing has to be swept
+	recordWaits = "waits" // no run yet; nothing has to be swept
 	recordRuns  = "runs"
 	recordDone  = "done"
 )
@@ -37,9 +37,9 @@ const (
 const (
 	recordHead = 128 // bytes of the first line
 	recordMost = 64 << 20
-	maxSpares  = 8 // records that are kept for the next cells
+	maxSpares  = 8 // records that are kept for later cells
 	recordEnds = ".record"
-	recordNew  = ".new" // its name ends so until it is written, so that half a record is none
+	recordNew  = ".new" // end of its name until it is complete, so that an incomplete record does not count
 )
 
 // say writes the first line.
@@ -93,7 +93,7 @@ func (b *Backend) blank() (*record, error) {
 		return r, nil
 	default:
 	}
-	f, err := os.CreateTemp(b.config.Dir, "*"+recordNew) // for its owner alone
+	f, err := os.CreateTemp(b.config.Dir, "*"+recordNew) // readable by its owner only
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (b *Backend) blank() (*record, error) {
 	return r, nil
 }
 
-// ours notes that a record of that name is this backend's, or not any more.
+// ours notes that a record of that name is this backend's, or no longer.
 func (b *Backend) ours(name string, yes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *Backend) ours(name string, yes bool) {
 	}
 }
 
-// complete gives a record that is written the name of one.
+// complete gives a completely written record its final name.
 func (b *Backend) complete(r *record) error {
 	base, fresh := strings.CutSuffix(r.name, recordNew)
 	if !fresh {
@@ -129,7 +129,7 @@ func (b *Backend) complete(r *record) error {
 	return nil
 }
 
-// drop takes a record back.
+// drop takes an unneeded record back.
 func (b *Backend) drop(r *record) error {
 	err := r.say(recordDone, "")
 	if err == nil {
@@ -147,7 +147,7 @@ func (b *Backend) remove(r *record) error {
 	return errors.Join(r.file.Close(), os.Remove(filepath.Join(b.config.Dir, r.name)))
 }
 
-// dropSpares removes the records that nobody needs.
+// dropSpares removes the spare records.
 func (b *Backend) dropSpares() (err error) {
 	for {
 		select {
@@ -159,8 +159,8 @@ func (b *Backend) dropSpares() (err error) {
 	}
 }
 
-// write writes the snapshot down. That of a warm cell is made to last; on the path
-// of a call there is no time for it.
+// write stores the snapshot. For a warm cell it is flushed to disk; on the path of a call there is
+// no time for that.
 func (k *keeper) write(lasting bool) error {
 	err := k.writeDown(k.snapshot)
 	if err == nil && lasting {
@@ -185,7 +185,7 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 		if k.record, err = k.b.blank(); err != nil {
 			return err
 		}
-	} else if err := k.record.say(recordWaits, ""); err != nil { // until it is whole
+	} else if err := k.record.say(recordWaits, ""); err != nil { // until it is complete
 		return err
 	}
 	k.record.size = len(text)
@@ -198,7 +198,7 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 	return k.b.complete(k.record)
 }
 
-// begin notes that a run is under way, before it is.
+// begin records that a run is under way, before it is.
 func (k *keeper) begin(call palyra.CallID) (err error) {
 	k.call = palyra.CallID(callText(call))
 	if k.snapshot == nil {
@@ -208,7 +208,7 @@ func (k *keeper) begin(call palyra.CallID) (err error) {
 		return err
 	}
 	k.b.mu.Lock()
-	known := k.base.now() // what it is swept by also when we are not there to do it
+	known := k.base.now() // the snapshot for the sweep, also when this daemon is gone
 	k.b.mu.Unlock()
 	if k.record == nil || !known.Same(k.snapshot) {
 		err = k.writeDown(known)
@@ -233,10 +233,10 @@ func (b *Backend) keep(r *record, workspace string) {
 	delete(b.records, r.name)
 	b.owe(filepath.Join(b.config.Dir, r.name), workspace)
 	b.mu.Unlock()
-	_ = r.file.Close() // what was written is with the kernel
+	_ = r.file.Close() // the kernel has what was written
 }
 
-// forget ends what begin began.
+// forget undoes begin.
 func (k *keeper) forget() {
 	k.unwatch()
 	if k.unused != nil {
@@ -261,7 +261,7 @@ func (k *keeper) forget() {
 
 var plainCall = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// callText is a call as a word.
+// callText is a call's id as a single word.
 func callText(call palyra.CallID) string {
 	if plainCall.MatchString(string(call)) {
 		return string(call)

@@ -19,20 +19,19 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// Recover implements sandbox.Backend: rooms of this state that an earlier daemon
-// left are ended, and then what their runs made of sealed paths is taken away. It
-// fails only when something of theirs still lives, or the backend's own directory
-// cannot be read. A workspace that cannot be
-// swept is closed to runs until it can: Start tries again.
+// Recover implements sandbox.Backend: it ends rooms of this state that an earlier daemon left, and
+// then removes the sealed paths that their runs made. It fails only when something of them still
+// lives, or the backend's own directory cannot be read. A workspace that cannot be swept is closed
+// to runs until it can: Start tries again.
 func (b *Backend) Recover(ctx context.Context) error {
 	var errs []error
-	if b.no == nil { // otherwise nothing could be started here, nor can be found
+	if b.no == nil { // otherwise nothing could be started here, so nothing is left
 		errs = append(errs, b.endRooms(ctx), b.fleet.Recover(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // what lives could make more while we sweep
+		return err // living processes could make more during the sweep
 	}
-	if err := b.recoverStages(ctx); err != nil { // before the sweep: what is kept may be sealed
+	if err := b.recoverStages(ctx); err != nil { // before the sweep, because kept changes may be sealed
 		return err
 	}
 	return errors.Join(b.sweepRecords(ctx), ctx.Err())
@@ -41,10 +40,9 @@ func (b *Backend) Recover(ctx context.Context) error {
 // endWithin bounds how long rooms are waited for.
 const endWithin = 10 * time.Second
 
-// endRooms kills every room with a mark of this state that is not of this backend:
-// its first process, with which the kernel ends the rest, and bubblewrap. What
-// stays although it was killed fails; what comes up again and again is somebody's
-// who copies marks, and not ours.
+// endRooms kills every room with a mark of this state that is not of this backend: its first
+// process, with which the kernel ends the rest, and bubblewrap. A process that survives the kill is
+// an error; one that keeps coming back belongs to somebody who copies marks, and is not ours.
 func (b *Backend) endRooms(ctx context.Context) error {
 	end := time.After(endWithin)
 	struck := map[process]int{}
@@ -74,10 +72,10 @@ func (b *Backend) endRooms(ctx context.Context) error {
 	}
 }
 
-// patience is how often a process is struck before it counts as stuck.
+// patience is how often a process is killed before it counts as stuck.
 const patience = 20
 
-// process is one that cannot be taken for a later one of the same number.
+// process identifies a process even if its pid is reused.
 type process struct {
 	pid, uid int
 	start    string // in ticks since boot
@@ -91,8 +89,7 @@ func uidsOf(all []process) (uids []int) {
 	return slices.Compact(uids)
 }
 
-// strikeMarked kills the processes with a mark of ours on their command line and
-// says how many there were.
+// strikeMarked kills the processes with a mark of ours on their command line and returns their number.
 func strikeMarked(proc string, ours func(uint64) bool) (found int) { return len(strikeAll(proc, ours)) }
 
 // strikeAll kills the rooms' processes with a mark of ours and returns them.
@@ -116,9 +113,8 @@ func strikeAll(proc string, ours func(uint64) bool) (found []process) {
 	return found
 }
 
-// strike kills a process that still is what it was found to be: a number that was
-// given away in the meantime is not hit. It reports whether it was one of ours:
-// one that cannot be killed for want of a right is not.
+// strike kills a process that is still the one that was found, so that a reused pid is not hit. It
+// reports whether it was one of ours: one that we have no right to kill is not.
 func strike(proc string, pid int, ours func(uint64) bool) (process, bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -132,14 +128,13 @@ func strike(proc string, pid int, ours func(uint64) bool) (process, bool) {
 	if m, ok := markOf(proc, pid); !ok || !ours(m) {
 		return process{}, false
 	}
-	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
-	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)       // not our child: somebody else's to reap
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error means that it has ended already
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)       // another parent reaps it
 	return p, !errors.Is(err, unix.EPERM)
 }
 
-// look finds out who a process with a mark is. Anybody can write a mark on a
-// command line: ours are run by us, or by root for others, and are bubblewrap or
-// the cell.
+// look checks who a process with a mark is. Anybody can write a mark on a command line: ours run as
+// us, or as others for root, and are bubblewrap or the cell.
 func look(proc string, pid int) (process, bool) {
 	p := process{pid: pid}
 	dir := filepath.Join(proc, strconv.Itoa(pid))
@@ -149,20 +144,20 @@ func look(proc string, pid int) (process, bool) {
 	if err != nil || !found || len(f) < 2 {
 		return p, false
 	}
-	if p.uid, err = strconv.Atoi(f[1]); err != nil { // the effective one
+	if p.uid, err = strconv.Atoi(f[1]); err != nil { // the effective uid
 		return p, false
 	}
 	if us := os.Geteuid(); us != 0 && p.uid != us {
 		return p, false
 	}
-	exe, err := os.Readlink(filepath.Join(dir, "exe")) // not everybody may, of all that is their own
+	exe, err := os.Readlink(filepath.Join(dir, "exe")) // not readable for every process of one's own
 	if err == nil && !roomExe(exe) || errors.Is(err, fs.ErrNotExist) {
 		return p, false
 	}
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	_, rest, found := strings.Cut(string(stat[max(bytes.LastIndexByte(stat, ')'), 0):]), ") ")
 	f = strings.Fields(rest)
-	const start = 19 // behind the name
+	const start = 19 // index after the name
 	if err != nil || !found || len(f) <= start {
 		return p, false
 	}
@@ -170,14 +165,14 @@ func look(proc string, pid int) (process, bool) {
 	return p, true
 }
 
-// roomExe reports whether a process of a room can run the file: the cell is in
-// memory, and bubblewrap may have been replaced since.
+// roomExe reports whether a process of a room can have that executable: the cell is in memory, and
+// bubblewrap may have been replaced since.
 func roomExe(exe string) bool {
 	exe = strings.TrimSuffix(exe, " (deleted)")
 	return strings.HasPrefix(exe, "/memfd:") || strings.Contains(filepath.Base(exe), "bwrap") || strings.Contains(filepath.Base(exe), "bubblewrap")
 }
 
-// markOf reads the mark of a process off its command line. A zombie has none.
+// markOf reads the mark of a process from its command line. A zombie has none.
 func markOf(proc string, pid int) (uint64, bool) {
 	line, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
 	if err != nil {

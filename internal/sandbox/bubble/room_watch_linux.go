@@ -9,11 +9,10 @@ import (
 	"palyra/internal/cell"
 )
 
-// What a room may watch of files. A run is given an eighth of what its user may
-// have, so that its user, and other runs, keep enough; and no more than any
-// program needs. Where no cgroup counts the memory that waiting events take (an
-// instance holds 16,384 of them, a watch keeps a file's record in memory), the
-// most is small enough not to matter.
+// The file watching of a room. A run gets an eighth of what its user may have, so that its user,
+// and other runs, keep enough; and no more than any program needs. Where no cgroup counts the
+// memory of waiting events (an instance holds 16,384 of them, a watch keeps a file's record in
+// memory), the most is small enough not to matter.
 const (
 	watchShare      = 8
 	mostInstances   = 128
@@ -22,8 +21,8 @@ const (
 	polledWatches   = 8 << 10
 )
 
-// hostWatching is what the host allows a user to watch, which is also where this
-// process's own user namespace, if it is in one, allows less.
+// hostWatching is what the host allows a user to watch, or less if this process's own user
+// namespace allows less.
 func hostWatching(read func(string) ([]byte, error)) cell.Watching {
 	lowest := func(paths ...string) int64 {
 		var low int64 = -1
@@ -31,7 +30,7 @@ func hostWatching(read func(string) ([]byte, error)) cell.Watching {
 			b, err := read(p)
 			n, e := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 			if err != nil || e != nil || n < 0 {
-				return 0 // a kernel that cannot be asked cannot be told either
+				return 0 // a limit that cannot be read cannot be set either
 			}
 			if low < 0 || n < low {
 				low = n
@@ -45,8 +44,7 @@ func hostWatching(read func(string) ([]byte, error)) cell.Watching {
 	}
 }
 
-// watchingOf is a room's part of what the host allows; the zero value: it may not
-// watch.
+// watchingOf is a room's part of what the host allows; the zero value: it may not watch.
 func watchingOf(host cell.Watching, polled bool) cell.Watching {
 	w := cell.Watching{Instances: min(host.Instances/watchShare, mostInstances), Watches: min(host.Watches/watchShare, mostWatches)}
 	if polled {
@@ -58,8 +56,7 @@ func watchingOf(host cell.Watching, polled bool) cell.Watching {
 	return w
 }
 
-// watching is what a keeper's room may watch. Once a room could not be bounded
-// here, none may watch at all.
+// watching is what a keeper's room may watch. Once a room could not be bounded here, none may watch at all.
 func (b *Backend) watching(polled bool) cell.Watching {
 	if b.unwatched.Load() {
 		return cell.Watching{}
@@ -67,7 +64,7 @@ func (b *Backend) watching(polled bool) cell.Watching {
 	return watchingOf(hostWatching(os.ReadFile), polled)
 }
 
-// watchLimit is how an Enforcement tells it.
+// watchLimit is the Hold of file watching in an Enforcement.
 func watchLimit(w cell.Watching) palyra.Hold {
 	if w == (cell.Watching{}) {
 		return "refused"

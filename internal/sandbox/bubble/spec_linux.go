@@ -74,7 +74,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 		s.Env = []string{}
 	}
 	c := k.Cgroups()
-	s.Watch.Processes = j.Limits.Processes // a cgroup leaves room for the cell, which the run must not take
+	s.Watch.Processes = j.Limits.Processes // a cgroup leaves room for the cell, which the run must not use
 	if c.Memory == "" {
 		s.Watch.Memory = j.Limits.MemoryBytes
 	}
@@ -87,7 +87,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	return s, nil
 }
 
-// disks are the places of a job's that are not its room's own.
+// disks returns the writable places of a job that are not the room's own.
 func disks(j sandbox.Job, k *keeper) []string {
 	out := []string{j.Workspace}
 	if k.stage != nil {
@@ -101,7 +101,7 @@ func disks(j sandbox.Job, k *keeper) []string {
 	return out
 }
 
-// ceiling is how many tasks the kernel lets a room have, where an rlimit says so.
+// ceiling is the number of tasks that the kernel allows a room, where an rlimit sets it.
 func ceiling(all []cell.Rlimit) int64 {
 	for _, l := range all {
 		if l.Resource == unix.RLIMIT_NPROC && l.Value < maxID {
@@ -111,11 +111,10 @@ func ceiling(all []cell.Rlimit) int64 {
 	return 0
 }
 
-// landlock is the ruleset of a room: what the mounts say, said a second time by
-// another mechanism.
+// landlock is the ruleset of a room: it repeats the mounts' restrictions by another mechanism.
 func (b *Backend) landlock(w *want) cell.Landlock {
 	l := cells.Masks(b.fleet.Host.ABI)
-	l.Net = 0 // its network is its own
+	l.Net = 0 // the room has a network of its own
 	work := cells.ToWork
 	if w.unix {
 		work |= unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
@@ -138,9 +137,8 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 	return l
 }
 
-// threads is how many tasks in the room's user namespace are the cell's own, with
-// some that Go's runtime may yet want: what it does not take is the run's, which is
-// ended as soon as it is seen to use it.
+// threads is how many tasks in the room's user namespace are the cell's own, with a reserve for
+// Go's runtime: a run that uses the reserve is ended as soon as it is seen.
 func (k *keeper) threads() int64 {
 	const spare = 8
 	st, err := os.ReadFile("/proc/" + strconv.Itoa(k.body.first()) + "/status")
@@ -153,13 +151,13 @@ func (k *keeper) threads() int64 {
 	return n + spare
 }
 
-// allowed is what a keeper's cgroups are set to. The cell and bubblewrap are in them
-// too, and get their own on top.
+// allowed returns the limits for a keeper's cgroups. The cell and bubblewrap are in them too, and
+// get their share on top.
 func (k *keeper) allowed(l palyra.Limits) palyra.Limits {
 	if k.Group != nil {
 		l.Processes += cellTasks
 		l.MemoryBytes += cellMemory
-		if k.Group.Version == 1 { // where memory of the kernel is hardly counted
+		if k.Group.Version == 1 { // v1 hardly counts memory of the kernel
 			l.MemoryBytes -= cellMemory / 2
 		}
 	}
@@ -191,6 +189,6 @@ func (b *Backend) explain(r cell.Report) error {
 	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).WithCause(cause)
 }
 
-// errChanged: the workspace is another one than was scanned, or the host another
-// one than was thought; the next room will be right.
+// errChanged means that the workspace differs from its scan, or the host from what was known of it;
+// the next room will be right.
 var errChanged = errors.New("bubble: sealed paths changed")

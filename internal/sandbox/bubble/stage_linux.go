@@ -19,14 +19,14 @@ import (
 	"palyra/internal/stage"
 )
 
-// staging is what a backend knows about stages.
+// staging is the part of a backend that deals with stages.
 type staging struct {
 	all  *stage.Stages
-	past *stage.Past // what runs replaced; nil: that is forgotten
+	past *stage.Past // what runs replaced; nil: it is not kept
 	no   string      // why there are none
 
 	mu    sync.Mutex
-	tried map[bool]string // by whether root's: why a room with one could not be built; nothing: it was
+	tried map[bool]string // by whether root's: why a room with a stage could not be built; "": it was
 }
 
 func (s *staging) open(b *Backend) {
@@ -63,7 +63,7 @@ func (s *staging) close() error {
 	return err
 }
 
-// recoverStages finishes and removes what an earlier daemon left.
+// recoverStages finishes and removes the stages that an earlier daemon left.
 func (b *Backend) recoverStages(ctx context.Context) error {
 	if b.stages.all == nil {
 		return nil
@@ -76,8 +76,7 @@ func (b *Backend) recoverStages(ctx context.Context) error {
 	return b.stages.all.Recover(ctx)
 }
 
-// Stageable implements sandbox.Staging. That the kernel can is tried once, by
-// building a room.
+// Stageable implements sandbox.Staging. Whether the kernel can is tried once, by building a room.
 func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int64) string {
 	s := &b.stages
 	if b.no != nil || s.all == nil {
@@ -97,7 +96,7 @@ func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int6
 	return why
 }
 
-// unstageable says what of a workspace an overlay cannot stand.
+// unstageable returns what makes a workspace unfit for an overlay.
 func unstageable(stages, workspace string, uid, gid int64) string {
 	var st, place unix.Stat_t
 	if unix.Lstat(workspace, &st) != nil || unix.Lstat(stages, &place) != nil {
@@ -122,11 +121,11 @@ func unstageable(stages, workspace string, uid, gid int64) string {
 	return ""
 }
 
-// mostLooked is how many names of a directory are looked at for their owners: before every run.
+// mostLooked is how many names of a directory are checked for their owners before every run.
 const mostLooked = 512
 
-// foreign reports whether something in a directory is of another owner or group: on a layer it
-// could not be changed. What lies deeper is met by the run, which is told then.
+// foreign reports whether an entry of a directory has another owner or group: on a layer it could
+// not be changed. Deeper ones are met during the run, and reported then.
 func foreign(dir string, uid, gid int64) bool {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -143,8 +142,8 @@ func foreign(dir string, uid, gid int64) bool {
 	return false
 }
 
-// clocked file systems take their times from the kernel's own clock, by which
-// changes of others are told, and can be the lower layer of an overlay.
+// clocked reports whether a file system takes its times from the kernel's own clock, by which
+// changes of others are noticed, and can be the lower layer of an overlay.
 func clocked(kind int64) bool {
 	switch kind {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC:
@@ -175,7 +174,7 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 	return "overlay cannot be mounted"
 }
 
-// room is what bubblewrap is to build for the keeper.
+// room is what bubblewrap builds for the keeper.
 func (k *keeper) room() bwrap.Room {
 	r := k.want.room
 	if k.stage != nil {
@@ -184,7 +183,7 @@ func (k *keeper) room() bwrap.Room {
 	return r
 }
 
-// makeStage makes a stage with what the run must find on it.
+// makeStage makes a stage with the files that the run must find on it.
 func (k *keeper) makeStage(ctx context.Context) error {
 	if !k.want.stage {
 		return nil
@@ -218,8 +217,8 @@ func (k *keeper) unstage() {
 // dropWithin is how long the end of a run waits for its stage to be removed.
 const dropWithin = 2 * time.Second
 
-// unstageSoon is unstage for a run whose end is waited for: another one, which lives, may have its
-// hands in what is removed.
+// unstageSoon is unstage for a run whose end is waited for: another run, which is alive, may be
+// using the directories that are removed.
 func (k *keeper) unstageSoon() {
 	g, done := k.stage, make(chan struct{})
 	k.stage = nil
@@ -235,15 +234,14 @@ func (k *keeper) unstageSoon() {
 	}
 }
 
-// unstaged is the refusal of a run whose plan says that its writes are kept
-// apart, where they cannot be.
+// unstaged is the refusal of a run whose plan says that it is staged, where that is not possible.
 func unstaged(err error) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "what the run writes cannot be kept apart from the workspace, as its plan says").
 		WithRemedy("see the daemon's log, and propose the call anew: it is then judged by what holds now").WithCause(err)
 }
 
-// notStaged explains a cell that could not mount the stage. Plans of the next runs say
-// that they write to their workspaces directly.
+// notStaged explains a cell that could not mount the stage. Plans of later runs say that they write
+// to their workspaces directly.
 func (b *Backend) notStaged(r cell.Report, cause error) error {
 	if r.Errno == int(unix.ENODEV) || r.Errno == int(unix.EPERM) || r.Errno == int(unix.EINVAL) {
 		b.fleet.Log.Warn("a stage could not be mounted", "err", cause)
@@ -251,16 +249,16 @@ func (b *Backend) notStaged(r cell.Report, cause error) error {
 	return unstaged(cause)
 }
 
-// stageShare is which part of the time of a run at most goes into looking at how much
-// it has on its stage, and stageEvery how often that is done at most.
+// stageShare is the largest part of a run's time that goes into measuring its stage, and stageEvery
+// the shortest time between two measurements.
 const (
 	stageShare = 20
 	stageEvery = 500 * time.Millisecond
 )
 
-// boundStage ends a run that has more on its stage than is kept.
+// boundStage ends a run whose stage exceeds the limits.
 func (k *keeper) boundStage(p *cells.Process) {
-	g := k.stage // the keeper lets go of it when the run has ended
+	g := k.stage // the keeper drops it when the run has ended
 	if g == nil {
 		return
 	}
@@ -283,8 +281,7 @@ func (k *keeper) boundStage(p *cells.Process) {
 	}()
 }
 
-// nameStage says whose run it is: by that name its changes are held, and what they replace is
-// remembered.
+// nameStage sets the call of the stage: under its name the changes are held, and the replaced files kept.
 func (k *keeper) nameStage() {
 	err := k.stage.Assign(string(k.call))
 	if past := k.b.stages.past; err == nil && past != nil {
@@ -295,9 +292,8 @@ func (k *keeper) nameStage() {
 	}
 }
 
-// keepStage makes the changes of a run the workspace's. What it could not keep, and
-// why, is in the exit; an error says that it is not known what is kept. What is sealed and
-// new was taken to the quarantine instead.
+// keepStage makes the changes of a run the workspace's. The exit has what it could not keep, and why; an error
+// means that it is not known what was kept. New sealed paths go to the quarantine instead.
 func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error) {
 	if k.stage == nil {
 		return nil, nil
@@ -307,7 +303,7 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		return nil, nil
 	}
 	if k.base != nil && k.snapshot != nil {
-		k.base.sweeping.Lock() // of what the two have in common
+		k.base.sweeping.Lock() // because of the paths that both have in common
 		fresh, err := k.snapshot.Fresh(k.b.config.Quarantine, k.call)
 		k.base.sweeping.Unlock()
 		if err != nil {
@@ -323,7 +319,7 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		x.Limit = limit
 	}
 	k.nameStage()
-	x.Effects, err = k.stage.Keep(context.Background(), k.firm(), k.rule) // its time is its own, once it is its turn
+	x.Effects, err = k.stage.Keep(context.Background(), k.firm(), k.rule) // it has its own time limit, once it is its turn
 	if len(x.Effects.Refused) > 0 {
 		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.Workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
@@ -336,11 +332,11 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 	return nil, nil
 }
 
-// mostLost is how many files that were not set aside are named.
+// mostLost is how many lost files are named.
 const mostLost = 16
 
-// setAside keeps a run's files that somebody else's changes kept out of the workspace. It returns
-// what of them is lost all the same.
+// setAside keeps those files of a run that changes of others kept out of the workspace. It returns
+// the ones that are lost all the same.
 func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled) (remnants []palyra.Remnant) {
 	if len(e.Conflicts) == 0 && e.Lost == "" {
 		return nil
@@ -384,8 +380,8 @@ func lostWhy(err error) string {
 	return "they could not be read or put into the workspace"
 }
 
-// firm is what of the workspace stays, whatever a run did to it: what the room held
-// in place by mounts.
+// firm returns the paths of the workspace that stay whatever a run did: those that mounts of the
+// room held in place.
 func (k *keeper) firm() stage.Names {
 	if k.snapshot == nil {
 		return nil

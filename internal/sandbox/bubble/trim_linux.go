@@ -8,8 +8,8 @@ import (
 	"palyra/internal/seal"
 )
 
-// users are the calls that something may be put into quarantine for at any time:
-// room is made at the cost of others.
+// users are the calls that may put items into quarantine at any time: their items are not removed
+// to make room.
 type users struct {
 	mu    sync.Mutex
 	calls map[palyra.CallID]int
@@ -38,8 +38,7 @@ func (u *users) has(call string) bool {
 	return u.calls[palyra.CallID(call)] > 0
 }
 
-// trim makes room in the quarantine after a call put something there, and tells what
-// went for it.
+// trim makes room in the quarantine after a call put something there, and returns what was removed.
 func (b *Backend) trim(call palyra.CallID) (gone []palyra.Remnant) {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
@@ -47,8 +46,7 @@ func (b *Backend) trim(call palyra.CallID) (gone []palyra.Remnant) {
 	return b.dropped(call, calls, err)
 }
 
-// trimIn makes room in the quarantine that a workspace has of its own, because it is on
-// another file system.
+// trimIn makes room in the quarantine that a workspace on another file system has of its own.
 func (b *Backend) trimIn(s *seal.Snapshot, call palyra.CallID) []palyra.Remnant {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
@@ -56,7 +54,7 @@ func (b *Backend) trimIn(s *seal.Snapshot, call palyra.CallID) []palyra.Remnant 
 	return b.dropped(call, calls, err)
 }
 
-// dropped tells which calls' items went.
+// dropped returns the remnants for removed items of calls.
 func (b *Backend) dropped(call palyra.CallID, calls []string, err error) (gone []palyra.Remnant) {
 	if err != nil {
 		b.fleet.Log.Warn("the quarantine cannot be brought within its limit", "call", call, "err", err)

@@ -2,5 +2,5 @@ package bubble
 
 import "palyra/internal/stage"
 
-// Remembers returns the stages, and where what runs replaced lies; nil: nowhere.
+// Remembers returns the stages, and the store of replaced files; nil: there is none.
 func (b *Backend) Remembers() (*stage.Stages, *stage.Past) { return b.stages.all, b.stages.past }

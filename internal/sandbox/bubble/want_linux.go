@@ -12,17 +12,17 @@ import (
 	"palyra/internal/stage"
 )
 
-// want is everything that decides how a room looks. It does not change.
+// want is everything that decides what a room is like. It does not change.
 type want struct {
 	room  bwrap.Room
 	seals []string
 	doors []cell.Listener
 	unix  bool
-	stage bool          // what is written to the workspace goes to a stage
-	bound []stage.Bound // what lies on it
+	stage bool          // writes to the workspace go to a stage
+	bound []stage.Bound // files that lie on it
 	moves []string      // directories that lie there whole, so that they can be renamed
 	key   string        // equal for equal rooms
-	place string        // equal for what is sealed in the same place
+	place string        // equal for the same sealed names in the same directory
 }
 
 func (b *Backend) want(j sandbox.Job) *want {
@@ -36,17 +36,17 @@ func (b *Backend) want(j sandbox.Job) *want {
 	return w
 }
 
-// keyOf writes values down one after the other. JSON says where each ends.
+// keyOf encodes values one after the other, as JSON, which delimits them.
 func keyOf(values ...any) string {
-	b, _ := json.Marshal(values) // plain values: it cannot fail
+	b, _ := json.Marshal(values) // plain values cannot fail
 	return string(b)
 }
 
-// identity is which file a path names.
+// identity identifies the file at a path.
 type identity struct{ dev, ino uint64 }
 
-// identities are those of the places that a room shows. One that is another file
-// by now is not what the plan meant any more.
+// identities returns those of the places that a room shows. If one changes, the place is not what
+// the plan meant any more.
 func (w *want) identities() []identity {
 	out := make([]identity, 0, 1+len(w.room.Mounts))
 	look := func(path string, do func(string, *unix.Stat_t) error) {

@@ -10,7 +10,7 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// ready does ahead of time what a warm cell can: its record, its rules.
+// ready does ahead of time what a warm cell can do: its record, its rules.
 func (k *keeper) ready() error {
 	k.bytes = k.weigh()
 	if k.snapshot != nil {
@@ -37,8 +37,8 @@ func (k *keeper) prepare() error {
 	return errors.Join(k.Conn.Send(cell.Order{Kind: cell.OrderPrepare}, int(f.Fd())), f.Close())
 }
 
-// weigh says about how much memory an idle cell takes: its two processes, of which
-// the daemon sees one, and bubblewrap. What they share is counted more than once.
+// weigh is roughly the memory of an idle cell: its two processes, of which the daemon sees one, and
+// bubblewrap. Shared memory is counted more than once.
 func (k *keeper) weigh() int64 {
 	resident := func(pid int) int64 {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")

@@ -6,9 +6,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// generated lays the files into /etc that say who and where the run is. They are
-// the room's own: the host's would name its users and ask services that the room
-// does not reach.
+// generated adds the files of /etc that describe the run's user and host. They are the room's own:
+// the host's would name its users and services that the room does not reach.
 func (a *arguments) generated(r Room) error {
 	uid, gid := r.Inside()
 	passwd := fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:%d:%d:agent:%s:/bin/sh\n", uid, gid, cell.RoomHome)
@@ -35,7 +34,7 @@ func (a *arguments) generated(r Room) error {
 	return nil
 }
 
-// Nobody is whom files of everybody else seem to belong to.
+// Nobody is the owner that files of all other users seem to have.
 const Nobody = 65534
 
 const (

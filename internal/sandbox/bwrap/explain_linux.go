@@ -9,15 +9,15 @@ import (
 	"palyra"
 )
 
-// surroundings are the settings of a host that decide whether an ordinary user
-// can have namespaces. Empty: the kernel does not have the setting.
+// surroundings are the settings of a host that decide whether an ordinary user can have namespaces.
+// Empty: the kernel does not have the setting.
 type surroundings struct {
 	maxUser  string // user.max_user_namespaces
 	clone    string // kernel.unprivileged_userns_clone, of Debian's kernels
 	apparmor string // kernel.apparmor_restrict_unprivileged_userns, of Ubuntu's
 	users    bool   // the kernel knows user namespaces
-	filtered bool   // a seccomp filter holds for ourselves: somebody put us into a container
-	root     bool   // bubblewrap ran as root, whom Debian's and Ubuntu's settings do not concern
+	filtered bool   // a seccomp filter is on this process, as in a container
+	root     bool   // bubblewrap ran as root, to whom Debian's and Ubuntu's settings do not apply
 }
 
 func lookAround(proc string, uid int64) surroundings {
@@ -47,14 +47,13 @@ profile palyra-bwrap /usr/bin/bwrap flags=(unconfined) {
   userns,
 }`
 
-// obstacle is a way in which a room cannot be built.
+// obstacle is a reason why a room cannot be built.
 type obstacle struct {
 	is           func(said string, s surroundings) bool
 	text, remedy string
 }
 
-// obstacles are looked through in order: settings first, which are certain, then
-// what bubblewrap's words point to.
+// obstacles are checked in order: settings first, which are certain, then bubblewrap's message.
 var obstacles = []obstacle{
 	{
 		func(_ string, s surroundings) bool { return !s.users },
@@ -111,7 +110,7 @@ func saysAny(said string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 }
 
-// explain turns bubblewrap's failure into what is to be done about it.
+// explain turns bubblewrap's failure into an error with a remedy.
 func explain(said string, err error, s surroundings) *palyra.Error {
 	for _, o := range obstacles {
 		if o.is(said, s) {

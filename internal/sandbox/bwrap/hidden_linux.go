@@ -9,8 +9,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// hide adds to items what of them no run may see, by the paths that the room has
-// for it.
+// hide adds the paths in items that no run may see, as paths of the room.
 func hide(items []item, hidden []string) []item {
 	out := slices.Clip(items) // many rooms share them
 	for _, i := range items {
@@ -40,15 +39,14 @@ func gone(path string) bool {
 // hides reports whether an item covers something.
 func (i item) hides() bool { return i.kind == itemHideDir || i.kind == itemHideFile }
 
-// replaced reports whether the plan itself puts something in the place of what an
-// item hides.
+// replaced reports whether the plan itself puts something in the place that an item hides.
 func (r Room) replaced(i item) bool {
 	return slices.ContainsFunc(r.targets(), func(t string) bool { return subpath.Within(t, i.target) })
 }
 
-// cover lays something empty over what is hidden. It comes before all that the plan
-// names, which may lie below: then the empty directory is where that is put. A file becomes
-// a device, which no file system of the room lets anybody open.
+// cover covers hidden paths with something empty. It comes before the plan's mounts, which may lie
+// below: they are then put into the empty directory. A file becomes a device, which no file system
+// of the room lets anybody open.
 func (a *arguments) cover(r Room, items []item) {
 	for _, i := range items {
 		switch {
@@ -61,7 +59,7 @@ func (a *arguments) cover(r Room, items []item) {
 	}
 }
 
-// fasten makes the empty directories read-only, once all is in them.
+// fasten makes the empty directories read-only, once everything is in them.
 func (a *arguments) fasten(r Room, items []item) {
 	for _, i := range items {
 		if i.kind == itemHideDir && !r.replaced(i) {

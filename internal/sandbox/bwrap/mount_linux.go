@@ -30,10 +30,9 @@ func badProfile(format string, args ...any) *palyra.Error {
 		WithRemedy("correct the profile; 'palyra sandbox profiles' shows it")
 }
 
-// Workspace binds the workspace at its own path, by a descriptor that its owner
-// could open without following a link. bubblewrap binds by the path that the
-// descriptor then has and compares what it got with the descriptor, so that a
-// workspace that is swapped on the way is refused.
+// workspace binds the workspace at its own path, by a descriptor that its owner could open without
+// following a link. bubblewrap binds by the path that the descriptor then has and compares the
+// result with the descriptor, so that a workspace that is swapped on the way is refused.
 func (a *arguments) workspace(r Room, places *placeList) error {
 	if r.Workspace == "" {
 		return nil
@@ -63,11 +62,10 @@ func (a *arguments) workspace(r Room, places *placeList) error {
 	return a.submounts(r)
 }
 
-// StagePath is where the cell finds the stage before it lays its own /run over it.
+// StagePath is where the cell finds the stage, before it mounts its own /run over it.
 const StagePath = "/run/stage"
 
-// Stage binds the stage where the cell looks for it. Its owner must be able to
-// reach it.
+// stage binds the stage where the cell looks for it. Its owner must be able to reach it.
 func (a *arguments) stage(r Room) error {
 	if r.Stage == "" {
 		return nil
@@ -80,8 +78,8 @@ func (a *arguments) stage(r Room) error {
 	return nil
 }
 
-// submounts makes what is mounted inside the workspace read-only: seals do not
-// reach into other file systems, so nothing may be made there.
+// submounts makes file systems mounted inside the workspace read-only: seals do not reach into
+// other file systems, so nothing may be made there.
 func (a *arguments) submounts(r Room) error {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -113,8 +111,7 @@ func MountsBelow(info, dir string) (below []string) {
 	return below
 }
 
-// unescape undoes how the kernel writes blanks and the like in lists of mounts:
-// a backslash and three octal digits.
+// unescape decodes the kernel's escapes in lists of mounts: a backslash and three octal digits.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -142,14 +139,14 @@ func octal(s string) (byte, bool) {
 	return byte(n), n < 256
 }
 
-// Mounts binds what profiles show beyond the workspace.
+// mounts binds the paths that profiles show beyond the workspace.
 func (a *arguments) mounts(r Room, places *placeList) error {
 	if len(r.Mounts) > maxMounts {
 		return badProfile("%d mounts are too many; %d is the most", len(r.Mounts), maxMounts)
 	}
 	for i, m := range r.Mounts {
 		if slices.Contains(r.Mounts[:i], m) {
-			continue // two profiles want the same
+			continue // two profiles mount the same
 		}
 		if err := a.mount(r, m, places); err != nil {
 			return err
@@ -187,8 +184,7 @@ func (a *arguments) mount(r Room, m palyra.Mount, places *placeList) error {
 	return nil
 }
 
-// resolve says where the source of a mount really is, and refuses what no room
-// may have.
+// resolve returns the real path of a mount's source, and refuses a source that no room may have.
 func (r Room) resolve(m palyra.Mount) (string, error) {
 	if why := badTarget(m.Source); why != "" {
 		return "", badProfile("%s cannot be mounted: %s", Show(m.Source), why)
@@ -215,7 +211,7 @@ func (r Room) resolve(m palyra.Mount) (string, error) {
 	return real, nil
 }
 
-// roomFiles lays small files into the room, read-only wherever they are.
+// roomFiles adds small files to the room, read-only everywhere.
 func (a *arguments) roomFiles(r Room, places *placeList) error {
 	if len(r.Files) > maxFiles {
 		return badProfile("%d files are too many; %d is the most", len(r.Files), maxFiles)
@@ -236,14 +232,14 @@ func (a *arguments) roomFiles(r Room, places *placeList) error {
 		}
 		how := "--ro-bind-data"
 		if inPrivate(f.Target) {
-			how = "--file" // the cell mounts it; it could not mount a file that has no name, as these are
+			how = "--file" // the cell mounts it; it could not mount a file without a name
 		}
 		a.add("--perms", "0444", how, n, f.Target)
 	}
 	return nil
 }
 
-// workspaceClosed says why a workspace could not be opened.
+// workspaceClosed explains why a workspace could not be opened.
 func workspaceClosed(r Room, err error) error {
 	name := Show(r.Workspace)
 	switch {
@@ -257,7 +253,7 @@ func workspaceClosed(r Room, err error) error {
 	return fmt.Errorf("bwrap: workspace: %w", err)
 }
 
-// mountClosed says why the source of a mount could not be opened.
+// mountClosed explains why the source of a mount could not be opened.
 func mountClosed(r Room, m palyra.Mount, err error) error {
 	name := Show(m.Source)
 	switch {

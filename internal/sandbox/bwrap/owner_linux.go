@@ -22,9 +22,9 @@ func (r Room) open(path string) (*os.File, error) {
 	return f, err
 }
 
-// asOwner runs f with the rights to files that bubblewrap will have: those of the
-// workspace's owner, in no other group, with no capability. Root would find more,
-// and bubblewrap then fail without saying why.
+// asOwner runs f with the file permissions that bubblewrap will have: those of the workspace's
+// owner, in no other group, with no capability. Root would find more, and bubblewrap would then
+// fail without a reason.
 func (r Room) asOwner(f func() error) error {
 	return owner.Do(owner.Identity{UID: r.UID, GID: r.GID}, f)
 }

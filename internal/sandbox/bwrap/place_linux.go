@@ -12,19 +12,19 @@ import (
 	"palyra/internal/subpath"
 )
 
-// What a place of the room is, for what may be put into it.
+// The kinds of places in a room, by what may be put into them.
 const (
-	placeOwn    = iota // Private and empty: anything
-	placeSystem        // the host's, read-only: only over what is there, where only root can put a link in the way
+	placeOwn    = iota // private and empty: anything
+	placeSystem        // the host's, read-only: only over existing paths, where only root can put a link in the way
 	placeTaken         // nothing
 	placeHidden        // the host's, covered: anything in it or in its place
 )
 
-// place is a path of the room that is taken.
+// place is a used path of the room.
 type place struct {
 	path string
 	kind int
-	host string // of placeSystem: the directory of the host that is shown there
+	host string // of placeSystem: the directory of the host there
 }
 
 type placeList []place
@@ -32,8 +32,7 @@ type placeList []place
 // generatedEtc are the files of /etc that are made for the room.
 var generatedEtc = strings.Fields(`/etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/hostname /etc/resolv.conf /etc/mtab`)
 
-// never are paths that would change what every program of the room does, or that
-// the kernel or the cell fill.
+// never are paths that would change every program of the room, or that the kernel or the cell fill.
 var never = strings.Fields(`/etc/ld.so.preload /etc/ld.so.cache /proc /sys`)
 
 func newPlaces(items []item) *placeList {
@@ -58,8 +57,7 @@ func newPlaces(items []item) *placeList {
 	return &ps
 }
 
-// take puts something at target, which is a directory or a file, or says why it
-// cannot be there.
+// take puts a directory or a file at target, or returns why it cannot be there.
 func (ps *placeList) take(target string, dir bool) (why string) {
 	if why := badTarget(target); why != "" {
 		return why
@@ -67,12 +65,12 @@ func (ps *placeList) take(target string, dir bool) (why string) {
 	in := place{path: "/", kind: placeOwn}
 	for _, p := range *ps {
 		switch {
-		case p.kind == placeHidden && subpath.Within(target, p.path): // it is covered by this
+		case p.kind == placeHidden && subpath.Within(target, p.path): // the target covers it
 		case p.path == target:
 			return "something else is there already"
 		case subpath.Within(target, p.path):
 			return "it would cover " + Show(p.path)
-		case subpath.Within(p.path, target) && len(p.path) >= len(in.path): // the innermost decides, or what was put over it
+		case subpath.Within(p.path, target) && len(p.path) >= len(in.path): // the innermost place counts, or the later of two
 			in = p
 		}
 	}
@@ -88,9 +86,8 @@ func (ps *placeList) take(target string, dir bool) (why string) {
 	return ""
 }
 
-// standsFirm reports whether path, below top, is a directory or a file to mount
-// over, and only root can change the way to it. bubblewrap goes there by path,
-// and would make what is missing.
+// standsFirm reports whether path, below top, is a directory or a file to mount over, and only root
+// can change the way to it. bubblewrap goes there by path, and would create a missing one.
 func standsFirm(top, path string, dir bool) bool {
 	if loosePath(filepath.Dir(path), top) != "" {
 		return false
@@ -105,7 +102,7 @@ func standsFirm(top, path string, dir bool) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-// pathMost leaves room for what bubblewrap puts before a path.
+// pathMost leaves space for bubblewrap's own prefix of a path.
 const pathMost = unix.PathMax - 96
 
 func badTarget(path string) string {
@@ -122,7 +119,7 @@ func badTarget(path string) string {
 	return ""
 }
 
-// Show quotes a name where it has anything that does not show as itself.
+// Show quotes a name with misleading characters.
 func Show(name string) string {
 	name = palyra.Clip(name, 256)
 	if q := strconv.Quote(name); q != `"`+name+`"` {

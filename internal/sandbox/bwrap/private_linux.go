@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// A file system in memory has a name for so many of its bytes: each takes about
-	// a kilobyte of the kernel's memory.
+	// A file system in memory may have one name for so many of its bytes: each name takes about a
+	// kilobyte of the kernel's memory.
 	roomNameBytes = 8 << 10
-	roomFewNames  = 512 // however small it is
+	roomFewNames  = 512 // however small the file system
 )
 
-// Private makes the parts of the room that are its own. The cell makes
-// ReadOnlyProc read-only, once it has set what it has to there. What can be written to is only
-// directories here, which become read-only with what they are in: the cell lays
-// file systems over them, as bubblewrap cannot bound how many names one holds.
+// private makes the room's own directories. The cell makes ReadOnlyProc read-only, once it has set
+// its limits there. Writable places are only directories at first, which become read-only with
+// their parents: the cell mounts file systems over them, because bubblewrap cannot bound the number
+// of their names.
 func (a *arguments) private(r Room) {
 	a.add("--proc", "/proc", "--dev", "/dev")
 	for _, p := range r.Private() {
@@ -26,7 +26,7 @@ func (a *arguments) private(r Room) {
 	}
 }
 
-// Private is what the cell lays over the places of a room that can be written to.
+// Private lists what the cell mounts over the writable places of a room.
 func (r Room) Private() []cell.Private {
 	out := []cell.Private{
 		{Path: cell.RoomShm, Mode: 0o1777, Bytes: r.Tmp},
@@ -46,8 +46,8 @@ func (r Room) Private() []cell.Private {
 	return out
 }
 
-// ReadOnlyProc is what of the room's own the cell makes read-only: /proc/sys can be read
-// and not set, also by a root who is mapped to somebody else.
+// ReadOnlyProc lists the room's own paths that the cell makes read-only: /proc/sys can be read and
+// not set, even by a root that is mapped to another user.
 func ReadOnlyProc() []string { return []string{"/proc/sys"} }
 
 // inPrivate reports whether a path lies in a place that the cell makes.
@@ -55,7 +55,7 @@ func inPrivate(path string) bool {
 	return slices.ContainsFunc(Writable(), func(p string) bool { return subpath.Within(p, path) })
 }
 
-// targets are where the room shows something that its plan names, each once.
+// targets returns the paths of the room that its plan names, each once.
 func (r Room) targets() (all []string) {
 	if r.Workspace != "" {
 		all = append(all, r.Workspace)

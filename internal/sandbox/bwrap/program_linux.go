@@ -20,56 +20,56 @@ import (
 	"palyra/internal/sandbox/local"
 )
 
-// DefaultPath is where bubblewrap is looked for.
+// DefaultPath is the usual path of bubblewrap.
 const DefaultPath = "/usr/bin/bwrap"
 
 const (
-	bwrapMax     = 64 << 20         // far above what it weighs
+	bwrapMax     = 64 << 20         // far above its size
 	bwrapWithin  = 10 * time.Second // for it to answer
 	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set process.bwrap to where it is; without it programs can run in tier b only: --tier b, or process.tier"
 )
 
-// bwrapNeeds are the options without which no room can be built. A bwrap that
-// lacks one could only build a weaker room.
+// bwrapNeeds are the options without which no room can be built. A bwrap without one of them could
+// only build a weaker room.
 var bwrapNeeds = strings.Fields(`
 	--args --as-pid-1 --bind-fd --cap-add --chdir --dev --file --gid --hostname --info-fd --new-session --perms --proc --remount-ro
 	--ro-bind --ro-bind-data --ro-bind-fd --size --symlink --tmpfs --uid
 	--unshare-cgroup-try --unshare-ipc --unshare-net --unshare-pid --unshare-user --unshare-uts
 `)
 
-// bwrapNoUsers forbids user namespaces inside; older ones lack it, and the
-// program's filter refuses them anyway.
+// bwrapNoUsers forbids user namespaces inside; older versions lack it, and the program's filter
+// refuses them anyway.
 const bwrapNoUsers = "--disable-userns"
 
-// Program is the bubblewrap of this host: opened once, looked at, and run by that
-// descriptor, so that what was looked at is what runs.
+// Program is the bubblewrap of this host: opened once, checked, and run by that descriptor, so that
+// the checked file is the one that runs.
 type Program struct {
 	Path    string        // as configured
 	Digest  string        // SHA-256, in hex
 	Version string        // "0.8.0"
-	Places  *local.Places // what of /opt and /usr/local no run may see
+	Places  *local.Places // paths of /opt and /usr/local that no run may see
 
 	file    *os.File
 	id      fileID
 	options map[string]bool
 
 	mu     sync.Mutex
-	items  []item    // of the system, not to be changed
-	traces []trace   // of what they came from
-	looked time.Time // then
+	items  []item    // of the system; never changed
+	traces []trace   // of the paths that they came from
+	looked time.Time // when the traces were taken
 
 	texts texts
 }
 
-// fileID tells a file from another one and from itself after a change.
+// fileID tells apart two files, and one file before and after a change.
 type fileID struct {
 	dev, ino  uint64
 	size      int64
 	sec, nsec int64 // of the last change
 }
 
-// Find opens bubblewrap at path, or at its usual place, and refuses one that
-// others could have changed, that gains rights by being run, or that is too old.
+// Find opens bubblewrap at path, or at its usual place, and refuses one that others could have
+// changed, that is set-user-id, or that is too old.
 func Find(path string) (*Program, *palyra.Error) {
 	path = cmp.Or(path, DefaultPath)
 	b := &Program{Path: path, Places: &local.Places{}}
@@ -83,17 +83,17 @@ func Find(path string) (*Program, *palyra.Error) {
 	return b, nil
 }
 
-// Close lets go of what is open.
+// Close closes the program's file.
 func (b *Program) Close() {
 	b.texts.close()
-	_ = b.file.Close() // it was only read
+	_ = b.file.Close() // only read
 }
 
 func unavailable(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
 }
 
-// open opens the file that path stands for and checks who can change it.
+// open opens the file at path and checks who can change it.
 func (b *Program) open() *palyra.Error {
 	if !filepath.IsAbs(b.Path) {
 		return unavailable("the path of bubblewrap is not absolute: %s", Show(b.Path)).
@@ -127,11 +127,11 @@ func (b *Program) open() *palyra.Error {
 	return nil
 }
 
-// bwrapFD is the least descriptor for the program itself. What a child is given
-// is counted from 3 up, and would otherwise take its place before it runs.
+// bwrapFD is the least descriptor for the program itself. The descriptors of a child are counted
+// from 3 up, and would otherwise take its place before it runs.
 const bwrapFD = 512
 
-// bwrapSafe refuses a file that is not root's alone, or that gives rights.
+// bwrapSafe refuses a file that others than root can change, or that gives rights.
 func bwrapSafe(f *os.File) *palyra.Error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -156,9 +156,8 @@ func bwrapSafe(f *os.File) *palyra.Error {
 	return nil
 }
 
-// givesRights refuses a set-user-id program by its name, before anything else is
-// said of it: what it is weighs more than where it lies. It is looked at again once
-// it is open.
+// givesRights refuses a set-user-id program by its path, before any other fault is reported: this
+// one matters most. It is checked again once the file is open.
 func givesRights(path string) *palyra.Error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
@@ -172,8 +171,7 @@ func setID(name string) *palyra.Error {
 		WithRemedy("'chmod ug-s %s', and allow user namespaces to ordinary users instead", name)
 }
 
-// loosePath returns the first directory, from dir up to top, that others than
-// root could change, or nothing.
+// loosePath returns the first directory, from dir up to top, that others than root could change; "": none.
 func loosePath(dir, top string) string {
 	for {
 		var st unix.Stat_t
@@ -187,9 +185,8 @@ func loosePath(dir, top string) string {
 	}
 }
 
-// onlyBy reports whether only owner can change what a directory holds. One may be
-// open to its group where members remove only what is theirs, as in the stores of
-// some package managers.
+// onlyBy reports whether only owner can change the entries of a directory. It may be writable for
+// its group if it is sticky, as in the stores of some package managers.
 func onlyBy(owner uint32, st *unix.Stat_t) bool {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != owner || st.Mode&0o002 != 0:
@@ -205,8 +202,7 @@ func openPlain(path string, flags uint64) (int, error) {
 	return openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
-// openat2 asks until the answer is one: it is none when something is renamed
-// meanwhile.
+// openat2 repeats the call while concurrent renames make it fail.
 func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
 	for tries := 100; ; tries-- {
 		fd, err := unix.Openat2(dir, path, how)
@@ -218,7 +214,7 @@ func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
 
 var bwrapVersion = regexp.MustCompile(`^bubblewrap ([0-9A-Za-z.+~-]{1,40})\s*$`)
 
-// look finds out what the opened file is and what it can do.
+// look finds out the version and the options of the opened file.
 func (b *Program) look() *palyra.Error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(b.file.Fd()), &st)
@@ -259,8 +255,7 @@ func tooOld(version string, options map[string]bool) *palyra.Error {
 		WithRemedy("install bubblewrap 0.10 or newer, or your distribution's security update of an older one")
 }
 
-// Changed reports whether the file at the configured path is no longer the one
-// that was looked at.
+// Changed reports whether the file at the configured path is no longer the one that was checked.
 func (b *Program) Changed() bool {
 	var st unix.Stat_t
 	return unix.Stat(b.Path, &st) != nil || identify(&st) != b.id
@@ -279,7 +274,7 @@ func digestOf(f *os.File) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// bwrapOptions reads the options out of the help text: they begin their lines.
+// bwrapOptions reads the options from the help text, where they begin their lines.
 func bwrapOptions(help string) map[string]bool {
 	options := map[string]bool{}
 	for line := range strings.Lines(help) {

@@ -16,11 +16,11 @@ import (
 	"palyra/internal/cell"
 )
 
-// Hostname is the name of the host, inside.
+// Hostname is the host name inside a room.
 const Hostname = "palyra"
 
-// roomUser is who root is inside, in its own workspaces: programs treat uid 0
-// differently, and would expect rights that they do not have.
+// roomUser is root's uid inside, in its own workspaces: programs treat uid 0 differently, and would
+// expect rights that they do not have.
 const roomUser = 1000
 
 const (
@@ -28,17 +28,17 @@ const (
 	roomMaxTmp   = 64 << 30
 )
 
-// Room is what bubblewrap is to build for a cell.
+// Room is what bubblewrap builds for a cell.
 type Room struct {
 	UID, GID  int64 // of the workspace's owner
 	Workspace string
-	Stage     string // where what is written to the workspace goes; empty: there
+	Stage     string // where writes to the workspace go; empty: into the workspace
 	Mounts    []palyra.Mount
 	Files     []palyra.RoomFile
 	Tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
 }
 
-// Inside returns who the run is in its own eyes.
+// Inside returns the run's uid and gid inside the room.
 func (r Room) Inside() (uid, gid int64) {
 	uid, gid = r.UID, r.GID
 	uid = cmp.Or(uid, roomUser)
@@ -50,10 +50,10 @@ func (r Room) Inside() (uid, gid int64) {
 // can be written to.
 func Writable() []string { return []string{cell.RoomHome, cell.RoomTmp, cell.RoomRun, cell.RoomShm} }
 
-// HiddenProc lists what the kernel shows in a new /proc about the whole machine and
-// that no program needs in order to work: memory, keys, devices, and counters that
-// tell what others do. Some of it root could write to, and root's own
-// workspaces run as root to the outside. The cell lays something empty over each.
+// HiddenProc lists the files of a new /proc about the whole machine that no program needs in order
+// to work: memory, keys, devices, and counters that tell what others do. Root could write to some
+// of them, and runs in root's own workspaces are root to the outside. The cell covers each with
+// something empty.
 func HiddenProc() []string {
 	return strings.Fields(`
 		/proc/acpi /proc/asound /proc/buddyinfo /proc/bus /proc/cmdline /proc/config.gz /proc/consoles /proc/crypto /proc/diskstats
@@ -67,7 +67,7 @@ func HiddenProc() []string {
 
 var roomMark = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Command is how bubblewrap is started.
+// Command is the command line of bubblewrap, with its files.
 type Command struct {
 	Path  string
 	Argv  []string
@@ -77,13 +77,11 @@ type Command struct {
 	args *arguments
 }
 
-// Close closes what was opened for the command. It may be called once the process has
-// started.
+// Close closes the files that were opened for the command. It may be called once the process has started.
 func (c *Command) Close() { c.args.cleanup() }
 
-// Command is how bubblewrap is started so that it builds a room and becomes the
-// cell in it. The cell finds control at descriptor 3 and nothing else but its own
-// image.
+// Command returns the command by which bubblewrap builds a room and becomes the cell in it. The
+// cell finds control at descriptor 3 and nothing else but its own image.
 func (b *Program) Command(r Room, image, control, info *os.File, mark string) (*Command, error) {
 	if !roomMark.MatchString(mark) {
 		return nil, fmt.Errorf("bwrap: command: %q is no mark", mark)
@@ -111,8 +109,7 @@ func (b *Program) Command(r Room, image, control, info *os.File, mark string) (*
 	return &Command{Path: b.exe(), Argv: argv, Env: []string{}, Files: a.files, args: a}, nil
 }
 
-// furnish says how a room is built, in bubblewrap's words. Without a workspace it
-// is a room to try.
+// furnish adds the options that build a room. Without a workspace it is a room for trying.
 func (b *Program) furnish(a *arguments, r Room) error {
 	if err := r.check(); err != nil {
 		return err
@@ -130,10 +127,10 @@ func (b *Program) furnish(a *arguments, r Room) error {
 	return b.arrange(a, r, hide(items, hidden))
 }
 
-// systemFor is how long one look at the system counts without another.
+// systemFor is how long a look at the system counts before it is repeated.
 const systemFor = 5 * time.Second
 
-// system looks at the system, or remembers: rooms are built in bursts, and the system
+// system looks at the system, or returns the last look: rooms are built in bursts, and the system
 // changes rarely.
 func (b *Program) system() ([]item, error) {
 	b.mu.Lock()
@@ -155,7 +152,7 @@ func (b *Program) system() ([]item, error) {
 	return b.items, nil
 }
 
-// arrange puts everything into the order in which it has to be built.
+// arrange adds all options in the order in which they must be applied.
 func (b *Program) arrange(a *arguments, r Room, items []item) error {
 	b.namespaces(a, r)
 	if err := a.items(items); err != nil {
@@ -196,9 +193,8 @@ func (r Room) check() error {
 	return nil
 }
 
-// namespaces are what the room does not share with the host. Capabilities are
-// those of its own user namespace; the cell needs them to finish the room and
-// drops them.
+// namespaces adds what the room does not share with the host. Capabilities are those of its own
+// user namespace; the cell needs them to finish the room and drops them.
 func (b *Program) namespaces(a *arguments, r Room) {
 	uid, gid := r.Inside()
 	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net")
@@ -211,27 +207,27 @@ func (b *Program) namespaces(a *arguments, r Room) {
 
 // arguments collects bubblewrap's arguments and the descriptors that they name.
 type arguments struct {
-	texts *texts // of what many rooms have; nil: none are kept
+	texts *texts // texts that many rooms share; nil: none are kept
 	words []string
 	files []*os.File // from descriptor 3 on
-	own   []*os.File // of files: to be closed by us
+	own   []*os.File // those of files that we must close
 }
 
 func (a *arguments) add(words ...string) { a.words = append(a.words, words...) }
 
-// pass hands a descriptor on and returns its number in the child.
+// pass adds a descriptor and returns its number in the child.
 func (a *arguments) pass(f *os.File) string {
 	a.files = append(a.files, f)
 	return strconv.Itoa(2 + len(a.files))
 }
 
-// give is pass for what this command opened itself.
+// give is pass for a file that this command opened itself.
 func (a *arguments) give(f *os.File) string {
 	a.own = append(a.own, f)
 	return a.pass(f)
 }
 
-// data hands a text on.
+// data adds a text as a file descriptor.
 func (a *arguments) data(name, text string) (string, error) {
 	f, err := memoryOf(name, text)
 	if err == nil {
@@ -243,7 +239,7 @@ func (a *arguments) data(name, text string) (string, error) {
 	return "", fmt.Errorf("bwrap: %s: %w", name, err)
 }
 
-// same is data for a text that many rooms have.
+// same is data for a text that many rooms share.
 func (a *arguments) same(name, text string) (string, error) {
 	if a.texts == nil {
 		return a.data(name, text)
@@ -255,8 +251,8 @@ func (a *arguments) same(name, text string) (string, error) {
 	return a.give(f), nil
 }
 
-// argv is the command line. The room itself is not on it, where everybody could
-// read it, but in a descriptor.
+// argv is the command line. The room's options are not on it, where everybody could read them, but
+// in a descriptor.
 func (a *arguments) argv(program ...string) ([]string, error) {
 	for _, w := range a.words {
 		if strings.ContainsRune(w, 0) {

@@ -14,15 +14,15 @@ import (
 	"palyra/internal/subpath"
 )
 
-// systemDirs are what programs are in. Where one is a link into another, as on
-// systems that merged /bin into /usr, the room has that link.
+// systemDirs are the directories of programs. Where one is a link into another, as on systems that
+// merged /bin into /usr, the room has that link.
 var systemDirs = strings.Fields(`/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store`)
 
-// systemEtc is what of /etc programs need in order to work at all: the dynamic
-// linker, certificates, time zones, names of ports, choices between programs, and
-// the settings without which whole languages do not start. It is a list, because
-// /etc also holds keys, passwords and tokens: shadow, ssh, ssl/private, and what
-// administrators write into gitconfig, npmrc, pip.conf, wgetrc or netrc.
+// systemEtc lists the files of /etc that programs need in order to work at all: the dynamic linker,
+// certificates, time zones, names of ports, choices between programs, and the settings without
+// which whole languages do not start. It is a list, because /etc also holds keys, passwords and
+// tokens: shadow, ssh, ssl/private, and what administrators write into gitconfig, npmrc, pip.conf,
+// wgetrc or netrc.
 var systemEtc = strings.Fields(`
 	/etc/alternatives
 	/etc/ca-certificates/extracted /etc/pki/ca-trust/extracted /etc/pki/java /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
@@ -35,41 +35,40 @@ var systemEtc = strings.Fields(`
 	/etc/maven/m2.conf
 `)
 
-// The ways in which something of the host is in the room.
+// The ways in which a path of the host is in the room.
 const (
-	itemBind = iota // itself, read-only
+	itemBind = iota // mounted, read-only
 	itemLink        // a link to text, which is visible
-	itemCopy        // text; cheaper than a mount
+	itemCopy        // a copy of text; cheaper than a mount
 
-	itemHideDir  // not at all, though it is below something that is
-	itemHideFile // the same for what is no directory
+	itemHideDir  // a hidden directory below a visible one
+	itemHideFile // the same for anything but a directory
 )
 
 type item struct {
 	kind   int
 	target string
-	text   string // where it is on the host, where the link leads, or its content
+	text   string // the path on the host, the target of the link, or the content
 }
 
-// systemView is what a room shows of the host's own files.
+// systemView collects what a room shows of the host's own files.
 type systemView struct {
-	root  int    // descriptor of "/", but in tests
+	root  int    // descriptor of "/", except in tests
 	top   string // its path
-	owner uint32 // root, but in tests
+	owner uint32 // root, except in tests
 	items []item
 
 	traces []trace
 }
 
-// copyMost is up to which size a file is copied and not mounted.
+// copyMost is the largest file that is copied and not mounted.
 const copyMost = 128 << 10
 
-// fewFiles is up to how many files a directory is copied and not mounted.
+// fewFiles is the most files of a directory that is copied and not mounted.
 const fewFiles = 8
 
-// lookAtSystem finds out how the system at root is laid out. What others than
-// owner could have put there is not shown. While everything is as the traces say,
-// another look would find the same.
+// lookAtSystem finds out how the system at root is laid out. It does not show files that others than owner
+// could have put there. While the traces are unchanged, another look would find the same.
 func lookAtSystem(root string, owner uint32) ([]item, []trace, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,7 +97,7 @@ func lookAtSystem(root string, owner uint32) ([]item, []trace, error) {
 func (s *systemView) expand(patterns []string) (paths []string) {
 	var names []string
 	if f, _, err := s.open("/etc"); err == nil {
-		names, _ = f.Readdirnames(-1) // what cannot be listed is not shown
+		names, _ = f.Readdirnames(-1) // an unlistable directory is not shown
 		slices.Sort(names)
 		_ = f.Close()
 	}
@@ -116,10 +115,10 @@ func (s *systemView) expand(patterns []string) (paths []string) {
 	return paths
 }
 
-// open opens what path stands for, and says where that is. Links lead nowhere
-// outside of root. What was there is traced.
+// open opens the file at path, and returns its real path. Links lead nowhere outside of root. It
+// records a trace.
 func (s *systemView) open(path string) (f *os.File, real string, err error) {
-	s.traces = append(s.traces, traceOf(strings.TrimSuffix(s.top, "/")+path)) // before: a change from now on shows
+	s.traces = append(s.traces, traceOf(strings.TrimSuffix(s.top, "/")+path)) // taken first, so that a change from now on shows
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
@@ -138,8 +137,7 @@ func (s *systemView) open(path string) (f *os.File, real string, err error) {
 // where returns the path of an open file.
 func where(fd int) (string, error) { return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) }
 
-// Show adds what is at path, if everybody can read it and only root can write
-// it.
+// show adds the file at path, if everybody can read it and only root can write it.
 func (s *systemView) show(path string) { s.add(path, true) }
 
 func (s *systemView) add(path string, dirs bool) {
@@ -169,8 +167,7 @@ func (s *systemView) add(path string, dirs bool) {
 	}
 }
 
-// saysSomething reports whether a text has more than comments. Some files of /etc
-// only show how they could be written.
+// saysSomething reports whether a text has more than comments. Some files of /etc contain only examples.
 func saysSomething(text string) bool {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -180,8 +177,8 @@ func saysSomething(text string) bool {
 	return false
 }
 
-// each shows what is in a directory of /etc one by one, where that is little: a
-// few copies cost less than a mount. False: there is more.
+// each adds the files of a directory of /etc one by one, if they are few: a few copies cost less
+// than a mount. False: there are more.
 func (s *systemView) each(dir *os.File, path string) bool {
 	entries, err := dir.ReadDir(fewFiles + 1)
 	if !strings.HasPrefix(path, "/etc/") || len(entries) > fewFiles || (err != nil && !errors.Is(err, io.EOF)) {
@@ -216,7 +213,7 @@ func (s *systemView) public(st *unix.Stat_t) bool {
 	return false
 }
 
-// items puts the host's own files into the room.
+// items adds the host's own files to the room.
 func (a *arguments) items(items []item) error {
 	for _, i := range items {
 		switch i.kind {
@@ -233,7 +230,7 @@ func (a *arguments) items(items []item) error {
 	return nil
 }
 
-// file lays a file into a part of the room that becomes read-only as a whole.
+// file adds a file to a part of the room that becomes read-only as a whole.
 func (a *arguments) file(target, text string) error {
 	n, err := a.same(target, text)
 	if err == nil {

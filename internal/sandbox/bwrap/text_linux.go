@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxTexts is far more than rooms have in common.
+// maxTexts is far more than rooms share.
 const maxTexts = 256
 
-// texts are what many rooms have in their files, each once in memory, where nobody
-// can change it: not even bubblewrap, which may run as anybody and is given it.
+// texts are file contents that many rooms share, each once in memory, where nobody can change it:
+// not even bubblewrap, which gets it and may run as any user.
 type texts struct {
 	mu    sync.Mutex
 	files map[string]*os.File
@@ -39,7 +39,7 @@ func (t *texts) open(text string) (*os.File, error) {
 	return os.Open(descriptor(f)) // with a position of its own
 }
 
-// forget closes all; who was given one has his own.
+// forget closes all of them; those that were passed on stay open there.
 func (t *texts) forget() {
 	for _, f := range t.files {
 		_ = f.Close()
@@ -53,7 +53,7 @@ func (t *texts) close() {
 	t.forget()
 }
 
-// fixed puts a text into memory that cannot be changed any more.
+// fixed puts a text into immutable memory.
 func fixed(text string) (*os.File, error) {
 	f, err := memoryOf("palyra-room", text)
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trace is what was at a path when the system was looked at: the file itself, and
-// what it leads to if it is a link. Whatever is done to either shows in the time of
-// its last change, as does a new name in a directory.
+// trace is the state of a path when the system was looked at: of the file itself, and of its target
+// if it is a link. Every change of either shows in its ctime, as does a new name in a directory.
 type trace struct {
 	path     string
 	own, end stamp // zero: nothing was there
 }
 
-// stamp tells a file from another one and from itself after a change.
+// stamp tells apart two files, and one file before and after a change.
 type stamp struct {
 	fileID
 	mode, uid uint32
@@ -42,14 +41,13 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{fileID: identify(st), mode: st.Mode, uid: st.Uid}
 }
 
-// sameTraces reports whether everything is as it was.
+// sameTraces reports whether nothing has changed.
 func sameTraces(traces []trace) bool {
 	return !slices.ContainsFunc(traces, func(t trace) bool { return traceOf(t.path) != t })
 }
 
-// settled reports whether the last change of everything was a while before now. The
-// clock of files is coarse: something that was just changed could be changed again
-// without a trace.
+// settled reports whether the last change of everything was a while before now. The clock of files
+// is coarse: a file that was just changed could change again with the same stamp.
 func settled(traces []trace, now time.Time) bool {
 	const while = time.Second
 	for _, t := range traces {

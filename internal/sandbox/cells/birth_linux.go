@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartProcess is os.StartProcess for a cell that lives in its own cgroups: the
-// process is in them from its first moment, so there is no time in which its limits
-// do not hold, and nobody but the daemon ever has a descriptor by which a process
-// could be put there or taken out. (A user can take descriptors from whatever runs
-// under his uid, and from a room as well.) Moving it later would also wait for a
+// StartProcess is os.StartProcess for a cell that lives in its own cgroups: the process is in them
+// from its first moment, so that its limits always hold, and nobody but the daemon ever has a
+// descriptor that could move a process into or out of them. (A user can take descriptors from any
+// process of his uid, and from a room as well.) Moving the process later would also wait for a
 // grace period of the kernel.
 func (k *Keeper) StartProcess(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	start := func() (*os.Process, error) { return os.StartProcess(name, argv, attr) }
@@ -40,9 +39,9 @@ func (k *Keeper) StartProcess(name string, argv []string, attr *os.ProcAttr) (*o
 	return start()
 }
 
-// start1 is for v1, where a process is born where the thread is that makes it. That
-// thread enters the cgroups and ends afterwards, so that none ever has to find out
-// again, and none of the daemon's own work is done in there.
+// start1 is for v1, where a process is born in the cgroups of the thread that makes it. That thread
+// enters the cgroups and ends afterwards, so that it never has to leave them, and none of the
+// daemon's own work is done in there.
 func (g *Group) start1(start func() (*os.Process, error)) (p *os.Process, err error) {
 	onThread(func() {
 		if err = g.enter(); err == nil {
@@ -52,8 +51,8 @@ func (g *Group) start1(start func() (*os.Process, error)) (p *os.Process, err er
 	return p, err
 }
 
-// enter puts the calling thread into the group. A thread that moves itself waits
-// for nobody.
+// enter puts the calling thread into the group. A thread that moves itself does not wait for a
+// grace period.
 func (g *Group) enter() error {
 	for _, d := range g.Dirs() {
 		if err := set(g.file(d, "tasks"), "0"); err != nil {
@@ -63,20 +62,19 @@ func (g *Group) enter() error {
 	return nil
 }
 
-// onThread runs do on a thread that is used for nothing else before it ends. It is
-// never the first one of the process: that one does not end, and whatever memory
-// the whole process takes is charged to where it is.
+// onThread runs do on a thread that is used for nothing else before it ends. It is never the first one of the
+// process: that one does not end, and the memory of the whole process is charged to its cgroup.
 func onThread(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked, so that the thread ends with the goroutine
 		if unix.Gettid() != unix.Getpid() {
 			do()
 			return
 		}
 		defer runtime.UnlockOSThread()
-		onThread(do) // elsewhere, since this one is taken
+		onThread(do) // on another thread, because this is the first
 	}()
 	<-done
 }

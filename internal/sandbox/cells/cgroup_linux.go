@@ -17,8 +17,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// kernel makes and removes cgroup directories. Tests stand in for it: a cgroup
-// directory comes with files in it.
+// kernel makes and removes cgroup directories. Tests replace it: a real cgroup directory comes with
+// files in it.
 type kernel struct {
 	mkdir func(string) error
 	rmdir func(string) error
@@ -30,9 +30,9 @@ var cgroupfs = kernel{
 	rmdir: unix.Rmdir,
 }
 
-// Cgroups are the directories below which a group is made for every keeper, by
-// what they are for; empty where there is none. On a v2 host all are the same;
-// on v1 each is of its own hierarchy, and Tree may be of an empty v2 beside them.
+// Cgroups are the directories below which a group is made for every keeper, by purpose; empty where
+// there is none. On a v2 host all are the same; on v1 each is of its own hierarchy, and Tree may be
+// of an empty v2 beside them.
 type Cgroups struct {
 	kernel
 	Version int    // 1 or 2, of memory and pids; 0: neither
@@ -60,13 +60,13 @@ type Group struct {
 	name string
 }
 
-// group makes one, or nothing.
+// group makes the group of a keeper; nil without cgroups.
 func (c Cgroups) group(name string) (*Group, error) {
 	g := &Group{c, name}
 	for i, d := range c.Dirs() {
 		if err := c.mkdir(filepath.Join(d, name)); err != nil {
 			for _, made := range c.Dirs()[:i] {
-				_ = c.rmdir(filepath.Join(made, name)) // empty, and Recover looks again
+				_ = c.rmdir(filepath.Join(made, name)) // it is empty, and Recover tries again
 			}
 			return nil, fmt.Errorf("cells: cgroup: %w", err)
 		}
@@ -82,7 +82,7 @@ func (g *Group) file(parent, name string) string {
 	return filepath.Join(parent, g.name, name)
 }
 
-// Places is where the launcher is to be born, in the cell's language.
+// Places returns where the launcher is to be born, in the cell's arguments.
 func (g *Group) Places() []string {
 	var out []string
 	for _, d := range g.Dirs() {
@@ -95,7 +95,7 @@ func (g *Group) Places() []string {
 	return out
 }
 
-// limit writes what bounds the whole group.
+// limit writes the limits of the whole group.
 func (g *Group) limit(l palyra.Limits) error {
 	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes, 10)
 	if g.Pids != "" {
@@ -112,17 +112,17 @@ func (g *Group) limit(l palyra.Limits) error {
 		}
 		all := "1" // one process out of memory ends all
 		if g.inside {
-			all = "0" // but not the cell, which sees it and ends the rest
+			all = "0" // but not the cell, which notices it and ends the rest
 		}
-		// Swap would be memory by another name.
+		// Swap would be further memory.
 		return errors.Join(setIfThere(g.file(g.Memory, "memory.oom.group"), all), setIfThere(g.file(g.Memory, "memory.swap.max"), "0"))
 	default:
 		return g.limitMemory(memory)
 	}
 }
 
-// limitMemory is for v1, where the limit that includes swap may never be below
-// the one that does not: down the one goes first, up the other.
+// limitMemory is for v1, where the limit with swap may never be below the one without: the second
+// is lowered first, and raised last.
 func (g *Group) limitMemory(value string) error {
 	limit, swap := g.file(g.Memory, "memory.limit_in_bytes"), g.file(g.Memory, "memory.memsw.limit_in_bytes")
 	if set(limit, value) == nil {
@@ -134,8 +134,8 @@ func (g *Group) limitMemory(value string) error {
 	return set(limit, value)
 }
 
-// counters tells the cell what to read. The peak of pids is left out: it counts
-// threads, and the launcher's were in it.
+// counters lists the files that the cell reads. It leaves out the peak of pids: that counts
+// threads, and the launcher's among them.
 func (g *Group) counters() cell.Counters {
 	c := cell.Counters{PidsMax: g.file(g.Pids, "pids.events")}
 	if g.Version == 2 {
@@ -147,7 +147,7 @@ func (g *Group) counters() cell.Counters {
 	}
 	for _, p := range []*string{&c.PidsMax, &c.OOM, &c.PeakBytes, &c.CPUMicros, &c.CPUNanos} {
 		if _, err := os.Stat(*p); err != nil {
-			*p = "" // an older kernel has fewer
+			*p = "" // older kernels have fewer files
 		}
 	}
 	return c
@@ -161,14 +161,14 @@ func (g *Group) kill() error {
 	return set(g.file(g.Tree, "cgroup.kill"), "1")
 }
 
-// members lists the processes in the group. On v1 one is listed for any thread of
-// it, so this one is while it starts another there.
+// members lists the processes in the group. v1 lists a process for any thread of it, so this one is
+// listed while it starts another there.
 func (g *Group) members() []int {
 	var out []int
 	for _, d := range g.Dirs() {
-		b, _ := os.ReadFile(g.file(d, "cgroup.procs")) // gone: nobody is in it
+		b, _ := os.ReadFile(g.file(d, "cgroup.procs")) // a removed group has no members
 		for _, f := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(out, pid) { // 0 is one that cannot be seen from here
+			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(out, pid) { // 0 stands for a process that cannot be seen from here
 				out = append(out, pid)
 			}
 		}
@@ -176,8 +176,8 @@ func (g *Group) members() []int {
 	return out
 }
 
-// only reports whether nobody else is in the group; without one, or where cells are
-// in theirs and it is not known who they are, that cannot be told.
+// only reports whether nobody else is in the group; false without a group, and where cells are in
+// theirs and it is not known who they are.
 func (g *Group) only(pids []int) bool {
 	if g == nil || g.inside && len(pids) == 0 || len(g.Dirs()) == 0 {
 		return false
@@ -192,9 +192,7 @@ func (g *Group) only(pids []int) bool {
 	return err == nil
 }
 
-// strike kills the processes in the group, each as the one that was seen there: a
-// number that was given away in the meantime is not hit. It says how many there
-// were.
+// strike kills the processes that were seen in the group; a reused pid is not hit. It returns their number.
 func (g *Group) strike() int {
 	handles := map[int]int{}
 	for _, pid := range g.members() {
@@ -205,16 +203,16 @@ func (g *Group) strike() int {
 	still := g.members()
 	for pid, fd := range handles {
 		if slices.Contains(still, pid) {
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error means that it has ended already
 		}
 		_ = unix.Close(fd)
 	}
 	return len(still)
 }
 
-// exceeded is the limit of the group that a cell in it can have died of together
-// with its run: memory, for want of which the kernel ends somebody, or tasks, without
-// which it cannot make a thread that it needs. Empty: none.
+// exceeded is the limit of the group that a cell in it can have died of together with its run:
+// memory, when the kernel ends a process, or tasks, when the cell cannot make a thread that it
+// needs. Empty: none.
 func (g *Group) exceeded() string {
 	if g == nil || !g.inside {
 		return ""
@@ -229,7 +227,7 @@ func (g *Group) exceeded() string {
 	return ""
 }
 
-// counted: a file of a cgroup says that something has happened.
+// counted reports whether a counter in a cgroup's file is above 0.
 func counted(file, name string) bool {
 	b, err := os.ReadFile(file)
 	_, rest, found := strings.Cut("\n"+string(b), "\n"+name+" ")
@@ -238,8 +236,7 @@ func counted(file, name string) bool {
 	return err == nil && e == nil && found && times > 0
 }
 
-// remove takes the directories away. The kernel keeps one busy for a moment
-// after its last process was reaped.
+// remove removes the directories. The kernel keeps one busy for a moment after its last process was reaped.
 func (g *Group) remove(patience time.Duration) error {
 	var errs []error
 	end := time.After(patience)
@@ -260,7 +257,7 @@ func (g *Group) remove(patience time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// Pause waits before another try; false: the end came first.
+// Pause waits before another try; false: the time is over.
 func Pause(d time.Duration, end <-chan time.Time) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -272,7 +269,7 @@ func Pause(d time.Duration, end <-chan time.Time) bool {
 	}
 }
 
-// set writes a cgroup file, which must be there.
+// set writes a cgroup file, which must exist.
 func set(file, value string) error {
 	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0) // not os.OpenFile: this is on the path of a launch
 	if err != nil {
@@ -285,8 +282,7 @@ func set(file, value string) error {
 	return nil
 }
 
-// setIfThere is for files that only some kernels have and that no promise rests
-// on.
+// setIfThere is for files that only some kernels have and that no promise depends on.
 func setIfThere(file, value string) error {
 	if err := set(file, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -297,8 +293,8 @@ func setIfThere(file, value string) error {
 // leaveWithin is how long directories of ended runs may keep ours busy.
 const leaveWithin = 2 * time.Second
 
-// leave removes our own directories, as far as no other daemon of this state is in
-// them: the last one takes them away, and Recover finds them otherwise.
+// leave removes our own directories, unless another daemon of this state uses them: the last one
+// removes them, and otherwise Recover finds them.
 func (c Cgroups) leave() {
 	until := time.Now().Add(leaveWithin)
 	for _, d := range c.Dirs() {

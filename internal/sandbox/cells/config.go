@@ -8,7 +8,7 @@ import (
 
 // Cgroup modes; anything else is a cgroup v2 directory to work in.
 const (
-	CgroupAuto = "auto" // use what the host lets us make; else count and kill
+	CgroupAuto = "auto" // use what the host permits; otherwise count and kill
 	CgroupOff  = "off"  // never make any
 )
 
@@ -24,21 +24,20 @@ type Config struct {
 	Log     *slog.Logger // nil: no log
 }
 
-// CellRemedy is what to do about a cell that is not the one built with the
-// daemon.
+// CellRemedy is the remedy for a cell that was not built with the daemon.
 const CellRemedy = "build and install palyrad and palyra-cell together: make build"
 
-// Unavailable is a refusal of a whole tier that can be mended.
+// Unavailable is the refusal of a whole tier that can be mended.
 func Unavailable(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
 }
 
-// Unsupported is a refusal of a whole tier that this system cannot have.
+// Unsupported is the refusal of a whole tier that this system cannot have.
 func Unsupported(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, format, args...)
 }
 
-// SpawnFailed says that one run could not be started.
+// SpawnFailed is the error of one run that could not be started.
 func SpawnFailed(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
 }

@@ -13,7 +13,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// hierarchy is where a cgroup hierarchy is mounted and where in it we are.
+// hierarchy is the mount point of a cgroup hierarchy and our own directory in it.
 type hierarchy struct{ mount, own string }
 
 // hierarchies reads /proc/self/cgroup and /proc/self/mountinfo. The key is the
@@ -53,9 +53,8 @@ func hierarchies(cgroup, mountinfo string) map[string]hierarchy {
 	return out
 }
 
-// below finds our own directory under a mount that shows the hierarchy from root
-// on. A path outside of what is mounted cannot be seen: the mount itself is then
-// the nearest.
+// below finds our own directory under a mount that shows the hierarchy from root on. A path outside
+// of the mount cannot be seen: the mount itself is then the nearest.
 func below(mount, root, path string) string {
 	rel, ok := subpath.Rel(root, path)
 	if !ok {
@@ -64,7 +63,7 @@ func below(mount, root, path string) string {
 	return filepath.Join(mount, rel)
 }
 
-// unescape undoes mountinfo's octal escapes.
+// unescape decodes mountinfo's octal escapes.
 func unescape(s string) string {
 	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
 		s = strings.ReplaceAll(s, e[0], e[1])
@@ -72,16 +71,16 @@ func unescape(s string) string {
 	return s
 }
 
-// where says how directories are named.
+// where holds the names of directories.
 type where struct {
-	daemon string // the leaf that a daemon moves to, one for all tiers
-	runs   string // what runs are below
+	daemon string // leaf that a daemon moves to, one for all tiers
+	runs   string // parent of the runs' groups
 	inside bool   // cells are in their groups themselves
 }
 
-// discover finds what can be used, by trying it: the directory name is made and
-// limits are written in it. Refusals of the host are not errors, they leave a
-// place empty; an explicit directory that cannot be used is.
+// discover finds usable directories by trying: it makes the named directory and writes limits in
+// it. A refusal of the host is not an error but leaves a place empty; an explicit directory that
+// cannot be used is an error.
 func (k kernel) discover(mode string, w where, all map[string]hierarchy, pid int) (Cgroups, *palyra.Error) {
 	switch mode {
 	case CgroupOff:
@@ -100,16 +99,15 @@ func (k kernel) discover(mode string, w where, all map[string]hierarchy, pid int
 	return c, nil
 }
 
-// unified uses a v2 directory that was delegated to us: one that we may write
-// and that has the controllers. A directory with processes in it cannot hand
-// controllers on, so the daemon first moves to a leaf of it; if somebody else is
-// in it too, that does not help, and the daemon moves back.
+// unified uses a v2 directory that was delegated to us: one that we may write and that has the controllers. A
+// directory with processes in it cannot hand controllers on, so the daemon first moves to a leaf of it; if
+// other processes are in it too, that does not help, and the daemon moves back.
 func (k kernel) unified(own string, w where, pid int) Cgroups {
 	if own == "" {
 		return Cgroups{}
 	}
 	if filepath.Base(own) == w.daemon {
-		own = filepath.Dir(own) // another tier had the daemon move there
+		own = filepath.Dir(own) // another tier has moved the daemon there
 	}
 	has := controllers(filepath.Join(own, "cgroup.controllers"))
 	wanted := slices.DeleteFunc([]string{"memory", "pids"}, func(c string) bool { return !slices.Contains(has, c) })
@@ -148,12 +146,12 @@ func handOn(dir string, controllers []string) error {
 }
 
 func controllers(file string) []string {
-	b, _ := os.ReadFile(file) // none
+	b, _ := os.ReadFile(file) // none if unreadable
 	return strings.Fields(string(b))
 }
 
-// separate uses the v1 hierarchies, each where it lets us: below our own
-// directory or, where only root of the hierarchy is writable, there.
+// separate uses the v1 hierarchies, each where it lets us: below our own directory or, where only
+// the root of the hierarchy is writable, there.
 func (k kernel) separate(all map[string]hierarchy, w where) Cgroups {
 	place := func(controller string) string {
 		h, ok := all[controller]
@@ -174,8 +172,8 @@ func (k kernel) separate(all map[string]hierarchy, w where) Cgroups {
 	return c.tried()
 }
 
-// tried makes a group, limits it as a run would be, enters it if cells are to be
-// born there, and takes it away again; what does not work is not promised.
+// tried makes a group, limits it as a run would be, enters it if cells are to be born there, and
+// removes it again; what fails is not promised.
 func (c Cgroups) tried() Cgroups {
 	try := func(only Cgroups) bool {
 		only.kernel, only.Version, only.inside = c.kernel, c.Version, c.inside

@@ -23,7 +23,7 @@ const (
 // amd64.
 const x32Bit = 0x40000000
 
-// What the filter can answer.
+// The answers of the filter.
 var (
 	answerAllow = uint32(seccomp.ActionAllow)
 	answerKill  = uint32(seccomp.ActionKillProcess)
@@ -33,29 +33,28 @@ var (
 	answerDone  = uint32(seccomp.ActionErrno) // nothing is done, and the caller is told that it was
 )
 
-// argCheck is a question about an argument of a call. A call is refused at the
-// first guard it does not pass, allowed at the first it passes that is enough,
-// and allowed after the last.
+// argCheck is a check of one argument of a call. A call is refused at the first guard it does not
+// pass, allowed at the first it passes that is enough, and allowed after the last.
 type argCheck struct {
 	arg    int
-	mask   uint32   // bits to look at; 0 is all
+	mask   uint32   // bits that are compared; 0: all
 	oneOf  []uint32 // passes if it is one of these
 	noneOf []uint32 // passes if it is none of these
 	null   bool     // passes if all 64 bits are zero
 	enough bool
-	done   bool // refuses by saying that it is done
+	done   bool // refuses by reporting success without doing anything
 }
 
-// answer is what the filter does with a call: a constant, or guards, or guards
-// that depend on a first question.
+// answer is what the filter does with a call: a constant, or guards, or guards that depend on a
+// first check.
 type answer struct {
 	is     uint32
 	guards []argCheck
 	cases  []branch
 }
 
-// branch is for calls that pass its guard; they are decided by its own guards
-// alone. A call that no branch is for is refused.
+// branch applies to calls that pass its guard; its own guards alone decide those. A call without a
+// branch is refused.
 type branch struct {
 	when   argCheck
 	guards []argCheck
@@ -65,11 +64,11 @@ func (a answer) constant() bool { return a.guards == nil && a.cases == nil }
 
 // Subject is what a filter depends on besides the architecture.
 type Subject struct {
-	Owner, Group uint32 // who the program runs as, as it sees itself
-	Polled       bool   // nothing but looking bounds its memory
+	Owner, Group uint32 // the program's uid and gid, as it sees itself
+	Polled       bool   // only polling bounds its memory
 	Room         bool   // it has file systems, a network and objects of its own
 	Unix         bool   // it may use sockets of the file system
-	Watch        bool   // its room bounds how much it watches, so it may
+	Watch        bool   // its room bounds file watching, so it may watch
 	abi          int    // Landlock's
 }
 
@@ -81,7 +80,7 @@ func filter(a *arch.Info, s Subject) ([]bpf.Instruction, error) {
 	return checked(a, search(spans(answers(a, s)))), nil
 }
 
-// checked puts the question for the architecture before a program.
+// checked puts the check of the architecture before a program.
 func checked(a *arch.Info, tree []bpf.Instruction) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: archAt, Size: 4},
@@ -95,9 +94,8 @@ func checked(a *arch.Info, tree []bpf.Instruction) []bpf.Instruction {
 	return append(prog, tree...)
 }
 
-// Only assembles a filter that lets nothing pass but some numbers; everything
-// else does not exist. Of those that open, fork or exec, it lets files be opened for
-// reading and threads be made, and no more.
+// Only assembles a filter that lets only some numbers pass; all others do not exist. Of those that
+// open, fork or exec, it allows opening files for reading and making threads, and no more.
 func (f *Fleet) Only(numbers []uint32) ([]byte, error) {
 	return raw(checked(f.Host.arch, search(spans(only(numbers)))))
 }
@@ -113,7 +111,7 @@ func only(numbers []uint32) map[uint32]answer {
 	return all
 }
 
-// answers says what happens to each number; what is not in it does not exist.
+// answers is the answer for each number; a missing number does not exist.
 func answers(a *arch.Info, s Subject) map[uint32]answer {
 	out := map[uint32]answer{}
 	put := func(names []string, is uint32) {
@@ -146,7 +144,7 @@ func answers(a *arch.Info, s Subject) map[uint32]answer {
 	return out
 }
 
-// own opens what a run in a room has for itself.
+// own opens the calls that are harmless in a room.
 func (s Subject) own(a *arch.Info, out map[uint32]answer, put func([]string, uint32)) {
 	put(roomCalls, answerAllow)
 	if s.Watch {
@@ -164,7 +162,7 @@ func (s Subject) own(a *arch.Info, out map[uint32]answer, put func([]string, uin
 	}
 }
 
-// span is a run of numbers with the same answer, up to the next span's start.
+// span is a range of numbers with the same answer, up to the next span's start.
 type span struct {
 	from uint32
 	answer
@@ -194,8 +192,8 @@ func spans(all map[uint32]answer) []span {
 	return out
 }
 
-// search emits a binary search, so that no call costs more than a few
-// comparisons; calls with a constant answer the kernel remembers anyway.
+// search emits a binary search, so that no call costs more than a few comparisons; the kernel
+// caches constant answers anyway.
 func search(ss []span) []bpf.Instruction {
 	if len(ss) == 1 {
 		return leaf(ss[0].answer)
@@ -241,7 +239,7 @@ func passing(guards []argCheck) []bpf.Instruction {
 	return rest
 }
 
-// code emits the guard with what follows when it is passed and when not.
+// code emits the guard with the continuations for passing and failing.
 func (g argCheck) code(pass, fail []bpf.Instruction) []bpf.Instruction {
 	low := uint32(argsAt + 8*g.arg) // both architectures are little-endian
 	if g.null {
@@ -267,7 +265,7 @@ func (g argCheck) code(pass, fail []bpf.Instruction) []bpf.Instruction {
 	return slices.Concat(prog, near, far)
 }
 
-// raw is the program as the kernel takes it: an array of struct sock_filter.
+// raw is the program in the kernel's form: an array of struct sock_filter.
 func raw(prog []bpf.Instruction) ([]byte, error) {
 	ins, err := bpf.Assemble(prog)
 	if err != nil {

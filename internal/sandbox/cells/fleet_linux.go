@@ -21,7 +21,7 @@ import (
 	"palyra"
 )
 
-// Fleet is the cells of one tier and what they share.
+// Fleet is the cells of one tier with everything that they share.
 type Fleet struct {
 	Log    *slog.Logger
 	UID    int64 // the daemon's own
@@ -30,11 +30,11 @@ type Fleet struct {
 	Groups Cgroups
 
 	config Config
-	logs   *os.File // what cells complain into
+	logs   *os.File // pipe for the cells' messages
 	name   string   // of cgroup directories, without the number
 	state  uint32   // upper half of every mark
 
-	startWithin time.Duration // a cell's process is there
+	startWithin time.Duration // for a cell's process to exist
 
 	mu      sync.Mutex
 	closed  bool
@@ -67,9 +67,8 @@ func NewFleet(c Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Prepare finds out once what the host gives. It makes the process a subreaper, so
-// that what a lost cell leaves behind can be found and reaped. A refusal is the
-// whole tier's.
+// Prepare finds out once what the host permits. It makes the process a subreaper, so that processes
+// of a lost cell can be found and reaped. A refusal is the whole tier's.
 func (f *Fleet) Prepare() (no *palyra.Error) {
 	if f.Host, no = lookAt(f.config.Tier); no != nil {
 		return no
@@ -127,15 +126,15 @@ func (f *Fleet) newMark() uint64 {
 	return m
 }
 
-// Foreign reports whether a mark is of this state, but not of this fleet: a
-// process with it was left by an earlier daemon.
+// Foreign reports whether a mark is of this state, but not of this fleet: an earlier daemon left
+// its process.
 func (f *Fleet) Foreign(m uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return uint32(m>>32) == f.state && !f.live[m]
 }
 
-// Enter keeps Close waiting until Leave; false: it is too late.
+// Enter keeps Close waiting until Leave; false: the fleet is closed.
 func (f *Fleet) Enter() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,11 +144,11 @@ func (f *Fleet) Enter() bool {
 	return !f.closed
 }
 
-// Leave ends what Enter began.
+// Leave ends the part that Enter began.
 func (f *Fleet) Leave() { f.work.Done() }
 
-// Go runs do beside, and keeps Close waiting for it. It is for who is inside: a
-// goroutine of the fleet's, or between Enter and Leave.
+// Go runs do in a goroutine, and keeps Close waiting for it. The caller must be a goroutine of the
+// fleet, or between Enter and Leave.
 func (f *Fleet) Go(do func()) { f.work.Go(do) }
 
 // Stopping is the refusal of a fleet that is closed.
@@ -182,15 +181,14 @@ func (f *Fleet) Close(drain func()) error {
 	return nil
 }
 
-// left lists what runs. One that starts after this has been asked is ended by
-// track.
+// left lists the running processes. One that starts after this is ended by track.
 func (f *Fleet) left() []*Process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Keys(f.running))
 }
 
-// track notes that p runs, or that it does not any more.
+// track notes that p runs, or no longer runs.
 func (f *Fleet) track(p *Process, runs bool) {
 	f.mu.Lock()
 	closed := f.closed
@@ -205,7 +203,7 @@ func (f *Fleet) track(p *Process, runs bool) {
 	}
 }
 
-// listenLogs makes the pipe that all cells complain into.
+// listenLogs makes the pipe for the messages of all cells.
 func (f *Fleet) listenLogs() (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -217,7 +215,7 @@ func (f *Fleet) listenLogs() (*os.File, error) {
 		for lines.Scan() {
 			f.Log.Warn("palyra-cell says", "line", palyra.Clip(lines.Text(), 500))
 		}
-		_, _ = io.Copy(io.Discard, r) // after a line without end: a cell must not die of a closed pipe
+		_, _ = io.Copy(io.Discard, r) // after an overlong line: a cell must not die of a closed pipe
 	})
 	return w, nil
 }

@@ -9,13 +9,12 @@ import (
 	"palyra/internal/cell"
 )
 
-// Handles are files of a keeper's group as descriptors, for a cell that sees no
-// cgroups: what it may read there. A cell runs under the uid of a user, who can
-// take whatever descriptors it has; so none of them can be written.
+// Handles are read-only files of a keeper's group as descriptors, for a cell that sees no cgroups. A cell runs
+// under the uid of a user, who can take its descriptors; so none of them can be written.
 type Handles struct {
-	Extra    []string // what each is for, in the cell's language
+	Extra    []string // purpose of each, in the cell's words
 	Files    []*os.File
-	Counters cell.Counters // as the cell is to name them
+	Counters cell.Counters // with the names that the cell uses
 }
 
 // Handles opens them.
@@ -48,7 +47,7 @@ func (h *Handles) add(what, path string) error {
 	return nil
 }
 
-// Close closes what was opened here; whoever was given them has his own.
+// Close closes the descriptors here; those that were passed on stay open there.
 func (h *Handles) Close() {
 	cell.CloseAll(h.Files)
 	h.Files = nil

@@ -11,10 +11,10 @@ import (
 	"palyra"
 )
 
-// Host is what was found out once about the machine.
+// Host holds facts about the machine, found out once.
 type Host struct {
 	ABI  int    // Landlock's
-	Proc string // where processes are seen
+	Proc string // path of /proc
 	arch *arch.Info
 }
 
@@ -35,8 +35,8 @@ func lookAt(tier string) (Host, *palyra.Error) {
 	return h, nil
 }
 
-// architecture gives the names of the system calls of those two that the lists
-// were written for; others have other calls that nobody looked at.
+// architecture returns the system calls of the two architectures that the lists were written for;
+// others have calls that nobody has reviewed.
 func architecture(goarch string) (*arch.Info, error) {
 	switch goarch {
 	case "amd64":
@@ -58,8 +58,8 @@ func landlockABI() (int, error) {
 	return int(n), nil
 }
 
-// seccompFilters asks for an impossible filter: a kernel that has them fails to
-// read it, one that has not does not know the question.
+// seccompFilters tries to install an impossible filter: a kernel with seccomp fails to read it, one
+// without does not know the call.
 func seccompFilters() error {
 	const modeFilter = 1 // SECCOMP_SET_MODE_FILTER
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, modeFilter, 0, 0)

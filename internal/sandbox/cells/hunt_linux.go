@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepWithin bounds how long survivors are hunted.
+// sweepWithin is how long survivors are hunted.
 const sweepWithin = 10 * time.Second
 
-// hunt is for processes with a mark of ours.
+// hunt looks for processes with a mark of ours.
 type hunt struct {
 	proc    string
 	ours    func(uint64) bool
 	uid     int  // the daemon's
-	session int  // of the launcher: zombies have no limits to read any more, but still a session; 0 for none
-	lenient bool // who copies marks and comes again and again is not ours
+	session int  // of the launcher: zombies have no limits to read any more, but still a session; 0: none
+	lenient bool // processes that copy marks and keep coming back are not ours
 	log     *slog.Logger
 }
 
-// patience is how often a process is struck before it counts as stuck.
+// patience is how often a process is killed before it counts as stuck.
 const patience = 20
 
-// sweep stops and kills every process whose mark is ours until none is found,
-// and reaps those that fell to us. It reports how many are left.
+// sweep stops and kills every process with a mark of ours until none is found, and reaps those that
+// became our children. It returns how many are left.
 func (h hunt) sweep() int {
 	end := time.After(sweepWithin)
 	struck := map[prey]int{}
@@ -38,7 +38,7 @@ func (h hunt) sweep() int {
 		reapSession(h.proc, h.session)
 		stuck := 0
 		for _, p := range found {
-			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // not our child: somebody else's to reap
+			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // another parent reaps it
 			if struck[p]++; struck[p] >= patience {
 				stuck++
 			}
@@ -56,14 +56,13 @@ func (h hunt) sweep() int {
 	}
 }
 
-// prey is a process that cannot be taken for a later one of the same number.
+// prey identifies a process even if its pid is reused.
 type prey struct {
 	pid   int
 	start string // in ticks since boot
 }
 
-// strikeAll stops and then kills those that there are: stopped first, none of them
-// makes another.
+// strikeAll stops and then kills the processes: once all are stopped, none of them makes another.
 func (h hunt) strikeAll() (found []prey) {
 	for _, pid := range processes(h.proc) {
 		if m, ok := markOf(h.proc, pid); !ok || !h.ours(m) {
@@ -79,9 +78,8 @@ func (h hunt) strikeAll() (found []prey) {
 	return found
 }
 
-// strike signals a process that is ours; a number that was given away in the
-// meantime is not hit. It reports whether it was one: what we may not signal is
-// somebody else's.
+// strike signals a process that is ours; a reused pid is not hit. It reports whether it was ours: a
+// process that we may not signal is not.
 func (h hunt) strike(pid int, s unix.Signal) (prey, bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -92,15 +90,14 @@ func (h hunt) strike(pid int, s unix.Signal) (prey, bool) {
 	if !ok {
 		return p, false
 	}
-	err = unix.PidfdSendSignal(fd, s, nil, 0) // it ended: that is what was wanted
+	err = unix.PidfdSendSignal(fd, s, nil, 0) // an error means that it has ended already
 	return p, !errors.Is(err, unix.EPERM)
 }
 
-// look makes sure that a process is of a run. Marks can be read by everybody, and
-// put on by everybody on processes of their own. Whoever does must not have others
-// killed by it: ours have given up for good to gain rights by exec, so what such a
-// mark is on was started by who put it there; and a daemon that is not root has
-// none but its own.
+// look makes sure that a process belongs to a run. Everybody can read marks, and put them on
+// processes of their own, and must not have others killed by that: processes of runs have
+// no_new_privs, so a process with such a mark was started by whoever put it there; and a daemon
+// that is not root has only processes of its own user.
 func (h hunt) look(pid int) (prey, bool) {
 	p := prey{pid: pid}
 	m, marked := markOf(h.proc, pid)
@@ -122,7 +119,7 @@ func (h hunt) look(pid int) (prey, bool) {
 	return p, len(uids) > 0
 }
 
-// statusOf is what a /proc/PID/status says behind a name.
+// statusOf returns the fields behind a name in /proc/PID/status.
 func statusOf(status []byte, name string) []string {
 	_, rest, found := strings.Cut(string(status), "\n"+name)
 	if !found {
@@ -132,8 +129,8 @@ func statusOf(status []byte, name string) []string {
 	return strings.Fields(line)
 }
 
-// markOf reads the mark of a process. A process without one has no limit there;
-// a zombie has none at all.
+// markOf reads the mark of a process. A process without one has no such limit; a zombie has no
+// limits at all.
 func markOf(proc string, pid int) (uint64, bool) {
 	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "limits"))
 	if err != nil {
@@ -144,12 +141,12 @@ func markOf(proc string, pid int) (uint64, bool) {
 	if !ok || len(f) < 2 {
 		return 0, false
 	}
-	m, err := strconv.ParseUint(f[1], 10, 64) // the hard one
+	m, err := strconv.ParseUint(f[1], 10, 64) // the hard limit
 	return m, err == nil
 }
 
-// reapSession reaps zombies of a launcher's session that are children of ours.
-// A child that somebody in the daemon started himself is never in it.
+// reapSession reaps zombies of a launcher's session that are our children. A child that another
+// part of the daemon started is never in it.
 func reapSession(proc string, session int) {
 	if session <= 0 {
 		return
@@ -167,7 +164,7 @@ type stat struct {
 	start           string // in ticks since boot
 }
 
-// statOf reads /proc/PID/stat, whose second field may hold anything.
+// statOf reads /proc/PID/stat, whose second field may hold any bytes.
 func statOf(proc string, pid int) (stat, bool) {
 	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
 	i := strings.LastIndex(string(b), ") ")

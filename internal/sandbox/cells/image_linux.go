@@ -14,12 +14,11 @@ import (
 	"palyra"
 )
 
-// maxCell is far above what a cell weighs.
+// maxCell is far above the size of a cell.
 const maxCell = 64 << 20
 
-// image is the one copy of palyra-cell that is ever run: hashed while it was
-// copied, sealed, and executed by descriptor, so that nothing that happens to the
-// file afterwards matters.
+// image is the one copy of palyra-cell that is ever run: hashed while it was copied, sealed, and
+// executed by descriptor, so that later changes of the file do not matter.
 func image(path, digest string) (*os.File, *palyra.Error) {
 	want := strings.ToLower(strings.TrimPrefix(digest, "sha256:"))
 	if want == "" {
@@ -42,8 +41,7 @@ func image(path, digest string) (*os.File, *palyra.Error) {
 	return f, nil
 }
 
-// sealed copies src into a memfd that nobody can change any more, and returns its
-// SHA-256 in hex.
+// sealed copies src into an immutable memfd, and returns its SHA-256 in hex.
 func sealed(src io.Reader) (*os.File, string, error) {
 	f, err := memfd("palyra-cell")
 	if err != nil {
@@ -64,8 +62,7 @@ func sealed(src io.Reader) (*os.File, string, error) {
 	return f, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// memfd makes an executable one. Kernels before 6.3 do not know the flag and
-// make every memfd so.
+// memfd makes an executable memfd. Kernels before 6.3 do not know the flag and make every memfd executable.
 func memfd(name string) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
@@ -78,5 +75,5 @@ func memfd(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Descriptor names an open file for another look at it.
+// Descriptor is the path of an open file, for opening it again.
 func Descriptor(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

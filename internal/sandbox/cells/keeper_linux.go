@@ -16,23 +16,23 @@ import (
 
 const (
 	readyWithin   = 10 * time.Second // a cell that takes longer is broken
-	startWithin   = 30 * time.Second // nothing ends a fork that the kernel holds up; whoever waits for it goes on
+	startWithin   = 30 * time.Second // the kernel may hold up a fork for ever; its waiting caller goes on
 	removeWithin  = 5 * time.Second
-	reportsAtMost = 8 // more is not the language
+	reportsAtMost = 8 // more would break the protocol
 )
 
 // Body is the process of a cell, as its tier started it.
 type Body interface {
 	// Pid names it in the log.
 	Pid() int
-	// Kill ends it with all that depends on it. It does not wait.
+	// Kill ends it with everything that depends on it. It does not wait.
 	Kill()
 	// Wait returns when it is gone and reaped. It is called once.
 	Wait() error
 }
 
-// Start starts a cell for a keeper: control is the cell's end of the socket, logs
-// what it may complain into. Both stay the caller's.
+// Start starts a cell for a keeper: control is the cell's end of the socket, logs the pipe for its
+// messages. The caller still owns both.
 type Start func(k *Keeper, control, logs *os.File) (Body, error)
 
 // Said is a report with the descriptors that came along.
@@ -57,7 +57,7 @@ type Keeper struct {
 	closed   atomic.Bool   // by us
 }
 
-// Open starts a cell. What it says first is for Next to hear.
+// Open starts a cell. Next returns its first report.
 func (f *Fleet) Open(start Start) (*Keeper, error) {
 	ours, theirs, err := cell.Pair()
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 	f.work.Go(func() {
 		var err error
 		k.Body, err = start(k, theirs, f.logs)
-		_ = theirs.Close() // or its end would not show while we hold it
+		_ = theirs.Close() // our copy would hide that the cell closed its end
 		begun <- err
 	})
 	late := time.NewTimer(f.startWithin)
@@ -93,7 +93,7 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 	return k, nil
 }
 
-// abandon ends a keeper that nobody has, whose cell was started after all or was not.
+// abandon ends a keeper that its caller gave up, whether or not its cell was started.
 func (k *Keeper) abandon(err error) {
 	k.close()
 	if err == nil {
@@ -106,7 +106,7 @@ func (k *Keeper) abandon(err error) {
 	k.bury()
 }
 
-// Cgroups says which cgroups hold this keeper.
+// Cgroups returns the cgroups of this keeper.
 func (k *Keeper) Cgroups() Cgroups {
 	if k.Group == nil {
 		return Cgroups{}
@@ -114,17 +114,17 @@ func (k *Keeper) Cgroups() Cgroups {
 	return k.Group.Cgroups
 }
 
-// Counters are the files of its cgroups for the cell to read.
+// Counters returns the files of its cgroups that the cell reads.
 func (k *Keeper) Counters() cell.Counters { return k.counters }
 
-// Session tells which session the launcher leads, for reaping what it leaves.
+// Session sets the session that the launcher leads, for reaping what it leaves.
 func (k *Keeper) Session(pid int) { k.session = pid }
 
-// child is a Body that is our child and nothing more.
+// child is a Body that is a plain child process.
 type child struct{ *os.Process }
 
 func (c child) Pid() int { return c.Process.Pid }
-func (c child) Kill()    { _ = c.Process.Kill() } // gone already is as good
+func (c child) Kill()    { _ = c.Process.Kill() } // an error means that it has ended already
 func (c child) Wait() error {
 	_, err := c.Process.Wait()
 	return err
@@ -146,7 +146,7 @@ func (k *Keeper) Exec(control, logs *os.File, args ...string) (Body, error) {
 	return child{p}, nil
 }
 
-// listen passes on what the cell says until it is gone, and reaps it.
+// listen passes on the cell's reports until it is gone, and reaps it.
 func (k *Keeper) listen() {
 	defer close(k.gone)
 	for n := 0; n < reportsAtMost; n++ {
@@ -173,8 +173,7 @@ func (k *Keeper) close() {
 	}
 }
 
-// Next waits for the next report of a cell that has no program yet. The files are
-// the caller's.
+// Next waits for the next report of a cell that has no program yet. The caller owns the files.
 func (k *Keeper) Next(ctx context.Context) (Said, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -189,9 +188,8 @@ func (k *Keeper) Next(ctx context.Context) (Said, error) {
 	}
 }
 
-// enclose makes the cgroups in which the launcher will be born, and a cell that
-// lives inside. A keeper for
-// which that fails has none, and a plan that was promised some will be refused.
+// enclose makes the cgroups in which the launcher will be born, or the cell itself in a room. If
+// that fails the keeper has none, and a plan with a promise of some is refused.
 func (k *Keeper) enclose() {
 	f := k.Fleet
 	if len(f.Groups.Dirs()) == 0 {
@@ -207,20 +205,19 @@ func (k *Keeper) enclose() {
 	usual := f.usual
 	f.mu.Unlock()
 	if usual.MemoryBytes > 0 && g.limit(usual) == nil {
-		k.limits = usual // a run with others sets them
+		k.limits = usual // a run with other limits sets them
 	}
 }
 
-// Limit writes the limits of a run into its cgroups, with at least so many tasks.
-// Those that a launcher can be born under are likely the next run's too, and set
-// ahead for it.
+// Limit writes the limits of a run into its cgroups, with at least so many tasks. Limits that a
+// launcher can be born under are set ahead for the next run, which is likely to have the same.
 func (k *Keeper) Limit(l palyra.Limits, tasks int64) error {
 	if k.Group == nil {
 		return nil
 	}
 	l = palyra.Limits{MemoryBytes: l.MemoryBytes, Processes: max(l.Processes, tasks)}
 	if l == k.limits {
-		return nil // they were set ahead
+		return nil // set ahead
 	}
 	if err := k.Group.limit(l); err != nil {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the limits of the run cannot be set").
@@ -228,7 +225,7 @@ func (k *Keeper) Limit(l palyra.Limits, tasks int64) error {
 	}
 	k.limits = l
 	if l.Processes < LaunchTasks {
-		return nil // no launcher could be born under it
+		return nil // no launcher could be born under them
 	}
 	k.Fleet.mu.Lock()
 	k.Fleet.usual = l
@@ -236,8 +233,8 @@ func (k *Keeper) Limit(l palyra.Limits, tasks int64) error {
 	return nil
 }
 
-// LaunchTasks is what the launcher itself, with its threads, may need until it
-// is the program. A smaller limit is set when the program runs.
+// LaunchTasks is how many tasks the launcher itself, with its threads, may need until it is the
+// program. A smaller limit is set when the program runs.
 const LaunchTasks = 16
 
 // Dead reports whether an idle keeper has ended.
@@ -246,7 +243,7 @@ func (k *Keeper) Dead() bool {
 	case <-k.gone:
 		return true
 	default:
-		return len(k.reports) > 0 // it has nothing to say while idle
+		return len(k.reports) > 0 // an idle cell sends no reports
 	}
 }
 
@@ -256,8 +253,7 @@ func (k *Keeper) Discard() {
 	k.Fleet.work.Go(func() { k.bury() })
 }
 
-// bury waits for the cell's end, with force if need be, and takes its cgroups
-// away.
+// bury waits for the cell's end, by force if necessary, and removes its cgroups.
 func (k *Keeper) bury() {
 	select {
 	case <-k.gone:
@@ -266,7 +262,7 @@ func (k *Keeper) bury() {
 		k.Body.Kill()
 		<-k.gone
 	}
-	for r := range k.reports { // nobody hears these any more
+	for r := range k.reports { // nobody reads these any more
 		cell.CloseAll(r.Files)
 	}
 	if k.Group != nil {

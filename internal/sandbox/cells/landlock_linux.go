@@ -6,7 +6,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// Landlock ABI versions from which on something is known.
+// The first Landlock ABI versions with a feature.
 const (
 	landlockRefer    = 2
 	landlockTruncate = 3
@@ -15,8 +15,8 @@ const (
 	LandlockScope    = 6 // signals and abstract sockets
 )
 
-// Sets of rights. They are to be cut down to what the ABI knows (Handled) and, for
-// a path that is not a directory, to what files have (OfFiles).
+// Sets of rights. They must be reduced to those that the ABI knows (Handled) and, for a path that
+// is not a directory, to those of files (OfFiles).
 const (
 	ToList  uint64 = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	ToRun          = ToList | unix.LANDLOCK_ACCESS_FS_EXECUTE
@@ -29,8 +29,7 @@ const (
 	ofDirABI = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // every right of ABI 1
 )
 
-// Handled is every right of files that an ABI knows. All are denied unless a
-// rule gives them.
+// Handled is every right to files that an ABI knows. All are denied unless a rule gives them.
 func Handled(abi int) uint64 {
 	all := uint64(ofDirABI)
 	for right, from := range map[uint64]int{

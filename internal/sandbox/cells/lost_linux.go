@@ -11,32 +11,30 @@ import (
 	"palyra"
 )
 
-// Ender is a Body whose whole tree ends with one process of it, which may be seen to
-// be gone before everything is reaped.
+// Ender is a Body whose whole tree ends with one process of it, whose end can be seen before
+// everything is reaped.
 type Ender interface {
-	// Harmless are the processes that make no file and no process, whatever they
-	// have been made to do, and have nothing to wait for once they are killed.
+	// Harmless lists the processes that can make no file and no process, even when taken over, and
+	// end at once when they are killed.
 	Harmless() []int
-	// Ended waits for the one; false: it is not known which process it is, or it did
-	// not end in time.
+	// Ended waits for that one process; false: it is unknown, or did not end in time.
 	Ended(within time.Duration) bool
 }
 
-// quell ends a cell that has said its last word, and reports how many processes are
-// left of its tree. Nothing is taken on the cell's word: either the kernel says that
-// nobody is in its cgroups but who is harmless and killed, which is known at once, or
-// its end is waited for.
+// quell ends a cell that has sent its last report, and returns how many processes are left of its
+// tree. It does not trust the cell's word: either the kernel says that only harmless, killed
+// processes are in its cgroups, which is known at once, or it waits for the end.
 func (k *Keeper) quell() int {
 	k.Body.Kill()
 	b, ok := k.Body.(Ender)
-	var harmless []int // where cells are not in their cgroups, nobody is to be
+	var harmless []int // where cells are not in their cgroups, nobody may be
 	if ok {
 		harmless = b.Harmless()
 	}
 	if k.Group.only(harmless) || ok && b.Ended(stopSlack) {
 		return 0
 	}
-	k.close() // somebody else may hold its end
+	k.close() // another process may hold the cell's end of the socket
 	select {
 	case <-k.gone:
 	case <-time.After(stopSlack):
@@ -50,14 +48,13 @@ func (k *Keeper) quell() int {
 	return k.end()
 }
 
-// end kills the tree of a lost keeper and reports how many processes of it are
-// still there after a while.
+// end kills the tree of a lost keeper and returns how many processes of it are still there after a while.
 func (k *Keeper) end() int {
 	k.Body.Kill() // its launcher dies with it
 	k.close()
 	<-k.gone
 	if k.Group != nil {
-		_ = k.Group.kill() // where it cannot, the numbers and the marks do
+		_ = k.Group.kill() // where it cannot, pids and marks do
 		k.Group.strike()
 	}
 	h := hunt{proc: k.Fleet.Host.Proc, session: k.session, ours: func(m uint64) bool { return m == k.Mark }, uid: os.Geteuid()}
@@ -66,9 +63,8 @@ func (k *Keeper) end() int {
 	return left
 }
 
-// Recover ends what is in this state's cgroups or carries its marks and is not of
-// this fleet, and removes the cgroups. Who is in a cgroup is certain; a mark may be
-// somebody else's copy (see look).
+// Recover ends processes in this state's cgroups or with its marks that are not of this fleet, and removes the
+// cgroups. Membership of a cgroup is certain; a mark may be somebody else's copy (see look).
 func (f *Fleet) Recover(ctx context.Context) error {
 	groups := f.leftGroups()
 	left := endGroups(groups)
@@ -87,7 +83,7 @@ func (f *Fleet) Recover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endGroups kills what is in groups until nobody is, and reports how many are left.
+// endGroups kills the processes in groups until there are none, and returns how many are left.
 func endGroups(groups []*Group) (left int) {
 	end := time.After(sweepWithin)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {

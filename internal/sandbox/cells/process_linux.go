@@ -16,23 +16,21 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// stopSlack is how long after SIGKILL a cell may take to see its tree gone. A
-// process that the kernel cannot end, in a dead file system for one, is reported
-// as a lost cell.
+// stopSlack is how long after SIGKILL a cell may take to see its tree gone. A process that the
+// kernel cannot end, for example in a dead file system, is reported as a lost cell.
 const stopSlack = 20 * time.Second
 
-// Terms are what a tier adds to following a program.
+// Terms are a tier's additions to following a program.
 type Terms struct {
 	Holds   palyra.Enforcement
 	Explain func(cell.Report) error // of a failure, in words for people
-	// After is called when nothing of the tree is left, before Wait returns or, when
-	// nothing ran, before Run does. Its error is Wait's. Nil: nothing is to be done.
+	// After is called when nothing of the tree is left, before Wait returns or, when nothing ran,
+	// before Run does. Its error is Wait's. Nil: nothing is to be done.
 	After func(x *sandbox.Exit, ran bool) error
-	// Built and Unbuilt are for a cell that was told to build its room just before,
-	// and has not said yet that it did: until then nothing can have run. Built takes
-	// that report with its files, before any other is heard; its error ends the run
-	// and is Wait's. Unbuilt explains a cell that went without one. Nil: the
-	// room was finished before.
+	// Built and Unbuilt are for a cell that was ordered to build its room just before, and has not
+	// reported that it did: until then nothing can have run. Built takes that report with its
+	// files, before any other; its error ends the run and is Wait's. Unbuilt explains a cell that
+	// ended without the report. Nil: the room was finished before.
 	Built   func(Said) error
 	Unbuilt func(error) error
 }
@@ -42,7 +40,7 @@ type Process struct {
 	k       *Keeper
 	terms   Terms
 	limits  palyra.Limits
-	memory  int64 // bytes, where nothing but looking bounds them
+	memory  int64 // limit in bytes, where only polling bounds it
 	begun   time.Time
 	started chan error    // one answer: nil when the program runs
 	done    chan struct{} // closed when exit and err are set
@@ -56,13 +54,12 @@ type Process struct {
 	err   error
 }
 
-// ErrStale: a keeper was dead before anything was asked of it. Nothing ran.
+// ErrStale means that a keeper was dead before anything was asked of it. Nothing ran.
 var ErrStale = errors.New("cells: the cell ended while it waited")
 
-// Run sends the order and waits until the program runs. With an error nothing
-// ran, and the keeper is discarded. The context bounds only the starting; once the
-// order is given, what comes back is a Process, even one that is already being
-// stopped, because something may have run.
+// Run sends the order and waits until the program runs. With an error nothing ran, and the keeper
+// is discarded. The context bounds only the starting; once the order is given, Run returns a
+// Process, even one that is already being stopped, because something may have run.
 func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (*Process, error) {
 	f, err := cell.WriteSpec(s)
 	if err != nil {
@@ -90,8 +87,8 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 	return p, nil
 }
 
-// jobFiles are what goes with an order to run. The program's streams block:
-// programs do not expect anything else.
+// jobFiles are the descriptors of an order to run. The program's streams are in blocking mode, as
+// programs expect.
 func jobFiles(spec *os.File, j sandbox.Job) []int {
 	fds := []int{int(spec.Fd())}
 	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
@@ -104,7 +101,7 @@ func jobFiles(spec *os.File, j sandbox.Job) []int {
 	return fds
 }
 
-// reasonOf names the end of a context as the Runner does.
+// reasonOf is the Runner's name for the end of a context.
 func reasonOf(ctx context.Context) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "wall_clock"
@@ -112,7 +109,7 @@ func reasonOf(ctx context.Context) string {
 	return "cancelled"
 }
 
-// follow hears the cell to its end, and lets everybody know.
+// follow reads the cell's reports to the end, and completes the Process.
 func (p *Process) follow() {
 	defer p.k.bury()
 	defer p.k.Fleet.track(p, false)
@@ -128,9 +125,9 @@ func (p *Process) follow() {
 	p.k.close()
 }
 
-// hear reads the cell's reports to the last, and returns why nothing ran, if that is
-// certain. A cell that goes without a last word is lost: whether the program ran is
-// then not known, so started is answered with nil and Wait tells.
+// hear reads the cell's reports to the last, and returns why nothing ran, if that is certain. A
+// cell that ends without a last report is lost: it is then not known whether the program ran, so
+// started gets nil and Wait returns the error.
 func (p *Process) hear() error {
 	built, started := p.terms.Built == nil, false
 	for r := range p.k.reports {
@@ -139,12 +136,12 @@ func (p *Process) hear() error {
 			p.built(r)
 			continue
 		}
-		cell.CloseAll(r.Files) // no other report has any
+		cell.CloseAll(r.Files) // no other report has files
 		switch {
 		case r.Kind == cell.ReportStarted:
 			started = true
 			p.answer(nil)
-		case r.Kind == cell.ReportFailed && !started: // afterwards it would be a lie
+		case r.Kind == cell.ReportFailed && !started: // after the start it would be false
 			return p.failed(r.Report)
 		case r.Kind == cell.ReportExited:
 			p.exited(r.Report)
@@ -161,24 +158,23 @@ func (p *Process) hear() error {
 	return nil
 }
 
-// failed is why nothing ran.
+// failed is the reason why nothing ran.
 func (p *Process) failed(r cell.Report) error {
 	p.k.quell()
 	if p.fault != nil {
-		return p.fault // which is why it was stopped
+		return p.fault // the reason why it was stopped
 	}
 	return p.terms.Explain(r)
 }
 
-// built lets the tier take the room. The order to run is given already, so what is
-// wrong with it ends the run.
+// built lets the tier take the room. The order to run is given already, so a fault of the room ends the run.
 func (p *Process) built(r Said) {
 	if p.fault = p.terms.Built(r); p.fault != nil {
 		p.Stop("room", 0)
 	}
 }
 
-// after lets the tier finish. That a cell was lost is the graver error.
+// after lets the tier finish. The loss of a cell is the more serious error.
 func (p *Process) after(ran bool) {
 	if p.terms.After == nil {
 		return
@@ -188,7 +184,7 @@ func (p *Process) after(ran bool) {
 	}
 }
 
-// answer tells run, once.
+// answer answers Run, once.
 func (p *Process) answer(err error) {
 	select {
 	case p.started <- err:
@@ -200,9 +196,9 @@ func (p *Process) exited(r cell.Report) {
 	p.exit.Code, p.exit.Signal = r.Code, signalName(r.Signal)
 }
 
-// ended takes a cell's last word for what the program did, but not for that it is
-// gone: a program that got hold of its cell would say so and stay. What comes after
-// a run rests on nothing of it being left, so that is made certain.
+// ended believes a cell's last report about what the program did, but not that everything is gone:
+// a program that took over its cell would say so and stay. The steps after a run rely on that, so
+// it is made certain.
 func (p *Process) ended(r cell.Report) {
 	if left := p.k.quell(); left > 0 {
 		p.lose(left)
@@ -214,17 +210,17 @@ func (p *Process) ended(r cell.Report) {
 		WallMS: time.Since(p.begun).Milliseconds(), CPUMS: r.Usage.CPUMS, PeakMemory: r.Usage.PeakMemory, Processes: r.Usage.Processes,
 	}
 	p.exit.Enforcement = p.terms.Holds
-	if r.Limit == "processes" { // the cgroup saw them come between two looks
+	if r.Limit == "processes" { // the cgroup noticed them between two looks
 		p.exit.Usage.Processes = max(r.Usage.Processes, p.limits.Processes)
 	}
 	failed := p.exit.Code != 0 || p.exit.Signal != ""
 	if p.memory > 0 && r.Usage.PeakMemory > p.memory && failed && r.Limit == "" && r.Stopped == "" {
-		p.exit.Limit = "memory" // it was over between two looks, and the rlimit behind them ended it
+		p.exit.Limit = "memory" // it was over the limit between two looks, and the rlimit behind them ended it
 	}
 }
 
-// lost ends the tree of a cell that is gone. One that its run took with it when
-// memory or tasks ran out was not lost: the limit ended both.
+// lost ends the tree of a cell that is gone. A cell that ended with its run when memory or tasks
+// ran out was not lost: the limit ended both.
 func (p *Process) lost() {
 	left, limit := p.k.end(), p.k.Group.exceeded()
 	if left > 0 || p.fault != nil || limit == "" {
@@ -242,7 +238,7 @@ func (p *Process) lost() {
 	p.exit = sandbox.Exit{Signal: signalName(int(unix.SIGKILL)), Limit: limit, Stopped: p.stopped, Usage: usage, Enforcement: p.terms.Holds}
 }
 
-// lose is what there is to tell of a run whose cell cannot be asked or believed.
+// lose sets the result of a run whose cell cannot be asked or believed.
 func (p *Process) lose(left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,7 +254,7 @@ func (p *Process) lose(left int) {
 	}
 }
 
-// Pid names the body of the cell that supervises it.
+// Pid is the process id of the body of its cell.
 func (p *Process) Pid() int { return p.k.Body.Pid() }
 
 // Signal implements sandbox.Process.
@@ -306,11 +302,10 @@ func (p *Process) Stop(reason string, grace time.Duration) {
 	}
 	o := cell.Order{Kind: cell.OrderStop, Reason: p.stopped, GraceMS: grace.Milliseconds()}
 	p.mu.Unlock()
-	_ = p.order(o) // it has ended: that is what was wanted
+	_ = p.order(o) // an error means that it has ended already
 }
 
-// giveUp closes the socket on a cell that does not come to an end, and then
-// kills it; follow sees it as lost.
+// giveUp closes the socket of a cell that does not come to an end, and then kills it; follow treats it as lost.
 func (p *Process) giveUp() {
 	p.k.Fleet.Log.Error("a cell does not stop and is given up", "pid", p.k.Body.Pid())
 	p.k.Body.Kill()
@@ -332,7 +327,7 @@ func signalName(n int) string {
 	return unix.SignalName(unix.Signal(n))
 }
 
-// ErrnoText is the kernel's word for an error number, or nothing.
+// ErrnoText is the kernel's text for an error number, or "".
 func ErrnoText(n int) string {
 	if n <= 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// Enforcement is what holds for every run on this host with these cgroups, with
-// the mechanisms that are the tier's own.
+// Enforcement is what holds for every run on this host with these cgroups, with the mechanisms that
+// are the tier's own.
 func (f *Fleet) Enforcement(c Cgroups, mechanisms ...string) palyra.Enforcement {
 	e := palyra.Enforcement{
 		Mode: palyra.NetworkStrict,

@@ -12,7 +12,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// What holds where a plan names no limit.
+// The limits where a plan names none.
 const (
 	defaultCPUMS     = 10 * 60 * 1000
 	defaultMemory    = 2 << 30
@@ -24,17 +24,17 @@ const (
 
 const (
 	lockedMemory = 64 << 10 // enough for a key, too little to pin memory
-	dataSlack    = 1 << 30  // what is reserved and not used is not memory
-	pending      = 4096     // signals and timers, which are counted by user: enough for any program, too few to take all
+	dataSlack    = 1 << 30  // memory that is reserved and not used does not count
+	pending      = 4096     // signals and timers, which are counted by user: enough for any program, too few to exhaust the user's
 	sigpending   = 11       // RLIMIT_SIGPENDING, which x/sys does not name
 	msgqueue     = 12       // RLIMIT_MSGQUEUE, the same
 )
 
-// markLimit is the rlimit that carries the mark: RLIMIT_LOCKS, which kernels
-// since 2.4.25 keep, hand on and never use. The filter refuses to change it.
+// markLimit is the rlimit that carries the mark: RLIMIT_LOCKS, which kernels since 2.4.25 keep and
+// pass on but never use. The filter refuses to change it.
 const markLimit = 10
 
-// WithDefaults fills in what a plan leaves to the tier.
+// WithDefaults fills in the limits that a plan leaves to the tier.
 func WithDefaults(l palyra.Limits) palyra.Limits {
 	fill := func(p *int64, v int64) {
 		if *p <= 0 {
@@ -50,11 +50,10 @@ func WithDefaults(l palyra.Limits) palyra.Limits {
 	return l
 }
 
-// Rlimits are the second line: each binds one process, and those that another
-// mechanism binds for the whole tree leave it room to act first and to say which
-// limit it was. Where a cgroup bounds memory or tasks there is no rlimit behind
-// it: it would only fail an allocation before the cgroup could name the reason.
-// tasks bounds the run's user where no cgroup bounds the run.
+// Rlimits are the second line of defence: each binds one process, and those that another mechanism
+// binds for the whole tree are higher, so that it acts first and can name the limit. Where a cgroup
+// bounds memory or tasks there is no rlimit behind it: it would only fail an allocation before the
+// cgroup could name the reason. tasks bounds the run's user where no cgroup bounds the run.
 func (k *Keeper) Rlimits(l palyra.Limits, tasks int64) []cell.Rlimit {
 	return lowered(rlimits(l, k.Mark, k.Cgroups(), tasks))
 }
@@ -70,7 +69,7 @@ func rlimits(l palyra.Limits, mark uint64, c Cgroups, tasks int64) []cell.Rlimit
 		{Resource: msgqueue, Value: 0},
 		{Resource: markLimit, Value: mark},
 	}
-	if c.Memory == "" { // not AS: Node and Go reserve far more than they use; and a thread's stack counts whole
+	if c.Memory == "" { // not AS: Node and Go reserve far more than they use, and a thread's stack counts whole
 		out = append(out, cell.Rlimit{Resource: unix.RLIMIT_DATA, Value: 4*uint64(l.MemoryBytes) + dataSlack})
 	}
 	if c.Pids == "" {
@@ -79,8 +78,7 @@ func rlimits(l palyra.Limits, mark uint64, c Cgroups, tasks int64) []cell.Rlimit
 	return out
 }
 
-// lowered brings limits down to what the daemon has itself: nobody but root can
-// raise one.
+// lowered lowers limits to the daemon's own: nobody but root can raise one.
 func lowered(limits []cell.Rlimit) []cell.Rlimit {
 	for i, l := range limits {
 		var own unix.Rlimit
@@ -91,8 +89,7 @@ func lowered(limits []cell.Rlimit) []cell.Rlimit {
 	return limits
 }
 
-// tasksOf counts the threads of a user, as RLIMIT_NPROC does. What cannot be
-// looked at has just ended.
+// tasksOf counts the threads of a user, as RLIMIT_NPROC does. An unreadable process has just ended.
 func tasksOf(proc string, uid int64) int64 {
 	var n int64
 	for _, pid := range processes(proc) {
@@ -113,11 +110,11 @@ type count struct {
 	at    time.Time
 }
 
-// countFor is how long a count is taken for the present: looking at every process
-// of a busy machine costs more than the launch.
+// countFor is how long a count is used again: looking at every process of a busy machine costs more
+// than the launch.
 const countFor = time.Second
 
-// Tasks is how many tasks a user has, about now.
+// Tasks is roughly how many tasks a user has now.
 func (f *Fleet) Tasks(uid int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +127,7 @@ func (f *Fleet) Tasks(uid int64) int64 {
 	return c.tasks
 }
 
-// processes lists the numbers in /proc.
+// processes lists the pids in /proc.
 func processes(proc string) []int {
 	d, err := os.Open(proc)
 	if err != nil {
@@ -147,8 +144,7 @@ func processes(proc string) []int {
 	return out
 }
 
-// noCore is a limit of one byte: no file is written, and a core_pattern that names
-// a program is not followed either, as it would be with a limit of none. Nothing
-// of the host looks into a run's memory because the run crashed. The filter keeps it:
-// a limit can always be lowered.
+// noCore is a limit of one byte: no file is written, and a core_pattern that names a program is not
+// followed either, as it would be with a limit of 0. So no program of the host reads a run's memory
+// because the run crashed. The filter keeps it: a limit can always be lowered.
 const noCore = 1

@@ -6,12 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Which system calls a run may make. The lists hold names of every architecture
-// we know; a name that one of them lacks is left out there. What stands in no
-// list is answered with ENOSYS, as if the kernel were older, so that programs
-// fall back instead of failing.
+// The system calls that a run may make. The lists hold names of every architecture we know; a name
+// that one of them lacks is left out there. A call in no list fails with ENOSYS, as if the kernel
+// were older, so that programs fall back instead of failing.
 
-// allowed calls work as ever.
+// allowed calls work as usual.
 var allowed = words(`
 	read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close lseek
 	stat fstat lstat newfstatat fstatat statx access faccessat faccessat2 readlink readlinkat getcwd chdir fchdir
@@ -57,15 +56,14 @@ var refused = words(`
 	inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
 `)
 
-// unsupportedCalls fail with EOPNOTSUPP: setting attributes by path would reach files that
-// Landlock hides (an access list is an attribute), and cp and tar take this
-// answer for a file system without attributes. By descriptor they work. Room on a
-// disk that is reserved without being written is in no account of what a run wrote, and could
-// be all there is within a moment; programs then write instead.
+// unsupportedCalls fail with EOPNOTSUPP: setting attributes by path would reach files that Landlock hides (an
+// access list is an attribute), and cp and tar take this answer for a file system without attributes. By
+// descriptor they work. Disk space that is reserved without being written is not in the account of a run's
+// writes, and could be the whole disk within a moment; programs then write instead.
 var unsupportedCalls = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat fallocate`)
 
-// absent calls take a struct that a filter cannot read, so they are said not to
-// exist; the older call they replace is guarded instead.
+// absent calls take a struct that a filter cannot read, so they fail as if they did not exist; the
+// older call they replace is guarded instead.
 var absent = words(`clone3 openat2`)
 
 func words(s string) []string { return strings.Fields(s) }
@@ -77,14 +75,13 @@ const (
 	anyID       = 0xffffffff // chown: leave as it is; personality: only ask
 	socketType  = 0xf        // the rest of socketpair's type are flags
 	ioprioSelf  = 1          // IOPRIO_WHO_PROCESS
-	noRandomize = 0x40000    // ADDR_NO_RANDOMIZE: sanitizers run themselves again with it, and fail without; it weakens nobody else
+	noRandomize = 0x40000    // ADDR_NO_RANDOMIZE: sanitizers run themselves again with it, and fail without; it affects nobody else
 )
 
-// guarded calls are allowed when their arguments pass. Arguments that the kernel
-// takes as 32 bits are compared as 32 bits: the upper half is for the caller to
-// choose.
+// guarded calls are allowed when their arguments pass. Arguments that the kernel takes as 32 bits
+// are compared as 32 bits: the caller chooses the upper half.
 func guarded(owner, group uint32) map[string][]argCheck {
-	self := func(arg int) argCheck { return argCheck{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; another process is not its business
+	self := func(arg int) argCheck { return argCheck{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; other processes are refused
 	noSetuid := func(arg int) argCheck {
 		return argCheck{arg: arg, mask: unix.S_ISUID | unix.S_ISGID, oneOf: []uint32{0}}
 	}
@@ -92,8 +89,8 @@ func guarded(owner, group uint32) map[string][]argCheck {
 	owned := func(arg int) []argCheck {
 		return []argCheck{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}
 	}
-	// A limit of 0 would let a program of the host that takes cores look into the run:
-	// see noCore. Who sets it wants no core, and there is none.
+	// A limit of 0 would let a program of the host that takes cores read the run's memory: see
+	// noCore. A program that sets 0 wants no core, and gets none.
 	notCore := func(arg int, enough bool) argCheck {
 		return argCheck{arg: arg, noneOf: []uint32{unix.RLIMIT_CORE}, enough: enough, done: !enough}
 	}
@@ -120,7 +117,7 @@ func guarded(owner, group uint32) map[string][]argCheck {
 		"fchown":    owned(1),
 		"fchownat":  owned(2),
 
-		// Limits of another process of the same user, the daemon's too, can be changed like one's own.
+		// prlimit could change the limits of another process of the same user, even the daemon's.
 		"prlimit64":          {{arg: 2, null: true, enough: true}, self(0), keepsMark(1), notCore(1, true), {arg: 3, null: true}, notCore(1, false)},
 		"setrlimit":          {keepsMark(0), notCore(0, false)},
 		"setpriority":        {self(0), self(1)},
@@ -132,9 +129,9 @@ func guarded(owner, group uint32) map[string][]argCheck {
 	}
 }
 
-// fileCommands are what fcntl may be asked for. Leases and delegations are not among
-// them, whatever they are called next: who opens such a file waits for its holder, also
-// outside. Nor is a notice of a directory, which is watching by another name.
+// fileCommands are the allowed commands of fcntl. Leases and delegations are not among them, under
+// any future name: whoever opens such a file waits for its holder, also outside. Nor are directory
+// notifications, a form of watching.
 var fileCommands = []uint32{
 	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, dupfdQuery, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
 	unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW,
@@ -149,28 +146,27 @@ const (
 	createdQuery = 1028 // F_CREATED_QUERY
 )
 
-// roomCalls are what a room makes harmless: its network is its own.
+// roomCalls are harmless in a room, which has a network of its own.
 var roomCalls = words(`
 	connect bind listen accept accept4
 `)
 
-// watchCalls are for a room whose user namespace bounds them: the kernel counts
-// watching for the user outside as well, and one run could take all there is.
-// fanotify stays refused: its permission events would hold up others.
+// watchCalls are for a room whose user namespace bounds them: the kernel counts watching for the
+// user outside as well, and one run could exhaust that. fanotify stays refused: its permission
+// events would hold up others.
 var watchCalls = words(`inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`)
 
-// roomAttributes can be set by path where a cgroup counts the memory of those in a
-// room's own places, which are memory; where none does, they cannot be set at all.
+// roomAttributes can be set by path where a cgroup counts the memory of files in a room's own
+// places, which are in memory; elsewhere they cannot be set at all.
 var roomAttributes = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat fsetxattr fremovexattr`)
 
-// roomMemory are those among a room's own objects that hold memory outside of any
-// process. Only a cgroup counts it.
+// roomMemory are calls for a room's own objects that hold memory outside of any process. Only a
+// cgroup counts it.
 var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl`)
 
-// sockets is which of them a room can have: ordinary ones of the internet
-// protocols, which lead only to its own doors, and the one by which programs ask
-// for their interfaces. Those of the file system are another matter: one that
-// somebody outside listens on may lie in the workspace.
+// sockets are those that a room can have: ordinary ones of the internet protocols, which lead only
+// to its own doors, and the one by which programs list their interfaces. Unix sockets are allowed
+// only on request: somebody outside may listen on one in the workspace.
 func sockets(filesystem bool) []branch {
 	kind := func(oneOf ...uint32) argCheck { return argCheck{arg: 1, mask: socketType, oneOf: oneOf} }
 	protocol := func(oneOf ...uint32) argCheck { return argCheck{arg: 2, oneOf: oneOf} }
@@ -193,15 +189,14 @@ func sockets(filesystem bool) []branch {
 // tiocLinux is TIOCLINUX, which pastes into the console.
 const tiocLinux = 0x541c
 
-// unmapped make memory that belongs to no process. Only a cgroup counts it, so
-// where there is none they do not exist.
+// unmapped calls make memory that belongs to no process. Only a cgroup counts it, so without one
+// they do not exist.
 var unmapped = words(`memfd_create`)
 
-// truncates are by path. Kernels whose Landlock does not know truncation would
-// let them reach everything.
+// truncates are calls by path. Kernels whose Landlock does not know truncation would let them reach everything.
 var truncates = words(`truncate`)
 
-// quiet is what calls may be made for by who must make no file and no process.
+// quiet restricts calls for a process that must make no file and no process.
 var quiet = map[uint32]argCheck{
 	unix.SYS_OPENAT: {arg: 2, mask: unix.O_ACCMODE | unix.O_TRUNC | makesFile, oneOf: []uint32{unix.O_RDONLY}},
 	unix.SYS_CLONE:  {arg: 0, mask: unix.CLONE_THREAD | newNamespaces, oneOf: []uint32{unix.CLONE_THREAD}},

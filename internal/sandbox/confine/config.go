@@ -12,7 +12,7 @@ const executor = "sandbox_tier_b"
 
 // Cgroup modes; anything else is a cgroup v2 directory to work in.
 const (
-	CgroupAuto = cells.CgroupAuto // use what the host lets us make; else count and kill
+	CgroupAuto = cells.CgroupAuto // use what the host permits; otherwise count and kill
 	CgroupOff  = cells.CgroupOff  // never make any
 )
 
@@ -23,6 +23,6 @@ type Config struct {
 	Cgroup  string        // auto, off, or a directory; empty is auto
 	Warm    int           // idle cells kept ready
 	StateID string        // of the daemon's state: names cgroups and marks processes
-	Places  *local.Places // what of the system no run may see, where others look for it too; nil: its own
+	Places  *local.Places // places of the system that no run may see, shared with other backends; nil: its own
 	Log     *slog.Logger  // nil: no log
 }

@@ -13,15 +13,14 @@ import (
 // Driver is tier B on Linux.
 type Driver struct {
 	fleet *cells.Fleet
-	local *local.Places      // what of the system no run may see
+	local *local.Places      // paths of the system that no run may see
 	holds palyra.Enforcement // for every run, with the fleet's cgroups
 	no    *palyra.Error      // why the tier cannot be used; nil: it can
 	pool  pool
 }
 
-// New returns tier B as far as this host has it; Probe says how far. It makes the
-// process a subreaper, so that what a lost cell leaves behind can be found and
-// reaped.
+// New returns tier B as far as this host has it; Probe reports how far. It makes the process a
+// subreaper, so that processes of a lost cell can be found and reaped.
 func New(c Config) (*Driver, error) {
 	if c.Warm < 0 {
 		return nil, errors.New("confine: new: a negative number of cells")
@@ -40,7 +39,7 @@ func New(c Config) (*Driver, error) {
 		return b, nil
 	}
 	b.holds = enforcement(f, f.Groups)
-	_ = b.local.Hidden() // the first look is a long one, and no call should wait for it
+	_ = b.local.Hidden() // the first look takes long, and no call should wait for it
 	b.pool.start()
 	return b, nil
 }
@@ -51,8 +50,7 @@ func (*Driver) Executor() string { return executor }
 // Tier implements sandbox.Backend.
 func (*Driver) Tier() palyra.Tier { return palyra.TierB }
 
-// Probe implements sandbox.Backend. Who the program runs as is not known here;
-// Exit says it.
+// Probe implements sandbox.Backend. It does not know the run's user; Exit has that.
 func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	if b.no != nil {
 		return palyra.Enforcement{}, b.no
@@ -60,9 +58,8 @@ func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, erro
 	return cells.Clone(b.holds), nil
 }
 
-// Start implements sandbox.Backend. The context bounds only the starting; once
-// the order to run is given, what comes back is a Process, even one that is
-// already being stopped, because something may have run.
+// Start implements sandbox.Backend. The context bounds only the starting; once the order to run is given, Start
+// returns a Process, even one that is already being stopped, because something may have run.
 func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
 	defer j.CloseFiles()
 	if b.no != nil {
@@ -112,7 +109,7 @@ func (b *Driver) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.P
 	if err != nil || j.Limits.Processes >= cells.LaunchTasks {
 		return p, err
 	}
-	if err := k.Limit(j.Limits, 0); err != nil { // the cell counts as well, so nothing gets away
+	if err := k.Limit(j.Limits, 0); err != nil { // the cell counts as well, so nothing escapes
 		b.fleet.Log.Error("a small limit of processes is only polled", "err", palyra.AsError(err).Cause)
 	}
 	return p, nil
@@ -121,7 +118,7 @@ func (b *Driver) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.P
 // Recover implements sandbox.Backend.
 func (b *Driver) Recover(ctx context.Context) error {
 	if b.no != nil {
-		return nil // nothing could be started here, nor can anything be found
+		return nil // nothing could be started here, so nothing is left
 	}
 	return b.fleet.Recover(ctx)
 }

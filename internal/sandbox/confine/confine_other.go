@@ -10,7 +10,7 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// Driver says on this system that there is no tier B.
+// Driver refuses: this system has no tier B.
 type Driver struct{ sandbox.Absent }
 
 // New returns a backend whose Probe refuses.

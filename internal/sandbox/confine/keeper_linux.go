@@ -11,13 +11,13 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// keeper is a running cell and what it has made ahead.
+// keeper is a running cell with the rules that it made ahead.
 type keeper struct {
 	*cells.Keeper
 	b     *Driver
-	rules []cell.Rule // that it made ahead; nil: none
-	ahead []identity  // of what they were made for
-	since time.Time   // then
+	rules []cell.Rule // made ahead; nil: none
+	ahead []identity  // of the files that they were made for
+	since time.Time   // when they were made
 }
 
 // open starts a cell and waits until it is ready.
@@ -53,12 +53,12 @@ func ready(ctx context.Context, k *cells.Keeper) error {
 	return nil
 }
 
-// prepare has the launcher make ahead of time what every job needs. A cell that
-// cannot ends, and is found dead when its turn comes.
+// prepare has the launcher make rules ahead that every job needs. A cell that cannot ends, and is
+// found dead when its turn comes.
 func (k *keeper) prepare() {
 	filter, err := k.b.fleet.Filter(cells.Subject{})
 	if err != nil {
-		return // and no job will get further
+		return // no job will get further
 	}
 	room := cells.Masks(k.b.fleet.Host.ABI)
 	k.since = time.Now()
@@ -76,16 +76,15 @@ func (k *keeper) prepare() {
 	}
 }
 
-// aheadFor is how long rules that were made ahead count.
+// aheadFor is how long rules made ahead count.
 const aheadFor = time.Minute
 
-// anew reports whether a run must not rest on rules that were made ahead.
+// anew reports whether a run must not use the rules made ahead.
 func (k *keeper) anew() bool {
 	return k.rules == nil || time.Since(k.since) > aheadFor || !slices.Equal(k.ahead, identities(k.rules))
 }
 
-// base is what every run may do with paths of the system, and whether it is made
-// anew.
+// base returns what every run may do with paths of the system, and whether the rules must be made anew.
 func (k *keeper) base() (rules []cell.Rule, anew bool) {
 	if k.anew() {
 		return k.b.rules(), true

@@ -15,15 +15,15 @@ import (
 	"palyra/internal/subpath"
 )
 
-// landlockRule is a row of the table: what every run may do with paths of the system.
+// landlockRule is a row of the table: what every run may do with a path of the system.
 type landlockRule struct {
 	access uint64
 	paths  []string
 }
 
-// system is what programs need in order to be programs. /etc is a list of files
-// and not the directory, because that holds shadow, ssh keys and sudo's rules;
-// /proc is a list because the directory shows the processes of others.
+// system lists the paths that programs need in order to work. /etc is a list of files and not the
+// directory, because that holds shadow, ssh keys and sudo's rules; /proc is a list because the
+// directory shows the processes of others.
 var system = []landlockRule{
 	{cells.ToRun, strings.Fields(`/usr /bin /sbin /lib /lib64 /lib32 /libx32 /opt`)},
 	{cells.ToList, strings.Fields(`
@@ -50,16 +50,15 @@ var system = []landlockRule{
 	{cells.ToWrite, strings.Fields(`/dev/null /dev/zero /dev/full /dev/random /dev/urandom`)},
 }
 
-// ownProcess is resolved by the launcher, so it is the program's own and not the
-// daemon's.
+// ownProcess is resolved by the launcher, so it is the program's own and not the daemon's.
 const ownProcess = "/proc/self"
 
-// rules are what every run may do with paths of the system.
+// rules returns what every run may do with paths of the system.
 func (b *Driver) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
 
-// systemRules makes rules of the table: of what exists now, without what lies
-// below a rule that gives the same or more, and without what is hidden. What appears
-// later is not visible, but in a directory of which nothing is hidden.
+// systemRules makes rules from the table: for existing paths, without those below a rule that gives
+// the same or more, and without hidden ones. A path that appears later is visible only in a
+// directory with nothing hidden.
 func systemRules(table []landlockRule, hidden []string, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {
@@ -84,11 +83,11 @@ func systemRules(table []landlockRule, hidden []string, abi int) (out []cell.Rul
 	return out
 }
 
-// identity is which file a path names.
+// identity identifies the file at a path.
 type identity struct{ dev, ino uint64 }
 
-// identities looks the paths of rules up. A rule holds for the file that was
-// there when it was made, and files in /etc get replaced.
+// identities looks up the paths of rules. A rule holds for the file that was there when it was
+// made, and files in /etc get replaced.
 func identities(rules []cell.Rule) []identity {
 	out := make([]identity, 0, len(rules))
 	for _, r := range rules {
@@ -125,8 +124,8 @@ func rule(path string, access uint64, abi int) (cell.Rule, error) {
 	return cell.Rule{Path: path, Access: access}, nil
 }
 
-// landlock is the ruleset of a job. It begins with base, which a launcher may
-// have made ahead, or, where that shall not count, ends with it.
+// landlock is the ruleset of a job. It begins with base, which a launcher may have made ahead, or
+// ends with it if the rules made ahead must not be used.
 func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landlock, error) {
 	l := cells.Masks(abi)
 	l.Rules = slices.Clone(base)
@@ -143,7 +142,7 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landloc
 			if err != nil {
 				return cell.Landlock{}, err
 			}
-			r.Plain = p == j.Workspace // a run beside this one may own what lies above it
+			r.Plain = p == j.Workspace // a run beside this one may own the directories above it
 			l.Rules = append(l.Rules, r)
 		}
 	}
@@ -153,7 +152,7 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landloc
 	return l, nil
 }
 
-// ownGrants is what a job may do besides what every job may.
+// ownGrants returns what a job may do beyond the system's rules.
 func ownGrants(j sandbox.Job) ([]landlockRule, error) {
 	out := []landlockRule{
 		{cells.ToWork, []string{j.Workspace, filepath.Join(j.Private, "home"), filepath.Join(j.Private, "tmp")}},

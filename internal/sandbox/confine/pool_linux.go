@@ -14,7 +14,7 @@ import (
 type pool struct {
 	b    *Driver
 	size int
-	wake chan struct{}   // there is room
+	wake chan struct{}   // there is space
 	ctx  context.Context // of starting ahead; ends with the pool
 	quit context.CancelFunc
 
@@ -41,12 +41,12 @@ func (p *pool) start() {
 	p.refill()
 }
 
-// refillAfter keeps the start of the next cell away from the program that just
-// took one: the two would share the processor at the worst moment.
+// refillAfter delays the start of the next cell for the program that just took one: both would
+// share the processor at its start.
 const refillAfter = 10 * time.Millisecond
 
-// refillSoon asks for more when the program has had its start; at once where
-// nothing is left, because the next call would wait longer for a cold start.
+// refillSoon asks for more when the program has had its start; at once where nothing is left,
+// because the next call would wait longer for a cold start.
 func (p *pool) refillSoon() {
 	p.mu.Lock()
 	empty := len(p.idle) == 0
@@ -91,9 +91,8 @@ func (p *pool) fill() {
 	}
 }
 
-// add starts n keepers at once: moving a process into a cgroup waits for a grace
-// period of the kernel, some ten milliseconds, which those that come together
-// share.
+// add starts n keepers at once: moving a process into a cgroup waits for a grace period of the
+// kernel, some ten milliseconds, which those that move together share.
 func (p *pool) add(n int) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -152,7 +151,7 @@ func (p *pool) pop() (k *keeper, closed bool) {
 	return k, p.closed
 }
 
-// giveBack keeps a keeper that was not used.
+// giveBack keeps an unused keeper.
 func (p *pool) giveBack(k *keeper) {
 	p.mu.Lock()
 	keep := !p.closed && len(p.idle) < p.size
@@ -165,7 +164,7 @@ func (p *pool) giveBack(k *keeper) {
 	}
 }
 
-// drain ends the idle ones and keeps no more.
+// drain ends the idle keepers and keeps no more.
 func (p *pool) drain() {
 	p.mu.Lock()
 	idle := p.idle

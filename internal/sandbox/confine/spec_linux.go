@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	watchEveryMS = 50   // how often the cell looks
-	spareTasks   = 1024 // for the user's other work, which grows after the counting and shares the limit
+	watchEveryMS = 50   // interval of the cell's looks
+	spareTasks   = 1024 // for the user's other work, which grows after the count and shares the limit
 )
 
 // spec writes down a job for a keeper.

@@ -11,7 +11,7 @@ type access struct {
 	low     bool // the directory, and what comes to be in it, is labelled low
 }
 
-// inheritance says for what an entry counts.
+// inheritance says what an entry applies to.
 type inheritance uint32
 
 const (
@@ -20,9 +20,9 @@ const (
 	inOnly    inheritance = 0x3 | 0x8 // not the directory itself
 )
 
-// Rights to files and directories. None of them is to change access lists or
-// owners. Deleting is by the right to the thing itself, never by the right to
-// delete what is in a directory, so that what keeps no such right stays.
+// Rights to files and directories. None of them allows changing access lists or owners. Deleting
+// takes the right to the file itself, never the right to delete entries of a directory, so that a
+// file without that right stays.
 const (
 	toRead       = 0x001200a9 // read, list, execute
 	toChange     = 0x001301bf // and write, make, delete itself
@@ -37,8 +37,8 @@ const (
 // what is in it: low, and nothing lower writes.
 const lowLabel = "S:(ML;OICI;NW;;;LW)"
 
-// given is what a run is given: its workspace and its private home and tmp to work
-// in, none of which it can take away, and a copy of its program to read.
+// given returns the access of a run: its workspace and its private home and tmp to work in, none of
+// which it can remove, and a copy of its program to read.
 func given(j sandbox.Job, work, run string) []access {
 	var out []access
 	room := func(path, sid string) {
@@ -51,8 +51,8 @@ func given(j sandbox.Job, work, run string) []access {
 	return append(out, access{j.Private + `\exe`, run, toRead, hereAndIn, false})
 }
 
-// defaultDACL is what a run's objects get when it says nothing: all for its user,
-// the system, and the run itself, which as a restricted token needs it said.
+// defaultDACL is the access list of a run's new objects: full access for its user, the system, and
+// the run itself, which as a restricted token needs an entry.
 func defaultDACL(user, owner string) string {
 	return "D:(A;;GA;;;" + user + ")(A;;GA;;;" + localSystem + ")(A;;GA;;;" + owner + ")"
 }

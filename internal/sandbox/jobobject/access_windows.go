@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// give writes what a run is given into the access lists of directories.
+// give writes a run's access into the access lists of directories.
 func give(entries []access) error {
 	for len(entries) > 0 {
 		n := 1
@@ -24,8 +24,7 @@ func give(entries []access) error {
 	return nil
 }
 
-// giveOne merges entries into the list of one directory, which must be where its
-// path says.
+// giveOne merges entries into the list of one directory, which must be at its path without links.
 func giveOne(entries []access) error {
 	path := entries[0].path
 	if real, err := filepath.EvalSymlinks(path); err != nil || !strings.EqualFold(real, path) {
@@ -63,7 +62,7 @@ func giveOne(entries []access) error {
 	return label(path)
 }
 
-// label makes a directory one that low programs may write.
+// label makes a directory writable for programs of low integrity.
 func label(path string) error {
 	sd, err := windows.SecurityDescriptorFromString(lowLabel)
 	if err != nil {

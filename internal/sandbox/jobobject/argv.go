@@ -8,12 +8,11 @@ import (
 	"palyra"
 )
 
-// maxCommand is what the system takes, in UTF-16 units with the zero at the end.
+// maxCommand is the system's limit, in UTF-16 units with the zero at the end.
 const maxCommand = 32_767
 
-// compose writes a command line from which CommandLineToArgvW, and with it the
-// usual C runtimes, make these arguments again. The first is read by other rules
-// than the rest: it can have no quotes.
+// compose writes a command line from which CommandLineToArgvW, and with it the usual C runtimes, make these
+// arguments again. The first is read by other rules than the rest: it can have no quotes.
 func compose(argv []string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the arguments cannot be given to a program on Windows: %s", why)
@@ -41,8 +40,7 @@ func compose(argv []string) (string, error) {
 	return b.String(), nil
 }
 
-// quote writes one argument. Backslashes mean themselves, but for those before a
-// quote: there two stand for one.
+// quote writes one argument. Backslashes mean themselves, except before a quote: there two stand for one.
 func quote(b *strings.Builder, a string) {
 	if a != "" && !strings.ContainsAny(a, " \t\n\v\"") {
 		b.WriteString(a)
@@ -55,7 +53,7 @@ func quote(b *strings.Builder, a string) {
 		case '\\':
 			slashes++
 		case '"':
-			b.WriteString(strings.Repeat(`\`, slashes+1)) // those before it once more, and its own
+			b.WriteString(strings.Repeat(`\`, slashes+1)) // those before it doubled, and one for the quote
 			slashes = 0
 		default:
 			slashes = 0

@@ -12,7 +12,7 @@ const Executor = "sandbox_tier_c_windows_job_object"
 
 // Config is what a Backend needs.
 type Config struct {
-	StateID     string       // of the daemon's state: tells its workspaces' SIDs from those of others
+	StateID     string       // of the daemon's state: distinguishes its workspaces' SIDs from those of others
 	HostNetwork bool         // the operator accepts that runs reach the network; false: the tier is refused
 	Log         *slog.Logger // nil: no log
 }
@@ -21,8 +21,7 @@ func unavailable(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
 }
 
-// networkRefusal says why the tier is refused where nobody accepted that runs
-// reach the network.
+// networkRefusal is the refusal of the tier where the operator has not accepted that runs reach the network.
 func networkRefusal() *palyra.Error {
 	return unavailable("a restricted token does not keep a program from the network").
 		WithRemedy("set egress.host_network = \"on\" to accept that programs reach any host, or run palyrad on Linux")

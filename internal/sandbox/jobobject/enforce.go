@@ -4,7 +4,7 @@ import (
 	"palyra"
 )
 
-// enforcement is what holds for every run. The network is not held.
+// enforcement is what holds for every run. The network is not confined.
 func enforcement() palyra.Enforcement {
 	return palyra.Enforcement{
 		Mode: "none",

@@ -14,12 +14,11 @@ const (
 	maxBlock    = 1 << 20
 )
 
-// system is where Windows is.
+// system is the directory of Windows.
 type system struct{ root string } // C:\Windows
 
-// environment is a run's: what the plan lists, and what programs need to find the
-// system and the run's own directories. The Runner's PATH, HOME and TMPDIR are of
-// another kind of system.
+// environment is that of a run: the plan's, and the variables by which programs find the system and
+// the run's own directories. The Runner's PATH, HOME and TMPDIR are for another kind of system.
 func (s system) environment(env []string, private string) []string {
 	own := map[string]string{
 		"SystemRoot": s.root, "windir": s.root, "SystemDrive": s.root[:2], "ComSpec": s.root + `\System32\cmd.exe`,
@@ -50,8 +49,7 @@ func find(m map[string]string, name string) (string, bool) {
 	return "", false
 }
 
-// block writes variables as CreateProcess takes them: sorted by name, each with a
-// zero at its end, and one more.
+// block encodes variables for CreateProcess: sorted by name, each with a zero at its end, and one more.
 func block(env []string) ([]uint16, error) {
 	bad := func(why string) ([]uint16, error) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonEnvDenied, "the environment cannot be given to a program on Windows: %s", why)

@@ -9,7 +9,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Driver says on this system that there are no job objects.
+// Driver refuses: this system has no job objects.
 type Driver struct{ sandbox.Absent }
 
 var _ sandbox.Backend = (*Driver)(nil)

@@ -24,13 +24,13 @@ type Driver struct {
 	mu     sync.Mutex
 	closed bool
 	live   map[*process]bool
-	given  map[string]bool // workspaces whose access lists have what runs need
+	given  map[string]bool // workspaces whose access lists are complete
 	work   sync.WaitGroup
 }
 
 var _ sandbox.Backend = (*Driver)(nil)
 
-// New returns tier C as far as this host has it; Probe says how far.
+// New returns tier C as far as this host has it; Probe reports how far.
 func New(c Config) (*Driver, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -46,7 +46,7 @@ func New(c Config) (*Driver, error) {
 	return b, nil
 }
 
-// try makes a token and a job once, and throws them away.
+// try makes a token and a job once, and discards them.
 func (b *Driver) try(v *windows.OsVersionInfoEx) *palyra.Error {
 	if v.MajorVersion < 10 {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "tier C needs Windows 10 or newer").WithRemedy("update the system")
@@ -78,7 +78,7 @@ func (*Driver) Executor() string { return Executor }
 // Tier implements sandbox.Backend.
 func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
-// Facts tell what the tier rests on here, for posture.
+// Facts returns what the tier rests on here, for posture.
 func (b *Driver) Facts() map[string]string { return maps.Clone(b.facts) }
 
 // Probe implements sandbox.Backend.
@@ -109,7 +109,7 @@ func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, err
 	if err := b.admit(p.access, j.Workspace); err != nil {
 		return nil, spawnFailed("the run could not be given its directories").WithCause(err)
 	}
-	if err := ctx.Err(); err != nil { // the last look before something runs
+	if err := ctx.Err(); err != nil { // the last check before something runs
 		return nil, err
 	}
 	proc, err := b.launch(p, j)

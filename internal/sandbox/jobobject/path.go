@@ -8,9 +8,8 @@ import (
 
 const maxPath = 32_000 // characters; the system takes 32,767
 
-// clean reports whether a path is whole, on a drive, and means one thing only: no
-// share, no device, no stream, nothing that the system would change or look for
-// elsewhere.
+// clean reports whether a path is absolute, on a drive, and unambiguous: no share, no device, no
+// stream, nothing that the system would change or look for elsewhere.
 func clean(p string) bool {
 	if len(p) < 4 || len(p) > maxPath || !utf8.ValidString(p) || p[1] != ':' || p[2] != '\\' || !drive(p[0]) {
 		return false
@@ -32,7 +31,7 @@ func cleanName(s string) bool {
 	return !device(s)
 }
 
-// device reports whether a name means a device, whatever its ending is.
+// device reports whether a name means a device, whatever its extension.
 func device(s string) bool {
 	base, _, _ := strings.Cut(s, ".")
 	base = strings.ToUpper(strings.TrimRight(base, " "))

@@ -17,23 +17,23 @@ type jobSpec struct {
 	dir         string
 }
 
-// tokenPlan is a token, as it is made from the daemon's.
+// tokenPlan describes a token that is made from the daemon's.
 type tokenPlan struct {
-	deny      []string // groups that count for denying only, where the user is in them
-	restrict  []string // of which one must be given what is opened, besides the user
+	deny      []string // groups that count for denying only, if the user is in them
+	restrict  []string // SIDs of which one must have access, besides the user
 	logon     bool     // the session's own SID is one of these as well: it opens the desktop
 	integrity string
 	flags     uint32
-	owner     string // the SID that gets all access to what the run makes, besides the user and the system
+	owner     string // SID with full access to what the run makes, besides the user and the system
 }
 
 // Flags of CreateRestrictedToken.
 const (
-	noPrivileges = 0x1 // but to pass through directories
+	noPrivileges = 0x1 // except to pass through directories
 	luaToken     = 0x4 // administrators' tokens become those of ordinary users
 )
 
-// jobPlan is a job object.
+// jobPlan describes a job object.
 type jobPlan struct {
 	flags     uint32
 	processes uint32
@@ -42,12 +42,12 @@ type jobPlan struct {
 	ui        uint32
 }
 
-// Limits of a job that are in force; none of those that let a process break away.
+// The limits of a job; none of those that let a process break away.
 const (
 	limitTime     = 0x00000004
 	limitActive   = 0x00000008
 	limitMemory   = 0x00000200
-	dieOnFault    = 0x00000400 // no dialog waits for anybody
+	dieOnFault    = 0x00000400 // no dialog waits for an answer
 	killOnClose   = 0x00002000
 	breakaway     = 0x00000800 | 0x00001000 // never set
 	jobFlags      = limitTime | limitActive | limitMemory | dieOnFault | killOnClose
@@ -57,9 +57,8 @@ const (
 	page          = 4096
 )
 
-// Mitigations of the system that are switched on for a run. Not among them: those
-// that forbid code made at run time, and images of low integrity, since runs build
-// programs and start them.
+// Mitigations of the system that are switched on for a run. Those that forbid code made at run time, and images
+// of low integrity, are not among them, because runs build programs and start them.
 const (
 	depEnable          = 0x1
 	sehOverwrite       = 0x4
@@ -73,14 +72,14 @@ const (
 	mitigations        = depEnable | sehOverwrite | heapTerminate | bottomUpASLR | highEntropyASLR | noExtensionPoints | noForeignFonts | noRemoteImages | preferSystemImages
 )
 
-// What holds where a plan names no limit.
+// The limits where a plan names none.
 const (
 	defaultCPUMS     = 10 * 60 * 1000
 	defaultMemory    = 2 << 30
 	defaultProcesses = 512
 )
 
-// resolve works a job out, for a daemon's state on a system.
+// resolve makes the jobSpec of a job, for a daemon's state on a system.
 func resolve(j sandbox.Job, state string, s system) (jobSpec, error) {
 	if err := check(j); err != nil {
 		return jobSpec{}, err
@@ -101,7 +100,7 @@ func resolve(j sandbox.Job, state string, s system) (jobSpec, error) {
 	return p, err
 }
 
-// limits are a job's, from a plan's.
+// limits turns a plan's limits into a job's.
 func limits(l palyra.Limits) jobPlan {
 	or := func(v, otherwise int64) int64 {
 		if v <= 0 {
@@ -115,7 +114,7 @@ func limits(l palyra.Limits) jobPlan {
 	}
 }
 
-// heldBy reports whether a job that was read back holds at least this.
+// heldBy reports whether a job's limits, read back, are at least as strict.
 func (p jobPlan) heldBy(got jobPlan) bool {
 	return got.flags&p.flags == p.flags && got.flags&breakaway == 0 && got.ui&p.ui == p.ui && got.processes == p.processes &&
 		got.memory > 0 && got.memory <= p.memory && got.time > 0 && got.time <= p.time

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	killed    = 0xc000013a // the exit code of what is ended from outside
+	killed    = 0xc000013a // exit code of a process ended from outside
 	endWithin = 20 * time.Second
 	lookEvery = 5 * time.Millisecond
 )
@@ -34,7 +34,7 @@ type process struct {
 	err  error
 }
 
-// follow waits for the program, ends what is left, and says how it was.
+// follow waits for the program, ends the rest, and sets the result.
 func (p *process) follow() {
 	defer p.backend.track(p, false)
 	event, err := windows.WaitForSingleObject(p.handle, windows.INFINITE)
@@ -56,7 +56,7 @@ func (p *process) follow() {
 		p.timer.Stop()
 	}
 	_ = windows.CloseHandle(p.handle)
-	_ = windows.CloseHandle(p.job) // which ends what could still be in it
+	_ = windows.CloseHandle(p.job) // this ends whatever is still in it
 	p.mu.Unlock()
 	close(p.done)
 }
@@ -76,7 +76,7 @@ func (p *process) end() (left int, err error) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for deadline := time.Now().Add(endWithin); a.Active > 0; <-tick.C {
-		_ = windows.TerminateJobObject(p.job, killed) // again: one may just have been born
+		_ = windows.TerminateJobObject(p.job, killed) // again, because a process may just have been born
 		if a, err = readAccount(p.job); err != nil {
 			return left, lost(err)
 		}
@@ -88,7 +88,7 @@ func (p *process) end() (left int, err error) {
 	return left, nil
 }
 
-// tell says how the run was, from what the job counted.
+// tell makes the Exit, from the job's counters.
 func (p *process) tell(code uint32, left int) sandbox.Exit {
 	x := sandbox.Exit{Code: int(code), Stopped: p.stopped, Left: left, Enforcement: enforcement()}
 	if p.stopped != "" && code == killed {
@@ -108,14 +108,13 @@ func (p *process) tell(code uint32, left int) sandbox.Exit {
 	case p.stopped != "" || code == 0:
 	case a.UserTime >= p.plan.job.time:
 		x.Limit = "cpu"
-	case peak >= p.plan.job.memory-p.plan.job.memory/64: // an allocation that fails leaves it just below
+	case peak >= p.plan.job.memory-p.plan.job.memory/64: // a failed allocation leaves it just below
 		x.Limit = "memory"
 	}
 	return x
 }
 
-// Signal implements sandbox.Process. There are no signals on this system but the
-// end.
+// Signal implements sandbox.Process. This system has no signals but the end.
 func (p *process) Signal(name string) error {
 	if name == "SIGKILL" || name == "SIGTERM" {
 		return p.terminate()
@@ -138,15 +137,15 @@ func (*process) Resize(int, int) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "tier C on Windows has no terminals")
 }
 
-// Stop implements sandbox.Process. A program cannot be asked to end, so it is
-// ended, when the grace is over: it may come to its end by then.
+// Stop implements sandbox.Process. A program cannot be asked to end, so it is terminated when the
+// grace is over; it may end by itself before.
 func (p *process) Stop(reason string, grace time.Duration) {
 	p.mu.Lock()
 	if p.stopped == "" && !p.gone {
 		p.stopped = reason
 	}
 	if grace > 0 && p.timer == nil && !p.gone {
-		p.timer = time.AfterFunc(grace, func() { _ = p.terminate() }) // it has ended: that is what was wanted
+		p.timer = time.AfterFunc(grace, func() { _ = p.terminate() }) // an error means that it has ended already
 	}
 	p.mu.Unlock()
 	if grace <= 0 {

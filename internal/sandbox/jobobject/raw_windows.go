@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// This file has all that needs raw memory: calls that x/sys lacks or that take
-// structures by address.
+// This file has everything that needs raw memory: calls that x/sys lacks or that take structures by address.
 
 var createRestrictedToken = windows.NewLazySystemDLL("advapi32.dll").NewProc("CreateRestrictedToken")
 
-// restrictToken makes a token with less than t has.
+// restrictToken makes a token with fewer rights than t.
 func restrictToken(t windows.Token, flags uint32, deny, restrict []windows.SIDAndAttributes) (windows.Token, error) {
 	if err := createRestrictedToken.Find(); err != nil {
 		return 0, err
@@ -38,7 +37,7 @@ func setIntegrity(t windows.Token, sid *windows.SID) error {
 	return err
 }
 
-// setDefaultDACL says what a token's objects get when nothing is said.
+// setDefaultDACL sets the access list of a token's new objects.
 func setDefaultDACL(t windows.Token, acl *windows.ACL) error {
 	info := struct{ dacl *windows.ACL }{acl}
 	err := windows.SetTokenInformation(t, windows.TokenDefaultDacl, (*byte)(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
@@ -94,7 +93,7 @@ func readAccount(job windows.Handle) (a account, err error) {
 // jobList is PROC_THREAD_ATTRIBUTE_JOB_LIST, which x/sys does not name.
 const jobList = 0x0002000d
 
-// birth is what a process is born with.
+// birth holds the attributes that a process is born with.
 type birth struct {
 	handles     []windows.Handle
 	jobs        []windows.Handle
@@ -125,5 +124,5 @@ func (b *birth) attributes() (err error) {
 	return nil
 }
 
-// startupSize is of the structure that has a list in it.
+// startupSize is the size of the structure with an attribute list.
 const startupSize = uint32(unsafe.Sizeof(windows.StartupInfoEx{}))
