@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -25,8 +27,14 @@ func withToken(t *testing.T, target, token string) string {
 		t.Fatal(err)
 	}
 	var own string
+	seen := &exchanges{}
+	t.Cleanup(func() {
+		if t.Failed() { // the suite says only that there was no answer
+			t.Log(seen.String())
+		}
+	})
 	front := httptest.NewServer(&httputil.ReverseProxy{
-		FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		FlushInterval: -1, ErrorLog: log.New(seen, "front: ", log.Lmicroseconds), ModifyResponse: seen.watch,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.URL.Path = r.In.URL.Path
@@ -47,6 +55,47 @@ func withToken(t *testing.T, target, token string) string {
 		http.DefaultClient.CloseIdleConnections()
 	})
 	return own + to.Path
+}
+
+// exchanges is what went through a front, the end of it.
+type exchanges struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (e *exchanges) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.text = append(e.text, p...)
+	e.text = e.text[max(0, len(e.text)-32<<10):]
+	return len(p), nil
+}
+
+func (e *exchanges) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return string(e.text)
+}
+
+// watch notes an answer's head and each piece of its body.
+func (e *exchanges) watch(r *http.Response) error {
+	say := log.New(e, fmt.Sprintf("%s %s: ", r.Request.Method, r.Request.Header.Get("Mcp-Method")), log.Lmicroseconds)
+	say.Print(r.Status, " ", r.Header.Get("Content-Type"))
+	r.Body = &watchedBody{r.Body, say}
+	return nil
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	say *log.Logger
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.say.Printf("%d bytes, %v: %.60q", n, err, p[:n])
+	return n, err
 }
 
 // TestConformanceOfTheProgram: the scenarios of the official suite that need no
