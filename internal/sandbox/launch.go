@@ -13,8 +13,8 @@ import (
 	"palyra/internal/subpath"
 )
 
-// runStart is one run on its way. Until the job is handed to the backend every
-// descriptor is closed here; afterwards the backend closes those of the job.
+// runStart is one run on its way. Until the job is handed to the backend every descriptor is closed
+// here; afterwards the backend closes those of the job.
 type runStart struct {
 	*Runner
 	backend Backend
@@ -30,23 +30,22 @@ type runStart struct {
 	agent   func()  // ends its door as an agent
 	gateway Gateway // of a walled run, when there is a guard
 	flows   []palyra.EgressFlow
-	more    int64 // flows that are not listed
-	booked  int64 // bytes of a copy
+	more    int64 // number of unlisted flows
+	booked  int64 // bytes of a copy, as reserved
 	inputs  []input
-	caches  caches          // that it may write
-	ways    *watch          // of the directories above them
-	loose   []string        // those that changed meanwhile
-	weigher palyra.Weigher  // says what becomes of what it changed; nil: that is kept
-	listed  *palyra.Effects // what it changed, in short; nil: that was not weighed
+	caches  caches          // those that it may write
+	ways    *watch          // watches the directories above its inputs
+	loose   []string        // inputs that changed meanwhile
+	weigher palyra.Weigher  // decides about its changes; nil: they are kept
+	listed  *palyra.Effects // its changes, in short; nil: they were not weighed
 	handed  bool
-	serves  bool // a service: whoever started it feeds it
+	serves  bool // a service, fed by its starter
 }
 
-// live reports whether whoever called may send bytes that the plan does not bind.
+// live reports whether the caller may send bytes that the plan does not bind.
 func (l *runStart) live() bool { return l.plan.Stdin == palyra.StdinLive }
 
-// prepare makes everything that the job needs. What fails here fails before
-// anything ran.
+// prepare makes everything that the job needs. A failure here comes before anything ran.
 func (l *runStart) prepare(ctx context.Context) (err error) {
 	env, err := environment(l.plan, walled(l.backend))
 	if err != nil {
@@ -86,10 +85,10 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 	if err = l.noteInputs(ctx); err != nil {
 		return err
 	}
-	return ctx.Err() // the last look before something runs
+	return ctx.Err() // the last check before something runs
 }
 
-// notTheBackends are mechanisms that others than the backend see to.
+// notTheBackends returns mechanisms that others than the backend apply.
 func (l *runStart) notTheBackends() []string {
 	names := []string{Sealed, Guarded}
 	if l.Guard != nil {
@@ -98,7 +97,7 @@ func (l *runStart) notTheBackends() []string {
 	return names
 }
 
-// makePrivateDir gives a run that has no file system of its own a private directory.
+// makePrivateDir gives a run without a file system of its own a private directory.
 func (l *runStart) makePrivateDir() (err error) {
 	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
 		return err
@@ -109,8 +108,7 @@ func (l *runStart) makePrivateDir() (err error) {
 	return nil
 }
 
-// makeRoom gives a walled run what it finds in its room: its caches, and the
-// doors through which alone it reaches others.
+// makeRoom gives a walled run its caches, and the doors through which alone it reaches others.
 func (l *runStart) makeRoom(ctx context.Context) (err error) {
 	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
@@ -154,7 +152,7 @@ func (l *runStart) openAgentDoor() {
 	}
 }
 
-// closeGateway ends what the run had open, once.
+// closeGateway ends the run's connections, once.
 func (l *runStart) closeGateway() {
 	if l.agent != nil {
 		l.agent()
@@ -166,7 +164,7 @@ func (l *runStart) closeGateway() {
 	}
 }
 
-// bindStdin takes the bytes the plan binds, and whoever feeds the run.
+// bindStdin takes the bytes that the plan binds, and the source of live input.
 func (l *runStart) bindStdin() error {
 	if l.Streams != nil {
 		if feed, ok := l.Streams.Feed(l.call); ok {
@@ -194,7 +192,7 @@ func (l *runStart) bindStdin() error {
 	return nil
 }
 
-// openProgram makes sure that what will run is what the plan says.
+// openProgram makes sure that the plan's program is the one that will run.
 func (l *runStart) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
 	exe.Path = hostPath(l.plan.Mounts, exe.Path)
@@ -207,7 +205,7 @@ func (l *runStart) openProgram(ctx context.Context) (err error) {
 	if l.booked, err = l.copies.take(exe.Path); err != nil {
 		return err
 	}
-	if l.room == nil { // the backend lays the copy over the path
+	if l.room == nil { // otherwise the backend lays the copy over the path
 		l.job.Sealed, err = sealCopy(ctx, exe)
 		return err
 	}
@@ -215,7 +213,7 @@ func (l *runStart) openProgram(ctx context.Context) (err error) {
 	return err
 }
 
-// hostPath is the path on the host of what a room shows at path.
+// hostPath is the path on the host of a room's path.
 func hostPath(mounts []palyra.Mount, path string) string {
 	at, real := "", path
 	for _, m := range mounts {
@@ -242,7 +240,7 @@ func (l *runStart) openStreams() (err error) {
 	return err
 }
 
-// run starts the job and stays with it until nothing of it is left.
+// run starts the job and follows it until nothing of it is left.
 func (l *runStart) run(ctx context.Context) palyra.Result {
 	started := l.Now()
 	l.handed = true
@@ -264,7 +262,7 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	return res
 }
 
-// leaves tells what a run left behind.
+// leaves reports what a run left behind.
 func (l *runStart) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
 	exit.Remnants = append(exit.Remnants, l.planted()...)
 	if l.Left != nil && len(exit.Remnants) > 0 {
@@ -272,7 +270,7 @@ func (l *runStart) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
 	}
 }
 
-// clean closes what is still ours and has the room taken away.
+// clean closes the remaining descriptors and has the private directory removed.
 func (l *runStart) clean() {
 	l.closeGateway()
 	l.forgetInputs()
@@ -294,12 +292,11 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// ours are the variables that a plan may not set: they say where a run's own
-// things are.
+// ours are the variables that a plan may not set: they name the run's own directories.
 var ours = []string{"PATH", "HOME", "TMPDIR"}
 
-// environment is the run's, but for the two that depend on its room. A profile,
-// which only walled runs have, may bring a PATH.
+// environment is the run's, without the two that depend on its room. A profile, which only walled
+// runs have, may set PATH.
 func environment(p palyra.Plan, walled bool) ([]string, error) {
 	var env []string
 	seen := map[string]bool{}

@@ -12,12 +12,12 @@ import (
 	"palyra/internal/owner"
 )
 
-// identity is who a run is.
+// identity is the user and group of a run.
 type identity struct{ uid, gid int }
 
-// whoRuns says who works in a workspace: its owner, where the daemon is root and
-// may become that, else the daemon itself. The group is the owner's own; a uid
-// that the system does not know has the workspace's.
+// whoRuns returns who works in a workspace: its owner, where the daemon is root and may become that
+// user, else the daemon itself. The group is the owner's own; a uid that the system does not know
+// has the workspace's.
 func whoRuns(ws palyra.WorkspaceRef) (identity, error) {
 	euid := os.Geteuid()
 	switch {
@@ -45,9 +45,9 @@ func whoRuns(ws palyra.WorkspaceRef) (identity, error) {
 	return id, nil
 }
 
-// runAs runs f with the file permissions of who and nothing else: what a run left
-// is removed by the rights that made it. A directory that the program moved into
-// its room may hold what it could not have deleted, and root would.
+// runAs runs f with the file permissions of who and nothing else: files of a run are removed with
+// the rights that made them. A directory that the program moved into its room may hold files that
+// the program could not have deleted, and root could.
 func runAs(who identity, f func() error) error {
 	return owner.Do(owner.Identity{UID: int64(who.uid), GID: int64(who.gid)}, f)
 }

@@ -12,19 +12,18 @@ import (
 	"palyra/internal/beneath"
 )
 
-// privateDirs is the directory that rooms are in. It is held by descriptor, and rooms
-// are made and removed below that, not by path.
+// privateDirs is the parent of private directories. It is held by descriptor, and they are made and
+// removed below that, not by path.
 type privateDirs struct {
 	dir    *os.File
 	path   string
-	closed string // a directory above that others cannot pass, or none
+	closed string // a directory above that others cannot pass; "": none
 }
 
-// roomsMode lets others pass and not look.
+// roomsMode lets others pass but not list.
 const roomsMode = 0o711
 
-// openPrivateDirs makes the directory where it is missing and refuses it when it is not
-// ours alone.
+// openPrivateDirs makes the directory if it is missing and refuses one that others can use.
 func openPrivateDirs(path string) (*privateDirs, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("directory %q is not absolute", path)
@@ -45,7 +44,7 @@ func openPrivateDirs(path string) (*privateDirs, error) {
 	if err := d.secure(); err != nil {
 		return nil, errors.Join(err, d.dir.Close())
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // what is in it would be taken for left behind
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // another daemon would take its content for left behind
 		return nil, errors.Join(palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon keeps the private directories of its runs in %s", show(path)).
 			WithRemedy("stop that one, or set process.dir to a directory of this daemon's own").WithCause(err), d.dir.Close())
 	}
@@ -88,7 +87,7 @@ func barred(path string) string {
 	}
 }
 
-// make makes a room for a run.
+// make makes the private directory of a run.
 func (d *privateDirs) make(call palyra.CallID, who identity) (*privateDir, error) {
 	if d.closed != "" && who.uid != os.Geteuid() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
@@ -108,7 +107,7 @@ func (d *privateDirs) make(call palyra.CallID, who identity) (*privateDir, error
 	return r, nil
 }
 
-// furnish makes what is in a room, and opens the room itself last.
+// furnish makes the parts of a private directory, and opens the directory itself last.
 func (d *privateDirs) furnish(r *privateDir) error {
 	dir, err := beneath.OpenDir(d.fd(), r.name)
 	if err != nil {
@@ -131,8 +130,8 @@ func (d *privateDirs) furnish(r *privateDir) error {
 	return setOwner(d.fd(), r.name, us, them.gid, 0o710)
 }
 
-// setOwner gives a directory that was just made, where only we can reach it, its owner
-// and mode, whatever the umask is. Only root gives anything away.
+// setOwner gives a new directory, which only we can reach, its owner and mode, whatever the umask.
+// Only root gives it to another user.
 func setOwner(dir int, name string, uid, gid int, mode uint32) error {
 	if os.Geteuid() != 0 {
 		return unix.Fchmodat(dir, name, mode&0o700, 0)
@@ -140,7 +139,7 @@ func setOwner(dir int, name string, uid, gid int, mode uint32) error {
 	return errors.Join(unix.Fchownat(dir, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW), unix.Fchmodat(dir, name, mode, 0))
 }
 
-// list returns the names of all rooms.
+// list returns the names of all private directories.
 func (d *privateDirs) list() ([]string, error) {
 	f, err := beneath.OpenDir(d.fd(), ".")
 	if err != nil {
@@ -160,8 +159,8 @@ func (d *privateDirs) list() ([]string, error) {
 	return names, nil
 }
 
-// remove takes a room away with all that is in it. What is the run's user's is
-// removed by that user's rights.
+// remove removes a private directory with everything in it. Files of the run's user are removed
+// with that user's rights.
 func (d *privateDirs) remove(name string) error {
 	dir, err := beneath.OpenDir(d.fd(), name)
 	if errors.Is(err, unix.ENOENT) {
@@ -186,9 +185,9 @@ func (d *privateDirs) remove(name string) error {
 	return nil
 }
 
-// clearOut removes one entry of a room.
+// clearOut removes one entry of a private directory.
 func clearOut(dir int, name string) error {
-	if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) == nil { // as most runs leave it
+	if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) == nil { // most runs leave it empty
 		return nil
 	}
 	var st unix.Stat_t

@@ -19,10 +19,10 @@ import (
 	"palyra"
 )
 
-// maxSealed bounds a copy; budget bounds all of them together.
+// maxSealed is the largest copy; budget bounds all of them together.
 const maxSealed = 256 << 20
 
-// fileID is what a file cannot lose while its content changes unseen.
+// fileID changes whenever a file's content does.
 type fileID struct {
 	dev, ino     uint64
 	size         int64
@@ -33,8 +33,7 @@ func idOf(st *unix.Stat_t) fileID {
 	return fileID{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Ctim}
 }
 
-// sums compares programs with their plans. Digests of files that a run's user
-// cannot write are remembered.
+// sums compares programs with their plans. It caches digests of files that a run's user cannot write.
 type sums struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -43,10 +42,10 @@ type sums struct {
 
 func newSums(now func() time.Time) *sums { return &sums{now: now, of: map[fileID]palyra.Digest{}} }
 
-// verify makes sure that the file at the executable's path is the plan's. The
-// program is started by that path: the plan says that who runs can replace
-// neither the file nor what leads to it. Fixed says that the run sees it read-only,
-// whoever owns it: then a change by somebody else shows in its times.
+// verify makes sure that the file at the executable's path is the plan's. The program is started by
+// that path: the plan says that the run's user can replace neither the file nor the directories
+// that lead to it. fixed means that the run sees it read-only, whoever owns it: then a change by
+// somebody else shows in its times.
 func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity, fixed bool) error {
 	f, st, err := openRegular(exe.Path)
 	if err != nil {
@@ -71,8 +70,8 @@ func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity, 
 	return nil
 }
 
-// settled reports whether a change now would show in a file's times: those made
-// within one tick of the clock look the same.
+// settled reports whether a change now would show in a file's times: changes within one tick of the
+// clock look the same.
 func (s *sums) settled(changed unix.Timespec) bool {
 	const tick = 2 * time.Second
 	return s.now().Sub(time.Unix(changed.Unix())) > tick
@@ -95,15 +94,15 @@ func (s *sums) put(id fileID, d palyra.Digest) {
 	s.of[id] = d
 }
 
-// mayWrite reports whether a user could change a file. Owners can always make it
-// writable; a group bit may stand for an ACL, and counts for everybody.
+// mayWrite reports whether a user could change a file. Owners can always make it writable; a group
+// bit may stand for an ACL, and counts for everybody.
 func mayWrite(st *unix.Stat_t, who identity) bool {
 	return who.uid == 0 || int(st.Uid) == who.uid || st.Mode&0o022 != 0
 }
 
-// seal copies a program that the call could write to where it cannot: an ELF
-// program into memory, a script, which its interpreter opens by name, into the
-// room. What was copied is what is compared.
+// seal copies a program that the call could write to a place where it cannot: an ELF program into
+// memory, a script, which its interpreter opens by name, into the private directory. The copy is
+// what is compared with the plan.
 func seal(ctx context.Context, exe palyra.Executable, r *privateDir) (path string, sealed *os.File, err error) {
 	f, err := openForCopy(exe)
 	if err != nil {
@@ -142,13 +141,12 @@ func openForCopy(exe palyra.Executable) (*os.File, error) {
 	return f, nil
 }
 
-// sealMemory copies a program into a file without a name that nobody can write
-// any more, the daemon included.
+// sealMemory copies a program into an unnamed file that nobody can write any more, the daemon included.
 func sealMemory(ctx context.Context, f *os.File, exe palyra.Executable) (*os.File, error) {
 	name := palyra.Clip(filepath.Base(exe.Path), 64)
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // a kernel before 6.3: executable anyway
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3: executable anyway
 		fd, err = unix.MemfdCreate(name, flags)
 	}
 	if err != nil {
@@ -165,9 +163,8 @@ func sealMemory(ctx context.Context, f *os.File, exe palyra.Executable) (*os.Fil
 	return m, nil
 }
 
-// sealScript copies a script into the room. Until its bytes are known to be the
-// plan's only the daemon can read them: whoever led us to another file learns
-// nothing from it.
+// sealScript copies a script into the private directory. Until its bytes are known to be the plan's
+// only the daemon can read them: somebody who led us to another file learns nothing from it.
 func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *privateDir) (string, error) {
 	path := filepath.Join(r.path, exeDir, filepath.Base(exe.Path))
 	m, err := sealMemory(ctx, f, exe)
@@ -178,9 +175,9 @@ func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *priva
 	if _, err := m.Seek(0, io.SeekStart); err != nil {
 		return "", fmt.Errorf("sandbox: seal: %w", err)
 	}
-	// A process forked while this is open for writing would hold it open until it
-	// execs, and the script could not be run meanwhile. Nothing is read from f by now:
-	// while a file system takes its time, nothing could be started at all.
+	// A process forked while this is open for writing would hold it open until it execs, and the
+	// script could not be run meanwhile. f has been read completely by now: a slow file system
+	// would otherwise block every start.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -194,13 +191,13 @@ func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *priva
 	if err := out.Chmod(0o555); err != nil {
 		return "", fmt.Errorf("sandbox: seal: %w", err)
 	}
-	if os.Geteuid() != 0 { // for root it is not the run's user's to write
+	if os.Geteuid() != 0 { // for root the run's user cannot write it
 		err = os.Chmod(filepath.Dir(path), 0o500)
 	}
 	return path, err
 }
 
-// copyExact copies the program, and refuses it when the copy is not the plan's.
+// copyExact copies the program, and refuses it when the copy differs from the plan's digest.
 func copyExact(ctx context.Context, f *os.File, to io.Writer, exe palyra.Executable) error {
 	digest, err := sum(ctx, f, to, maxSealed)
 	if err != nil {
@@ -212,8 +209,7 @@ func copyExact(ctx context.Context, f *os.File, to io.Writer, exe palyra.Executa
 	return nil
 }
 
-// sum returns the digest of what it copies from f, at most so many bytes: a file
-// may be growing under our hands.
+// sum returns the digest of what it copies from f, at most so many bytes, because a file may be growing.
 func sum(ctx context.Context, f io.Reader, to io.Writer, most int64) (palyra.Digest, error) {
 	h := sha256.New()
 	buf := make([]byte, 256<<10)
@@ -237,8 +233,8 @@ func sum(ctx context.Context, f io.Reader, to io.Writer, most int64) (palyra.Dig
 	}
 }
 
-// openRegular opens a program for reading. It is looked at before it is opened:
-// opening a device or a pipe can do harm.
+// openRegular opens a program for reading. Its kind is checked before the open: opening a device or
+// a pipe can do harm.
 func openRegular(path string) (*os.File, *unix.Stat_t, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// Lacks names what was promised and does not hold. More than was promised is fine; a
-// promise that says nothing of the network promises nothing of it.
+// Lacks names the promises that do not hold. More than was promised is fine; a promise without a
+// network mode promises nothing about the network.
 func Lacks(promised, held palyra.Enforcement) []string {
 	var what []string
 	if promised.Mode != "" && promised.Mode != held.Mode {

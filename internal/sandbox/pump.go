@@ -13,8 +13,7 @@ import (
 	"palyra"
 )
 
-// ends are the daemon's ends of a run's streams. On a terminal one descriptor is
-// in and out, and there is no err.
+// ends are the daemon's ends of a run's streams. On a terminal one descriptor is in and out, and err is nil.
 type ends struct {
 	in, out, err *os.File
 	terminal     bool
@@ -27,7 +26,7 @@ func (e ends) close() {
 	}
 }
 
-// pump carries what goes in and out of a process, and ends it when it must.
+// pump carries the input and output of a process, and ends it when it must.
 type pump struct {
 	*runStart
 	proc           Process
@@ -42,7 +41,7 @@ func newPump(l *runStart, proc Process) *pump {
 	return &pump{runStart: l, proc: proc, ended: make(chan struct{}), stdout: newCapture(most), stderr: newCapture(most)}
 }
 
-// wait pumps until nothing of the tree is left and everything it printed is in.
+// wait pumps until nothing of the tree is left and all its output is read.
 func (p *pump) wait(ctx context.Context) (Exit, error) {
 	var work sync.WaitGroup
 	work.Go(func() { p.read(p.own.out, "stdout", p.stdout) })
@@ -52,13 +51,13 @@ func (p *pump) wait(ctx context.Context) (Exit, error) {
 	work.Go(func() { p.follow() })
 	work.Go(func() { p.watch(ctx) })
 	exit, err := p.proc.Wait()
-	p.wake() // before they are told, or the deadline might meet one who already reads the rest
+	p.wake() // before they are told, or the deadline might hit one that already reads the rest
 	close(p.ended)
 	work.Wait()
 	return exit, err
 }
 
-// wake gets everybody who waits for a descriptor to look whether it is over.
+// wake makes every goroutine that waits for a descriptor check whether the run is over.
 func (p *pump) wake() {
 	past := time.Unix(1, 0)
 	for _, f := range []*os.File{p.own.out, p.own.err} {
@@ -67,7 +66,7 @@ func (p *pump) wake() {
 		}
 	}
 	if p.own.in != nil {
-		_ = p.own.in.SetWriteDeadline(past) // closed already: nobody waits
+		_ = p.own.in.SetWriteDeadline(past) // an error means that it is closed already
 	}
 }
 
@@ -87,17 +86,16 @@ func (p *pump) watch(ctx context.Context) {
 const (
 	readSize  = 64 << 10
 	chunkSize = 32 << 10
-	// Of a stream whose writers are all dead at most a pipe's worth is left. It is
-	// read while it comes; one that stays open and silent has a writer outside the
-	// tree, and nobody waits for that.
+	// When all writers of a stream are dead at most a pipe's content is left. It is read while it comes; a
+	// stream that stays open and silent has a writer outside the tree, which is not waited for.
 	drainMost = 1 << 20
 	drainWait = 200 * time.Millisecond
 )
 
-// buffers are for reading; what is kept of them is copied.
+// buffers are for reading; the kept part is copied.
 var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// read takes in a stream to its end.
+// read reads a stream to its end.
 func (p *pump) read(f *os.File, stream string, c *capture) {
 	kept := buffers.Get().(*[readSize]byte)
 	defer buffers.Put(kept)
@@ -113,7 +111,7 @@ func (p *pump) read(f *os.File, stream string, c *capture) {
 			last += n
 		}
 		switch {
-		case err == nil, !final && errors.Is(err, os.ErrDeadlineExceeded): // woken: now for the rest
+		case err == nil, !final && errors.Is(err, os.ErrDeadlineExceeded): // woken: the rest follows
 		case errors.Is(err, io.EOF), hungUp(err), errors.Is(err, os.ErrDeadlineExceeded):
 			return
 		default:
@@ -132,9 +130,9 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and shows what was printed. But for a terminal each stream is
-// shown up to the cap of the run while the program runs: that is more of it than is
-// kept, so who follows, in a pipe perhaps, can have all of it.
+// take counts, keeps and streams printed bytes. Except on a terminal, each stream is passed on up
+// to the cap of the run while the program runs: that is more than is kept, so a follower, perhaps
+// in a pipe, can have all of it.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
 		return
@@ -148,7 +146,7 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	if p.Streams == nil {
 		return
 	}
-	if !p.plan.Terminal { // somebody sits before one: a screen that stops half way is of no use
+	if !p.plan.Terminal { // a person watches a terminal: a screen that stops half way is of no use
 		b = b[:min(int64(len(b)), max(0, outputCap(p.plan.Limits)-offset))]
 	}
 	for chunk := range slices.Chunk(b, chunkSize) {
@@ -157,7 +155,7 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	}
 }
 
-// overLimit reports whether more was printed than the run may print.
+// overLimit reports whether the run printed more than it may.
 func (p *pump) overLimit() bool {
 	most := p.plan.Limits.EmittedBytes
 	return most > 0 && p.emitted.Load() > most

@@ -11,7 +11,7 @@ import (
 	"palyra"
 )
 
-// Why a run was stopped from outside, as it stands in attestations.
+// The reasons why a run was stopped from outside, as attestations have them.
 const (
 	stopWall   = "wall_clock"
 	stopCancel = "cancelled"
@@ -19,8 +19,7 @@ const (
 	cellLost   = "cell_lost"
 )
 
-// refused is the result of a run that did not start. The caller gets the reason;
-// what lies behind it is for the log.
+// refused is the result of a run that did not start. The caller gets the reason; its cause goes to the log.
 func (r *Runner) refused(begun time.Time, call palyra.CallID, err error) palyra.Result {
 	layer := palyra.LayerTier
 	e := palyra.AsError(err)
@@ -37,7 +36,7 @@ func (r *Runner) refused(begun time.Time, call palyra.CallID, err error) palyra.
 	return palyra.Result{Refusal: &refusal, Started: begun, Finished: r.Now()}
 }
 
-// notStarted gives a backend's error the form that people can read.
+// notStarted turns a backend's error into one for people.
 func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 	e := (*palyra.Error)(nil)
 	if errors.As(err, &e) && (ctx.Err() == nil || e.Reason != palyra.ReasonSpawnFailed) { // a start that was called off did not fail
@@ -53,7 +52,7 @@ func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 		WithRemedy("see the daemon's log").WithCause(err)
 }
 
-// result says what happened.
+// result makes the result of a run.
 func (l *runStart) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
 	res := palyra.Result{
 		Executor: l.backend.Executor(), Started: started, Finished: l.Now(),
@@ -93,18 +92,18 @@ func signalExit(e Exit) int {
 	if e.Code != 0 {
 		return e.Code
 	}
-	return 255 // a signal without a number of its own is still no success
+	return 255 // a signal without a number is no success either
 }
 
-// blame says what ended a run that did not end by itself. What stopped it comes
-// before a limit: limits are also run into while a program is being stopped.
+// blame sets what ended a run that did not end by itself. A stop comes before a limit: limits can
+// also be reached while a program is being stopped.
 func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	fail := func(layer palyra.Layer, reason string, e *palyra.Error) {
 		f := palyra.RefusalOf(layer, e)
 		res.Failure, res.KillReason = &f, palyra.Stop(reason)
 	}
 	switch {
-	case err != nil && palyra.AsError(err).Reason == palyra.ReasonSealDenied: // it ran, and what it left could not be looked through
+	case err != nil && palyra.AsError(err).Reason == palyra.ReasonSealDenied: // it ran, and the sweep after it failed
 		l.Log.Error("the workspace could not be looked through after a run", "call", string(l.call), "err", err)
 		fail(palyra.LayerTier, "seals", palyra.AsError(err))
 		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitUnknown)
@@ -112,21 +111,21 @@ func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 		l.Log.Error("a cell was lost", "call", string(l.call), "err", err)
 		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the cell was lost; the run was ended").
 			WithRemedy("see what it did before you propose it again"))
-		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitUnknown) // nobody knows how the program ended
+		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitUnknown) // it is not known how the program ended
 	case exit.Stopped == stopWall:
 		res.TimedOut = true
 		fail(palyra.LayerLimit, stopWall, l.plan.TimedOut())
 	case exit.Stopped == stopCancel:
 		res.Cancelled = true
 		fail(palyra.LayerTier, stopCancel, palyra.CallWasCancelled())
-	case p.overLimit(): // by count, so that a program that ends just before it is stopped fares no better
+	case p.overLimit(): // by count, so that a program that ends just before it is stopped is treated the same
 		fail(palyra.LayerLimit, stopOutput, quota(stopOutput, l.plan.Limits))
 	case exit.Limit != "":
 		fail(palyra.LayerLimit, exit.Limit, quota(exit.Limit, l.plan.Limits))
 	case exit.Stopped != "":
 		fail(palyra.LayerTier, exit.Stopped, palyra.CallWasCancelled())
 	default:
-		if lacks := Lacks(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
+		if lacks := Lacks(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its promise
 			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)
 			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", fewNames(lacks)).
 				WithRemedy("see the daemon's log"))
@@ -134,7 +133,7 @@ func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	}
 }
 
-// quota says which limit ended a run.
+// quota is the error for the limit that ended a run.
 func quota(limit string, l palyra.Limits) *palyra.Error {
 	text, remedy := fmt.Sprintf("ended by its %s limit", show(limit)), "ask for less at once"
 	name := map[string]struct{ text, key string }{
@@ -154,8 +153,8 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "%s", text).WithRemedy("%s", remedy)
 }
 
-// held is what the backend says held, and what this package adds. A backend that
-// says nothing claims nothing.
+// held is the enforcement that the backend reports, and this package's own. A backend that reports
+// nothing claims nothing.
 func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
 	e.Mode = cmp.Or(e.Mode, "none")
 	if e.Limits == nil {

@@ -9,27 +9,26 @@ import (
 	"palyra"
 )
 
-// Service is a program that runs until it is stopped, and is spoken to over its
-// stdin and stdout: an MCP server. Its start is no call, and has no grant: what may
-// be started is what an operator has signed, which whoever calls Serve has checked.
-// Everything else holds as for a granted run.
+// Service is a program that runs until it is stopped, and is spoken to over its stdin and stdout:
+// an MCP server. Its start is no call, and has no grant: only what an operator has signed may be
+// started, which the caller of Serve has checked. Everything else holds as for a granted run.
 type Service struct {
-	// Stdin and Stdout are the caller's to use and to close.
+	// Stdin and Stdout belong to the caller, who closes them.
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 
 	l    *runStart
-	way  Gateway // nil: it has none
+	way  Gateway // nil: it has no network
 	proc Process
 	tail tail
 	done chan struct{}
 
-	// What is known once Done is closed.
+	// Known once Done is closed.
 	exit Exit
 	err  error
 }
 
-// serviceDrain is how long what a dead program wrote on stderr is waited for.
+// serviceDrain is how long a dead program's stderr is read.
 const serviceDrain = 200 * time.Millisecond
 
 // Serve starts the plan's program as a service. The context bounds the start, not
@@ -68,7 +67,7 @@ func (l *runStart) serve(ctx context.Context) (*Service, error) {
 	return s, nil
 }
 
-// serviceable refuses what cannot be honoured, as check does for a run.
+// serviceable refuses a plan that cannot be honoured, as check does for a run.
 func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 	b, err := l.Runner.backend(l.plan.Tier)
 	if err != nil {
@@ -94,13 +93,13 @@ func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 	return b, nil
 }
 
-// follow stays with the service until nothing of it is left.
+// follow waits until nothing of the service is left.
 func (s *Service) follow() {
 	defer s.l.busy.Done()
 	var reader sync.WaitGroup
 	reader.Go(func() { _, _ = io.Copy(&s.tail, s.l.own.err) })
 	s.exit, s.err = s.proc.Wait()
-	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // somebody outside may hold it open
+	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // another process may hold it open
 	reader.Wait()
 	s.l.closeGateway()
 	if s.l.Changed != nil && len(s.exit.Changed) > 0 {
@@ -114,14 +113,13 @@ func (s *Service) follow() {
 // Done is closed when nothing of the service is left.
 func (s *Service) Done() <-chan struct{} { return s.done }
 
-// Stop ends the whole tree. It does not wait: Done tells.
+// Stop ends the whole tree. It does not wait for that; Done does.
 func (s *Service) Stop(reason string) { s.proc.Stop(reason, s.l.Grace) }
 
 // Exit is how it ended, once Done is closed. An error means that its cell was lost.
 func (s *Service) Exit() (Exit, error) { return s.exit, s.err }
 
-// Flows is what went through its gateway so far; more says how many flows are not
-// listed.
+// Flows returns the connections through its gateway so far; more says how many are not listed.
 func (s *Service) Flows() (flows []palyra.EgressFlow, more int64) {
 	if s.way == nil {
 		return nil, 0
@@ -129,14 +127,13 @@ func (s *Service) Flows() (flows []palyra.EgressFlow, more int64) {
 	return s.way.Flows()
 }
 
-// Stderr is the end of what it wrote there.
+// Stderr is the end of its stderr.
 func (s *Service) Stderr() []byte { return s.tail.bytes() }
 
-// Executor names what runs it.
+// Executor names its backend.
 func (s *Service) Executor() string { return s.l.backend.Executor() }
 
-// Enforcement is what holds for it, as it was promised: the backend refuses to
-// start with less.
+// Enforcement is what holds for it, as promised: the backend refuses to start with less.
 func (s *Service) Enforcement() palyra.Enforcement { return s.l.plan.Enforcement }
 
 // tail keeps the end of a stream.

@@ -16,8 +16,8 @@ import (
 	"palyra/internal/subpath"
 )
 
-// Stageable says why what a run of the plan writes cannot be kept apart from its
-// workspace until it has ended; nothing: it can.
+// Stageable returns why the writes of a run of the plan cannot be kept apart from its workspace
+// until it has ended; "": they can.
 func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
 	b, err := r.backend(p.Tier)
 	if err != nil {
@@ -34,8 +34,8 @@ func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
 	return s.Stageable(ctx, p.Workspace.Path, int64(who.uid), int64(who.gid))
 }
 
-// stage has the job run on a layer of its own, where its plan says so, and says what
-// must lie there as it was checked.
+// stage has the job run on a stage, where its plan says so, with the files that must lie there as
+// they were checked.
 func (l *runStart) stage(ctx context.Context) {
 	if !l.plan.Staging.Staged() {
 		return
@@ -47,7 +47,7 @@ func (l *runStart) stage(ctx context.Context) {
 	}
 	l.job.Renames = renames(l.plan)
 	for _, in := range l.plan.Inputs {
-		if !filepath.IsAbs(in.Path) { // others are of the system, or in a cache and looked at again
+		if !filepath.IsAbs(in.Path) { // others are of the system, or in a cache and checked again
 			l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(in.Path), Digest: string(in.Digest)})
 		}
 	}
@@ -61,15 +61,15 @@ func (l *runStart) stage(ctx context.Context) {
 	}
 }
 
-// gitMv is 'git mv' with what follows it, in the words of a command or in a script.
+// gitMv matches 'git mv' with its arguments, in the words of a command or in a script.
 var gitMv = regexp.MustCompile(`(?:^|[\s;&|(])git\s+mv((?:\s+[^\s;&|<>()]+)+)`)
 
 // mostRenames is how many directories a command may be expected to rename.
 const mostRenames = 16
 
-// renames are the paths below the workspace that a command may rename, by its words. On a
-// layer of their own directories can be renamed only where they lie on the layer: mv and package
-// managers copy then, git does not.
+// renames returns the paths below the workspace that a command may rename, by its words. In an
+// overlay a directory can be renamed only if it lies on the stage: mv and package managers copy
+// then, git does not.
 func renames(p palyra.Plan) (paths []string) {
 	texts := append([]string{strings.Join(p.Argv, " ")}, p.Argv...)
 	if len(p.Argv) > 0 && filepath.Base(p.Executable.Path) == "git" {
@@ -92,8 +92,8 @@ func renames(p palyra.Plan) (paths []string) {
 	return paths
 }
 
-// weigh lists what the run changed, and asks what is to become of it. What cannot be listed
-// cannot be judged, and is not kept.
+// weigh lists the run's changes, and asks what is to become of them. Changes that cannot be listed
+// cannot be judged, and are not kept.
 func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
 	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Before, f.After})
 	if err != nil {
@@ -110,8 +110,7 @@ func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
 	return stage.RulingDrop
 }
 
-// Settle keeps or drops what a run changed that is held. The result says only what became of
-// that.
+// Settle keeps or drops the held changes of a run. The result says only what became of them.
 func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res palyra.Result) {
 	res.Started = r.Now()
 	defer func() { res.Finished = r.Now() }()
@@ -141,7 +140,7 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 	return res
 }
 
-// notThere is the result where nothing is known of what a run changed.
+// notThere is the result where nothing is known of a run's changes.
 func notThere(res palyra.Result) palyra.Result {
 	res.Effects = palyra.EffectsLost
 	res.Failure = refusal(palyra.Errorf(palyra.NotFound, palyra.ReasonEffectsLost, "what the program changed is not there any more").
@@ -154,7 +153,7 @@ func refusal(err *palyra.Error) *palyra.Refusal {
 	return &f
 }
 
-// DropHeld forgets what runs changed that is held for calls that nobody waits for.
+// DropHeld drops the held changes of calls that nobody waits for.
 func (r *Runner) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error {
 	var errs []error
 	for _, b := range r.Backends {
@@ -165,8 +164,8 @@ func (r *Runner) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) e
 	return errors.Join(errs...)
 }
 
-// settled says what became of what a staged run wrote. Changes that are not the
-// workspace's are a failure, however the program ended.
+// settled sets what became of a staged run's changes. Changes that did not become the workspace's
+// are a failure, however the program ended.
 func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	if !l.job.Staged {
 		l.swapped(res)
@@ -206,7 +205,7 @@ func settle(res *palyra.Result, e stage.Settled) {
 	}
 }
 
-// ChangesOf is what a run changed, in words that records have.
+// ChangesOf turns a run's changes into the words of records.
 func ChangesOf(all []stage.Change) []palyra.Change {
 	state := func(s stage.State) *palyra.PathState {
 		if s.Kind == stage.Nothing {
@@ -234,8 +233,8 @@ func setAside(files int) string {
 	return fmt.Sprintf("; its own versions of %d files are in quarantine, under this call's id ('palyra config path' says where)", files)
 }
 
-// swapped says which inputs are not what they were, of a run that had no copies of
-// its own: what ran may not be what was approved.
+// swapped reports the inputs that changed during a run without copies of its own: the program that
+// ran may not be the approved one.
 func (l *runStart) swapped(res *palyra.Result) {
 	changed := l.lookAgain()
 	if l.loose = changed; len(changed) == 0 {

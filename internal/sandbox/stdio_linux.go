@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeSize is asked for, not needed: larger pipes save switches between a
-// program that prints a lot and us.
+// pipeSize is wished for, not required: larger pipes save switches between a program that prints a lot and us.
 const pipeSize = 256 << 10
 
-// openPipes makes three pipes, or two and /dev/null when there is nothing to
-// feed. Our ends do not block, theirs do: programs rely on it.
+// openPipes makes three pipes, or two and /dev/null without input. Our ends are non-blocking, the
+// program's are blocking, as programs expect.
 func openPipes(input bool) (own ends, theirs [3]*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -38,8 +37,7 @@ func openPipes(input bool) (own ends, theirs [3]*os.File, err error) {
 	return own, theirs, err
 }
 
-// pipe returns the ends of a pipe; ours is the one that is said to be read, or
-// the other.
+// pipe returns the ends of a pipe; readOurs says which one is ours.
 func pipe(name string, readOurs bool) (r, w *os.File, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
@@ -56,9 +54,8 @@ func pipe(name string, readOurs bool) (r, w *os.File, err error) {
 	return os.NewFile(uintptr(p[0]), name), os.NewFile(uintptr(p[1]), name), nil
 }
 
-// openTerminal makes a terminal of its own for a run: the master is ours, the
-// slave is all three of theirs and belongs to who runs, so that the program may
-// open it by name.
+// openTerminal makes a terminal of its own for a run: the master is ours, the slave is all three of
+// its streams and belongs to the run's user, so that the program may open it by name.
 func openTerminal(rows, cols int, who identity) (own ends, theirs [3]*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -98,8 +95,7 @@ func openTerminal(rows, cols int, who identity) (own ends, theirs [3]*os.File, e
 	return own, theirs, nil
 }
 
-// winsize gives a terminal the usual size where none that makes sense is asked
-// for.
+// winsize is the size of a terminal, the usual one if none that makes sense is asked for.
 func winsize(rows, cols int) *unix.Winsize {
 	const most = 1<<16 - 1
 	if rows <= 0 || cols <= 0 || rows > most || cols > most {
@@ -108,7 +104,7 @@ func winsize(rows, cols int) *unix.Winsize {
 	return &unix.Winsize{Row: uint16(rows), Col: uint16(cols)}
 }
 
-// hungUp reports whether err is how a terminal says that nobody has it open.
+// hungUp reports whether err means that nobody has the terminal open.
 func hungUp(err error) bool { return errors.Is(err, unix.EIO) }
 
 // signalNumber returns the number of a signal by its name, or 0.

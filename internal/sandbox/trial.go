@@ -11,18 +11,18 @@ import (
 	"palyra/internal/cell"
 )
 
-// Trial is one act of trying a tier out from inside. It needs no grant: the only
-// program that it can run is Palyra's own (Config.Own).
+// Trial is one probe of a tier from inside. It needs no grant: the only program that it can run is
+// Palyra's own (Config.Own).
 type Trial struct {
 	Call      palyra.CallID
-	Path      string   // a file of the workspace that the program may be laid over
+	Path      string   // a file of the workspace that the program may cover
 	Argv      []string // with the program's name
 	Workspace string   // also where it runs
 	Private   string   // for tiers without rooms
 	UID, GID  int64
 	Limits    palyra.Limits
 	Seals     []string
-	Network   bool // with the guard's doors, and nothing granted
+	Network   bool // with the guard's doors, and no host granted
 }
 
 // Tried is how a trial ended.
@@ -62,7 +62,7 @@ func (r *Runner) Try(ctx context.Context, tier palyra.Tier, t Trial) (Tried, err
 	defer stop()
 	out := l.listen()
 	exit, err := proc.Wait()
-	_ = l.own.out.SetReadDeadline(time.Now().Add(trialDrain)) // somebody outside may hold it open
+	_ = l.own.out.SetReadDeadline(time.Now().Add(trialDrain)) // another process may hold it open
 	stdout := <-out
 	l.closeGateway()
 	return Tried{Exit: exit, Stdout: stdout, Flows: l.flows}, err
@@ -94,7 +94,7 @@ func (l *runStart) prepareTrial(ctx context.Context, t Trial) (err error) {
 	return err
 }
 
-// listen takes in what a trial prints.
+// listen reads what a trial prints.
 func (l *runStart) listen() <-chan []byte {
 	out := make(chan []byte, 1)
 	errs := l.own.err

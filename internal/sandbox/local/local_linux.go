@@ -15,42 +15,42 @@ import (
 	"palyra/internal/subpath"
 )
 
-// packaged are the directories of /usr that package managers fill. What is in them
-// is as public as the packages.
+// packaged are the directories of /usr that package managers fill. Their content is as public as
+// the packages.
 var packaged = strings.Fields(`bin sbin lib lib32 lib64 libx32 libexec include share games`)
 
-// settings are directories that are like /etc: root writes tokens into their files
-// and leaves them readable to everybody.
+// settings are directories like /etc: root writes tokens into their files and leaves them readable
+// to everybody.
 var settings = []string{"/usr/local/etc"}
 
 const (
-	mostEntries = 300_000 // looked at below one entry of a place; what is larger is hidden
+	mostEntries = 300_000 // read below one entry of a place; a larger entry is hidden
 	mostParts   = 32      // hidden below one entry; one with more is hidden itself
 	mostHidden  = 256     // hidden in one place; one with more is hidden itself
-	mostRest    = 1_024   // that a tree is taken apart into
-	mostBeside  = 500     // names in a directory of which something is hidden; one with more is hidden itself
+	mostRest    = 1_024   // most paths into which a tree is split
+	mostBeside  = 500     // most names in a directory with something hidden; one with more is hidden itself
 )
 
 const (
-	checkAfter = 5 * time.Second // a look counts so long by itself
-	wholeAfter = time.Minute     // and so long if no directory changed: modes of files change unnoticed
+	checkAfter = 5 * time.Second // how long a look counts without a check
+	wholeAfter = time.Minute     // how long if no directory changed: modes of files change unnoticed
 	share      = 100             // looking takes at most one part in so many of the time
 	mostAfter  = 5 * time.Minute // unless that would be longer
 )
 
 // Places is the local part of a system. The zero value is the machine's own.
 type Places struct {
-	top   string // "/" in earnest
-	owner uint32 // root in earnest
+	top   string // "/" except in tests
+	owner uint32 // root except in tests
 
 	mu     sync.Mutex
 	hidden []string
-	dirs   []stamp // of everything that was looked into
+	dirs   []stamp // of every directory that was read
 	check  time.Time
 	whole  time.Time
 }
 
-// stamp tells a directory from another one and from itself with other names in it.
+// stamp tells apart two directories, and one directory before and after its names change.
 type stamp struct {
 	path       string
 	dev, ino   uint64
@@ -58,9 +58,9 @@ type stamp struct {
 	mode, user uint32
 }
 
-// Hidden returns the paths that no run may see, where they really are, each with
-// all that is below it; none lies in another. They are sorted and not to be
-// changed. Looks are repeated when directories change, and from time to time.
+// Hidden returns the real paths that no run may see, each with everything below it; none lies in
+// another. They are sorted and must not be changed. Looks are repeated when directories change, and
+// from time to time.
 func (p *Places) Hidden() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *Places) Hidden() []string {
 	return p.hidden
 }
 
-// Again looks at everything anew and reports whether something else is hidden now than was:
-// others may have looked meanwhile, so whoever asks says what it went by.
+// Again looks at everything anew and reports whether the hidden paths differ from was: others may
+// have looked meanwhile, so the caller says which list it used.
 func (p *Places) Again(was []string) (other bool) {
 	p.mu.Lock()
 	p.check, p.dirs = time.Time{}, nil
@@ -89,7 +89,7 @@ func (p *Places) Again(was []string) (other bool) {
 	return !slices.Equal(was, p.Hidden())
 }
 
-// next is when to look again after a look that began at a time.
+// next is the time of the look after one that began at a time.
 func next(began time.Time, after time.Duration) time.Time {
 	now := time.Now()
 	return now.Add(max(after, min(share*now.Sub(began), mostAfter)))
@@ -102,7 +102,7 @@ func (p *Places) root() string {
 	return p.top
 }
 
-// changed reports whether a directory is not as it was.
+// changed reports whether a directory has changed.
 func (p *Places) changed() bool {
 	for _, d := range p.dirs {
 		var st unix.Stat_t
@@ -122,7 +122,7 @@ type look struct {
 	owner  uint32
 	hidden []string
 	dirs   []stamp
-	left   int // entries that may yet be looked at
+	left   int // entries that may still be read
 }
 
 // all looks at every place of a system.
@@ -146,7 +146,7 @@ func (l *look) all(top string) {
 	l.hidden = outermost(l.hidden)
 }
 
-// place looks at one place, whose name may be a link to where it is.
+// place looks at one place, whose path may be a link.
 func (l *look) place(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -176,8 +176,7 @@ func (l *look) place(path string) {
 	}
 }
 
-// unseen hides a place that cannot be found for another reason than that it is not there.
-// A link that leads nowhere needs no cover.
+// unseen hides a place that cannot be read, unless it does not exist. A dangling link needs no cover.
 func (l *look) unseen(path string, err error) {
 	var st unix.Stat_t
 	if errors.Is(err, os.ErrNotExist) || unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -186,7 +185,7 @@ func (l *look) unseen(path string, err error) {
 	l.hidden = append(l.hidden, path)
 }
 
-// entry looks at an entry of a place and at all below it.
+// entry looks at an entry of a place and everything below it.
 func (l *look) entry(path string) {
 	before := len(l.hidden)
 	l.walk(path)
@@ -195,7 +194,7 @@ func (l *look) entry(path string) {
 	}
 }
 
-// walk adds what is to be hidden at path and below.
+// walk adds the paths to hide at path and below.
 func (l *look) walk(path string) {
 	if l.left--; l.left < 0 {
 		return
@@ -228,8 +227,7 @@ func (l *look) walk(path string) {
 	}
 }
 
-// names lists a directory and notes how it was. The note comes first: a change
-// from then on shows.
+// names lists a directory and records its stamp first, so that a change from then on shows.
 func (l *look) names(path string) ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -252,7 +250,7 @@ func (l *look) names(path string) ([]string, error) {
 	return names, nil
 }
 
-// empty hides a directory in which there is anything.
+// empty hides a directory unless it is empty.
 func (l *look) empty(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -264,8 +262,7 @@ func (l *look) empty(path string) {
 	}
 }
 
-// public reports whether everybody may see something. Where a link leads is
-// decided there.
+// public reports whether everybody may see a file. For a link its target decides.
 func (l *look) public(st *unix.Stat_t) bool {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
@@ -278,13 +275,13 @@ func (l *look) public(st *unix.Stat_t) bool {
 	return false
 }
 
-// loose reports whether a group can change the names in a directory: what one of them
-// stands for now is not what is covered in a moment.
+// loose reports whether a group can change the names in a directory: a name could then stand for
+// another file when it is covered.
 func loose(st *unix.Stat_t) bool {
 	return st.Mode&0o020 != 0 && st.Mode&unix.S_ISVTX == 0 && st.Gid != 0
 }
 
-// outermost drops what lies below another of the sorted paths.
+// outermost drops paths below others of the sorted list.
 func outermost(paths []string) (out []string) {
 	for _, p := range paths {
 		if !slices.ContainsFunc(out, func(o string) bool { return subpath.Within(o, p) }) {
@@ -294,8 +291,7 @@ func outermost(paths []string) (out []string) {
 	return out
 }
 
-// below returns those of the hidden paths that are tree, or lie in it, or it in
-// them.
+// below returns those of the hidden paths that are tree, lie in it or contain it.
 func below(hidden []string, tree string) (out []string) {
 	for _, h := range hidden {
 		if subpath.Touch(h, tree) {
@@ -305,9 +301,9 @@ func below(hidden []string, tree string) (out []string) {
 	return out
 }
 
-// Rest returns what is left of a tree without what is hidden: the tree itself if
-// nothing is, else paths in it that together hold the rest, the uppermost if they
-// are too many. Directories that hold something hidden are none of them.
+// Rest returns what is left of a tree without the hidden paths: the tree itself if there are none,
+// else paths in it that together hold the rest, the uppermost if they are too many. Directories
+// that hold something hidden are not among them.
 func Rest(tree string, hidden []string) []string {
 	out := rest(tree, hidden)
 	if len(out) > mostRest {
@@ -331,7 +327,7 @@ func rest(tree string, hidden []string) (out []string) {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Type()&os.ModeSymlink == 0 { // what it leads to is somewhere itself
+		if e.Type()&os.ModeSymlink == 0 { // its target is covered elsewhere
 			out = append(out, rest(filepath.Join(tree, e.Name()), hidden)...)
 		}
 	}

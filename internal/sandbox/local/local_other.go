@@ -2,5 +2,5 @@
 
 package local
 
-// Places are nothing here: other systems have no tier that hides them.
+// Places is empty: other systems have no tier that hides them.
 type Places struct{}

@@ -20,14 +20,13 @@ type Config struct {
 	Log *slog.Logger // nil: no log
 }
 
-// What applies a profile, and what sets limits under it. Both are part of the
-// sealed system volume.
+// The programs that apply a profile, and set limits under it. Both are part of the sealed system volume.
 const (
 	sandboxExec = "/usr/bin/sandbox-exec"
 	shell       = "/bin/bash"
 )
 
-// Bounds of a job.
+// The limits of a job.
 const (
 	maxPath   = 1023 // bytes; the system's own
 	maxMounts = 256
@@ -66,7 +65,7 @@ func check(j sandbox.Job, uid int64) error {
 	return checkRoom(j)
 }
 
-// checkRoom refuses what cannot be had without a file system of one's own.
+// checkRoom refuses a job that needs a file system of its own.
 func checkRoom(j sandbox.Job) error {
 	no := func(what, target string) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile, "macOS cannot show %s at %q", what, palyra.Clip(target, 256)).
@@ -94,7 +93,7 @@ func checkRoom(j sandbox.Job) error {
 	return nil
 }
 
-// clean reports whether a path is whole, plain and not everything.
+// clean reports whether a path is absolute, clean and not the root.
 func clean(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) <= maxPath && !strings.ContainsRune(p, 0)
 }

@@ -21,7 +21,7 @@ func enforcement(l palyra.Limits) palyra.Enforcement {
 		},
 	}
 	if l.Processes == 1 {
-		e.Limits["processes"] = "profile" // which lets it make none
+		e.Limits["processes"] = "profile" // it lets the run make none
 	}
 	return e
 }

@@ -7,8 +7,7 @@ import (
 	"palyra/internal/seal"
 )
 
-// wide are the characters that a file system which ignores case holds for equal
-// to plain letters.
+// wide are the characters that a case-insensitive file system takes for plain letters.
 var wide = []struct{ char, plain string }{
 	{"\u017f", "s"}, // ſ
 	{"\u212a", "k"}, // the sign of Kelvin
@@ -23,10 +22,9 @@ var wide = []struct{ char, plain string }{
 	{"\ufb06", "st"},
 }
 
-// folded writes an expression for all names that fold to text (see seal.Fold),
-// which is plain and in lower case, but for those with invisible characters, dots
-// or blanks more: these the walk after a run finds. Where wide characters overlap
-// in too many ways it is wider.
+// folded is an expression for all names that fold to text (see seal.Fold), which is plain and in
+// lower case, except names with additional invisible characters, dots or blanks: the walk after a
+// run finds these. Where wide characters overlap in too many ways the expression is wider.
 func folded(text string) string {
 	var b strings.Builder
 	for start := 0; start < len(text); {
@@ -37,8 +35,7 @@ func folded(text string) string {
 	return b.String()
 }
 
-// blockEnd is the end of the shortest part from start on that no wide character
-// reaches out of.
+// blockEnd is the end of the shortest part from start on that no wide character extends beyond.
 func blockEnd(text string, start int) int {
 	end := start + 1
 	for at := start; at < end; at++ {
@@ -51,7 +48,7 @@ func blockEnd(text string, start int) int {
 	return end
 }
 
-// maxBlock bounds the ways in which a block can be written.
+// maxBlock is the longest block whose spellings are all listed.
 const maxBlock = 6
 
 func block(text string) string {
@@ -64,7 +61,7 @@ func block(text string) string {
 	return "(" + strings.Join(ways(text), "|") + ")"
 }
 
-// ways are all the ways to write text with wide characters in it or not.
+// ways returns all spellings of text with and without wide characters.
 func ways(text string) []string {
 	if text == "" {
 		return []string{""}
@@ -91,9 +88,8 @@ func letter(c string) string {
 	return literal(c)
 }
 
-// expression is a rule's name as a regular expression of the profile language, for
-// whole paths up to its end. It has no quotes in it. Rules that begin with a
-// repository have none.
+// expression is a rule's name as a regular expression of the profile language, for whole paths up
+// to its end. It contains no quotes. Rules that begin with a repository have none.
 func expression(r seal.Rule) (string, bool) {
 	if r.Parts[0].Repository {
 		return "", false
@@ -118,8 +114,8 @@ func expression(r seal.Rule) (string, bool) {
 	return b.String(), true
 }
 
-// expressions are all rules: those that count everywhere, and those that do not
-// count below node_modules. What is below a sealed path is sealed even so.
+// expressions returns those of all rules: the ones that count everywhere, and the ones that do not
+// count below node_modules. Paths below a sealed path are sealed all the same.
 func expressions(rules []seal.Rule) (all, outside []string) {
 	for _, r := range rules {
 		e, ok := expression(r)

@@ -15,8 +15,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Modes of a place: its owner in it is the run's user, and nobody else can look
-// in; the daemon's own parts are for passing through.
+// The modes of a place: its directories belong to the run's user, and nobody else can look in; the
+// daemon's own parts can only be passed.
 const (
 	passMode    = 0o711
 	privateMode = 0o700
@@ -25,9 +25,8 @@ const (
 	maxProgram  = 1 << 30
 )
 
-// layOut makes the place of a run below dir, with what the plan lays into the
-// home. On an error nothing stays. own says whether the daemon may give files
-// away, that is, is root.
+// layOut makes the place of a run below dir, with the plan's files in the home. On an error nothing
+// stays. own says whether the daemon may give files away, that is, is root.
 func layOut(dir string, j sandbox.Job, own bool) (p place, err error) {
 	name, err := placeName(j.Call)
 	if err != nil {
@@ -78,8 +77,8 @@ func (p place) furnish(j sandbox.Job, own bool) error {
 	return errors.Join(give(p.home(), j), give(p.tmp(), j))
 }
 
-// lay makes something new at a path of the home, with the directories above it.
-// What is there already, a link for one, is in the way.
+// lay makes something new at a path of the home, with the directories above it. It fails if
+// something, such as a link, is there already.
 func lay(at string, put func(string) error) error {
 	if _, err := os.Lstat(at); err == nil {
 		return fmt.Errorf("two things lie at %s", at)
@@ -94,8 +93,7 @@ func lay(at string, put func(string) error) error {
 	return put(at)
 }
 
-// give makes the directories below one the run's user's. Files and links stay the
-// daemon's.
+// give makes the directories below one the run's user's. Files and links stay the daemon's.
 func give(dir string, j sandbox.Job) error {
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -105,7 +103,7 @@ func give(dir string, j sandbox.Job) error {
 	})
 }
 
-// copyProgram keeps a copy of the program where the profile lets nobody write.
+// copyProgram copies the program to where the profile lets nobody write.
 func (p place) copyProgram(j sandbox.Job) (err error) {
 	if j.Sealed == nil {
 		return nil
@@ -125,7 +123,7 @@ func (p place) copyProgram(j sandbox.Job) (err error) {
 	return errors.Join(err, out.Close(), os.Chmod(p.program(j), programMode))
 }
 
-// placeName is a name that was never used and that nobody can guess.
+// placeName is a new name that nobody can guess.
 func placeName(call palyra.CallID) (string, error) {
 	if !plainID(string(call)) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the call's id cannot name a directory")

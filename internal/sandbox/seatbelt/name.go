@@ -10,11 +10,11 @@ import (
 // modules is the directory below which only git's names count.
 const modules = "node_modules"
 
-// parseNames reads sealed names, in the grammar of package seal. Names with other
-// characters than plain printable ones are refused: what the file system holds
-// for equal to them cannot be said in an expression.
+// parseNames reads sealed names, in the grammar of package seal. It refuses names with other
+// characters than plain printable ones: no expression can cover everything that the file system
+// takes for equal to them.
 func parseNames(names []string) (*seal.Matcher, error) {
-	m, err := seal.Compile(names) // first, for it has bounds
+	m, err := seal.Compile(names) // first, because it has limits
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func parseNames(names []string) (*seal.Matcher, error) {
 	return m, nil
 }
 
-// notPlain says why a name cannot be written as an expression.
+// notPlain returns why a name cannot be written as an expression.
 func notPlain(name string) string {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -42,8 +42,8 @@ func notPlain(name string) string {
 	return ""
 }
 
-// everywhere reports whether the rule's expression has to count below
-// node_modules as well: for git, and where that directory itself is sealed.
+// everywhere reports whether the rule's expression must count below node_modules as well: for git,
+// and where that directory itself is sealed.
 func everywhere(r seal.Rule) bool {
 	return r.Every || r.Parts[len(r.Parts)-1].Fits(modules)
 }

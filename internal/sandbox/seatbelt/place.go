@@ -11,13 +11,13 @@ import (
 	"palyra/internal/subpath"
 )
 
-// place is what a run has on disk besides its workspace, and where its way out
-// is. All paths are real ones: the kernel compares what links lead to.
+// place is what a run has on disk besides its workspace, and its way out. All paths are real ones:
+// the kernel compares paths without links.
 type place struct {
 	root    string // the daemon's own: the run can read it and pass through
 	proxy   uint16 // port on loopback; 0: no network at all
 	tty     string // the run's terminal, or empty
-	marks   []mark // sealed paths that are there
+	marks   []mark // sealed paths that exist
 	pins    []string
 	sources map[string]string // real paths of the mounts, by source
 }
@@ -30,10 +30,10 @@ type mark struct {
 	Size int64  `json:"size"`
 	Time int64  `json:"time"` // of its last change, in nanoseconds
 
-	from string // where it was, when it had to be moved twice
+	from string // its first path, when it was moved twice
 }
 
-// origin is where a path that was moved away was found.
+// origin is where a moved path was found.
 func (m mark) origin() string {
 	if m.from != "" {
 		return m.from
@@ -46,12 +46,12 @@ func (p place) tmp() string     { return p.root + "/tmp" }
 func (p place) exe() string     { return p.root + "/exe" }
 func (p place) profile() string { return p.root + "/profile.sb" }
 
-// inHome is where a path of the room's home is here.
+// inHome is where a path of the room's home is on this host.
 func (p place) inHome(target string) string {
 	return p.home() + strings.TrimPrefix(target, cell.RoomHome)
 }
 
-// real is where a mount's source really is.
+// real is the real path of a mount's source.
 func (p place) real(m palyra.Mount) string {
 	if r := p.sources[m.Source]; r != "" {
 		return r
@@ -59,7 +59,7 @@ func (p place) real(m palyra.Mount) string {
 	return m.Source
 }
 
-// program is what is executed: the file of the plan, or the copy of it.
+// program is the executed file: the plan's, or its copy.
 func (p place) program(j sandbox.Job) string {
 	if j.Sealed != nil {
 		return p.exe() + "/" + path.Base(j.Path)
@@ -67,8 +67,8 @@ func (p place) program(j sandbox.Job) string {
 	return j.Path
 }
 
-// links are the symbolic links that the private home needs for mounts: from where,
-// relative to the home, to where.
+// links returns the symbolic links that the private home needs for mounts, from paths relative to
+// the home to their targets.
 func (p place) links(j sandbox.Job) map[string]string {
 	out := map[string]string{}
 	for _, m := range j.Mounts {
@@ -82,8 +82,8 @@ func (p place) links(j sandbox.Job) map[string]string {
 // proxyNames are the variables by which programs find a proxy.
 var proxyNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
 
-// environment is a run's, with the room's home and tmp where they are here and the
-// proxy at its port of loopback. door is where the proxy was to be.
+// environment is a run's, with the actual home and tmp instead of the room's and the proxy at its
+// port of loopback. door is the address of the proxy in a room.
 func (p place) environment(env []string, door string) []string {
 	out := make([]string, 0, len(env))
 	for _, v := range env {
@@ -103,8 +103,7 @@ func (p place) environment(env []string, door string) []string {
 	return out
 }
 
-// moveHome replaces the room's home where it stands as a path, or at its
-// beginning, in a list of paths.
+// moveHome replaces the room's home in a path, or in a list of paths.
 func (p place) moveHome(value string) string {
 	parts := strings.Split(value, ":")
 	for i, part := range parts {
@@ -115,9 +114,8 @@ func (p place) moveHome(value string) string {
 	return strings.Join(parts, ":")
 }
 
-// proxyDoor says which of the doors is the proxy's: the one that the run's
-// variables lead to. The others have no token to ask for, and so are not opened on
-// a network that is everybody's.
+// proxyDoor finds the proxy's door: the one that the run's variables lead to. The others ask for no
+// token, and so are not opened on a network that others share.
 func proxyDoor(j sandbox.Job) (int, string) {
 	for i, d := range j.Doors {
 		at := d.Addr.String()

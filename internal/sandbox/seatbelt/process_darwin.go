@@ -35,7 +35,7 @@ type process struct {
 	most    int
 	limit   string
 	stopped string
-	gone    bool // the leader is reaped: its number may be somebody else's
+	gone    bool // the leader is reaped: its pid may be reused
 	timer   *time.Timer
 
 	exit sandbox.Exit
@@ -90,8 +90,7 @@ func table() ([]proc, error) {
 	return out, nil
 }
 
-// follow watches the run until its leader has ended, ends what is left, and says
-// how it was.
+// follow watches the run until its leader has ended, ends the rest, and sets the result.
 func (p *process) follow() {
 	defer p.run.track(p, false)
 	for !p.leaderEnded() {
@@ -121,11 +120,11 @@ func (p *process) follow() {
 	}
 	if p.err = errors.Join(err, serr); p.err == nil {
 		p.run.clean()
-	} // else the record stays for the next daemon
+	} // otherwise the record stays for the next daemon
 	close(p.done)
 }
 
-// leaderEnded waits for something to happen, a moment at most.
+// leaderEnded waits for an event, a moment at most.
 func (p *process) leaderEnded() bool {
 	events := make([]unix.Kevent_t, 4)
 	wait := unix.NsecToTimespec(int64(lookEvery))
@@ -162,12 +161,12 @@ func (p *process) look() []proc {
 // kill signals processes that are in the table now.
 func kill(who []proc, s unix.Signal) {
 	for _, q := range who {
-		_ = unix.Kill(q.pid, s) // gone is what was wanted
+		_ = unix.Kill(q.pid, s) // an error means that it has ended already
 	}
 }
 
-// end kills until nothing of the tree is left. Everything is stopped before, so
-// that nothing is made while we look.
+// end kills until nothing of the tree is left. It stops all processes first, so that none makes
+// another meanwhile.
 func (p *process) end() (killed int, err error) {
 	deadline := time.Now().Add(endWithin)
 	seen := map[ident]bool{}
@@ -191,7 +190,7 @@ func (p *process) end() (killed int, err error) {
 		WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
 }
 
-// reap takes the leader's last words.
+// reap collects the leader's exit status.
 func (p *process) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +262,7 @@ func (p *process) Stop(reason string, grace time.Duration) {
 		_ = unix.Kill(-p.pid, unix.SIGTERM)
 		p.timer = time.AfterFunc(grace, func() { p.Stop(reason, 0) })
 	case grace <= 0:
-		_ = unix.Kill(p.pid, unix.SIGKILL) // the rest is ended when it is seen to be dead
+		_ = unix.Kill(p.pid, unix.SIGKILL) // the rest is ended when the leader is seen dead
 	}
 }
 

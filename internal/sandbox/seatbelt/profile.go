@@ -14,7 +14,7 @@ import (
 	"palyra/internal/seal"
 )
 
-// maxProfile bounds a profile: what is longer takes the kernel too long.
+// maxProfile is the longest profile: a longer one takes the kernel too long.
 const maxProfile = 4 << 20
 
 // loopback is the proxy's address as variables have it.
@@ -22,20 +22,20 @@ func loopback(port uint16) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
 }
 
-// terminal is how a terminal of one's own is named.
+// terminal is the form of a terminal's path.
 var terminal = regexp.MustCompile(`^/dev/ttys[0-9]{1,6}$`)
 
-// writer collects rules. The first thing that cannot be written is its error.
+// writer collects rules. Its error is the first fault.
 type writer struct {
 	b   strings.Builder
 	err error
 }
 
-// say writes a line of the package's own words.
+// say writes a line of the package's own text.
 func (w *writer) say(line string) { w.b.WriteString(line + "\n") }
 
-// rule writes "(action operations filter filter …)". Filters are made by the
-// functions below. A rule without any would hold for everything, so there is none.
+// rule writes "(action operations filter filter …)". Filters are made by the functions below. A
+// rule without any would hold for everything, so none is written.
 func (w *writer) rule(head string, filters ...string) {
 	if len(filters) == 0 {
 		return
@@ -67,8 +67,7 @@ func (w *writer) filters(kind string, paths ...string) []string {
 	return out
 }
 
-// profile writes down what a job may do. Of rules that fit, the last one counts;
-// what no rule fits is denied.
+// profile writes down what a job may do. The last matching rule counts; without one access is denied.
 func profile(j sandbox.Job, p place) (string, error) {
 	names, err := parseNames(j.Seals)
 	if err != nil {
@@ -77,7 +76,7 @@ func profile(j sandbox.Job, p place) (string, error) {
 	w := &writer{}
 	w.say("(version 1)")
 	w.say("(deny default)")
-	w.say("(deny process-info*)") // which the default does not reach
+	w.say("(deny process-info*)") // the default does not cover it
 	w.say("(deny file-link)")     // a second name would not be sealed
 	w.processes(j, p)
 	w.services()
@@ -166,8 +165,8 @@ func (w *writer) network(j sandbox.Job, p place) {
 	w.rule("allow network-bind network-inbound", here...)
 }
 
-// sealing denies writing to what is sealed: by name wherever it may come to be in
-// the workspace, and by path what is there.
+// sealing denies writing to sealed paths: by name wherever they may appear in the workspace, and by
+// path those that exist.
 func (w *writer) sealing(j sandbox.Job, p place, rules []seal.Rule) {
 	all, outside := expressions(rules)
 	if slices.ContainsFunc(strings.Split(j.Workspace, "/"), func(part string) bool { return seal.Fold(part) == modules }) {
@@ -196,12 +195,12 @@ func (w *writer) sealing(j sandbox.Job, p place, rules []seal.Rule) {
 	}
 }
 
-// anyOf is a filter for paths that one of the expressions fits.
+// anyOf is a filter for paths that match one of the expressions.
 func anyOf(expressions []string) string {
 	return `(require-any (regex #"` + strings.Join(expressions, `") (regex #"`) + `"))`
 }
 
-// keeping denies writing to what the daemon laid into the place.
+// keeping denies writing to the daemon's files in the place.
 func (w *writer) keeping(j sandbox.Job, p place) {
 	kept := []string{p.root, p.profile()}
 	for _, f := range j.Files {
@@ -214,8 +213,7 @@ func (w *writer) keeping(j sandbox.Job, p place) {
 	w.rule("deny file-write*", w.filter("subpath", p.exe()))
 }
 
-// ancestors are the directories above paths, once each: programs look at them to
-// find out where they are.
+// ancestors returns the directories above paths, once each: programs read them to find out where they are.
 func ancestors(paths ...string) []string {
 	var out []string
 	for _, p := range paths {

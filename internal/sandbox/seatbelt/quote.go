@@ -6,10 +6,9 @@ import (
 	"palyra"
 )
 
-// quote writes a path as a string of the profile language. Quotes and backslashes
-// are escaped, as the language's reader takes them back. A path with a control
-// character is refused: how the reader sees one is written down nowhere, and no
-// path that a person works in has any.
+// quote writes a path as a string of the profile language. Quotes and backslashes are escaped as
+// the language requires. A path with a control character is refused: it is not documented how the
+// reader takes one, and no path that a person works in has any.
 func quote(p string) (string, error) {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -29,11 +28,11 @@ func quote(p string) (string, error) {
 	return b.String(), nil
 }
 
-// meta are the characters that mean something in a regular expression.
+// meta are the special characters of regular expressions.
 const meta = `.^$*+?()[]{}|\`
 
-// literal writes text so that a regular expression means just it. The text is of
-// a sealed name, which has no quotes, backslashes or control characters.
+// literal escapes text for a regular expression. The text is of a sealed name, which has no quotes,
+// backslashes or control characters.
 func literal(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

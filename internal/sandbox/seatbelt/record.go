@@ -12,8 +12,7 @@ import (
 	"palyra"
 )
 
-// record is what is written down about a run before it starts, so that a later
-// daemon can end it and sweep after it.
+// record is stored before a run starts, so that a later daemon can end it and sweep after it.
 type record struct {
 	Version   int           `json:"version"`
 	Call      palyra.CallID `json:"call"`
@@ -42,8 +41,7 @@ func (r record) encode() ([]byte, error) {
 	return b, nil
 }
 
-// readRecord reads what encode wrote. Nothing else is taken for a record: a later
-// daemon kills and moves by it.
+// readRecord reads what encode wrote. It refuses anything else: a later daemon kills and moves by it.
 func readRecord(b []byte) (record, error) {
 	bad := func(why string) (record, error) { return record{}, errors.New("seatbelt: record: " + why) }
 	if len(b) > maxRecord {

@@ -11,8 +11,7 @@ import (
 	"palyra"
 )
 
-// Recover implements sandbox.Backend: it ends what earlier runs left, sweeps after
-// them and removes their places.
+// Recover implements sandbox.Backend: it ends earlier runs, sweeps after them and removes their places.
 func (b *Driver) Recover(ctx context.Context) error {
 	entries, err := os.ReadDir(b.config.Dir)
 	if err != nil {

@@ -35,7 +35,7 @@ var _ interface {
 	sandbox.Walled
 } = (*Driver)(nil)
 
-// New returns tier C as far as this host has it; Probe says how far.
+// New returns tier C as far as this host has it; Probe reports how far.
 func New(c Config) (*Driver, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, errors.New("seatbelt: new: the directory is missing or not absolute")
@@ -65,11 +65,11 @@ func (*Driver) Executor() string { return Executor }
 // Tier implements sandbox.Backend.
 func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
-// Room implements sandbox.Walled: the private home stands in for the room's, and
-// the guard's proxy is the only way out.
+// Room implements sandbox.Walled: the private home replaces the room's, and the guard's proxy is
+// the only way out.
 func (*Driver) Room() bool { return true }
 
-// Facts tell what the tier rests on here, for posture.
+// Facts returns what the tier rests on here, for posture.
 func (b *Driver) Facts() map[string]string { return b.facts }
 
 // Probe implements sandbox.Backend.
@@ -80,9 +80,9 @@ func (b *Driver) Probe(_ context.Context, l palyra.Limits) (palyra.Enforcement, 
 	return enforcement(withDefaults(l)), nil
 }
 
-// try looks whether what applies a profile is there and is the system's, and
-// applies one that allows nothing: a program that runs nevertheless, or one that
-// allows a program and does not run it, is the end of the tier.
+// try checks that the program that applies a profile is the system's own, and applies one that
+// allows nothing and one that allows a program: the tier is refused if the first runs anything or
+// the second does not.
 func (b *Driver) try() *palyra.Error {
 	for _, p := range []string{sandboxExec, shell} {
 		if no := systemFile(p); no != nil {
@@ -118,7 +118,7 @@ func tryProfile(text string) int {
 	return s.ExitCode()
 }
 
-// systemFile refuses what is not root's, or can be written by others.
+// systemFile refuses a file that is not root's, or that others can write.
 func systemFile(path string) *palyra.Error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -161,8 +161,8 @@ func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, err
 	return p, nil
 }
 
-// checkVolume refuses a workspace whose path is not its real one, or on a file
-// system that ignores characters in names: what is sealed could not be said.
+// checkVolume refuses a workspace whose path is not its real one, or on a file system that ignores
+// characters in names: no profile could express the sealed names.
 func checkVolume(j sandbox.Job) error {
 	if real, err := filepath.EvalSymlinks(j.Workspace); err != nil || real != j.Workspace {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "the workspace is reached through a link").
@@ -179,8 +179,7 @@ func checkVolume(j sandbox.Job) error {
 	return nil
 }
 
-// lowered brings limits down to what the daemon has itself: nobody but root can
-// raise one.
+// lowered lowers limits to the daemon's own: nobody but root can raise one.
 func lowered(l palyra.Limits) palyra.Limits {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err == nil && own.Max < uint64(l.OpenFiles) {

@@ -9,7 +9,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Driver says on this system that there is no sandbox-exec.
+// Driver refuses: this system has no sandbox-exec.
 type Driver struct{ sandbox.Absent }
 
 var _ interface {

@@ -30,7 +30,7 @@ type jobRun struct {
 	argv   []string
 	env    []string
 	record record
-	held   []io.Closer // until the run is over
+	held   []io.Closer // closed when the run is over
 	tty    *os.File    // a second handle on the terminal, for its size
 }
 
@@ -68,8 +68,7 @@ func (b *Driver) start(ctx context.Context, j sandbox.Job) (_ *process, err erro
 	return r.launch(ctx)
 }
 
-// plainMarks refuses what cannot be held by its path: a second name leads to the
-// same file.
+// plainMarks refuses sealed files with a second name, which their path cannot protect.
 func plainMarks(workspace string, marks []mark) error {
 	for _, m := range marks {
 		var st unix.Stat_t
@@ -86,9 +85,8 @@ func plainMarks(workspace string, marks []mark) error {
 	return nil
 }
 
-// openDoors opens the proxy's door on loopback, where its token keeps others out.
-// The others stay shut. The same port of the other loopback address is taken as
-// well: the profile cannot tell the two apart.
+// openDoors opens the proxy's door on loopback, where its token keeps others out. Other doors stay closed. The
+// same port of the other loopback address is taken as well: the profile cannot tell the two apart.
 func (r *jobRun) openDoors() error {
 	if len(r.job.Doors) == 0 {
 		return nil
@@ -114,7 +112,7 @@ func (r *jobRun) openDoors() error {
 	return r.job.Open(sockets)
 }
 
-// tries bounds the search for a port that is free on both addresses.
+// tries is how many ports are tried for one that is free on both addresses.
 const tries = 32
 
 func bothLoopbacks() (l4, l6 *net.TCPListener, err error) {
@@ -131,7 +129,7 @@ func bothLoopbacks() (l4, l6 *net.TCPListener, err error) {
 	return nil, nil, err
 }
 
-// openTerminal finds out which terminal is the run's own.
+// openTerminal finds out the run's own terminal.
 func (r *jobRun) openTerminal() (err error) {
 	if !r.job.Terminal {
 		return nil
@@ -145,7 +143,7 @@ func (r *jobRun) openTerminal() (err error) {
 	return nil
 }
 
-// write writes down the profile, and the record for a later daemon.
+// write stores the profile, and the record for a later daemon.
 func (r *jobRun) write() error {
 	text, err := profile(r.job, r.place)
 	if err != nil {
@@ -185,7 +183,7 @@ func (r *jobRun) launch(ctx context.Context) (*process, error) {
 	}
 	defer func() { _ = ours.Close() }()
 	for _, f := range []*os.File{r.job.Stdin, r.job.Stdout, r.job.Stderr} {
-		_ = unix.SetNonblock(int(f.Fd()), false) // programs do not expect anything else
+		_ = unix.SetNonblock(int(f.Fd()), false) // programs expect blocking streams
 	}
 	p, err := os.StartProcess(sandboxExec, r.argv, &os.ProcAttr{
 		Dir: r.job.Cwd, Env: r.env, Files: []*os.File{r.job.Stdin, r.job.Stdout, r.job.Stderr, theirs}, Sys: r.attributes(),
@@ -219,7 +217,7 @@ func (r *jobRun) attributes() *syscall.SysProcAttr {
 	return s
 }
 
-// ready waits for the byte that says that everything holds.
+// ready waits for readyByte.
 func ready(ctx context.Context, ours *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -235,8 +233,7 @@ func ready(ctx context.Context, ours *os.File) error {
 	return nil
 }
 
-// notReady says why a run did not begin. The program never ran: the byte comes
-// before it.
+// notReady explains why a run did not begin. The program never ran: the byte comes before it.
 func notReady(ctx context.Context, x sandbox.Exit, err error) error {
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)
@@ -253,7 +250,7 @@ func notReady(ctx context.Context, x sandbox.Exit, err error) error {
 	return spawnFailed("sandbox-exec did not come to the program: %s", why).WithCause(err)
 }
 
-// reasonOf names the end of a context as the Runner does.
+// reasonOf is the Runner's name for the end of a context.
 func reasonOf(ctx context.Context) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "wall_clock"
@@ -261,7 +258,7 @@ func reasonOf(ctx context.Context) string {
 	return "cancelled"
 }
 
-// clean takes away what a run leaves.
+// clean removes what a run leaves.
 func (r *jobRun) clean() {
 	for _, c := range r.held {
 		_ = c.Close()

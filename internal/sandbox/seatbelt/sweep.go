@@ -17,15 +17,13 @@ import (
 	"palyra/internal/subpath"
 )
 
-// sweepFactor is how much more a run may leave than it was allowed to start with.
+// sweepFactor is how many times more a run may leave than it was allowed to start with.
 const sweepFactor = 10
 
-// sweep looks for sealed paths that are not among marks, when nothing of the run
-// lives any more, and moves them to .palyra/quarantine/<call> in the workspace
-// under neutral names; an index there tells which was what. It returns their
-// paths, and with seal.ChangedPrefix those that were there before and are not as
-// they were: nothing of the run's could have done that. With an error some may be
-// left.
+// sweep finds sealed paths that are not among marks, when nothing of the run lives any more, and
+// moves them to .palyra/quarantine/<call> in the workspace under neutral names; an index there has
+// their paths. It returns the paths, and with seal.ChangedPrefix those that existed before and
+// changed, which the run could not have done. With an error some may be left.
 func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []mark, call palyra.CallID) ([]string, error) {
 	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
@@ -40,7 +38,7 @@ func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []m
 	for _, m := range now {
 		was, ok := before[m.Path]
 		switch {
-		case !ok && m.Path == whole: // it is one no more without this
+		case !ok && m.Path == whole: // without this it is no repository any more
 			made = append(made, heads(workspace)...)
 		case !ok && !belowMoved(made, m.Path):
 			made = append(made, m)
@@ -62,7 +60,7 @@ func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []m
 	return out, nil
 }
 
-// checkNoneLeft looks once more.
+// checkNoneLeft looks once more for sealed paths.
 func checkNoneLeft(ctx context.Context, workspace string, names *seal.Matcher, before map[string]mark) error {
 	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
@@ -83,11 +81,11 @@ func belowMoved(moved []mark, p string) bool {
 	return slices.ContainsFunc(moved, func(m mark) bool { return subpath.Below(m.Path, p) })
 }
 
-// heads are the files by which git takes the workspace itself for a repository.
+// heads returns the files by which git takes the workspace itself for a repository.
 func heads(workspace string) []mark {
 	entries, err := os.ReadDir(workspace)
 	if err != nil {
-		return nil // the look that follows a sweep finds it
+		return nil // the look after the sweep finds it
 	}
 	var out []mark
 	for _, e := range entries {
@@ -143,9 +141,8 @@ func quarantine(workspace string, made []mark, call palyra.CallID) (err error) {
 	return root.WriteFile(path.Join(at, "index.jsonl"), index, 0o600)
 }
 
-// clearWay moves what the run itself made of the name .palyra aside, however it is
-// written, so that the quarantine is not in it. What was there before and is no
-// directory is no way in.
+// clearWay moves aside what the run itself made with the name .palyra, in any spelling, so that the
+// quarantine is not in it. An earlier .palyra that is no directory is an error.
 func clearWay(root *os.Root, made []mark, call string) error {
 	top, _, _ := strings.Cut(quarantineDir, "/")
 	for i, m := range made {

@@ -5,11 +5,11 @@ import (
 	"maps"
 )
 
-// What every run may see of the system. Paths are real ones: /etc, /tmp and /var
-// are links to /private. /System is not there as a whole: users' files can be
-// reached below /System/Volumes.
+// The parts of the system that every run may see. Paths are real ones: /etc, /tmp and /var are
+// links to /private. /System is not there as a whole: users' files can be reached below
+// /System/Volumes.
 
-// programs are the directories that have programs and what they load.
+// programs are the directories of programs and the files that they load.
 var programs = []string{
 	"/bin", "/sbin", "/usr", "/opt/homebrew", "/opt/local", "/System/Library", "/System/Cryptexes", "/System/Volumes/Preboot/Cryptexes",
 	"/System/iOSSupport", "/Library/Apple", "/Library/Developer", "/Library/Frameworks", "/Library/Java", "/Applications/Xcode.app",
@@ -27,16 +27,14 @@ var systemFiles = []string{
 	"/private/var/db/xcode_select_link", "/Library/Preferences/.GlobalPreferences.plist",
 }
 
-// foreignData is what package managers keep for servers and for themselves beside
-// their programs.
+// foreignData is what package managers keep beside their programs, for servers and for themselves.
 var foreignData = []string{"/opt/homebrew/var", "/opt/homebrew/etc", "/usr/local/var", "/usr/local/etc", "/opt/local/var", "/opt/local/etc"}
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/fd", "/dev/dtracehelper"}
 
-// machServices are the services that a run may speak to: who users are, what time
-// it is, logging. Not among them: the keychain, the pasteboard, launching of
-// programs, the resolver, and the one that checks certificates, which fetches
-// from addresses that a certificate names and so is a way out.
+// machServices are the services that a run may use: user names, time, logging. The keychain, the
+// pasteboard, launching of programs, the resolver, and the service that checks certificates are not
+// among them: the last fetches from addresses that a certificate names and so is a way out.
 var machServices = []string{
 	"com.apple.bsd.dirhelper", "com.apple.logd", "com.apple.system.logger", "com.apple.system.notification_center",
 	"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",

@@ -1,6 +1,6 @@
 package seatbelt
 
-// ident is a process for as long as it exists: numbers are given again.
+// ident identifies a process even if its pid is reused.
 type ident struct {
 	pid   int
 	start int64 // in microseconds
@@ -13,7 +13,7 @@ type proc struct {
 	zombie        bool
 }
 
-// tree follows the processes that come of one.
+// tree follows the descendants of one process.
 type tree struct {
 	leader ident
 	seen   map[ident]bool
@@ -21,11 +21,10 @@ type tree struct {
 
 func newTree(leader ident) *tree { return &tree{leader: leader, seen: map[ident]bool{leader: true}} }
 
-// update takes a new table in and returns those of the tree that live. A process
-// belongs to it that did before, whose parent does, or that is in the leader's
-// group, as long as the leader is in the table, dead or alive: after that the
-// number of the group may be somebody else's. One that is older than the leader
-// never belongs.
+// update takes a new table and returns the living processes of the tree. A process belongs to it if
+// it did before, if its parent does, or if it is in the leader's group while the leader is in the
+// table, dead or alive: after that the group's number may be reused. A process older than the
+// leader never belongs.
 func (t *tree) update(table []proc) []proc {
 	now := make(map[int]proc, len(table))
 	for _, p := range table {
@@ -43,11 +42,11 @@ func (t *tree) update(table []proc) []proc {
 	return alive
 }
 
-// admit follows a process up to one that belongs, and lets the chain in.
+// admit follows a process up to one that belongs, and adds the chain.
 func (t *tree) admit(p proc, now map[int]proc) {
 	var chain []ident
 	here := now[t.leader.pid].ident == t.leader
-	for range now { // a table has no longer chain than rows
+	for range now { // no chain is longer than the table
 		if t.seen[p.ident] || (here && p.group == t.leader.pid && p.start >= t.leader.start) {
 			t.seen[p.ident] = true
 			for _, c := range chain {

@@ -15,7 +15,7 @@ import (
 	"palyra/internal/seal"
 )
 
-// Bounds of a walk.
+// The limits of a walk.
 const (
 	maxEntries = 500_000
 	maxMarks   = 2_048
@@ -27,11 +27,10 @@ const (
 // repository.
 const whole = "."
 
-// What a walk does not enter: the place for what was moved away.
+// quarantineDir is the directory that a walk does not enter.
 const quarantineDir = ".palyra/quarantine"
 
-// walk looks for sealed paths below a workspace. It follows no link, and leaves
-// the root by none.
+// walk looks for sealed paths below a workspace. It follows no link, and never leaves the root.
 type walk struct {
 	ctx     context.Context
 	root    *os.Root
@@ -41,9 +40,8 @@ type walk struct {
 	found   []mark
 }
 
-// look returns what the names seal in a workspace now, in the order of paths. Of
-// what lies below a sealed path only that is told. A workspace that is sealed
-// itself, or lies in what is, is refused.
+// look returns the sealed paths of a workspace, in their order, without those below another. It
+// refuses a workspace that is sealed itself, or lies in a sealed directory.
 func look(ctx context.Context, workspace string, names *seal.Matcher, most int) ([]mark, error) {
 	if len(names.Rules()) == 0 {
 		return nil, nil
@@ -90,7 +88,7 @@ func (w *walk) dir(rel string, depth int, spot seal.Spot) error {
 	return nil
 }
 
-// entry looks at one of them, and at what is in it.
+// entry looks at one entry, and at its content.
 func (w *walk) entry(dir string, depth int, spot seal.Spot, e fs.DirEntry) error {
 	at := join(dir, e.Name())
 	there, seals, keeps := w.names.Step(spot, e.Name())
@@ -113,7 +111,7 @@ func (w *walk) mark(rel string, keep bool) error {
 	}
 	fi, err := w.root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody took it away while we looked
+		return nil // removed meanwhile
 	}
 	if err != nil {
 		return fmt.Errorf("seatbelt: look: %w", err)
@@ -173,7 +171,7 @@ func sealDenied(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, format, args...).WithRemedy("use a smaller workspace")
 }
 
-// pinned are the directories on the way to marks, which must stay where they are.
+// pinned returns the directories on the way to marks, which must stay where they are.
 func pinned(marks []mark) []string {
 	var out []string
 	for _, m := range marks {
