@@ -75,7 +75,7 @@ type EffectFacts struct {
 	Mode         int64      `json:"mode"`
 	Link         int64      `json:"link"`
 	Bytes        int64      `json:"bytes"`                  // that files have which were created or changed
-	RemovedFiles int64      `json:"removed_files"`          // that were there before the run
+	RemovedFiles int64      `json:"removed_files"`          // that were there before the run and are gone: removed, emptied, or with something else in their place
 	Executables  int64      `json:"executables"`            // files that are executable now and were not there or were not
 	NeverKept    int64      `json:"never_kept"`             // set-id files, devices, sockets: they are left out whatever anybody says
 	Share        int64      `json:"share"`                  // per cent of the files that git knows in the workspace that are different; -1: not known

@@ -27,7 +27,7 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	note("makes other programs run code, by git's index or commits", inGit)
 	note("links that lead out of the workspace", f.Outward)
 	if n := f.RemovedFiles; n > 0 {
-		note(fmt.Sprintf("removes %s that %s there before", files(n), wereOf(n)), removed(all))
+		note(fmt.Sprintf("removes or empties %s that %s there before", files(n), wereOf(n)), removed(all))
 	}
 	note("takes edits that no commit has", f.Uncommitted)
 	if len(f.Rewound) > 0 {
@@ -82,7 +82,7 @@ func counts(f palyra.EffectFacts) string {
 
 func removed(all []palyra.Change) (out []palyra.PathText) {
 	for _, c := range all {
-		if c.Kind == palyra.ChangeRemoved && c.Was.Kind != palyra.PathDirectory {
+		if gone(c) {
 			out = append(out, c.Path)
 		}
 	}

@@ -29,7 +29,7 @@ func TestDescribe(t *testing.T) {
 	text := strings.Join(d.Notes, "\n")
 	for _, want := range []string{
 		"makes other programs run code: new/01\nmakes other programs run code, by git's index or commits: .envrc\n" +
-			"removes 30 files that were there before: old/00, old/01, ",
+			"removes or empties 30 files that were there before: old/00, old/01, ",
 		" old/05 and 24 more\nbuilds and tests run: Makefile",
 		"removed  old/00", "and 62 more paths", "2 changes are counted", "1 set-id",
 	} {

@@ -41,7 +41,7 @@ func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) p
 	}
 	v := newView(all, w)
 	for _, c := range all {
-		if c.Was != nil && c.Was.Kind == palyra.PathFile && c.Now == nil {
+		if gone(c) {
 			f.RemovedFiles++
 		}
 		if c.Now != nil && c.Now.Kind == palyra.PathFile && c.Kind != palyra.ChangeMode {
@@ -73,6 +73,18 @@ func refs(names []string) (out []string, more int64) {
 		out = append(out, string(t))
 	}
 	return out, more
+}
+
+// gone reports whether what a path had is not there any more: it was removed, something else has taken its place, or
+// nothing is in it.
+func gone(c palyra.Change) bool {
+	switch {
+	case is(c.Was, palyra.PathFile):
+		return !is(c.Now, palyra.PathFile) || c.Was.Size > 0 && c.Now.Size == 0
+	case is(c.Was, palyra.PathLink):
+		return c.Now == nil || c.Now.Kind == palyra.PathDirectory
+	}
+	return false
 }
 
 func runnable(s *palyra.PathState) bool {

@@ -185,6 +185,44 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// A file is gone however its content went: removed, emptied, or with something else in its place.
+func TestGoneHoweverItWent(t *testing.T) {
+	file := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: 5, Digest: "sha256:x"}
+	other := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: 1, Digest: "sha256:y"}
+	empty := &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Digest: "sha256:z"}
+	dir := &palyra.PathState{Kind: palyra.PathDirectory, Mode: 0o755}
+	link := &palyra.PathState{Kind: palyra.PathLink, Target: "a"}
+	for _, c := range []struct {
+		name     string
+		was, now *palyra.PathState
+		gone     int64
+	}{
+		{"removed", file, nil, 1},
+		{"an empty one removed", empty, nil, 1},
+		{"emptied", file, empty, 1},
+		{"a directory in its place", file, dir, 1},
+		{"a link in its place", file, link, 1},
+		{"a link removed", link, nil, 1},
+		{"a directory in the place of a link", link, dir, 1},
+		{"edited", file, other, 0},
+		{"empty before", empty, other, 0},
+		{"a link that leads elsewhere", link, &palyra.PathState{Kind: palyra.PathLink, Target: "b"}, 0},
+		{"a file in the place of a link", link, file, 0},
+		{"a directory removed", dir, nil, 0},
+		{"made", nil, empty, 0},
+	} {
+		all := []palyra.Change{{Path: "p", Kind: KindOf(c.was, c.now), Was: c.was, Now: c.now}}
+		f := factsOf(t, Before{}, all)
+		if f.RemovedFiles != c.gone {
+			t.Errorf("%s: %d, want %d", c.name, f.RemovedFiles, c.gone)
+		}
+		told := strings.Contains(strings.Join(Describe(f, all).Notes, "\n"), "removes or empties a file that was there before: p")
+		if told != (c.gone == 1) {
+			t.Errorf("%s: told %v", c.name, told)
+		}
+	}
+}
+
 // Whatever a run calls its files and wherever its links lead: the facts come to an end, their lists are bounded, and a
 // name of the list that is new at the top is among them.
 func FuzzFacts(f *testing.F) {
