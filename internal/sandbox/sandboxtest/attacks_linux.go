@@ -1,8 +1,7 @@
 package sandboxtest
 
-// attacks are ways to change what is sealed: in place, by putting something else
-// in its place, by moving what it lies in, by other names for it, and by making
-// what was not there. Where a script makes something, its row says so.
+// attacks are ways to change sealed paths: in place, by replacing them, by moving a directory above them, by
+// other names for them, and by making new ones. Where a script makes something, its row says so.
 var attacks = []attack{
 	{"write", `echo evil >> .git/config; echo evil > .envrc; echo evil > .vscode/tasks.json; echo evil > .git/hooks/pre-push`, nil, false},
 	{"write deep down", `echo evil >> deep/er/repo/.git/config; echo evil >> deep/.envrc; echo evil >> deep/er/.vscode/settings.json`, nil, false},

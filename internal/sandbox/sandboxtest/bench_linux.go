@@ -18,7 +18,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// bench is one class's place for one identity.
+// bench is the setting of one class for one identity.
 type bench struct {
 	Factory
 	who     person
@@ -143,8 +143,8 @@ func owner(t *testing.T, path string) int {
 	return int(st.Sys().(*syscall.Stat_t).Uid)
 }
 
-// waitChildless checks that no process of ours is left but dead ones: a backend
-// that is closed has none, and every other part of the suite ends its own first.
+// waitChildless checks that no living child process of ours is left: a closed backend has none, and
+// every other part of the suite ends its own first.
 func waitChildless(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -167,7 +167,7 @@ func waitChildless(t *testing.T) {
 // servers are processes that the suite keeps from class to class, by pid.
 var servers sync.Map
 
-// ofSuite reports whether a line of children is one of them.
+// ofSuite reports whether a line of children names one of them.
 func ofSuite(line string) bool {
 	first, _, _ := strings.Cut(line, " ")
 	pid, err := strconv.Atoi(first)

@@ -16,7 +16,7 @@ import (
 // waits to be killed. It holds the bench, as JSON.
 const daemonVar = "PALYRA_SANDBOXTEST_DAEMON"
 
-// life is what a daemon needs to know.
+// life is what the daemon gets from the suite.
 type life struct {
 	State, Base, Workspace, Probe string
 	UID, GID                      int
@@ -42,8 +42,8 @@ func playDaemon(t *testing.T, f Factory) bool {
 	return true
 }
 
-// daemonDeath: a daemon that is killed takes its runs with it, and its next life
-// finds nothing to do but to take away what does not run.
+// daemonDeath: a killed daemon takes its runs with it, and its next life only has to remove what
+// does not run.
 func daemonDeath(t *testing.T, b *bench) {
 	b.done(t, b.backend) // a state has one daemon
 	for _, args := range []string{"stubborn", "spray 20", "hop 4 4000 stay"} {

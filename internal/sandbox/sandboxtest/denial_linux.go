@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// attemptResult is what the probe says of one attempt.
+// attemptResult is the probe's report of one attempt.
 type attemptResult struct {
 	Op, Errno, Error, Got string
 }
 
-// control says how an attempt is shown to be a real one.
+// control is how an attempt is shown to be a real one.
 type control int
 
 const (
@@ -41,7 +41,7 @@ func (b *bench) inside(t *testing.T, attempts []string) []attemptResult {
 	return b.insideAs(t, order{}, attempts)
 }
 
-// insideAs has it make them in a run of a certain kind.
+// insideAs is inside in a run of a certain kind.
 func (b *bench) insideAs(t *testing.T, o order, attempts []string) []attemptResult {
 	t.Helper()
 	o.argv = append([]string{b.probe, "try"}, attemptWords(attempts)...)
@@ -100,7 +100,7 @@ func (b *bench) deny(t *testing.T, all []denial) {
 	b.denyAs(t, order{}, all)
 }
 
-// denyAs does so in a run of a certain kind.
+// denyAs is deny in a run of a certain kind.
 func (b *bench) denyAs(t *testing.T, o order, all []denial) {
 	t.Helper()
 	ops := make([]string, len(all))
@@ -160,8 +160,7 @@ func (b *bench) controls(t *testing.T, all []denial) {
 	}
 }
 
-// shown gives an attempt that cannot be made outside either, for the suite's own
-// user, no control.
+// shown removes the control of an attempt that the suite's own user cannot make outside either.
 func (b *bench) shown(t *testing.T, d denial) denial {
 	t.Helper()
 	if v := b.outsideAs(t, self(), []string{d.op})[0]; v.Errno != "" {
@@ -179,7 +178,7 @@ func (b *bench) allow(t *testing.T, ops ...string) []attemptResult {
 	return b.allowAs(t, order{}, ops...)
 }
 
-// allowAs does so in a run of a certain kind.
+// allowAs is allow in a run of a certain kind.
 func (b *bench) allowAs(t *testing.T, o order, ops ...string) []attemptResult {
 	t.Helper()
 	all := b.insideAs(t, o, ops)

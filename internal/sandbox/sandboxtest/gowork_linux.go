@@ -56,8 +56,8 @@ func (b *bench) warmCache(t *testing.T, to string) {
 	}
 }
 
-// seedCache makes the cache that the others are copies of, from the one that built
-// this suite, so that nothing is compiled twice.
+// seedCache makes the cache that the others are copies of, from the one that built this suite, so
+// that nothing is compiled twice.
 func seedCache(t *testing.T, probe string) {
 	t.Helper()
 	seed := filepath.Join(builtDir(), "gocache")

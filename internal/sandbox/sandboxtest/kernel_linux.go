@@ -94,8 +94,8 @@ func namespaces(t *testing.T, b *bench) {
 	b.deny(t, all)
 }
 
-// foreignABIs: a call through another door ends the process; nothing else is
-// safe, for its numbers mean other things.
+// foreignABIs: a call through another ABI ends the process; nothing else is safe, because its
+// numbers mean other calls.
 func foreignABIs(t *testing.T, b *bench) {
 	for _, abi := range []string{"i386", "x32"} {
 		if v := b.outsideAs(t, b.who, []string{"abi " + abi})[0]; v.Errno != "" {

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// What a tier may have of its own. One that has not says so in its Lacks, and the
-// suite then asks for what takes its place: no network at all instead of one in
-// which nobody is, for example.
+// Features that a tier may have. A tier without one says so in its Lacks, and the suite then asks
+// for the replacement: no network at all instead of an empty one, for example.
 const (
 	ownFiles   = "a file system of its own" // what is not the workspace is the run's, or read-only, or not there
 	ownNetwork = "a network of its own"
@@ -19,9 +18,8 @@ const (
 	sealsPaths = "sealed paths"
 )
 
-// ledger is which lacks were met. Whatever the suite leaves out or turns round
-// goes through it, so a lack that is met nowhere is one that the list should not
-// have, and nothing is left out that the list does not name.
+// ledger records which lacks were met. Whatever the suite leaves out or reverses goes through it: a lack that
+// is never met does not belong on the list, and nothing is left out that the list does not name.
 type ledger struct {
 	mu  sync.Mutex
 	met map[string]bool
@@ -36,8 +34,8 @@ func (l *ledger) note(name string) {
 	l.met[name] = true
 }
 
-// lacks reports whether the tier says that it lacks something, and why. It is the
-// only way in which a part of the suite is left out.
+// lacks reports whether the tier says that it lacks something, and logs why. It is the only way in
+// which a part of the suite is left out.
 func (b *bench) lacks(t *testing.T, what string) bool {
 	t.Helper()
 	why, lacks := b.Lacks[what]
@@ -55,7 +53,7 @@ func (b *bench) has(t *testing.T, what string) bool {
 
 var lackLine = regexp.MustCompile(`the tier lacks ("(?:[^"\\]|\\.)*"):`)
 
-// read notes what another process of the suite met.
+// read adds the lacks that another process of the suite met.
 func (l *ledger) read(text string) {
 	for _, m := range lackLine.FindAllStringSubmatch(text, -1) {
 		if name, err := strconv.Unquote(m[1]); err == nil {

@@ -12,8 +12,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// trustedLater: what a program leaves behind is not run by the trusted programs
-// that come afterwards. They are run here, and a canary tells.
+// trustedLater: trusted programs that run afterwards do not execute what a program left behind.
+// They are run here, and a canary tells.
 func trustedLater(t *testing.T, b *bench) {
 	homeTraps(t, b)
 	check(t, os.Chmod(b.base, 0o777)) // the canaries are the owner's to make
@@ -87,8 +87,8 @@ var traps = []trap{
 	{"an environment of the directory", `printf 'touch CANARY\n' > .envrc; printf 'touch CANARY\n' > plain/dir/.envrc`},
 }
 
-// trusted does what the owner does after a call: git, in the workspace and below,
-// and what direnv would load.
+// trusted does what the owner does after a call: git, in the workspace and below, and loading what
+// direnv would load.
 func (b *bench) trusted(t *testing.T, dir string) {
 	t.Helper()
 	script := `git status; echo more >> file; git -c user.name=a -c user.email=a@example.org commit -qam more; git --paginate diff HEAD~1; (cd plain/dir && git status)

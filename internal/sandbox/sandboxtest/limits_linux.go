@@ -63,8 +63,7 @@ const (
 	goesOn       = 8 * time.Second
 )
 
-// limits: every bomb is ended by its own limit, which is named, and the host
-// does not feel it.
+// limits: every bomb is ended by its own limit, which is named, without disturbing the host.
 func limits(t *testing.T, b *bench) {
 	ticks := b.ticker(t)
 	b.file(t, "write.sh", "for i in 1 2 3 4 5 6 7 8; do for i in 1 2 3 4 5 6 7 8; do head -c 8388608 /dev/zero > rewritten; done; done; sleep 60\n")
@@ -111,8 +110,8 @@ func (b *bench) defuse(t *testing.T, bomb bomb) {
 	}
 }
 
-// enough waits for a program that shall be ended by a limit. Those that take memory say
-// when they have all they want: a limit that is kept by looking may come a little later.
+// enough waits for a program that a limit should end. Those that take memory report when they have
+// all they want: a polled limit may come a little later.
 func (b *bench) enough(t *testing.T, p *running, bomb bomb) ended {
 	t.Helper()
 	most := bombPatience
@@ -138,9 +137,8 @@ func (b *bench) enough(t *testing.T, p *running, bomb bomb) ended {
 	return p.wait(t)
 }
 
-// lacksBound looks a bomb up in the tier's lacks: "bound memory in sockets", or,
-// with " where polled" or " where cgroup_v1" behind it, only where the run's limit
-// was kept so.
+// lacksBound looks up a bomb in the tier's lacks: "bound memory in sockets", or, with " where
+// polled" or " where cgroup_v1" behind it, only where the run's limit was kept so.
 func (b *bench) lacksBound(t *testing.T, bomb bomb, held palyra.Enforcement) bool {
 	t.Helper()
 	what := "bound " + bomb.name

@@ -37,8 +37,8 @@ func network(t *testing.T, b *bench) {
 	}
 }
 
-// uncontrolled are the same attempts, whose controls come once and later: they
-// make themselves heard.
+// uncontrolled returns the attempts without controls, which are made once and later, because they
+// can be heard.
 func uncontrolled(all []denial) []denial {
 	out := make([]denial, len(all))
 	for i, d := range all {
@@ -48,8 +48,8 @@ func uncontrolled(all []denial) []denial {
 	return out
 }
 
-// reachable are attempts on everything that the host and its neighbours listen
-// on, and a count of the datagrams that arrive.
+// reachable returns attempts on everything that the host and its neighbours listen on, and a count
+// of the datagrams that arrive.
 func (b *bench) reachable(t *testing.T) ([]denial, *atomic.Int64) {
 	t.Helper()
 	tcp := port(b.greet(t, "tcp", ":0"))
@@ -101,7 +101,7 @@ func neighbours(t *testing.T) []denial {
 	}
 }
 
-// machines are what lies below and above this one.
+// machines returns attempts on the hypervisor's and guests' sockets.
 func (b *bench) machines(t *testing.T) []denial {
 	t.Helper()
 	rows := []denial{{"connect to the machine below", "vsock 2 1024", "", unshown}} // there may be none

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// otherRuns: runs of the same user, at the same time, are strangers to each
-// other, and the end of one is not the end of another.
+// otherRuns: simultaneous runs of the same user cannot reach each other, and the end of one does
+// not end another.
 func otherRuns(t *testing.T, b *bench) {
 	stays := b.start(t, order{argv: []string{"sh", "-c", "echo x > $HOME/live; exec " + b.probe + " stubborn stays"}})
 	stays.ready(t)

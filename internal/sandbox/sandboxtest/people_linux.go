@@ -15,7 +15,7 @@ import (
 	"palyra/internal/sandbox/celltest"
 )
 
-// person is somebody to run as.
+// person is a user to run as.
 type person struct {
 	uid, gid int
 	home     string
@@ -26,7 +26,7 @@ func self() person {
 	return person{os.Geteuid(), os.Getegid(), home}
 }
 
-// credential makes a process of ours theirs. Only root needs it.
+// credential makes a process of ours run as the person. Only root needs it.
 func (p person) credential() *syscall.SysProcAttr {
 	if os.Geteuid() != 0 || p.uid == 0 {
 		return &syscall.SysProcAttr{}

@@ -90,7 +90,7 @@ func processes(t *testing.T, b *bench) {
 	b.deny(t, keeperOf())
 }
 
-// keeperOf are attempts on whoever watches over the program.
+// keeperOf returns attempts on the process that watches over the program.
 func keeperOf() []denial {
 	return []denial{
 		{"signal its keeper", "kill parent 0", "", differs},

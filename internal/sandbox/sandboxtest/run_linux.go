@@ -33,7 +33,7 @@ type order struct {
 	change func(*sandbox.Job)
 }
 
-// ended is what came of it.
+// ended is the result of an order.
 type ended struct {
 	sandbox.Exit
 	stdout, stderr string

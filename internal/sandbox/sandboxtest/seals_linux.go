@@ -67,7 +67,7 @@ func (b *bench) fends(t *testing.T, a attack, before map[string]string) {
 	}
 }
 
-// attack is a script that wants to change what is sealed. PROBE is the probe.
+// attack is a script that tries to change sealed paths. PROBE is the probe.
 type attack struct {
 	name   string
 	script string
@@ -134,8 +134,8 @@ func (b *bench) outsideRun(t *testing.T, dir, script string) {
 	}
 }
 
-// sealed lists, with all that matters about them, the paths below a directory
-// that must stay. It has its own idea of which they are, not the seal package's.
+// sealed lists the paths below a directory that must stay, with everything relevant about them. It
+// decides by itself which they are, not by the seal package.
 func sealed(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -224,8 +224,8 @@ func isBare(name string, d fs.DirEntry) bool {
 	return true
 }
 
-// looks is everything about a path but what reading it changes. Of directories
-// the time is left out: .git itself is written to.
+// looks describes a path, without what reading it changes. The time of directories is left out:
+// .git itself is written to.
 func looks(t *testing.T, name string) string {
 	t.Helper()
 	st, err := os.Lstat(name)

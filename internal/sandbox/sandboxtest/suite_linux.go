@@ -10,7 +10,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Factory is a tier to hold to the suite.
+// Factory is a tier to be tested by the suite.
 type Factory struct {
 	// Open returns the backend of a daemon whose state has this id. The suite
 	// closes it; opened again with the same id it is the daemon's next life.
@@ -23,8 +23,8 @@ type Factory struct {
 	Tmp int64
 	// Seals are the names that the backend is told to keep.
 	Seals []string
-	// Guard returns a strict guard that asks this resolver, for which every name is
-	// 127.0.0.1, and may connect there. Where there is a network it is needed.
+	// Guard returns a strict guard that asks this resolver, for which every name is 127.0.0.1, and
+	// may connect there. It is required where the tier has a network.
 	Guard func(t *testing.T, resolver string) sandbox.EgressGuard
 
 	ledger *ledger

@@ -48,7 +48,7 @@ func left(t *testing.T, mark string) []string {
 	return found
 }
 
-// killLeft ends what a broken sandbox left, so that one failure is not many.
+// killLeft ends what a broken sandbox left, so that one failure does not cause others.
 func (b *bench) killLeft(t *testing.T) {
 	for range 1000 {
 		all := left(t, b.mark)
@@ -64,7 +64,7 @@ func (b *bench) killLeft(t *testing.T) {
 	t.Error("what the sandbox left cannot be killed either:", left(t, b.mark))
 }
 
-// stayer is a program that wants to outlive its end.
+// stayer is a program that tries to outlive its end.
 type stayer struct {
 	name  string
 	args  string        // of the probe

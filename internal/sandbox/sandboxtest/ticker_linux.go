@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// How long a neighbour that wakes every 10 ms may be kept waiting: once, and nineteen
-// times out of twenty. The promise is 100 ms; five times as much is allowed, since other
-// tests share the machine.
+// How long a neighbour that wakes every 10 ms may be kept waiting: once, and nineteen times out of twenty. The
+// promise is 100 ms; five times as much is allowed, because other tests share the machine.
 const (
 	worstGap = 2 * time.Second
 	usualGap = 5 * 100 * time.Millisecond

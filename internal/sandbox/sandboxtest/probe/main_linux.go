@@ -31,7 +31,7 @@ type attemptResult struct {
 	Got   string `json:"got,omitempty"`
 }
 
-// failed is the exit code of a probe that could not do as it was told.
+// failed is the exit code of a probe that could not do what it was told.
 const failed = 120
 
 func main() {
