@@ -108,8 +108,11 @@ func (p Plan) Stopped(ctx context.Context, err error) error {
 
 // TimedOut refuses a call that ran into the time limit of its plan.
 func (p Plan) TimedOut() *Error {
-	return Errorf(Expired, ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).
-		WithRemedy("ask for less at once; the most that a call may have is tool_call.execution_timeout_ms, which an operator can raise")
+	remedy := "ask for less at once; the most that a call may have is tool_call.execution_timeout_ms, which an operator can raise"
+	if p.Staging.Staged() {
+		remedy += "; if something waits for files that it writes, use --live: without it they are seen when it has ended"
+	}
+	return Errorf(Expired, ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).WithRemedy("%s", remedy)
 }
 
 // CallWasCancelled refuses a call that somebody cancelled.

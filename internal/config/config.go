@@ -173,7 +173,7 @@ func Default() Config {
 		Policy:    Policy{Preset: "default"},
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
-			StageBytes: 4 << 30, StageNames: 500_000, Stage: "inputs",
+			StageBytes: 4 << 30, StageNames: 500_000, Stage: "all",
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},

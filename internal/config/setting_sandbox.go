@@ -28,7 +28,7 @@ var sandboxSettings = []setting{
 	},
 	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
 	{
-		key: "process.stage", text: "which programs of tier C write to a layer of their own: inputs (those with inputs in their workspace) or all",
+		key: "process.stage", text: "which programs of tier C write to a layer of their own: all, or inputs (those with inputs in their workspace)",
 		check: oneOf("inputs", "all"),
 	},
 	{key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000},

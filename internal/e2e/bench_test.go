@@ -146,7 +146,7 @@ func BenchmarkStop(b *testing.B) {
 			if kind == "stubborn" {
 				line = "trap '' TERM; " + line
 			}
-			run := d.shell(line)
+			run := d.seenShell(line)
 			var took []time.Duration
 			stop := func(i int, call palyra.CallID) {
 				d.started(file, int64(2*(i+1)))

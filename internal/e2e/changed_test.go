@@ -33,7 +33,7 @@ func TestASealedPathChangedFromOutsideIsOnRecord(t *testing.T) {
 		d.put("go", "")
 		changed <- err
 	}()
-	out, _ := d.allowed(d.inRoom(nil, "/bin/sh", "-c", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
+	out, _ := d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
 	if err := <-changed; err != nil || out.ExitCode != 0 || len(out.Quarantined) > 0 {
 		t.Fatalf("%v %+v", err, out)
 	}

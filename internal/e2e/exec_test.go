@@ -48,6 +48,13 @@ func (d *daemon) program(command string, args ...string) client.CallRequest {
 // shell proposes a line for /bin/sh.
 func (d *daemon) shell(line string) client.CallRequest { return d.program("/bin/sh", "-c", line) }
 
+// seenShell is shell for a line that is watched, through the workspace, while it runs.
+func (d *daemon) seenShell(line string) client.CallRequest {
+	r := d.shell(line)
+	r.Arguments = append(bytes.TrimSuffix(r.Arguments, []byte("}")), `,"live":true}`...)
+	return r
+}
+
 // allowed proposes a call, allows it for the session and returns its outcome.
 func (d *daemon) allowed(r client.CallRequest) (palyra.Outcome, palyra.Approval) {
 	d.t.Helper()
@@ -375,7 +382,7 @@ func TestCancelAndRevokeEndTheTree(t *testing.T) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	for i, how := range []string{"cancel", "revoke"} {
 		marker := lasting()
-		a, call, ch, err := question(t.Context(), agent, person, d.shell(tree(marker)))
+		a, call, ch, err := question(t.Context(), agent, person, d.seenShell(tree(marker)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,7 +427,7 @@ func TestKilledDuringRuns(t *testing.T) {
 	d.ownWork()
 	d.mustStart()
 	marker := lasting()
-	run := d.shell(tree(marker))
+	run := d.seenShell(tree(marker))
 	a, call, _, err := question(t.Context(), d.client(client.AgentDoor), d.client(client.OperatorDoor), run)
 	if err != nil {
 		t.Fatal(err)
@@ -535,7 +542,7 @@ func TestExecForwardsSignals(t *testing.T) {
 	d.mustStart()
 	person := d.client(client.OperatorDoor)
 	line := "trap 'echo got; exit 9' USR1; echo x > started; while :; do sleep 0.05; done"
-	cmd := d.palyra("exec", "--workspace", d.work, "--", "/bin/sh", "-c", line)
+	cmd := d.palyra("exec", "--workspace", d.work, "--live", "--", "/bin/sh", "-c", line)
 	cmd.Stdin = nil
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -442,7 +442,7 @@ func TestRepeatAfterACrash(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
-	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > d\"] }"
+	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > d\"], \"live\": true }"
 	r := client.CallRequest{Tool: "palyra.process.run", Arguments: []byte(args), Workspace: d.work, Surface: palyra.SurfaceCLI, Key: "e1"}
 	lost := propose(t.Context(), d.client(client.AgentDoor), r)
 	a := d.pending(d.client(client.OperatorDoor))

@@ -253,7 +253,7 @@ func sessionClosed(d *daemon, r client.CallRequest) palyra.Outcome {
 
 // lasts is a program that stays the first time, and ends the second.
 func lasts(d *daemon) client.CallRequest {
-	return d.shell("test -e started || { echo x > started; exec sleep 60; }")
+	return d.seenShell("test -e started || { echo x > started; exec sleep 60; }")
 }
 
 // underWay starts a call, and returns what became of it after do.

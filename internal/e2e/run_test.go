@@ -205,7 +205,7 @@ func TestCancelRun(t *testing.T) {
 	d.mustStart("PALYRA_PROCESS_GRACE_MS=100")
 	person := d.client(client.OperatorDoor)
 	marker := lasting()
-	r := d.startRun(fmt.Sprintf("turns: [{say: go, calls: [{tool: palyra.process.run, with: {command: /bin/sh, args: [-c, %q]}}]}]", tree(marker)))
+	r := d.startRun(fmt.Sprintf("turns: [{say: go, calls: [{tool: palyra.process.run, with: {command: /bin/sh, args: [-c, %q], live: true}}]}]", tree(marker)))
 	if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			"whose URLs one plain command of curl, wget or git goes to. Any other host is asked\n" +
 			"about when it is reached for, where the guard may ask, and refused elsewhere. Hooks,\n" +
 			"CI and editor settings of the workspace stay as they are; new ones are taken away.\n" +
+			"What it writes to the workspace goes to a layer of its own, is judged when it has\n" +
+			"ended, and is seen by others from then on ('palyra changes', 'palyra undo'); with\n" +
+			"--live, with a terminal and with input that comes while it runs it is seen at once.\n" +
 			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
 			"name does not find files beside itself: call it by its interpreter.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
