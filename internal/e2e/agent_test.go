@@ -26,7 +26,10 @@ ls /run/palyra /run/palyra/run
 palyra tools call palyra.egress.allow --no-wait --json --input '{"host":"evil.example","port":443}'
 palyra exec --json --no-wait -- true
 `})
-	out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
+	out, settled := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
+	if s := settled.Plan.Staging; s.Writes != palyra.WritesLive || !strings.Contains(s.Why, "agent") {
+		t.Errorf("an agent's work is seen when it has ended: %+v", s)
+	}
 	if out.Outcome != palyra.OutcomeFinished || !strings.Contains(out.Stdout, "from inside") {
 		t.Fatalf("%s %d %s %s\n%s\n%s\n%s", out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Stdout, out.Stderr, d.log)
 	}

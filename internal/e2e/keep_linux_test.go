@@ -12,8 +12,8 @@ import (
 	"palyra/client"
 )
 
-// stagesAll has every run staged that can be.
-var stagesAll = append(slices.Clone(unlimited), "PALYRA_POLICY_PRESET=default", "PALYRA_PROCESS_STAGE=all")
+// shipped is the policy that people start with.
+var shipped = append(slices.Clone(unlimited), "PALYRA_POLICY_PRESET=default")
 
 // many makes more files than a run may remove unasked.
 func (d *daemon) many() {
@@ -38,7 +38,7 @@ func (d *daemon) old() int {
 func TestChangesAreAskedAbout(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
-	d.mustStart(stagesAll...)
+	d.mustStart(shipped...)
 	d.inWorkspace()
 	d.many()
 	removes := d.inRoom(nil, "sh", "-c", "rm old/*; echo gone")
@@ -74,7 +74,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	removes = d.inRoom(nil, "sh", "-c", "rm old/*; echo gone again")
 	a, _ = held()
 	d.kill()
-	d.mustStart(stagesAll...)
+	d.mustStart(shipped...)
 	if n := d.old(); n != 25 {
 		t.Fatalf("%d files are there after the daemon was killed", n)
 	}

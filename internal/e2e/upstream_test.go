@@ -116,6 +116,9 @@ func TestUpstreamBehindTheGate(t *testing.T) {
 	if out.Outcome != palyra.OutcomeFinished || !strings.Contains(string(out.Output), `"42"`) {
 		t.Fatalf("%+v\n%s", out, d.log)
 	}
+	if s := a.Plan.Staging; s.Writes != palyra.WritesLive || !strings.Contains(s.Why, "server") {
+		t.Errorf("where the server writes: %+v", s)
+	}
 	if a.Plan.Source != palyra.SourceMCP || a.Plan.Tier != palyra.TierC || len(a.Plan.Inputs) != 3 {
 		t.Errorf("the plan that was shown: %+v", a.Plan)
 	}

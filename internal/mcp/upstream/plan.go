@@ -96,7 +96,7 @@ func (s *server) planStdio(ctx context.Context, c *palyra.Call, p *palyra.Plan) 
 		p.Workspace = start.Workspace
 	}
 	p.Tier, p.Profile, p.Mounts, p.Egress = start.Tier, start.Profile, start.Mounts, start.Egress
-	p.UnixSockets, p.Asks, p.Enforcement = start.UnixSockets, start.Asks, start.Enforcement
+	p.UnixSockets, p.Asks, p.Enforcement, p.Staging = start.UnixSockets, start.Asks, start.Enforcement, start.Staging
 	wall, output := p.Limits.WallMS, p.Limits.OutputBytes
 	p.Limits = start.Limits
 	p.Limits.WallMS, p.Limits.OutputBytes, p.Limits.EmittedBytes = wall, output, 0
