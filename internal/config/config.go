@@ -68,6 +68,7 @@ type Process struct {
 	DiskBytes    int64  `key:"disk_bytes"`
 	StageBytes   int64  `key:"stage_bytes"`
 	StageNames   int64  `key:"stage_names"`
+	AllStages    int64  `key:"all_stages_bytes"`
 	Stage        string `key:"stage"` // which programs of tier C are staged: inputs (those with inputs in their workspace) or all
 	GraceMS      int64  `key:"grace_ms"`
 	Cgroup       string `key:"cgroup"`    // auto, off, or a directory of the cgroup file system
@@ -173,7 +174,7 @@ func Default() Config {
 		Policy:    Policy{Preset: "default"},
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
-			StageBytes: 4 << 30, StageNames: 500_000, Stage: "all",
+			StageBytes: 4 << 30, StageNames: 500_000, AllStages: 16 << 30, Stage: "all",
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},

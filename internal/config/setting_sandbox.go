@@ -28,6 +28,9 @@ var sandboxSettings = []setting{
 	},
 	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
 	{
+		key: "process.all_stages_bytes", text: "bytes on the layers of all programs, with what waits for an answer; the program with the most is ended", min: 4096, max: 1 << 50,
+	},
+	{
 		key: "process.stage", text: "which programs of tier C write to a layer of their own: all, or inputs (those with inputs in their workspace)",
 		check: oneOf("inputs", "all"),
 	},

@@ -28,7 +28,7 @@ func drivers(c tiers.Config) ([]sandbox.Backend, error) {
 		Dir:        filepath.Join(filepath.Dir(c.Settings.Paths.State), "seals"),
 		Quarantine: c.Settings.Paths.Quarantine, Tmp: p.TmpBytes, Places: places, Log: c.Log,
 		Closed: c.Settings.Closed(c.StateID), Kept: p.QuarantineBytes, KeptWorkspace: p.QuarantineWorkspaceBytes,
-		Stages: c.Places().Stages, Undo: c.Places().Undo, StageBytes: p.StageBytes, StageNames: int(p.StageNames),
+		Stages: c.Places().Stages, Undo: c.Places().Undo, StageBytes: p.StageBytes, StageNames: int(p.StageNames), AllStages: p.AllStages,
 	})
 	if err != nil {
 		return []sandbox.Backend{b}, err

@@ -12,7 +12,7 @@ func (d *Daemon) openKept(t *tiers.Tiers) *undo.Kept {
 		return undo.NewKept(stages, past)
 	}
 	p := d.Settings.Process
-	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes}, d.Log)
+	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes, All: p.AllStages}, d.Log)
 	if err != nil {
 		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
 		return nil

@@ -160,6 +160,8 @@ func raiseStageLimit(now config.Process, killed string) []setting {
 		return raised(openRun, "process.stage_bytes", 2*now.StageBytes, func(c *config.Config, n int64) { c.Process.StageBytes = n })
 	case "stage_names":
 		return raised(openRun, "process.stage_names", 2*now.StageNames, func(c *config.Config, n int64) { c.Process.StageNames = n })
+	case "all_stages_bytes":
+		return raised(openRun, "process.all_stages_bytes", 2*now.AllStages, func(c *config.Config, n int64) { c.Process.AllStages = n })
 	}
 	return nil
 }

@@ -147,7 +147,10 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 	if name.text != "" {
 		text, remedy = "ended by its "+name.text, fmt.Sprintf("ask for less at once, or for a higher limits.%s where the configuration allows it", name.key)
 	}
-	if limit == "stage_bytes" || limit == "stage_names" {
+	switch limit {
+	case "all_stages_bytes":
+		return StagesFull()
+	case "stage_bytes", "stage_names":
 		text, remedy = fmt.Sprintf("ended because it had more on its layer than is kept (%s)", limit), fmt.Sprintf("write less at once, or have process.%s raised in the configuration", limit)
 	}
 	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "%s", text).WithRemedy("%s", remedy)

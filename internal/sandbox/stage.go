@@ -205,6 +205,13 @@ func settle(res *palyra.Result, e stage.Settled) {
 	}
 }
 
+// StagesFull refuses or ends a run that has no room any more to write to on a layer of its own.
+func StagesFull() *palyra.Error {
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded,
+		"all runs together have more on their layers than they may, with what waits for an answer (all_stages_bytes)").
+		WithRemedy("answer what waits ('palyra approvals list'), run less at once, or have process.all_stages_bytes raised in the configuration")
+}
+
 // ChangesOf turns a run's changes into the words of records.
 func ChangesOf(all []stage.Change) []palyra.Change {
 	state := func(s stage.State) *palyra.PathState {

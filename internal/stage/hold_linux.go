@@ -25,7 +25,6 @@ const (
 	heldName    = "held"    // the file that says what waits on a stage
 	settledName = "settled" // and the one that says what became of it
 	heldPrefix  = "held."   // of the directories of such stages, before the call's name
-	mostHeld    = 16 << 30  // bytes that all of them may have
 )
 
 // firm is what Names said of a path.
@@ -93,8 +92,8 @@ func (k *keeper) hold(r *reader) error {
 	if g.call == "" {
 		return errors.New("a stage without a call cannot be held")
 	}
-	if all := g.of.heldBytes() + r.bytes; all > mostHeld {
-		return tooMuch(mostHeld)
+	if most := g.of.limits.All; g.of.sizes.Fixed() > most { // this one is there already: only more of them are too many
+		return tooMuchInAll(most)
 	}
 	if err := g.asOwner(r.relock); err != nil {
 		return err
@@ -123,6 +122,7 @@ func (k *keeper) hold(r *reader) error {
 	}
 	fault.Point("stage.held/kept")
 	g.of.use(g.name, false)
+	g.of.sizes.Fix(name, r.bytes)
 	g.name, g.path, g.isHeld = name, filepath.Join(g.of.path, name), true
 	return nil
 }
@@ -223,17 +223,6 @@ func (s *Stages) heldCalls() ([]string, error) {
 		}
 	}
 	return calls, err
-}
-
-// heldBytes is how much lies on held stages.
-func (s *Stages) heldBytes() (sum int64) {
-	calls, _ := s.heldCalls()
-	for _, c := range calls {
-		if h, err := s.readHeld(c); err == nil {
-			sum += h.Bytes
-		}
-	}
-	return sum
 }
 
 // DropHeld removes the held stages of calls that nobody waits for.

@@ -45,6 +45,7 @@ const keepWithin = 10 * time.Minute
 // middle leaves a list, and Recover goes on. What somebody changes in the middle
 // is left out and told as lost. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, error) {
+	g.lookNoMore()
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
 	defer cancel()

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -9,23 +10,40 @@ import (
 )
 
 // Over looks at how much a run has on its stage while it goes on: a LimitError says
-// that it is more than is kept. What cannot be opened, or is gone again, is not
+// that it is more than is kept, or that all runs have too much and this one the most of them. What cannot be opened, or is gone again, is not
 // looked into.
 func (g *Stage) Over() error {
+	g.looking.Lock()
+	defer g.looking.Unlock()
+	if g.ended.Load() {
+		return nil
+	}
 	return g.asOwner(func() error {
 		upper, err := g.open(Upper)
 		if err != nil {
 			return nil
 		}
 		defer func() { _ = unix.Close(upper) }()
-		m := meter{limits: g.of.limits}
-		return m.count(upper)
+		m := meter{limits: g.of.limits, ended: &g.ended}
+		err = m.count(upper)
+		if g.of.sizes.Report(g.name, m.bytes) && err == nil {
+			return tooMuchInAll(g.of.limits.All)
+		}
+		return err
 	})
+}
+
+// lookNoMore ends a look that is under way: the run is over, and its stage may get another name.
+func (g *Stage) lookNoMore() {
+	g.ended.Store(true)
+	g.looking.Lock()
+	defer g.looking.Unlock()
 }
 
 // meter adds up what is in a tree.
 type meter struct {
 	limits Limits
+	ended  *atomic.Bool
 	names  int
 	bytes  int64
 	text   int // bytes of the paths of directories
@@ -34,7 +52,7 @@ type meter struct {
 // count goes through a tree, one directory after the other: those that wait are known
 // by their paths, however many there are and however deep they lie.
 func (m *meter) count(top int) error {
-	for dirs := []string{""}; len(dirs) > 0; {
+	for dirs := []string{""}; len(dirs) > 0 && !m.ended.Load(); {
 		rel := dirs[len(dirs)-1]
 		more, err := m.dir(top, rel)
 		if err != nil {

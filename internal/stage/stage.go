@@ -77,11 +77,19 @@ func (e *ChangedError) Unwrap() error { return e.Cause }
 // LimitError says that a run left more than is kept.
 type LimitError struct {
 	What string
-	Of   string // "bytes" or "names"
+	Of   string // "bytes" or "names" of one run's, or "all": the bytes of all runs' together
 }
 
 // Error implements error.
 func (e *LimitError) Error() string { return "stage: more than is kept: " + e.What }
+
+// Limit is the name of the limit.
+func (e *LimitError) Limit() string {
+	if e.Of == ofAll {
+		return "all_stages_bytes"
+	}
+	return "stage_" + e.Of
+}
 
 // errGone: the workspace is another directory than before, or none.
 var errGone = errors.New("stage: the workspace is not there any more")
@@ -158,15 +166,18 @@ func appendShort(list []string, what string) []string {
 	return list
 }
 
-// Limits bound what is kept of one run.
+// Limits bound what is kept of one run, and what all have together.
 type Limits struct {
 	Entries int   // names; 500,000
 	Bytes   int64 // of content; 4 GiB
+	All     int64 // bytes of all stages, those that are held included; 16 GiB
 }
 
 const (
 	defaultEntries = 500_000
 	defaultBytes   = 4 << 30
+	defaultAll     = 16 << 30
+	ofAll          = "all"    // LimitError.Of
 	mostPath       = 4_000    // bytes of a path below the workspace: one system call takes it
 	mostNames      = 64 << 20 // bytes of all paths
 	mostBound      = 256 << 20
@@ -179,11 +190,18 @@ func (l Limits) filled() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = defaultBytes
 	}
+	if l.All <= 0 {
+		l.All = defaultAll
+	}
 	return l
 }
 
 func tooMany(format string, args ...any) error {
 	return &LimitError{fmt.Sprintf(format, args...), "names"}
+}
+
+func tooMuchInAll(bytes int64) error {
+	return &LimitError{fmt.Sprintf("%d bytes of all runs together", bytes), ofAll}
 }
 
 func tooMuch(bytes int64) error { return &LimitError{fmt.Sprintf("%d bytes", bytes), "bytes"} }

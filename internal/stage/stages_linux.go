@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/owner"
 	"palyra/internal/quarantine"
+	"palyra/internal/tally"
 )
 
 // The directories of a stage, and the list of what is being kept.
@@ -39,7 +41,8 @@ type Stages struct {
 	path   string
 	limits Limits
 	log    *slog.Logger
-	past   *Past // where what held stages replace goes; nil: it is forgotten
+	sizes  *tally.Tally // what each stage has, by its name: as of the last look
+	past   *Past        // where what held stages replace goes; nil: it is forgotten
 
 	mu      sync.Mutex
 	live    map[string]bool
@@ -84,7 +87,8 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stages{dir: dir, path: path, limits: l.filled(), log: log, live: map[string]bool{}}, nil
+	l = l.filled()
+	return &Stages{dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{}}, nil
 }
 
 // ownDir opens a directory of the daemon's alone, which it makes where it is missing.
@@ -143,6 +147,8 @@ type Stage struct {
 	as         string            // under this name
 	call       string            // whose run it is; empty: its changes cannot be held
 	isHeld     bool              // it waits, or waited, to be settled
+	looking    sync.Mutex        // of who adds up what is there
+	ended      atomic.Bool       // nobody adds it up any more
 }
 
 // Guard has new paths that must not come to be in the workspace go to q instead.
@@ -158,6 +164,9 @@ func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, err
+	}
+	if s.sizes.Full() {
+		return nil, tooMuchInAll(s.limits.All)
 	}
 	name := hex.EncodeToString(random[:])
 	g := &Stage{
@@ -330,8 +339,12 @@ func (s *Stages) use(name string, on bool) {
 	defer s.mu.Unlock()
 	if on {
 		s.live[name] = true
-	} else {
-		delete(s.live, name)
+		s.sizes.Add(name)
+		return
+	}
+	delete(s.live, name)
+	if !s.Held(strings.TrimPrefix(name, heldPrefix)) {
+		s.sizes.Remove(name)
 	}
 }
 
@@ -403,6 +416,9 @@ func (s *Stages) Recover(ctx context.Context) error {
 		}
 		if held {
 			s.clearSettled(name)
+			if h, err := s.readHeld(call); err == nil {
+				s.sizes.Fix(name, h.Bytes)
+			}
 		} else {
 			s.discard(name)
 		}

@@ -28,6 +28,7 @@ type Config struct {
 	Undo          string        // where replaced files are kept, on the file system of Stages; empty: nowhere
 	StageBytes    int64         // most bytes of a run's stage; 0: a default
 	StageNames    int           // most names on it; 0: a default
+	AllStages     int64         // most bytes of all stages, held ones included; 0: a default
 	Tmp           int64         // bytes of a room's /tmp, and again of its home; 0: a default
 	Patrol        time.Duration // how often a room that lives for long is swept; 0: a default
 	Places        *local.Places // places of the system that no run may see, shared with other backends; nil: its own

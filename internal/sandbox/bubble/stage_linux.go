@@ -35,8 +35,9 @@ func (s *staging) open(b *Backend) {
 		s.no = "not configured"
 		return
 	}
+	limits := stage.Limits{Entries: b.config.StageNames, Bytes: b.config.StageBytes, All: b.config.AllStages}
 	var err error
-	if s.all, err = stage.Open(b.config.Stages, stage.Limits{Entries: b.config.StageNames, Bytes: b.config.StageBytes}, b.fleet.Log); err != nil {
+	if s.all, err = stage.Open(b.config.Stages, limits, b.fleet.Log); err != nil {
 		s.no = "no place for stages"
 		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
 		return
@@ -193,7 +194,9 @@ func (k *keeper) makeStage(ctx context.Context) error {
 		return unstaged(errors.New(k.b.stages.no))
 	}
 	var err error
-	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); err != nil {
+	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); errors.As(err, new(*stage.LimitError)) {
+		return sandbox.StagesFull().WithCause(err)
+	} else if err != nil {
 		return unstaged(err)
 	}
 	if err = k.stage.Place(ctx, k.want.bound); err == nil {
@@ -272,8 +275,8 @@ func (k *keeper) boundStage(p *cells.Process) {
 			begun := time.Now()
 			err := g.Over()
 			if over := (*stage.LimitError)(nil); errors.As(err, &over) {
-				k.over.Store("stage_" + over.Of)
-				p.Stop("stage_"+over.Of, 0)
+				k.over.Store(over.Limit())
+				p.Stop(over.Limit(), 0)
 				return
 			}
 			pause = max(stageEvery, stageShare*time.Since(begun))

@@ -285,6 +285,27 @@ func TestBackendStageLimits(t *testing.T) {
 	})
 }
 
+// TestBackendAllStages: when all runs have more on their stages than they may together, the one with
+// the most is ended by the name of that limit, what it wrote is kept, and the others go on.
+func TestBackendAllStages(t *testing.T) {
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
+		c := configOf(t)
+		c.AllStages = 6 << 20
+		b := openBackend(t, c)
+		small, large := newSite(t, who), newSite(t, who)
+		small.staged, large.staged = true, true
+		p := small.starts(b, "head -c 1500000 /dev/zero > small; echo ready; exec sleep 1000")
+		x := runJob(t, b, large.job("/bin/sh", "-c", "head -c 5500000 /dev/zero > large; sleep 60"))
+		if x.Limit != "all_stages_bytes" || x.Effects.Kept != 1 || x.Effects.Lost != "" || !exists(large.workspace+"/large") {
+			t.Errorf("the large one: %+v", x)
+		}
+		p.Stop("enough", 0)
+		if x, err := p.Wait(); err != nil || x.Limit != "" || x.Stopped != "enough" || x.Effects.Kept != 1 {
+			t.Errorf("the small one: %+v, %v", x, err)
+		}
+	})
+}
+
 // TestBackendFreePart: a run under which a file system comes near its end is ended, be
 // it the workspace's or the one that stages lie on.
 func TestBackendFreePart(t *testing.T) {
