@@ -173,7 +173,8 @@ func execIsAttested(t *testing.T, tier, executor, network string) {
 	}
 	rm := d.palyra("exec", "--json", "--no-wait", "--workspace", d.work, "--", "/bin/rm", "made-by-palyra")
 	said, err := rm.Output()
-	if exit := (*exec.ExitError)(nil); !asExit(err, &exit) || exit.ExitCode() != 126 || !strings.Contains(string(said), `"approval_not_awaited"`) {
+	if exit := (*exec.ExitError)(nil); !asExit(err, &exit) || exit.ExitCode() != 126 ||
+		!strings.Contains(string(said), `"approval_not_awaited"`) {
 		t.Errorf("rm under touch's grant: %v, %s", err, said)
 	}
 	if _, err := os.Lstat(made); err != nil {
@@ -251,7 +252,8 @@ func TestChangedBetweenAnswerAndLaunch(t *testing.T) {
 			if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
 				t.Fatal(err)
 			}
-			if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeRefused || r.out.ReasonCode != palyra.ReasonPlanChanged || r.out.Stdout != "" {
+			if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeRefused ||
+				r.out.ReasonCode != palyra.ReasonPlanChanged || r.out.Stdout != "" {
 				t.Errorf("%+v, %v", r.out, r.err)
 			}
 		})
@@ -300,7 +302,8 @@ func TestFailingProgramsExplainThemselves(t *testing.T) {
 	d.ownWork()
 	d.mustStart()
 	line := "echo out; echo err >&2; exit 7"
-	if out, _ := d.allowed(d.shell(line)); out.ExitCode != 7 || out.Stdout != "out\n" || out.Stderr != "err\n" || out.Outcome != palyra.OutcomeFinished {
+	if out, _ := d.allowed(d.shell(line)); out.ExitCode != 7 || out.Stdout != "out\n" || out.Stderr != "err\n" ||
+		out.Outcome != palyra.OutcomeFinished {
 		t.Fatalf("%+v", out)
 	}
 	person := d.client(client.OperatorDoor)

@@ -136,7 +136,7 @@ func (d *daemon) cached(t *testing.T) {
 	for effects, args := range map[palyra.Settlement][]string{"": {"-s", "-f", inside}, palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside}} {
 		for _, swap := range []bool{false, true} {
 			_ = os.Remove(signal)
-			run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "make", "args": args}), palyra.ScopeOnce)
+			run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "make", "args": args, "live": effects == ""}), palyra.ScopeOnce)
 			if swap {
 				if err := errors.Join(os.Rename(found, found+".away"), os.Rename(found+".away", found)); err != nil {
 					t.Fatal(err)
@@ -198,7 +198,7 @@ func (n *tries) enough(t *testing.T) {
 
 func (d *daemon) swapsBeside(t *testing.T) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
-	live := d.fedLive(agent, processRun(d.work, map[string]any{"script": beside, "tier": "c"}), palyra.ScopeOnce)
+	live := d.fedLive(agent, processRun(d.work, map[string]any{"script": beside, "tier": "c", "live": true}), palyra.ScopeOnce)
 	order := func(file string, k int) {
 		d.put("order", fmt.Sprintf("%s %d", file, k))
 		d.started("taken", 1)

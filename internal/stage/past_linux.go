@@ -16,6 +16,7 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/fault"
+	"palyra/internal/owner"
 	"palyra/internal/quarantine"
 )
 
@@ -29,9 +30,9 @@ type Past struct {
 // OpenPast makes the directory where it is missing, and refuses one that is not the
 // caller's alone.
 func OpenPast(path string) (*Past, error) {
-	dir, err := ownDir(path, 0o700)
+	dir, err := owner.Dir(path, 0o700)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("stage: %w", err)
 	}
 	return &Past{dir: dir, path: path}, nil
 }

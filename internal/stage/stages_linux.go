@@ -83,38 +83,12 @@ func (s *Stages) alone(workspace ident) (done func()) {
 // Open makes the directory where it is missing, and refuses one that is not the
 // caller's alone.
 func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
-	dir, err := ownDir(path, passMode)
+	dir, err := owner.Dir(path, passMode)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("stage: %w", err)
 	}
 	l = l.filled()
 	return &Stages{dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{}}, nil
-}
-
-// ownDir opens a directory of the daemon's alone, which it makes where it is missing.
-func ownDir(path string, mode uint32) (*os.File, error) {
-	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("stage: %q is not absolute", path)
-	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("stage: %w", err)
-	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("stage: %s: %w", path, err)
-	}
-	dir := os.NewFile(uintptr(fd), path)
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0) {
-		err = fmt.Errorf("stage: %s is not the daemon's alone", path)
-	}
-	if err == nil {
-		err = unix.Fchmod(fd, mode)
-	}
-	if err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return dir, nil
 }
 
 // Remember has what is replaced by held stages go to p, under the names of their calls.

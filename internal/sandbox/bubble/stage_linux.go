@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/foreignfile"
 	"palyra/internal/owner"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
@@ -24,13 +25,14 @@ type staging struct {
 	all  *stage.Stages
 	past *stage.Past // what runs replaced; nil: it is not kept
 	no   string      // why there are none
+	far  *foreignfile.Scans
 
 	mu    sync.Mutex
 	tried map[bool]string // by whether root's: why a room with a stage could not be built; "": it was
 }
 
 func (s *staging) open(b *Backend) {
-	s.tried = map[bool]string{}
+	s.tried, s.far = map[bool]string{}, foreignfile.New(b.fleet.Go)
 	if b.config.Stages == "" {
 		s.no = "not configured"
 		return
@@ -86,6 +88,9 @@ func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int6
 	if why := unstageable(b.config.Stages, workspace, uid, gid); why != "" {
 		return why
 	}
+	if s.far.Has(workspace, uid, gid) {
+		return foreignOwner
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why, known := s.tried[uid == 0]
@@ -116,17 +121,19 @@ func unstageable(stages, workspace string, uid, gid int64) string {
 	}
 	for _, dir := range []string{workspace, filepath.Join(workspace, ".git")} {
 		if foreign(dir, uid, gid) {
-			return "files of another owner or group are in it"
+			return foreignOwner
 		}
 	}
 	return ""
 }
 
+const foreignOwner = "files of another owner or group are in it"
+
 // mostLooked is how many names of a directory are checked for their owners before every run.
 const mostLooked = 512
 
 // foreign reports whether an entry of a directory has another owner or group: on a layer it could
-// not be changed. Deeper ones are met during the run, and reported then.
+// not be changed. Deeper ones are not looked for every time.
 func foreign(dir string, uid, gid int64) bool {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -181,6 +181,15 @@ func TestBackendStageable(t *testing.T) {
 			}
 		}
 		s.own(s.workspace + "/.git/index")
+		s.dir("far/below")
+		s.file("far/below/f", "x")
+		if err := os.Chown(s.workspace+"/far/below/f", int(s.who.UID)+1, -1); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Stageable(t.Context(), s.workspace+"/far", s.who.UID, s.who.GID); !strings.Contains(got, "another owner") {
+			t.Errorf("below: %q", got)
+		}
+		s.own(s.workspace + "/far/below/f")
 		s.dir("inner")
 		if err := unix.Mount("tmpfs", s.workspace+"/inner", "tmpfs", 0, "size=1m"); err != nil {
 			t.Fatal(err)
