@@ -142,3 +142,15 @@ func TestStopped(t *testing.T) {
 		}
 	}
 }
+
+// A run that others wait for on its layer is told why they do not see its files.
+func TestTimedOutOnAStage(t *testing.T) {
+	p := palyra.Plan{Limits: palyra.Limits{WallMS: 5}}
+	if e := p.TimedOut(); e.Reason != palyra.ReasonTimedOut || strings.Contains(e.Remedy, "--live") {
+		t.Errorf("%+v", e)
+	}
+	p.Staging.Writes = palyra.WritesStaged
+	if e := p.TimedOut(); e.Reason != palyra.ReasonTimedOut || !strings.Contains(e.Remedy, "--live") {
+		t.Errorf("%+v", e)
+	}
+}
