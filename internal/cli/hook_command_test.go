@@ -250,8 +250,12 @@ func TestHookOfRecordedInputs(t *testing.T) {
 				t.Errorf("%s: %s", h.Tool, out)
 			}
 		case kind == "rewritten":
-			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.Work) {
+			d := decodeAnswer(t, out)
+			if !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.Work) {
 				t.Errorf("%s: %s", h.Tool, out)
+			}
+			if strings.Contains(string(d.Input["command"]), " --live -- ") != (h.Tool == "Monitor" || strings.Contains(line, `"run_in_background":true`)) {
+				t.Errorf("%s sees others' files while it runs, or does not: %s", h.Tool, out)
 			}
 		default:
 			if x := s.Running(); string(x.Proposal.Tool) != kind || decodeAnswer(t, out).Decision != "allow" {
@@ -262,6 +266,13 @@ func TestHookOfRecordedInputs(t *testing.T) {
 	}
 	if n < len(want) {
 		t.Errorf("%d inputs", n)
+	}
+	for _, server := range []bool{false, true} {
+		in := hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "npm run dev", "run_in_background": server})
+		code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code")
+		if d := decodeAnswer(t, out); code != 0 || strings.Contains(string(d.Input["command"]), " --live -- ") != server {
+			t.Errorf("in the background %v: %d %q %q", server, code, out, errs)
+		}
 	}
 }
 

@@ -24,10 +24,19 @@ func (h *hookCall) rewritten(o hookOptions, self, home, command string) (string,
 	if h.session != "" {
 		words = append(words, "--session", h.session)
 	}
+	if h.goesOn() {
+		words = append(words, "--live")
+	}
 	line := screen.ShellLine(append(words, "--", o.shell, "-c", command))
 	if len(line) > maxRewritten {
 		return "", exit.Failedf(palyra.ReasonInputTooLarge, "the command is longer than can be passed on").
 			WithRemedy("write it into a file of the workspace and run that")
 	}
 	return line, nil
+}
+
+// goesOn reports whether the agent works on while the command runs: a server, or one that watches. The
+// two are to see each other's files.
+func (h *hookCall) goesOn() bool {
+	return h.tool == "Monitor" || string(h.input["run_in_background"]) == "true"
 }
