@@ -93,7 +93,7 @@ func checkEvidence(t *testing.T, d *daemon, person *client.Client, out palyra.Ou
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, keys := filepath.Join(d.work, "outcome.json"), filepath.Join(d.work, "trust.json")
+	file, keys := filepath.Join(d.work, "..", "outcome.json"), filepath.Join(d.work, "..", "trust.json")
 	save(t, keys, trust)
 	verdicts := func() (string, bool) {
 		a, aerr := exec.Command(bin(t, "palyra"), "attest", "verify", file, "--key", keys).CombinedOutput()

@@ -33,7 +33,7 @@ func TestDoctor(t *testing.T) {
 	if !doctor.Posture.Held() || len(doctor.Posture.Tiers) != 2 || doctor.Digest == "" {
 		t.Errorf("%+v", doctor.Posture)
 	}
-	file, trust := filepath.Join(d.work, "posture.json"), filepath.Join(d.work, "trust.json")
+	file, trust := filepath.Join(d.work, "..", "posture.json"), filepath.Join(d.work, "..", "trust.json")
 	keys, err := d.palyra("keys", "export").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -247,7 +247,7 @@ func pinnedEvidence(t *testing.T, d *daemon, out palyra.Outcome, dev palyra.Devi
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, keys := filepath.Join(d.work, "outcome.json"), filepath.Join(d.work, "trust.json")
+	file, keys := filepath.Join(d.work, "..", "outcome.json"), filepath.Join(d.work, "..", "trust.json")
 	save(t, file, raw)
 	other := "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 	for name, verify := range map[string]func(key string) *exec.Cmd{
