@@ -254,7 +254,8 @@ func TestHookOfRecordedInputs(t *testing.T) {
 			if !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.Work) {
 				t.Errorf("%s: %s", h.Tool, out)
 			}
-			if strings.Contains(string(d.Input["command"]), " --live -- ") != (h.Tool == "Monitor" || strings.Contains(line, `"run_in_background":true`)) {
+			aside := h.Tool == "Monitor" || strings.Contains(line, `"run_in_background":true`)
+			if strings.Contains(string(d.Input["command"]), " --live -- ") != aside {
 				t.Errorf("%s sees others' files while it runs, or does not: %s", h.Tool, out)
 			}
 		default:

@@ -136,7 +136,8 @@ func (d *daemon) cached(t *testing.T) {
 	for effects, args := range map[palyra.Settlement][]string{"": {"-s", "-f", inside}, palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside}} {
 		for _, swap := range []bool{false, true} {
 			_ = os.Remove(signal)
-			run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "make", "args": args, "live": effects == ""}), palyra.ScopeOnce)
+			making := processRun(d.work, map[string]any{"command": "make", "args": args, "live": effects == ""})
+			run := d.fedLive(d.client(client.AgentDoor), making, palyra.ScopeOnce)
 			if swap {
 				if err := errors.Join(os.Rename(found, found+".away"), os.Rename(found+".away", found)); err != nil {
 					t.Fatal(err)

@@ -184,7 +184,7 @@ func (g *Stage) furnish() error {
 			mode = st.Mode&modeBits | 0o700
 			g.parents[""] = mode
 		}
-		if err := give(top, sub, g.id, mode); err != nil {
+		if err := owner.MkdirAt(top, sub, g.id, mode); err != nil {
 			return err
 		}
 	}
@@ -202,19 +202,6 @@ func (g *Stage) furnish() error {
 		}
 	}
 	return g.Begin()
-}
-
-// give makes a directory that belongs to the workspace's owner.
-func give(top int, name string, id owner.Identity, mode uint32) error {
-	if err := unix.Mkdirat(top, name, 0o700); err != nil {
-		return err
-	}
-	if os.Geteuid() == 0 {
-		if err := unix.Fchownat(top, name, int(id.UID), int(id.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-	}
-	return beneath.ChmodAt(top, name, mode)
 }
 
 // Begin says that the run begins now: what changes in the workspace from here on
