@@ -463,8 +463,11 @@ func TestNoSigner(t *testing.T) {
 
 func TestProtectedSigner(t *testing.T) {
 	b := newBench(t)
-	path := filepath.Join(b.home, "operator.key")
-	must(t, identity.Protect(path, palyra.NewSecret([]byte("correct horse"))))
+	path := filepath.Join(b.home, "protected.key")
+	made, err := identity.CreateProtected(path, palyra.NewSecret([]byte("correct horse")))
+	must(t, err)
+	_, err = b.operator().AddOperator(t.Context(), palyra.Operator{Principal: "user:bob", Role: palyra.RoleApprover, PublicKey: made.Public(), Separation: made.Separation()})
+	must(t, err)
 	asked := 0
 	s, err := client.LoadSigner(path, func() (palyra.Secret, error) {
 		asked++

@@ -51,6 +51,13 @@ func TestLoadRemoteRefuses(t *testing.T) {
 		_, err := identity.Create(key)
 		return err
 	}
+	protect := func() error {
+		raw, err := os.ReadFile(key)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(key, bytes.Replace(raw, []byte(`"seed"`), []byte(`"protected"`), 1), 0o600)
+	}
 	link := func(path string) func() error {
 		return func() error {
 			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
@@ -84,7 +91,7 @@ func TestLoadRemoteRefuses(t *testing.T) {
 		{"a bad certificate", edit("certificate", "AAAA"), palyra.ReasonConfig},
 		{"another device", edit("device", palyra.Device{KeyID: "op-1"}), palyra.ReasonConfig},
 		{"another key", other, palyra.ReasonConfig},
-		{"a key behind a passphrase", func() error { return identity.Protect(key, palyra.NewSecret([]byte("correct horse battery"))) }, palyra.ReasonConfig},
+		{"a key behind a passphrase", protect, palyra.ReasonConfig},
 		{"half a key", func() error { return os.Truncate(key, 50) }, palyra.ReasonConfig},
 	} {
 		saved := filepath.Join(t.TempDir(), "saved")

@@ -122,7 +122,7 @@ func (w *world) pairAny(by person, name string) {
 }
 
 func (w *world) tokenAny(by person, name string) {
-	scopes := rapid.SliceOfN(rapid.SampledFrom(Permissions()), 1, 4).Draw(w.r, "scopes")
+	scopes := rapid.SliceOfN(rapid.SampledFrom(everyPermission()), 1, 4).Draw(w.r, "scopes")
 	tok, secret, err := w.AddToken(w.t.Context(), palyra.Token{
 		Name: "t", Principal: palyra.Principal("user:" + name), Scopes: scopes, Workspaces: w.place(),
 	}, time.Hour, w.sign(by, nil))

@@ -53,9 +53,6 @@ func (*Registry) Roles() []palyra.Role {
 // Holds lists the permissions of a role.
 func (*Registry) Holds(role palyra.Role) []palyra.Permission { return slices.Clone(roles[role]) }
 
-// Permissions lists every permission there is.
-func Permissions() []palyra.Permission { return append(slices.Clone(views), acts...) }
-
 // Lesser returns the role that a credential and its person have together: the one that the other covers. It
 // is empty where neither covers the other.
 func (*Registry) Lesser(a, b palyra.Role) palyra.Role { return lesser(a, b) }

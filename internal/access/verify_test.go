@@ -154,7 +154,7 @@ func TestRoles(t *testing.T) {
 	}
 	for _, role := range r.Roles() {
 		held := r.Holds(role)
-		for _, p := range Permissions() {
+		for _, p := range everyPermission() {
 			if want := slices.Contains(held, p); r.Permits(role, p, true) != want {
 				t.Errorf("%s %s: held %v", role, p, want)
 			}

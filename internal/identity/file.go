@@ -81,10 +81,9 @@ func (f file) bare(pub ed25519.PublicKey) (palyra.Secret, error) {
 	return fits(seed, pub)
 }
 
-// write puts the file in place whole: a temporary one in the same directory,
-// synced, then renamed over the old one, or linked where there must be none.
-// A crash leaves the old state, or at worst a temporary file nobody reads.
-func (f file) write(path string, replace bool) (err error) {
+// write puts a new file in place whole: a temporary one in the same directory, synced, then linked
+// where there must be none. A crash leaves nothing, or at worst a temporary file nobody reads.
+func (f file) write(path string) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("identity: write: %w", err)
@@ -106,15 +105,11 @@ func (f file) write(path string, replace bool) (err error) {
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("identity: write: %w", err)
 	}
-	return place(tmp.Name(), path, replace)
+	return place(tmp.Name(), path)
 }
 
-func place(tmp, path string, replace bool) error {
-	put := os.Link
-	if replace {
-		put = os.Rename
-	}
-	err := put(tmp, path)
+func place(tmp, path string) error {
+	err := os.Link(tmp, path)
 	if errors.Is(err, fs.ErrExist) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is already an operator key at %s", path)
 	}

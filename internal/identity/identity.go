@@ -108,7 +108,7 @@ func Create(path string) (*Signer, error) {
 	}
 	defer seed.Destroy()
 	_ = seed.Use(func(b []byte) error { f.Seed = base64.StdEncoding.EncodeToString(b); return nil })
-	if err := f.write(path, false); err != nil {
+	if err := f.write(path); err != nil {
 		return nil, err
 	}
 	return Load(path, nil)
@@ -129,7 +129,7 @@ func CreateProtected(path string, passphrase palyra.Secret) (*Signer, error) {
 	if f.Protected, err = lock(seed, passphrase); err != nil {
 		return nil, err
 	}
-	if err := f.write(path, false); err != nil {
+	if err := f.write(path); err != nil {
 		return nil, err
 	}
 	s, err := loadUnlocked(path, passphrase)
@@ -194,31 +194,4 @@ func Load(path string, passphrase func() (palyra.Secret, error)) (*Signer, error
 // closed unlocks nothing: there is nobody to ask.
 func closed() (palyra.Secret, error) {
 	return palyra.Secret{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnknownKey, "the key was closed")
-}
-
-// Protect puts a bare key behind a passphrase, in place. What the file held
-// before may survive in backups and on the medium; a key that may have been
-// read should be replaced, not protected.
-func Protect(path string, passphrase palyra.Secret) error {
-	f, err := readFile(path)
-	if err != nil {
-		return err
-	}
-	if f.Protected != "" {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the key is already behind a passphrase")
-	}
-	pub, err := f.public()
-	if err != nil {
-		return err
-	}
-	seed, err := f.bare(pub)
-	if err != nil {
-		return err
-	}
-	defer seed.Destroy()
-	if f.Protected, err = lock(seed, passphrase); err != nil {
-		return err
-	}
-	f.Seed = ""
-	return f.write(path, true)
 }

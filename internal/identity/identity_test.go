@@ -93,25 +93,19 @@ func TestSignsOnlyForItself(t *testing.T) {
 	}
 }
 
-func TestProtect(t *testing.T) {
-	path, bare := create(t)
-	plain, _ := os.ReadFile(path)
-	if err := Protect(path, palyra.NewSecret([]byte("short"))); palyra.CodeOf(err) != palyra.Invalid {
-		t.Errorf("short passphrase: %v", err)
-	}
-	if err := Protect(path, palyra.NewSecret([]byte("correct horse"))); err != nil {
-		t.Fatal(err)
-	}
-	sealed, _ := os.ReadFile(path)
-	var f file
-	if err := json.Unmarshal(plain, &f); err != nil || f.Seed == "" || bytes.Contains(sealed, []byte(f.Seed)) {
-		t.Error("the bare secret is still in the file")
-	}
-	if err := Protect(path, palyra.NewSecret([]byte("another horse"))); palyra.CodeOf(err) != palyra.Conflict {
-		t.Errorf("protected twice: %v", err)
-	}
+// protected makes a key behind a passphrase.
+func protected(t *testing.T, pass string) (string, *Signer) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "palyra", "operator.key")
+	s, err := CreateProtected(path, palyra.NewSecret([]byte(pass)))
+	must(t, err)
+	return path, s
+}
+
+func TestProtectedNeedsItsPassphrase(t *testing.T) {
+	path, made := protected(t, "correct horse")
 	s, err := Load(path, ask("wrong passphrase"))
-	if err != nil || s.KeyID() != bare.KeyID() || s.Separation() != palyra.SeparationPassphrase {
+	if err != nil || s.KeyID() != made.KeyID() || s.Separation() != palyra.SeparationPassphrase {
 		t.Fatalf("%v %v", s, err)
 	}
 	if _, err := s.Sign(palyra.Intent{KeyID: s.KeyID()}); palyra.AsError(err).Reason != palyra.ReasonBadCredential {
@@ -124,10 +118,7 @@ func TestProtect(t *testing.T) {
 }
 
 func TestProtectedAsksOnce(t *testing.T) {
-	path, _ := create(t)
-	if err := Protect(path, palyra.NewSecret([]byte("correct horse"))); err != nil {
-		t.Fatal(err)
-	}
+	path, _ := protected(t, "correct horse")
 	asked := 0
 	s, err := Load(path, func() (palyra.Secret, error) {
 		asked++
@@ -181,9 +172,6 @@ func TestUnsafeFilesAreRefused(t *testing.T) {
 			spoil(t, path)
 			if _, err := Load(path, nil); palyra.AsError(err).Reason != palyra.ReasonUnsafePermissions {
 				t.Errorf("load: %v", err)
-			}
-			if err := Protect(path, palyra.NewSecret([]byte("correct horse"))); err == nil {
-				t.Error("protected an unsafe file")
 			}
 		})
 	}

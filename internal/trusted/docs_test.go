@@ -33,14 +33,14 @@ func document() string {
 	var b strings.Builder
 	b.WriteString(preface)
 	count := map[Basis]int{}
-	for _, n := range Names() {
+	for _, n := range list() {
 		count[n.Basis]++
 	}
 	fmt.Fprintf(&b, "Of %d names, %d are from documentation, %d were seen in use, and %d were looked for and not found.\n",
-		len(Names()), count[Read], count[Seen], count[Sought])
+		len(list()), count[Read], count[Seen], count[Sought])
 	var order []Category
 	tables := map[Category]*strings.Builder{}
-	names := Names()
+	names := slices.Clone(list())
 	for len(names) > 0 {
 		n, row := names[0], 1
 		for row < len(names) && same(names[row], n) {
@@ -68,7 +68,7 @@ func document() string {
 // missing are the names that no page was found for, with what was looked at.
 func missing() string {
 	var b strings.Builder
-	names := slices.DeleteFunc(Names(), func(n Name) bool { return n.Basis != Sought })
+	names := slices.DeleteFunc(slices.Clone(list()), func(n Name) bool { return n.Basis != Sought })
 	for len(names) > 0 {
 		row := 1
 		for row < len(names) && same(names[row], names[0]) {

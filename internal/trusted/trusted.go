@@ -19,8 +19,6 @@
 // bundlers, linters, formatters and test runners, lock files.
 package trusted
 
-import "slices"
-
 // Category is what kind of program obeys a file.
 type Category string
 
@@ -74,9 +72,6 @@ const (
 
 // Repository stands for a directory that git takes for a repository of its own.
 const Repository = "<repository>"
-
-// Names is the whole list.
-func Names() []Name { return slices.Clone(list()) }
 
 // With are the names that get one kind of care, in the order of the list.
 func With(c Care) []string {

@@ -29,7 +29,7 @@ func spellings(p string) []string {
 // Every name of the list is found, wherever it is and however it is spelt.
 func TestEveryNameIsFound(t *testing.T) {
 	seen := map[string]bool{}
-	for _, n := range Names() {
+	for _, n := range list() {
 		if n.By == "" || when(n.Category) == "" || n.Basis == "" || strings.ContainsAny(n.By+n.Name, "|`\n") || !(strings.HasPrefix(n.Source, "https://") || n.Category == Own) || seen[n.Name] {
 			t.Errorf("%+v: it says too little, or is there twice", n)
 		}
@@ -76,7 +76,7 @@ func TestOrdinaryFilesAreFree(t *testing.T) {
 
 func TestWith(t *testing.T) {
 	held, noted, asked := With(Held), With(Noted), With(Asked)
-	if len(held)+len(noted)+len(asked) != len(Names()) || !slices.Contains(held, ".envrc") || !slices.Contains(noted, "CLAUDE.md") || !slices.Contains(asked, "HEAD") {
+	if len(held)+len(noted)+len(asked) != len(list()) || !slices.Contains(held, ".envrc") || !slices.Contains(noted, "CLAUDE.md") || !slices.Contains(asked, "HEAD") {
 		t.Error(len(held), noted, asked)
 	}
 }

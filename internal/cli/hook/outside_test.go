@@ -5,6 +5,7 @@ package hook
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,11 +57,11 @@ func TestHookReadsOutside(t *testing.T) {
 // judged by what they write there, as the gate's own tool is: none goes another way.
 func TestHookWritesToTrustedNames(t *testing.T) {
 	dir := t.TempDir()
-	for _, n := range trusted.Names() {
-		if strings.HasPrefix(n.Name, trusted.Repository) {
+	for _, name := range slices.Concat(trusted.With(trusted.Held), trusted.With(trusted.Noted), trusted.With(trusted.Asked)) {
+		if strings.HasPrefix(name, trusted.Repository) {
 			continue
 		}
-		own := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n.Name, "/"), "**", "m"), "*", "x")
+		own := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(name, "/"), "**", "m"), "*", "x")
 		path := filepath.Join(dir, "sub", own)
 		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		noError(t, os.WriteFile(path, []byte("one"), 0o600))
@@ -73,7 +74,7 @@ func TestHookWritesToTrustedNames(t *testing.T) {
 			noError(t, err)
 			r, err := h.request(hookOptions{shell: "/bin/sh"})
 			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) || r.Surface != palyra.SurfaceHook {
-				t.Errorf("%s: %s is %s %s (%v)", n.Name, tool, r.Tool, r.Arguments, err)
+				t.Errorf("%s: %s is %s %s (%v)", name, tool, r.Tool, r.Arguments, err)
 			}
 		}
 		noError(t, os.RemoveAll(filepath.Join(dir, "sub")))
