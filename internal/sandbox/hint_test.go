@@ -53,6 +53,23 @@ func TestHint(t *testing.T) {
 	}
 }
 
+// What a layer of its own cannot do is explained where the run had one, with the way round.
+func TestHintOnAStage(t *testing.T) {
+	for _, said := range []string{
+		"sh: 1: cannot create far: Value too large for defined data type\n", "open far: value too large for defined data type\n",
+		"Error: EOVERFLOW: value too large for defined data type, open 'far'\n", "fatal: renaming 'd' failed: Invalid cross-device link\n",
+	} {
+		p, res := hinting(said)
+		if h := hint(p, res); h != nil {
+			t.Errorf("%q without a stage: %v", said, h)
+		}
+		p.Staging.Writes = palyra.WritesStaged
+		if h := hint(p, res); h == nil || h.Reason != palyra.ReasonUnsupported || !strings.Contains(h.Remedy, "--live") {
+			t.Errorf("%q: %v", said, h)
+		}
+	}
+}
+
 // Only a program that failed by itself, behind walls, is explained.
 func TestNoHint(t *testing.T) {
 	const said = "mv: '.git': Device or resource busy\n"
