@@ -21,6 +21,11 @@ const (
 	Internal    Code = "internal"
 )
 
+// Codes lists every code once.
+func Codes() []Code {
+	return []Code{Invalid, Denied, Expired, NotFound, Conflict, Exhausted, Unavailable, Internal}
+}
+
 // Error is an error a person can act on: what class, which rule, why, what to do. Text must be free of secrets: it
 // goes to callers, journals and terminals.
 type Error struct {

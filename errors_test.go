@@ -36,6 +36,15 @@ func TestReasonsAndCodesAreDistinct(t *testing.T) {
 }
 
 func TestListsAreComplete(t *testing.T) {
+	codes := declared(t, "Code")
+	if len(palyra.Codes()) != len(codes) {
+		t.Errorf("Codes lists %d of %d", len(palyra.Codes()), len(codes))
+	}
+	for name, value := range codes {
+		if !slices.Contains(palyra.Codes(), palyra.Code(value)) {
+			t.Errorf("Codes lacks %s", name)
+		}
+	}
 	states := declared(t, "State")
 	for name, value := range states {
 		if !slices.Contains(palyra.States(), palyra.State(value)) {
