@@ -50,7 +50,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 		}
 		a := d.pending(d.client(client.OperatorDoor))
 		if a.Plan.Effects == nil || a.Plan.Effects.Removed != 25 ||
-			!strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "removes 25 files") {
+			!strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "removes or empties 25 files") {
 			t.Fatalf("it asks %+v, %q", a.Plan.Effects, a.Prompt.Notes)
 		}
 		if n := d.old(); n != 25 {
