@@ -117,8 +117,15 @@ const (
 	WritesLive   = "live"
 )
 
+// LiveAsked is why a run writes to the workspace directly that could have had a layer of its own: its caller wanted
+// that.
+const LiveAsked = "asked for"
+
 // Staged reports whether the run has a layer of its own.
 func (s Staging) Staged() bool { return s.Writes == WritesStaged }
+
+// LiveAsked reports whether the run writes directly because its caller wanted that, and for no other reason.
+func (s Staging) LiveAsked() bool { return s.Writes == WritesLive && s.Why == LiveAsked }
 
 // Mount is a path made visible to a sandbox.
 type Mount struct {

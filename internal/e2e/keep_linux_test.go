@@ -107,3 +107,32 @@ func (d *daemon) settledInOrder(call palyra.CallID) {
 		d.t.Errorf("the lines are %s", got)
 	}
 }
+
+// A run that its caller wants to write to the workspace directly is asked about, also where it would run unasked on a
+// stage: the wish is no way around the judgement of what it does.
+func TestWritingDirectlyIsAskedAbout(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	d.put("Makefile", "all:\n\techo made > made\n")
+	agent := d.client(client.AgentDoor)
+	ch := propose(t.Context(), agent, d.inRoom(map[string]any{"live": true}, "make"))
+	a := d.pending(d.client(client.OperatorDoor))
+	if !a.Plan.Staging.LiveAsked() || !strings.Contains(strings.Join(a.Prompt.Notes, "\n"), "directly") {
+		t.Errorf("%+v, %q", a.Plan.Staging, a.Prompt.Notes)
+	}
+	if _, err := d.decideNext(t.Context(), palyra.AnswerDeny); err != nil {
+		t.Fatal(err)
+	}
+	if out := (<-ch).out; out.ExitCode != palyra.ExitRefused {
+		t.Errorf("%+v", out)
+	}
+	if _, err := os.Stat(filepath.Join(d.work, "made")); !os.IsNotExist(err) {
+		t.Errorf("it ran: %v", err)
+	}
+	out := (<-propose(t.Context(), agent, d.inRoom(nil, "make"))).out
+	if out.Effects != palyra.EffectsKept || out.ExitCode != 0 {
+		t.Errorf("on a stage: %+v", out)
+	}
+}

@@ -74,6 +74,7 @@ var attributes = [...]attribute{
 	{"device_id", func(c *judgement) cedar.Value { return wordIf(c.standing.Device) }},
 	{"place", func(c *judgement) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
 	{"staged", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.Staged()) }},
+	{liveAskedName, func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.LiveAsked()) }},
 	{"removes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Removes)) }},
 	{effectsName, func(c *judgement) cedar.Value { return effectsIf(c.request.Effects) }},
 }

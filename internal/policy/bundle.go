@@ -39,7 +39,7 @@ type Bundle struct {
 	digest  palyra.Digest
 	files   map[string]string
 	rules   []*rule
-	implied rules // about effects.keep, where it has none itself
+	implied rules // about effects.keep and live_asked, where it has none itself
 	byID    map[cedar.PolicyID]*rule
 	index   index
 	actions cedar.EntityMap

@@ -157,17 +157,21 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 	if len(wrong) > 0 {
 		id = palyra.Clip(strings.Map(onlyPrintable, id), 64)
 	}
-	effect := "forbid"
-	if p.Effect() == cedar.Permit {
-		effect = "permit"
-	}
 	return &rule{
 		id: cedar.PolicyID(id), policy: p, reads: readsApproval((*ast.Policy)(p.AST())),
 		hit: palyra.PolicyHit{
-			ID: id, Effect: effect, Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
+			ID: id, Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
 			File: pos.Filename, Line: pos.Line, Column: pos.Column,
 		},
 	}, wrong
+}
+
+// effectWord is what a policy does, as records say it.
+func effectWord(p *cedar.Policy) string {
+	if p.Effect() == cedar.Permit {
+		return "permit"
+	}
+	return "forbid"
 }
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }

@@ -15,14 +15,18 @@ import (
 // action say, when it is over, whether what it wrote becomes the workspace's.
 const KeepAction = "effects.keep"
 
-const effectsName = "effects"
+const (
+	effectsName   = "effects"
+	liveAskedName = "live_asked"
+)
 
 var keepAction = actionUID(KeepAction)
 
 // Attributes that only calls have, and that only what they did has.
 var (
 	callOnly = attrNamed("door") | attrNamed("door_allowed") | attrNamed("input_bytes") | attrNamed("calls_used") |
-		attrNamed("budget") | attrNamed("mechanisms") | attrNamed("limits") | attrNamed("probed") | attrNamed("removes")
+		attrNamed("budget") | attrNamed("mechanisms") | attrNamed("limits") | attrNamed("probed") | attrNamed("removes") |
+		attrNamed(liveAskedName)
 	keepOnly = attrNamed(effectsName)
 )
 
@@ -67,23 +71,29 @@ var (
 	impliedKept string
 	//go:embed implied/asked.cedar
 	impliedAsked string
+	//go:embed implied/live.cedar
+	impliedLive string // a bundle that does not know that callers can want to write directly asks about it
 )
 
-// imply adds what a bundle without a rule about effects.keep says about it. The policies of a workspace never count:
+// imply adds what a bundle without a rule about effects.keep, or about writing directly, says about it. The policies of a workspace never count:
 // they can only take away.
 func (b *Bundle) imply() error {
-	about, staged := false, false
+	about, staged, live := false, false, false
 	for _, r := range b.rules {
 		p := (*ast.Policy)(r.policy.AST())
 		about = about || slices.Contains(slices.Concat(scopeKeys(p)...), keepAction)
-		staged = staged || r.policy.Effect() == cedar.Permit && readsStaged(p)
+		staged = staged || r.policy.Effect() == cedar.Permit && looksAt(p, "staged")
+		live = live || looksAt(p, liveAskedName)
 	}
-	if about {
-		return nil
+	texts := ""
+	if !about {
+		texts = impliedAsked
 	}
-	texts := impliedAsked
-	if !staged {
+	if !about && !staged {
 		texts += impliedKept
+	}
+	if !live {
+		texts += impliedLive
 	}
 	list, err := cedar.NewPolicyListFromBytes("", []byte(texts))
 	if err != nil {
@@ -94,7 +104,7 @@ func (b *Bundle) imply() error {
 		r := &rule{
 			id: cedar.PolicyID(notes["id"]), policy: p, reads: readsApproval((*ast.Policy)(p.AST())),
 			hit: palyra.PolicyHit{
-				ID: string(notes["id"]), Effect: "permit", Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
+				ID: string(notes["id"]), Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
 			},
 		}
 		b.implied, b.byID[r.id] = append(b.implied, r), r
@@ -102,12 +112,12 @@ func (b *Bundle) imply() error {
 	return nil
 }
 
-// readsStaged reports whether a policy's conditions look at where a call writes.
-func readsStaged(p *ast.Policy) (found bool) {
+// looksAt reports whether a policy's conditions look at a member of the context.
+func looksAt(p *ast.Policy, name cedar.String) (found bool) {
 	for _, c := range p.Conditions {
 		ast.Inspect(ast.NewNode(c.Body), func(n ast.IsNode) bool {
 			of, attr := member(n)
-			found = found || isContext(of) && attr == "staged"
+			found = found || isContext(of) && attr == name
 			return !found
 		})
 	}

@@ -190,3 +190,52 @@ func TestEffectsFitTheSchema(t *testing.T) {
 		}
 	})
 }
+
+// A caller that wants to write to the workspace directly does not get around the judgement of what it did: whatever
+// permits the call, somebody is asked, also where the bundle comes from a version that did not know of this.
+func TestLiveAsked(t *testing.T) {
+	live := func(why string) palyra.Request {
+		r := program("make")
+		r.Plan.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: why}
+		return r
+	}
+	for preset, want := range map[string]palyra.Effect{
+		DefaultPreset: palyra.Ask, "ask": palyra.Ask, "strict": palyra.Ask, "ci": palyra.Deny, "readonly": palyra.Deny,
+	} {
+		e := engineOf(t, preset, understood(palyra.CommandBuild))
+		if v := e.Judge(t.Context(), live(palyra.LiveAsked)); v.Effect != want {
+			t.Errorf("%s: %s", preset, v.Effect)
+		}
+		if got, as := e.Judge(t.Context(), live("no place for stages")).Effect, e.Judge(t.Context(), program("make")).Effect; got != as {
+			t.Errorf("%s: that cannot be staged: %s, want %s", preset, got, as)
+		}
+	}
+	old := strings.Replace(SchemaText(), "  live_asked: Bool,", "", 1)
+	for name, files := range map[string]map[string]string{
+		"new": {schemaFile: SchemaText(), "a.cedar": `@id("a") permit (principal, action, resource);`},
+		"old": {schemaFile: old, "a.cedar": `@id("a") permit (principal, action == Action::"tool.execute", resource);`},
+	} {
+		b, err := Compile(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := engine(t, b)
+		if v := e.Judge(t.Context(), live(palyra.LiveAsked)); v.Effect != palyra.Ask || len(v.Policies) == 0 || v.Policies[0].Effect != "forbid" {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if x := e.Why(t.Context(), live(palyra.LiveAsked)); x.Verdict != palyra.Ask || !strings.Contains(x.Remedy, "live") {
+			t.Errorf("%s: %+v", name, x)
+		}
+		if v := e.Judge(t.Context(), live("it has a terminal")); v.Effect != palyra.Allow {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	own, err := Compile(map[string]string{schemaFile: SchemaText(), "a.cedar": `@id("a") permit (principal, action, resource);
+@id("b") forbid (principal, action, resource) when { context has live_asked && context.live_asked && context.tool == "x" };`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := engine(t, own).Judge(t.Context(), live(palyra.LiveAsked)); v.Effect != palyra.Allow {
+		t.Errorf("a bundle with a rule of its own: %+v", v)
+	}
+}

@@ -100,6 +100,9 @@ func (c *judgement) exceptionChanges(v palyra.Verdict) []change {
 			if r == nil || hit.Effect == "permit" && len(v.Errors) == 0 {
 				continue
 			}
+			if r.hit.File == "" { // implied: it stands in no file
+				return nil
+			}
 			text := withException(c.bundle.source(r), except)
 			edit, err := c.bundle.parseAs(r, text)
 			if ok = err == nil; !ok {

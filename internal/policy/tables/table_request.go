@@ -20,7 +20,7 @@ type tableDraft struct {
 	cwd                          *yaml.Node
 	placed, networked, ownerless bool
 	probed                       *bool
-	staged                       bool
+	staged, live                 bool
 }
 
 // request reads the call that a test is about. Parts that the test leaves out are as on an ordinary day: the
@@ -93,6 +93,7 @@ func (d *tableDraft) planKeys() map[string]func(*yaml.Node) {
 		"unix_sockets": func(n *yaml.Node) { p.UnixSockets = d.flag(n) },
 		"removes":      func(n *yaml.Node) { p.Removes = d.list(n) },
 		"staged":       func(n *yaml.Node) { d.staged = d.flag(n) },
+		"live_asked":   func(n *yaml.Node) { d.live = d.flag(n) },
 		"stdin_live": func(n *yaml.Node) {
 			if d.flag(n) {
 				p.Stdin = palyra.StdinLive
@@ -179,13 +180,17 @@ func (d *tableDraft) room() {
 	d.stage()
 }
 
-// stage has a program write to a layer of its own where the test says so, or says what such a run did. Only programs in
+// stage has a program write to a layer of its own where the test says so, or says what such a run did, or directly
+// because its caller wants that. Only programs in
 // tier C can have one.
 func (d *tableDraft) stage() {
 	p := &d.Plan
 	can := p.Tier == palyra.TierC && slices.Contains(p.Capabilities, palyra.ProcessExec)
-	if can && (d.staged || d.Effects != nil) {
+	switch {
+	case can && (d.staged || d.Effects != nil):
 		p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
+	case can && d.live:
+		p.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: palyra.LiveAsked}
 	}
 }
 

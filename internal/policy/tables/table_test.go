@@ -448,7 +448,7 @@ func TestTableKeys(t *testing.T) {
 		"egress": "['a.example:1']", "secrets": "[a]", "tier": "B", "profile": "go", "asks": "true", "network": "none", "mechanisms": "[a]",
 		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "surface": "mcp", "labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
 		"device_id": "dev-1", "time": "'2026-01-31T09:30:00Z'", "approval": "{}",
-		"removes": "[a]", "staged": "true", "effects": "{created: 1}",
+		"removes": "[a]", "staged": "true", "live_asked": "true", "effects": "{created: 1}",
 		"calls_used": "1", "probed": "false", "tool": "{name: x, capabilities: [process_exec]}",
 	}
 	base := tabled(t, "{argv: [a]}")

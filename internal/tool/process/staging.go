@@ -18,8 +18,6 @@ func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
 	}
 	why := ""
 	switch {
-	case a.Live:
-		why = "asked for"
 	case p.Tier != palyra.TierC:
 		why = "tier " + string(p.Tier) + " has no file system of its own"
 	case p.AgentSocket:
@@ -30,6 +28,8 @@ func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
 		why = "its input comes while it runs"
 	case p.UnixSockets:
 		why = "it may use unix sockets"
+	case a.Live: // policy asks about that: whoever runs it chose that nobody judges what it does
+		why = palyra.LiveAsked
 	default:
 		why = d.Stages.Stageable(ctx, *p)
 	}
