@@ -228,8 +228,13 @@ func CopyBelow(from int, path string, to int, as string, st *unix.Stat_t) error 
 	})
 }
 
-// CopyTree copies what is in a directory under a name, with all that is in it.
+// CopyTree copies what is in a directory under a name, with all that is in it, modes and times included.
 func CopyTree(from int, name string, to int, as string) error {
+	type made struct {
+		path string
+		st   *unix.Stat_t
+	}
+	var dirs []made
 	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
 		rel := todo[0]
 		st, missing, err := LookBelow(from, name+rel)
@@ -252,6 +257,16 @@ func CopyTree(from int, name string, to int, as string) error {
 		}
 		for _, n := range names {
 			todo = append(todo, rel+"/"+n)
+		}
+		dirs = append(dirs, made{as + rel, st})
+	}
+	for _, d := range slices.Backward(dirs) { // what is in them is there
+		err := InParent(to, d.path, func(dir int, n string) error {
+			times := []unix.Timespec{d.st.Atim, d.st.Mtim}
+			return errors.Join(ChmodAt(dir, n, d.st.Mode&0o3777), unix.UtimesNanoAt(dir, n, times, unix.AT_SYMLINK_NOFOLLOW))
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -74,7 +76,7 @@ func (k *keeper) step(s *step, i int, again bool) error {
 	case stepMode:
 		return k.mode(s, name)
 	case stepAway:
-		return k.remove(s, name, i)
+		return k.remove(s, name, i, again)
 	case stepPut:
 		return k.put(s, name, i, again)
 	}
@@ -130,20 +132,28 @@ func (k *keeper) mode(s *step, name string) error {
 	return beneath.Chmod(fd, s.Mode)
 }
 
-// temp is a name that nobody else uses.
+// temp is a name in the workspace that nobody else uses, or can foretell: whoever may write there could hinder
+// what is kept otherwise.
 func (k *keeper) temp(i int, kind string) string {
-	return ".palyra-" + k.stage.name + "-" + strconv.Itoa(i) + "." + kind
+	if k.token == "" {
+		return ".palyra-" + k.stage.name + "-" + strconv.Itoa(i) + "." + kind
+	}
+	sum := sha256.Sum256([]byte(k.token + " " + strconv.Itoa(i) + " " + kind))
+	return ".palyra-" + hex.EncodeToString(sum[:16]) + "." + kind
 }
 
 // remove takes what is there out of the workspace: aside first, to be looked at
 // when nobody finds it any more, and then away.
-func (k *keeper) remove(s *step, name string, i int) error {
+func (k *keeper) remove(s *step, name string, i int, again bool) error {
 	aside, tmp, gone := strconv.Itoa(i), k.temp(i, "tmp"), k.temp(i, "gone")
 	for _, at := range []struct {
 		dir  int
 		name string
-	}{{k.away, aside}, {k.to, tmp}} { // an earlier daemon came as far
-		if _, missing, err := beneath.LookAt(at.dir, at.name); err != nil || !missing {
+	}{{k.away, aside}, {k.to, tmp}} {
+		if !again {
+			break
+		}
+		if _, missing, err := beneath.LookAt(at.dir, at.name); err != nil || !missing { // an earlier daemon came as far
 			return errors.Join(err, k.settle(s, at.dir, at.name, name, i))
 		}
 	}
@@ -283,6 +293,7 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 			return errTaken
 		}
 	}
+	k.notePut(i, &st)
 	err = k.swap(s, k.from, name, name, i)
 	if !errors.Is(err, unix.EXDEV) {
 		return err
@@ -290,6 +301,7 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 	fresh := k.temp(i, "tmp")
 	err = beneath.CopyFile(k.from, name, k.to, fresh, &st)
 	mine, missing, _ := beneath.LookAt(k.to, fresh)
+	k.notePut(i, &mine)
 	if err == nil {
 		err = k.swap(s, k.to, fresh, name, i)
 	}
@@ -303,7 +315,20 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 	if err != nil {
 		return err
 	}
-	return unix.Unlinkat(k.from, name, 0)
+	return k.spend(name, i)
+}
+
+// notePut remembers what is put into the workspace.
+func (k *keeper) notePut(i int, st *unix.Stat_t) {
+	if k.puts == nil {
+		k.puts = map[int]mark{}
+	}
+	k.puts[i] = *markOf(st)
+}
+
+// spend takes a file of the stage that was copied out of the way: it is done, and can be taken back.
+func (k *keeper) spend(name string, i int) error {
+	return unix.Renameat(k.from, name, k.spent, strconv.Itoa(i))
 }
 
 // resume looks for what an earlier daemon left of a copy. Done: all but that was.
@@ -314,7 +339,7 @@ func (k *keeper) resume(s *step, name string, i int) (done bool, err error) {
 	case err != nil || missing:
 		return false, err
 	case s.Was != nil && s.Was.moved(&st): // what was there
-		return true, errors.Join(k.preserve(k.to, fresh, i), unix.Unlinkat(k.to, fresh, 0), unix.Unlinkat(k.from, name, 0))
+		return true, errors.Join(k.preserve(k.to, fresh, i), unix.Unlinkat(k.to, fresh, 0), k.spend(name, i))
 	case s.Was == nil: // nothing was, so it is the copy
 		return false, unix.Unlinkat(k.to, fresh, 0)
 	}
@@ -370,7 +395,7 @@ func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) err
 	}
 	if s.Was.moved(&st) {
 		k.link(&st)
-		if k.stage.past != nil && dir == k.from {
+		if dir == k.from {
 			return unix.Renameat(dir, as, k.away, strconv.Itoa(i))
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"palyra/internal/quarantine"
@@ -100,26 +101,31 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// What was kept is not set aside; what was left to others is.
-func TestSetAsideInPart(t *testing.T) {
-	b := newBench(t)
-	b.write("f", "old\n")
-	b.write("zz", "old\n")
-	dir := filepath.Join(filepath.Dir(b.ws), "quarantine")
-	check(t, os.Mkdir(dir, 0o700))
-	g := b.stage()
-	b.run(g, "echo run > a; echo run > f; echo run > zz")
-	e, err := b.keepWhile(g, func() { b.write("f", "other\n") })
-	if err != nil || e.Lost == "" {
-		t.Fatalf("%+v, %v", e, err)
-	}
-	if got := b.setAside(g, dir); len(got) != 1 || got["f"] != "run\n" {
-		t.Errorf("%q", got)
-	}
-	for _, bad := range []string{"", "..", "a/b", "x\xff"} {
-		if _, _, err := g.SetAside(dir, bad, 0); err == nil {
-			t.Errorf("%q is taken for a name", bad)
-		}
+// What was taken back, because somebody changed a file in the middle, is set aside with all else of the run's.
+func TestSetAsideAfterTakingBack(t *testing.T) {
+	for where, put := range map[string]func(*bench){"one file system": (*bench).near, "two file systems": (*bench).elsewhere} {
+		t.Run(where, func(t *testing.T) {
+			b := newBench(t)
+			put(b)
+			b.write("f", "old\n")
+			b.write("zz", "old\n")
+			dir := filepath.Join(filepath.Dir(b.all.path), "quarantine")
+			check(t, os.Mkdir(dir, 0o700))
+			g := b.stage()
+			b.run(g, "echo run > a; echo run > f; echo run > zz")
+			e, err := b.keepWhile(g, func() { b.write("f", "other\n") })
+			if err != nil || !slices.Equal(e.Conflicts, []string{"f"}) || e.Kept > 0 {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			if got := b.setAside(g, dir); len(got) != 3 || got["f"] != "run\n" || got["a"] != "run\n" || got["zz"] != "run\n" {
+				t.Errorf("%q", got)
+			}
+			for _, bad := range []string{"", "..", "a/b", "x\xff"} {
+				if _, _, err := g.SetAside(dir, bad, 0); err == nil {
+					t.Errorf("%q is taken for a name", bad)
+				}
+			}
+		})
 	}
 }
 

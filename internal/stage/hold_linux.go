@@ -179,15 +179,24 @@ func (r *reader) relock() error {
 	return nil
 }
 
-// writeDurably writes a file of the stage: whole under its name, or not at all.
+// writeDurably writes a file of the stage that is there after the machine stopped.
 func (g *Stage) writeDurably(name string, text []byte) error {
+	return g.writeFile(name, text, (*os.File).Sync)
+}
+
+// writeWhole writes a file of the stage: whole under its name, or not at all.
+func (g *Stage) writeWhole(name string, text []byte) error {
+	return g.writeFile(name, text, func(*os.File) error { return nil })
+}
+
+func (g *Stage) writeFile(name string, text []byte, flush func(*os.File) error) error {
 	path := filepath.Join(g.path, name)
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, flush(f), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
@@ -315,7 +324,7 @@ func (s *Stages) told(call string) (out Settled, known bool) {
 	for _, c := range m.Changes {
 		out.Changes = append(out.Changes, Change{string(c.Path), c.Was, c.Now})
 	}
-	out.Kept, out.Remembered = len(m.Changes), true
+	out.Kept, out.Remembered, out.Lost = len(m.Changes), true, m.Lost
 	return out, true
 }
 

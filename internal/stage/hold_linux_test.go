@@ -357,3 +357,36 @@ func TestPastIsTrimmed(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Whoever can write in the workspace cannot hinder what is kept there by taking the names that are used for a moment,
+// though the call's name, and the stage's, are known: none of these are in them.
+func TestNamesCannotBeTakenFirst(t *testing.T) {
+	for where, put := range map[string]func(*bench){"one file system": (*bench).near, "two file systems": (*bench).elsewhere} {
+		t.Run(where, func(t *testing.T) {
+			b := newBench(t)
+			put(b)
+			b.all.Remember(b.past())
+			for _, name := range []string{"a", "b", "c"} {
+				b.write(name, "old\n")
+			}
+			b.holds("call-1", "echo run > a; rm b; echo run > c; echo run > n", nil)
+			for i := range 4 {
+				for _, kind := range []string{"tmp", "gone", "saved", "back"} {
+					b.write(fmt.Sprintf(".palyra-held.call-1-%d.%s", i, kind), "mine")
+				}
+			}
+			e, err := b.all.Settle(t.Context(), "call-1", true, nil)
+			if err != nil || e.Kept != 4 || e.Lost != "" || len(e.Conflicts) > 0 || !e.Remembered {
+				t.Errorf("%+v, %v", e, err)
+			}
+			got := tree(t, b.ws)
+			if got["/a"] != "-rw-r--r-- run\n" || got["/b"] != "" || got["/c"] != "-rw-r--r-- run\n" || got["/n"] == "" || len(got) != 4+16 {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	one, two := &keeper{token: "x", stage: &Stage{name: "s"}}, &keeper{token: "y", stage: &Stage{name: "s"}}
+	if one.temp(1, "tmp") == two.temp(1, "tmp") || one.temp(1, "tmp") == one.temp(2, "tmp") || one.temp(1, "tmp") != one.temp(1, "tmp") {
+		t.Error("the names that are used for a moment")
+	}
+}

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type list struct {
 	Since     unix.Timespec `json:"since"`          // changes from then on are others'
 	Past      string        `json:"past,omitempty"` // where what is replaced goes, and its name there
 	As        string        `json:"as,omitempty"`
+	Token     string        `json:"token,omitempty"` // temporary names come from it
 	Steps     []step        `json:"steps"`
 }
 
@@ -41,9 +43,10 @@ const keepWithin = 10 * time.Minute
 
 // Keep makes the changes of a run the workspace's, once nothing of the run lives and if
 // weigh (nil: always) says so.
-// Either all of them are, or, with conflicts or an error, none: an error in the
-// middle leaves a list, and Recover goes on. What somebody changes in the middle
-// is left out and told as lost. The stage stays to be dropped.
+// Either all of them are, or, with conflicts, none: where somebody changes something in the
+// middle, what was done is taken back. An error in the
+// middle leaves a list, and Recover goes on. What cannot be taken back is told as lost, and
+// remembered. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, error) {
 	g.lookNoMore()
 	defer g.of.alone(g.root)()
@@ -120,13 +123,15 @@ func (k *keeper) keep(r *reader) error {
 	err := k.write(r.steps)
 	if err == nil {
 		err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
+		if errors.Is(err, errTaken) {
+			err = k.takeBack(r.steps, k.done)
+		}
 		g.partial = err != nil && !errors.Is(err, errNone)
 	}
 	if err != nil && !errors.Is(err, errNone) {
 		return err
 	}
-	k.reportSteps(&r.out, len(r.steps))
-	r.out.Remembered = err == nil && r.out.Lost == "" && g.archive()
+	k.reportSteps(&r.out, r.steps, err)
 	fault.Point("stage.kept/lost")
 	err = g.tell(r.out)
 	if err == nil {
@@ -136,19 +141,33 @@ func (k *keeper) keep(r *reader) error {
 	return err
 }
 
-// reportSteps says what became of the steps.
-func (k *keeper) reportSteps(out *Settled, steps int) {
-	switch {
-	case k.done == 0 && len(k.left) > 0 && len(k.saved) == 0:
+// reportSteps says what became of the steps, and remembers what they replaced.
+func (k *keeper) reportSteps(out *Settled, steps []step, err error) {
+	if errors.Is(err, errNone) {
 		out.Conflicts = k.left
+		for _, as := range k.saved {
+			out.Conflicts = appendShort(out.Conflicts, as+" (somebody's, whose name was taken)")
+		}
 		return
-	case len(k.left) > 0:
+	}
+	for _, is := range k.stands {
+		if is {
+			out.Kept++
+		}
+	}
+	if len(k.left) > 0 {
 		out.Lost = "somebody else changed these while the changes were put into the workspace, and theirs stay: " + strings.Join(k.left, ", ")
 	}
 	if len(k.saved) > 0 {
 		out.Lost += "; what of theirs could not go back to its name is kept as " + strings.Join(k.saved, ", ")
 	}
-	out.Kept = steps - k.skipped
+	if err := k.amend(steps, out.Lost); err != nil {
+		k.stage.of.log.Error("what a run replaced cannot be put back later", "workspace", k.stage.workspace, "err", err)
+		return
+	}
+	if out.Remembered = out.Kept > 0 && k.stage.archive(); out.Lost == "" { // else there is something to be set aside
+		k.stage.trimArchived()
+	}
 }
 
 // all reads the whole stage.
@@ -163,7 +182,9 @@ func (r *reader) all() error {
 // keeper does what a list says.
 type keeper struct {
 	stage           *Stage
+	token           string // of the temporary names; empty: a list of an earlier daemon
 	upper, ws, away int
+	spent           int      // where files of the stage go that were copied
 	file            *os.File // the list; its end counts the steps that are done
 	counted         int64    // where
 	parent          string   // of the last step
@@ -172,28 +193,32 @@ type keeper struct {
 	since           unix.Timespec    // changes from then on are others'
 	made            map[string]ident // directories that were made, with steps to come
 	linked          map[ident]bool   // files with several names, one of which was moved: their times are the keeper's doing
-	done            int              // steps that changed something
-	skipped         int              // steps that were left to others
+	puts            map[int]mark     // what was put into the workspace, by its step
+	done            int              // steps that were, from the first on
+	stands          []bool           // which steps are done, and were not taken back
 	shut            string           // the path that was left last: so is all that is below it
 	left            []string         // for people
 	saved           []string         // what was displaced, is somebody else's and could not be put back, by its new name
 }
 
 func (k *keeper) open(workspace func() (int, error)) (err error) {
-	k.upper, k.ws, k.away = -1, -1, -1
+	k.upper, k.ws, k.away, k.spent = -1, -1, -1, -1
 	if k.ws, err = workspace(); err != nil {
 		return err
 	}
 	if k.upper, err = k.stage.open(Upper); err != nil {
 		return err
 	}
-	k.away, err = k.stage.open(old)
+	if k.away, err = k.stage.open(old); err != nil {
+		return err
+	}
+	k.spent, err = k.stage.open(Work)
 	return err
 }
 
 func (k *keeper) close() {
 	k.leave()
-	for _, fd := range []int{k.upper, k.ws, k.away} {
+	for _, fd := range []int{k.upper, k.ws, k.away, k.spent} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -208,8 +233,9 @@ func (k *keeper) write(steps []step) error {
 	g := k.stage
 	l := list{
 		Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		Boot: boot(), Since: k.since, Steps: steps,
+		Boot: boot(), Since: k.since, Token: rand.Text(), Steps: steps,
 	}
+	k.token = l.Token
 	if g.past != nil {
 		l.Past, l.As = g.past.path, g.as
 	}
@@ -254,28 +280,35 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
-// work does the steps from the i-th on. Again: an earlier daemon began. What others
-// changed meanwhile is left to them, with all that is below it; where that is
-// noticed before anything is changed, nothing is, and the error is errNone.
+// work does the steps from the i-th on. Again: an earlier daemon began. Where others changed
+// something meanwhile the error is errTaken, and what was done is to be taken back; an earlier
+// daemon's steps are not: what is others' is left to them, with all that is below it.
 func (k *keeper) work(steps []step, i int, again bool) error {
-	for ; i < len(steps); i++ {
+	k.stands = make([]bool, len(steps))
+	for j := range i {
+		k.stands[j] = true
+	}
+	for k.done = i; i < len(steps); i++ {
 		s := &steps[i]
 		fault.Point("stage.step/lost")
 		err := k.try(s, i, again)
 		fault.Point("stage.step/kept")
 		if errors.Is(err, errTaken) {
-			k.skipped++
 			if p := string(s.Path); !k.belowLeft(p) {
 				k.shut, k.left = p, appendShort(k.left, quoted(p))
 			}
-			if k.done == 0 && !again && len(k.saved) == 0 {
-				return errNone
+			if !again {
+				return errTaken
 			}
-		} else if err != nil {
-			return fmt.Errorf("%s %s: %w", s.Do, quoted(string(s.Path)), err)
-		} else {
-			k.done++
+			continue // nor is what follows counted: after one more crash this one is looked at again
 		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", s.Do, quoted(string(s.Path)), err)
+		}
+		if k.stands[i] = true; len(k.left) > 0 {
+			continue
+		}
+		k.done = i + 1
 		if err := k.count(i + 1); err != nil {
 			return err
 		}
@@ -287,9 +320,14 @@ func (k *keeper) try(s *step, i int, again bool) error {
 	if k.belowLeft(string(s.Path)) {
 		return errTaken
 	}
-	err := k.step(s, i, again)
+	return k.insist(s, func() error { return k.step(s, i, again) })
+}
+
+// insist does something about a step also in a directory that its owner shut.
+func (k *keeper) insist(s *step, f func() error) error {
+	err := f()
 	if errors.Is(err, unix.EACCES) {
-		err = k.forced(s, i, again)
+		err = k.forced(s, f)
 	}
 	return err
 }
@@ -323,8 +361,8 @@ func (k *keeper) leave() {
 	}
 }
 
-// forced is step in a directory that its owner shut: it is opened for the moment.
-func (k *keeper) forced(s *step, i int, again bool) error {
+// forced does something in a directory that its owner shut: it is opened for the moment.
+func (k *keeper) forced(s *step, f func() error) error {
 	var st unix.Stat_t
 	if err := k.enter(beneath.Parent(string(s.Path))); err != nil {
 		return err
@@ -338,7 +376,7 @@ func (k *keeper) forced(s *step, i int, again bool) error {
 	if err := beneath.Chmod(k.to, st.Mode&0o7777|0o300); err != nil {
 		return err
 	}
-	return errors.Join(k.step(s, i, again), beneath.Chmod(k.to, st.Mode&0o7777))
+	return errors.Join(f(), beneath.Chmod(k.to, st.Mode&0o7777))
 }
 
 // finish goes on with a list that an earlier daemon left. Where the machine was
@@ -364,27 +402,40 @@ func (s *Stages) finish(name string) error {
 	}
 	defer s.alone(g.root)()
 	defer g.rememberIn(l)()
-	k := keeper{stage: g, file: f, counted: size, since: l.Since}
-	err = g.asOwner(func() error {
-		if err := k.open(g.openWorkspace); err != nil {
-			return err
-		}
-		return k.work(l.Steps, done, true)
-	})
+	k := keeper{stage: g, file: f, counted: size, since: l.Since, token: l.Token}
+	err = k.resumeList(l.Steps, done)
 	k.close()
 	if errors.Is(err, errGone) {
 		s.log.Error("the workspace of a run that was being kept is gone", "workspace", l.Workspace, "err", err)
 		return g.tell(Settled{Lost: "the workspace is gone"})
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, errNone) {
 		var out Settled
-		k.reportSteps(&out, len(l.Steps))
-		out.Remembered = len(k.left) == 0 && len(k.saved) == 0 && g.archive()
+		k.reportSteps(&out, l.Steps, err)
+		g.trimArchived()
 		err = g.tell(out)
-		s.log.Warn("the changes of a run that a crash interrupted are kept",
-			"workspace", l.Workspace, "changes", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
+		s.log.Warn("the changes of a run that a crash interrupted are kept, or taken back where somebody else changed the same",
+			"workspace", l.Workspace, "kept", out.Kept, "of", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
 	}
 	return err
+}
+
+// resumeList goes on with an earlier daemon's steps: with doing them, or with taking them back.
+func (k *keeper) resumeList(steps []step, done int) error {
+	b, err := k.stage.readBack()
+	if err != nil {
+		return err
+	}
+	return k.stage.asOwner(func() error {
+		if err := k.open(k.stage.openWorkspace); err != nil {
+			return err
+		}
+		if b == nil {
+			return k.work(steps, done, true)
+		}
+		k.puts, k.left, k.saved = b.Put, b.Left, b.Saved
+		return k.undoAll(steps, b.Done)
+	})
 }
 
 // rememberIn goes on with putting what is replaced where the list says. A place that is not

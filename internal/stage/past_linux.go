@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +53,7 @@ type Manifest struct {
 	At        time.Time   `json:"at"`
 	Bytes     int64       `json:"bytes"`           // of what was replaced or removed
 	Paths     int         `json:"paths,omitempty"` // how many changes there are
+	Lost      string      `json:"lost,omitempty"`  // why these are not all that the run did
 	Changes   []PastEntry `json:"changes"`
 }
 
@@ -82,17 +82,18 @@ func (k *keeper) remember(steps []step, all []Change) {
 	if g.past == nil {
 		return
 	}
-	if err := k.writeManifest(steps, all); err != nil {
+	if err := g.writeManifest(k.manifest(steps, all)); err != nil {
 		g.of.log.Error("what a run replaces cannot be put back later", "workspace", g.workspace, "err", err)
 		g.past = nil
 	}
 }
 
-func (k *keeper) writeManifest(steps []step, all []Change) error {
+// manifest is what the steps will change.
+func (k *keeper) manifest(steps []step, all []Change) Manifest {
 	g := k.stage
 	m := Manifest{
 		Version: 1, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		At: time.Now().UTC(), Paths: len(all), Changes: make([]PastEntry, 0, len(all)),
+		At: time.Now().UTC(), Changes: make([]PastEntry, 0, len(all)),
 	}
 	took := map[string]int{}
 	for i, s := range steps {
@@ -102,7 +103,6 @@ func (k *keeper) writeManifest(steps []step, all []Change) error {
 	}
 	for _, c := range all {
 		e := PastEntry{Path: []byte(c.Path), Was: c.Was, Now: c.Now, Step: -1}
-		m.Bytes += c.Was.Size
 		for q := c.Path; c.Was.Kind != Nothing && q != ""; q = beneath.Parent(q) {
 			if i, ok := took[q]; ok {
 				e.Step, e.Rest = i, []byte(c.Path[len(q):])
@@ -111,6 +111,14 @@ func (k *keeper) writeManifest(steps []step, all []Change) error {
 		}
 		m.Changes = append(m.Changes, e)
 	}
+	return m
+}
+
+func (g *Stage) writeManifest(m Manifest) error {
+	m.Bytes, m.Paths = 0, len(m.Changes)
+	for i := range m.Changes {
+		m.Bytes += m.Changes[i].Was.Size
+	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -118,7 +126,7 @@ func (k *keeper) writeManifest(steps []step, all []Change) error {
 	if len(text) > mostList {
 		return tooMany("a list of %d bytes", len(text))
 	}
-	return os.WriteFile(filepath.Join(g.path, manifestName), text, 0o600)
+	return g.writeWhole(manifestName, text)
 }
 
 // archive moves the stage to what is remembered: what was there lies in it.
@@ -136,10 +144,18 @@ func (g *Stage) archive() bool {
 		g.of.log.Error("what a run replaced cannot be put back later", "workspace", g.workspace, "err", err)
 		return false
 	}
+	g.archived = true
+	return true
+}
+
+// trimArchived removes what of a stage is not needed to put things back, once it is among what is remembered.
+func (g *Stage) trimArchived() {
+	if !g.archived {
+		return
+	}
 	if err := g.past.trim(g.as); err != nil {
 		g.of.log.Warn("what is left of a stage lies with what it replaced", "workspace", g.workspace, "err", err)
 	}
-	return true
 }
 
 // trim removes what of a stage is not needed to put things back.
@@ -150,7 +166,7 @@ func (p *Past) trim(name string) error {
 	}
 	defer func() { _ = top.Close() }()
 	var errs []error
-	for _, sub := range []string{listName, markName, Work, heldName, settledName, Upper} { // the last one says that there is more
+	for _, sub := range []string{listName, backName, markName, Work, heldName, settledName, Upper} { // the last one says that there is more
 		errs = append(errs, clearOut(int(top.Fd()), sub))
 	}
 	return errors.Join(errs...)
@@ -176,9 +192,6 @@ func (p *Past) Recover(ctx context.Context) error {
 
 // preserve copies what is taken away to the stage, where it cannot be moved there.
 func (k *keeper) preserve(dir int, name string, i int) error {
-	if k.stage.past == nil {
-		return nil
-	}
 	as := strconv.Itoa(i) + ".copy"
 	if _, missing, err := beneath.LookAt(k.away, as); err != nil || !missing { // an earlier daemon came as far
 		return err

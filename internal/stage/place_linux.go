@@ -74,7 +74,11 @@ func (g *Stage) openWorkspace() (int, error) {
 
 // open opens a directory of the stage.
 func (g *Stage) open(sub string) (int, error) {
-	return beneath.OpenAt2(int(g.of.dir.Fd()), g.name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+	dir, name := g.of.dir, g.name
+	if g.archived {
+		dir, name = g.past.dir, g.as
+	}
+	return beneath.OpenAt2(int(dir.Fd()), name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
 }
 
 type placer struct {

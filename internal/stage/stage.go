@@ -16,9 +16,10 @@
 // never of what a link leads to. Nothing is kept where
 // somebody else changed the same path since the run began: none of it is kept
 // then, the conflict is told, and the run's files can be set aside. Where somebody changes a path later, while the changes
-// are put into the workspace, that path stays theirs with all that is below it; the
-// rest is kept, and what is not is told (Settled.Lost), or nothing is kept when it
-// is noticed before the first change. For that, files are exchanged or moved aside, never
+// are put into the workspace, it is the same: that path stays theirs, and what was done until then is
+// taken back, the last step first. What cannot be, because somebody went on working on what was put there, or because
+// a daemon died in between, stays and is told (Settled.Lost); what it replaced is remembered
+// like that of any run. For that, files are exchanged or moved aside, never
 // replaced, and what was displaced is compared with what was seen when the run's
 // changes were read: by device, number, mode, size and time of writing, in
 // directories by the time of change of all that is in them. What differs goes back to its
@@ -40,7 +41,7 @@
 // after the comparison is lost. So is a change that gives a file its old size and time of
 // writing between the last look and the exchange. Where a file system cannot
 // exchange two names (EINVAL), one replaces the other, and what is saved between the last
-// look and that is lost. Keeping in two workspaces of which one lies in
+// look and that is lost. A file that is taken back is missing for a moment. Keeping in two workspaces of which one lies in
 // the other is not put in turn: the two are to each other as somebody else.
 // Copies across file systems lose holes and hard links.
 package stage

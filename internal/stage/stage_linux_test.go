@@ -438,11 +438,7 @@ func (g *Stage) until(t *testing.T, n int) int {
 		if err := k.work(r.steps[:n], 0, false); err != nil || n == len(r.steps) {
 			return err
 		}
-		err := k.step(&r.steps[n], n, false)
-		if errors.Is(err, unix.EACCES) {
-			err = k.forced(&r.steps[n], n, false)
-		}
-		return err
+		return k.insist(&r.steps[n], func() error { return k.step(&r.steps[n], n, false) })
 	}))
 	return len(r.steps)
 }

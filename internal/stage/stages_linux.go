@@ -119,6 +119,7 @@ type Stage struct {
 	quarantine Quarantine        // nil: what is new is kept, whatever it is called
 	past       *Past             // where what is replaced goes; nil: it is forgotten
 	as         string            // under this name
+	archived   bool              // the stage lies there now
 	call       string            // whose run it is; empty: its changes cannot be held
 	isHeld     bool              // it waits, or waited, to be settled
 	looking    sync.Mutex        // of who adds up what is there
@@ -256,6 +257,9 @@ func (g *Stage) Drop() {
 	switch {
 	case g.partial:
 		g.of.use(g.name, false)
+	case g.archived:
+		g.trimArchived()
+		g.of.use(g.name, false)
 	case g.isHeld: // it waits, or only word of it stays
 		g.of.clearSettled(g.name)
 	default:
@@ -273,7 +277,7 @@ func (s *Stages) clearSettled(name string) {
 	if _, missing, err := beneath.LookAt(int(top.Fd()), settledName); err != nil || missing {
 		return
 	}
-	for _, sub := range []string{listName, heldName, markName, Upper, Work, old, manifestName} {
+	for _, sub := range []string{listName, backName, heldName, markName, Upper, Work, old, manifestName} {
 		if err := clearOut(int(top.Fd()), sub); err != nil {
 			s.log.Warn("a stage could not be removed", "stage", name, "err", err)
 		}
