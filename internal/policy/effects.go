@@ -15,10 +15,7 @@ import (
 // action say, when it is over, whether what it wrote becomes the workspace's.
 const KeepAction = "effects.keep"
 
-const (
-	effectsName   = "effects"
-	liveAskedName = "live_asked"
-)
+const effectsName, liveAskedName = "effects", "live_asked"
 
 var keepAction = actionUID(KeepAction)
 
@@ -86,11 +83,11 @@ func (b *Bundle) imply() error {
 		live = live || looksAt(p, liveAskedName)
 	}
 	texts := ""
-	if !about {
+	switch {
+	case !about && staged:
 		texts = impliedAsked
-	}
-	if !about && !staged {
-		texts += impliedKept
+	case !about:
+		texts = impliedAsked + impliedKept
 	}
 	if !live {
 		texts += impliedLive

@@ -97,11 +97,8 @@ func (c *judgement) exceptionChanges(v palyra.Verdict) []change {
 		ok := true
 		for _, hit := range v.Policies {
 			r := c.bundle.byID[cedar.PolicyID(hit.ID)]
-			if r == nil || hit.Effect == "permit" && len(v.Errors) == 0 {
+			if r == nil || r.hit.File == "" || hit.Effect == "permit" && len(v.Errors) == 0 { // what is implied stands in no file
 				continue
-			}
-			if r.hit.File == "" { // implied: it stands in no file
-				return nil
 			}
 			text := withException(c.bundle.source(r), except)
 			edit, err := c.bundle.parseAs(r, text)
