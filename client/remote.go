@@ -150,7 +150,7 @@ func noRemote(name string) *palyra.Error {
 }
 
 func damagedRemote(own, why string) *palyra.Error {
-	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "what is kept of the daemon %s is damaged: %s", filepath.Base(own), why).
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "the stored pairing with the daemon %s is damaged: %s", filepath.Base(own), why).
 		WithRemedy("have the device revoked there, forget it here (palyra device forget %s) and pair again: palyra device join", filepath.Base(own))
 }
 
@@ -178,7 +178,7 @@ func private(path string, dir bool) error {
 		return unreadable(path, err)
 	}
 	if info.IsDir() != dir {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "%s is not what is kept of a daemon", path).WithRemedy("remove it")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "%s does not hold a pairing with a daemon", path).WithRemedy("remove it")
 	}
 	return nil
 }

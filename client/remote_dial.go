@@ -126,11 +126,11 @@ func (r *Remote) explain(caller context.Context, err error) error {
 		return gaveUp(caller)
 	}
 	if late := net.Error(nil); errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() {
-		return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "what is at %s does not answer as a daemon", r.Address).
+		return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "the server at %s does not answer like a daemon", r.Address).
 			WithRemedy("check the address, and see whether the daemon is well there").WithCause(err)
 	}
 	if odd := (tls.RecordHeaderError{}); errors.As(err, &odd) {
-		return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "what answers at %s is no daemon", r.Address).
+		return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "the server at %s is not a Palyra daemon", r.Address).
 			WithRemedy("check the address and the port: 'palyra device remotes'").WithCause(err)
 	}
 	return palyra.Errorf(palyra.Unavailable, ReasonConnectionLost, "the daemon at %s hung up before it answered", r.Address).

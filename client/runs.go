@@ -28,7 +28,7 @@ func (c *Client) StartRun(ctx context.Context, r RunRequest) (palyra.Run, error)
 func (r RunRequest) message() (*v1.StartRunRequest, error) {
 	for _, s := range []string{r.Provider, r.Input, r.Title, r.Workspace, r.Session, r.Key} {
 		if !utf8.ValidString(s) { // the wire would refuse it without saying why
-			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "what the run is made of is not text in UTF-8")
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a text of the run is not UTF-8")
 		}
 	}
 	req := &v1.StartRunRequest{

@@ -228,7 +228,7 @@ func (s *RunStream) read() error {
 		s.asked[0] <- m
 		s.asked = s.asked[1:]
 	default:
-		s.broken = palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the daemon answered what nobody asked")
+		s.broken = palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the daemon sent an answer without a question")
 	}
 	return s.broken
 }

@@ -83,7 +83,7 @@ func (c *coder) addr(v *netip.AddrPort) {
 	}
 	var err error
 	if *v, err = netip.ParseAddrPort(text); err != nil {
-		c.fail(errors.New("cell: room: an address that is none"))
+		c.fail(errors.New("cell: room: an invalid address"))
 	}
 }
 
@@ -99,9 +99,9 @@ func (r *Room) Check() error {
 	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
 	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
-		return errors.New("cell: room: a hostname that is none")
+		return errors.New("cell: room: an invalid hostname")
 	case r.Watching != (Watching{}) && !(countable(r.Watching.Instances) && countable(r.Watching.Watches)):
-		return errors.New("cell: room: bounds of watching that are none")
+		return errors.New("cell: room: invalid bounds of watching")
 	}
 	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
 }
@@ -154,11 +154,11 @@ func (r *Room) checkPrivate() error {
 func (p *Private) checkKeep() error {
 	for i, k := range p.Keep {
 		if !inRoom(k) || !subpath.Below(p.Path, k) {
-			return fmt.Errorf("what is kept as %d is not a clean path in it", i)
+			return fmt.Errorf("kept path %d is not a clean path in it", i)
 		}
 		for _, other := range p.Keep[:i] {
 			if subpath.Touch(k, other) {
-				return fmt.Errorf("what is kept as %d lies in another, or another in it", i)
+				return fmt.Errorf("kept path %d lies in another, or another in it", i)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (r *Room) checkDoors() error {
 	}
 	p, err := netip.ParsePrefix(r.Range)
 	if err != nil || !p.Addr().Is4() || p.Bits() < 8 || p.Masked() != p || p.String() != r.Range {
-		return errors.New("cell: room: a range that is none")
+		return errors.New("cell: room: an invalid range of addresses")
 	}
 	return nil
 }

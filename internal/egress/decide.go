@@ -81,13 +81,13 @@ func notGranted(t target) *palyra.Error {
 
 // takenBack is the refusal of a target that people allowed and then revoked, or only for a time.
 func takenBack(t target) *palyra.Error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was allowed, and is no more: the answer ran out or was taken back", t).
-		WithRemedy("talk to whoever answered")
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is no longer allowed: the answer ran out or was taken back", t).
+		WithRemedy("ask the person who answered")
 }
 
 // unanswered is the refusal of a target when the run, or the connection, ended before the answer.
 func unanswered(t target) *palyra.Error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody answered in time whether %s may be reached: what waited for it ended first", t).
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody answered in time whether %s may be reached: the connection or the run ended first", t).
 		WithRemedy("propose the call with %q in its egress list, so that it is asked about before the start", t)
 }
 

@@ -184,7 +184,7 @@ func TestTakenBackIsSaid(t *testing.T) {
 	now := time.Now()
 	g, w := newGuard(t, Config{Ask: func(context.Context, *palyra.Call, string, int) (Answer, error) { return Answer{Until: now}, nil }, Now: func() time.Time { return now }})
 	b := openFor(t, g, w, &palyra.Call{})
-	if _, code, body := b.connectTo("other.example:443"); code != 403 || !strings.Contains(body, "is no more") {
+	if _, code, body := b.connectTo("other.example:443"); code != 403 || !strings.Contains(body, "is no longer allowed") {
 		t.Error(code, body)
 	}
 }
