@@ -78,7 +78,7 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 
 // ordinary starts the daemon as an ordinary user, who owns all that is there by
 // then, and returns how that user runs a program.
-func (d *daemon) ordinary() (as func(name string, args ...string) *exec.Cmd) {
+func (d *daemon) ordinary(env ...string) (as func(name string, args ...string) *exec.Cmd) {
 	d.t.Helper()
 	owner := d.ownWork()
 	err := filepath.WalkDir(d.home, func(path string, _ fs.DirEntry, err error) error {
@@ -93,6 +93,7 @@ func (d *daemon) ordinary() (as func(name string, args ...string) *exec.Cmd) {
 		}
 		cmd := exec.Command(name, args...)
 		cmd.Env = append([]string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}, anyPort...)
+		cmd.Env = append(cmd.Env, env...)
 		cmd.Dir = d.work
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(owner), Gid: uint32(owner)}}

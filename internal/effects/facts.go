@@ -154,7 +154,7 @@ func (v *view) trusted() (out []string) {
 		whole := c.Was == nil || c.Now == nil || c.Was.Kind != c.Now.Kind
 		link := is(c.Was, palyra.PathLink) || is(c.Now, palyra.PathLink)
 		itself := whole || !is(c.Now, palyra.PathDirectory) // a file in the place of a directory leads to another one
-		if place.Changed(name, itself, link) || whole && v.planted(name) || v.intoModules(name) {
+		if place.Changed(name, itself, link) || whole && v.planted(name) || v.intoModules(name) || v.linkInGit(name) {
 			out = append(out, name)
 		}
 	}
@@ -176,6 +176,11 @@ func (v *view) planted(name string) bool {
 		return v.repository(path.Dir(name))
 	}
 	return false
+}
+
+// linkInGit reports whether an entry is a link in a repository. Git makes none there, and goes wherever one leads.
+func (v *view) linkInGit(name string) bool {
+	return is(v.states[name].Now, palyra.PathLink) && slices.Contains(strings.Split(name, "/"), ".git")
 }
 
 // intoModules reports whether an entry is a link that leads from outside into node_modules, where names are not looked

@@ -84,6 +84,7 @@ func TestTrustedNames(t *testing.T) {
 		{"+sub/.git/", nil, "sub/.git"},
 		{"+sub/.git", nil, "sub/.git"},
 		{"~sub/.git", nil, "sub/.git"},
+		{"+.git/objects>../o +.git/objects2/ +o/ab/cd", nil, ".git/objects"},
 		{"+.git>elsewhere", nil, ".git"},
 		{"%.git/", nil, ""},
 		{"+.cargo>x +x/config.toml", nil, ".cargo"},

@@ -4,10 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/zlib"
-	"crypto/sha1" //nolint:gosec // it is what git calls its objects by
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -221,17 +218,4 @@ func (r *Repository) At(commit ID, p string) (e IndexEntry, err error) {
 		}
 	}
 	return e, nil
-}
-
-// Blob is the ID that git gives a file of so many bytes. It names content, and proves nothing.
-func (r *Repository) Blob(size int64, in io.Reader) (ID, error) {
-	h := sha1.New()
-	if r.width == sha256.Size {
-		h = sha256.New()
-	}
-	fmt.Fprintf(h, "blob %d\x00", size)
-	if n, err := io.Copy(h, io.LimitReader(in, size+1)); err != nil || n != size {
-		return "", unreadable("a file changed while it was read: %v", err)
-	}
-	return ID(h.Sum(nil)), nil
 }

@@ -133,6 +133,11 @@ func (r *Repository) packedObject(id ID) (object, error) {
 	if err != nil {
 		return object{}, err
 	}
+	return r.unpack(p, at)
+}
+
+// unpack reads the object at a place of a pack.
+func (r *Repository) unpack(p *pack, at int64) (object, error) {
 	var deltas [][]byte
 	for range maxChain {
 		if err := r.ctx.Err(); err != nil {
@@ -156,7 +161,7 @@ func (r *Repository) packedObject(id ID) (object, error) {
 		}
 		deltas = append(deltas, data)
 	}
-	return object{}, unreadable("object %s has more than %d deltas", id, maxChain)
+	return object{}, unreadable("an object has more than %d deltas", maxChain)
 }
 
 func (r *Repository) inPack(id ID) (*pack, int64, error) {

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
 	"palyra/internal/seal/committed"
+	"palyra/internal/subpath"
 )
 
 // gitWithin is how long git's repositories may be looked through for what a run did to them. What is not looked
@@ -30,11 +31,39 @@ func (t *Tiers) git(ctx context.Context, c *palyra.Call, left sandbox.Left) effe
 		t.Log.Error("what a run brought into git's index and commits cannot be told", "call", c.ID, "err", err)
 		found = committed.Found{Unread: dirs}
 	}
+	for _, dir := range dirs {
+		if err := verified(ctx, left, dir); err != nil {
+			t.Log.Warn("what a run wrote into a repository cannot be verified", "call", c.ID, "err", err)
+			found.Unread = append(found.Unread, dir)
+		}
+	}
 	lost := gitwork.Look(ctx, left.Before, left.After, gitChanges(left.Changes))
 	return effects.Git{
 		Trusted: found.Paths, More: found.More, Unread: found.Unread,
 		Uncommitted: lost.Uncommitted, Rewound: lost.Rewound, Share: lost.Share,
 	}
+}
+
+// verified finds out whether what a run put into a repository's store is what it is called by.
+func verified(ctx context.Context, left sandbox.Left, dir string) error {
+	var names []string
+	for _, c := range left.Changes {
+		if c.Now == nil || c.Now.Kind != palyra.PathFile && c.Now.Kind != palyra.PathLink {
+			continue
+		}
+		if name, in := subpath.Rel(dir, c.Path.Raw()); in && subpath.Below("objects", name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	r, err := gitrepo.Open(ctx, left.After, dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Verify(names)
 }
 
 func gitChanges(all []palyra.Change) []gitwork.Change {
