@@ -137,7 +137,7 @@ func TestNothingIsLeftBehindThatActs(t *testing.T) {
 	}
 	d := newDaemon(t)
 	owner := d.ownWork()
-	d.mustStart(stagesAll...)
+	d.mustStart(shipped...)
 	b := newWayBench(t, owner)
 	person := d.client(client.OperatorDoor)
 	raw, _ := json.Marshal(map[string]any{"command": "make", "args": []string{"test"}, "tier": "c"})
@@ -165,7 +165,7 @@ func TestNothingIsLeftBehindThatActs(t *testing.T) {
 // An ordinary user's daemon keeps them off as root's does.
 func TestNothingIsLeftBehindWithAnOrdinaryUsersDaemon(t *testing.T) {
 	d := newDaemon(t)
-	as := d.ordinary(stagesAll...)
+	as := d.ordinary(shipped...)
 	b := newWayBench(t, d.ownWork())
 	for i, w := range waysNamed(t, "hook pre-commit", "fsmonitor", "the person's hooksPath", "a repository behind a link", "a rebase",
 		"a workflow in a commit", "in the index alone", "an object with another's name",
