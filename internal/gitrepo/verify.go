@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// Verify reads what files of the object store have, which are new or changed, and finds out whether each object is what it
-// is called by. Git does so when it gets objects from elsewhere, and not when it reads its own: a blob with another's name
-// would be that other's content in every commit. Names are relative to the repository's own directory. What git believes
-// without looking (indexes over several packs, graphs of commits, stores elsewhere) is an error.
+// Verify reads what files of the object store have, which are new or changed, and finds out whether each object is what
+// it is called by. Git does so when it gets objects from elsewhere, and not when it reads its own: a blob with another's
+// name would be that other's content in every commit. Names are relative to the repository's own directory. What git
+// believes without looking (indexes over several packs, graphs of commits, stores elsewhere) is an error.
 func (r *Repository) Verify(names []string) error {
 	packs := map[string]bool{}
 	for _, name := range names {

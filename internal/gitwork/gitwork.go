@@ -3,8 +3,8 @@
 //
 // It reads a workspace as it is and as it would be, by package gitrepo: without git, bounded, and knowing that a
 // stranger may have written all of it. What it tells keeps people from losing work by mistake; it is no defence
-// against who sets out to hide a loss, and what cannot be read is not told. Names that others trust, and what git could be
-// made to run, are not looked for here.
+// against who sets out to hide a loss, and what cannot be read is not told. Names that others trust, and what git could
+// be made to run, are not looked for here.
 package gitwork
 
 import (
@@ -53,11 +53,12 @@ type look struct {
 	all           []Change
 	made          map[string]bool // contents that files have now
 	left          int64           // bytes that may still be read
+	dirs          map[string]string
 }
 
 // Look tells what goes. Neither are changes missing from all, nor are those of a repository's own files.
 func Look(ctx context.Context, before, after gitrepo.Files, all []Change) Lost {
-	l := &look{ctx: ctx, before: before, after: after, all: all, made: map[string]bool{}, left: maxRead}
+	l := &look{ctx: ctx, before: before, after: after, all: all, made: map[string]bool{}, left: maxRead, dirs: map[string]string{}}
 	for _, c := range all {
 		if c.Has && c.Now != "" {
 			l.made[c.Now] = true
@@ -132,6 +133,15 @@ func (l *look) topOf(dir string, known map[string]string) (top string) {
 
 // gitDir is where the repository of a work tree is; "": it has none in the workspace.
 func (l *look) gitDir(top string) string {
+	dir, known := l.dirs[top]
+	if !known {
+		dir = l.findGitDir(top)
+		l.dirs[top] = dir
+	}
+	return dir
+}
+
+func (l *look) findGitDir(top string) string {
 	at := path.Join(top, ".git")
 	if l.isFile(path.Join(at, "HEAD")) {
 		return at

@@ -14,7 +14,9 @@ const stash = "refs/stash"
 
 // counted reports whether a ref keeps a person's commits: what is fetched can be fetched again.
 func counted(ref string) bool {
-	return ref == "HEAD" || strings.HasPrefix(ref, "refs/heads/") || strings.HasPrefix(ref, "refs/tags/") || strings.HasPrefix(ref, "refs/notes/")
+	return ref == "HEAD" || slices.ContainsFunc([]string{"refs/heads/", "refs/tags/", "refs/notes/"}, func(kind string) bool {
+		return strings.HasPrefix(ref, kind)
+	})
 }
 
 // rewound are the refs that lose commits which no other ref has.
