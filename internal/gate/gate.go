@@ -261,7 +261,7 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 		return w.refuse(ctx, palyra.LayerTier, err)
 	}
 	w.moveTo(palyra.Running)
-	res := w.run(ctx, clock, launch.WeighedBy(w.weigh)) // what it changed is on record and judged before any of it is kept
+	res := w.run(ctx, clock, launch.WeighedBy(w.weighUntil(ctx))) // what it changed is on record and judged before any of it is kept
 	switch {
 	case res.Refusal != nil:
 		w.call.State = palyra.Granted // the runner did not start

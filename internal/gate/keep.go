@@ -47,6 +47,24 @@ func (w *walk) weigh(ctx context.Context, s palyra.Staged) (ruling palyra.Ruling
 	return palyra.RulingDrop
 }
 
+// weighUntil weighs what a run changed, and drops it where the call was ended meanwhile: by a cancel, or with the lease or
+// the credential that it ran by. What policy would keep is then half of a work that nobody stands for any more. How the
+// program itself ended, also by its limits, is no matter.
+func (w *walk) weighUntil(call context.Context) palyra.Weigher {
+	return func(ctx context.Context, s palyra.Staged) palyra.Ruling {
+		ruling := w.weigh(ctx, s)
+		cause := context.Cause(call)
+		if cause == nil || errors.Is(cause, ErrStopping) || ruling == palyra.RulingDrop {
+			return ruling
+		}
+		w.unkept = palyra.CallWasCancelled()
+		if e := (*palyra.Error)(nil); errors.As(cause, &e) {
+			w.unkept = e
+		}
+		return palyra.RulingDrop
+	}
+}
+
 // judgeKeep asks policy whether the changes are kept. An answer is for these changes alone.
 func (w *walk) judgeKeep(ctx context.Context, facts *palyra.ApprovalFacts) {
 	w.call.Keep.Verdict = w.verdict(ctx, facts, &w.call.Keep.Facts)

@@ -222,3 +222,40 @@ func TestUnsettledChangesGoOnLater(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 }
+
+// What a call had done that was cancelled, or ended with what it ran by, is not kept, whatever policy says; a daemon
+// that stops ends no right.
+func TestChangesOfAnEndedCallAreDropped(t *testing.T) {
+	revoked := palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant it ran under was ended")
+	for name, tt := range map[string]struct {
+		cause error
+		judge func(palyra.Request) palyra.Verdict
+		want  palyra.Settlement
+		says  string
+	}{
+		"cancelled": {palyra.CallWasCancelled(), always(palyra.Allow), palyra.EffectsDropped, "the call was cancelled"},
+		"revoked":   {revoked, always(palyra.Allow), palyra.EffectsDropped, "the grant it ran under was ended"},
+		"no cause":  {nil, always(palyra.Allow), palyra.EffectsDropped, "the call was cancelled"},
+		"to ask":    {revoked, asking(palyra.Allow), palyra.EffectsDropped, "the grant it ran under was ended"},
+		"stopping":  {ErrStopping, always(palyra.Allow), palyra.EffectsKept, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.staged()
+			w.verdict = onChanges(tt.judge)
+			ctx, cancel := context.WithCancelCause(context.Background())
+			run := w.execute
+			w.execute = func(_ context.Context, l palyra.Launch) palyra.Result {
+				cancel(tt.cause)
+				return run(context.Background(), l) // the runner weighs whoever is gone
+			}
+			out, err := w.do(ctx)
+			if err != nil || out.Effects != tt.want || !strings.Contains(out.Reason, tt.says) {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if k := w.durable().Keep; k == nil || k.Effects != changed.Effects {
+				t.Errorf("%+v is on record", k)
+			}
+		})
+	}
+}

@@ -54,6 +54,9 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, left sandbox.Left) (pa
 	if s.Effects.List, err = t.Lists.Keep(ctx, c.Proposal.Session, c.ID, text); err != nil {
 		t.Log.Error("the list of what a run changed cannot be kept", "call", c.ID, "err", err)
 		s.Effects.List = ""
+		// Nobody can look at what is on no list: policy is told so, and the default asks.
+		s.Facts.Omitted = max(s.Facts.Omitted, e.Total())
+		s.Detail = effects.Describe(s.Facts, left.Changes)
 	}
 	return s, nil
 }
