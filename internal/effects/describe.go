@@ -38,7 +38,7 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d set-id files, devices or sockets are left out whatever you answer", f.NeverKept))
 	}
 	if f.Omitted > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d changes are counted and not listed", f.Omitted))
+		d.Notes = append(d.Notes, fmt.Sprintf("%d changes are counted and not listed, or of files that were too large to be read", f.Omitted))
 	}
 	d.Notes = append(d.Notes, paths(all)...)
 	return d

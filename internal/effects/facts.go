@@ -33,7 +33,7 @@ type Git struct {
 const most = 64
 
 // FactsOf says what policy is told of changes, which are all there are. Names that other programs trust and links that
-// lead out are looked for in all of them; those beyond what is listed count as omitted.
+// lead out are looked for in all of them; those beyond what is listed count as omitted, as do files that were not read.
 func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) palyra.EffectFacts {
 	f := palyra.EffectFacts{
 		Created: e.Created, Changed: e.Changed, Removed: e.Removed, Mode: e.Mode, Link: e.Link,
@@ -46,6 +46,9 @@ func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) p
 		}
 		if c.Now != nil && c.Now.Kind == palyra.PathFile && c.Kind != palyra.ChangeMode {
 			f.Bytes += c.Now.Size
+		}
+		if unread(c.Was) || unread(c.Now) { // nobody knows what it does
+			f.Omitted++
 		}
 		if runnable(c.Now) && !runnable(c.Was) {
 			f.Executables++
@@ -85,6 +88,11 @@ func gone(c palyra.Change) bool {
 		return c.Now == nil || c.Now.Kind == palyra.PathDirectory
 	}
 	return false
+}
+
+// unread reports whether nobody could say what a file has in it.
+func unread(s *palyra.PathState) bool {
+	return s != nil && s.Kind == palyra.PathFile && s.Digest == "" && s.Size > 0
 }
 
 func runnable(s *palyra.PathState) bool {

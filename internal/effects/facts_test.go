@@ -245,3 +245,19 @@ func FuzzFacts(f *testing.F) {
 		}
 	})
 }
+
+// A file that nobody read counts as not listed: nobody can judge what it does.
+func TestUnreadFilesAreOmitted(t *testing.T) {
+	file := func(size int64, digest string) *palyra.PathState {
+		return &palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: size, Digest: palyra.Digest(digest)}
+	}
+	all := []palyra.Change{
+		{Path: "a", Kind: palyra.ChangeCreated, Now: file(1<<40, "")},
+		{Path: "b", Kind: palyra.ChangeContent, Was: file(3, ""), Now: file(3, "sha256:x")},
+		{Path: "c", Kind: palyra.ChangeContent, Was: file(3, "sha256:y"), Now: file(3, "sha256:x")},
+		{Path: "d", Kind: palyra.ChangeCreated, Now: &palyra.PathState{Kind: palyra.PathDirectory}},
+	}
+	if f := FactsOf(palyra.Effects{Created: 2, Changed: 2}, all, 0, Before{}); f.Omitted != 2 {
+		t.Errorf("%+v", f)
+	}
+}

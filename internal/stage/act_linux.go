@@ -55,6 +55,13 @@ func (m *mark) moved(st *unix.Stat_t) bool {
 	return *now == *m
 }
 
+// same reports whether it is what was seen, also after a start of the machine that counts devices otherwise.
+func (m *mark) same(st *unix.Stat_t) bool {
+	now := markOf(st)
+	now.Dev = m.Dev
+	return *now == *m
+}
+
 // unchanged reports whether it is what was seen.
 func (k *keeper) unchanged(m *mark, st *unix.Stat_t) bool {
 	return m.moved(st) && (m.Ctime == st.Ctim.Nano() || k.linked[identOf(st)])

@@ -249,10 +249,12 @@ func moveTo(from int, name string, to int, as string) error {
 	return unix.Renameat(from, name, to, as)
 }
 
-// amend has the manifest say what stands of the steps, where that is not all of it.
+// amend has the manifest say what stands of the steps, where that is not all of it, and what files look like that
+// were not read: nothing else tells whether somebody changes them later.
 func (k *keeper) amend(steps []step, lost string) error {
 	g := k.stage
-	if g.past == nil || !slices.Contains(k.stands, false) {
+	whole := !slices.Contains(k.stands, false)
+	if g.past == nil || whole && !k.unread {
 		return nil
 	}
 	f, err := os.Open(filepath.Join(g.path, manifestName))
@@ -263,9 +265,24 @@ func (k *keeper) amend(steps []step, lost string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	m.Changes, m.Lost = standing(steps, k.stands, m.Changes), lost
-	return g.writeManifest(m)
+	if !whole {
+		m.Changes, m.Lost = standing(steps, k.stands, m.Changes), lost
+	}
+	err = g.asOwner(func() error {
+		for i := range m.Changes {
+			if e := &m.Changes[i]; e.unread() {
+				if st, missing, err := beneath.LookBelow(k.ws, string(e.Path)); err == nil && !missing {
+					e.Left = markOf(st)
+				}
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, g.writeManifest(m))
 }
+
+// unread reports whether nobody knows what is in a file that the run left.
+func (e *PastEntry) unread() bool { return e.Now.Kind == File && e.Now.Digest == "" }
 
 // standing are the changes that steps made which stand.
 func standing(steps []step, stands []bool, all []PastEntry) []PastEntry {

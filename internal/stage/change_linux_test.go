@@ -2,6 +2,7 @@ package stage
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -153,5 +154,73 @@ func TestChangesAreReadToABound(t *testing.T) {
 	}
 	if c := e.Changes[8]; c.Path != "same" || c.Was.Size != 3*mostRead || c.Was.Digest != "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Large files that say nothing keep no other file from being read; what was not read can be undone for as long as it
+// is the file that the run left.
+func TestSmallFilesAreReadFirst(t *testing.T) {
+	b := newBench(t)
+	p := b.past()
+	b.write("f", "old\n")
+	for _, name := range []string{"!0", "!1", "!2"} {
+		b.write(name, "")
+		check(t, os.Truncate(filepath.Join(b.ws, name), mostRead))
+	}
+	g := b.stage()
+	b.run(g, "chmod 600 '!0' '!1' '!2'; echo run > f; echo run > n; truncate -s 1025M big")
+	e := b.remembered(g, p, "run")
+	for _, c := range e.Changes {
+		if read := c.Now.Digest != ""; read != (c.Path == "f" || c.Path == "n") {
+			t.Errorf("%+v", c)
+		}
+	}
+	big := filepath.Join(b.ws, "big")
+	fi, err := os.Stat(big)
+	check(t, err)
+	f, err := os.OpenFile(big, os.O_WRONLY, 0)
+	check(t, err)
+	_, err = f.WriteAt([]byte("later"), 100)
+	check(t, errors.Join(err, f.Close(), os.Chtimes(big, fi.ModTime(), fi.ModTime())))
+	differs := (*DiffersError)(nil)
+	if _, err := b.all.Revert(t.Context(), p, "run"); !errors.As(err, &differs) || !slices.Equal(differs.Paths, []string{"big"}) {
+		t.Errorf("%v", err)
+	}
+	g = b.stage()
+	b.run(g, "rm big; truncate -s 1025M big")
+	b.keep(g)
+	g = b.stage()
+	b.run(g, "echo again > f; truncate -s 1026M more")
+	b.remembered(g, p, "again")
+	undo, err := b.all.Revert(t.Context(), p, "again")
+	check(t, err)
+	b.keep(undo)
+	if _, err := os.Stat(filepath.Join(b.ws, "more")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a removal takes is held to the bounds of names like what a run makes.
+func TestRemovalsAreBounded(t *testing.T) {
+	b := newBench(t)
+	for i := range 30 {
+		b.write(fmt.Sprintf("d/%d", i), "")
+	}
+	b.all.limits.Entries = 20
+	g := b.stage()
+	b.run(g, "rm -r d")
+	over := (*LimitError)(nil)
+	if _, err := g.Keep(t.Context(), nil, nil); !errors.As(err, &over) {
+		t.Errorf("%v", err)
+	}
+	b.all.limits.Entries = 1000
+	var at unix.Stat_t
+	check(t, unix.Lstat(filepath.Join(b.ws, "d"), &at))
+	ws, err := g.openWorkspace()
+	check(t, err)
+	defer func() { _ = unix.Close(ws) }()
+	r := &reader{Stage: g, ctx: t.Context(), ws: ws, since: g.changesSince(), text: mostNames - 50}
+	if _, err := r.untouched("d", &at); !errors.As(err, &over) {
+		t.Errorf("paths: %v", err)
 	}
 }

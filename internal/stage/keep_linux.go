@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,6 +117,7 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 func (k *keeper) keep(r *reader) error {
 	g := k.stage
 	if len(r.out.Changes) > 0 {
+		k.unread = slices.ContainsFunc(r.out.Changes, func(c Change) bool { return c.Now.Kind == File && c.Now.Digest == "" })
 		k.remember(r.steps, r.out.Changes)
 	} else { // nothing to be put back
 		g.past = nil
@@ -195,6 +197,7 @@ type keeper struct {
 	linked          map[ident]bool   // files with several names, one of which was moved: their times are the keeper's doing
 	puts            map[int]mark     // what was put into the workspace, by its step
 	done            int              // steps that were, from the first on
+	unread          bool             // there are files among the changes that were not read, or may be
 	stands          []bool           // which steps are done, and were not taken back
 	shut            string           // the path that was left last: so is all that is below it
 	left            []string         // for people
@@ -402,9 +405,9 @@ func (s *Stages) finish(name string) error {
 	}
 	defer s.alone(g.root)()
 	defer g.rememberIn(l)()
-	k := keeper{stage: g, file: f, counted: size, since: l.Since, token: l.Token}
+	k := keeper{stage: g, file: f, counted: size, since: l.Since, token: l.Token, unread: true}
+	defer k.close()
 	err = k.resumeList(l.Steps, done)
-	k.close()
 	if errors.Is(err, errGone) {
 		s.log.Error("the workspace of a run that was being kept is gone", "workspace", l.Workspace, "err", err)
 		return g.tell(Settled{Lost: "the workspace is gone"})

@@ -64,6 +64,7 @@ type PastEntry struct {
 	Now  State  `json:"now"`
 	Step int    `json:"step"`           // of the list, which took it away
 	Rest []byte `json:"rest,omitempty"` // below what that step took
+	Left *mark  `json:"left,omitempty"` // what the run left, as it was seen when it was put there; of files that were not read
 }
 
 // Remember has Keep put what it replaces or removes under a name in p.

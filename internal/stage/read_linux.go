@@ -65,8 +65,7 @@ type reader struct {
 	text  int // bytes of all paths
 	bytes int64
 	buf   []byte // for content that is read
-	read  int64  // bytes of content, so far
-	most  int64  // that may be read; 0: all
+	most  int64  // bytes of content that may be read; 0: all
 
 	later    bool            // digests are taken when all is found
 	unread   []unread        // files without them
@@ -294,6 +293,9 @@ func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
 		r.refuse(p, sealedPath)
 		return false, nil
 	}
+	if r.text += len(p); r.text > mostNames {
+		return false, tooMany("paths of %d bytes together", mostNames)
+	}
 	r.gone = append(r.gone, found{p, *at})
 	if !beneath.IsDir(at) {
 		return true, nil
@@ -303,13 +305,13 @@ func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
 		return false, nil // nobody could say what is in it
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, err := listNames(fd, r.of.limits.Entries)
+	names, err := listNames(fd, r.of.limits.Entries-r.count)
 	if err != nil {
 		return false, err
 	}
 	for _, n := range names {
-		if r.count++; r.count > 4*r.of.limits.Entries {
-			return false, tooMany("%d names removed", r.of.limits.Entries)
+		if r.count++; r.count > r.of.limits.Entries {
+			return false, tooMany("%d names", r.of.limits.Entries)
 		}
 		var st unix.Stat_t
 		if err := unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -130,6 +130,9 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 	}
 	var now State
 	st, missing, err := beneath.LookBelow(v.ws, p)
+	if err == nil && !missing && e.Left != nil {
+		return e.Left.same(st), nil
+	}
 	if err == nil && !missing {
 		now, err = v.reader.state(v.ws, p, st)
 	}

@@ -1,10 +1,12 @@
 package stage
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,11 +33,9 @@ func (r *reader) state(top int, p string, st *unix.Stat_t) (State, error) {
 		s.Kind = Device
 	case unix.S_IFREG:
 		s.Kind, s.Size = File, st.Size
-		switch {
-		case !r.may(st.Size):
-		case r.later:
+		if r.later {
 			r.unread = append(r.unread, unread{p, top == r.ws, *st})
-		default:
+		} else {
 			s.Digest, err = r.digest(top, p, st)
 		}
 	}
@@ -46,16 +46,21 @@ func (r *reader) state(top int, p string, st *unix.Stat_t) (State, error) {
 // take no room and hours to read, and others wait for their turn in the workspace.
 const mostRead = 1 << 30
 
-// may reports whether a file of this size is read.
-func (r *reader) may(size int64) bool {
+// affordable leaves of the files without a digest those that are read: the small ones first, so that a run cannot
+// keep another file from being read by one that is large and says nothing.
+func (r *reader) affordable() {
 	if r.most == 0 {
-		return true
+		return
 	}
-	if size > r.most-r.read {
-		return false
+	slices.SortStableFunc(r.unread, func(a, b unread) int { return cmp.Compare(a.st.Size, b.st.Size) })
+	var sum int64
+	for i := range r.unread {
+		if size := r.unread[i].st.Size; size > r.most-sum {
+			r.unread = r.unread[:i]
+			return
+		}
+		sum += r.unread[i].st.Size
 	}
-	r.read += size
-	return true
 }
 
 // unread is a file whose digest is still to be taken.
@@ -71,6 +76,7 @@ const readers = 2
 // readAll takes the digests of the files that were found. One of the workspace's that is not
 // what was found any more is a conflict.
 func (r *reader) readAll() error {
+	r.affordable()
 	got, err := r.digests()
 	if err != nil {
 		return err
