@@ -31,6 +31,7 @@ BENCH     ?= .
 BENCHTIME ?= 2s
 SOAK      ?= 1h
 CHECKS    ?= 5000
+SCRIPTS   ?= 10000
 RACE      ?= ./...
 
 .PHONY: help
@@ -125,8 +126,9 @@ faults: ## kill -9 at every durable step, at random times and during runs, and p
 		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage
 
 .PHONY: soak
-soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, and hours of load on one daemon; SOAK=1h
+soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, and hours of load on one daemon; SOAK=1h
 	@scripts/setup.sh test
+	$(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run GeneratedScripts ./internal/stage -rapid.checks=$(SCRIPTS)
 	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run 'Corpus|Rust|Index|Ladder|Error' ./internal/policy -rapid.checks=$(CHECKS)
 	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
 
