@@ -47,6 +47,7 @@ type held struct {
 	Firm      []heldFirm    `json:"firm,omitempty"`
 	Bound     []heldBound   `json:"bound,omitempty"`
 	Parents   []heldParent  `json:"parents,omitempty"`
+	Shut      []heldParent  `json:"shut,omitempty"` // directories of the stage that are opened to be read
 	Steps     []step        `json:"steps"`
 	Changes   []heldChange  `json:"changes"`
 }
@@ -146,6 +147,9 @@ func (k *keeper) held(r *reader) held {
 	for _, p := range slices.Sorted(maps.Keys(g.parents)) {
 		h.Parents = append(h.Parents, heldParent{[]byte(p), g.parents[p]})
 	}
+	for _, d := range r.unlocked {
+		h.Shut = append(h.Shut, heldParent{[]byte(d.path), d.mode})
+	}
 	for _, c := range r.out.Changes {
 		h.Changes = append(h.Changes, heldChange{[]byte(c.Path), c.Was, c.Now})
 	}
@@ -166,17 +170,6 @@ func (m *mark) look() look {
 		return look{}
 	}
 	return look{ident{m.Dev, m.Ino}, m.Mode, m.Size, unix.NsecToTimespec(m.Mtime), unix.NsecToTimespec(m.Ctime)}
-}
-
-// relock gives the directories of the stage that were opened to be read their modes again.
-func (r *reader) relock() error {
-	for _, d := range slices.Backward(r.unlocked) {
-		err := beneath.InParent(r.upper, d.path, func(dir int, name string) error { return beneath.ChmodAt(dir, name, d.mode&0o7777) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeDurably writes a file of the stage that is there after the machine stopped.
@@ -431,6 +424,7 @@ func (g *Stage) keepHeld(ctx context.Context, h held, aside func(*Stage, *Settle
 	for _, f := range h.Firm {
 		r.firmly[string(f.Path)] = firm{f.Sealed, f.Kept}
 	}
+	r.shutBefore(h.Shut)
 	defer g.Drop()
 	defer k.close()
 	err := k.look(r)

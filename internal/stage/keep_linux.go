@@ -254,7 +254,7 @@ func (k *keeper) write(steps []step) error {
 		return tooMany("a list of %d bytes", len(text))
 	}
 	name := filepath.Join(g.path, listName)
-	f, err := os.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600) // a daemon that died may have left one
 	if err != nil {
 		return err
 	}

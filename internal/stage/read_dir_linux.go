@@ -51,6 +51,9 @@ const modeBits = 0o3777
 // unlock makes a directory of the stage one that its owner can read and change,
 // and lists what the overlay says of it.
 func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
+	if was, shut := r.shut[p]; shut && st.Mode|0o700 == was|0o700 {
+		st.Mode = was
+	}
 	err = beneath.InParent(r.upper, p, func(dir int, name string) error {
 		if st.Mode&0o700 != 0o700 {
 			if err := beneath.ChmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
@@ -62,6 +65,26 @@ func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
 		return err
 	})
 	return own, err
+}
+
+// relock gives the directories of the stage that were opened to be read their modes again.
+func (r *reader) relock() error {
+	for _, d := range slices.Backward(r.unlocked) {
+		err := beneath.InParent(r.upper, d.path, func(dir int, name string) error { return beneath.ChmodAt(dir, name, d.mode&0o7777) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shutBefore says which directories were shut when the stage was held: a daemon that opened
+// them to read, and died, leaves them open.
+func (r *reader) shutBefore(all []heldParent) {
+	r.shut = map[string]uint32{}
+	for _, d := range all {
+		r.shut[string(d.Path)] = d.Mode
+	}
 }
 
 // merge is a directory that was there and still is.

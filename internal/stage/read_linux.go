@@ -67,12 +67,13 @@ type reader struct {
 	buf   []byte // for content that is read
 	most  int64  // bytes of content that may be read; 0: all
 
-	later    bool            // digests are taken when all is found
-	unread   []unread        // files without them
-	again    bool            // it was read before: what stays is what was to stay then
-	firmly   map[string]firm // what Names said of paths
-	unlocked []dirMode       // directories of the stage that were opened to be read
-	refused  int             // things that are never kept, whatever they are called
+	later    bool              // digests are taken when all is found
+	unread   []unread          // files without them
+	again    bool              // it was read before: what stays is what was to stay then
+	firmly   map[string]firm   // what Names said of paths
+	unlocked []dirMode         // directories of the stage that were opened to be read
+	shut     map[string]uint32 // those that were so when it was read before, with their modes
+	refused  int               // things that are never kept, whatever they are called
 }
 
 // dirMode is a directory and its mode.
