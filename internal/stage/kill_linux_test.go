@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 // The run of all tests here that kill: every kind of step is in it.
 const (
 	killFirst = "mkdir -p d/1 e k; echo old > d/1/2; echo old > e/old; echo old > f; echo old > k/x; echo old > w; chmod 755 k"
-	killRun   = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; chmod 700 k; ln -s f l; rm w"
+	killRun   = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; " +
+		"chmod 500 n/m; chmod 700 k; ln -s f l; rm w"
 )
 
 // actChild is a daemon that does one thing, in the directory and the workspace that it is told.
@@ -106,7 +107,7 @@ func actRun(ctx context.Context, s *Stages, p *Past, ws string, hold bool) error
 	if hold {
 		ruling = RulingHold
 	}
-	out, err := g.Keep(ctx, nil, func([]Change, int) Ruling { return ruling })
+	out, err := g.Keep(ctx, nil, func(Found) Ruling { return ruling })
 	g.Drop()
 	if err == nil && (out.Held != hold || out.Remembered == hold) {
 		err = fmt.Errorf("kept: %+v", out)
