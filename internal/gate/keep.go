@@ -82,7 +82,8 @@ func (w *walk) askToKeep(ctx context.Context, res palyra.Result) (palyra.Outcome
 	for try := 1; w.call.Keep.Approval == ""; try++ {
 		switch kept, err := w.keepQuestion(ctx); { // barrier: the open question, and what the run brought back
 		case err == nil:
-		case !kept:
+		case !kept: // nobody can answer: they need not lie there until the next start
+			w.settleSafely(context.WithoutCancel(ctx), false)
 			return palyra.Outcome{}, err
 		case palyra.CodeOf(err) != palyra.Conflict || try == questionTries:
 			return w.settle(ctx, res, false, err)

@@ -154,6 +154,20 @@ func TestHeldChangesAreResumed(t *testing.T) {
 	}
 }
 
+// Changes that nobody can be asked about, because the question is not on record, are dropped at once.
+func TestUnaskedChangesAreDropped(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.verdict, w.desk = onChanges(asking(palyra.Allow)), keepAnswers(palyra.AnswerAllow)
+	w.failAt = 3 // granted, settling; then the question
+	if _, err := w.do(context.Background()); err == nil {
+		t.Fatal("the question was recorded")
+	}
+	if got := strings.Join(w.trace, ", "); !strings.HasSuffix(got, "settle false") {
+		t.Error(got)
+	}
+}
+
 // A daemon that died once the answer was taken settles by it, and asks nobody again.
 func TestTakenAnswerIsKeptTo(t *testing.T) {
 	w := newWorld(t)
