@@ -103,7 +103,7 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 			g.files = []file{{"f", identIn(t, g, "f")}}
 			aside := t.TempDir()
 			t.Cleanup(func() { _ = os.Chmod(filepath.Join(aside, "run/run-000001"), 0o700) }) // for a user who removes it
-			if n, _, err := g.SetAside(aside, "run", 0); n != 1 || err != nil { // what the run made of it is not lost either
+			if n, _, err := g.SetAside(aside, "run", 0); n != 1 || err != nil {               // what the run made of it is not lost either
 				t.Errorf("%d set aside, %v", n, err)
 			}
 			g.Drop()
