@@ -55,6 +55,7 @@ type Verdict struct {
 	Reason   string       `json:"reason,omitempty"`
 	Remedy   string       `json:"remedy,omitempty"`
 
+	Looks    bool     `json:"-"` // of what a run changed: the call only looks, so none of it is anybody's work
 	Standing Standing `json:"-"` // that was judged with; the journal keeps it
 }
 

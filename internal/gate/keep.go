@@ -35,6 +35,8 @@ func (w *walk) weigh(ctx context.Context, s palyra.Staged) (ruling palyra.Ruling
 		return palyra.RulingDrop
 	}
 	switch v := w.call.Keep.Verdict; {
+	case onlyLooks(v):
+		return palyra.RulingDrop
 	case v.Effect == palyra.Allow:
 		return palyra.RulingKeep
 	case v.Effect == palyra.Ask && !w.call.Proposal.NoWait:
@@ -64,6 +66,10 @@ func (w *walk) weighUntil(call context.Context) palyra.Weigher {
 		return palyra.RulingDrop
 	}
 }
+
+// onlyLooks reports whether the changes are those of a call that only looks, such as git's refreshed index: nobody
+// wants them, so they are dropped unasked, and that is no failure.
+func onlyLooks(v palyra.Verdict) bool { return v.Looks && len(v.Errors) == 0 }
 
 // judgeKeep asks policy whether the changes are kept. An answer is for these changes alone.
 func (w *walk) judgeKeep(ctx context.Context, facts *palyra.ApprovalFacts) {
@@ -174,7 +180,7 @@ func (w *walk) settleSafely(ctx context.Context, keep bool) (res palyra.Result) 
 
 // explainDropped returns a result that says why its changes were dropped, where they were.
 func (w *walk) explainDropped(res palyra.Result) palyra.Result {
-	if res.Effects != palyra.EffectsDropped {
+	if res.Effects != palyra.EffectsDropped || w.unkept == nil && w.call.Keep != nil && onlyLooks(w.call.Keep.Verdict) {
 		return res
 	}
 	layer, e := palyra.LayerPolicy, palyra.AsError(cmp.Or(w.unkept, error(errUnweighed)))

@@ -52,6 +52,15 @@ func onChanges(f func(palyra.Request) palyra.Verdict) func(palyra.Request) palyr
 	}
 }
 
+// looking says the same of what a command did that only looks.
+func looking(e palyra.Effect) func(palyra.Request) palyra.Verdict {
+	return func(r palyra.Request) palyra.Verdict {
+		v := always(e)(r)
+		v.Looks = true
+		return v
+	}
+}
+
 func keepAnswers(a palyra.Answer) func(context.Context) (palyra.Decision, error) {
 	return func(context.Context) (palyra.Decision, error) {
 		d := answered(a)
@@ -92,6 +101,9 @@ func TestChangesAreWeighed(t *testing.T) {
 			"an answer that is not enough", asking(palyra.Deny), keepAnswers(palyra.AnswerAllow), false, palyra.EffectsDropped, palyra.LayerApproval,
 			held + ", judge true, settle false",
 		},
+		{"kept, of a look", looking(palyra.Allow), nil, false, palyra.EffectsDropped, "", drop},
+		{"asked, of a look", looking(palyra.Ask), nil, false, palyra.EffectsDropped, "", drop},
+		{"denied, of a look", looking(palyra.Deny), nil, true, palyra.EffectsDropped, "", drop},
 		{"asked and not awaited", asking(palyra.Allow), nil, true, palyra.EffectsDropped, palyra.LayerPolicy, drop},
 		{
 			"a judge that breaks off", func(palyra.Request) palyra.Verdict { panic("x") }, nil, false, palyra.EffectsDropped, palyra.LayerPolicy,
@@ -110,7 +122,7 @@ func TestChangesAreWeighed(t *testing.T) {
 				out.Effects != tt.effects || out.Layer != tt.layer {
 				t.Fatalf("%+v, %v", out, err)
 			}
-			dropped := tt.effects == palyra.EffectsDropped
+			dropped := tt.effects == palyra.EffectsDropped && tt.layer != ""
 			if dropped != (out.ReasonCode == palyra.ReasonEffectsDropped) ||
 				dropped != (out.ExitCode == palyra.ExitRefused) || out.Stdout != "done" {
 				t.Errorf("%s %d %q", out.ReasonCode, out.ExitCode, out.Stdout)

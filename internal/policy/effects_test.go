@@ -238,4 +238,27 @@ func TestLiveAsked(t *testing.T) {
 	if v := engine(t, own).Judge(t.Context(), live(palyra.LiveAsked)); v.Effect != palyra.Allow {
 		t.Errorf("a bundle with a rule of its own: %+v", v)
 	}
+
+// What a command changed that only looks is known as that, and nothing else is.
+func TestLooks(t *testing.T) {
+	for _, tt := range []struct {
+		words palyra.Command
+		did   bool
+		want  bool
+	}{
+		{palyra.Command{Class: palyra.CommandReadOnly, Understood: true}, true, true},
+		{palyra.Command{Class: palyra.CommandReadOnly, Understood: true}, false, false},
+		{palyra.Command{Class: palyra.CommandReadOnly, Understood: true, RunsCode: true}, true, false},
+		{palyra.Command{Class: palyra.CommandReadOnly}, true, false},
+		{palyra.Command{Class: palyra.CommandBuild, Understood: true}, true, false},
+		{palyra.Command{Class: palyra.CommandWrite, Understood: true}, true, false},
+	} {
+		r := staged(program("git", "status"))
+		if tt.did {
+			r.Effects = &palyra.EffectFacts{Changed: 1, Share: -1}
+		}
+		if got := engineOf(t, "readonly", tt.words).Judge(t.Context(), r).Looks; got != tt.want {
+			t.Errorf("%+v, %t: %t", tt.words, tt.did, got)
+		}
+	}
 }
