@@ -50,7 +50,7 @@ title "a workspace for the demo"
 printf 'Palyra stands between agents and this machine.\n' >"$work/notes.txt"
 "$palyra" workspace add "$work"
 
-title "an agent's run: one call is allowed, one asks, one is refused"
+title "an agent's run: some calls are allowed, one asks, one is refused"
 if $interactive; then
 	"$palyra" run --script demo/first.yaml --workspace "$work"
 else

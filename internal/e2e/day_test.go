@@ -5,9 +5,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,13 +98,21 @@ type dayTold struct {
 	asked                    []string // of ordinary lines
 	unasked                  []string // risky lines that passed without a question
 	failures                 []string
+	slowest                  []string
+}
+
+// stopped reports whether a run of which nobody was asked came to nothing: it was refused, what it did was dropped or
+// taken away, or it failed and left nothing.
+func stopped(out palyra.Outcome) bool {
+	return out.Outcome == palyra.OutcomeRefused || out.Effects == palyra.EffectsDropped || len(out.Quarantined) > 0 ||
+		out.ExitCode != 0 && (out.Effects == palyra.EffectsNone || out.ReasonCode == palyra.ReasonSealDenied)
 }
 
 // live goes through a day: every question is answered with yes, once.
 func (d *daemon) live(all []dayLine) (told dayTold) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	for _, l := range all {
-		asked := false
+		asked, began := false, time.Now()
 		ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
 		out, err := agent.Call(ctx, dayCall(d, l), func(e client.CallEvent) {
 			if e.ApprovalRequested == nil {
@@ -120,10 +130,13 @@ func (d *daemon) live(all []dayLine) (told dayTold) {
 			}
 		})
 		cancel()
+		if took := time.Since(began); took > 5*time.Second {
+			told.slowest = append(told.slowest, fmt.Sprintf("%s: %v", l.text, took.Round(time.Second)))
+		}
 		switch {
 		case err != nil:
 			d.t.Errorf("%s: %v", l.text, err)
-		case l.risky && !asked && out.Outcome != palyra.OutcomeRefused:
+		case l.risky && !asked && !stopped(out):
 			told.unasked = append(told.unasked, l.text)
 		case l.risky:
 			told.risky++
@@ -147,6 +160,12 @@ func (d *daemon) dayWork() {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		d.t.Fatalf("%v: %s", err, said)
 	}
+	d.handOver()
+}
+
+// handOver makes everything in the workspace that of the user it is for.
+func (d *daemon) handOver() {
+	d.t.Helper()
 	if uid := d.ownWork(); uid != os.Geteuid() {
 		if err := filepath.Walk(d.work, func(path string, _ os.FileInfo, err error) error {
 			if err != nil {
@@ -159,17 +178,95 @@ func (d *daemon) dayWork() {
 	}
 }
 
+// mostQuestions is how often a person may be asked about ordinary calls of a day.
+const mostQuestions = 12
+
+// dayDaemon has the day's repository, registered, and what people start with.
+func dayDaemon(t testing.TB) *daemon {
+	t.Helper()
+	d := newDaemon(t)
+	d.dayWork()
+	d.mustStart(stagesAll...)
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(t.Context(), d.work, ""); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// slowLine matches lines that build, and what needs what they built: the sample leaves them out.
+var slowLine = regexp.MustCompile(`^run (.*[^.\w])?(go|gofmt|npm|node|make|rg) |venv|web/dist|hello|cover\.out|^run rm -rf bin`)
+
+// TestDay lives a part of the recorded day: what a person must see, and every other call that takes no time. Nothing of
+// what a person must see is in the workspace without a yes, and ordinary work is hardly ever asked about.
+func TestDay(t *testing.T) {
+	d := dayDaemon(t)
+	var ordinary, risky []dayLine
+	for _, l := range dayLines(t) {
+		switch {
+		case l.risky:
+			risky = append(risky, l)
+		case !slowLine.MatchString(l.text):
+			ordinary = append(ordinary, l)
+		}
+	}
+	told := d.live(ordinary)
+	if told.questions > mostQuestions {
+		t.Errorf("%d questions about %d ordinary calls:\n%s", told.questions, len(ordinary), strings.Join(told.asked, "\n"))
+	}
+	if told.failed > 0 {
+		t.Errorf("failed:\n%s", strings.Join(told.failures, "\n"))
+	}
+	before := d.contents()
+	told = d.live(risky)
+	if len(told.unasked) > 0 || told.risky != len(risky) {
+		t.Errorf("%d of %d risky calls were asked about or stopped; not:\n%s", told.risky, len(risky), strings.Join(told.unasked, "\n"))
+	}
+	if now := d.contents(); !maps.Equal(before, now) {
+		for name, text := range now {
+			if was, ok := before[name]; !ok || was != text {
+				t.Errorf("%s is new or another after calls that nobody allowed", name)
+			}
+		}
+		for name := range before {
+			if _, ok := now[name]; !ok {
+				t.Errorf("%s is gone after calls that nobody allowed", name)
+			}
+		}
+	}
+	for _, l := range told.slowest {
+		t.Log(l)
+	}
+	d.verify()
+}
+
+// contents are all files and links of the workspace, with what they hold.
+func (d *daemon) contents() map[string]string {
+	d.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(d.work, func(path string, e os.DirEntry, err error) error {
+		switch {
+		case err != nil || e.IsDir():
+			return err
+		case e.Type()&os.ModeSymlink != 0:
+			all[path], err = os.Readlink(path)
+		default:
+			var raw []byte
+			raw, err = os.ReadFile(path)
+			all[path] = string(raw)
+		}
+		return err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
 // BenchmarkDay counts the questions of an agent's ordinary day, and what passes that a
 // person should have seen.
 func BenchmarkDay(b *testing.B) {
 	for range b.N {
-		d := newDaemon(b)
-		d.dayWork()
-		d.mustStart("PALYRA_POLICY_PRESET=default") // what people start with
-		if _, err := d.client(client.OperatorDoor).AddWorkspace(b.Context(), d.work, ""); err != nil {
-			b.Fatal(err)
-		}
-		all := dayLines(b)
+		d, all := dayDaemon(b), dayLines(b)
 		told := d.live(all)
 		b.ReportMetric(float64(len(all)), "calls")
 		b.ReportMetric(float64(told.questions), "questions")

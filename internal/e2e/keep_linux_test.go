@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/policy"
 )
 
 // shipped is the policy that people start with.
@@ -135,4 +139,74 @@ func TestWritingDirectlyIsAskedAbout(t *testing.T) {
 	if out.Effects != palyra.EffectsKept || out.ExitCode != 0 {
 		t.Errorf("on a stage: %+v", out)
 	}
+}
+
+// A call that only looks may leave something all the same, as git does that refreshes its index. Nobody is asked about
+// that and nothing of it is kept, under whichever policies; the agent is told nothing but what it wanted to see.
+func TestLooksLeaveNothing(t *testing.T) {
+	d := newDaemon(t)
+	d.put("a.txt", "a")
+	git := exec.Command("sh", "-c", "git init -q . && git add a.txt && git -c user.name=a -c user.email=a@example.invalid commit -qm a")
+	git.Dir, git.Env = d.work, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
+	if said, err := git.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	d.handOver()
+	d.mustStart(stagesAll...)
+	d.inWorkspace()
+	index := filepath.Join(d.work, ".git/index")
+	before, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, preset := range policy.Presets() {
+		files, err := policy.Preset(preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := d.client(client.OperatorDoor).ApplyPolicy(t.Context(), files, true); err != nil {
+			t.Fatal(err)
+		}
+		then := time.Now().Add(-time.Duration(i+1) * time.Hour) // git finds the file as it was, and notes the time
+		if err := os.Chtimes(filepath.Join(d.work, "a.txt"), then, then); err != nil {
+			t.Fatal(err)
+		}
+		out, questions := d.agreed(d.program("/usr/bin/git", "status", "--short"))
+		if out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 || out.ReasonCode != "" || out.Stdout != "" {
+			t.Errorf("%s: %+v", preset, out)
+		}
+		if out.Effects != palyra.EffectsDropped || out.Changes == nil || out.Changes.Changed == 0 {
+			t.Errorf("%s: effects are %s, %+v", preset, out.Effects, out.Changes)
+		}
+		if now, err := os.ReadFile(index); err != nil || !bytes.Equal(now, before) {
+			t.Errorf("%s: the index is another, %v", preset, err)
+		}
+		if want := map[string]int{"strict": 1}[preset]; questions != want {
+			t.Errorf("%s: %d questions", preset, questions)
+		}
+	}
+	d.verify()
+}
+
+// agreed makes a call of an agent whose questions are all answered with yes, and counts them.
+func (d *daemon) agreed(r client.CallRequest) (out palyra.Outcome, questions int) {
+	d.t.Helper()
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	out, err := agent.Call(d.t.Context(), r, func(e client.CallEvent) {
+		if e.ApprovalRequested == nil {
+			return
+		}
+		questions++
+		a, err := person.Approval(d.t.Context(), e.ApprovalRequested.ApprovalID)
+		if err == nil {
+			_, err = person.Decide(d.t.Context(), allow(a, palyra.ScopeOnce, 0))
+		}
+		if err != nil {
+			d.t.Error(err)
+		}
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return out, questions
 }

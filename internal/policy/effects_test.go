@@ -238,6 +238,7 @@ func TestLiveAsked(t *testing.T) {
 	if v := engine(t, own).Judge(t.Context(), live(palyra.LiveAsked)); v.Effect != palyra.Allow {
 		t.Errorf("a bundle with a rule of its own: %+v", v)
 	}
+}
 
 // What a command changed that only looks is known as that, and nothing else is.
 func TestLooks(t *testing.T) {

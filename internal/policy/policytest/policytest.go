@@ -30,6 +30,20 @@ func Defaults(t testing.TB) *policy.Bundle {
 	return b
 }
 
+// Asking are the policies of the preset that asks before every call that can change something.
+func Asking(t testing.TB) *policy.Bundle {
+	t.Helper()
+	files, err := policy.Preset("ask")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, report := policy.Check(files)
+	if b == nil {
+		t.Fatal(report.Problems)
+	}
+	return b
+}
+
 // Open is a configuration that lets everything in, so that policies decide.
 func Open() palyra.Snapshot {
 	return palyra.Snapshot{AllowedTools: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}, MaxCallsPerRun: 64}

@@ -175,6 +175,7 @@ func TestSuggestWidens(t *testing.T) {
 
 func TestSuggestFiles(t *testing.T) {
 	x := newTold(t)
+	x.config.Bundle = policytest.Asking(t) // the default does not ask about these
 	x.call(policytest.Write("a.txt"), palyra.AnswerAllow)
 	x.call(policytest.Write("b.txt"), palyra.AnswerAllow)
 	x.call(policytest.Write(".git/config"), palyra.AnswerAllow) // needs a fresh answer every time
@@ -326,7 +327,7 @@ func TestSuggestKeepsTheBundle(t *testing.T) {
 }
 
 func TestSuggestHeedsTests(t *testing.T) {
-	files := policytest.Defaults(t).Files()
+	files := policytest.Asking(t).Files()
 	delete(files, "tests/preset.yaml") // of commands, which nobody reads here
 	files["tests/own.yaml"] = "tests:\n  - name: writing a.txt is asked about\n    request: {principal: agent:local, tool: palyra.fs.write, writes: [a.txt], workspace: {path: /w}}\n    expect: ask\n"
 	b, report := policy.Check(files)
