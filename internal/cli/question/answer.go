@@ -84,8 +84,8 @@ func (v *View) answers() {
 		return
 	}
 	if a.Plan.Effects != nil {
-		v.put("Answer with", "allow: they become the workspace's ('palyra undo' takes them back)")
-		v.put("", "deny: they are dropped; nothing of them was in the workspace")
+		v.put("Answer with", "allow: keep these and no others; 'palyra undo' takes them back")
+		v.put("", "deny: drop them; none is in the workspace (--full: the rest)")
 		return
 	}
 	once := "allow: this call, once"

@@ -174,6 +174,9 @@ func (v *View) printPlace() {
 	if v.Short && p.Enforcement.Mode == palyra.NetworkStrict && len(p.Egress) == 0 {
 		text += "; network: " + v.strictNetwork("none")
 	}
+	if v.Short && p.Staging.Staged() {
+		text += "; staged: what it changes is judged when it has ended"
+	}
 	v.put("Runs in", text)
 }
 

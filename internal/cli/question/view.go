@@ -198,7 +198,7 @@ func (v *View) summaryBlock() {
 		}
 		v.put("Workspace", text)
 	}
-	if v.Separation != "" {
+	if v.Separation != "" && !v.Short {
 		v.put("Your key", separationText(v.Separation))
 	}
 	if a.Pending() && !v.Short {
@@ -209,8 +209,7 @@ func (v *View) summaryBlock() {
 // risk prints the level and its factors.
 func (v *View) risk() {
 	r, ws := v.Approval.Prompt.Risk, v.Approval.Plan.Workspace
-	level := strings.ToUpper(string(r.Level))
-	level = cmp.Or(level, "UNKNOWN")
+	level := show.Line(cmp.Or(strings.ToUpper(string(r.Level)), "UNKNOWN"))
 	fresh := ws.Path != "" && !ws.Known
 	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
 		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.Short && f == unsandboxedFactor
@@ -218,11 +217,14 @@ func (v *View) risk() {
 	if words, rest := factors(list); v.Short && len(words) > 0 {
 		level, list = level+": "+strings.Join(words, ", "), rest
 	}
+	if len(list) == 1 && v.Short { // what is out of the ordinary
+		level, list = level+", "+show.Line(list[0]), nil
+	}
 	switch r.Level {
 	case palyra.RiskLow, palyra.RiskMedium:
 		v.put("Risk", level)
 	default:
-		v.shout("Risk", show.Line(level))
+		v.shout("Risk", level)
 	}
 	for _, f := range list {
 		v.line("", f)

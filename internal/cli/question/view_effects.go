@@ -5,38 +5,64 @@ import (
 	"fmt"
 	"strings"
 
+	"palyra"
 	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
 // effectLines is how many lines of the short view list changes; with the rest it has twelve.
-const effectLines = 5
+const effectLines = 4
 
 // effectsShort prints the question whether the changes of a run are kept: the changes come first,
 // and how to see all of them.
 func (v *View) effectsShort() {
 	a := v.Approval
 	v.head()
-	v.put("Keep?", screen.SafeMiddle(strings.TrimPrefix(a.Prompt.Summary, "keep what it changed: "), 4*screen.CellWidth))
+	v.row("Keep?", strings.TrimPrefix(a.Prompt.Summary, "keep what it changed: "))
 	for i, note := range a.Prompt.Notes {
 		if i == effectLines-1 && len(a.Prompt.Notes) > effectLines {
 			v.put("", fmt.Sprintf("and %d more lines, in the list", len(a.Prompt.Notes)-i))
 			break
 		}
-		v.put("", screen.SafeMiddle(note, 2*screen.CellWidth))
+		v.row("", note)
 	}
-	v.put("See it", cmp.Or(v.Own, "palyra")+" changes "+show.Arg(string(a.Call)))
-	v.put("It ran", screen.SafeMiddle(show.Argv(a.Plan.Argv), 2*screen.CellWidth)+" for "+show.Arg(string(a.Principal)))
+	v.put("See it", cmp.Or(v.Own, "palyra")+" changes "+show.Arg(string(a.Call))+" --diff[=FILE]")
+	v.riskShort()
 	why, _, _ := strings.Cut(v.reasons(), "\n")
-	v.put("Why asked", screen.SafeMiddle(why, 2*screen.CellWidth))
+	v.row("Why asked", why)
+	v.row("It ran", show.Argv(a.Plan.Argv)+" for "+string(a.Principal)+" in "+a.Plan.Workspace.Path)
 	for _, note := range v.warnings() {
 		v.shout("", "WARNING: "+note)
 	}
-	text := show.Arg(a.Plan.Workspace.Path)
 	if !a.Plan.Workspace.Known {
-		text += " NEW"
+		v.shout("", "NEW workspace: no operator registered it")
 	}
-	v.put("Workspace", text)
+}
+
+// row prints outside text on one line, without its middle where it is longer.
+func (v *View) row(label, text string) {
+	most := 2 * screen.CellWidth
+	if room := v.Width - labelWidth; room >= leastRow {
+		most = room - len("⋯ 1234567 bytes left out ⋯")
+	}
+	v.put(label, screen.SafeMiddle(text, most))
+}
+
+// leastRow is the room below which a line is rather broken than shortened.
+const leastRow = 40
+
+// riskShort prints the level and its factors on one line.
+func (v *View) riskShort() {
+	r := v.Approval.Prompt.Risk
+	text := cmp.Or(strings.ToUpper(string(r.Level)), "UNKNOWN")
+	if len(r.Factors) > 0 {
+		text += ": " + strings.Join(r.Factors, ", ")
+	}
+	if r.Level == palyra.RiskLow || r.Level == palyra.RiskMedium {
+		v.row("Risk", text)
+		return
+	}
+	v.shout("Risk", screen.SafeMiddle(text, 2*screen.CellWidth))
 }
 
 // effects prints the counts and the digest that a question about changes is bound to.

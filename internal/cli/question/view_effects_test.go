@@ -32,13 +32,14 @@ func effectsApproval() palyra.Approval {
 func TestEffectsAreShownFirst(t *testing.T) {
 	a := effectsApproval()
 	got := renderShort(a, 0)
-	above, _, _ := strings.Cut(got, "Answer with")
-	if n := strings.Count(above, "\n"); n > 12 {
-		t.Errorf("%d lines:\n%s", n, got)
+	for _, width := range []int{0, 80, 120} {
+		if got := renderShort(a, width); strings.Count(got, "\n") > 12 {
+			t.Errorf("%d lines of %d:\n%s", strings.Count(got, "\n"), width, got)
+		}
 	}
 	for _, want := range []string{
-		"Keep?          30 removed, 40 created (7 bytes)\n               makes other programs run code: .envrc\\x1b[2J\n", "and 7 more lines",
-		"See it         palyra changes " + string(a.Call) + "\n", "It ran         make all for agent:local", "Why asked      more than 20 files",
+		"Keep?          30 removed, 40 created (7 bytes)\n               makes other programs run code: .envrc\\x1b[2J\n", "and 8 more lines", "Risk           MEDIUM\n",
+		"See it         palyra changes " + string(a.Call) + " --diff[=FILE]\n", "It ran         make all for agent:local in /", "Why asked      more than 20 files",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -48,6 +49,35 @@ func TestEffectsAreShownFirst(t *testing.T) {
 	for _, want := range []string{"40 created", "30 removed", string(questiontest.SampleDigest), "LIST", "old/8", string(a.PlanDigest)} {
 		if !strings.Contains(full, want) {
 			t.Errorf("no %q in\n%s", want, full)
+		}
+	}
+}
+
+// Who is asked before a run that is staged sees twelve lines, and in them what is out of the ordinary about it.
+func TestAQuestionBeforeAStagedRunIsShort(t *testing.T) {
+	a := longApproval()
+	a.Plan.Argv, a.Plan.Executable.Path = []string{"sh", "-c", "git push"}, "/usr/bin/dash"
+	a.Plan.Arguments, a.Plan.Inputs, a.Plan.Env, a.Plan.Workspace.Known = []byte(`{"command":"sh"}`), nil, nil, true
+	a.Plan.Staging.Writes = palyra.WritesStaged
+	a.Need.Fresh, a.Policies = true, []string{"destructive-command-needs-fresh-approval"}
+	a.Prompt.Explanation = usualHead + ", for this call only: " + aboutIt + "git push: reaches beyond this machine\n" +
+		"policy destructive-command-needs-fresh-approval: the command cannot be taken back"
+	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskCritical, Factors: []string{"process_exec", "destructive_command: git push: reaches beyond this machine"}}
+	a.Prompt.Notes = []string{
+		"may change any file of the workspace; which ones is not known beforehand (not bound)",
+		"writes to a layer of its own; what it changes is judged when it has ended, and is the workspace's then",
+		"git knows no name and address of yours: set user.name and user.email in ~/.gitconfig",
+	}
+	got := renderShort(questiontest.Bound(a), 0)
+	if n := strings.Count(got, "\n"); n > 12 {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+	for _, want := range []string{
+		"Command        sh -c \"git push\"\n", "staged: what it changes is judged", "Risk           CRITICAL: process_exec, destructive_command: git push",
+		"it is asked about every time", "--full", "deny: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }

@@ -142,7 +142,8 @@ func (v *View) variablesShort() {
 func (v *View) programShort() {
 	p := v.Approval.Plan
 	dir, base := path.Split(p.Executable.Path)
-	expected := len(p.Argv) > 0 && p.Argv[0] == base && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
+	shell := len(p.Argv) > 0 && p.Argv[0] == "sh" && slices.Contains([]string{"dash", "bash", "busybox"}, base) // the system's
+	expected := len(p.Argv) > 0 && (p.Argv[0] == base || shell) && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
 	if expected {
 		v.leave(1, "path and digest of the program", "")
 		return
@@ -270,6 +271,9 @@ func (v *View) repeatsShort(note string) bool {
 	for prefix, shown := range map[string]bool{
 		"what is sealed stays as it is": len(p.Seals) > 0, "the run itself could change ": p.Executable.Sealed, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
 		"other files that it reads than the inputs listed are not bound": len(p.Inputs) == 0,
+		"git knows no name and address of yours: ":                       true, // nothing that an answer would be about
+		"may change any file of the workspace; which ones is not known ": p.Staging.Staged(),
+		"writes to a layer of its own; what it changes is judged when ":  p.Staging.Staged(),
 		"keeps between runs of this workspace: ":                         slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
 	} {
 		if shown && strings.HasPrefix(note, prefix) {

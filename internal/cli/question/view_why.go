@@ -22,7 +22,11 @@ func (v *View) why() {
 	if !v.Short {
 		v.line("Policies", screen.Joined(v.Approval.Policies))
 	}
-	if needs := Need(v.Approval.Need); !v.Short || needs != Need(palyra.Need{}) {
+	need := v.Approval.Need
+	if v.Short && v.Approval.Pending() {
+		need.Fresh = false // the answers say so
+	}
+	if needs := Need(need); !v.Short || needs != Need(palyra.Need{}) {
 		v.put("Needs", needs)
 	}
 	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.Approval.Pending() && !(v.Short && slices.Contains(usualRemedies, more)) {
