@@ -33,7 +33,7 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeEnd(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 
@@ -44,6 +44,26 @@ func judgement(said string, now policy.Explanation) []string {
 		return nil
 	}
 	return []string{"policy now: " + now.Reason}
+}
+
+// describeChanges says how it was judged what the run of a call had changed, and what became of it.
+func describeChanges(c *palyra.Call) []string {
+	k := c.Keep
+	if k == nil {
+		return nil
+	}
+	var ids []string
+	for _, hit := range k.Verdict.Policies {
+		ids = append(ids, hit.ID)
+	}
+	out := []string{fmt.Sprintf("what it changed (%d paths) was judged as %s: %s, by %s", k.Effects.Total(), policy.KeepAction, k.Verdict.Effect, fewNames(ids))}
+	if d := k.Decision; d.Answer != "" && d.By != "" {
+		out = append(out, fmt.Sprintf("whether to keep it was answered %s by %s", d.Answer, d.By))
+	}
+	if o := c.Outcome; o != nil && o.Effects != "" {
+		out = append(out, fmt.Sprintf("what it changed: %s", o.Effects))
+	}
+	return out
 }
 
 // describeEnd says how a call ended, and who answered where somebody was asked.

@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -108,7 +109,7 @@ func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 
 // read makes records of a page on every core.
 func (r *reader) read(p *page) []replay.Record {
-	out := make([]replay.Record, len(p.rows))
+	out := make([][]replay.Record, len(p.rows))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(out)) {
@@ -116,10 +117,10 @@ func (r *reader) read(p *page) []replay.Record {
 			var s scratch
 			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
 				row := p.rows[i]
-				out[i] = r.record(row, p.lines[row.ID], p.ended[row.Approval], &s)
+				out[i] = r.records(row, p.lines[row.ID], p.ended[row.Approval], &s)
 			}
 		})
 	}
 	wg.Wait()
-	return out
+	return slices.Concat(out...)
 }

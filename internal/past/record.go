@@ -27,14 +27,42 @@ const (
 	GapOwn     = "its workspace has policies of its own, which are not of a bundle"
 )
 
-// record is a call as it was judged first, and what people answered.
-func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) replay.Record {
-	gap := replay.Record{Call: row.ID}
+// records are a call as it was judged first, and what people answered; then the same of what its run had changed.
+func (r *reader) records(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) []replay.Record {
 	parts, err := row.Read()
 	if err != nil {
-		gap.Gap = GapRow
-		return gap
+		return []replay.Record{{Call: row.ID, Gap: GapRow}}
 	}
+	call := r.record(row, parts, lines, e, s)
+	if parts.Keep == nil || call.Gap != "" {
+		return []replay.Record{call}
+	}
+	return []replay.Record{call, r.keep(call, parts.Keep)}
+}
+
+// keep is the judgement of what the run of a call had changed. Calls that only look are judged so as well, and their
+// changes dropped unasked: whoever judges it again finds out.
+func (r *reader) keep(call replay.Record, raw []byte) replay.Record {
+	var k struct {
+		Facts    *palyra.EffectFacts `json:"facts"`
+		Verdict  palyra.Verdict      `json:"verdict"`
+		Decision palyra.Decision     `json:"decision"`
+	}
+	if json.Unmarshal(raw, &k) != nil || k.Facts == nil {
+		return replay.Record{Call: call.Call, Gap: GapRow}
+	}
+	out := replay.Record{Call: call.Call, Request: call.Request, Was: k.Verdict}
+	out.Request.Effects, out.Request.Approval = k.Facts, nil
+	if k.Decision.Answer != palyra.AnswerPending {
+		facts := r.Desk.Facts(out.Request.Owner, k.Decision)
+		out.Request.Approval, out.Answer, out.Was.Effect = &facts, k.Decision.Answer, palyra.Ask
+	}
+	return out
+}
+
+// record is a call as it was judged first, and what people answered.
+func (r *reader) record(row run.Past, parts run.PastCall, lines []journal.Raw, e approval.Ended, s *scratch) replay.Record {
+	gap := replay.Record{Call: row.ID}
 	if parts.Digest == "" {
 		gap.Gap = "it was refused before there was a plan"
 		if parts.Refused.Layer != "" {

@@ -98,6 +98,7 @@ func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]
 // read of another. What was not judged is left out.
 type PastCall struct {
 	Proposal, Tool, Plan, Verdict, Decision []byte
+	Keep                                    []byte // how it was judged what the run had changed; nil: it was not
 	Digest                                  palyra.Digest
 	Refused                                 Refused
 }
@@ -123,6 +124,8 @@ func (p Past) Read() (c PastCall, err error) {
 			c.Verdict = value
 		case "decision":
 			c.Decision = value
+		case "keep":
+			c.Keep = value
 		case "plan_digest":
 			digest = value
 		}

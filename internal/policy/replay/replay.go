@@ -11,7 +11,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// Record is a call as it was judged, out of the journal.
+// Record is a call as it was judged, out of the journal; or, with Effects in its request, what the run of a call had
+// changed, as that was judged.
 type Record struct {
 	Call    palyra.CallID
 	Request palyra.Request // its Approval is the answer that the call got; nil: none came
@@ -110,6 +111,10 @@ func (r *replay) take(one Record, is rejudged) {
 	}
 	if len(is.now.Errors) > 0 {
 		r.report.Failing++
+	}
+	if is.now.Looks { // what it left is dropped unasked, whatever policies say
+		r.report.Same++
+		return
 	}
 	r.count(one, is.now)
 	if t := r.moves[move{one.Was.Effect, is.now.Effect}]; t != nil {

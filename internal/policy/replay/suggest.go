@@ -53,6 +53,7 @@ func Suggest(ctx context.Context, each func(yield func(Record) error) error, c p
 	memo, end := base.Memo(ctx)
 	defer end()
 	s := &suggest{config: c, base: memo, most: most, progress: progress, groups: map[string]*group{}}
+	each = callsOf(each)
 	if err := s.gather(ctx, each); err != nil {
 		return Suggestion{}, fmt.Errorf("policy: suggest: %w", err)
 	}
@@ -63,6 +64,19 @@ func Suggest(ctx context.Context, each func(yield func(Record) error) error, c p
 		return Suggestion{}, fmt.Errorf("policy: suggest: %w", err)
 	}
 	return s.finish(ctx, each)
+}
+
+// callsOf leaves out the judgements of what runs had changed: an answer to those is for the changes that were seen, and
+// no rule could stand for it.
+func callsOf(each func(func(Record) error) error) func(func(Record) error) error {
+	return func(yield func(Record) error) error {
+		return each(func(one Record) error {
+			if one.Request.Effects != nil {
+				return nil
+			}
+			return yield(one)
+		})
+	}
 }
 
 // suggest is one search under way.

@@ -459,3 +459,44 @@ func TestSuggestStops(t *testing.T) {
 		}
 	}
 }
+
+// What runs had changed is judged again beside the calls, and no rule is made of answers about it.
+func TestWhatRunsChangedIsReplayed(t *testing.T) {
+	x := newTold(t)
+	many := &palyra.EffectFacts{Removed: 30, RemovedFiles: 30, Share: -1}
+	staged := func(argv ...string) palyra.Request {
+		r := aProgram(argv...)
+		r.Plan.Staging.Writes = palyra.WritesStaged
+		return r
+	}
+	call := staged("mkdir", "out")
+	did := call
+	did.Effects = many
+	x.call(call, palyra.AnswerPending)
+	x.call(did, palyra.AnswerAllow)
+	if w := x.list; w[0].Was.Effect != palyra.Allow || w[1].Was.Effect != palyra.Ask {
+		t.Fatalf("%s, %s", w[0].Was.Effect, w[1].Was.Effect)
+	}
+	if s := x.suggest(10); len(s.Rules) != 0 || s.Report.Records != 1 {
+		t.Errorf("%+v of %d", s.Rules, s.Report.Records)
+	}
+	candidate := policy.Config{Bundle: policytest.Load(t, policytest.PermitAll), Snapshot: policytest.Open(), Analyse: suggestWords}
+	e, err := policy.New(candidate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), eachOf(x.list), e, nil)
+	if err != nil || r.Records != 2 || r.Prompts.Before != 1 || r.Prompts.After != 0 || r.Prompts.Saved != 1 {
+		t.Errorf("%+v, %v", r.Prompts, err)
+	}
+	candidate.Analyse = func(palyra.Plan) palyra.Command {
+		return palyra.Command{Class: palyra.CommandReadOnly, Understood: true}
+	}
+	if e, err = policy.New(candidate); err != nil {
+		t.Fatal(err)
+	}
+	r, err = Run(t.Context(), eachOf(x.list[1:]), e, nil)
+	if err != nil || r.Same != 1 || r.Prompts.Saved != 0 {
+		t.Errorf("of a look: %+v, %v", r, err)
+	}
+}
