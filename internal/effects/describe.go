@@ -11,6 +11,8 @@ import (
 const (
 	shownNames = 6
 	shownPaths = 8
+
+	shownUnusual = 120 // bytes
 )
 
 // Describe says in words what a run changed: what is out of the ordinary first, then the paths, those that were
@@ -32,6 +34,9 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	note("takes edits that no commit has", f.Uncommitted)
 	if len(f.Rewound) > 0 {
 		d.Notes = append(d.Notes, "takes commits from "+few(f.Rewound))
+	}
+	if len(d.Notes) > 0 { // where nothing but the summary is shown, it says what is out of the ordinary
+		d.Summary += "; " + palyra.Clip(d.Notes[0], shownUnusual)
 	}
 	note("builds and tests run", f.RunByTools)
 	if f.NeverKept > 0 {

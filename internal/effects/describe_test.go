@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 		Created: 40, Removed: 30, RemovedFiles: 30, Bytes: 7, NeverKept: 1, Omitted: 2,
 		Trusted: []palyra.PathText{".envrc", "new/01"}, RunByTools: []palyra.PathText{"Makefile"},
 	}, all)
-	if d.Summary != "keep what it changed: 30 removed, 40 created (7 bytes)" {
+	if d.Summary != "keep what it changed: 30 removed, 40 created (7 bytes); makes other programs run code: new/01" {
 		t.Error(d.Summary)
 	}
 	text := strings.Join(d.Notes, "\n")

@@ -15,7 +15,7 @@ func effectsApproval() palyra.Approval {
 	a.Plan.Effects = &palyra.Effects{Created: 40, Removed: 30, BytesNow: 7, Digest: questiontest.SampleDigest, List: "LIST"}
 	a.Plan.Workspace.Known = true
 	a.Prompt = palyra.Prompt{
-		Title: "keep what make changed?", Summary: "keep what it changed: 30 removed, 40 created (7 bytes)",
+		Title: "keep what make changed?", Summary: "keep what it changed: 30 removed, 40 created (7 bytes); makes other programs run code: .envrc",
 		Risk:        palyra.Risk{Level: palyra.RiskMedium},
 		Explanation: "more than 20 files that were there before are gone",
 	}
