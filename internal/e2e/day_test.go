@@ -186,7 +186,7 @@ func dayDaemon(t testing.TB) *daemon {
 	t.Helper()
 	d := newDaemon(t)
 	d.dayWork()
-	d.mustStart(stagesAll...)
+	d.mustStart(shipped...)
 	if _, err := d.client(client.OperatorDoor).AddWorkspace(t.Context(), d.work, ""); err != nil {
 		t.Fatal(err)
 	}

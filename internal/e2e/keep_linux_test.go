@@ -152,7 +152,7 @@ func TestLooksLeaveNothing(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	d.handOver()
-	d.mustStart(stagesAll...)
+	d.mustStart(shipped...)
 	d.inWorkspace()
 	index := filepath.Join(d.work, ".git/index")
 	before, err := os.ReadFile(index)
