@@ -44,12 +44,6 @@ func (c *judgement) given(a palyra.ApprovalFacts) answer {
 	return factsAnswer(a)
 }
 
-// looks reports whether what is judged is left by a command that only looks, such as git's refreshed index.
-func (c *judgement) looks() bool {
-	w := c.words
-	return c.request.Effects != nil && w.Understood && w.Class == palyra.CommandReadOnly && !w.RunsCode
-}
-
 // effectsIf is what a run did, for policies.
 func effectsIf(f *palyra.EffectFacts) cedar.Value {
 	if f == nil {

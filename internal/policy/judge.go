@@ -48,7 +48,8 @@ type ruling struct {
 
 // judge asks about every pair; the strictest answer holds.
 func (c *judgement) judge() palyra.Verdict {
-	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing, Looks: c.looks()}
+	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing}
+	v.Looks = c.request.Effects != nil && c.words.Looks() // such as git's refreshed index
 	rulings := make([]ruling, len(c.pairs))
 	for i, p := range c.pairs {
 		r := c.rule(p)
