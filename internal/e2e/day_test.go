@@ -194,7 +194,7 @@ func dayDaemon(t testing.TB) *daemon {
 }
 
 // slowLine matches lines that build, and what needs what they built: the sample leaves them out.
-var slowLine = regexp.MustCompile(`^run (.*[^.\w])?(go|gofmt|npm|node|make|rg) |venv|web/dist|hello|cover\.out|^run rm -rf bin`)
+var slowLine = regexp.MustCompile(`^run (.*[^.\w])?(go|gofmt|npm|node|make|rg)( |$)|venv|web/dist|hello|cover\.out|^run rm -rf bin`)
 
 // TestDay lives a part of the recorded day: what a person must see, and every other call that takes no time. Nothing of
 // what a person must see is in the workspace without a yes, and ordinary work is hardly ever asked about.
