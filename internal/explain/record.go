@@ -33,7 +33,8 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeEnd(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeEnd(c),
+		sinceThen(c, now, judged))
 	return e, nil
 }
 
@@ -56,7 +57,8 @@ func describeChanges(c *palyra.Call) []string {
 	for _, hit := range k.Verdict.Policies {
 		ids = append(ids, hit.ID)
 	}
-	out := []string{fmt.Sprintf("what it changed (%d paths) was judged as %s: %s, by %s", k.Effects.Total(), policy.KeepAction, k.Verdict.Effect, fewNames(ids))}
+	out := []string{fmt.Sprintf("what it changed (%d paths) was judged as %s: %s, by %s",
+		k.Effects.Total(), policy.KeepAction, k.Verdict.Effect, fewNames(ids))}
 	if d := k.Decision; d.Answer != "" && d.By != "" {
 		out = append(out, fmt.Sprintf("whether to keep it was answered %s by %s", d.Answer, d.By))
 	}

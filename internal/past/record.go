@@ -61,7 +61,9 @@ func (r *reader) keep(call replay.Record, raw []byte) replay.Record {
 }
 
 // record is a call as it was judged first, and what people answered.
-func (r *reader) record(row run.Past, parts run.PastCall, lines []journal.Raw, e approval.Ended, s *scratch) replay.Record {
+func (r *reader) record(
+	row run.Past, parts run.PastCall, lines []journal.Raw, e approval.Ended, s *scratch,
+) replay.Record {
 	gap := replay.Record{Call: row.ID}
 	if parts.Digest == "" {
 		gap.Gap = "it was refused before there was a plan"

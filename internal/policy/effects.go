@@ -72,8 +72,7 @@ var (
 	impliedLive string // a bundle that does not know that callers can want to write directly asks about it
 )
 
-// imply adds what a bundle without a rule about effects.keep, or about writing directly, says about it. The policies of a workspace never count:
-// they can only take away.
+// imply adds what a bundle without a rule about effects.keep, or about writing directly, says about it.
 func (b *Bundle) imply() error {
 	about, staged, live := false, false, false
 	for _, r := range b.rules {

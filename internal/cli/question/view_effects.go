@@ -18,8 +18,8 @@ const effectLines = 4
 func (v *View) effectsShort() {
 	a := v.Approval
 	v.head()
-	counts, _, _ := strings.Cut(strings.TrimPrefix(a.Prompt.Summary, "keep what it changed: "), "; ") // the notes have the rest
-	v.row("Keep?", counts)
+	counts, _, _ := strings.Cut(a.Prompt.Summary, "; ") // the notes have the rest
+	v.row("Keep?", strings.TrimPrefix(counts, "keep what it changed: "))
 	for i, note := range a.Prompt.Notes {
 		if i == effectLines-1 && len(a.Prompt.Notes) > effectLines {
 			v.put("", fmt.Sprintf("and %d more lines, in the list", len(a.Prompt.Notes)-i))

@@ -15,7 +15,8 @@ func effectsApproval() palyra.Approval {
 	a.Plan.Effects = &palyra.Effects{Created: 40, Removed: 30, BytesNow: 7, Digest: questiontest.SampleDigest, List: "LIST"}
 	a.Plan.Workspace.Known = true
 	a.Prompt = palyra.Prompt{
-		Title: "keep what make changed?", Summary: "keep what it changed: 30 removed, 40 created (7 bytes); makes other programs run code: .envrc",
+		Title:       "keep what make changed?",
+		Summary:     "keep what it changed: 30 removed, 40 created (7 bytes); makes other programs run code: .envrc",
 		Risk:        palyra.Risk{Level: palyra.RiskMedium},
 		Explanation: "more than 20 files that were there before are gone",
 	}
@@ -38,8 +39,10 @@ func TestEffectsAreShownFirst(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"Keep?          30 removed, 40 created (7 bytes)\n               makes other programs run code: .envrc\\x1b[2J\n", "and 8 more lines", "Risk           MEDIUM\n",
-		"See it         palyra changes " + string(a.Call) + " --diff[=FILE]\n", "It ran         make all for agent:local in /", "Why asked      more than 20 files",
+		"Keep?          30 removed, 40 created (7 bytes)\n               makes other programs run code: .envrc\\x1b[2J\n",
+		"and 8 more lines", "Risk           MEDIUM\n",
+		"See it         palyra changes " + string(a.Call) + " --diff[=FILE]\n",
+		"It ran         make all for agent:local in /", "Why asked      more than 20 files",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -62,7 +65,8 @@ func TestAQuestionBeforeAStagedRunIsShort(t *testing.T) {
 	a.Need.Fresh, a.Policies = true, []string{"destructive-command-needs-fresh-approval"}
 	a.Prompt.Explanation = usualHead + ", for this call only: " + aboutIt + "git push: reaches beyond this machine\n" +
 		"policy destructive-command-needs-fresh-approval: the command cannot be taken back"
-	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskCritical, Factors: []string{"process_exec", "destructive_command: git push: reaches beyond this machine"}}
+	a.Prompt.Risk.Level = palyra.RiskCritical
+	a.Prompt.Risk.Factors = []string{"process_exec", "destructive_command: git push: reaches beyond this machine"}
 	a.Prompt.Notes = []string{
 		"may change any file of the workspace; which ones is not known beforehand (not bound)",
 		"writes to a layer of its own; what it changes is judged when it has ended, and is the workspace's then",
@@ -73,7 +77,8 @@ func TestAQuestionBeforeAStagedRunIsShort(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
 	for _, want := range []string{
-		"Command        sh -c \"git push\"\n", "staged: what it changes is judged", "Risk           CRITICAL: process_exec, destructive_command: git push",
+		"Command        sh -c \"git push\"\n", "staged: what it changes is judged",
+		"Risk           CRITICAL: process_exec, destructive_command: git push",
 		"it is asked about every time", "--full", "deny: ",
 	} {
 		if !strings.Contains(got, want) {

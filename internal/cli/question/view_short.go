@@ -142,8 +142,9 @@ func (v *View) variablesShort() {
 func (v *View) programShort() {
 	p := v.Approval.Plan
 	dir, base := path.Split(p.Executable.Path)
-	shell := len(p.Argv) > 0 && p.Argv[0] == "sh" && slices.Contains([]string{"dash", "bash", "busybox"}, base) // the system's
-	expected := len(p.Argv) > 0 && (p.Argv[0] == base || shell) && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
+	named := len(p.Argv) > 0 && (p.Argv[0] == base ||
+		p.Argv[0] == "sh" && slices.Contains([]string{"dash", "bash", "busybox"}, base)) // whichever is the system's
+	expected := named && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
 	if expected {
 		v.leave(1, "path and digest of the program", "")
 		return
