@@ -198,9 +198,8 @@ func typeOf(kind string) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// fits reports whether raw is of that kind and in its only spelling: decoding and encoding give the
-// same bytes, so there is no other member, spelling, order or white space. Outcomes may spell
-// U+FFFD as an escape.
+// fits reports whether raw is of that kind and in its only spelling: decoding and encoding give the same
+// bytes, so there is no other member, order or white space. Outcomes may spell U+FFFD as an escape.
 func fits(kind string, raw []byte) bool {
 	again := reread(raw, reflect.New(types[kind]).Interface())
 	if kind == "outcome" {

@@ -17,7 +17,9 @@ import (
 const hostile = `#!/bin/sh
 cd "$(git rev-parse --show-toplevel 2>/dev/null || pwd)"
 echo ran >> ran
+echo ran >&2
 cat SECRET >> got 2>/dev/null
+cat SECRET 2>/dev/null >&2
 echo x > OUTSIDE 2>/dev/null
 echo '[core] pager = evil' >> .git/config
 printf '#!/bin/sh\n' > .git/hooks/post-checkout
@@ -60,6 +62,7 @@ func TestHostileRepositoryIsHeldByTheRoom(t *testing.T) {
 	if _, err := d.client(client.OperatorDoor).AddWorkspace(ctx, d.work, "w"); err != nil {
 		t.Fatal(err)
 	}
+	said := ""
 	for _, args := range [][]string{{"status"}, {"diff"}, {"log", "-p", "-1"}} {
 		out, err := d.client(client.AgentDoor).Call(ctx, d.inRoom(nil, "git", args...), func(e client.CallEvent) {
 			if e.ApprovalRequested != nil {
@@ -71,15 +74,16 @@ func TestHostileRepositoryIsHeldByTheRoom(t *testing.T) {
 			t.Fatalf("git %v: %v\n%s", args, err, d.log)
 		}
 		t.Logf("git %v: %s, exit %d", args, out.Outcome, out.ExitCode)
+		said += out.Stdout + out.Stderr
 		if p := predicate(t, out); p.Executor != "sandbox_tier_c_linux_bubblewrap" || p.Enforcement.Mode != "strict" {
 			t.Errorf("executor %s, network %s", p.Executor, p.Enforcement.Mode)
 		}
 	}
-	if d.text("ran") == "" {
-		t.Error("the configuration ran nothing: this test shows nothing any more")
+	if !strings.Contains(said, "ran\n") {
+		t.Errorf("the configuration ran nothing: this test shows nothing any more: %q", said)
 	}
-	if got := d.text("got"); got != "" {
-		t.Errorf("it got %q", got)
+	if got := d.text("got"); got != "" || strings.Contains(said, "planted") || d.text("ran") != "" {
+		t.Errorf("it got %q, said %q and left %q: a look leaves nothing", got, said, d.text("ran"))
 	}
 	if _, err := os.Stat(outside); err == nil {
 		t.Error("it wrote outside")

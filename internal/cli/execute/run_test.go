@@ -90,7 +90,7 @@ func TestRunWithABadScript(t *testing.T) {
 	}{
 		{nil, []string{"--script", "missing.yaml"}, exit.Failure, "no such file"},
 		{strings.NewReader(strings.Repeat("x", 1<<20+1)), []string{"--script", "-"}, exit.Failure, "larger than 1 MiB"},
-		{strings.NewReader("\xff"), []string{"--script", "-"}, exit.Failure, "not text in UTF-8"},
+		{strings.NewReader("\xff"), []string{"--script", "-"}, exit.Failure, "is not UTF-8"},
 	} {
 		code, out, errs := s.Main(c.in, append([]string{"run"}, c.args...)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.says) {

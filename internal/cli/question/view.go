@@ -198,7 +198,7 @@ func (v *View) summaryBlock() {
 		}
 		v.put("Workspace", text)
 	}
-	if v.Separation != "" && !v.Short {
+	if v.Separation != "" && !(v.Short && a.Plan.Staging.Staged()) {
 		v.put("Your key", separationText(v.Separation))
 	}
 	if a.Pending() && !v.Short {
