@@ -93,7 +93,7 @@ func (l *look) byRepository() map[string]*work {
 		w := out[dir]
 		if w == nil {
 			if len(out) == maxRepositories {
-				break
+				continue // those that are known go on
 			}
 			w = &work{top: top}
 			out[dir] = w
