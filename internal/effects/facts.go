@@ -23,7 +23,7 @@ type Before struct {
 type Git struct {
 	Trusted     []string // names that other programs obey, in the index or a new commit
 	Unread      []string // repositories of which nobody can say whether such names came in
-	More        int64    // beyond those
+	More        int64    // beyond those, and changes in repositories that nobody looked at
 	Uncommitted []string // files with edits that no commit has, and that go
 	Rewound     []string // refs that lose commits
 	Share       int64    // per cent of the files that git knows that are different; -1: not known

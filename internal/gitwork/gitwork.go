@@ -44,6 +44,7 @@ type Lost struct {
 	Uncommitted []string // files with edits that no commit has
 	Rewound     []string // refs that lose commits, behind the repository's directory where that is not the workspace's own
 	Share       int64    // per cent of the files that git knows in the workspace that are different; -1: not known
+	Omitted     int64    // changes in repositories beyond those that are looked at
 }
 
 // look is at one workspace.
@@ -65,7 +66,9 @@ func Look(ctx context.Context, before, after gitrepo.Files, all []Change) Lost {
 		}
 	}
 	out := Lost{Share: -1}
-	for dir, changed := range l.byRepository() {
+	repositories, omitted := l.byRepository()
+	out.Omitted = omitted
+	for dir, changed := range repositories {
 		l.repository(dir, changed, &out)
 	}
 	slices.Sort(out.Uncommitted)
@@ -81,35 +84,39 @@ type work struct {
 	logs  []Change // of what its refs were
 }
 
-// byRepository sorts changes by the repository that they are in: its directory, below the workspace.
-func (l *look) byRepository() map[string]*work {
-	out, known := map[string]*work{}, map[string]string{}
+// byRepository sorts changes by the repository that they are in: its directory, below the workspace. Those of more
+// repositories than are looked at are counted.
+func (l *look) byRepository() (out map[string]*work, omitted int64) {
+	out = map[string]*work{}
+	known := map[string]string{}
 	for _, c := range l.all {
 		top := l.topOf(path.Dir(c.Path), known)
 		if top == "" {
 			continue
 		}
 		dir := l.gitDir(top)
+		rest, own := subpath.Rel(dir, c.Path)
+		said := own && !strings.HasPrefix(rest, "objects/") || !own && c.Had && c.Path != path.Join(top, ".git")
 		w := out[dir]
-		if w == nil {
-			if len(out) == maxRepositories {
-				continue // those that are known go on
-			}
+		switch {
+		case w == nil && len(out) < maxRepositories:
 			w = &work{top: top}
 			out[dir] = w
+		case w == nil && said:
+			omitted++
 		}
-		rest, own := subpath.Rel(dir, c.Path)
 		switch {
-		case !own && c.Had && c.Path != path.Join(top, ".git"):
+		case w == nil || !said: // those that are known go on
+		case !own:
 			w.files = append(w.files, c)
-		case own && strings.HasPrefix(rest, "logs/"):
+		case strings.HasPrefix(rest, "logs/"):
 			w.logs = append(w.logs, c)
-			w.own = true
-		case own && !strings.HasPrefix(rest, "objects/"):
+			fallthrough
+		default:
 			w.own = true
 		}
 	}
-	return out
+	return out, omitted
 }
 
 // topOf is the directory at or above one that has a repository's work tree; "": there is none.

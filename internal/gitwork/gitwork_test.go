@@ -138,3 +138,16 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// Edits in more repositories than are looked at are counted, so that nobody takes what is told for all that goes.
+func TestRepositoriesBeyondTheBoundAreCounted(t *testing.T) {
+	setup := "git init -q --template= one; (cd one; echo 1 > a; git add a; git commit -q -m 0; echo 2 > a); " +
+		"for i in $(seq 66); do cp -a one repo$i; done; rm -rf one"
+	got := lost(t, setup, "for i in $(seq 66); do echo 1 > repo$i/a; done")
+	if len(got.Uncommitted) != maxRepositories || got.Omitted != 2 {
+		t.Errorf("%d told and %d counted, want %d and 2", len(got.Uncommitted), got.Omitted, maxRepositories)
+	}
+	if got := lost(t, "", "echo x > src/1; git commit -q -a -m 2"); got.Omitted != 0 {
+		t.Errorf("%d changes of a small project are counted as left out", got.Omitted)
+	}
+}

@@ -39,7 +39,7 @@ func (t *Tiers) git(ctx context.Context, c *palyra.Call, left sandbox.Left) effe
 	}
 	lost := gitwork.Look(ctx, left.Before, left.After, gitChanges(left.Changes))
 	return effects.Git{
-		Trusted: found.Paths, More: found.More, Unread: found.Unread,
+		Trusted: found.Paths, More: found.More + lost.Omitted, Unread: found.Unread,
 		Uncommitted: lost.Uncommitted, Rewound: lost.Rewound, Share: lost.Share,
 	}
 }

@@ -46,6 +46,25 @@ func TestGitIsLookedThrough(t *testing.T) {
 	}
 }
 
+// Edits that go in more repositories than are looked at are counted, and policy is told so.
+func TestRepositoriesBeyondTheBoundAreOmitted(t *testing.T) {
+	was, is := t.TempDir(), t.TempDir()
+	shell(t, was, "git init -q one; cd one; echo 1 > a; git add a; git commit -q -m 0; echo 2 > a; cd ..; "+
+		"for i in $(seq 66); do cp -a one repo$i; done; rm -rf one; cp -a . "+is)
+	shell(t, is, "for i in $(seq 66); do echo 1 > repo$i/a; done")
+	left := sandbox.Left{Before: rootOf(t, was), After: rootOf(t, is)}
+	for i := range 66 {
+		was, now := palyra.PathState{Kind: palyra.PathFile, Size: 2, Digest: "2"}, palyra.PathState{Kind: palyra.PathFile, Size: 2, Digest: "1"}
+		c := palyra.Change{Path: palyra.TextOfPath(fmt.Sprintf("repo%d/a", i+1)), Was: &was, Now: &now}
+		left.Changes = append(left.Changes, c)
+	}
+	tiers := &Tiers{Config: Config{Log: slog.New(slog.DiscardHandler)}}
+	got := tiers.git(t.Context(), &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: is}}}, left)
+	if len(got.Uncommitted) != 64 || got.More != 2 {
+		t.Errorf("%d edits are told and %d changes counted, want 64 and 2", len(got.Uncommitted), got.More)
+	}
+}
+
 func rootOf(t *testing.T, dir string) gitrepo.Files {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
