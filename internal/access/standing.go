@@ -82,7 +82,8 @@ func standing(tx *store.Tx, p palyra.Principal) (roles []palyra.Role, deviceID s
 // deviceStanding is that of a device by its name or id: no more than both its own
 // role and its person's.
 func deviceStanding(tx *store.Tx, name string) ([]palyra.Role, string, error) {
-	var id, principal, role string
+	var id, principal string
+	var role palyra.Role
 	err := tx.Get(`SELECT id, principal, role FROM access_devices WHERE (name = ? OR id = ?) AND revoked_at = 0`, []any{name, name}, &id, &principal, &role)
 	if errors.Is(err, store.ErrNoRows) {
 		return nil, "", nil
@@ -97,7 +98,7 @@ func deviceStanding(tx *store.Tx, name string) ([]palyra.Role, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if both := lesser(palyra.Role(role), u.Role); both != "" {
+	if both := lesser(role, u.Role); both != "" {
 		return []palyra.Role{both}, id, nil
 	}
 	return nil, id, nil

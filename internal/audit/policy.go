@@ -105,8 +105,8 @@ func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 			return errFound
 		}
 		for _, tier := range tried {
-			if seq := a.postures[digest]; seq > last["text:"+tier].seq {
-				last["text:"+tier] = row{seq: seq, values: []any{str(digest)}}
+			if seq := a.postures[digest]; seq > last["text:"+string(tier)].seq {
+				last["text:"+string(tier)] = row{seq: seq, values: []any{str(digest)}}
 			}
 		}
 		return nil
@@ -118,14 +118,14 @@ func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 }
 
 // tiersOf takes the tiers out of a posture that has the digest.
-func tiersOf(envelope []byte, digest palyra.Digest) (tried []string, _ bool) {
+func tiersOf(envelope []byte, digest palyra.Digest) (tried []palyra.Tier, _ bool) {
 	var e palyra.Envelope
 	var statement struct {
 		Predicate json.RawMessage `json:"predicate"`
 	}
 	var posture struct {
 		Tiers []struct {
-			Tier string `json:"tier"`
+			Tier palyra.Tier `json:"tier"`
 		} `json:"tiers"`
 	}
 	if json.Unmarshal(envelope, &e) != nil {

@@ -187,7 +187,7 @@ func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error
 		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
 	by := who.Principal
-	if ok, hits := d.engine.AuthorizeAction(ctx, by, []string{string(who.Role)}, string(palyra.PermitPolicyWrite), "Policy", inforce.TheBundle); !ok {
+	if ok, hits := d.engine.AuthorizeAction(ctx, by, []palyra.Role{who.Role}, string(palyra.PermitPolicyWrite), "Policy", inforce.TheBundle); !ok {
 		var said []string
 		for _, h := range hits {
 			if h.Remedy != "" && !slices.Contains(said, h.Remedy) {

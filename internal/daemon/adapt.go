@@ -73,7 +73,7 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 	if who.Device.ID != "" && a.Principal == who.Device.Agent().Principal { // who asks lives where the key lies: nothing separates them
 		v.Separation, v.Device = palyra.SeparationNone, false
 	}
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(p.d.access.Lesser(who.Role, who.Cap))}, "approval.decide", "Approval", string(v.Approval)); !ok {
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []palyra.Role{p.d.access.Lesser(who.Role, who.Cap)}, "approval.decide", "Approval", string(v.Approval)); !ok {
 		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s decide approvals", v.By)
 		for _, h := range hits {
 			e = e.WithRemedy("%s", h.Remedy)

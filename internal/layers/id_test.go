@@ -3,8 +3,11 @@ package layers
 import (
 	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 	"testing"
+
+	"palyra/internal/subpath"
 )
 
 // ofItsOwn are the words whose ids have a type of their own.
@@ -48,8 +51,16 @@ func idNamed(name, typ string) string {
 // wordNames are names that promise a word with fixed values. A text of that name lets any other text in.
 var wordNames = map[string]string{
 	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "toolname": "ToolName", "surface": "Surface",
+	"tier": "Tier", "role": "Role", "roles": "Role", "capability": "Capability", "capabilities": "Capability",
 	"separation": "Separation", "settlement": "Settlement", "networkmode": "NetworkMode",
 	"transport": "Transport", "reasoncode": "Reason",
+}
+
+// spells reports whether a file may hold a tier or a role as people and callers spell it, "c" for a tier
+// that is C, before it is read.
+func spells(f *file, word string) bool {
+	return (word == "Tier" || word == "Role") &&
+		slices.ContainsFunc([]string{"internal/cli", "internal/config", "internal/tool/process"}, func(dir string) bool { return subpath.Within(dir, f.dir) })
 }
 
 // texts refuses a field, parameter or result, or a list of them, that is named for a word and is a text.
@@ -69,7 +80,7 @@ func texts(t *tree) []string {
 				typ = list.Elt
 			}
 			for _, name := range field.Names {
-				if want := wordNames[strings.ToLower(name.Name)]; want != "" && plainType(typ) == "string" {
+				if want := wordNames[strings.ToLower(name.Name)]; want != "" && plainType(typ) == "string" && !spells(f, want) {
 					bad = append(bad, fmt.Sprintf("%s: %s is a palyra.%s, not a string", t.where(f, name), name.Name, want))
 				}
 			}
@@ -88,6 +99,8 @@ func TestWordsHaveTheirTypeFires(t *testing.T) {
 		one("a list", x, "package run\n\nfunc f(scopes []string) {}\n", "scopes is a palyra.Permission"),
 		one("in the root", "call.go", "package palyra\n\ntype Call struct{ Surface string }\n", "Surface is a palyra.Surface"),
 		one("of an interface", x, "package run\n\ntype t interface{ Permits(permission string) }\n", "permission is a palyra.Permission"),
+		one("a tier", x, "package run\n\nfunc f(tier string, roles []string) {}\n", "tier is a palyra.Tier", "roles is a palyra.Role"),
+		one("a tier as it is spelled", "internal/cli/x.go", "package cli\n\nfunc f(tier string) {}\n"),
 		one("its own", x, "package run\n\ntype t struct{ Permission palyra.Permission; Name string }\n"),
 		one("the checker", "cmd/palyra-verify/x.go", "package main\n\ntype t struct{ Surface string }\n"),
 		one("a test's", "internal/run/x_test.go", "package run\n\nfunc f(surface string) {}\n"),

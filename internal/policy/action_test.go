@@ -36,12 +36,12 @@ func TestDefaultActions(t *testing.T) {
 		{"cron.run", "CronJob", ""},
 	} {
 		for _, kind := range []string{"user", "agent", "device", "system"} {
-			for _, role := range []string{"owner", "admin", "operator", "approver", "auditor", "viewer", "agent", ""} {
-				var roles []string
+			for _, role := range []palyra.Role{"owner", "admin", "operator", "approver", "auditor", "viewer", "agent", ""} {
+				var roles []palyra.Role
 				if role != "" {
-					roles = []string{role}
+					roles = []palyra.Role{role}
 				}
-				key := kind + ":" + role
+				key := kind + ":" + string(role)
 				want := strings.Contains(" "+c.who+" ", " "+key+" ") ||
 					(kind == "device" || kind == "system" || kind == "user") && strings.Contains(" "+c.who+" ", " "+kind+": ") ||
 					kind == "agent" && strings.Contains(" "+c.who+" ", " agent: ")
@@ -69,7 +69,7 @@ func TestAgentsNeverDecide(t *testing.T) {
 	}
 	e := engine(t, b)
 	for action, resource := range map[string]string{"approval.decide": "Approval", "policy.write": "Policy", "vault.get": "Secret", "device.pair": "Device"} {
-		ok, hits := e.AuthorizeAction(t.Context(), "agent:local", []string{"owner"}, action, resource, "1")
+		ok, hits := e.AuthorizeAction(t.Context(), "agent:local", []palyra.Role{palyra.RoleOwner}, action, resource, "1")
 		var by []string
 		for _, h := range hits {
 			by = append(by, h.ID)
@@ -77,7 +77,7 @@ func TestAgentsNeverDecide(t *testing.T) {
 		if ok || by[len(by)-1] != "agents-never-operate" || (by[0] == "agents-never-decide") != (action == "approval.decide") {
 			t.Errorf("%s: %v %v", action, ok, hits)
 		}
-		if ok, _ := e.AuthorizeAction(t.Context(), "user:ada", []string{"owner"}, action, resource, "1"); !ok {
+		if ok, _ := e.AuthorizeAction(t.Context(), "user:ada", []palyra.Role{palyra.RoleOwner}, action, resource, "1"); !ok {
 			t.Errorf("%s: the added permit does not work for people", action)
 		}
 	}
@@ -99,7 +99,7 @@ func TestAuthorizeActionRefuses(t *testing.T) {
 		{"ada", "approval.decide", "Approval", "1", "no principal"},
 		{"user:", "approval.decide", "Approval", "1", "no name"},
 	} {
-		if ok, _ := e.AuthorizeAction(t.Context(), c.principal, []string{"owner"}, c.action, c.kind, c.id); ok {
+		if ok, _ := e.AuthorizeAction(t.Context(), c.principal, []palyra.Role{palyra.RoleOwner}, c.action, c.kind, c.id); ok {
 			t.Errorf("permitted: %s", c.reason)
 		}
 	}
@@ -112,7 +112,7 @@ func TestAuthorizeActionErrorsDeny(t *testing.T) {
 	for _, effect := range []string{"permit", "forbid"} {
 		e := engine(t, load(t, permitAll+fmt.Sprintf(`@id("broken") %s (principal, action == Action::"approval.decide", resource)
 			when { context.approval.votes - 9223372036854775807 - 2 < 0 };`, effect)))
-		ok, hits := e.AuthorizeAction(t.Context(), "user:ada", []string{"owner"}, "approval.decide", "Approval", "1")
+		ok, hits := e.AuthorizeAction(t.Context(), "user:ada", []palyra.Role{palyra.RoleOwner}, "approval.decide", "Approval", "1")
 		if ok || len(hits) != 1 || hits[0].ID != "broken" {
 			t.Errorf("%s: %v %v", effect, ok, hits)
 		}

@@ -89,7 +89,7 @@ func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []palyra
 	return e
 }
 
-func (s *state) toolEntity(r palyra.Request, caps []string, sensitive bool) cedar.Entity {
+func (s *state) toolEntity(r palyra.Request, caps []palyra.Capability, sensitive bool) cedar.Entity {
 	e := cedar.Entity{
 		UID: cedar.NewEntityUID("Tool", cedar.String(r.Tool.Name)),
 		Attributes: cedar.NewRecord(cedar.RecordMap{
@@ -175,7 +175,7 @@ var implied = []struct {
 
 // pairsOf returns everything a plan does: running the tool, and each thing
 // that happens in the course of it. All must be permitted. Of a run that is over it is keeping what it did.
-func pairsOf(r palyra.Request, caps []string, tool cedar.EntityUID) []pair {
+func pairsOf(r palyra.Request, caps []palyra.Capability, tool cedar.EntityUID) []pair {
 	if r.Effects != nil { // the call was judged before it ran
 		return []pair{{keepAction, tool}}
 	}
@@ -184,7 +184,7 @@ func pairsOf(r palyra.Request, caps []string, tool cedar.EntityUID) []pair {
 		pairs = append(pairs, pair{actionUID("skill.execute"), tool})
 	}
 	for _, i := range implied {
-		if slices.Contains(caps, string(i.capability)) {
+		if slices.Contains(caps, i.capability) {
 			pairs = append(pairs, pair{actionUID(i.action), tool})
 		}
 	}

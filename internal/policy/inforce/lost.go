@@ -34,7 +34,7 @@ func Lost(ctx context.Context, c policy.Config, owners []palyra.Principal) ([]Lo
 		kept := false
 		var by []string
 		for _, o := range owners {
-			ok, hits := e.AuthorizeAction(ctx, o, []string{string(palyra.RoleOwner)}, say.action, say.resource, say.id)
+			ok, hits := e.AuthorizeAction(ctx, o, []palyra.Role{palyra.RoleOwner}, say.action, say.resource, say.id)
 			kept = kept || ok
 			for _, h := range hits {
 				by = append(by, fmt.Sprintf("%s (%s:%d)", h.ID, h.File, h.Line))
@@ -60,7 +60,7 @@ func LockedOut(ctx context.Context, c policy.Config, p palyra.Principal, role pa
 	if err != nil {
 		return nil, err
 	}
-	ok, hits := e.AuthorizeAction(ctx, p, []string{string(role)}, string(palyra.PermitPolicyWrite), "Policy", TheBundle)
+	ok, hits := e.AuthorizeAction(ctx, p, []palyra.Role{role}, string(palyra.PermitPolicyWrite), "Policy", TheBundle)
 	if ok {
 		return nil, nil
 	}

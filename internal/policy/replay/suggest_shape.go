@@ -42,8 +42,8 @@ var setNames = [setCount]string{"argv", "env", "reads", "writes", "labels", "egr
 
 // suggestable are the capabilities of which policy sees enough: which program, files and hosts. A few words
 // cannot describe a message that is sent, a click on a page or a secret.
-var suggestable = []string{
-	string(palyra.FilesystemRead), string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec),
+var suggestable = []palyra.Capability{
+	palyra.FilesystemRead, palyra.FilesystemWrite, palyra.Network, palyra.ProcessExec,
 }
 
 // mayBePermitted reports whether a rule may ever let a call run without a question: it is Palyra's own tool,
@@ -55,7 +55,7 @@ func mayBePermitted(r palyra.Request, cmd palyra.Command) bool {
 		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || p.Staging.LiveAsked() || f.Destructive || f.Workspace && !p.Workspace.Known {
 		return false
 	}
-	if slices.ContainsFunc(f.Capabilities, func(name string) bool { return !slices.Contains(suggestable, name) }) {
+	if slices.ContainsFunc(f.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(suggestable, c) }) {
 		return false
 	}
 	if p.Executable.Path == "" {

@@ -35,7 +35,7 @@ func (f factor) String() string {
 // Findings is what a plan amounts to, derived from what it does and not only
 // from what its tool says of itself.
 type Findings struct {
-	Capabilities []string // of tool and plan, sorted
+	Capabilities []palyra.Capability // of tool and plan, sorted
 	Sensitive    bool
 	ReadOnly     bool
 	Destructive  bool
@@ -55,14 +55,11 @@ var capabilityRank = map[palyra.Capability]int{
 func Examine(r palyra.Request) Findings {
 	p := r.Plan
 	f := Findings{Workspace: r.Tool.Workspace || p.Workspace.Path != ""}
-	for _, c := range slices.Concat(r.Tool.Capabilities, p.Capabilities) {
-		f.Capabilities = append(f.Capabilities, string(c))
-	}
-	f.Capabilities = slices.Compact(slices.Sorted(slices.Values(f.Capabilities)))
+	f.Capabilities = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Tool.Capabilities, p.Capabilities))))
 	for _, c := range f.Capabilities {
-		if palyra.Capability(c).Sensitive() {
+		if c.Sensitive() {
 			f.Sensitive = true
-			f.add(capabilityRisk(palyra.Capability(c)), c, "")
+			f.add(capabilityRisk(c), string(c), "")
 		}
 	}
 	if p.Executable.Path != "" || len(p.Argv) > 0 || len(p.Writes) > 0 || len(p.Egress) > 0 || len(p.Bindings) > 0 {
@@ -149,8 +146,8 @@ func (f *Findings) place(r palyra.Request) {
 // onlyEdits reports whether a plan does nothing but write the files that it names.
 func (f *Findings) onlyEdits(p palyra.Plan) bool {
 	return len(p.Writes) > 0 && len(p.Egress)+len(p.Bindings)+len(p.Argv) == 0 && p.Executable.Path == "" &&
-		!slices.ContainsFunc(f.Capabilities, func(c string) bool {
-			return c != string(palyra.FilesystemWrite) && palyra.Capability(c).Sensitive()
+		!slices.ContainsFunc(f.Capabilities, func(c palyra.Capability) bool {
+			return c != palyra.FilesystemWrite && c.Sensitive()
 		})
 }
 
@@ -171,9 +168,9 @@ func (f *Findings) reach(r palyra.Request) {
 	}
 	sends := len(p.Egress) > 0
 	for _, c := range []palyra.Capability{palyra.Network, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke} {
-		sends = sends || slices.Contains(f.Capabilities, string(c))
+		sends = sends || slices.Contains(f.Capabilities, c)
 	}
-	held := len(p.Bindings) > 0 || slices.Contains(r.Labels, "secret-read") || slices.Contains(f.Capabilities, string(palyra.SecretsRead))
+	held := len(p.Bindings) > 0 || slices.Contains(r.Labels, "secret-read") || slices.Contains(f.Capabilities, palyra.SecretsRead)
 	if sends && held {
 		f.add(3, "secret_may_leave", "")
 	}

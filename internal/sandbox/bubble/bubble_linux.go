@@ -64,7 +64,7 @@ func New(c Config) (*Backend, error) {
 	c.Tmp = cmp.Or(c.Tmp, defaultTmp)
 	c.WarmBytes = cmp.Or(c.WarmBytes, defaultWarmBytes)
 	f, err := cells.NewFleet(cells.Config{
-		Tier: "tier C", Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Kind: "-c", Inside: true, Log: c.Log,
+		Tier: palyra.TierC, Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Kind: "-c", Inside: true, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err

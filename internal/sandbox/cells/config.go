@@ -14,7 +14,7 @@ const (
 
 // Config is what a Fleet needs.
 type Config struct {
-	Tier    string       // for people: "tier B"
+	Tier    palyra.Tier  // whose cells they are
 	Cell    string       // path of palyra-cell
 	Digest  string       // SHA-256 it must have, in hex, stamped into the daemon at build
 	Cgroup  string       // auto, off, or a directory; empty is auto

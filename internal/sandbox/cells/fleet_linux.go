@@ -153,7 +153,7 @@ func (f *Fleet) Go(do func()) { f.work.Go(do) }
 
 // Stopping is the refusal of a fleet that is closed.
 func (f *Fleet) Stopping() *palyra.Error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "%s is closed", f.config.Tier)
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "tier %s is closed", f.config.Tier)
 }
 
 // Close ends idle cells, by calling drain, and whatever still runs, and waits for

@@ -25,7 +25,7 @@ func New(c Config) (*Driver, error) {
 	if c.Warm < 0 {
 		return nil, errors.New("confine: new: a negative number of cells")
 	}
-	f, err := cells.NewFleet(cells.Config{Tier: "tier B", Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Log: c.Log})
+	f, err := cells.NewFleet(cells.Config{Tier: palyra.TierB, Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Log: c.Log})
 	if err != nil {
 		return nil, err
 	}
