@@ -57,6 +57,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 		if n := d.old(); n != 25 {
 			t.Fatalf("%d files are there while the question is open", n)
 		}
+		d.shownWhileHeld(a.Call)
 		return a, ch
 	}
 
@@ -79,6 +80,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	if n := d.old(); n != 25 {
 		t.Fatalf("%d files are there after the daemon was killed", n)
 	}
+	d.shownWhileHeld(a.Call)
 	person = d.client(client.OperatorDoor)
 	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
@@ -92,6 +94,17 @@ func TestChangesAreAskedAbout(t *testing.T) {
 	}
 	d.settledInOrder(a.Call)
 	d.verify()
+}
+
+// shownWhileHeld looks at the content that an open question is about, whole and of one file.
+func (d *daemon) shownWhileHeld(call palyra.CallID) {
+	d.t.Helper()
+	for path, files := range map[palyra.PathText]int{"": 25, "old": 25, "old/07": 1} {
+		got, err := d.client(client.OperatorDoor).ChangesDiff(d.t.Context(), call, path)
+		if err != nil || strings.Count(got.Diff, "\n+++ /dev/null\n") != files || !strings.Contains(got.Diff, "--- a/old/07\n") {
+			d.t.Errorf("the diff of %q while the question is open: %v\n%+v", path, err, got)
+		}
+	}
 }
 
 // settledInOrder looks at the lines of a call whose changes were asked about.

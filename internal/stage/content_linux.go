@@ -1,15 +1,18 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"strings"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
 	"palyra/internal/owner"
+	"palyra/internal/quarantine"
 )
 
 // Content is a file that a run changed, as it was before and as it is now.
@@ -39,43 +42,94 @@ func (p *Past) Contents(ctx context.Context, name string, pick func(Change) bool
 		}
 		defer func() { _ = unix.Close(ws) }()
 		v := reverter{placer: placer{ws: ws}, reader: &reader{ctx: ctx}, away: away}
+		one := contents{reader: v.reader, before: away, after: ws, most: most}
+		one.wasNot, one.isNot = "what it was is not remembered", "it is not as the call left it"
 		for i := range m.Changes {
 			e := &m.Changes[i]
-			c := Change{string(e.Path), e.Was, e.Now}
-			if (e.Was.Kind != File && e.Now.Kind != File) || !pick(c) {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
+			one.find = func() (string, error) { at, _, err := v.find(e); return at, err }
+			if more, err := one.read(Change{string(e.Path), e.Was, e.Now}, pick, f); err != nil || !more {
 				return err
-			}
-			if !f(v.content(c, e, most)) {
-				return nil
 			}
 		}
 		return nil
 	})
 }
 
-// content reads one file, before and after.
-func (v *reverter) content(c Change, e *PastEntry, most int64) Content {
+// HeldContents is Contents for a stage that is held: the workspace is what was, and the stage what would be.
+// No changes of the call are held: a NotHeldError.
+func (s *Stages) HeldContents(ctx context.Context, call string, pick func(Change) bool, most int64, f func(Content) bool) error {
+	if !quarantine.PlainID(call) {
+		return &NotHeldError{call}
+	}
+	h, err := s.readHeld(call)
+	if errors.Is(err, os.ErrNotExist) {
+		return &NotHeldError{call}
+	}
+	if err != nil {
+		return fmt.Errorf("stage: held contents: %w", err)
+	}
+	upper, err := beneath.OpenAt2(int(s.dir.Fd()), heldPrefix+call+"/"+Upper, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+	if err != nil {
+		return fmt.Errorf("stage: held contents: %w", err)
+	}
+	defer func() { _ = unix.Close(upper) }()
+	return owner.Do(owner.Identity{UID: h.UID, GID: h.GID}, func() error {
+		ws, err := beneath.OpenTree(h.Workspace)
+		if err != nil {
+			return errors.Join(errGone, err)
+		}
+		defer func() { _ = unix.Close(ws) }()
+		one := contents{reader: &reader{ctx: ctx}, before: ws, after: upper, most: most}
+		one.wasNot, one.isNot = "somebody changed it since, or it cannot be read", "it cannot be read"
+		for _, c := range h.changes() {
+			one.find = func() (string, error) { return c.Path, nil }
+			if more, err := one.read(c, pick, f); err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// contents reads files from where they were and where they are.
+type contents struct {
+	*reader
+	before, after int
+	most          int64
+	find          func() (string, error) // where below before the file is that is read
+	wasNot, isNot string                 // why a file is not given
+}
+
+// read reads one file that is picked, before and after. It reports whether more are wanted.
+func (r *contents) read(c Change, pick func(Change) bool, f func(Content) bool) (bool, error) {
+	if (c.Was.Kind != File && c.Now.Kind != File) || !pick(c) {
+		return true, nil
+	}
+	if err := r.ctx.Err(); err != nil {
+		return false, err
+	}
+	return f(r.content(c)), nil
+}
+
+func (r *contents) content(c Change) Content {
 	out := Content{Change: c}
-	if max(c.Was.Size, c.Now.Size) > most {
+	if max(c.Was.Size, c.Now.Size) > r.most {
 		out.Why = "it is too large"
 		return out
 	}
-	var err error
 	if c.Was.Kind == File {
-		var at string
-		if at, _, err = v.find(e); err == nil {
-			out.Before, err = v.whole(v.away, at, c.Was, most)
+		at, err := r.find()
+		if err == nil {
+			out.Before, err = r.wholeFile(r.before, at, c.Was)
 		}
 		if err != nil {
-			return Content{Change: c, Why: "what it was is not remembered"}
+			return Content{Change: c, Why: r.wasNot}
 		}
 	}
 	if c.Now.Kind == File {
-		if out.After, err = v.whole(v.ws, c.Path, c.Now, most); err != nil {
-			return Content{Change: c, Why: "it is not as the call left it"}
+		var err error
+		if out.After, err = r.wholeFile(r.after, c.Path, c.Now); err != nil {
+			return Content{Change: c, Why: r.isNot}
 		}
 	}
 	return out
@@ -84,18 +138,18 @@ func (v *reverter) content(c Change, e *PastEntry, most int64) Content {
 // errOther: a file is not the one that is written down.
 var errOther = errors.New("stage: it is another one")
 
-// whole reads a file that must be the one that is written down.
-func (v *reverter) whole(top int, path string, want State, most int64) ([]byte, error) {
+// wholeFile reads a file that must be the one that is written down.
+func (r *contents) wholeFile(top int, path string, want State) ([]byte, error) {
 	f, _, err := beneath.OpenRegular(top, path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	text, err := io.ReadAll(io.LimitReader(f, r.most+1))
 	if err != nil {
 		return nil, err
 	}
-	digest, err := v.reader.sum(strings.NewReader(string(text)))
+	digest, err := r.sum(bytes.NewReader(text))
 	if err == nil && (digest != want.Digest || want.Digest == "") {
 		err = errOther
 	}

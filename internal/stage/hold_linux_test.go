@@ -265,6 +265,51 @@ func TestHeldStays(t *testing.T) {
 	}
 }
 
+// What is held can be read before somebody answers, and is told from what others did meanwhile; links of the run
+// lead nowhere.
+func TestHeldContents(t *testing.T) {
+	b := newBench(t)
+	b.heldTree()
+	b.write("other", "old\n")
+	b.holds("call-1", heldScript+"\necho run > other; echo long enough > big; echo n > swapped; ln -s /etc/passwd out", nil)
+	b.reopened()
+	b.write("other", "somebody's\n")
+	upper := filepath.Join(b.all.path, "held.call-1", Upper)
+	check(t, os.Remove(filepath.Join(upper, "swapped")))
+	check(t, os.Symlink("/etc/passwd", filepath.Join(upper, "swapped")))
+	got := map[string]Content{}
+	read := func(call string, most int64) error {
+		return b.all.HeldContents(t.Context(), call, func(c Change) bool { return c.Path != "n/m/o" }, most, func(c Content) bool {
+			got[c.Path] = c
+			return true
+		})
+	}
+	check(t, read("call-1", 11))
+	for path, want := range map[string][3]string{
+		"f": {"old\n", "run\n"}, "d/x": {"old\n", ""}, "raw\xff": {"", "y"}, "s.sh": {"echo\n", "echo\nmore\n"},
+		"other": {"", "", "somebody changed it since, or it cannot be read"}, "big": {"", "", "it is too large"},
+		"swapped": {"", "", "it cannot be read"},
+	} {
+		if c := got[path]; c.Path != path || string(c.Before) != want[0] || string(c.After) != want[1] || c.Why != want[2] {
+			t.Errorf("%s: %+v", path, c)
+		}
+		delete(got, path)
+	}
+	delete(got, "shut/y") // root reads it
+	if len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, call := range []string{"call-2", "../x", ""} {
+		if err := read(call, 1); !errors.As(err, new(*NotHeldError)) {
+			t.Errorf("%q: %v", call, err)
+		}
+	}
+	check(t, os.WriteFile(filepath.Join(b.all.path, "held.call-1", heldName), []byte("{"), 0o600))
+	if err := read("call-1", 1); err == nil {
+		t.Error("a list that is broken was read")
+	}
+}
+
 // What was written down of a held stage and is not that any more is an error, and nothing is kept.
 func TestHeldIsBroken(t *testing.T) {
 	for name, text := range map[string]string{

@@ -20,15 +20,31 @@ func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wir
 			}
 			return u.page(c, all, e, palyra.EffectsKept, f)
 		}
-		return wire.CallChanges{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
-			"nothing that the call changed is on record: it changed nothing, or wrote to its workspace directly").
-			WithRemedy("see 'palyra calls show %s' for what it did", c.ID)
+		return wire.CallChanges{}, explainNoChanges(c)
 	}
 	all, err := u.listed(ctx, c.ID, *changed)
 	if err != nil {
 		return wire.CallChanges{}, err
 	}
 	return u.page(c, all, *changed, became, f)
+}
+
+// explainNoChanges says why no changes of a call are on record.
+func explainNoChanges(c *palyra.Call) error {
+	why, remedy := "it changed nothing", "see 'palyra calls show "+string(c.ID)+"' for what it did"
+	switch {
+	case c.State == palyra.Pending:
+		why, remedy = "it waits for an answer and has not run", "'palyra approvals show "+string(c.Approval)+"' shows what it would do"
+	case c.State == palyra.Running || c.State == palyra.Granted || c.State == palyra.Settling:
+		why, remedy = "it is running", "ask again when it has ended"
+	case c.State == palyra.Unknown:
+		why = "the daemon stopped while it ran, and what it changed is not known"
+	case !ran(c):
+		why = "it did not run"
+	case c.Plan.Staging.Writes == palyra.WritesLive:
+		why = "it wrote to its workspace directly (" + c.Plan.Staging.Why + "), and what it wrote is not known"
+	}
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: %s", why).WithRemedy("%s", remedy)
 }
 
 // remembered is what a call changed of which the outcome does not say it: that of a tool which works on files itself.

@@ -32,7 +32,8 @@ type content struct {
 }
 
 // Diff shows content before and after a call: of one path, of what is in a directory, or of all. What the call replaced
-// is known only while that is kept, and what it left only while nobody changed it.
+// is known only while that is kept, and what it left only while nobody changed it. Of changes that wait for an answer it is
+// the workspace and what is held; of a call that has not run, what was shown of it.
 func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (wire.ChangeDiff, error) {
 	top := ""
 	if path != "" {
@@ -42,22 +43,75 @@ func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (
 				WithRemedy("write it as 'palyra changes' shows it, below the workspace")
 		}
 	}
+	d := differ{notes: []string{}}
+	pick := func(p string) bool {
+		if top != "" && !subpath.Within(top, p) {
+			return false
+		}
+		d.picked++
+		return true
+	}
+	switch shown := c.Detail.Diff; {
+	case shown != "" && !ran(c) && top == "":
+		d.text.WriteString(shown)
+	case shown != "" && !ran(c):
+		sections(shown, func(path, text string) {
+			if pick(path) {
+				d.text.WriteString(text)
+			}
+		})
+	default:
+		if err := u.contents(ctx, c, pick, d.add); err != nil {
+			return wire.ChangeDiff{}, err
+		}
+	}
+	if top != "" && d.picked == 0 {
+		return wire.ChangeDiff{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the call changed no file %s", path).
+			WithRemedy("'palyra changes %s' lists the paths that it changed", c.ID)
+	}
+	return d.done(), nil
+}
+
+// contents reads files that a call changed, or would change.
+func (u *Undo) contents(ctx context.Context, c *palyra.Call, pick func(string) bool, f func(content) bool) error {
+	if _, became := c.Changed(); became == palyra.EffectsHeld && u.Kept != nil {
+		if held, err := u.Kept.heldContents(ctx, string(c.ID), pick, mostFile, f); held || err != nil {
+			return unreadableIf(err)
+		}
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	k, err := u.keptOf(c.ID)
 	if err != nil {
-		return wire.ChangeDiff{}, err
+		return notKept(c, err)
 	}
 	if k.state == wire.UndoUndone {
-		return wire.ChangeDiff{}, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone: what it left is not there").
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone: what it left is not there").
 			WithRemedy("'palyra redo %s' takes that back", c.ID)
 	}
-	d := differ{notes: []string{}}
-	err = u.Kept.contents(ctx, string(c.ID), func(p string) bool { return top == "" || subpath.Within(top, p) }, mostFile, d.add)
-	if err != nil {
-		return wire.ChangeDiff{}, unreadable(err)
+	return unreadableIf(u.Kept.contents(ctx, string(c.ID), pick, mostFile, f))
+}
+
+// notKept says why the content that a call changed is not there, where more is known than err says.
+func notKept(c *palyra.Call, err error) error {
+	changed, became := c.Changed()
+	switch {
+	case palyra.CodeOf(err) != palyra.NotFound:
+		return err
+	case changed == nil:
+		return explainNoChanges(c)
+	case became == palyra.EffectsDropped || became == palyra.EffectsConflict:
+		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the changes of the call did not come into the workspace, and are gone").
+			WithRemedy("'palyra changes %s' lists them; 'palyra calls show %s' says why", c.ID, c.ID)
 	}
-	return d.done(), nil
+	return err
+}
+
+func unreadableIf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unreadable(err)
 }
 
 // differ makes a diff of several files.
@@ -66,6 +120,8 @@ type differ struct {
 	notes []string
 	more  int // notes
 	lines int
+
+	picked int // files that were asked for
 }
 
 func (d *differ) note(path, why string) {

@@ -117,7 +117,24 @@ func stateOf(s *palyra.PathState) stage.State {
 
 // contents reads files of an entry, before and after.
 func (k *Kept) contents(ctx context.Context, name string, pick func(path string) bool, most int64, f func(content) bool) error {
-	return k.past.Contents(ctx, name, func(c stage.Change) bool { return pick(c.Path) }, most, func(c stage.Content) bool {
+	return k.past.Contents(ctx, name, picked(pick), most, given(f))
+}
+
+// heldContents is contents of changes that wait for an answer. It reports whether they do.
+func (k *Kept) heldContents(ctx context.Context, name string, pick func(path string) bool, most int64, f func(content) bool) (bool, error) {
+	err := k.stages.HeldContents(ctx, name, picked(pick), most, given(f))
+	if errors.As(err, new(*stage.NotHeldError)) {
+		return false, nil
+	}
+	return true, err
+}
+
+func picked(pick func(path string) bool) func(stage.Change) bool {
+	return func(c stage.Change) bool { return pick(c.Path) }
+}
+
+func given(f func(content) bool) func(stage.Content) bool {
+	return func(c stage.Content) bool {
 		return f(content{c.Path, c.Was.Kind == stage.File, c.Now.Kind == stage.File, c.Before, c.After, c.Why})
-	})
+	}
 }

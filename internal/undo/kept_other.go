@@ -41,3 +41,7 @@ func (*Kept) sweep() error { return nil }
 func (*Kept) contents(context.Context, string, func(string) bool, int64, func(content) bool) error {
 	return errNone
 }
+
+func (*Kept) heldContents(context.Context, string, func(string) bool, int64, func(content) bool) (bool, error) {
+	return false, nil
+}

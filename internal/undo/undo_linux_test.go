@@ -362,6 +362,79 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// What waits for an answer is shown from its stage, whole or per file, and not once it was dropped.
+func TestDiffOfWhatIsHeld(t *testing.T) {
+	b := newBench(t)
+	b.must(os.WriteFile(filepath.Join(b.ws, "f"), []byte("one\ntwo\n"), 0o644))
+	g, err := b.stages.Make(b.ws, owner.Identity{UID: int64(os.Geteuid()), GID: int64(os.Getegid())})
+	b.must(err)
+	b.must(g.Assign("C1"))
+	for name, text := range map[string]string{"f": "one\nTWO\n", "n": "made\n", "bin": "\x00"} {
+		b.must(os.WriteFile(filepath.Join(g.Path(), stage.Upper, name), []byte(text), 0o644))
+	}
+	out, err := g.Keep(t.Context(), nil, func(stage.Found) stage.Ruling { return stage.RulingHold })
+	b.must(err)
+	g.Drop()
+	e, _, err := effects.List(sandbox.ChangesOf(out.Changes))
+	b.must(err)
+	c := &palyra.Call{ID: "C1", State: palyra.Settling, Keep: &palyra.Keep{Effects: e}}
+	d, err := b.Diff(t.Context(), c, "")
+	b.must(err)
+	want := "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+made\n"
+	if d.Diff != want || !slices.Equal(d.Notes, []string{"bin is not shown: it is not text"}) {
+		t.Errorf("%s\n%q", d.Diff, d.Notes)
+	}
+	if d, err = b.Diff(t.Context(), c, "n"); err != nil || d.Diff != want[strings.Index(want, "--- /dev"):] || len(d.Notes) > 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := b.Diff(t.Context(), c, "other"); palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), "no file other") {
+		t.Errorf("%v", err)
+	}
+	_, err = b.stages.Settle(t.Context(), "C1", false, nil)
+	b.must(err)
+	c.State, c.Outcome = palyra.Finished, &palyra.Outcome{Outcome: palyra.OutcomeFinished, Effects: palyra.EffectsDropped, Changes: &e}
+	if _, err := b.Diff(t.Context(), c, ""); palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), "did not come into the workspace") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Of a call that has not run, what was shown of it is shown, whole or per file; lines of content begin no file.
+func TestDiffOfWhatWouldBe(t *testing.T) {
+	b := newBench(t)
+	one := "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n--- a/g\n+++ b/g\n x\n@@ -9 +9 @@\n-y\n+z\n"
+	two := "--- \"a/n\\xff\"\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n"
+	c := &palyra.Call{ID: "C1", State: palyra.Pending, Approval: "A1", Detail: palyra.Detail{Diff: one + two}}
+	for path, want := range map[palyra.PathText]string{"": one + two, "f": one, `"n\xff"`: two} {
+		if d, err := b.Diff(t.Context(), c, path); err != nil || d.Diff != want {
+			t.Errorf("%s: %+v, %v", path, d, err)
+		}
+	}
+	if _, err := b.Diff(t.Context(), c, "g"); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("%v", err)
+	}
+}
+
+// What no changes are known of is explained by where the call stands.
+func TestWhyNoChanges(t *testing.T) {
+	b := newBench(t)
+	live := palyra.Staging{Writes: palyra.WritesLive, Why: "a terminal"}
+	for want, c := range map[string]palyra.Call{
+		"it waits for an answer and has not run":           {State: palyra.Pending},
+		"it is running":                                    {State: palyra.Running},
+		"it did not run":                                   {State: palyra.Refused, Plan: palyra.Plan{Staging: live}},
+		"it changed nothing":                               {State: palyra.Finished},
+		"wrote to its workspace directly (a terminal)":     {State: palyra.Finished, Plan: palyra.Plan{Staging: live}},
+		"stopped while it ran, and what it changed is not": {State: palyra.Unknown},
+	} {
+		c.ID = "C1"
+		_, err := b.Undo.Of(t.Context(), &c, wire.ChangeFilter{Limit: 1})
+		_, again := b.Diff(t.Context(), &c, "")
+		if palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), want) || again.Error() != err.Error() {
+			t.Errorf("%s: %v, %v", want, err, again)
+		}
+	}
+}
+
 // An agent undoes its own call through the tool, and nobody else's.
 func TestUndoOfAnAgent(t *testing.T) {
 	b := newBench(t)
