@@ -40,6 +40,9 @@ func lookOf(st *unix.Stat_t) look {
 // Place puts copies of bound files into the stage, before it is mounted. A file
 // that is not what was checked is a ChangedError.
 func (g *Stage) Place(ctx context.Context, bound []Bound) error {
+	if len(bound) == 0 {
+		return nil
+	}
 	err := g.inBoth(func(ws, upper int) error {
 		for _, b := range bound {
 			if _, twice := g.placed[b.Path]; twice {
@@ -300,8 +303,12 @@ func copySum(ctx context.Context, to io.Writer, from io.Reader) (string, error) 
 	}
 }
 
-// Fresh reports whether the workspace still has what the copies were made from.
+// Fresh reports whether the workspace is still there, and has what the copies were made from.
 func (g *Stage) Fresh() bool {
+	if len(g.placed) == 0 {
+		var st unix.Stat_t
+		return unix.Lstat(g.workspace, &st) == nil && identOf(&st) == g.root
+	}
 	fresh := true
 	err := g.asOwner(func() error {
 		ws, err := g.openWorkspace()

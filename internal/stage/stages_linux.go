@@ -277,10 +277,8 @@ func (s *Stages) clearSettled(name string) {
 	if _, missing, err := beneath.LookAt(int(top.Fd()), settledName); err != nil || missing {
 		return
 	}
-	for _, sub := range []string{listName, backName, heldName, markName, Upper, Work, old, manifestName} {
-		if err := clearOut(int(top.Fd()), sub); err != nil {
-			s.log.Warn("a stage could not be removed", "stage", name, "err", err)
-		}
+	if err := clearOut(int(top.Fd()), listName, backName, heldName, markName, Upper, Work, old, manifestName); err != nil {
+		s.log.Warn("a stage could not be removed", "stage", name, "err", err)
 	}
 }
 
@@ -328,32 +326,59 @@ func removeIn(dir int, name string) error {
 	defer func() { _ = top.Close() }()
 	errs := []error{beneath.Ignore(unix.Unlinkat(int(top.Fd()), listName, 0), unix.ENOENT)}
 	names, err := top.Readdirnames(-1)
-	errs = append(errs, err)
-	for _, n := range names {
-		errs = append(errs, clearOut(int(top.Fd()), n))
-	}
-	errs = append(errs, unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))
+	errs = append(errs, err, clearOut(int(top.Fd()), names...), unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))
 	return errors.Join(errs...)
 }
 
-// clearOut removes one entry of a stage.
-func clearOut(top int, name string) error {
-	var st unix.Stat_t
-	if err := unix.Fstatat(top, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return beneath.Ignore(err, unix.ENOENT)
+// clearOut removes entries of a stage. Becoming somebody takes a thread of its own: it is done once for
+// all full directories of one owner, and not at all for empty ones.
+func clearOut(top int, names ...string) error {
+	full := map[[2]uint32][]string{} // by uid and gid
+	var errs []error
+	for _, name := range names {
+		var st unix.Stat_t
+		err := unix.Fstatat(top, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case err != nil:
+		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			err = unix.Unlinkat(top, name, 0)
+		default:
+			if err = unix.Unlinkat(top, name, unix.AT_REMOVEDIR); err == unix.ENOTEMPTY || err == unix.EEXIST {
+				of := [2]uint32{st.Uid, st.Gid}
+				full[of], err = append(full[of], name), nil
+			}
+		}
+		errs = append(errs, beneath.Ignore(err, unix.ENOENT))
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return unix.Unlinkat(top, name, 0)
+	for of, names := range full {
+		errs = append(errs, emptyAs(owner.Identity{UID: int64(of[0]), GID: int64(of[1])}, top, names))
 	}
-	dir, err := beneath.OpenDir(top, name)
-	if err != nil {
+	return errors.Join(errs...)
+}
+
+// emptyAs removes directories of a stage with all that is in them, by their owner's rights.
+func emptyAs(id owner.Identity, top int, names []string) error {
+	var dirs []*os.File
+	var errs []error
+	for _, name := range names {
+		dir, err := beneath.OpenDir(top, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		defer func() { _ = dir.Close() }()
+		dirs = append(dirs, dir)
+	}
+	errs = append(errs, owner.Do(id, func() (err error) {
+		for _, dir := range dirs {
+			err = errors.Join(err, beneath.Empty(dir))
+		}
 		return err
+	}))
+	for _, name := range names {
+		errs = append(errs, beneath.Ignore(unix.Unlinkat(top, name, unix.AT_REMOVEDIR), unix.ENOENT))
 	}
-	defer func() { _ = dir.Close() }()
-	if err := owner.Do(owner.Identity{UID: int64(st.Uid), GID: int64(st.Gid)}, func() error { return beneath.Empty(dir) }); err != nil {
-		return err
-	}
-	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR)
+	return errors.Join(errs...)
 }
 
 // Recover finishes what an earlier daemon had begun to keep, and removes all that
