@@ -228,11 +228,11 @@ func (d *Daemon) settle(ctx context.Context) error {
 	if err := d.path.tiers.Runner.Recover(ctx); err != nil { // nothing of an earlier daemon runs when its calls are told unknown
 		return err
 	}
-	waits, err := d.path.calls.Holds(ctx)
+	waits, err := d.path.calls.Unsettled(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.path.tiers.DropHeld(ctx, waits); err != nil { // before any of them can be settled
+	if err := d.path.tiers.Runner.DropHeld(ctx, waits); err != nil { // before any of them can be settled
 		return err
 	}
 	if err := d.path.calls.Recover(ctx, d.desk.Settled); err != nil {

@@ -153,10 +153,14 @@ func (p undoPart) Undo(ctx context.Context, env tool.Env, workspace string, id p
 	return p.d.undo.Undo(ctx, env, workspace, id)
 }
 
-// sweep takes away the temporary files of a call that an earlier daemon died in, and its stage.
-func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
+// sweep takes away the temporary files of a call that an earlier daemon died in, and its stage. It says what became of
+// the call's changes, where that is certain: what was there before the machine stopped may have been lost with it.
+func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) (became palyra.Result) {
 	if c.State == palyra.Settling {
-		d.path.Settle(ctx, c, false)
+		became = d.path.Settle(ctx, c, false)
+		if _, up := boot(); c.Proposed.Before(now().Add(-up)) {
+			became.Effects, became.Failure = "", nil
+		}
 	}
 	stay, err := files.Sweep(ctx, c.ID, c.Plan)
 	if err != nil {
@@ -165,6 +169,7 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
 	for _, name := range stay {
 		d.Log.Warn("a call that was cut off left what a file was before", "call", c.ID, "workspace", c.Plan.Workspace.Path, "file", name)
 	}
+	return became
 }
 
 // openCalls puts the ledger, the gate and the calls on top of each other.
@@ -194,7 +199,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	p.calls, err = run.NewCalls(run.CallsConfig{
-		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, Lease: d.desk.Lease, CutOff: d.sweep, Held: heldCall(d.journal),
+		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, Lease: d.desk.Lease, CutOff: d.sweep,
+		Held: heldCall(d.journal), Settled: p.tiers.Runner.Forget,
 	})
 	if err != nil {
 		return err

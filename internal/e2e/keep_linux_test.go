@@ -93,6 +93,7 @@ func TestChangesAreAskedAbout(t *testing.T) {
 		t.Errorf("attested is %s, %+v", p.Effects, p.Changes)
 	}
 	d.settledInOrder(a.Call)
+	d.noWords()
 	d.verify()
 }
 

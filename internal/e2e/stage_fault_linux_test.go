@@ -64,9 +64,19 @@ func (d *daemon) furnishes() {
 	}
 }
 
-// A daemon that is killed while a run's changes become the workspace's: after the
+// noWords says that nothing is left of what became of changes, once that is on record.
+func (d *daemon) noWords() {
+	d.t.Helper()
+	for _, left := range []string{"settled.*", "held.*"} {
+		if all, err := filepath.Glob(d.cells + "-stages/" + left); err != nil || len(all) > 0 {
+			d.t.Errorf("%q is left, %v", all, err)
+		}
+	}
+}
+
+// A daemon that is killed while a run's changes become the workspace's, or before it is on record that they did: after the
 // next start all of them are there, or none where nothing had begun, never half of
-// one; nothing lies about, and the call has ended.
+// one; nothing lies about, and the call has ended with an outcome that says which.
 func TestKilledWhileChangesAreKept(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
@@ -78,11 +88,14 @@ func TestKilledWhileChangesAreKept(t *testing.T) {
 		t.Fatalf("nothing is staged here: %+v", out)
 	}
 	after := treeOf(t, d.work)
+	d.noWords()
 	d.stop()
 	for _, c := range []struct {
 		point string
 		again string // where the next daemon is killed too
 	}{
+		{point: "call.settling/lost"},
+		{point: "call.settling/kept"},
 		{point: "stage.listed/lost"},
 		{point: "stage.listed/kept"},
 		{point: "stage.step/kept:1"},
@@ -90,7 +103,11 @@ func TestKilledWhileChangesAreKept(t *testing.T) {
 		{point: "stage.exchanged/kept"},
 		{point: "stage.step/lost:9", again: "stage.step/kept:1"},
 		{point: "stage.kept/lost"},
+		{point: "stage.archived/lost", again: "stage.archived/lost"},
+		{point: "stage.archived/kept"},
 		{point: "stage.kept/kept"},
+		{point: "call.finished/lost", again: "call.unknown/lost"},
+		{point: "call.finished/lost", again: "call.unknown/kept"},
 	} {
 		t.Run(strings.ReplaceAll(c.point, "/", "_"), func(t *testing.T) {
 			d.furnishes()
@@ -110,9 +127,9 @@ func TestKilledWhileChangesAreKept(t *testing.T) {
 				t.Fatal("the next daemon was not killed")
 			}
 			d.mustStart(unlimited...)
-			want := after
-			if c.point == "stage.listed/lost" {
-				want = before
+			want, became := after, palyra.EffectsKept
+			if strings.HasPrefix(c.point, "call.settling/") || c.point == "stage.listed/lost" {
+				want, became = before, palyra.EffectsDropped
 			}
 			if got := treeOf(t, d.work); got != want {
 				t.Errorf("the workspace is\n%s\nwant\n%s\n%s", got, want, d.log)
@@ -120,8 +137,12 @@ func TestKilledWhileChangesAreKept(t *testing.T) {
 			if left, _ := filepath.Glob(d.cells + "-stages/*"); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
 			}
-			if got, err := d.client(client.OperatorDoor).GetCall(t.Context(), call); err != nil || got.State != palyra.Unknown {
-				t.Errorf("the call is %s, %v", got.State, err)
+			got, err := d.client(client.OperatorDoor).GetCall(t.Context(), call)
+			if err != nil || got.State != palyra.Unknown || got.Outcome.Effects != became {
+				t.Errorf("the call is %s, %+v, %v", got.State, got.Outcome, err)
+			}
+			if c.point != "call.settling/lost" && got.Outcome.Changes == nil {
+				t.Errorf("what it changed is not in %+v", got.Outcome)
 			}
 			d.verify()
 			d.stop()

@@ -80,6 +80,7 @@ func (w *walk) unsigned(ctx context.Context, res palyra.Result, cause error) (pa
 	out.Outcome, out.Layer, out.ReasonCode, out.ExitCode = palyra.OutcomeUnknown, palyra.LayerJournal, palyra.ReasonInternal, palyra.ExitUnknown
 	out.Reason = "the call ran, and what happened could not be signed; its output is withheld"
 	out.Remedy = "look at what it did before proposing it again; see the daemon's log"
+	out.Effects, out.Changes = res.Effects, res.Listed
 	w.end(palyra.Unknown, out)
 	labels := palyra.JoinLabels(labelsOf(w.call, res), MayLabels(w.call))
 	if _, err := w.record(ctx, palyra.CallUnknown{Call: w.call.ID, State: from, Labels: labels}); err != nil {

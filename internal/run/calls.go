@@ -39,7 +39,8 @@ type Calls struct {
 	now      func() time.Time
 	log      *slog.Logger
 	lease    func(context.Context, palyra.LeaseID) (palyra.Lease, error)
-	cutOff   func(context.Context, *palyra.Call)
+	cutOff   func(context.Context, *palyra.Call) palyra.Result
+	settled  func(*palyra.Call)
 	isHeld   func(context.Context, palyra.CallID) error
 	rest     time.Duration // of a stranded call
 
@@ -71,8 +72,10 @@ type CallsConfig struct {
 	// Lease finds a lease, to see whether it has ended. Nil: none ever does.
 	Lease func(context.Context, palyra.LeaseID) (palyra.Lease, error)
 	// CutOff is told of a call that an earlier daemon died in, before it is on record
-	// as unknown: what it left behind is taken away. Nil: nothing is.
-	CutOff func(context.Context, *palyra.Call)
+	// as unknown: what it left behind is taken away. It says what became of the call's
+	// changes, or refuses to for now. Nil: nothing is, and nobody knows.
+	CutOff  func(context.Context, *palyra.Call) palyra.Result
+	Settled func(*palyra.Call) // is told of a call once it is on record what became of its changes
 	// Held says why what is kept of a call is not what the journal says of it: it is
 	// then given to nobody, and not gone on with. Nil: nobody is asked.
 	Held func(context.Context, palyra.CallID) error
@@ -88,13 +91,13 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	if c.CutOff == nil {
-		c.CutOff = func(context.Context, *palyra.Call) {}
+		c.CutOff = func(context.Context, *palyra.Call) (none palyra.Result) { return none }
 	}
 	if c.Held == nil {
 		c.Held = func(context.Context, palyra.CallID) error { return nil }
 	}
 	calls := &Calls{
-		isHeld: c.Held, cutOff: c.CutOff, lease: c.Lease, rest: strandedFor,
+		isHeld: c.Held, cutOff: c.CutOff, settled: c.Settled, lease: c.Lease, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.LeaseID]map[palyra.CallID]bool{},
 		left: map[palyra.ApprovalID]bool{}, held: map[string]holding{},

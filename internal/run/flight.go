@@ -167,6 +167,14 @@ func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
 	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.leaseEnded(g.Lease) {
 		f.cancel(ErrLeaseEnded)
 	}
+	c.recorded(call)
+}
+
+// recorded tells that what became of a call's changes is on record, where it is.
+func (c *Calls) recorded(call *palyra.Call) {
+	if call.State.Ended() && call.Keep != nil && c.settled != nil {
+		c.settled(call)
+	}
 }
 
 func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {

@@ -54,8 +54,24 @@ func TestHeldChangesOutliveTheDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that died before the question was open cannot say how the call ended: its changes are dropped.
+// A daemon that died before the end of a call was on record cannot say how it ended, but what became of its changes: as
+// its stage says, and where it does not, nothing is said. What cannot be told yet stays for the next start.
 func TestChangesWithoutAQuestionAreGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		became palyra.Result
+		says   string
+	}{
+		"kept":     {palyra.Result{Effects: palyra.EffectsKept}, "; what it changed in its workspace was kept"},
+		"dropped":  {palyra.Result{Effects: palyra.EffectsDropped}, "; nothing that it changed in its workspace was kept"},
+		"conflict": {palyra.Result{Effects: palyra.EffectsConflict, Failure: &palyra.Refusal{Text: "somebody else"}}, "; somebody else"},
+		"unknown":  {palyra.Result{}, ", and what became of its changes"},
+		"refused":  {palyra.Result{Refusal: &palyra.Refusal{Text: "not now"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) { changesAreGivenUp(t, c.became, c.says) })
+	}
+}
+
+func changesAreGivenUp(t *testing.T, became palyra.Result, says string) {
 	w := newWorld(t)
 	s, err := w.sessions.Resolve(t.Context(), w.proposal(`{}`))
 	if err != nil {
@@ -63,20 +79,35 @@ func TestChangesWithoutAQuestionAreGivenUp(t *testing.T) {
 	}
 	p := w.proposal(`{}`)
 	p.Session = s.ID
-	c := &palyra.Call{ID: "C", Proposal: p, State: palyra.Settling, Tool: palyra.Tool{Name: "t"}, Keep: &palyra.Keep{}}
+	c := &palyra.Call{ID: "C", Proposal: p, State: palyra.Settling, Tool: palyra.Tool{Name: "t"}, Keep: &palyra.Keep{Effects: palyra.Effects{Created: 1}}}
 	if _, err := w.ledger.Record(t.Context(), c, palyra.CallSettling{Call: c.ID}); err != nil {
 		t.Fatal(err)
 	}
 	var swept []palyra.State
-	w.calls.cutOff = func(_ context.Context, c *palyra.Call) { swept = append(swept, c.State) }
-	if err := w.calls.Recover(t.Context(), yes); err != nil {
-		t.Fatal(err)
+	w.calls.cutOff = func(_ context.Context, c *palyra.Call) palyra.Result {
+		swept = append(swept, c.State)
+		return became
 	}
+	told := 0
+	w.calls.settled = func(c *palyra.Call) { told++ }
+	err = w.calls.Recover(t.Context(), yes)
 	if len(swept) != 1 || swept[0] != palyra.Settling {
 		t.Errorf("swept %v", swept)
 	}
-	if c, err := w.ledger.Get(t.Context(), "C"); err != nil || c.State != palyra.Unknown || c.Outcome.Outcome != palyra.OutcomeUnknown {
-		t.Errorf("%+v, %v", c, err)
+	c, readErr := w.ledger.Get(t.Context(), "C")
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	if says == "" {
+		if err == nil || c.State != palyra.Settling || told != 0 {
+			t.Errorf("%+v, %v, told %d times", c, err, told)
+		}
+		return
+	}
+	if err != nil || c.State != palyra.Unknown || c.Outcome.Outcome != palyra.OutcomeUnknown || told != 1 ||
+		c.Outcome.Effects != became.Effects || c.Outcome.Changes == nil || c.Outcome.Changes.Created != 1 ||
+		c.Outcome.Reason != "the daemon died before it was on record how the call ended"+says {
+		t.Errorf("%+v, %v, told %d times", c.Outcome, err, told)
 	}
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"palyra"
 	"palyra/internal/gate"
@@ -17,10 +18,7 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 	if err != nil {
 		return fmt.Errorf("run: recover: %w", err)
 	}
-	for _, call := range calls {
-		if heldBack(call) {
-			continue
-		}
+	for _, call := range slices.DeleteFunc(calls, heldBack) {
 		if err := c.giveUp(ctx, call); err != nil {
 			return fmt.Errorf("run: recover %s: %w", call.ID, err)
 		}
@@ -38,11 +36,9 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 		return fmt.Errorf("run: recover: %w", err)
 	}
 	for _, id := range asked {
-		done, err := settled(ctx, id)
-		if err != nil {
+		if done, err := settled(ctx, id); err != nil {
 			return fmt.Errorf("run: recover: %w", err)
-		}
-		if done {
+		} else if done {
 			c.ApprovalSettled(id)
 		}
 	}
@@ -67,21 +63,22 @@ func (c *Calls) orphans(ctx context.Context) error {
 	return nil
 }
 
-// Holds returns a function that says which calls have changes that wait for an answer.
-func (c *Calls) Holds(ctx context.Context) (func(palyra.CallID) bool, error) {
+// Unsettled returns a function that says of which calls it is not on record what became of their changes.
+func (c *Calls) Unsettled(ctx context.Context) (func(palyra.CallID) bool, error) {
 	calls, err := c.ledger.open(ctx, palyra.Settling)
-	held := map[palyra.CallID]bool{}
-	for _, call := range calls {
-		held[call.ID] = heldBack(call)
-	}
-	return func(id palyra.CallID) bool { return held[id] }, err
+	return func(id palyra.CallID) bool {
+		return slices.ContainsFunc(calls, func(c *palyra.Call) bool { return c.ID == id })
+	}, err
 }
 
 // giveUp ends a call that an earlier daemon held.
 func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 	from := call.State
+	var became palyra.Result
 	if from.AfterCrash() != palyra.Refused {
-		c.cutOff(ctx, call)
+		if became = c.cutOff(ctx, call); became.Refusal != nil {
+			return palyra.Errorf(palyra.Unavailable, became.Refusal.Reason, "%s", became.Refusal.Text)
+		}
 	}
 	out := palyra.Outcome{
 		Outcome: palyra.OutcomeUnknown, Tool: call.Proposal.Tool, Layer: palyra.LayerJournal, ReasonCode: palyra.ReasonInterrupted,
@@ -96,11 +93,39 @@ func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 		event = palyra.CallRefused{Call: call.ID, Layer: palyra.LayerJournal, Code: palyra.Unavailable, Reason: palyra.ReasonInterrupted, Plan: call.Digest}
 	}
 	call.State, call.Finished, call.Outcome = from.AfterCrash(), c.now(), &out
-	if from == palyra.Settling { // it ran, and what it brought back is gone
-		call.State, out.Reason = palyra.Unknown, "the daemon died before it was on record how the call ended, and what became of its changes"
-	}
+	changesAfterCrash(call, from, became)
 	_, err := c.ledger.Record(ctx, call, event)
+	if err == nil {
+		c.recorded(call)
+	}
 	return err
+}
+
+// afterCrash is what is said of the changes of a call that a daemon died in.
+var afterCrash = map[palyra.Settlement]string{
+	palyra.EffectsKept:    "; what it changed in its workspace was kept",
+	palyra.EffectsDropped: "; nothing that it changed in its workspace was kept",
+	"":                    ", and what became of its changes",
+}
+
+// changesAfterCrash has the outcome of a call that a daemon died in say what became of its changes. Before they were on
+// record none of them was kept.
+func changesAfterCrash(call *palyra.Call, from palyra.State, became palyra.Result) {
+	out := call.Outcome
+	if call.State == palyra.Unknown && call.Plan.Staging.Staged() {
+		out.Effects, out.Reason = palyra.EffectsDropped, out.Reason+afterCrash[palyra.EffectsDropped]
+	}
+	if from != palyra.Settling {
+		return
+	}
+	call.State, out.Effects = palyra.Unknown, became.Effects // it ran, and what it printed is gone
+	out.Reason = "the daemon died before it was on record how the call ended" + afterCrash[became.Effects]
+	if call.Keep != nil {
+		out.Changes = &call.Keep.Effects
+	}
+	if became.Failure != nil {
+		out.Reason += "; " + became.Failure.Text
+	}
 }
 
 // resume goes on with a call that waits for an answer unless it is under way already; it

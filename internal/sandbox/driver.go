@@ -98,11 +98,13 @@ type Walled interface {
 type Staging interface {
 	// Stageable returns why it cannot for this workspace, in few words; "": it can.
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
-	// Settle keeps or drops the held changes of a call. It can be called again; where nothing is
-	// known of them the error is a stage.NotHeldError.
+	// Settle keeps or drops the held changes of a call. It can be called again, also of a call whose changes
+	// were never held, and says what became of them; where nothing is known of them the error is a stage.NotHeldError.
 	Settle(ctx context.Context, call palyra.CallID, keep bool) (stage.Settled, []palyra.Remnant, error)
-	// DropHeld drops the held changes of calls that nobody waits for.
+	// DropHeld drops the held changes of calls that nobody waits for, and forgets what became of those of others.
 	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
+	// Forget forgets what became of the changes of a call, once that is on record.
+	Forget(call palyra.CallID)
 }
 
 // agentSocket is the socket's path, as a command finds it below PALYRA_HOME.

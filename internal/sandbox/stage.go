@@ -164,6 +164,13 @@ func (r *Runner) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) e
 	return errors.Join(errs...)
 }
 
+// Forget forgets what became of the changes of a call, once that is on record.
+func (r *Runner) Forget(c *palyra.Call) {
+	if s, ok := r.backends[c.Plan.Tier].(Staging); ok {
+		s.Forget(c.ID)
+	}
+}
+
 // settled sets what became of a staged run's changes. Changes that did not become the workspace's
 // are a failure, however the program ended.
 func (l *runStart) settled(res *palyra.Result, exit Exit) {

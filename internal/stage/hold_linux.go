@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	heldName    = "held"    // the file that says what waits on a stage
-	settledName = "settled" // and the one that says what became of it
-	heldPrefix  = "held."   // of the directories of such stages, before the call's name
+	heldName   = "held"     // the file that says what waits on a stage
+	heldPrefix = "held."    // of the directories of such stages, before the call's name
+	wordPrefix = "settled." // of the files that say what became of a call's changes, likewise
 )
 
 // firm is what Names said of a path.
@@ -174,16 +174,15 @@ func (m *mark) look() look {
 
 // writeDurably writes a file of the stage that is there after the machine stopped.
 func (g *Stage) writeDurably(name string, text []byte) error {
-	return g.writeFile(name, text, (*os.File).Sync)
+	return writeFile(filepath.Join(g.path, name), text, (*os.File).Sync)
 }
 
 // writeWhole writes a file of the stage: whole under its name, or not at all.
 func (g *Stage) writeWhole(name string, text []byte) error {
-	return g.writeFile(name, text, func(*os.File) error { return nil })
+	return writeFile(filepath.Join(g.path, name), text, func(*os.File) error { return nil })
 }
 
-func (g *Stage) writeFile(name string, text []byte, flush func(*os.File) error) error {
-	path := filepath.Join(g.path, name)
+func writeFile(path string, text []byte, flush func(*os.File) error) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -195,10 +194,10 @@ func (g *Stage) writeFile(name string, text []byte, flush func(*os.File) error) 
 	return os.Rename(path+".new", path)
 }
 
-// tell leaves word what became of a held stage that is not among what is remembered: who
-// held it may ask again after a crash.
+// tell leaves word what became of the changes of a call: whoever has to put that on record may ask after a crash.
+// What is held outlives the machine's stop, and so does the word.
 func (g *Stage) tell(out Settled) error {
-	if !g.isHeld || out.Remembered {
+	if g.call == "" {
 		return nil
 	}
 	out.Changes = nil // on record, and many
@@ -206,7 +205,23 @@ func (g *Stage) tell(out Settled) error {
 	if err != nil {
 		return err
 	}
-	return g.writeDurably(settledName, text)
+	flush := func(*os.File) error { return nil }
+	if g.isHeld {
+		flush = (*os.File).Sync
+	}
+	return writeFile(filepath.Join(g.of.path, wordPrefix+g.call), text, flush)
+}
+
+// Forget removes the word of what became of a call's changes, once that is on record.
+func (s *Stages) Forget(call string) {
+	if !quarantine.PlainID(call) {
+		return
+	}
+	for _, name := range []string{wordPrefix + call, wordPrefix + call + ".new"} {
+		if err := beneath.Ignore(unix.Unlinkat(int(s.dir.Fd()), name, 0), unix.ENOENT); err != nil {
+			s.log.Warn("the word of what became of a run's changes could not be removed", "call", call, "err", err)
+		}
+	}
 }
 
 // Held reports whether the changes of a call's run wait to be settled.
@@ -215,30 +230,21 @@ func (s *Stages) Held(call string) bool {
 	return quarantine.PlainID(call) && err == nil && !missing
 }
 
-// heldCalls lists the calls whose stages are held, or of which word is left.
-func (s *Stages) heldCalls() ([]string, error) {
-	names, err := s.names()
-	var calls []string
-	for _, n := range names {
-		if call, ok := strings.CutPrefix(n, heldPrefix); ok && quarantine.PlainID(call) {
-			calls = append(calls, call)
-		}
-	}
-	return calls, err
-}
-
-// DropHeld removes the held stages of calls that nobody waits for.
+// DropHeld removes the held stages of calls that nobody waits for, and the words of what became of others.
 func (s *Stages) DropHeld(ctx context.Context, waits func(call string) bool) error {
-	calls, err := s.heldCalls()
+	names, err := s.names()
 	if err != nil {
 		return fmt.Errorf("stage: drop held: %w", err)
 	}
-	for _, call := range calls {
+	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !waits(call) && s.takeHeld(call) {
-			s.discard(heldPrefix + call)
+		if call, ok := strings.CutPrefix(strings.TrimSuffix(name, ".new"), wordPrefix); ok && !waits(call) {
+			s.Forget(call)
+		}
+		if call, ok := strings.CutPrefix(name, heldPrefix); ok && quarantine.PlainID(call) && !waits(call) && s.takeHeld(call) {
+			s.discard(name)
 		}
 	}
 	return nil
@@ -274,7 +280,7 @@ func (s *Stages) Settle(ctx context.Context, call string, keep bool, aside func(
 	if err := s.finish(name); err != nil { // somebody began to keep them: that goes on
 		return Settled{}, fmt.Errorf("stage: settle: %w", err)
 	}
-	s.clearSettled(name)
+	s.dropSettled(call)
 	if out, known := s.told(call); known {
 		return out, nil
 	}
@@ -301,9 +307,9 @@ func (s *Stages) Settle(ctx context.Context, call string, keep bool, aside func(
 	return out, nil
 }
 
-// told is what became of a held stage, as far as it is known.
+// told is what became of the changes of a call, as far as it is known.
 func (s *Stages) told(call string) (out Settled, known bool) {
-	text, err := os.ReadFile(filepath.Join(s.path, heldPrefix+call, settledName))
+	text, err := os.ReadFile(filepath.Join(s.path, wordPrefix+call))
 	if err == nil && json.Unmarshal(text, &out) == nil {
 		return out, true
 	}

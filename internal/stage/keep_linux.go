@@ -35,6 +35,7 @@ type list struct {
 	Since     unix.Timespec `json:"since"`          // changes from then on are others'
 	Past      string        `json:"past,omitempty"` // where what is replaced goes, and its name there
 	As        string        `json:"as,omitempty"`
+	Call      string        `json:"call,omitempty"`  // whose changes they are
 	Token     string        `json:"token,omitempty"` // temporary names come from it
 	Steps     []step        `json:"steps"`
 }
@@ -133,24 +134,24 @@ func (k *keeper) keep(r *reader) error {
 	if err != nil && !errors.Is(err, errNone) {
 		return err
 	}
-	k.reportSteps(&r.out, r.steps, err)
-	fault.Point("stage.kept/lost")
-	err = g.tell(r.out)
-	if err == nil {
-		err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
+	if err := k.reportSteps(&r.out, r.steps, err); err != nil {
+		g.partial = true
+		return err
 	}
+	fault.Point("stage.kept/lost")
+	err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
 	fault.Point("stage.kept/kept")
 	return err
 }
 
-// reportSteps says what became of the steps, and remembers what they replaced.
-func (k *keeper) reportSteps(out *Settled, steps []step, err error) {
+// reportSteps says what became of the steps, leaves word of it, and remembers what they replaced.
+func (k *keeper) reportSteps(out *Settled, steps []step, err error) error {
 	if errors.Is(err, errNone) {
 		out.Conflicts = k.left
 		for _, as := range k.saved {
 			out.Conflicts = appendShort(out.Conflicts, as+" (somebody's, whose name was taken)")
 		}
-		return
+		return k.stage.tell(*out)
 	}
 	for _, is := range k.stands {
 		if is {
@@ -163,13 +164,18 @@ func (k *keeper) reportSteps(out *Settled, steps []step, err error) {
 	if len(k.saved) > 0 {
 		out.Lost += "; what of theirs could not go back to its name is kept as " + strings.Join(k.saved, ", ")
 	}
+	told := k.stage.tell(*out)
 	if err := k.amend(steps, out.Lost); err != nil {
 		k.stage.of.log.Error("what a run replaced cannot be put back later", "workspace", k.stage.workspace, "err", err)
-		return
+		return told
 	}
-	if out.Remembered = out.Kept > 0 && k.stage.archive(); out.Lost == "" { // else there is something to be set aside
+	if out.Remembered = out.Kept > 0 && k.stage.archive(); out.Remembered { // which tells it too
+		told = nil
+	}
+	if out.Lost == "" { // else there is something to be set aside
 		k.stage.trimArchived()
 	}
+	return told
 }
 
 // all reads the whole stage.
@@ -236,7 +242,7 @@ func (k *keeper) write(steps []step) error {
 	g := k.stage
 	l := list{
 		Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		Boot: boot(), Since: k.since, Token: rand.Text(), Steps: steps,
+		Boot: boot(), Since: k.since, Call: g.call, Token: rand.Text(), Steps: steps,
 	}
 	k.token = l.Token
 	if g.past != nil {
@@ -398,7 +404,9 @@ func (s *Stages) finish(name string) error {
 		return errors.Join(err, f.Close())
 	}
 	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
-	g.call, g.isHeld = strings.CutPrefix(name, heldPrefix)
+	if g.call, g.isHeld = strings.CutPrefix(name, heldPrefix); !g.isHeld {
+		g.call = l.Call
+	}
 	if l.Boot != boot() {
 		s.log.Error("the machine stopped while a run's changes were being kept; some are there, the rest is lost", "workspace", l.Workspace)
 		return errors.Join(g.tell(Settled{Lost: "the machine stopped while they were being kept: some are there, the rest is lost"}), f.Close())
@@ -414,9 +422,8 @@ func (s *Stages) finish(name string) error {
 	}
 	if err == nil || errors.Is(err, errNone) {
 		var out Settled
-		k.reportSteps(&out, l.Steps, err)
+		err = k.reportSteps(&out, l.Steps, err)
 		g.trimArchived()
-		err = g.tell(out)
 		s.log.Warn("the changes of a run that a crash interrupted are kept, or taken back where somebody else changed the same",
 			"workspace", l.Workspace, "kept", out.Kept, "of", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
 	}

@@ -74,7 +74,12 @@ func actChild(what, base, ws string) error {
 		if err == nil && (out.Kept == 0 || out.Lost != "" || len(out.Conflicts) > 0) {
 			err = fmt.Errorf("settled: %+v", out)
 		}
+		if err == nil {
+			s.Forget("run")
+		}
 		return err
+	case "recorded":
+		return s.DropHeld(ctx, func(string) bool { return false })
 	case "forget":
 		_, err := s.Settle(ctx, "run", false, nil)
 		if errors.As(err, new(*NotHeldError)) { // it was done
@@ -111,6 +116,9 @@ func actRun(ctx context.Context, s *Stages, p *Past, ws string, hold bool) error
 	g.Drop()
 	if err == nil && (out.Held != hold || out.Remembered == hold) {
 		err = fmt.Errorf("kept: %+v", out)
+	}
+	if err == nil {
+		s.Forget("run")
 	}
 	return err
 }
@@ -333,6 +341,12 @@ func (k *killBench) afterKeep(point string) {
 	if done == strings.HasPrefix(point, "stage.listed/lost") {
 		k.t.Errorf("%s: kept: %v", point, done)
 	}
+	text, err := os.ReadFile(filepath.Join(k.base, "stages", wordPrefix+"run"))
+	var word Settled
+	if told := err == nil && json.Unmarshal(text, &word) == nil; told != done || (word.Kept > 0) != done || word.Lost != "" {
+		k.t.Errorf("%s: kept: %v, and the word of it is %s, %v", point, done, text, err)
+	}
+	k.act("recorded", "")
 	if left := k.names("stages"); len(left) > 0 {
 		k.t.Errorf("%s: %q is left", point, left)
 	}

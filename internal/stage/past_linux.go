@@ -167,7 +167,7 @@ func (p *Past) trim(name string) error {
 	}
 	defer func() { _ = top.Close() }()
 	var errs []error
-	for _, sub := range []string{listName, backName, markName, Work, heldName, settledName, Upper} { // the last one says that there is more
+	for _, sub := range []string{listName, backName, markName, Work, heldName, Upper} { // the last one says that there is more
 		errs = append(errs, clearOut(int(top.Fd()), sub))
 	}
 	return errors.Join(errs...)

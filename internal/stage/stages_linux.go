@@ -260,25 +260,17 @@ func (g *Stage) Drop() {
 	case g.archived:
 		g.trimArchived()
 		g.of.use(g.name, false)
-	case g.isHeld: // it waits, or only word of it stays
-		g.of.clearSettled(g.name)
+	case g.isHeld: // it waits, or was settled
+		g.of.dropSettled(g.call)
 	default:
 		g.of.discard(g.name)
 	}
 }
 
-// clearSettled removes all of a held stage but the word of what became of it, once there is one.
-func (s *Stages) clearSettled(name string) {
-	top, err := beneath.OpenDir(int(s.dir.Fd()), name)
-	if err != nil { // it is among what is remembered, or gone
-		return
-	}
-	defer func() { _ = top.Close() }()
-	if _, missing, err := beneath.LookAt(int(top.Fd()), settledName); err != nil || missing {
-		return
-	}
-	if err := clearOut(int(top.Fd()), listName, backName, heldName, markName, Upper, Work, old, manifestName); err != nil {
-		s.log.Warn("a stage could not be removed", "stage", name, "err", err)
+// dropSettled removes a held stage once there is word of what became of it.
+func (s *Stages) dropSettled(call string) {
+	if _, missing, err := beneath.LookAt(int(s.dir.Fd()), wordPrefix+call); err == nil && !missing {
+		s.discard(heldPrefix + call)
 	}
 }
 
@@ -405,7 +397,7 @@ func (s *Stages) Recover(ctx context.Context) error {
 			continue
 		}
 		if held {
-			s.clearSettled(name)
+			s.dropSettled(call)
 			if h, err := s.readHeld(call); err == nil {
 				s.sizes.Fix(name, h.Bytes)
 			}

@@ -107,8 +107,3 @@ func (t *Tiers) Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Re
 	}
 	return res
 }
-
-// DropHeld forgets what runs changed that is held for calls that nobody waits for.
-func (t *Tiers) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error {
-	return t.Runner.DropHeld(ctx, waits)
-}

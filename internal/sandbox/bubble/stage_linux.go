@@ -382,6 +382,13 @@ func (b *Backend) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) 
 	return b.stages.all.DropHeld(ctx, func(call string) bool { return waits(palyra.CallID(call)) })
 }
 
+// Forget implements sandbox.Staging.
+func (b *Backend) Forget(call palyra.CallID) {
+	if b.stages.all != nil {
+		b.stages.all.Forget(string(call))
+	}
+}
+
 // lostWhy is why nothing was kept, for people.
 func lostWhy(err error) string {
 	if over := (*stage.LimitError)(nil); errors.As(err, &over) {
