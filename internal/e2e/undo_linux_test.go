@@ -22,6 +22,9 @@ func TestUndoOfFileTools(t *testing.T) {
 	out := d.willing(client.CallRequest{
 		Tool: palyra.ToolFileWrite, Workspace: d.work, Arguments: json.RawMessage(`{"path":"new/dir/f","content":"new\n","make_dirs":true}`),
 	})
+	if out.Effects != palyra.EffectsKept || out.Changes == nil || out.Changes.Created != 3 || out.Changes.List == "" {
+		t.Errorf("the outcome says %s, %+v", out.Effects, out.Changes)
+	}
 	after := treeOf(t, d.work)
 	op := d.client(client.OperatorDoor)
 	list, err := op.Changes(t.Context(), client.ChangeFilter{Call: out.CallID})

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"palyra"
+	"palyra/internal/effects"
 )
 
 // Executor names this runner in attestations.
@@ -57,6 +60,8 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 	env := EnvOf(c)
 	var flows flowLog
 	env.Flow = flows.add
+	var changed []palyra.Change
+	env.Changed = func(all []palyra.Change) { changed = append(changed, all...) }
 	out, err := timely(ctx, t, env, plan)
 	if err != nil {
 		failure := palyra.RefusalOf(palyra.LayerTier, plan.Stopped(ctx, err))
@@ -66,9 +71,31 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 	res.Output, res.Truncated = r.deliver(ctx, c, plan, out)
 	res.OutputDigest = palyra.SumBytes(out)
 	res.Egress, res.Omitted = flows.list, flows.more
+	r.listChanges(ctx, c, &res, changed)
 	res.Finished = r.Now()
 	res.Usage.WallMS = res.Finished.Sub(res.Started).Milliseconds()
 	return res
+}
+
+// listChanges says what a tool changed in the workspace, as it is said of a program's run. A list that cannot be kept is
+// counted all the same.
+func (r *Runner) listChanges(ctx context.Context, c *palyra.Call, res *palyra.Result, all []palyra.Change) {
+	if len(all) == 0 {
+		return
+	}
+	for i := range all {
+		all[i].Kind = effects.KindOf(all[i].Was, all[i].Now)
+	}
+	slices.SortFunc(all, func(a, b palyra.Change) int { return strings.Compare(a.Path.Raw(), b.Path.Raw()) })
+	res.Effects = palyra.EffectsKept
+	e, text, err := effects.List(all)
+	if err != nil {
+		return
+	}
+	if id, err := r.Artifacts.Keep(context.WithoutCancel(ctx), c.Proposal.Session, c.ID, text); err == nil {
+		e.List = id
+	}
+	res.Changes, res.Listed = all, &e
 }
 
 // check returns the tool when the launch is real and is for this call.

@@ -57,6 +57,9 @@ type Env struct {
 
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
+
+	// Changed, which is set for Run only, is called with what the tool changed in the workspace, once it is there to stay.
+	Changed func([]palyra.Change)
 }
 
 // EnvOf returns the environment of a call.

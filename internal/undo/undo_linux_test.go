@@ -393,7 +393,8 @@ func TestDiffOfWhatIsHeld(t *testing.T) {
 	_, err = b.stages.Settle(t.Context(), "C1", false, nil)
 	b.must(err)
 	c.State, c.Outcome = palyra.Finished, &palyra.Outcome{Outcome: palyra.OutcomeFinished, Effects: palyra.EffectsDropped, Changes: &e}
-	if _, err := b.Diff(t.Context(), c, ""); palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), "did not come into the workspace") {
+	_, err = b.Diff(t.Context(), c, "")
+	if palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), "did not come into the workspace") {
 		t.Errorf("%v", err)
 	}
 }

@@ -47,6 +47,26 @@ func TestLongOutputIsBounded(t *testing.T) {
 	}
 }
 
+// What became of the changes of a call is among the fields of its result.
+func TestChangesAreAmongTheFields(t *testing.T) {
+	d := newDaemon()
+	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
+		return palyra.Outcome{
+			Outcome: palyra.OutcomeFinished, CallID: "C1", Effects: palyra.EffectsDropped, ReasonCode: palyra.ReasonEffectsDropped,
+			Changes: &palyra.Effects{Removed: 25, List: "L1"},
+		}, nil
+	}
+	p, _ := stdio(t, server(t, d, nil))
+	r, err := p.call(t.Context(), "palyra_process_run", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fields(t, r)
+	if changes, _ := f["changes"].(map[string]any); f["effects"] != "dropped" || changes["removed"] != 25.0 || changes["list_id"] != "L1" {
+		t.Errorf("%v", f)
+	}
+}
+
 // readAll reads a stream by its pages.
 func readAll(t *testing.T, p *peer, stream string) string {
 	t.Helper()

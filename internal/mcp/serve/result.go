@@ -88,6 +88,8 @@ type state struct {
 	Truncated   bool              `json:"truncated,omitempty"`
 	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"`
 	Left        []string          `json:"left_behind,omitempty"`
+	Effects     palyra.Settlement `json:"effects,omitempty"`
+	Changes     *palyra.Effects   `json:"changes,omitempty"`
 	CallID      palyra.CallID     `json:"call_id"`
 	ApprovalID  palyra.ApprovalID `json:"approval_id,omitempty"`
 	SessionID   palyra.SessionID  `json:"session_id,omitempty"`
@@ -97,6 +99,7 @@ func fieldsOf(o palyra.Outcome, less bool) state {
 	return state{
 		Outcome: string(o.Outcome), Tool: o.Tool, ReasonCode: o.ReasonCode, Reason: o.Reason, Remedy: forModels(o.ReasonCode, o.Remedy),
 		ExitCode: o.ExitCode, Signal: o.Signal, Truncated: o.Truncated || less, Quarantined: o.Quarantined, Left: o.Left,
+		Effects: o.Effects, Changes: o.Changes,
 		CallID: o.CallID, ApprovalID: o.ApprovalID, SessionID: o.SessionID,
 	}
 }

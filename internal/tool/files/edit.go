@@ -95,7 +95,7 @@ func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 		if err := bound(p, []change{c}, nil); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env.Call, []change{c}); err != nil {
+		if err := t.apply(ctx, r, env, []change{c}); err != nil {
 			return err
 		}
 		out, err = tool.Encode(editResult{

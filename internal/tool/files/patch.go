@@ -89,7 +89,7 @@ func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json
 		if err := bound(p, set.changes, set.sources); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env.Call, set.changes); err != nil {
+		if err := t.apply(ctx, r, env, set.changes); err != nil {
 			return err
 		}
 		res := patchResult{}

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/tool"
 )
 
 // remember hands the files that changes are about to replace to the Keeper. The returned function
-// is called with whether the changes were made. Where a file cannot be kept, the changes are made
-// all the same, and the Keeper has reported it.
-func (s *shared) remember(ctx context.Context, r *root, call palyra.CallID, stages []*pendingChange, made []string) func(bool) {
+// is called with whether the changes were made, and then reports them. Where a file cannot be kept, the
+// changes are made all the same, and the Keeper has reported it.
+func (s *shared) remember(ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string) func(bool) {
 	var ws unix.Stat_t
-	if s.cfg.Keeper == nil || len(stages) == 0 || unix.Fstat(r.fd, &ws) != nil {
+	if len(stages) == 0 || unix.Fstat(r.fd, &ws) != nil {
 		return func(bool) {}
 	}
 	all := make([]Replaced, 0, len(stages)+len(made))
@@ -30,7 +31,21 @@ func (s *shared) remember(ctx context.Context, r *root, call palyra.CallID, stag
 	for _, st := range stages {
 		all = append(all, st.replaced())
 	}
-	return s.cfg.Keeper.Remember(ctx, call, r.path, int64(ws.Uid), int64(ws.Gid), all)
+	kept := func(bool) {}
+	if s.cfg.Keeper != nil {
+		kept = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all)
+	}
+	return func(changed bool) {
+		kept(changed)
+		if !changed || env.Changed == nil {
+			return
+		}
+		list := make([]palyra.Change, len(all))
+		for i, c := range all {
+			list[i] = palyra.Change{Path: palyra.TextOfPath(c.Path), Was: c.Was, Now: c.Now}
+		}
+		env.Changed(list)
+	}
 }
 
 // statDir returns the status of a directory of the workspace.

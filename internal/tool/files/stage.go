@@ -16,6 +16,7 @@ import (
 
 	"palyra"
 	"palyra/internal/fault"
+	"palyra/internal/tool"
 )
 
 // pendingChange is one change on its way to disk: the open directory, and a temporary
@@ -66,7 +67,7 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 //
 // The temporary names carry the call's id, so that the remains of a crash can be recognised: they
 // hold the new content before the swap and the old one after.
-func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes []change) (err error) {
+func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []change) (err error) {
 	var stages []*pendingChange
 	var made []string
 	remembered := func(bool) {}
@@ -90,7 +91,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		st, dirs, err := r.prepare(c, call, s.disk)
+		st, dirs, err := r.prepare(c, env.Call, s.disk)
 		made = append(made, dirs...)
 		if err != nil {
 			return fail("write", c.path, err)
@@ -100,7 +101,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes
 			return fail("write", c.path, err)
 		}
 	}
-	remembered = s.remember(ctx, r, call, stages, made)
+	remembered = s.remember(ctx, r, env, stages, made)
 	return s.swap(ctx, r, stages, made)
 }
 

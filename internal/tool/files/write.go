@@ -77,7 +77,7 @@ func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 		if err := bound(p, []change{c}, nil); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env.Call, []change{c}); err != nil {
+		if err := t.apply(ctx, r, env, []change{c}); err != nil {
 			return err
 		}
 		out, err = tool.Encode(writeResult{
