@@ -3,8 +3,6 @@ package stage
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -97,108 +95,21 @@ func (r *reader) away(err error) error {
 // the same files, nothing of the run's is lost so, up to most bytes (0: all) of what the
 // quarantine has under that name; lost are those beyond.
 func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine.Item, err error) {
-	if !quarantine.PlainID(name) {
-		return 0, nil, fmt.Errorf("stage: set aside: %q is no name", name)
-	}
-	top, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	to, err := quarantine.OpenShelf(dir, name, g.workspace, most)
 	if err != nil {
 		return 0, nil, fmt.Errorf("stage: set aside: %w", err)
 	}
-	defer func() { _ = unix.Close(top) }()
+	defer to.Close()
 	upper, err := g.open(Upper)
 	if err != nil {
 		return 0, nil, fmt.Errorf("stage: set aside: %w", err)
 	}
 	defer func() { _ = unix.Close(upper) }()
-	a := asideDir{top: top, name: name, upper: upper, workspace: g.workspace}
-	a.budget = quarantine.Budget{Most: most, Used: quarantine.Used(filepath.Join(dir, name))}
-	defer a.close()
-	for _, f := range g.files {
-		if err := a.move(f); err != nil {
-			return a.n, a.lost, fmt.Errorf("stage: set aside: %s: %w", quoted(f.path), err)
-		}
-	}
-	return a.n, a.lost, nil
-}
-
-// asideDir is a directory of a quarantine, made with the first file.
-type asideDir struct {
-	top, upper int
-	name       string
-	workspace  string
-	budget     quarantine.Budget
-	to         *os.File
-	index      *os.File
-	taken, n   int // boxes, and those with something in it
-	lost       []quarantine.Item
-}
-
-func (a *asideDir) close() {
-	for _, f := range []*os.File{a.to, a.index} {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-}
-
-func (a *asideDir) open() error {
-	if a.to != nil {
-		return nil
-	}
-	if err := unix.Mkdirat(a.top, a.name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	fd, err := unix.Openat(a.top, a.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	a.to = os.NewFile(uintptr(fd), a.name)
-	fd, err = unix.Openat(fd, quarantine.IndexName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	a.index = os.NewFile(uintptr(fd), quarantine.IndexName)
-	return quarantine.NoteWorkspace(int(a.to.Fd()), a.workspace)
-}
-
-// move takes one file along, unless it was kept.
-func (a *asideDir) move(f file) error {
-	return beneath.InParent(a.upper, f.path, func(from int, name string) error {
-		st, missing, err := beneath.LookAt(from, name)
-		if err != nil || missing || identOf(&st) != f.id {
-			return err
-		}
-		if err := a.open(); err != nil {
-			return err
-		}
-		i := quarantine.Item{Item: fmt.Sprintf("run-%06d", a.taken+1), Path: f.path, Mode: st.Mode}
-		box, err := quarantine.NewBox(int(a.to.Fd()), i.Item)
+	for _, f := range g.files { // but for those that were kept
+		err := to.Take(upper, f.path, func(st *unix.Stat_t) bool { return identOf(st) == f.id })
 		if err != nil {
-			return err
+			return to.Taken, to.Lost, fmt.Errorf("stage: set aside: %s: %w", quoted(f.path), err)
 		}
-		a.taken++
-		err = box.Put(from, name)
-		if errors.Is(err, unix.EXDEV) {
-			err = beneath.CopyFile(from, name, box.Descriptor(), quarantine.ItemName, &st)
-		}
-		if err != nil {
-			return errors.Join(err, box.Shut())
-		}
-		if a.budget.Weigh(box, &i) {
-			a.lost = append(a.lost, i)
-		} else {
-			a.n++
-		}
-		return errors.Join(a.write(i), box.Shut())
-	})
-}
-
-// write adds a line to the index.
-func (a *asideDir) write(i quarantine.Item) error {
-	line, err := i.Line()
-	if err != nil {
-		return err
 	}
-	_, err = a.index.Write(line)
-	return err
+	return to.Taken, to.Lost, nil
 }
