@@ -221,3 +221,42 @@ func (d *daemon) agreed(r client.CallRequest) (out palyra.Outcome, questions int
 	}
 	return out, questions
 }
+
+// Changes that wait for an answer outlive the tier that made them: a daemon that finds no bubblewrap any more lists the
+// question, takes the answer, and keeps or drops them.
+func TestHeldChangesOutliveTheTier(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	for _, c := range []struct {
+		answer palyra.Answer
+		ends   palyra.Settlement
+		files  int
+	}{{palyra.AnswerDeny, palyra.EffectsDropped, 25}, {palyra.AnswerAllow, palyra.EffectsKept, 0}} {
+		d.many()
+		propose(t.Context(), d.client(client.AgentDoor), d.inRoom(nil, "sh", "-c", "rm old/*; echo "+string(c.answer)))
+		asked := d.pending(d.client(client.OperatorDoor))
+		d.kill()
+		d.mustStart(append(slices.Clone(shipped), "PALYRA_PROCESS_BWRAP="+filepath.Join(t.TempDir(), "bwrap"))...)
+		out := (<-propose(t.Context(), d.client(client.AgentDoor), d.inRoom(nil, "true"))).out
+		if out.ReasonCode != palyra.ReasonTierUnavailable && out.ReasonCode != palyra.ReasonUnsupported {
+			t.Fatalf("programs run: %+v", out)
+		}
+		person := d.client(client.OperatorDoor)
+		a := d.pending(person)
+		if a.ID != asked.ID || a.Plan.Effects == nil {
+			t.Fatalf("%+v waits", a)
+		}
+		if _, err := person.Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: c.answer, Digest: a.PlanDigest}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.client(client.AgentDoor).WatchCall(t.Context(), a.Call, nil)
+		if err != nil || out.Effects != c.ends || d.old() != c.files {
+			t.Errorf("%s: %+v, %v, %d files", c.answer, out, err, d.old())
+		}
+		d.kill()
+		d.mustStart(shipped...)
+	}
+	d.verify()
+}

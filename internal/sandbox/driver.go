@@ -94,13 +94,22 @@ type Walled interface {
 	Room() bool
 }
 
+// HeldRun is a run that has ended, and whose changes are held.
+type HeldRun struct {
+	Call      palyra.CallID
+	Workspace string
+	Seals     []string // as those of its job
+}
+
 // Staging is a backend that can stage runs.
 type Staging interface {
 	// Stageable returns why it cannot for this workspace, in few words; "": it can.
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
-	// Settle keeps or drops the held changes of a call. It can be called again, also of a call whose changes
-	// were never held, and says what became of them; where nothing is known of them the error is a stage.NotHeldError.
-	Settle(ctx context.Context, call palyra.CallID, keep bool) (stage.Settled, []palyra.Remnant, error)
+	// Settle keeps or drops the held changes of a run, and looks for what a run leaves, as at its end. It can be
+	// called again, also of a run whose changes were never held, and says what became of them; where nothing is known of
+	// them the error is a stage.NotHeldError. With any other error nothing was done, or what the exit says was, and the
+	// workspace could not be looked through.
+	Settle(ctx context.Context, run HeldRun, keep bool) (Exit, error)
 	// DropHeld drops the held changes of calls that nobody waits for, and forgets what became of those of others.
 	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
 	// Forget forgets what became of the changes of a call, once that is on record.

@@ -251,10 +251,8 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)
 	l.closeGateway()
-	if l.Changed != nil && len(exit.Changed) > 0 {
-		l.Changed(ctx, l.from, exit.Changed)
-	}
-	l.leaves(ctx, l.from, &exit)
+	exit.Remnants = append(exit.Remnants, l.planted()...)
+	l.report(ctx, l.from, exit)
 	res := l.result(started, p, exit, err)
 	if l.Swapped != nil && len(l.loose) > 0 {
 		l.Swapped(ctx, l.from, l.loose)
@@ -262,11 +260,13 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	return res
 }
 
-// leaves reports what a run left behind.
-func (l *runStart) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
-	exit.Remnants = append(exit.Remnants, l.planted()...)
-	if l.Left != nil && len(exit.Remnants) > 0 {
-		l.Left(ctx, c, exit.Remnants)
+// report says what others changed meanwhile that is sealed, and what a run left behind.
+func (r *Runner) report(ctx context.Context, c *palyra.Call, exit Exit) {
+	if r.Changed != nil && len(exit.Changed) > 0 {
+		r.Changed(ctx, c, exit.Changed)
+	}
+	if r.Left != nil && len(exit.Remnants) > 0 {
+		r.Left(ctx, c, exit.Remnants)
 	}
 }
 

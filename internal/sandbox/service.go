@@ -102,10 +102,8 @@ func (s *Service) follow() {
 	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // another process may hold it open
 	reader.Wait()
 	s.l.closeGateway()
-	if s.l.Changed != nil && len(s.exit.Changed) > 0 {
-		s.l.Changed(context.Background(), &palyra.Call{ID: s.l.call}, s.exit.Changed)
-	}
-	s.l.leaves(context.Background(), &palyra.Call{ID: s.l.call}, &s.exit)
+	s.exit.Remnants = append(s.exit.Remnants, s.l.planted()...)
+	s.l.report(context.Background(), &palyra.Call{ID: s.l.call}, s.exit)
 	s.l.clean()
 	close(s.done)
 }

@@ -123,19 +123,23 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 	if !ok {
 		return notThere(res)
 	}
-	out, left, err := s.Settle(ctx, c.ID, keep)
-	res.Left = left
+	exit, err := s.Settle(ctx, HeldRun{c.ID, c.Plan.Workspace.Path, c.Plan.Seals}, keep)
 	switch {
 	case errors.As(err, new(*stage.NotHeldError)) && !keep:
 		res.Effects = palyra.EffectsDropped
 	case errors.As(err, new(*stage.NotHeldError)):
 		return notThere(res)
-	case err != nil:
-		r.Log.Error("what a run changed could not be settled", "call", string(c.ID), "err", err)
-		out.Lost = "they could not be read or put into the workspace"
-		fallthrough
+	case err != nil && exit.Effects.Kept == 0:
+		r.Log.Error("what a run changed could not be settled", "call", string(c.ID), "err", err, "cause", palyra.AsError(err).Cause)
+		res.Refusal = refusal(palyra.AsError(err))
 	default:
-		settle(&res, out)
+		r.report(ctx, c, exit)
+		res.Quarantined, res.More, res.Left = exit.Quarantined, exit.More, exit.Remnants
+		if err != nil {
+			r.Log.Error("the workspace could not be looked through after changes were kept", "call", string(c.ID), "err", err)
+			res.Failure, res.ExitCode = refusal(palyra.AsError(err)), palyra.ExitUnknown
+		}
+		settle(&res, exit.Effects)
 	}
 	return res
 }

@@ -262,18 +262,19 @@ func (s *Stages) takeHeld(call string) bool {
 	return true
 }
 
-// errBusy: somebody else settles the same stage.
-var errBusy = errors.New("stage: the changes are being settled")
+// ErrBusy means that somebody else settles the same stage.
+var ErrBusy = errors.New("stage: the changes are being settled")
 
 // Settle makes the changes of a held stage the workspace's, or forgets them. It can be asked again,
 // and says what became of them, for as long as that is known; else the error is a
-// NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes.
-func (s *Stages) Settle(ctx context.Context, call string, keep bool, aside func(*Stage, *Settled)) (Settled, error) {
+// NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes. New paths that must
+// not come to be go to q (nil: there are none).
+func (s *Stages) Settle(ctx context.Context, call string, keep bool, q Quarantine, aside func(*Stage, *Settled)) (Settled, error) {
 	if !quarantine.PlainID(call) {
 		return Settled{}, &NotHeldError{call}
 	}
 	if !s.takeHeld(call) {
-		return Settled{}, errBusy
+		return Settled{}, ErrBusy
 	}
 	name := heldPrefix + call
 	defer s.use(name, false)
@@ -300,6 +301,7 @@ func (s *Stages) Settle(ctx context.Context, call string, keep bool, aside func(
 	if err != nil {
 		return Settled{}, fmt.Errorf("stage: settle: %w", err)
 	}
+	g.Guard(q)
 	out, err := g.keepHeld(ctx, h, aside)
 	if err != nil {
 		return out, fmt.Errorf("stage: settle: %w", err)

@@ -139,7 +139,7 @@ func TestHeldIsSettled(t *testing.T) {
 					for range restarts {
 						b.reopened()
 					}
-					e, err := b.all.Settle(t.Context(), "call-1", keep, nil)
+					e, err := b.all.Settle(t.Context(), "call-1", keep, nil, nil)
 					check(t, err)
 					after := tree(t, b.ws)
 					if keep && fmt.Sprint(after) != fmt.Sprint(want) || !keep && fmt.Sprint(after) != fmt.Sprint(before) {
@@ -149,7 +149,7 @@ func TestHeldIsSettled(t *testing.T) {
 						t.Errorf("%+v", e)
 					}
 					sameChanges(t, changes, e.Changes)
-					again, err := b.all.Settle(t.Context(), "call-1", !keep, nil)
+					again, err := b.all.Settle(t.Context(), "call-1", !keep, nil, nil)
 					if keep && (err != nil || again.Kept == 0) || !keep && !errors.As(err, new(*NotHeldError)) {
 						t.Errorf("%+v, %v", again, err)
 					}
@@ -195,7 +195,7 @@ func TestHeldAndOthers(t *testing.T) {
 			before := tree(t, b.ws)
 			b.reopened()
 			shown := false
-			e, err := b.all.Settle(t.Context(), "call-1", true, func(*Stage, *Settled) { shown = true })
+			e, err := b.all.Settle(t.Context(), "call-1", true, nil, func(*Stage, *Settled) { shown = true })
 			check(t, err)
 			of := func(p string) bool { return p == c.conflict || strings.HasPrefix(p, c.conflict+"/") }
 			if c.conflict != "" && !slices.ContainsFunc(e.Conflicts, of) {
@@ -207,7 +207,7 @@ func TestHeldAndOthers(t *testing.T) {
 			if now := tree(t, b.ws); fmt.Sprint(now) != fmt.Sprint(before) {
 				t.Errorf("%s", differing(before, now))
 			}
-			again, err := b.all.Settle(t.Context(), "call-1", true, nil)
+			again, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
 			if err != nil || again.Lost != e.Lost || len(again.Conflicts) != len(e.Conflicts) {
 				t.Errorf("%+v, %v", again, err)
 			}
@@ -224,7 +224,7 @@ func TestHeldSealsStay(t *testing.T) {
 	b.holds("call-1", "echo run > sealed/f; echo run > .envrc; echo x > n", names)
 	check(t, os.Remove(filepath.Join(b.ws, ".envrc")))
 	b.reopened()
-	e, err := b.all.Settle(t.Context(), "call-1", true, nil)
+	e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
 	check(t, err)
 	if got := tree(t, b.ws); got["/.envrc"] != "" || !strings.Contains(got["/sealed/f"], "old") || got["/n"] == "" {
 		t.Errorf("%+v, %+v", e, got)
@@ -249,14 +249,14 @@ func TestHeldStays(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	g.Drop()
-	if e, err := b.all.Settle(t.Context(), "call-2", true, nil); err != nil || e.Kept != 1 {
+	if e, err := b.all.Settle(t.Context(), "call-2", true, nil, nil); err != nil || e.Kept != 1 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(b.ws, "g")); string(got) != "run\n" {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []string{"", "..", "x/y", strings.Repeat("x", 65), "call-9"} {
-		if _, err := b.all.Settle(t.Context(), bad, true, nil); !errors.As(err, new(*NotHeldError)) {
+		if _, err := b.all.Settle(t.Context(), bad, true, nil, nil); !errors.As(err, new(*NotHeldError)) {
 			t.Errorf("%q: %v", bad, err)
 		}
 		if bad != "call-9" && b.stage().Assign(bad) == nil {
@@ -320,7 +320,7 @@ func TestHeldIsBroken(t *testing.T) {
 			b.holds("call-1", "echo run > f", nil)
 			check(t, os.WriteFile(filepath.Join(b.all.path, "held.call-1", heldName), []byte(text), 0o600))
 			b.reopened()
-			if e, err := b.all.Settle(t.Context(), "call-1", true, nil); err == nil || e.Kept > 0 {
+			if e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil); err == nil || e.Kept > 0 {
 				t.Errorf("%+v, %v", e, err)
 			}
 			if _, err := os.Lstat(filepath.Join(b.ws, "f")); err == nil {
@@ -344,7 +344,7 @@ func TestHeldOverAStart(t *testing.T) {
 	text, err := json.Marshal(h)
 	check(t, err)
 	check(t, g.writeDurably(heldName, []byte(strings.ReplaceAll(string(text), fmt.Sprint(st.Dev), fmt.Sprint(st.Dev+7)))))
-	e, err := b.all.Settle(t.Context(), "call-1", true, nil)
+	e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
 	if err != nil || e.Kept == 0 || len(e.Conflicts) > 0 || e.Lost != "" {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -420,7 +420,7 @@ func TestNamesCannotBeTakenFirst(t *testing.T) {
 					b.write(fmt.Sprintf(".palyra-held.call-1-%d.%s", i, kind), "mine")
 				}
 			}
-			e, err := b.all.Settle(t.Context(), "call-1", true, nil)
+			e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
 			if err != nil || e.Kept != 4 || e.Lost != "" || len(e.Conflicts) > 0 || !e.Remembered {
 				t.Errorf("%+v, %v", e, err)
 			}

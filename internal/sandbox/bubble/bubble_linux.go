@@ -77,11 +77,11 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
 	b.pool.init(b, c.Warm, c.WarmBytes)
+	b.stages.open(b) // what is held is settled also where nothing can run
 	if b.no = b.prepare(); b.no != nil {
 		f.Log.Warn("tier C cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
 		return b, nil
 	}
-	b.stages.open(b)
 	b.pool.start()
 	return b, nil
 }

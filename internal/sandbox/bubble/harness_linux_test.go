@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,7 @@ func openBackend(t testing.TB, c Config) *Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		_ = b.DropHeld(context.Background(), func(call palyra.CallID) bool { return b.stages.all.Held(string(call)) }) // words of what became of changes
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}

@@ -37,6 +37,7 @@ type keeper struct {
 	commits  *committed.Watch // state of its repositories; nil: it has none
 	stage    *stage.Stage     // holds the run's changes until they are kept; nil: the run writes to the workspace
 	rule     stage.Weigh      // judges them; nil: they are kept
+	held     settling         // settles changes that were held, instead of the stage's; nil: the stage's are
 	over     atomic.Value     // the stage's limit that the run exceeded: a string
 	patrol   *patrol          // sweeps during the run; nil: it does not
 	doors    []*os.File

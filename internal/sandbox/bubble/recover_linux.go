@@ -24,11 +24,7 @@ import (
 // lives, or the backend's own directory cannot be read. A workspace that cannot be swept is closed
 // to runs until it can: Start tries again.
 func (b *Backend) Recover(ctx context.Context) error {
-	var errs []error
-	if b.no == nil { // otherwise nothing could be started here, so nothing is left
-		errs = append(errs, b.endRooms(ctx), b.fleet.Recover(ctx))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(b.endRooms(ctx), b.fleet.Recover(ctx)); err != nil { // also where nothing can run any more
 		return err // living processes could make more during the sweep
 	}
 	if err := b.recoverStages(ctx); err != nil { // before the sweep, because kept changes may be sealed

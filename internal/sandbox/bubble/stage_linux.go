@@ -82,7 +82,10 @@ func (b *Backend) recoverStages(ctx context.Context) error {
 // Stageable implements sandbox.Staging. Whether the kernel can is tried once, by building a room.
 func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int64) string {
 	s := &b.stages
-	if b.no != nil || s.all == nil {
+	if b.no != nil {
+		return "tier C cannot be used"
+	}
+	if s.all == nil {
 		return s.no
 	}
 	if why := unstageable(b.config.Stages, workspace, uid, gid); why != "" {
@@ -299,116 +302,5 @@ func (k *keeper) nameStage() {
 	}
 	if err != nil {
 		k.b.fleet.Log.Warn("what a run changes can neither be held nor put back", "call", k.call, "err", err)
-	}
-}
-
-// keepStage makes the changes of a run the workspace's. The exit has what it could not keep, and why; an error
-// means that it is not known what was kept. New sealed paths go to the quarantine instead.
-func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error) {
-	if k.stage == nil {
-		return nil, nil
-	}
-	defer k.unstageSoon()
-	if !ran {
-		return nil, nil
-	}
-	if k.base != nil && k.snapshot != nil {
-		k.base.sweeping.Lock() // because of the paths that both have in common
-		fresh, err := k.snapshot.Fresh(k.b.config.Quarantine, k.call)
-		k.base.sweeping.Unlock()
-		if err != nil {
-			return nil, err
-		}
-		defer func() {
-			taken = fresh.Made()
-			fresh.Close()
-		}()
-		k.stage.Guard(fresh)
-	}
-	if limit, over := k.over.Load().(string); over {
-		x.Limit = limit
-	}
-	k.nameStage()
-	x.Effects, err = k.stage.Keep(context.Background(), k.firm(), k.rule) // it has its own time limit, once it is its turn
-	if len(x.Effects.Refused) > 0 {
-		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.Workspace, "call", k.call, "paths", x.Effects.Refused)
-	}
-	if err == nil {
-		x.Remnants = append(x.Remnants, k.b.setAside(k.stage, k.call, &x.Effects)...)
-		return nil, nil
-	}
-	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
-	x.Effects.Lost = lostWhy(err)
-	return nil, nil
-}
-
-// mostLost is how many lost files are named.
-const mostLost = 16
-
-// setAside keeps those files of a run that changes of others kept out of the workspace. It returns
-// the ones that are lost all the same.
-func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled) (remnants []palyra.Remnant) {
-	if len(e.Conflicts) == 0 && e.Lost == "" {
-		return nil
-	}
-	n, lost, err := g.SetAside(b.config.Quarantine, string(call), b.config.kept())
-	e.Aside = n
-	for _, i := range lost[:min(len(lost), mostLost)] {
-		remnants = append(remnants, palyra.Remnant{Kind: palyra.RemnantNotKept, Path: i.Loss()})
-	}
-	if more := len(lost) - mostLost; more > 0 {
-		remnants[len(remnants)-1].More = int64(more)
-	}
-	if err != nil {
-		b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", call, "err", err)
-	}
-	return append(remnants, b.trim(call)...)
-}
-
-// Settle implements sandbox.Staging.
-func (b *Backend) Settle(ctx context.Context, call palyra.CallID, keep bool) (out stage.Settled, remnants []palyra.Remnant, err error) {
-	if b.stages.all == nil {
-		return out, nil, &stage.NotHeldError{Call: string(call)}
-	}
-	out, err = b.stages.all.Settle(ctx, string(call), keep, func(g *stage.Stage, e *stage.Settled) { remnants = b.setAside(g, call, e) })
-	return out, remnants, err
-}
-
-// DropHeld implements sandbox.Staging.
-func (b *Backend) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error {
-	if b.stages.all == nil {
-		return nil
-	}
-	return b.stages.all.DropHeld(ctx, func(call string) bool { return waits(palyra.CallID(call)) })
-}
-
-// Forget implements sandbox.Staging.
-func (b *Backend) Forget(call palyra.CallID) {
-	if b.stages.all != nil {
-		b.stages.all.Forget(string(call))
-	}
-}
-
-// lostWhy is why nothing was kept, for people.
-func lostWhy(err error) string {
-	if over := (*stage.LimitError)(nil); errors.As(err, &over) {
-		return "the run left more than is kept: " + over.What
-	}
-	return "they could not be read or put into the workspace"
-}
-
-// firm returns the paths of the workspace that stay whatever a run did: those that mounts of the
-// room held in place.
-func (k *keeper) firm() stage.Names {
-	if k.snapshot == nil {
-		return nil
-	}
-	held := map[string]bool{}
-	for _, m := range k.snapshot.Mounts() {
-		held[filepath.Clean(m.Path)] = m.ReadOnly
-	}
-	return func(path string) (sealed, kept bool) {
-		readOnly, is := held[path]
-		return is && readOnly, is && !readOnly
 	}
 }
