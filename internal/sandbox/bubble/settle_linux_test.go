@@ -38,7 +38,8 @@ func TestBackendHeldLikeDirect(t *testing.T) {
 	}{
 		"a sealed name in the index": {
 			`git update-index --add --cacheinfo 100644,$(echo evil | git hash-object -w --stdin),.vscode/tasks.json`,
-			[]palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"}}, "",
+			[]palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"}},
+			"",
 		},
 		"a directory that becomes a repository": {`mkdir -p bare/refs bare/hooks && echo evil > bare/hooks/pre-commit`, nil, "bare"},
 	} {
