@@ -24,7 +24,7 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		return nil, nil
 	}
 	if k.stage != nil {
-		defer k.unstageSoon()
+		defer func() { k.unstageSoon(&x.Effects) }()
 	}
 	if !ran {
 		return nil, nil

@@ -231,14 +231,17 @@ func (k *keeper) unstage() {
 const dropWithin = 2 * time.Second
 
 // unstageSoon is unstage for a run whose end is waited for: another run, which is alive, may be
-// using the directories that are removed.
-func (k *keeper) unstageSoon() {
+// using the directories that are removed. A stage that nothing was changed on is not waited for.
+func (k *keeper) unstageSoon(e *stage.Settled) {
 	g, done := k.stage, make(chan struct{})
 	k.stage = nil
 	k.b.fleet.Go(func() {
 		defer close(done)
 		g.Drop()
 	})
+	if len(e.Changes) == 0 && e.Kept == 0 && e.Lost == "" {
+		return
+	}
 	late := time.NewTimer(dropWithin)
 	defer late.Stop()
 	select {
