@@ -57,7 +57,7 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case strings.ContainsRune(strings.Join(p.Argv, ""), 0):
 		return bad("an argument has a NUL byte")
 	case p.Enforcement.Mode == "":
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the plan says nothing about what the tier enforces")
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the plan does not name the mechanisms of its tier")
 	case len(p.Egress) > 0 && (!walled(b) || r.Guard == nil):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "a run in tier %s has no network", p.Tier).
 			WithRemedy("propose the call without egress, or in tier c")

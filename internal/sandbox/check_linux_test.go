@@ -48,7 +48,7 @@ func TestPlansThatCannotRun(t *testing.T) {
 		"cwd outside":       {func(p *palyra.Plan) { p.Cwd = "/etc" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
 		"cwd beside":        {func(p *palyra.Plan) { p.Cwd += "2" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
 		"cwd back out":      {func(p *palyra.Plan) { p.Cwd += "/.." }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
-		"no promise":        {func(p *palyra.Plan) { p.Enforcement = palyra.Enforcement{} }, palyra.Unavailable, palyra.ReasonWeakEnforcement, palyra.LayerTier, "nothing about"},
+		"no promise":        {func(p *palyra.Plan) { p.Enforcement = palyra.Enforcement{} }, palyra.Unavailable, palyra.ReasonWeakEnforcement, palyra.LayerTier, "does not name"},
 		"network":           {func(p *palyra.Plan) { p.Egress = []string{"example.org:443"} }, palyra.Denied, palyra.ReasonEgressDenied, palyra.LayerEgress, "no network"},
 		"bindings":          {func(p *palyra.Plan) { p.Bindings = []string{"github"} }, palyra.Unavailable, palyra.ReasonEnvDenied, palyra.LayerTier, "no vault"},
 		"mounts":            {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/x", Target: "/x"}} }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier, "no mounts"},

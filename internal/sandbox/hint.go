@@ -38,7 +38,7 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 		switch {
 		case outside != nil:
 		case fixed:
-			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "it seems to have written to what is read-only in its sandbox").
+			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "it seems to have written to a path that is read-only in its sandbox").
 				WithRemedy("have it write below the workspace, $HOME or $TMPDIR")
 		case p.Staging.Staged() && hasWords(text, layerWords):
 			outside = palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "it seems to have renamed a directory of the workspace, or written to a file of another owner, which cannot be done on a layer of its own").

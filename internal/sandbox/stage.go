@@ -97,7 +97,7 @@ func renames(p palyra.Plan) (paths []string) {
 func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
 	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Before, f.After})
 	if err != nil {
-		l.Log.Error("what a run changed cannot be listed, and is dropped", "call", string(l.call), "err", err)
+		l.Log.Error("the changes of a run cannot be listed, and are dropped", "call", string(l.call), "err", err)
 		return stage.RulingDrop
 	}
 	l.listed = &staged.Effects
@@ -130,7 +130,7 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 	case errors.As(err, new(*stage.NotHeldError)):
 		return notThere(res)
 	case err != nil && exit.Effects.Kept == 0:
-		r.Log.Error("what a run changed could not be settled", "call", string(c.ID), "err", err, "cause", palyra.AsError(err).Cause)
+		r.Log.Error("the changes of a run could not be settled", "call", string(c.ID), "err", err, "cause", palyra.AsError(err).Cause)
 		res.Refusal = refusal(palyra.AsError(err))
 	default:
 		r.report(ctx, c, exit)
@@ -147,7 +147,7 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 // notThere is the result where nothing is known of a run's changes.
 func notThere(res palyra.Result) palyra.Result {
 	res.Effects = palyra.EffectsLost
-	res.Failure = refusal(palyra.Errorf(palyra.NotFound, palyra.ReasonEffectsLost, "what the program changed is not there any more").
+	res.Failure = refusal(palyra.Errorf(palyra.NotFound, palyra.ReasonEffectsLost, "the changes of the program are not there any more").
 		WithRemedy("run it again"))
 	return res
 }
@@ -203,7 +203,7 @@ func settle(res *palyra.Result, e stage.Settled) {
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
 	case e.Lost != "":
-		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
+		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "the changes of the program were not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
 			WithRemedy("see the daemon's log, look at the workspace, and run it again"))
 	case e.Held:
 		res.Effects = palyra.EffectsHeld
@@ -267,7 +267,7 @@ func (l *runStart) swapped(res *palyra.Result) {
 	if res.Failure != nil {
 		return
 	}
-	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so what ran may not be what was approved: %s", fewNames(names)).
+	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so that another text than the approved one may have run: %s", fewNames(names)).
 		WithRemedy("look at what changed; a run without terminal and live input, in tier c, gets a copy that nobody can change"))
 	res.Failure = &f
 }

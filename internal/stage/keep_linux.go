@@ -103,7 +103,7 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.of.log.Error("what a run changed could not be weighed, and is dropped", "workspace", r.workspace, "err", p)
+			r.of.log.Error("the changes of a run could not be judged, and are dropped", "workspace", r.workspace, "err", p)
 			ruling = RulingDrop
 		}
 	}()
@@ -166,7 +166,7 @@ func (k *keeper) reportSteps(out *Settled, steps []step, err error) error {
 	}
 	told := k.stage.tell(*out)
 	if err := k.amend(steps, out.Lost); err != nil {
-		k.stage.of.log.Error("what a run replaced cannot be put back later", "workspace", k.stage.workspace, "err", err)
+		k.stage.of.log.Error("the files that a run replaced cannot be put back later", "workspace", k.stage.workspace, "err", err)
 		return told
 	}
 	if out.Remembered = out.Kept > 0 && k.stage.archive(); out.Remembered { // which tells it too
@@ -460,7 +460,7 @@ func (g *Stage) rememberIn(l list) (done func()) {
 	default:
 		p, err := OpenPast(l.Past)
 		if err != nil {
-			g.of.log.Error("what a run replaced cannot be put back later", "workspace", l.Workspace, "err", err)
+			g.of.log.Error("the files that a run replaced cannot be put back later", "workspace", l.Workspace, "err", err)
 			return done
 		}
 		g.past, done = p, func() { _ = p.Close() }

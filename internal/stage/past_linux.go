@@ -84,7 +84,7 @@ func (k *keeper) remember(steps []step, all []Change) {
 		return
 	}
 	if err := g.writeManifest(k.manifest(steps, all)); err != nil {
-		g.of.log.Error("what a run replaces cannot be put back later", "workspace", g.workspace, "err", err)
+		g.of.log.Error("the files that a run replaces cannot be put back later", "workspace", g.workspace, "err", err)
 		g.past = nil
 	}
 }
@@ -142,7 +142,7 @@ func (g *Stage) archive() bool {
 	}
 	fault.Point("stage.archived/kept")
 	if err != nil {
-		g.of.log.Error("what a run replaced cannot be put back later", "workspace", g.workspace, "err", err)
+		g.of.log.Error("the files that a run replaced cannot be put back later", "workspace", g.workspace, "err", err)
 		return false
 	}
 	g.archived = true
@@ -155,7 +155,7 @@ func (g *Stage) trimArchived() {
 		return
 	}
 	if err := g.past.trim(g.as); err != nil {
-		g.of.log.Warn("what is left of a stage lies with what it replaced", "workspace", g.workspace, "err", err)
+		g.of.log.Warn("leftovers of a stage lie with the files that it replaced", "workspace", g.workspace, "err", err)
 	}
 }
 

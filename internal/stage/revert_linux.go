@@ -272,7 +272,7 @@ func (v *reverter) copyBack(p string, e *PastEntry) error {
 		got.Digest = ""
 	}
 	if err == nil && got != e.Was {
-		err = errors.New("what is remembered of it was changed")
+		err = errors.New("its remembered state was changed")
 	}
 	return err
 }

@@ -393,7 +393,7 @@ func (s *Stages) Recover(ctx context.Context) error {
 			return err
 		}
 		if err := s.finish(name); err != nil {
-			s.log.Error("what a run changed could not be kept whole after a crash", "stage", name, "err", err)
+			s.log.Error("the changes of a run could not be kept whole after a crash", "stage", name, "err", err)
 			continue
 		}
 		if held {

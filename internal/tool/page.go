@@ -44,7 +44,7 @@ func (p Page) Encode(most int64) (json.RawMessage, error) {
 			p.Data = wholeRunes(p.Data)
 		}
 		if !utf8.Valid(p.Data) {
-			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "what stands from byte %d on is not UTF-8 text", p.Offset).
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the text from byte %d on is not UTF-8", p.Offset).
 				WithRemedy("read it with encoding base64, or from an offset where a character begins")
 		}
 	}

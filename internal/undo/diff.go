@@ -86,7 +86,7 @@ func (u *Undo) contents(ctx context.Context, c *palyra.Call, pick func(string) b
 		return notKept(c, err)
 	}
 	if k.state == wire.UndoUndone {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone: what it left is not there").
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone: its changes are not there").
 			WithRemedy("'palyra redo %s' takes that back", c.ID)
 	}
 	return unreadableIf(u.Kept.contents(ctx, string(c.ID), pick, mostFile, f))

@@ -22,13 +22,13 @@ func (u *Undo) Remember(_ context.Context, call palyra.CallID, workspace string,
 	var err error
 	asDaemon(func() { settle, err = u.Kept.add(string(call), workspace, uid, gid, all) })
 	if err != nil {
-		u.Log.Error("what a call replaces cannot be put back later", "call", call, "err", err)
+		u.Log.Error("the files that a call replaces cannot be put back later", "call", call, "err", err)
 		return func(bool) {}
 	}
 	return func(changed bool) {
 		asDaemon(func() { err = settle(changed) })
 		if err != nil {
-			u.Log.Error("what a call replaced cannot be put back later", "call", call, "err", err)
+			u.Log.Error("the files that a call replaced cannot be put back later", "call", call, "err", err)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "%s, so nothing was changed: %s", problem(line.Call, redo), other).
 			WithRemedy("look at these paths; undo what came later first, or put them back by hand")
 	}
-	u.Log.Error("what a call replaced cannot be put back", "call", line.Call, "redo", redo, "err", err)
+	u.Log.Error("the files that a call replaced cannot be put back", "call", line.Call, "redo", redo, "err", err)
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost,
 		"what is kept of call %s cannot be put back; nothing was changed", line.Call).
 		WithRemedy("see the daemon's log").WithCause(err)
@@ -174,7 +174,7 @@ func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
 func (u *Undo) failed(line palyra.CallReverted, redo bool, why string, err error) error {
 	switch {
 	case err != nil:
-		u.Log.Error("what a call replaced was not put back whole", "call", line.Call, "redo", redo, "err", err)
+		u.Log.Error("the files that a call replaced were not put back whole", "call", line.Call, "redo", redo, "err", err)
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "call %s could not be taken back whole", line.Call).
 			WithRemedy("see the daemon's log; what had begun is finished when the daemon starts again").WithCause(err)
 	case why != "":

@@ -63,7 +63,7 @@ func New(c Config) (*Undo, error) {
 	}
 	if c.Kept != nil {
 		if err := c.Kept.sweep(); err != nil {
-			c.Log.Warn("what an earlier daemon began to keep cannot be removed", "err", err)
+			c.Log.Warn("the unfinished entries of an earlier daemon cannot be removed", "err", err)
 		}
 	}
 	return &Undo{Config: c}, nil
@@ -108,7 +108,7 @@ func (u *Undo) all() (map[palyra.CallID]kept, error) {
 	for _, name := range names {
 		h, err := u.heads.read(u.Kept, name)
 		if err != nil {
-			u.Log.Warn("what a call replaced cannot be read", "entry", name, "err", err)
+			u.Log.Warn("the files that a call replaced cannot be read", "entry", name, "err", err)
 			continue
 		}
 		id, undone := strings.CutSuffix(name, afterUndo)
@@ -136,7 +136,7 @@ func (u *Undo) settleRedone(names []string) {
 			continue
 		}
 		if err := errors.Join(u.Kept.forget(id+afterUndo), u.Kept.forget(name)); err != nil {
-			u.Log.Warn("what is left of an undo that was taken back cannot be removed", "call", id, "err", err)
+			u.Log.Warn("leftovers of an undo that was taken back cannot be removed", "call", id, "err", err)
 		}
 		names[i] = ""
 		if at := slices.Index(names, id+afterUndo); at >= 0 {
@@ -268,6 +268,6 @@ func listOf(c *palyra.Call) palyra.Digest {
 }
 
 func unreadable(err error) error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "what calls replaced cannot be read or removed").
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "the replaced files of calls cannot be read or removed").
 		WithRemedy("see the daemon's log, and the directory that 'palyra config path' names").WithCause(err)
 }

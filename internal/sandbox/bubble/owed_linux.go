@@ -145,7 +145,7 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 			b.fleet.Log.Error("the machine stopped before the record of a run was on the disk; look through the workspaces of the last runs", "record", o.owed)
 			return nil
 		}
-		return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "what its workspace had before it cannot be read").WithCause(err)
+		return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "the state of its workspace before it cannot be read").WithCause(err)
 	}
 	b.mu.Lock()
 	o.workspace = s.Workspace()

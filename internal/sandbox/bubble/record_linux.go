@@ -220,7 +220,7 @@ func (k *keeper) begin(call palyra.CallID) (err error) {
 		err = k.record.say(recordRuns, call)
 	}
 	if err != nil {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be written down, and what it leaves could be missed").
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be recorded, and its leftovers could be missed").
 			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
 	k.unused = k.b.users.add(k.call)

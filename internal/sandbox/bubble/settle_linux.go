@@ -100,7 +100,7 @@ func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled)
 		remnants[len(remnants)-1].More = int64(more)
 	}
 	if err != nil {
-		b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", call, "err", err)
+		b.fleet.Log.Error("the changes of a run that were not kept could not be set aside whole", "call", call, "err", err)
 	}
 	return append(remnants, b.trim(call)...)
 }

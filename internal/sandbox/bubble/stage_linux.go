@@ -49,7 +49,7 @@ func (s *staging) open(b *Backend) {
 	}
 	if s.past, err = stage.OpenPast(b.config.Undo); err != nil {
 		s.past = nil
-		b.fleet.Log.Error("what runs replace cannot be put back: there is no place for it", "err", err)
+		b.fleet.Log.Error("replaced files of runs cannot be put back: there is no place for them", "err", err)
 		return
 	}
 	s.all.Remember(s.past)
@@ -73,7 +73,7 @@ func (b *Backend) recoverStages(ctx context.Context) error {
 	}
 	if p := b.stages.past; p != nil {
 		if err := p.Recover(ctx); err != nil {
-			b.fleet.Log.Warn("what is left of kept runs lies with what they replaced", "err", err)
+			b.fleet.Log.Warn("leftovers of kept runs lie with the files that they replaced", "err", err)
 		}
 	}
 	return b.stages.all.Recover(ctx)
@@ -252,7 +252,7 @@ func (k *keeper) unstageSoon(e *stage.Settled) {
 
 // unstaged is the refusal of a run whose plan says that it is staged, where that is not possible.
 func unstaged(err error) error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "what the run writes cannot be kept apart from the workspace, as its plan says").
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the writes of the run cannot be kept apart from the workspace, as its plan says").
 		WithRemedy("see the daemon's log, and propose the call anew: it is then judged by what holds now").WithCause(err)
 }
 
@@ -304,6 +304,6 @@ func (k *keeper) nameStage() {
 		err = k.stage.Remember(past, string(k.call))
 	}
 	if err != nil {
-		k.b.fleet.Log.Warn("what a run changes can neither be held nor put back", "call", k.call, "err", err)
+		k.b.fleet.Log.Warn("the changes of a run can neither be held nor put back", "call", k.call, "err", err)
 	}
 }

@@ -60,7 +60,7 @@ func (b *Backend) dropped(call palyra.CallID, calls []string, err error) (gone [
 		b.fleet.Log.Warn("the quarantine cannot be brought within its limit", "call", call, "err", err)
 	}
 	for _, c := range calls {
-		b.fleet.Log.Warn("what a call had in quarantine was removed to make room", "call", c, "for", call)
+		b.fleet.Log.Warn("files of a call in quarantine were removed to make room", "call", c, "for", call)
 		gone = append(gone, palyra.Remnant{Kind: palyra.RemnantDropped, Path: c})
 	}
 	return gone

@@ -234,7 +234,7 @@ func (b *Program) look() *palyra.Error {
 	}
 	b.Version = m[1]
 	if out, err = b.ask(ctx, "--help"); err != nil {
-		return unavailable("bubblewrap %s does not say what it can do", b.Version).WithRemedy("%s", bwrapInstall).WithCause(err)
+		return unavailable("bubblewrap %s does not list its options", b.Version).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
 	b.options = bwrapOptions(out)
 	return tooOld(b.Version, b.options)

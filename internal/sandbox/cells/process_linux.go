@@ -243,7 +243,7 @@ func (p *Process) lose(left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exit = sandbox.Exit{Stopped: p.stopped, Left: left, Enforcement: p.terms.Holds}
-	e := palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost; what was left of it was ended").
+	e := palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost; its processes were ended").
 		WithRemedy("look for the reason in the daemon's log; how far the program came is not known")
 	if left > 0 {
 		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost, and %d processes of it could not be ended", left).

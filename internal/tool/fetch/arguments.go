@@ -109,7 +109,7 @@ func (a arguments) wall(most int64) (int64, error) {
 	case *a.TimeoutMS <= 0:
 		return 0, malformed("timeout_ms must be more than nothing")
 	case most > 0 && *a.TimeoutMS > most:
-		return 0, malformed("timeout_ms is over what a call may use").WithRemedy("give at most %d, or leave it out", most)
+		return 0, malformed("timeout_ms is over the limit of a call").WithRemedy("give at most %d, or leave it out", most)
 	}
 	return *a.TimeoutMS, nil
 }
