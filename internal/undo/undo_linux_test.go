@@ -390,7 +390,7 @@ func TestDiffOfWhatIsHeld(t *testing.T) {
 	if _, err := b.Diff(t.Context(), c, "other"); palyra.CodeOf(err) != palyra.NotFound || !strings.Contains(err.Error(), "no file other") {
 		t.Errorf("%v", err)
 	}
-	_, err = b.stages.Settle(t.Context(), "C1", false, nil)
+	_, err = b.stages.Settle(t.Context(), "C1", false, nil, nil)
 	b.must(err)
 	c.State, c.Outcome = palyra.Finished, &palyra.Outcome{Outcome: palyra.OutcomeFinished, Effects: palyra.EffectsDropped, Changes: &e}
 	_, err = b.Diff(t.Context(), c, "")
