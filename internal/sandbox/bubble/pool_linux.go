@@ -2,6 +2,8 @@ package bubble
 
 import (
 	"context"
+	"errors"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -242,16 +244,26 @@ func (p *pool) add(w *want) {
 	if err == nil && s != nil {
 		s.takes = k.bytes
 	}
+	gone := err != nil && gone(w.room.Workspace)
 	if err != nil && s != nil {
 		s.rest = time.Now().Add(retryAfter)
+		if gone {
+			s.used = time.Time{} // nobody runs there any more
+		}
 	}
 	p.mu.Unlock()
 	switch {
 	case err == nil:
 		p.giveBack(k)
-	case p.ctx.Err() == nil:
+	case p.ctx.Err() == nil && !gone:
 		p.b.fleet.Log.Warn("no cell could be kept ready", "workspace", w.room.Workspace, "err", err, "cause", palyra.AsError(err).Cause)
 	}
+}
+
+// gone reports whether a workspace is not there any more.
+func gone(workspace string) bool {
+	_, err := os.Lstat(workspace)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // drain ends the idle keepers and keeps no more.

@@ -3,6 +3,7 @@ package bubble
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -302,5 +303,29 @@ func TestBackendManyAtOnce(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestBackendWorkspaceGone: no cell is kept ready for a workspace that was removed, and the log is
+// not filled with that.
+func TestBackendWorkspaceGone(t *testing.T) {
+	c := configOf(t)
+	c.Warm = 1
+	var log strings.Builder
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	b := openBackend(t, c)
+	s := newSite(t, celltest.Residents()[0])
+	runJob(t, b, s.trueJob())
+	j := s.trueJob()
+	defer j.CloseFiles()
+	w := b.want(j)
+	if err := os.RemoveAll(s.workspace); err != nil {
+		t.Fatal(err)
+	}
+	b.pool.add(w)
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	if f := b.pool.find(w.key); f != nil && !f.used.IsZero() || strings.Contains(log.String(), "no cell could be kept") {
+		t.Errorf("it is still wanted; the log: %s", log.String())
 	}
 }
