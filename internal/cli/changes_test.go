@@ -46,7 +46,9 @@ func TestChangesCommand(t *testing.T) {
 	if code == exit.OK || !strings.Contains(out, "C1: it differs\n  differs  a\n") {
 		t.Errorf("%d %s", code, out)
 	}
-	for _, args := range []string{"undo", "undo C1 --last", "undo --last --since 1h", "undo --session nobody's", "undo --since never"} {
+	for _, args := range []string{
+		"undo", "undo C1 --last", "undo --list --last", "undo C1 --list", "undo --last --since 1h", "undo --session nobody's", "undo --since never",
+	} {
 		if code, out, _ := s.Main(nil, strings.Fields(args)...); code == exit.OK || out != "" {
 			t.Errorf("%s: %d %s", args, code, out)
 		}

@@ -93,6 +93,7 @@ func TestUndo(t *testing.T) {
 			t.Errorf("round %d, redone:\n%s\nwant\n%s", round, got, after)
 		}
 	}
+	d.lastThatWroteDirectly(call)
 	d.put("new/mine", "my own work")
 	later := treeOf(t, d.work)
 	would, err := op.CheckUndo(t.Context(), call, false)
@@ -110,6 +111,30 @@ func TestUndo(t *testing.T) {
 	}
 	d.verify()
 	d.stop()
+}
+
+// lastThatWroteDirectly has a run write to the workspace directly: palyra undo --last says that it cannot be undone, and
+// takes back no older one in its place.
+func (d *daemon) lastThatWroteDirectly(older palyra.CallID) {
+	d.t.Helper()
+	out := d.willing(d.inRoom(map[string]any{"live": true}, "sh", "-c", "echo direct > direct"))
+	before := treeOf(d.t, d.work)
+	text, err := d.palyra("undo", "--last", "--workspace", d.work).CombinedOutput()
+	for _, want := range []string{string(out.CallID), "directly", "'palyra undo " + string(older) + "'"} {
+		if err == nil || !strings.Contains(string(text), want) {
+			d.t.Errorf("no %q in\n%s%v", want, text, err)
+		}
+	}
+	if treeOf(d.t, d.work) != before {
+		d.t.Error("something was undone")
+	}
+	text, err = d.palyra("changes", "--workspace", d.work).CombinedOutput()
+	if want := "Not the last: call " + string(out.CallID) + " came later"; err != nil || !strings.Contains(string(text), want) {
+		d.t.Errorf("no %q in\n%s%v", want, text, err)
+	}
+	if err := os.Remove(filepath.Join(d.work, "direct")); err != nil {
+		d.t.Error(err)
+	}
 }
 
 // A daemon that is killed in an undo, or in a redo, at any step: the tree is the old or the new one after the next start,

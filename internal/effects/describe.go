@@ -82,7 +82,10 @@ func counts(f palyra.EffectFacts) string {
 			out = append(out, fmt.Sprintf("%d %s", c.n, c.kind))
 		}
 	}
-	return strings.Join(out, ", ") + fmt.Sprintf(" (%d bytes)", f.Bytes)
+	if f.Bytes > 0 && len(out) > 0 {
+		out[len(out)-1] += fmt.Sprintf(" (%d bytes)", f.Bytes)
+	}
+	return strings.Join(out, ", ")
 }
 
 func removed(all []palyra.Change) (out []palyra.PathText) {

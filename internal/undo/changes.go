@@ -47,6 +47,22 @@ func explainNoChanges(c *palyra.Call) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: %s", why).WithRemedy("%s", remedy)
 }
 
+// Undoable reports whether a call can be undone; why is set where it cannot, and changed its workspace or may have.
+func (u *Undo) Undoable(c *palyra.Call) (can bool, why string) {
+	_, became := c.Changed()
+	state := u.state(c.ID)
+	switch {
+	case state == wire.UndoKept:
+		return true, ""
+	case state == wire.UndoUndone:
+	case became == palyra.EffectsKept || became == palyra.EffectsLost:
+		why = "what it replaced is not kept"
+	case became == "" && ran(c) && !c.Plan.ReadOnly && c.Plan.Staging.Writes == palyra.WritesLive:
+		why = "it wrote to the workspace directly (" + c.Plan.Staging.Why + ")"
+	}
+	return false, why
+}
+
 // remembered is what a call changed of which the outcome does not say it: that of a tool which works on files itself.
 func (u *Undo) remembered(id palyra.CallID) ([]palyra.Change, bool) {
 	u.mu.Lock()
@@ -70,6 +86,11 @@ func (u *Undo) page(
 		Call: c.ID, Tool: c.Proposal.Tool, Principal: c.Proposal.Principal, Workspace: c.Plan.Workspace.Path,
 		Summary: c.Detail.Summary, FinishedAt: c.Finished, Effects: became, Counts: e,
 		RunByTools: []palyra.PathText{}, Changes: []palyra.Change{}, More: e.Total(), Undo: u.state(c.ID),
+	}
+	if c.Outcome != nil {
+		out.Quarantined = c.Outcome.Quarantined
+	} else if c.Keep != nil {
+		out.Approval = c.Keep.Approval
 	}
 	if c.Keep != nil {
 		out.RunByTools = append(out.RunByTools, c.Keep.Facts.RunByTools...)

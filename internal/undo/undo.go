@@ -89,6 +89,7 @@ type kept struct {
 	call      palyra.CallID
 	workspace string
 	at        time.Time // of the last of what happened
+	made      time.Time // of the call itself
 	paths     int64
 	bytes     int64
 	state     wire.UndoState
@@ -120,7 +121,7 @@ func (u *Undo) all() (map[palyra.CallID]kept, error) {
 		if undone {
 			k.state = wire.UndoUndone
 		} else {
-			k.paths, k.state = h.paths, cmp.Or(k.state, wire.UndoKept)
+			k.paths, k.made, k.state = h.paths, h.at, cmp.Or(k.state, wire.UndoKept)
 		}
 		out[k.call] = k
 	}
@@ -166,7 +167,7 @@ func (u *Undo) List(ctx context.Context) ([]wire.UndoEntry, error) {
 	}
 	out := make([]wire.UndoEntry, 0, len(all))
 	for id, k := range all {
-		e := wire.UndoEntry{Call: id, Workspace: k.workspace, At: k.at, Paths: k.paths, Bytes: k.bytes, State: k.state}
+		e := wire.UndoEntry{Call: id, Workspace: k.workspace, At: k.made, Paths: k.paths, Bytes: k.bytes, State: k.state}
 		c, err := u.Calls(ctx, id)
 		if err != nil && palyra.CodeOf(err) != palyra.NotFound {
 			return nil, err

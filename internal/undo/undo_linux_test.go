@@ -436,6 +436,34 @@ func TestWhyNoChanges(t *testing.T) {
 	}
 }
 
+// A call that changed its workspace and cannot be undone says why; one that is undone, or changed nothing, does not count.
+func TestUndoable(t *testing.T) {
+	b := newBench(t)
+	c := b.call("C1", map[string]string{"f": "new\n"})
+	look := func(what string, c *palyra.Call, can bool, want string) {
+		t.Helper()
+		if got, why := b.Undoable(c); got != can || !strings.Contains(why, want) || (why == "") != (want == "") {
+			t.Errorf("%s: %v, %q", what, got, why)
+		}
+	}
+	look("kept", c, true, "")
+	all, err := b.List(t.Context())
+	b.must(err)
+	_, err = b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
+	b.must(err)
+	look("undone", c, false, "")
+	if later, err := b.List(t.Context()); err != nil || !later[0].At.Equal(all[0].At) {
+		t.Errorf("the time of the call became that of the undo: %v, %v", later, err)
+	}
+	b.must(b.Forget(t.Context(), c, "user:ann", palyra.Signature{}))
+	look("forgotten", c, false, "not kept")
+	live := palyra.Plan{Staging: palyra.Staging{Writes: palyra.WritesLive, Why: "a terminal"}}
+	look("live", &palyra.Call{ID: "C2", State: palyra.Finished, Plan: live}, false, "directly (a terminal)")
+	look("refused", &palyra.Call{ID: "C2", State: palyra.Refused, Plan: live}, false, "")
+	live.ReadOnly = true
+	look("only reads", &palyra.Call{ID: "C2", State: palyra.Finished, Plan: live}, false, "")
+}
+
 // An agent undoes its own call through the tool, and nobody else's.
 func TestUndoOfAnAgent(t *testing.T) {
 	b := newBench(t)

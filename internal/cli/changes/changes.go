@@ -30,8 +30,9 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 		Use: "changes [CALL]", Short: "Show what a call changed in its workspace", Args: syntax.Takes("[CALL]"),
 		Long: "Shows what a call changed: what tools will run first, then every path with what happened to it.\n" +
 			"Without CALL it is the last one that changed something in the directory you stand in.\n" +
-			"With --diff it shows content before and after, as long as what the call replaced is kept\n" +
-			"and nobody changed what it left.",
+			"With --diff it shows content before and after: of changes that wait for an answer, of a write\n" +
+			"that has not run, and afterwards as long as what the call replaced is kept and nobody changed\n" +
+			"what it left.",
 		Example: "  palyra changes\n  palyra changes 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --diff\n  palyra changes --diff=src/main.go",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			f.Principal = palyra.Principal(principal)
@@ -103,27 +104,67 @@ func showDiff(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 func printChanges(w io.Writer, x client.CallChanges) {
 	screen.Fields(w, screen.Pair{"Call", string(x.Call)}, screen.Pair{"Summary", x.Summary},
 		screen.Pair{"Principal", string(x.Principal)}, screen.Pair{"Workspace", x.Workspace},
-		screen.Pair{"Finished", screen.Stamp(x.FinishedAt)}, screen.Pair{"Effects", string(x.Effects)},
+		screen.Pair{"Finished", screen.Stamp(x.FinishedAt)}, screen.Pair{"Effects", effectsText(x)},
 		screen.Pair{"Undo", undoText(x)})
+	if x.Lasting > x.Call { // ids sort by time
+		fmt.Fprintf(w, "Not the last: call %s came later; %s\n", show.Line(string(x.Lasting)), show.Line(x.LastingWhy))
+	}
+	if len(x.Quarantined) > 0 {
+		fmt.Fprintln(w, "Taken out of the workspace, which keeps it sealed")
+		for _, p := range x.Quarantined {
+			fmt.Fprintln(w, "  "+screen.Path(p))
+		}
+	}
 	if len(x.RunByTools) > 0 {
 		fmt.Fprintln(w, "Builds and tests will run")
 		for _, p := range x.RunByTools {
 			fmt.Fprintln(w, "  "+screen.Path(p))
 		}
 	}
-	fmt.Fprintln(w, countsText(x.Counts))
+	counts := countsText(x.Counts)
+	if x.Effects != palyra.EffectsKept && x.Effects != palyra.EffectsLost {
+		counts = "What it would have come to: " + counts
+	}
+	fmt.Fprintln(w, counts)
 	printList(w, x.Changes, x.More, x.Next)
 }
 
-// undoText says whether the changes can be undone.
-func undoText(x client.CallChanges) string {
-	switch x.Undo {
-	case client.UndoKept:
-		return "palyra undo " + string(x.Call)
-	case client.UndoUndone:
-		return "was undone; palyra redo " + string(x.Call)
+// effectsText says what became of the changes, and of the workspace.
+func effectsText(x client.CallChanges) string {
+	const unchanged = "nothing in the workspace was changed"
+	switch x.Effects {
+	case palyra.EffectsKept:
+		if x.Undo == client.UndoUndone {
+			return "undone: the workspace is as before the call"
+		}
+		return "kept"
+	case palyra.EffectsHeld:
+		text := "held: nothing in the workspace is changed until somebody answers"
+		if x.Approval != "" {
+			text += "; palyra approvals show " + string(x.Approval)
+		}
+		return text
+	case palyra.EffectsDropped:
+		return "dropped: " + unchanged
+	case palyra.EffectsConflict:
+		return "conflict: somebody else changed the same paths, so " + unchanged
+	case palyra.EffectsLost:
+		return "lost: they could not be kept, or only in part"
 	}
-	return "what it replaced is not kept"
+	return string(x.Effects)
+}
+
+// undoText says whether the changes can be undone; empty: there is nothing to undo.
+func undoText(x client.CallChanges) string {
+	switch {
+	case x.Undo == client.UndoKept:
+		return "palyra undo " + string(x.Call)
+	case x.Undo == client.UndoUndone:
+		return "was undone; palyra redo " + string(x.Call)
+	case x.Effects == palyra.EffectsKept || x.Effects == palyra.EffectsLost:
+		return "not possible: what it replaced is not kept"
+	}
+	return ""
 }
 
 // countsText is a list of changes in short.

@@ -35,6 +35,9 @@ func Undo(inv *invocation.Invocation) *cobra.Command {
 			"undone ends that.",
 		Example: "  palyra undo --last\n  palyra undo 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --dry-run\n  palyra undo --since 10m\n  palyra undo --list",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if f.list && (len(args) > 0 || f.last || f.forget || f.dryRun || f.session != "" || f.since != "" || f.workspace != "") {
+				return exit.Usagef("--list lists every call that can be undone or redone; give it alone")
+			}
 			if f.list {
 				return listUndo(ctx, inv, c)
 			}
@@ -105,10 +108,30 @@ func (f which) calls(ctx context.Context, inv *invocation.Invocation, c *client.
 		return nil, err
 	}
 	out := f.among(all, since, here.Workspace)
+	if f.last {
+		if err := refuseOlder(ctx, c, here, out); err != nil {
+			return nil, err
+		}
+	}
 	if len(out) == 0 {
 		return nil, exit.Failedf(palyra.ReasonNotFound, "no such call can be undone; 'palyra undo --list' has those that can")
 	}
 	return out, nil
+}
+
+// refuseOlder refuses to take a call for the last one where a later one cannot be undone.
+func refuseOlder(ctx context.Context, c *client.Client, here client.ChangeFilter, older []palyra.CallID) error {
+	here.Limit = 1
+	x, err := c.Changes(ctx, here)
+	if err != nil || x.Lasting == "" {
+		return err
+	}
+	failure := palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict,
+		"the last call there, %s, cannot be undone: %s", x.Lasting, x.LastingWhy)
+	if len(older) == 0 {
+		return failure.WithRemedy("see 'palyra calls show %s' for what it did", x.Lasting)
+	}
+	return failure.WithRemedy("'palyra undo %s' undoes the one before it that can be", older[0])
 }
 
 // among picks calls from a list that is newest first.

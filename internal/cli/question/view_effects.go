@@ -22,7 +22,7 @@ func (v *View) effectsShort() {
 	v.row("Keep?", strings.TrimPrefix(counts, "keep what it changed: "))
 	for i, note := range a.Prompt.Notes {
 		if i == effectLines-1 && len(a.Prompt.Notes) > effectLines {
-			v.put("", fmt.Sprintf("and %d more lines, in the list", len(a.Prompt.Notes)-i))
+			v.put("", fmt.Sprintf("and more, %s in all: see below, without --diff", screen.Count(a.Plan.Effects.Total(), "path")))
 			break
 		}
 		v.row("", note)

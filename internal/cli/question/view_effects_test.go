@@ -40,7 +40,7 @@ func TestEffectsAreShownFirst(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Keep?          30 removed, 40 created (7 bytes)\n               makes other programs run code: .envrc\\x1b[2J\n",
-		"and 8 more lines", "Risk           MEDIUM\n",
+		"and more, 70 paths in all: see below, without --diff\n", "Risk           MEDIUM\n",
 		"See it         palyra changes " + string(a.Call) + " --diff[=FILE]\n",
 		"It ran         make all for agent:local in /", "Why asked      more than 20 files",
 	} {

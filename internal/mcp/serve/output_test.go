@@ -62,7 +62,8 @@ func TestChangesAreAmongTheFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fields(t, r)
-	if changes, _ := f["changes"].(map[string]any); f["effects"] != "dropped" || changes["removed"] != 25.0 || changes["list_id"] != "L1" {
+	changes, _ := f["changes"].(map[string]any)
+	if f["effects"] != "dropped" || changes["removed"] != 25.0 || changes["list_id"] != "L1" {
 		t.Errorf("%v", f)
 	}
 }

@@ -32,10 +32,17 @@ type Record interface {
 type Changes interface {
 	// Of lists what a call changed.
 	Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error)
+	// Undoable reports whether a call can be undone; why is set where it cannot, and changed its workspace or may have.
+	Undoable(c *palyra.Call) (can bool, why string)
 	// Diff shows content before and after; path may be empty.
 	Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (wire.ChangeDiff, error)
 	// List returns what can be undone or redone, newest first.
 	List(ctx context.Context) ([]wire.UndoEntry, error)
+	Reversals
+}
+
+// Reversals takes back what calls changed.
+type Reversals interface {
 	// Check says what an undo or a redo would do.
 	Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Reverted, error)
 	// Revert undoes a call, or redoes it.
@@ -73,38 +80,70 @@ func (s *Service) GetChanges(ctx context.Context, req *v1.GetChangesRequest) (*v
 	if f.Limit = min(f.Limit, largestPage); f.Limit <= 0 {
 		f.Limit = defaultPage
 	}
-	c, err := s.wanted(ctx, f)
+	c, lasting, err := s.wanted(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	all, err := s.changes.Of(ctx, c, f)
+	all.Lasting, all.LastingWhy = lasting.call, lasting.why
 	res := &v1.GetChangesResponse{Changes: &v1.CallChanges{}}
 	return wire.Answer(res, res.GetChanges(), all, err)
 }
 
-// wanted is the call that is asked about.
-func (s *Service) wanted(ctx context.Context, f wire.ChangeFilter) (*palyra.Call, error) {
+// lasting is a call that cannot be undone, and why.
+type lasting struct {
+	call palyra.CallID
+	why  string
+}
+
+// wanted is the call that is asked about. Where none is named, a later one than any that can be undone, which cannot, is
+// returned as well.
+func (s *Service) wanted(ctx context.Context, f wire.ChangeFilter) (c *palyra.Call, stays lasting, err error) {
 	if f.Call == "" {
-		return s.last(ctx, f)
+		c, stays, err = s.last(ctx, f)
 	}
-	return s.reached(ctx, palyra.ActSee, string(f.Call))
+	switch {
+	case err != nil:
+		return nil, stays, err
+	case f.Call == "" && c == nil && stays.call != "":
+		return nil, stays, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound,
+			"no changes are on record there: call %s is the last, and %s", stays.call, stays.why).
+			WithRemedy("see 'palyra calls show %s' for what it did", stays.call)
+	case f.Call == "" && c == nil:
+		return nil, stays, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no call on record changed anything there").
+			WithRemedy("name a call ('palyra calls list' has them), or another directory with --workspace")
+	case f.Call == "":
+		f.Call = c.ID
+	}
+	c, err = s.reached(ctx, palyra.ActSee, string(f.Call))
+	return c, stays, err
 }
 
 // lookBack is how many calls are looked at for the last one that changed something.
 const lookBack = 5000
 
-// last finds the last call that changed something.
-func (s *Service) last(ctx context.Context, f wire.ChangeFilter) (*palyra.Call, error) {
+// last finds the last call that changed something, and the last that cannot be undone where none is later that can be.
+// Nil: there is none.
+func (s *Service) last(ctx context.Context, f wire.ChangeFilter) (found *palyra.Call, stays lasting, err error) {
 	q := palyra.CallFilter{Principal: f.Principal, Limit: 100, Reach: rpc.CallerOf(ctx).Reach()}
 	for looked := 0; looked < lookBack; {
 		page, next, err := s.record.List(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, stays, err
 		}
 		for _, c := range page {
-			here := f.Workspace == "" || palyra.Within(f.Workspace, []string{c.Plan.Workspace.Path})
-			if changed, _ := c.Changed(); here && changed != nil {
-				return s.reached(ctx, palyra.ActSee, string(c.ID))
+			if f.Workspace != "" && !palyra.Within(f.Workspace, []string{c.Plan.Workspace.Path}) {
+				continue
+			}
+			if changed, _ := c.Changed(); changed != nil && found == nil {
+				found = c
+			}
+			can, why := s.changes.Undoable(c)
+			if why != "" && stays.call == "" {
+				stays = lasting{c.ID, why}
+			}
+			if found != nil && (can || stays.call != "") {
+				return found, stays, nil
 			}
 		}
 		if next == "" {
@@ -112,8 +151,7 @@ func (s *Service) last(ctx context.Context, f wire.ChangeFilter) (*palyra.Call, 
 		}
 		looked, q.Cursor = looked+len(page)+1, string(next)
 	}
-	return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no call on record changed anything there").
-		WithRemedy("name a call ('palyra calls list' has them), or another directory with --workspace")
+	return found, stays, nil
 }
 
 // reached returns a call that the caller may do something with. One whose record somebody changed is not believed.

@@ -22,6 +22,8 @@ func (c changesPart) Of(ctx context.Context, call *palyra.Call, _ wire.ChangeFil
 	}, nil
 }
 
+func (c changesPart) Undoable(call *palyra.Call) (bool, string) { return true, "" }
+
 func (c changesPart) Diff(ctx context.Context, call *palyra.Call, path palyra.PathText) (wire.ChangeDiff, error) {
 	c.note(ctx, "diff "+string(call.ID)+" "+string(path))
 	return wire.ChangeDiff{Diff: "-a\n+b\n", Notes: []string{}}, nil

@@ -31,6 +31,11 @@ type CallChanges struct {
 	Next       string            `json:"next_cursor"`
 	More       int64             `json:"more"` // after this page, and those that are counted only
 	Undo       UndoState         `json:"undo"`
+
+	Approval    palyra.ApprovalID `json:"approval_id,omitempty"`         // the question that they wait for
+	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"` // what was taken out of the workspace
+	Lasting     palyra.CallID     `json:"lasting_call_id,omitempty"`     // cannot be undone, and is later than any that can
+	LastingWhy  string            `json:"lasting_why,omitempty"`
 }
 
 // ChangeFilter selects what a call changed. Without a call it is the last one that changed something.

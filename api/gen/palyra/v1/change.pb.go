@@ -189,7 +189,15 @@ type CallChanges struct {
 	// Changes that come after this page, and those that are counted only.
 	More int64 `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
 	// kept: it can be undone; undone: it can be redone; none: neither.
-	Undo          string `protobuf:"bytes,13,opt,name=undo,proto3" json:"undo,omitempty"`
+	Undo string `protobuf:"bytes,13,opt,name=undo,proto3" json:"undo,omitempty"`
+	// The question that they wait for; empty: none.
+	ApprovalId string `protobuf:"bytes,14,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// Sealed paths that the call made, which were taken out of the workspace.
+	SealedPathCreated []string `protobuf:"bytes,15,rep,name=sealed_path_created,json=sealedPathCreated,proto3" json:"sealed_path_created,omitempty"`
+	// When no call was named: the last call there that changed the workspace, or may have, and cannot be
+	// undone, where it is later than any that can be; and why it cannot.
+	LastingCallId string `protobuf:"bytes,16,opt,name=lasting_call_id,json=lastingCallId,proto3" json:"lasting_call_id,omitempty"`
+	LastingWhy    string `protobuf:"bytes,17,opt,name=lasting_why,json=lastingWhy,proto3" json:"lasting_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +319,34 @@ func (x *CallChanges) GetMore() int64 {
 func (x *CallChanges) GetUndo() string {
 	if x != nil {
 		return x.Undo
+	}
+	return ""
+}
+
+func (x *CallChanges) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *CallChanges) GetSealedPathCreated() []string {
+	if x != nil {
+		return x.SealedPathCreated
+	}
+	return nil
+}
+
+func (x *CallChanges) GetLastingCallId() string {
+	if x != nil {
+		return x.LastingCallId
+	}
+	return ""
+}
+
+func (x *CallChanges) GetLastingWhy() string {
+	if x != nil {
+		return x.LastingWhy
 	}
 	return ""
 }
@@ -1189,7 +1225,7 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12&\n" +
 	"\x03was\x18\x03 \x01(\v2\x14.palyra.v1.PathStateR\x03was\x12&\n" +
-	"\x03now\x18\x04 \x01(\v2\x14.palyra.v1.PathStateR\x03now\"\xab\x03\n" +
+	"\x03now\x18\x04 \x01(\v2\x14.palyra.v1.PathStateR\x03now\"\xc5\x04\n" +
 	"\vCallChanges\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1c\n" +
@@ -1207,7 +1243,13 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\vnext_cursor\x18\v \x01(\tR\n" +
 	"nextCursor\x12\x12\n" +
 	"\x04more\x18\f \x01(\x03R\x04more\x12\x12\n" +
-	"\x04undo\x18\r \x01(\tR\x04undo\"\x96\x01\n" +
+	"\x04undo\x18\r \x01(\tR\x04undo\x12\x1f\n" +
+	"\vapproval_id\x18\x0e \x01(\tR\n" +
+	"approvalId\x12.\n" +
+	"\x13sealed_path_created\x18\x0f \x03(\tR\x11sealedPathCreated\x12&\n" +
+	"\x0flasting_call_id\x18\x10 \x01(\tR\rlastingCallId\x12\x1f\n" +
+	"\vlasting_why\x18\x11 \x01(\tR\n" +
+	"lastingWhy\"\x96\x01\n" +
 	"\x11GetChangesRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1c\n" +
 	"\tworkspace\x18\x02 \x01(\tR\tworkspace\x12\x1c\n" +
