@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -259,4 +261,52 @@ func TestHeldChangesOutliveTheTier(t *testing.T) {
 		d.mustStart(shipped...)
 	}
 	d.verify()
+}
+
+// An agent whose changes wait for answers has a share of what all runs may have: what more of its runs changed is dropped
+// by the name of the limit, and another agent's runs are kept and asked about as ever, also by the next daemon.
+func TestHeldChangesOfOneAgentStarveNobody(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	small := append(slices.Clone(shipped), "PALYRA_PROCESS_ALL_STAGES_BYTES=8388608")
+	d.mustStart(small...)
+	d.inWorkspace()
+	d.many()
+	greedy, other := d.agentCalled("greedy"), d.agentCalled("other")
+	asks := func(c *client.Client, bytes int) <-chan answer {
+		return propose(t.Context(), c, d.inRoom(nil, "sh", "-c", fmt.Sprintf("rm old/*; head -c %d /dev/urandom > big%d", bytes, bytes)))
+	}
+	asks(greedy, 1_500_000)
+	first := d.pending(d.client(client.OperatorDoor))
+	for range 2 {
+		out := (<-asks(greedy, 1_600_000)).out
+		if out.Effects != palyra.EffectsLost || !strings.Contains(out.Reason, "all_stages_bytes") || d.old() != 25 {
+			t.Fatalf("more of one agent's is held: %+v", out)
+		}
+		out = (<-propose(t.Context(), other, d.inRoom(nil, "sh", "-c", "date > ordinary"))).out
+		if out.Effects != palyra.EffectsKept {
+			t.Errorf("another agent's work: %+v", out)
+		}
+		d.kill()
+		d.mustStart(small...)
+	}
+	asks(other, 1_500_000)
+	person := d.client(client.OperatorDoor)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMost)
+	defer cancel()
+	err := person.WatchApprovals(ctx, func(a palyra.Approval) error {
+		if a.Pending() && a.ID != first.ID {
+			return os.ErrExist
+		}
+		return nil
+	})
+	if !errors.Is(err, os.ErrExist) {
+		t.Errorf("another agent's changes are not asked about: %v", err)
+	}
+	if _, err := person.Decide(t.Context(), allow(first, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := greedy.WatchCall(t.Context(), first.Call, nil); err != nil || out.Effects != palyra.EffectsKept {
+		t.Errorf("%+v, %v", out, err)
+	}
 }

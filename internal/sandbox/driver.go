@@ -31,6 +31,7 @@ type Backend interface {
 // Job is a program to run, resolved and checked.
 type Job struct {
 	Call      palyra.CallID
+	Payer     string   // in whose share it is counted of what all runs have together
 	Path      string   // program, absolute
 	Sealed    *os.File // not nil: run this immutable copy instead
 	Argv      []string

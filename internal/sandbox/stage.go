@@ -40,7 +40,7 @@ func (l *runStart) stage(ctx context.Context) {
 	if !l.plan.Staging.Staged() {
 		return
 	}
-	l.job.Staged = true
+	l.job.Staged, l.job.Payer = true, l.from.Proposal.Payer()
 	if l.weigher != nil && l.List != nil {
 		ctx = context.WithoutCancel(ctx) // a run whose caller is gone is weighed as any other
 		l.job.Weigh = func(f stage.Found) stage.Ruling { return l.weigh(ctx, f) }

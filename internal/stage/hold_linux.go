@@ -43,7 +43,8 @@ type held struct {
 	Boot      string        `json:"boot"` // of the machine: devices may have other numbers after the next
 	At        time.Time     `json:"at"`
 	Since     unix.Timespec `json:"since"` // changes from then on are others'
-	Bytes     int64         `json:"bytes"`
+	Payer     string        `json:"payer,omitempty"`
+	Bytes     int64         `json:"bytes"` // as they are counted
 	Firm      []heldFirm    `json:"firm,omitempty"`
 	Bound     []heldBound   `json:"bound,omitempty"`
 	Parents   []heldParent  `json:"parents,omitempty"`
@@ -93,8 +94,8 @@ func (k *keeper) hold(r *reader) error {
 	if g.call == "" {
 		return errors.New("a stage without a call cannot be held")
 	}
-	if most := g.of.limits.All; g.of.sizes.Fixed() > most { // this one is there already: only more of them are too many
-		return tooMuchInAll(most)
+	if !g.of.sizes.Fixable(g.payer, r.weight()) {
+		return tooMuchHeld(g.of.limits.All)
 	}
 	if err := g.asOwner(r.relock); err != nil {
 		return err
@@ -123,16 +124,19 @@ func (k *keeper) hold(r *reader) error {
 	}
 	fault.Point("stage.held/kept")
 	g.of.use(g.name, false)
-	g.of.sizes.Fix(name, r.bytes)
+	g.of.sizes.Fix(name, g.payer, r.weight())
 	g.name, g.path, g.isHeld = name, filepath.Join(g.of.path, name), true
 	return nil
 }
+
+// weight is what a stage is counted as.
+func (r *reader) weight() int64 { return r.bytes + int64(r.count)*nameBytes }
 
 func (k *keeper) held(r *reader) held {
 	g := k.stage
 	h := held{
 		Version: 1, Call: g.call, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		Boot: boot(), At: time.Now().UTC(), Since: k.since, Bytes: r.bytes, Steps: r.steps,
+		Boot: boot(), At: time.Now().UTC(), Since: k.since, Payer: g.payer, Bytes: r.weight(), Steps: r.steps,
 	}
 	if st, missing, err := beneath.LookAt(int(g.of.dir.Fd()), g.name); err == nil && !missing {
 		h.Upper = uint64(st.Dev)

@@ -26,7 +26,7 @@ func (g *Stage) Over() error {
 		defer func() { _ = unix.Close(upper) }()
 		m := meter{limits: g.of.limits, ended: &g.ended}
 		err = m.count(upper)
-		if g.of.sizes.Report(g.name, m.bytes) && err == nil {
+		if g.of.sizes.Report(g.name, m.bytes+int64(m.names)*nameBytes) && err == nil {
 			return tooMuchInAll(g.of.limits.All)
 		}
 		return err

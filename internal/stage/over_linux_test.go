@@ -42,8 +42,11 @@ func TestAllStages(t *testing.T) {
 	grow(large, "large", 2_000_000)
 	tells("too much: the small one", small, false)
 	tells("too much: the large one", large, true)
-	if _, err := b.all.Make(b.ws, self()); !errors.As(err, new(*LimitError)) {
+	if err := b.stage().Charge(""); !errors.As(err, new(*LimitError)) {
 		t.Errorf("one more begins: %v", err)
+	}
+	if err := b.stage().Charge("another"); err != nil {
+		t.Errorf("one of somebody who has nothing does not begin: %v", err)
 	}
 	e, err := large.Keep(t.Context(), nil, nil)
 	check(t, err)
@@ -65,4 +68,41 @@ func TestAllStages(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(b.ws, "held")); err != nil || st.Size() != 2000000 {
 		t.Errorf("%v, %v", st, err)
 	}
+}
+
+// What is held is counted to its payer, by bytes and by names, also after the next start.
+func TestHeldShares(t *testing.T) {
+	b := newBench(t)
+	path := b.all.path
+	check(t, b.all.Close())
+	open := func() {
+		t.Helper()
+		all, err := Open(path, Limits{All: 4 << 20}, slog.New(slog.DiscardHandler))
+		check(t, err)
+		t.Cleanup(func() { _ = all.Close() })
+		b.all = all
+		check(t, all.Recover(t.Context()))
+	}
+	hold := func(call, payer, script string) error {
+		t.Helper()
+		g := b.stage()
+		defer g.Drop()
+		check(t, g.Assign(call))
+		check(t, g.Charge(payer))
+		b.run(g, script)
+		_, err := g.Keep(t.Context(), nil, func(Found) Ruling { return RulingHold })
+		return err
+	}
+	const names = "i=0; while [ $i -lt 700 ]; do i=$((i+1)); : > n.$i; done"
+	open()
+	check(t, hold("one", "greedy", names))
+	for _, again := range []string{"two", "three"} {
+		for call, script := range map[string]string{again: names, again + "b": "head -c 500000 /dev/urandom > x"} {
+			if err := hold(call, "greedy", script); !errors.As(err, new(*LimitError)) {
+				t.Errorf("%s: more than a share is held: %v", call, err)
+			}
+		}
+		open()
+	}
+	check(t, hold("other", "other", names))
 }

@@ -88,7 +88,7 @@ func (e *LimitError) Error() string { return "stage: more than is kept: " + e.Wh
 
 // Limit is the name of the limit.
 func (e *LimitError) Limit() string {
-	if e.Of == ofAll {
+	if e.Of == OfAll {
 		return "all_stages_bytes"
 	}
 	return "stage_" + e.Of
@@ -180,10 +180,11 @@ const (
 	defaultEntries = 500_000
 	defaultBytes   = 4 << 30
 	defaultAll     = 16 << 30
-	ofAll          = "all"    // LimitError.Of
+	OfAll          = "all"    // LimitError.Of
 	mostPath       = 4_000    // bytes of a path below the workspace: one system call takes it
 	mostNames      = 64 << 20 // bytes of all paths
 	mostBound      = 256 << 20
+	nameBytes      = 1 << 10 // what a name counts for among the bytes of all stages: files without content take room too
 )
 
 func (l Limits) filled() Limits {
@@ -204,7 +205,11 @@ func tooMany(format string, args ...any) error {
 }
 
 func tooMuchInAll(bytes int64) error {
-	return &LimitError{fmt.Sprintf("%d bytes of all runs together", bytes), ofAll}
+	return &LimitError{fmt.Sprintf("%d bytes of all runs together", bytes), OfAll}
+}
+
+func tooMuchHeld(all int64) error {
+	return &LimitError{fmt.Sprintf("changes that wait for answers: %d bytes of all callers, and a quarter of one", all), OfAll}
 }
 
 func tooMuch(bytes int64) error { return &LimitError{fmt.Sprintf("%d bytes", bytes), "bytes"} }

@@ -121,6 +121,7 @@ type Stage struct {
 	as         string            // under this name
 	archived   bool              // the stage lies there now
 	call       string            // whose run it is; empty: its changes cannot be held
+	payer      string            // in whose share it is counted
 	isHeld     bool              // it waits, or waited, to be settled
 	looking    sync.Mutex        // of who adds up what is there
 	ended      atomic.Bool       // nobody adds it up any more
@@ -128,6 +129,15 @@ type Stage struct {
 
 // Guard has new paths that must not come to be in the workspace go to q instead.
 func (g *Stage) Guard(q Quarantine) { g.quarantine = q }
+
+// Charge says in whose share the stage is counted. The error, a LimitError, says that there is no room for it: a run that
+// has less than its share on stages, with what is held, may always begin.
+func (g *Stage) Charge(payer string) error {
+	if g.payer = payer; !g.of.sizes.Charge(g.name, payer) {
+		return tooMuchInAll(g.of.limits.All)
+	}
+	return nil
+}
 
 // ident is which file something is.
 type ident struct{ dev, ino uint64 }
@@ -139,9 +149,6 @@ func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, err
-	}
-	if s.sizes.Full() {
-		return nil, tooMuchInAll(s.limits.All)
 	}
 	name := hex.EncodeToString(random[:])
 	g := &Stage{
@@ -399,7 +406,7 @@ func (s *Stages) Recover(ctx context.Context) error {
 		if held {
 			s.dropSettled(call)
 			if h, err := s.readHeld(call); err == nil {
-				s.sizes.Fix(name, h.Bytes)
+				s.sizes.Fix(name, h.Payer, h.Bytes)
 			}
 		} else {
 			s.discard(name)

@@ -1,11 +1,16 @@
-// Package tally adds up what several users of one thing have of it, and says which of them gives way
+// Package tally adds up what several users of one thing have of it, and who pays for them, and says who gives way
 // when that is too much.
 //
-// Promises. A user that was removed is not counted again by a late report. The one that gives way is the
-// largest of those that can: a small one is not ended for what others have.
+// Promises. A user that was removed is not counted again by a late report. Who gives way is of the payer that has the
+// most, and the largest of its users that can: neither a small user nor a small payer is ended for what others have. A
+// payer that has less than a share may always begin, and one can never hold more than a share for good, but for a
+// single user that is larger.
 package tally
 
 import "sync"
+
+// shares is how many parts what all may have together is in.
+const shares = 4
 
 // Tally is the sum. It is safe for concurrent use.
 type Tally struct {
@@ -16,6 +21,7 @@ type Tally struct {
 }
 
 type user struct {
+	payer string
 	has   int64
 	fixed bool // it cannot give way
 }
@@ -23,18 +29,39 @@ type user struct {
 // New returns a Tally of nobody, in which all may have most together.
 func New(most int64) *Tally { return &Tally{most: most, users: map[string]user{}} }
 
-// Add counts a user that has nothing yet.
+// Add counts a user that has nothing yet, and that nobody pays for.
 func (t *Tally) Add(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.users[name] = user{}
 }
 
-// Fix counts a user that has n for as long as it is there.
-func (t *Tally) Fix(name string, n int64) {
+// Charge says who pays for a user. It reports whether there is room for it: all have less than they may, or that payer
+// has less than its share.
+func (t *Tally) Charge(name, payer string) (room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.users[name] = user{n, true}
+	if u, counted := t.users[name]; counted {
+		u.payer = payer
+		t.users[name] = u
+	}
+	return t.sum(anybody) < t.most || t.sum(of(payer)) < t.most/shares
+}
+
+// Fix counts a user that has n for as long as it is there.
+func (t *Tally) Fix(name, payer string, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users[name] = user{payer, n, true}
+}
+
+// Fixable reports whether one more user of a payer may have n for as long as it is there.
+func (t *Tally) Fixable(payer string, n int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.sum(func(u user) bool { return u.fixed })
+	own := t.sum(func(u user) bool { return u.fixed && u.payer == payer })
+	return (all == 0 || all+n <= t.most) && (own == 0 || own+n <= t.most/shares)
 }
 
 // Remove counts a user no more.
@@ -49,43 +76,33 @@ func (t *Tally) Remove(name string) {
 func (t *Tally) Report(name string, n int64) (yield bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if u, counted := t.users[name]; !counted || u.fixed {
+	me, counted := t.users[name]
+	if !counted || me.fixed {
 		return false
 	}
-	t.users[name] = user{has: n}
-	if t.sum() <= t.most {
+	me.has = n
+	t.users[name] = me
+	if t.sum(anybody) <= t.most {
 		return false
 	}
+	mine := t.sum(of(me.payer))
 	for _, u := range t.users {
-		if !u.fixed && u.has > n {
+		if !u.fixed && (u.payer == me.payer && u.has > n || u.has > 0 && t.sum(of(u.payer)) > mine) {
 			return false
 		}
 	}
 	return true
 }
 
-// Full reports whether all have what they may have together.
-func (t *Tally) Full() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sum() >= t.most
-}
+func anybody(user) bool { return true }
 
-// Fixed is what those have that cannot give way.
-func (t *Tally) Fixed() (n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func of(payer string) func(user) bool { return func(u user) bool { return u.payer == payer } }
+
+func (t *Tally) sum(counts func(user) bool) (n int64) {
 	for _, u := range t.users {
-		if u.fixed {
+		if counts(u) {
 			n += u.has
 		}
-	}
-	return n
-}
-
-func (t *Tally) sum() (n int64) {
-	for _, u := range t.users {
-		n += u.has
 	}
 	return n
 }

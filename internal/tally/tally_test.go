@@ -7,8 +7,8 @@ func TestTally(t *testing.T) {
 	all := New(100)
 	all.Add("a")
 	all.Add("b")
-	all.Fix("held", 50)
-	if all.Report("a", 20) || all.Report("b", 30) || !all.Full() {
+	all.Fix("held", "", 50)
+	if all.Report("a", 20) || all.Report("b", 30) || all.Charge("c", "") {
 		t.Error("all fit, and nothing more")
 	}
 	if all.Report("a", 21) {
@@ -18,7 +18,7 @@ func TestTally(t *testing.T) {
 		t.Error("the larger one does not give way")
 	}
 	all.Remove("b")
-	if all.Report("b", 90) || all.Full() || all.Report("a", 50) || all.Report("held", 1) || all.Fixed() != 50 {
+	if all.Report("b", 90) || !all.Charge("a", "") || all.Report("a", 50) || all.Report("held", 1) {
 		t.Error("one that is gone counts, or one that is fixed changes")
 	}
 	if !all.Report("a", 51) {
@@ -27,5 +27,45 @@ func TestTally(t *testing.T) {
 	all.Remove("held")
 	if all.Report("a", 51) {
 		t.Error("what was fixed is counted on")
+	}
+}
+
+// One payer cannot take the place of another: not with what is fixed, and not with many users that are small.
+func TestPayers(t *testing.T) {
+	all := New(100)
+	if !all.Fixable("many", 80) || !all.Fixable("many", 25) {
+		t.Error("nobody has anything, and one may not")
+	}
+	all.Fix("held", "many", 20)
+	if all.Fixable("many", 6) || !all.Fixable("many", 5) || !all.Fixable("one", 25) {
+		t.Error("a payer has more than its share, or another cannot have its own")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		all.Add(name)
+		if !all.Charge(name, "many") {
+			t.Error("there is no room")
+		}
+		all.Report(name, 25)
+	}
+	all.Add("d")
+	if all.Charge("d", "many") { // 95: there is room, but
+		all.Report("d", 5)
+	}
+	if all.Charge("e", "many") {
+		t.Error("a payer that has more than its share begins where there is no room")
+	}
+	all.Add("mine")
+	if !all.Charge("mine", "one") {
+		t.Error("a payer that has nothing may not begin")
+	}
+	if all.Report("mine", 24) {
+		t.Error("the largest of a small payer gives way to many of another")
+	}
+	if !all.Report("a", 25) || all.Report("d", 5) {
+		t.Error("of the payer with the most, another than the largest gives way")
+	}
+	all.Fix("more", "two", 60)
+	if all.Fixable("one", 21) {
+		t.Error("more is fixed than all may have")
 	}
 }

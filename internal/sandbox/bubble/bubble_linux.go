@@ -231,6 +231,9 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		err = k.Limit(k.allowed(j.Limits), 0)
 	}
 	if err == nil {
+		err = k.charge(j.Payer)
+	}
+	if err == nil {
 		k.rule = j.Weigh
 		err = k.begin(j.Call)
 	}

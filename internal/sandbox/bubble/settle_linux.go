@@ -175,6 +175,9 @@ func (b *Backend) Forget(call palyra.CallID) {
 // lostWhy is why nothing was kept, for people.
 func lostWhy(err error) string {
 	if over := (*stage.LimitError)(nil); errors.As(err, &over) {
+		if over.Of == stage.OfAll {
+			return "too much waits for answers already (" + over.Limit() + "): answer it ('palyra approvals list') and run it again"
+		}
 		return "the run left more than is kept: " + over.What
 	}
 	return "they could not be read or put into the workspace"

@@ -204,9 +204,7 @@ func (k *keeper) makeStage(ctx context.Context) error {
 		return unstaged(errors.New(k.b.stages.no))
 	}
 	var err error
-	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); errors.As(err, new(*stage.LimitError)) {
-		return sandbox.StagesFull().WithCause(err)
-	} else if err != nil {
+	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); err != nil {
 		return unstaged(err)
 	}
 	if err = k.stage.Place(ctx, k.want.bound); err == nil {
@@ -218,6 +216,17 @@ func (k *keeper) makeStage(ctx context.Context) error {
 			WithRemedy("look at what changed and propose the call anew").WithCause(err)
 	}
 	return unstaged(err)
+}
+
+// charge counts the stage in the share of who pays for the run.
+func (k *keeper) charge(payer string) error {
+	if k.stage == nil {
+		return nil
+	}
+	if err := k.stage.Charge(payer); err != nil {
+		return sandbox.StagesFull().WithCause(err)
+	}
+	return nil
 }
 
 func (k *keeper) unstage() {
