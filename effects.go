@@ -39,9 +39,8 @@ type PathState struct {
 	Target PathText `json:"target,omitempty"` // of a symbolic link
 }
 
-// Change is one path of a workspace that is another one after a run. Was or Now is nil
-// where there is nothing. A file without a digest is one that its owner may not read, or one beyond what is
-// read of a run: it counts as changed.
+// Change is one path of a workspace that is another one after a run. Was or Now is nil where there is nothing. A file
+// without a digest is one that its owner may not read, or one beyond what is read of a run: it counts as changed.
 type Change struct {
 	Path PathText   `json:"path"`
 	Kind ChangeKind `json:"change"`
@@ -80,6 +79,8 @@ type EffectFacts struct {
 	NeverKept    int64      `json:"never_kept"`             // set-id files, devices, sockets: they are left out whatever anybody says
 	Share        int64      `json:"share"`                  // per cent of the files that git knows in the workspace that are different; -1: not known
 	Omitted      int64      `json:"omitted"`                // changes and names beyond what is read or listed
+	NotUndoable  bool       `json:"not_undoable,omitempty"` // what they replace is more than can be kept for undo
+	PushesOut    int64      `json:"pushes_out,omitempty"`   // calls of the last day that could not be undone any more
 	Trusted      []PathText `json:"trusted,omitempty"`      // names that make other programs run code, at their real place, also in git's index and commits
 	Outward      []PathText `json:"outward,omitempty"`      // links that lead out of the workspace
 	RunByTools   []PathText `json:"run_by_tools,omitempty"` // what builds and tests run

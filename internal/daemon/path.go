@@ -81,7 +81,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	}
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p, Ask: p.askHost,
-		Lists: d.files, Posture: d.current, Now: now, Log: d.Log,
+		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (p undoPart) Preview(
 
 func (p undoPart) Remember(
 	ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []files.Replaced,
-) func(bool) {
+) (func(bool), error) {
 	olds := make([]undo.Old, len(all))
 	for i, o := range all {
 		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before}

@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"palyra"
@@ -207,4 +210,99 @@ func TestKilledWhileUndoing(t *testing.T) {
 	if _, err := os.Stat(d.cells + "-undo"); err != nil {
 		t.Error(err)
 	}
+}
+
+// undoBytes is what the undo store takes on disk.
+func (d *daemon) undoBytes() (n int64) {
+	d.t.Helper()
+	err := filepath.WalkDir(d.cells+"-undo", func(path string, _ fs.DirEntry, err error) error {
+		var st syscall.Stat_t
+		if err == nil && path != d.cells+"-undo" {
+			err = syscall.Lstat(path, &st)
+			n += st.Blocks * 512
+		}
+		return err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return n
+}
+
+// An undo store at its limit: what takes the room of the last day's, or has none at all, is asked about and says so; a no
+// leaves everything, a yes costs what was said and nothing else, and there is never more in it than there may be.
+func TestUndoStoreAtItsLimit(t *testing.T) {
+	const limit, size = 1 << 20, 300 << 10
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(append(slices.Clone(shipped), "PALYRA_UNDO_BYTES=1048576")...)
+	d.inWorkspace()
+	op, agent := d.client(client.OperatorDoor), d.client(client.AgentDoor)
+	content := map[string]string{}
+	for i, name := range []string{"a", "b", "c", "d", "huge"} {
+		content[name] = strings.Repeat(name[:1], size)
+		if i == 4 {
+			content[name] = strings.Repeat("h", 2*limit)
+		}
+		d.put(name, content[name])
+	}
+	kept := func(calls ...palyra.CallID) {
+		t.Helper()
+		all, err := op.UndoEntries(t.Context())
+		if n := d.undoBytes(); err != nil || len(all) != len(calls) || n > limit {
+			t.Errorf("%d entries and %d bytes, %v", len(all), n, err)
+		}
+		for _, e := range all {
+			if !slices.Contains(calls, e.Call) {
+				t.Errorf("%s is kept", e.Call)
+			}
+		}
+	}
+	unasked := func(script string) palyra.CallID {
+		t.Helper()
+		out := (<-propose(t.Context(), agent, d.inRoom(nil, "sh", "-c", script))).out
+		if out.Effects != palyra.EffectsKept || out.ExitCode != 0 {
+			t.Fatalf("%s: %+v", script, out)
+		}
+		return out.CallID
+	}
+	asked := func(script, note string, answer palyra.Answer, want palyra.Settlement) palyra.CallID {
+		t.Helper()
+		ch := propose(t.Context(), agent, d.inRoom(nil, "sh", "-c", script))
+		a := d.pending(op)
+		if notes := strings.Join(a.Prompt.Notes, "\n"); !strings.Contains(notes, note) {
+			t.Errorf("it says %s", notes)
+		}
+		says := client.DecideRequest{ID: a.ID, Answer: answer, Digest: a.PlanDigest, Scope: palyra.ScopeOnce}
+		if _, err := op.Decide(t.Context(), says); err != nil {
+			t.Fatal(err)
+		}
+		out := (<-ch).out
+		if out.Effects != want {
+			t.Fatalf("%s: %+v", script, out)
+		}
+		return out.CallID
+	}
+	a, b, c := unasked("echo 1 > a"), unasked("echo 1 > b"), unasked("echo 1 > c")
+	kept(a, b, c)
+	const pushes = "takes the room of what a call of the last 24 hours replaced"
+	asked("echo 1 > d", pushes, palyra.AnswerDeny, palyra.EffectsDropped)
+	kept(a, b, c)
+	again := asked("echo 2 > d", pushes, palyra.AnswerAllow, palyra.EffectsKept)
+	kept(b, c, again)
+	asked("echo 1 > huge", "cannot be undone later", palyra.AnswerAllow, palyra.EffectsKept)
+	kept(b, c, again)
+	for name, call := range map[string]palyra.CallID{"b": b, "c": c, "d": again} {
+		if _, err := op.UndoCall(t.Context(), call); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(d.work, name)); err != nil || string(text) != content[name] {
+			t.Errorf("%s is not as it was, %v", name, err)
+		}
+	}
+	if n := d.undoBytes(); n > limit {
+		t.Errorf("%d bytes", n)
+	}
+	d.verify()
+	d.stop()
 }

@@ -35,6 +35,13 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	if len(f.Rewound) > 0 {
 		d.Notes = append(d.Notes, "takes commits from "+few(f.Rewound))
 	}
+	if f.NotUndoable {
+		d.Notes = append(d.Notes, "cannot be undone later: what it replaces is more than is kept for 'palyra undo'")
+	}
+	if n := f.PushesOut; n > 0 {
+		d.Notes = append(d.Notes,
+			fmt.Sprintf("takes the room of what %s of the last 24 hours replaced, which cannot be undone any more then", calls(n)))
+	}
 	if len(d.Notes) > 0 { // where nothing but the summary is shown, it says what is out of the ordinary
 		d.Summary += "; " + palyra.Clip(d.Notes[0], shownUnusual)
 	}
@@ -132,6 +139,13 @@ func files(n int64) string {
 		return "a file"
 	}
 	return fmt.Sprintf("%d files", n)
+}
+
+func calls(n int64) string {
+	if n == 1 {
+		return "a call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 func wereOf(n int64) string {

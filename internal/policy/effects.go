@@ -15,7 +15,7 @@ import (
 // action say, when it is over, whether what it wrote becomes the workspace's.
 const KeepAction = "effects.keep"
 
-const effectsName, liveAskedName = "effects", "live_asked"
+const effectsName, liveAskedName, lastingName = "effects", "live_asked", "not_undoable"
 
 var keepAction = actionUID(KeepAction)
 
@@ -54,6 +54,7 @@ func effectsIf(f *palyra.EffectFacts) cedar.Value {
 		"mode": cedar.Long(f.Mode), "link": cedar.Long(f.Link), "total": cedar.Long(f.Created + f.Changed + f.Removed + f.Mode + f.Link),
 		"removed_files": cedar.Long(f.RemovedFiles), "bytes": cedar.Long(f.Bytes), "executables": cedar.Long(f.Executables),
 		"never_kept": cedar.Long(f.NeverKept), "share": cedar.Long(f.Share), "omitted": cedar.Long(f.Omitted),
+		lastingName: cedar.Boolean(f.NotUndoable), "pushes_out": cedar.Long(f.PushesOut),
 		"trusted": stringSet(f.Trusted), "outward": stringSet(f.Outward), "run_by_tools": stringSet(f.RunByTools),
 		"uncommitted": stringSet(f.Uncommitted), "rewound": stringSet(f.Rewound),
 	})
@@ -70,26 +71,27 @@ var (
 	impliedAsked string
 	//go:embed implied/live.cedar
 	impliedLive string // a bundle that does not know that callers can want to write directly asks about it
+	//go:embed implied/lasting.cedar
+	impliedLasting string // nor that what a run did may not be undone later
 )
 
-// imply adds what a bundle without a rule about effects.keep, or about writing directly, says about it.
+// imply adds what a bundle without a rule about effects.keep, writing directly, or what cannot be undone, says about it.
 func (b *Bundle) imply() error {
-	about, staged, live := false, false, false
+	about, staged, live, lasting := false, false, false, false
 	for _, r := range b.rules {
 		p := (*ast.Policy)(r.policy.AST())
 		about = about || slices.Contains(slices.Concat(scopeKeys(p)...), keepAction)
 		staged = staged || r.policy.Effect() == cedar.Permit && looksAt(p, "staged")
-		live = live || looksAt(p, liveAskedName)
+		live, lasting = live || looksAt(p, liveAskedName), lasting || looksAt(p, lastingName)
 	}
 	texts := ""
-	switch {
-	case !about && staged:
-		texts = impliedAsked
-	case !about:
-		texts = impliedAsked + impliedKept
-	}
-	if !live {
-		texts += impliedLive
+	for _, t := range []struct {
+		text string
+		is   bool
+	}{{impliedAsked, !about}, {impliedKept, !about && !staged}, {impliedLive, !live}, {impliedLasting, !lasting}} {
+		if t.is {
+			texts += t.text
+		}
 	}
 	list, err := cedar.NewPolicyListFromBytes("", []byte(texts))
 	if err != nil {
@@ -108,12 +110,12 @@ func (b *Bundle) imply() error {
 	return nil
 }
 
-// looksAt reports whether a policy's conditions look at a member of the context.
+// looksAt reports whether a policy's conditions look at a member of the context, or of the effects in it.
 func looksAt(p *ast.Policy, name cedar.String) (found bool) {
 	for _, c := range p.Conditions {
 		ast.Inspect(ast.NewNode(c.Body), func(n ast.IsNode) bool {
 			of, attr := member(n)
-			found = found || isContext(of) && attr == name
+			found = found || attr == name && (isContext(of) || name == lastingName)
 			return !found
 		})
 	}

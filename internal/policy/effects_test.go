@@ -38,6 +38,8 @@ func TestPresetsOnEffects(t *testing.T) {
 		{"rewound", palyra.EffectFacts{Changed: 1, Rewound: []string{"refs/heads/main"}}, "ask allow ask deny deny"},
 		{"large", palyra.EffectFacts{Created: 1, Bytes: 256<<20 + 1}, "ask allow ask deny deny"},
 		{"omitted", palyra.EffectFacts{Created: 1, Omitted: 1}, "ask ask ask deny deny"},
+		{"not undoable", palyra.EffectFacts{Changed: 1, NotUndoable: true}, "ask ask ask deny deny"},
+		{"pushes out", palyra.EffectFacts{Changed: 1, PushesOut: 1}, "ask ask ask deny deny"},
 	} {
 		var got []string
 		for _, preset := range Presets() {
@@ -87,23 +89,24 @@ func TestBundleWithoutRulesAboutEffects(t *testing.T) {
 @id("never") forbid (principal, action in Action::"call", resource) when { context.tool == "x" };`
 	plain := palyra.EffectFacts{Changed: 1}
 	trusted := palyra.EffectFacts{Changed: 1, Trusted: []palyra.PathText{".envrc"}}
-	cut := palyra.EffectFacts{Changed: 1, Omitted: 1}
+	cut, lasts := palyra.EffectFacts{Changed: 1, Omitted: 1}, palyra.EffectFacts{Changed: 1, PushesOut: 1}
 	const execute = `action == Action::"tool.execute", resource)`
 	keeps := func(when string) string {
 		return calls + `@id("k") permit (principal, action == Action::"effects.keep", resource) when { ` + when + ` };`
 	}
 	for name, c := range map[string]struct {
 		text string
-		want string // of plain, trusted, cut
+		want string // of plain, trusted, cut, lasts
 	}{
-		"old":          {calls, "allow ask ask"},
-		"stages":       {calls + `@id("s") permit (principal, ` + execute + ` when { context.staged };`, "ask ask ask"},
-		"forbids live": {calls + `@id("s") forbid (principal, ` + execute + ` unless { context.staged };`, "allow ask ask"},
-		"says it":      {keeps("context.effects.total < 2"), "allow allow allow"},
-		"denies it":    {calls + `@id("k") forbid (principal, action in [Action::"effects.keep"], resource);`, "deny deny deny"},
-		"anything":     {calls + `@id("k") permit (principal, action, resource) when { context.approval.granted };`, "allow ask ask"},
-		"nothing":      {calls + `@id("k") forbid (principal, action, resource);`, "deny deny deny"},
-		"fails":        {keeps("context.effects.bytes + 9223372036854775807 > 0"), "deny deny deny"},
+		"old":          {calls, "allow ask ask ask"},
+		"stages":       {calls + `@id("s") permit (principal, ` + execute + ` when { context.staged };`, "ask ask ask ask"},
+		"forbids live": {calls + `@id("s") forbid (principal, ` + execute + ` unless { context.staged };`, "allow ask ask ask"},
+		"says it":      {keeps("context.effects.total < 2"), "allow allow allow ask"},
+		"says all":     {keeps("context.effects.not_undoable || context.effects.total < 2"), "allow allow allow allow"},
+		"denies it":    {calls + `@id("k") forbid (principal, action in [Action::"effects.keep"], resource);`, "deny deny deny deny"},
+		"anything":     {calls + `@id("k") permit (principal, action, resource) when { context.approval.granted };`, "allow ask ask ask"},
+		"nothing":      {calls + `@id("k") forbid (principal, action, resource);`, "deny deny deny deny"},
+		"fails":        {keeps("context.effects.bytes + 9223372036854775807 > 0"), "deny deny deny deny"},
 	} {
 		b, err := Load(fstest.MapFS{"a.cedar": {Data: []byte(c.text)}})
 		if err != nil {
@@ -114,7 +117,7 @@ func TestBundleWithoutRulesAboutEffects(t *testing.T) {
 		}
 		e := engine(t, b)
 		var got []string
-		for _, f := range []palyra.EffectFacts{plain, trusted, cut} {
+		for _, f := range []palyra.EffectFacts{plain, trusted, cut, lasts} {
 			f.Bytes = 1
 			got = append(got, e.Judge(t.Context(), kept(f)).Effect.String())
 		}

@@ -65,7 +65,8 @@ func TestChangesWithoutAQuestionAreGivenUp(t *testing.T) {
 		"dropped":  {palyra.Result{Effects: palyra.EffectsDropped}, "; nothing that it changed in its workspace was kept"},
 		"conflict": {palyra.Result{Effects: palyra.EffectsConflict, Failure: &palyra.Refusal{Text: "somebody else"}}, "; somebody else"},
 		"unknown":  {palyra.Result{}, ", and what became of its changes"},
-		"refused":  {palyra.Result{Refusal: &palyra.Refusal{Text: "not now"}}, ""},
+		"broken":   {palyra.Result{Refusal: &palyra.Refusal{Text: "not there"}}, ", and what became of its changes"},
+		"stopping": {palyra.Result{Refusal: &palyra.Refusal{Reason: palyra.ReasonStopping}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) { changesAreGivenUp(t, c.became, c.says) })
 	}
@@ -79,7 +80,8 @@ func changesAreGivenUp(t *testing.T, became palyra.Result, says string) {
 	}
 	p := w.proposal(`{}`)
 	p.Session = s.ID
-	c := &palyra.Call{ID: "C", Proposal: p, State: palyra.Settling, Tool: palyra.Tool{Name: "t"}, Keep: &palyra.Keep{Effects: palyra.Effects{Created: 1}}}
+	c := &palyra.Call{ID: "C", Proposal: p, State: palyra.Settling, Tool: palyra.Tool{Name: "t"}}
+	c.Keep = &palyra.Keep{Effects: palyra.Effects{Created: 1}}
 	if _, err := w.ledger.Record(t.Context(), c, palyra.CallSettling{Call: c.ID}); err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,8 @@ func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 	from := call.State
 	var became palyra.Result
 	if from.AfterCrash() != palyra.Refused {
-		if became = c.cutOff(ctx, call); became.Refusal != nil {
-			return palyra.Errorf(palyra.Unavailable, became.Refusal.Reason, "%s", became.Refusal.Text)
+		if became = c.cutOff(ctx, call); became.Refusal != nil && became.Refusal.Reason == palyra.ReasonStopping {
+			return errStopping
 		}
 	}
 	out := palyra.Outcome{

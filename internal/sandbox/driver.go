@@ -106,11 +106,11 @@ type HeldRun struct {
 type Staging interface {
 	// Stageable returns why it cannot for this workspace, in few words; "": it can.
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
-	// Settle keeps or drops the held changes of a run, and looks for what a run leaves, as at its end. It can be
+	// Settle does what the ruling says with the held changes of a run, and looks for what a run leaves, as at its end. It can be
 	// called again, also of a run whose changes were never held, and says what became of them; where nothing is known of
 	// them the error is a stage.NotHeldError. With any other error nothing was done, or what the exit says was, and the
 	// workspace could not be looked through.
-	Settle(ctx context.Context, run HeldRun, keep bool) (Exit, error)
+	Settle(ctx context.Context, run HeldRun, ruling stage.Ruling) (Exit, error)
 	// DropHeld drops the held changes of calls that nobody waits for, and forgets what became of those of others.
 	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
 	// Forget forgets what became of the changes of a call, once that is on record.

@@ -75,6 +75,7 @@ type Config struct {
 type Left struct {
 	Changes       []palyra.Change
 	NeverKept     int64
+	Replaced      int64 // bytes on disk of what the changes would replace
 	Before, After stage.Tree
 }
 

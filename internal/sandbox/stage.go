@@ -95,7 +95,7 @@ func renames(p palyra.Plan) (paths []string) {
 // weigh lists the run's changes, and asks what is to become of them. Changes that cannot be listed
 // cannot be judged, and are not kept.
 func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
-	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Before, f.After})
+	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Replaced, f.Before, f.After})
 	if err != nil {
 		l.Log.Error("the changes of a run cannot be listed, and are dropped", "call", string(l.call), "err", err)
 		return stage.RulingDrop
@@ -103,11 +103,22 @@ func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
 	l.listed = &staged.Effects
 	switch l.weigher(ctx, staged) {
 	case palyra.RulingKeep:
-		return stage.RulingKeep
+		return rulingOf(true, staged.Facts)
 	case palyra.RulingHold:
 		return stage.RulingHold
 	}
 	return stage.RulingDrop
+}
+
+// rulingOf is the ruling about changes that were judged. Whoever kept them knew whether they can be undone later.
+func rulingOf(keep bool, f palyra.EffectFacts) stage.Ruling {
+	switch {
+	case !keep:
+		return stage.RulingDrop
+	case f.NotUndoable || f.PushesOut > 0:
+		return stage.RulingLose
+	}
+	return stage.RulingKeep
 }
 
 // Settle keeps or drops the held changes of a run. The result says only what became of them.
@@ -123,7 +134,11 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 	if !ok {
 		return notThere(res)
 	}
-	exit, err := s.Settle(ctx, HeldRun{c.ID, c.Plan.Workspace.Path, c.Plan.Seals}, keep)
+	ruling := stage.RulingDrop
+	if c.Keep != nil {
+		ruling = rulingOf(keep, c.Keep.Facts)
+	}
+	exit, err := s.Settle(ctx, HeldRun{c.ID, c.Plan.Workspace.Path, c.Plan.Seals}, ruling)
 	switch {
 	case errors.As(err, new(*stage.NotHeldError)) && !keep:
 		res.Effects = palyra.EffectsDropped

@@ -53,19 +53,27 @@ func (p *Past) Add(name, workspace string, id owner.Identity, all []Old) (_ *Add
 	if err := removeIn(int(p.dir.Fd()), newPrefix+name); err != nil {
 		return nil, err
 	}
+	bytes := int64(3 * block)
+	for i := range all {
+		bytes += all[i].listed() + (all[i].Was.Size+block-1)/block*block
+	}
+	if err := p.space.Take(name, bytes, true); err != nil {
+		return nil, err
+	}
 	top := filepath.Join(p.path, newPrefix+name)
 	if err := errors.Join(os.Mkdir(top, 0o700), os.Mkdir(filepath.Join(top, old), 0o700)); err != nil {
 		return nil, err
 	}
 	m := Manifest{
-		Version: 1, Workspace: workspace, Dev: uint64(st.Dev), Ino: st.Ino, UID: id.UID, GID: id.GID, At: time.Now().UTC(), Paths: len(all),
+		Version: 1, Workspace: workspace, Dev: uint64(st.Dev), Ino: st.Ino, UID: id.UID, GID: id.GID,
+		At: time.Now().UTC(), Paths: len(all), Bytes: bytes,
 	}
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Old) int { return strings.Compare(a.Path, b.Path) })
 	for i, o := range all {
 		e := PastEntry{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1}
 		if o.Was.Kind == File {
-			e.Step, m.Bytes = i, m.Bytes+o.Was.Size
+			e.Step = i
 			if err := writeOld(filepath.Join(top, old, strconv.Itoa(i)), o, id); err != nil {
 				return nil, err
 			}
@@ -103,6 +111,7 @@ func own(path string, id owner.Identity) error {
 // Commit says that what was written down is replaced now.
 func (a *Addition) Commit() error {
 	dir := int(a.past.dir.Fd())
+	defer a.past.space.Settled(a.name)
 	fault.Point("stage.added/lost")
 	if err := unix.Renameat2(dir, newPrefix+a.name, dir, a.name, unix.RENAME_NOREPLACE); err != nil {
 		return fmt.Errorf("stage: add: %w", err)
@@ -112,7 +121,10 @@ func (a *Addition) Commit() error {
 }
 
 // Drop forgets it: nothing was replaced.
-func (a *Addition) Drop() { _ = removeIn(int(a.past.dir.Fd()), newPrefix+a.name) }
+func (a *Addition) Drop() {
+	_ = removeIn(int(a.past.dir.Fd()), newPrefix+a.name)
+	a.past.space.Settled(a.name)
+}
 
 // Sweep removes what an earlier daemon had begun to write down.
 func (p *Past) Sweep() error {

@@ -92,7 +92,7 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 			k, steps := g.begun(t)
 			r := &reader{Stage: g, ctx: t.Context(), since: k.since}
 			done := len(steps) - 1
-			check(t, g.writeManifest(k.manifest(steps, g.changesFor(t))))
+			check(t, g.writeManifest(k.manifest(&reader{steps: steps, out: Settled{Changes: g.changesFor(t)}})))
 			check(t, g.asOwner(func() error { return k.work(steps[:done], 0, false) }))
 			b.write("d", "theirs")
 			b.write("e/theirs", "theirs")
@@ -119,7 +119,7 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 				said = append(said, fmt.Sprintf("%s %s>%s", e.Path, e.Was.Kind, e.Now.Kind))
 			}
 			want := "d dir>file, d/1 dir>, d/1/2 file>, e/old file>"
-			if strings.Join(said, ", ") != want || m.Lost == "" || m.Paths != 4 || m.Bytes != 6 {
+			if strings.Join(said, ", ") != want || m.Lost == "" || m.Paths != 4 || m.Bytes < block {
 				t.Errorf("%v, want %s; %+v", said, want, m)
 			}
 			if _, err := b.all.Revert(t.Context(), p, "run"); !errors.As(err, new(*DiffersError)) {

@@ -178,21 +178,24 @@ func (m *mark) look() look {
 
 // writeDurably writes a file of the stage that is there after the machine stopped.
 func (g *Stage) writeDurably(name string, text []byte) error {
-	return writeFile(filepath.Join(g.path, name), text, (*os.File).Sync)
+	return writeFile(filepath.Join(g.path, name), text, true)
 }
 
 // writeWhole writes a file of the stage: whole under its name, or not at all.
 func (g *Stage) writeWhole(name string, text []byte) error {
-	return writeFile(filepath.Join(g.path, name), text, func(*os.File) error { return nil })
+	return writeFile(filepath.Join(g.path, name), text, false)
 }
 
-func writeFile(path string, text []byte, flush func(*os.File) error) error {
+func writeFile(path string, text []byte, durably bool) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, flush(f), f.Close()); err != nil {
+	if err == nil && durably {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
@@ -209,11 +212,7 @@ func (g *Stage) tell(out Settled) error {
 	if err != nil {
 		return err
 	}
-	flush := func(*os.File) error { return nil }
-	if g.isHeld {
-		flush = (*os.File).Sync
-	}
-	return writeFile(filepath.Join(g.of.path, wordPrefix+g.call), text, flush)
+	return writeFile(filepath.Join(g.of.path, wordPrefix+g.call), text, g.isHeld)
 }
 
 // Forget removes the word of what became of a call's changes, once that is on record.
@@ -269,11 +268,11 @@ func (s *Stages) takeHeld(call string) bool {
 // ErrBusy means that somebody else settles the same stage.
 var ErrBusy = errors.New("stage: the changes are being settled")
 
-// Settle makes the changes of a held stage the workspace's, or forgets them. It can be asked again,
+// Settle makes the changes of a held stage the workspace's, or forgets them, as the ruling is. It can be asked again,
 // and says what became of them, for as long as that is known; else the error is a
 // NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes. New paths that must
 // not come to be go to q (nil: there are none).
-func (s *Stages) Settle(ctx context.Context, call string, keep bool, q Quarantine, aside func(*Stage, *Settled)) (Settled, error) {
+func (s *Stages) Settle(ctx context.Context, call string, ruling Ruling, q Quarantine, aside func(*Stage, *Settled)) (Settled, error) {
 	if !quarantine.PlainID(call) {
 		return Settled{}, &NotHeldError{call}
 	}
@@ -297,7 +296,7 @@ func (s *Stages) Settle(ctx context.Context, call string, keep bool, q Quarantin
 		return Settled{}, fmt.Errorf("stage: settle: %w", err)
 	}
 	fault.Point("stage.settle/lost")
-	if !keep {
+	if ruling != RulingKeep && ruling != RulingLose {
 		s.discard(name)
 		return Settled{Changes: h.changes(), Dropped: true}, nil
 	}
@@ -306,7 +305,7 @@ func (s *Stages) Settle(ctx context.Context, call string, keep bool, q Quarantin
 		return Settled{}, fmt.Errorf("stage: settle: %w", err)
 	}
 	g.Guard(q)
-	out, err := g.keepHeld(ctx, h, aside)
+	out, err := g.keepHeld(ctx, h, ruling, aside)
 	if err != nil {
 		return out, fmt.Errorf("stage: settle: %w", err)
 	}
@@ -427,7 +426,7 @@ func (g *Stage) renumber(h held) error {
 }
 
 // keepHeld is Keep for a stage that was held.
-func (g *Stage) keepHeld(ctx context.Context, h held, aside func(*Stage, *Settled)) (Settled, error) {
+func (g *Stage) keepHeld(ctx context.Context, h held, ruling Ruling, aside func(*Stage, *Settled)) (Settled, error) {
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
@@ -447,7 +446,7 @@ func (g *Stage) keepHeld(ctx context.Context, h held, aside func(*Stage, *Settle
 		r.out.Conflicts, r.out.Lost = r.differing(h)
 	}
 	if err == nil && len(r.out.Conflicts) == 0 && r.out.Lost == "" {
-		err = k.keep(r)
+		err = k.keep(r, ruling)
 	}
 	if err != nil {
 		return r.out, err

@@ -115,6 +115,13 @@ func (b *bench) heldTree() Bound {
 	return Bound{Path: "s.sh", Digest: sumOf(b.t.(*testing.T), "echo\n")}
 }
 
+func rulingFor(keep bool) Ruling {
+	if keep {
+		return RulingKeep
+	}
+	return RulingDrop
+}
+
 // What is held is settled later, by this daemon or the next: kept as it would have been at
 // once, or dropped; and who asks again is told the same.
 func TestHeldIsSettled(t *testing.T) {
@@ -139,7 +146,7 @@ func TestHeldIsSettled(t *testing.T) {
 					for range restarts {
 						b.reopened()
 					}
-					e, err := b.all.Settle(t.Context(), "call-1", keep, nil, nil)
+					e, err := b.all.Settle(t.Context(), "call-1", rulingFor(keep), nil, nil)
 					check(t, err)
 					after := tree(t, b.ws)
 					if keep && fmt.Sprint(after) != fmt.Sprint(want) || !keep && fmt.Sprint(after) != fmt.Sprint(before) {
@@ -149,7 +156,7 @@ func TestHeldIsSettled(t *testing.T) {
 						t.Errorf("%+v", e)
 					}
 					sameChanges(t, changes, e.Changes)
-					again, err := b.all.Settle(t.Context(), "call-1", !keep, nil, nil)
+					again, err := b.all.Settle(t.Context(), "call-1", rulingFor(!keep), nil, nil)
 					if keep && (err != nil || again.Kept == 0) || !keep && !errors.As(err, new(*NotHeldError)) {
 						t.Errorf("%+v, %v", again, err)
 					}
@@ -195,7 +202,7 @@ func TestHeldAndOthers(t *testing.T) {
 			before := tree(t, b.ws)
 			b.reopened()
 			shown := false
-			e, err := b.all.Settle(t.Context(), "call-1", true, nil, func(*Stage, *Settled) { shown = true })
+			e, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, func(*Stage, *Settled) { shown = true })
 			check(t, err)
 			of := func(p string) bool { return p == c.conflict || strings.HasPrefix(p, c.conflict+"/") }
 			if c.conflict != "" && !slices.ContainsFunc(e.Conflicts, of) {
@@ -207,7 +214,7 @@ func TestHeldAndOthers(t *testing.T) {
 			if now := tree(t, b.ws); fmt.Sprint(now) != fmt.Sprint(before) {
 				t.Errorf("%s", differing(before, now))
 			}
-			again, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
+			again, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, nil)
 			if err != nil || again.Lost != e.Lost || len(again.Conflicts) != len(e.Conflicts) {
 				t.Errorf("%+v, %v", again, err)
 			}
@@ -224,7 +231,7 @@ func TestHeldSealsStay(t *testing.T) {
 	b.holds("call-1", "echo run > sealed/f; echo run > .envrc; echo x > n", names)
 	check(t, os.Remove(filepath.Join(b.ws, ".envrc")))
 	b.reopened()
-	e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
+	e, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, nil)
 	check(t, err)
 	if got := tree(t, b.ws); got["/.envrc"] != "" || !strings.Contains(got["/sealed/f"], "old") || got["/n"] == "" {
 		t.Errorf("%+v, %+v", e, got)
@@ -249,14 +256,14 @@ func TestHeldStays(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	g.Drop()
-	if e, err := b.all.Settle(t.Context(), "call-2", true, nil, nil); err != nil || e.Kept != 1 {
+	if e, err := b.all.Settle(t.Context(), "call-2", RulingKeep, nil, nil); err != nil || e.Kept != 1 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(b.ws, "g")); string(got) != "run\n" {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []string{"", "..", "x/y", strings.Repeat("x", 65), "call-9"} {
-		if _, err := b.all.Settle(t.Context(), bad, true, nil, nil); !errors.As(err, new(*NotHeldError)) {
+		if _, err := b.all.Settle(t.Context(), bad, RulingKeep, nil, nil); !errors.As(err, new(*NotHeldError)) {
 			t.Errorf("%q: %v", bad, err)
 		}
 		if bad != "call-9" && b.stage().Assign(bad) == nil {
@@ -320,7 +327,7 @@ func TestHeldIsBroken(t *testing.T) {
 			b.holds("call-1", "echo run > f", nil)
 			check(t, os.WriteFile(filepath.Join(b.all.path, "held.call-1", heldName), []byte(text), 0o600))
 			b.reopened()
-			if e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil); err == nil || e.Kept > 0 {
+			if e, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, nil); err == nil || e.Kept > 0 {
 				t.Errorf("%+v, %v", e, err)
 			}
 			if _, err := os.Lstat(filepath.Join(b.ws, "f")); err == nil {
@@ -344,25 +351,90 @@ func TestHeldOverAStart(t *testing.T) {
 	text, err := json.Marshal(h)
 	check(t, err)
 	check(t, g.writeDurably(heldName, []byte(strings.ReplaceAll(string(text), fmt.Sprint(st.Dev), fmt.Sprint(st.Dev+7)))))
-	e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
+	e, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, nil)
 	if err != nil || e.Kept == 0 || len(e.Conflicts) > 0 || e.Lost != "" {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
 
-// A place for what is replaced that cannot be used hinders nobody: what was kept is kept, and not
-// remembered; a crash in between too.
+// full is a place for what is replaced that has no room, but for those who may lose others.
+type full struct {
+	losing  bool
+	taken   int64
+	settled []string
+}
+
+func (r *full) Take(_ string, bytes int64, lose bool) error {
+	if r.taken = bytes; !lose || !r.losing {
+		return errors.New("no room")
+	}
+	return nil
+}
+
+func (r *full) Settled(name string) { r.settled = append(r.settled, name) }
+
+// What is replaced and cannot be kept is not replaced, and the run's files can be set aside; but where whoever ruled
+// agreed to it. A place that is lost with a crash in between hinders nobody.
 func TestKeptWithoutAPast(t *testing.T) {
+	for name, c := range map[string]struct {
+		room       *full
+		ruling     Ruling
+		kept       bool
+		remembered bool
+	}{
+		"unwritable":        {nil, RulingKeep, false, false},
+		"unwritable-agreed": {nil, RulingLose, true, false},
+		"full":              {&full{losing: true}, RulingKeep, false, false},
+		"full-agreed":       {&full{losing: true}, RulingLose, true, true},
+		"too-small-agreed":  {&full{}, RulingLose, true, false},
+	} {
+		for _, held := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "-", held), func(t *testing.T) {
+				b := newBench(t)
+				b.write("f", strings.Repeat("old\n", 2000))
+				before := tree(t, b.ws)
+				p := b.past()
+				b.all.Remember(p)
+				g := b.stage()
+				b.run(g, "echo run > f")
+				check(t, errors.Join(g.Assign("call-1"), g.Remember(p, "call-1")))
+				if c.room == nil { // nothing can be written there
+					check(t, os.Mkdir(filepath.Join(g.path, manifestName), 0o700))
+				} else {
+					p.Bound(c.room)
+				}
+				ruling := c.ruling
+				if held {
+					ruling = RulingHold
+				}
+				e, err := g.Keep(t.Context(), nil, func(f Found) Ruling {
+					if f.Replaced < 8000 {
+						t.Errorf("%d bytes would be replaced", f.Replaced)
+					}
+					return ruling
+				})
+				check(t, err)
+				if held {
+					e, err = b.all.Settle(t.Context(), "call-1", c.ruling, nil, nil)
+					check(t, err)
+				} else {
+					g.Drop()
+				}
+				if (e.Kept == 1) != c.kept || e.Remembered != c.remembered || (e.Lost == "") != c.kept {
+					t.Errorf("%+v", e)
+				}
+				if now := tree(t, b.ws); (fmt.Sprint(now) == fmt.Sprint(before)) == c.kept {
+					t.Errorf("%s", differing(before, now))
+				}
+				if r := c.room; r != nil && (r.taken < 8000 || c.remembered && len(r.settled) == 0) {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	}
 	b := newBench(t)
 	b.write("f", "old\n")
 	g := b.stage()
-	b.run(g, "echo run > f")
-	check(t, os.Mkdir(filepath.Join(g.path, manifestName), 0o700)) // nothing can be written there
-	check(t, g.Remember(b.past(), "call-1"))
-	if e := b.keep(g); e.Kept != 1 || e.Remembered {
-		t.Errorf("%+v", e)
-	}
-	g = b.stage()
 	b.run(g, "echo again > f; echo n > n")
 	p, err := OpenPast(filepath.Join(filepath.Dir(b.ws), "gone"))
 	check(t, err)
@@ -420,7 +492,7 @@ func TestNamesCannotBeTakenFirst(t *testing.T) {
 					b.write(fmt.Sprintf(".palyra-held.call-1-%d.%s", i, kind), "mine")
 				}
 			}
-			e, err := b.all.Settle(t.Context(), "call-1", true, nil, nil)
+			e, err := b.all.Settle(t.Context(), "call-1", RulingKeep, nil, nil)
 			if err != nil || e.Kept != 4 || e.Lost != "" || len(e.Conflicts) > 0 || !e.Remembered {
 				t.Errorf("%+v, %v", e, err)
 			}

@@ -59,9 +59,9 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 	defer k.close()
 	err := k.look(r)
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
-		switch r.weighed(weigh) {
-		case RulingKeep:
-			err = k.keep(r)
+		switch ruling := r.weighed(weigh); ruling {
+		case RulingKeep, RulingLose:
+			err = k.keep(r, ruling)
 		case RulingHold:
 			err = k.hold(r)
 			r.out.Held = err == nil
@@ -111,15 +111,21 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 	for _, c := range r.out.Changes {
 		now[c.Path] = c.Now.Kind != Nothing
 	}
-	return weigh(Found{r.out.Changes, r.refused, layered.Plain(r.ws), layered.With(r.ws, r.upper, now)})
+	return weigh(Found{r.out.Changes, r.refused, r.stored(), layered.Plain(r.ws), layered.With(r.ws, r.upper, now)})
 }
 
 // keep makes what was read the workspace's.
-func (k *keeper) keep(r *reader) error {
+func (k *keeper) keep(r *reader, ruling Ruling) error {
 	g := k.stage
 	if len(r.out.Changes) > 0 {
 		k.unread = slices.ContainsFunc(r.out.Changes, func(c Change) bool { return c.Now.Kind == File && c.Now.Digest == "" })
-		k.remember(r.steps, r.out.Changes)
+		if err := k.remember(r, ruling == RulingLose); err != nil {
+			r.out.Lost = err.Error()
+			return g.tell(r.out)
+		}
+		if g.past != nil {
+			defer g.past.space.Settled(g.as)
+		}
 	} else { // nothing to be put back
 		g.past = nil
 	}

@@ -70,7 +70,7 @@ func actChild(what, base, ws string) error {
 	case "keep", "hold":
 		return actRun(ctx, s, p, ws, what == "hold")
 	case "settle":
-		out, err := s.Settle(ctx, "run", true, nil, nil)
+		out, err := s.Settle(ctx, "run", RulingKeep, nil, nil)
 		if err == nil && (out.Kept == 0 || out.Lost != "" || len(out.Conflicts) > 0) {
 			err = fmt.Errorf("settled: %+v", out)
 		}
@@ -81,7 +81,7 @@ func actChild(what, base, ws string) error {
 	case "recorded":
 		return s.DropHeld(ctx, func(string) bool { return false })
 	case "forget":
-		_, err := s.Settle(ctx, "run", false, nil, nil)
+		_, err := s.Settle(ctx, "run", RulingDrop, nil, nil)
 		if errors.As(err, new(*NotHeldError)) { // it was done
 			return nil
 		}

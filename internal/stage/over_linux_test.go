@@ -61,7 +61,7 @@ func TestAllStages(t *testing.T) {
 	g := b.stage()
 	b.run(g, "head -c 2300000 /dev/urandom > more")
 	tells("with what is held from before", g, true)
-	if _, err := b.all.Settle(t.Context(), "one", true, nil, nil); err != nil {
+	if _, err := b.all.Settle(t.Context(), "one", RulingKeep, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	tells("when that was settled", g, false)

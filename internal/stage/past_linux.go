@@ -22,9 +22,27 @@ import (
 // Past is the directory of what runs replaced or removed, so that it can be put back.
 // It is the daemon's alone, and on the file system of the stages.
 type Past struct {
-	dir  *os.File
-	path string
+	dir   *os.File
+	path  string
+	space Space
 }
+
+// Space is how much there may be in a Past.
+type Space interface {
+	// Take takes space for bytes under a name, or says for people why there is none. Lose: what is new may go for it.
+	Take(name string, bytes int64, lose bool) error
+	Settled(name string) // what space was taken for is there now, or will not be
+}
+
+// unbounded is as much space as the disk has.
+type unbounded struct{}
+
+func (unbounded) Take(string, int64, bool) error { return nil }
+
+func (unbounded) Settled(string) {}
+
+// Bound has what is added to p take its space from s.
+func (p *Past) Bound(s Space) { p.space = s }
 
 // OpenPast makes the directory where it is missing, and refuses one that is not the
 // caller's alone.
@@ -33,14 +51,16 @@ func OpenPast(path string) (*Past, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stage: %w", err)
 	}
-	return &Past{dir: dir, path: path}, nil
+	return &Past{dir: dir, path: path, space: unbounded{}}, nil
 }
 
 // Close gives the directory back. A second one does nothing.
 func (p *Past) Close() error { return beneath.Ignore(p.dir.Close(), os.ErrClosed) }
 
-// manifestName is the file that says what a run changed.
-const manifestName = "changes"
+const (
+	manifestName = "changes" // the file that says what a run changed
+	block        = 4096      // what a file or a directory takes of a disk at least
+)
 
 // Manifest is what is remembered of one run.
 type Manifest struct {
@@ -51,7 +71,7 @@ type Manifest struct {
 	UID       int64       `json:"uid"`
 	GID       int64       `json:"gid"`
 	At        time.Time   `json:"at"`
-	Bytes     int64       `json:"bytes"`           // of what was replaced or removed
+	Bytes     int64       `json:"bytes"`           // that it takes on disk, by what was replaced or removed
 	Paths     int         `json:"paths,omitempty"` // how many changes there are
 	Lost      string      `json:"lost,omitempty"`  // why these are not all that the run did
 	Changes   []PastEntry `json:"changes"`
@@ -76,33 +96,56 @@ func (g *Stage) Remember(p *Past, name string) error {
 	return nil
 }
 
-// remember writes down what the steps will change. Where that cannot be, they are done all
-// the same, and nothing is remembered.
-func (k *keeper) remember(steps []step, all []Change) {
+// stored is how much what a run replaces takes on disk, once it is remembered.
+func (r *reader) stored() int64 {
+	n := r.old + 3*block // the directories, and the list
+	for _, c := range r.out.Changes {
+		n += c.listed()
+	}
+	return n
+}
+
+// listed is how much a change takes in a manifest, at most.
+func (c *Change) listed() int64 {
+	return int64(512 + 2*(len(c.Path)+len(c.Was.Target)+len(c.Now.Target)))
+}
+
+// remember writes down what the steps will change. Where that cannot be, they are done only if it may be lost.
+func (k *keeper) remember(r *reader, lose bool) error {
 	g := k.stage
 	if g.past == nil {
-		return
+		return nil
 	}
-	if err := g.writeManifest(k.manifest(steps, all)); err != nil {
-		g.of.log.Error("the files that a run replaces cannot be put back later", "workspace", g.workspace, "err", err)
-		g.past = nil
+	m := k.manifest(r)
+	err := g.past.space.Take(g.as, m.Bytes, lose)
+	if err == nil {
+		if failure := g.writeManifest(m); failure != nil {
+			g.past.space.Settled(g.as)
+			g.of.log.Error("what a run replaces cannot be written down", "workspace", g.workspace, "err", failure)
+			err = errors.New("what they replace cannot be kept for 'palyra undo': it cannot be written down")
+		}
 	}
+	if err != nil && lose {
+		g.of.log.Warn("what a run replaces cannot be put back later, as was agreed", "workspace", g.workspace, "err", err)
+		g.past, err = nil, nil
+	}
+	return err
 }
 
 // manifest is what the steps will change.
-func (k *keeper) manifest(steps []step, all []Change) Manifest {
+func (k *keeper) manifest(r *reader) Manifest {
 	g := k.stage
 	m := Manifest{
 		Version: 1, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		At: time.Now().UTC(), Changes: make([]PastEntry, 0, len(all)),
+		At: time.Now().UTC(), Bytes: r.stored(), Changes: make([]PastEntry, 0, len(r.out.Changes)),
 	}
 	took := map[string]int{}
-	for i, s := range steps {
+	for i, s := range r.steps {
 		if s.Was != nil && s.Do != stepMode {
 			took[string(s.Path)] = i
 		}
 	}
-	for _, c := range all {
+	for _, c := range r.out.Changes {
 		e := PastEntry{Path: []byte(c.Path), Was: c.Was, Now: c.Now, Step: -1}
 		for q := c.Path; c.Was.Kind != Nothing && q != ""; q = beneath.Parent(q) {
 			if i, ok := took[q]; ok {
@@ -116,10 +159,7 @@ func (k *keeper) manifest(steps []step, all []Change) Manifest {
 }
 
 func (g *Stage) writeManifest(m Manifest) error {
-	m.Bytes, m.Paths = 0, len(m.Changes)
-	for i := range m.Changes {
-		m.Bytes += m.Changes[i].Was.Size
-	}
+	m.Paths = len(m.Changes)
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err

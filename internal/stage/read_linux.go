@@ -64,6 +64,7 @@ type reader struct {
 	count int
 	text  int // bytes of all paths
 	bytes int64
+	old   int64  // bytes on disk of what was there
 	buf   []byte // for content that is read
 	most  int64  // bytes of content that may be read; 0: all
 

@@ -117,6 +117,7 @@ const (
 	RulingDrop Ruling = iota // they are forgotten; so they are by any other that is not below
 	RulingKeep               // they become the workspace's
 	RulingHold               // they stay on the stage, until Settle says which
+	RulingLose               // as RulingKeep, also where what they replace cannot be kept, or takes the room of what was lately
 )
 
 // Tree is a workspace to be read. Links are followed that lead on in it, and nothing leads out. Names are relative
@@ -131,6 +132,7 @@ type Tree interface {
 type Found struct {
 	Changes       []Change
 	NeverKept     int
+	Replaced      int64 // bytes on disk of what they would replace, with the list of it
 	Before, After Tree
 }
 

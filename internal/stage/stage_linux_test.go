@@ -436,7 +436,8 @@ func (g *Stage) until(t *testing.T, n int) int {
 		return r.all()
 	}))
 	defer k.close()
-	k.remember(r.steps, r.seen.list())
+	r.out.Changes = r.seen.list()
+	check(t, k.remember(r, true))
 	check(t, k.write(r.steps))
 	check(t, g.asOwner(func() error {
 		n := min(n, len(r.steps))

@@ -177,6 +177,7 @@ func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool,
 
 // before is what is at a path of the workspace; errTaken: not what was found any more.
 func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
+	r.old += st.Blocks * 512
 	s, err := r.state(r.ws, p, st)
 	return s, replaced(err)
 }

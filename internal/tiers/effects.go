@@ -45,6 +45,9 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, left sandbox.Left) (pa
 	}
 	s := palyra.Staged{Effects: e, Facts: effects.FactsOf(e, left.Changes, left.NeverKept, was)}
 	done()
+	if t.Room != nil {
+		s.Facts.NotUndoable, s.Facts.PushesOut = t.Room(left.Replaced)
+	}
 	s.Detail = effects.Describe(s.Facts, left.Changes)
 	if t.Lists == nil {
 		return s, nil

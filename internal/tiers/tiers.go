@@ -34,11 +34,12 @@ type Config struct {
 	CellDigest string                                  // SHA-256 of the palyra-cell to run, in hex; without it no program is run
 	Drivers    func(Config) ([]sandbox.Backend, error) // makes those of this system
 	Journal    *journal.Journal
-	Agents     sandbox.Agents                          // answers runs that are agents themselves
-	Streams    sandbox.Streams                         // hears and feeds runs
-	Ask        egress.Ask                              // puts hosts to people
-	Lists      Lists                                   // keeps what runs changed; nil: nobody does
-	Posture    func(palyra.Tier) (palyra.Digest, bool) // what was found out about a tier
+	Agents     sandbox.Agents                                  // answers runs that are agents themselves
+	Streams    sandbox.Streams                                 // hears and feeds runs
+	Ask        egress.Ask                                      // puts hosts to people
+	Lists      Lists                                           // keeps what runs changed; nil: nobody does
+	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
+	Posture    func(palyra.Tier) (palyra.Digest, bool)         // what was found out about a tier
 	Now        func() time.Time
 	Log        *slog.Logger
 }

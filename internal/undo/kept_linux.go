@@ -20,6 +20,9 @@ type Kept struct {
 // NewKept returns what is kept in past and is put back by way of stages.
 func NewKept(s *stage.Stages, p *stage.Past) *Kept { return &Kept{s, p} }
 
+// bound has what is added take its room from u.
+func (k *Kept) bound(u *Undo) { k.past.Bound(u) }
+
 // close gives the directories back.
 func (k *Kept) close() error { return errors.Join(k.stages.Close(), k.past.Close()) }
 
@@ -74,6 +77,9 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 	out, err := r.stage.Keep(ctx, nil, nil)
 	if err == nil && len(out.Refused) > 0 {
 		err = errors.New("undo: not put back: " + strings.Join(out.Refused, ", "))
+	}
+	if err == nil && out.Kept == 0 && out.Lost != "" { // nothing was begun
+		err = &NoRoomError{out.Lost}
 	}
 	why = out.Lost
 	if len(out.Conflicts) > 0 {

@@ -2,6 +2,7 @@ package undo
 
 import (
 	"context"
+	"errors"
 
 	"palyra"
 )
@@ -13,24 +14,30 @@ type Old struct {
 }
 
 // Remember keeps what a tool is about to replace in a workspace of uid's and gid's, and returns what is to be told whether
-// it did. What cannot be kept is in the log: the tool goes on.
-func (u *Undo) Remember(_ context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Old) (changed func(bool)) {
+// it did. What cannot be kept is not replaced: the error says why.
+func (u *Undo) Remember(
+	_ context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Old,
+) (changed func(bool), _ error) {
 	if u.Kept == nil {
-		return func(bool) {}
+		return func(bool) {}, nil
 	}
 	var settle func(bool) error
 	var err error
 	asDaemon(func() { settle, err = u.Kept.add(string(call), workspace, uid, gid, all) })
+	if none := (*NoRoomError)(nil); errors.As(err, &none) {
+		return nil, noRoom(none)
+	}
 	if err != nil {
-		u.Log.Error("the files that a call replaces cannot be put back later", "call", call, "err", err)
-		return func(bool) {}
+		u.Log.Error("what a call replaces cannot be kept", "call", call, "err", err)
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "what it replaces cannot be kept, so nothing was changed").
+			WithRemedy("see the daemon's log").WithCause(err)
 	}
 	return func(changed bool) {
 		asDaemon(func() { err = settle(changed) })
 		if err != nil {
 			u.Log.Error("the files that a call replaced cannot be put back later", "call", call, "err", err)
 		}
-	}
+	}, nil
 }
 
 // asDaemon works with the daemon's own rights: a tool works with those of the workspace's owner, which are its thread's.

@@ -131,6 +131,8 @@ func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.R
 	}
 	out = wire.Reverted{Call: line.Call, Workspace: k.workspace, Changes: []palyra.Change{}, Differ: []string{}}
 	from, as := entries(line.Call, redo)
+	u.busyWith(line.Call)
+	defer u.busyWith("")
 	r, err := u.Kept.prepare(ctx, from)
 	if err != nil {
 		return out, u.refused(line, redo, err)
@@ -143,7 +145,9 @@ func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.R
 	ctx = context.WithoutCancel(ctx) // what has begun is finished, whoever waits for it
 	all, why, err := r.keep(ctx, as)
 	if err == nil && why == "" {
+		u.store.Lock()
 		u.settleRedone([]string{as})
+		u.store.Unlock()
 		err = fill(&out, all)
 	}
 	end := line
@@ -156,6 +160,13 @@ func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.R
 		return out, errors.Join(failure, err)
 	}
 	return out, failure
+}
+
+// busyWith has what is kept of a call stay, whatever needs room.
+func (u *Undo) busyWith(id palyra.CallID) {
+	u.store.Lock()
+	defer u.store.Unlock()
+	u.busy = id
 }
 
 // refused explains why nothing was begun.
@@ -172,7 +183,10 @@ func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
 
 // failed explains what became of a reversal that had begun; nil: it was done.
 func (u *Undo) failed(line palyra.CallReverted, redo bool, why string, err error) error {
+	none := (*NoRoomError)(nil)
 	switch {
+	case errors.As(err, &none):
+		return noRoom(none)
 	case err != nil:
 		u.Log.Error("the files that a call replaced were not put back whole", "call", line.Call, "redo", redo, "err", err)
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "call %s could not be taken back whole", line.Call).

@@ -7,8 +7,8 @@
 //
 // Promises. A call is undone whole or not at all, and only where every path that it changed is as the call left it:
 // nobody's later work is lost. Who undid what is on record before anything changes, and so is what became of it. What
-// is kept goes after some days, and the oldest first when there is too much of it; what is younger than a day goes only
-// when there is twice as much as there may be.
+// is kept goes after some days. There is never more of it than there may be, in blocks of the disk: for something new the
+// oldest goes first, and what is younger than a day only where somebody agreed to that, or for what a file tool replaces.
 //
 // It judges nobody: whoever asks has seen to it that the call may be seen, or undone.
 package undo
@@ -52,8 +52,12 @@ type Config struct {
 // Undo is what calls changed and replaced.
 type Undo struct {
 	Config
-	mu    sync.Mutex // one reversal, or removal, at a time
+	mu sync.Mutex // one reversal, or removal, at a time
+
+	store sync.Mutex // of what follows, and of who removes; taken last
 	heads headCache
+	taken map[string]int64 // room for what is about to be kept, by its name
+	busy  palyra.CallID    // that is being undone or redone
 }
 
 // New returns an Undo.
@@ -66,7 +70,11 @@ func New(c Config) (*Undo, error) {
 			c.Log.Warn("the unfinished entries of an earlier daemon cannot be removed", "err", err)
 		}
 	}
-	return &Undo{Config: c}, nil
+	u := &Undo{Config: c, taken: map[string]int64{}}
+	if c.Kept != nil {
+		c.Kept.bound(u)
+	}
+	return u, nil
 }
 
 // Close gives back what New was given.
@@ -95,18 +103,27 @@ type kept struct {
 	state     wire.UndoState
 }
 
-// all returns what is kept, by call. The lock is held.
+// all returns what is kept, by call.
 func (u *Undo) all() (map[palyra.CallID]kept, error) {
-	out := map[palyra.CallID]kept{}
+	u.store.Lock()
+	defer u.store.Unlock()
+	out, _, err := u.entries()
+	return out, err
+}
+
+// entries returns what is kept, by call, and the names of it. The store's lock is held.
+func (u *Undo) entries() (out map[palyra.CallID]kept, there map[string]bool, err error) {
+	out, there = map[palyra.CallID]kept{}, map[string]bool{}
 	if u.Kept == nil {
-		return out, nil
+		return out, there, nil
 	}
 	names, err := u.Kept.names()
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, nil, unreadable(err)
 	}
 	u.settleRedone(names)
 	for _, name := range names {
+		there[name] = true
 		h, err := u.heads.read(u.Kept, name)
 		if err != nil {
 			u.Log.Warn("the files that a call replaced cannot be read", "entry", name, "err", err)
@@ -126,10 +143,10 @@ func (u *Undo) all() (map[palyra.CallID]kept, error) {
 		out[k.call] = k
 	}
 	u.heads.only(names)
-	return out, nil
+	return out, there, nil
 }
 
-// settleRedone removes what is kept of undos that were taken back, which a crash may have left.
+// settleRedone removes what is kept of undos that were taken back, which a crash may have left. The store's lock is held.
 func (u *Undo) settleRedone(names []string) {
 	for i, name := range names {
 		id, redone := strings.CutSuffix(name, afterRedo)
@@ -204,7 +221,7 @@ func (u *Undo) Prune(ctx context.Context) (int, error) {
 	for _, k := range list {
 		age := u.Now().Sub(k.at)
 		old := u.For > 0 && age > u.For
-		over := u.Most > 0 && total > u.Most && (age > young || total > 2*u.Most)
+		over := u.Most > 0 && total > u.Most // it was lowered
 		if ctx.Err() != nil || !old && !over {
 			continue
 		}
@@ -217,8 +234,15 @@ func (u *Undo) Prune(ctx context.Context) (int, error) {
 	return gone, errors.Join(errs...)
 }
 
-// forget removes what is kept of a call. What an undo of it replaced goes first: without the rest it means nothing.
 func (u *Undo) forget(id palyra.CallID) error {
+	u.store.Lock()
+	defer u.store.Unlock()
+	return u.remove(id)
+}
+
+// remove removes what is kept of a call. What an undo of it replaced goes first: without the rest it means nothing. The
+// store's lock is held.
+func (u *Undo) remove(id palyra.CallID) error {
 	if err := u.Kept.forget(string(id) + afterUndo); err != nil {
 		return err
 	}

@@ -132,7 +132,8 @@ func (r *tableReader) effects(n *yaml.Node) *palyra.EffectFacts {
 	r.fields(n, "effects", nil, map[string]func(*yaml.Node){
 		"created": count(&f.Created), "changed": count(&f.Changed), "removed": count(&f.Removed), "mode": count(&f.Mode), "link": count(&f.Link),
 		"bytes": count(&f.Bytes), "removed_files": count(&f.RemovedFiles), "executables": count(&f.Executables), "never_kept": count(&f.NeverKept),
-		"omitted": count(&f.Omitted), "share": func(n *yaml.Node) { f.Share = r.number(n, -1, 100) },
+		"omitted": count(&f.Omitted), "pushes_out": count(&f.PushesOut), "not_undoable": func(n *yaml.Node) { f.NotUndoable = r.flag(n) },
+		"share":   func(n *yaml.Node) { f.Share = r.number(n, -1, 100) },
 		"trusted": paths(&f.Trusted), "outward": paths(&f.Outward), "run_by_tools": paths(&f.RunByTools), "uncommitted": paths(&f.Uncommitted),
 		"rewound": func(n *yaml.Node) { f.Rewound = r.list(n) },
 	})

@@ -107,13 +107,13 @@ func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled)
 
 // Settle implements sandbox.Staging: held changes that are kept come into the workspace as those of a run that has just
 // ended do, and what is looked for at its end is looked for again.
-func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, keep bool) (x sandbox.Exit, err error) {
+func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, ruling stage.Ruling) (x sandbox.Exit, err error) {
 	if b.stages.all == nil {
 		return x, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "the place where runs' changes wait cannot be opened: %s", b.stages.no).
 			WithRemedy("see the daemon's log, and start it again: the changes are where they were")
 	}
 	settle := func(q stage.Quarantine) (stage.Settled, error) {
-		out, err := b.stages.all.Settle(ctx, string(run.Call), keep, q, func(g *stage.Stage, e *stage.Settled) {
+		out, err := b.stages.all.Settle(ctx, string(run.Call), ruling, q, func(g *stage.Stage, e *stage.Settled) {
 			x.Remnants = append(x.Remnants, b.setAside(g, run.Call, e)...)
 		})
 		if errors.Is(err, stage.ErrBusy) {
@@ -122,7 +122,7 @@ func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, keep bool) (x
 		}
 		return out, err
 	}
-	k, err := b.attend(ctx, run, keep && b.stages.all.Held(string(run.Call)))
+	k, err := b.attend(ctx, run, ruling != stage.RulingDrop && b.stages.all.Held(string(run.Call)))
 	if err != nil {
 		return x, err
 	}

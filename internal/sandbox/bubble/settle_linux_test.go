@@ -50,7 +50,7 @@ func TestBackendHeldLikeDirect(t *testing.T) {
 				s.dir("bare/objects")
 				s.file("bare/HEAD", "ref: refs/heads/x\n")
 				run := s.holds(b, "held", c.script)
-				x, err := b.Settle(t.Context(), run, true)
+				x, err := b.Settle(t.Context(), run, stage.RulingKeep)
 				if err != nil || x.Effects.Kept == 0 {
 					t.Fatalf("%+v, %v", x, err)
 				}
@@ -90,10 +90,10 @@ func TestBackendSettlesWhereNothingRuns(t *testing.T) {
 	if why := b.Stageable(t.Context(), s.workspace, s.who.UID, s.who.GID); why == "" {
 		t.Error("runs could be staged")
 	}
-	if x, err := b.Settle(t.Context(), keep, true); err != nil || x.Effects.Kept != 1 || !exists(filepath.Join(s.workspace, "kept")) {
+	if x, err := b.Settle(t.Context(), keep, stage.RulingKeep); err != nil || x.Effects.Kept != 1 || !exists(filepath.Join(s.workspace, "kept")) {
 		t.Errorf("kept: %+v, %v", x, err)
 	}
-	if x, err := b.Settle(t.Context(), drop, false); err != nil || !x.Effects.Dropped || !exists(filepath.Join(s.workspace, "stays")) {
+	if x, err := b.Settle(t.Context(), drop, stage.RulingDrop); err != nil || !x.Effects.Dropped || !exists(filepath.Join(s.workspace, "stays")) {
 		t.Errorf("dropped: %+v, %v", x, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestBackendSettleWithoutAPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = b.Close() }()
-	_, err = b.Settle(t.Context(), sandbox.HeldRun{Call: "call", Workspace: tempDir(t)}, true)
+	_, err = b.Settle(t.Context(), sandbox.HeldRun{Call: "call", Workspace: tempDir(t)}, stage.RulingKeep)
 	if e := palyra.AsError(err); errors.As(err, new(*stage.NotHeldError)) || e.Code != palyra.Unavailable || e.Remedy == "" {
 		t.Errorf("%v", err)
 	}

@@ -61,8 +61,9 @@ type Replaced struct {
 // Keeper keeps the files that changes replace.
 type Keeper interface {
 	// Remember is called before anything changes; the function it returns is called with whether
-	// the changes were made. It runs with the permissions of the workspace's owner, uid and gid.
-	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced) (changed func(bool))
+	// the changes were made. An error means that nothing may be changed. It runs with the permissions of the
+	// workspace's owner, uid and gid.
+	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced) (changed func(bool), err error)
 }
 
 const (

@@ -13,18 +13,23 @@ import (
 )
 
 // remember hands the files that changes are about to replace to the Keeper. The returned function
-// is called with whether the changes were made, and then reports them. Where a file cannot be kept, the
-// changes are made all the same, and the Keeper has reported it.
-func (s *shared) remember(ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string) func(bool) {
+// is called with whether the changes were made, and then reports them. Where a file cannot be kept, no
+// change may be made.
+func (s *shared) remember(
+	ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string,
+) (remembered func(bool), err error) {
 	var ws unix.Stat_t
-	if len(stages) == 0 || unix.Fstat(r.fd, &ws) != nil {
-		return func(bool) {}
+	if len(stages) == 0 {
+		return func(bool) {}, nil
+	}
+	if err := unix.Fstat(r.fd, &ws); err != nil {
+		return nil, err
 	}
 	all := make([]Replaced, 0, len(stages)+len(made))
 	for _, rel := range made {
 		var st unix.Stat_t
-		if r.statDir(rel, &st) != nil {
-			return func(bool) {}
+		if err := r.statDir(rel, &st); err != nil {
+			return nil, err
 		}
 		all = append(all, Replaced{Path: rel, Now: &palyra.PathState{Kind: palyra.PathDirectory, Mode: uint32(st.Mode) & 0o7777 &^ 0o4000}})
 	}
@@ -33,7 +38,9 @@ func (s *shared) remember(ctx context.Context, r *root, env tool.Env, stages []*
 	}
 	kept := func(bool) {}
 	if s.cfg.Keeper != nil {
-		kept = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all)
+		if kept, err = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all); err != nil {
+			return nil, err
+		}
 	}
 	return func(changed bool) {
 		kept(changed)
@@ -45,7 +52,7 @@ func (s *shared) remember(ctx context.Context, r *root, env tool.Env, stages []*
 			list[i] = palyra.Change{Path: palyra.TextOfPath(c.Path), Was: c.Was, Now: c.Now}
 		}
 		env.Changed(list)
-	}
+	}, nil
 }
 
 // statDir returns the status of a directory of the workspace.

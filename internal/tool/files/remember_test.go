@@ -5,6 +5,7 @@ package files
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,11 +17,33 @@ type keptList struct {
 	all  []Replaced
 	uid  int64
 	told []bool
+	full error
 }
 
-func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _ int64, all []Replaced) func(bool) {
+func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _ int64, all []Replaced) (func(bool), error) {
+	if s.full != nil {
+		return nil, s.full
+	}
 	s.all, s.uid = all, uid
-	return func(changed bool) { s.told = append(s.told, changed) }
+	return func(changed bool) { s.told = append(s.told, changed) }, nil
+}
+
+// What cannot be kept is not replaced, and nothing that was made for it stays.
+func TestReplacedIsNotWithoutRoom(t *testing.T) {
+	b := newBox(t, os.Geteuid())
+	b.put("f", "old\n", 0o640)
+	b.shared.cfg.Keeper = &keptList{full: palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "full")}
+	for _, path := range []string{"f", "d/e/n"} {
+		_, err := b.call("write", args{"path": path, "content": "new\n", "make_dirs": true})
+		if palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	names, err := os.ReadDir(b.dir)
+	text, readErr := os.ReadFile(filepath.Join(b.dir, "f"))
+	if err != nil || readErr != nil || len(names) != 1 || string(text) != "old\n" {
+		t.Errorf("%v, %q, %v, %v", names, text, err, readErr)
+	}
 }
 
 // What a call replaces is handed over before it is replaced, with the directories that it makes; and whether it was.

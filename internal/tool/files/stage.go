@@ -101,7 +101,11 @@ func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []cha
 			return fail("write", c.path, err)
 		}
 	}
-	remembered = s.remember(ctx, r, env, stages, made)
+	done, err := s.remember(ctx, r, env, stages, made)
+	if err != nil {
+		return err
+	}
+	remembered = done
 	return s.swap(ctx, r, stages, made)
 }
 

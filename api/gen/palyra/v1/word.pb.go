@@ -3141,6 +3141,8 @@ type EffectFacts struct {
 	RunByTools    []string `protobuf:"bytes,14,rep,name=run_by_tools,json=runByTools,proto3" json:"run_by_tools,omitempty"`
 	Uncommitted   []string `protobuf:"bytes,15,rep,name=uncommitted,proto3" json:"uncommitted,omitempty"`
 	Rewound       []string `protobuf:"bytes,16,rep,name=rewound,proto3" json:"rewound,omitempty"`
+	NotUndoable   bool     `protobuf:"varint,17,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
+	PushesOut     int64    `protobuf:"varint,18,opt,name=pushes_out,json=pushesOut,proto3" json:"pushes_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3285,6 +3287,20 @@ func (x *EffectFacts) GetRewound() []string {
 		return x.Rewound
 	}
 	return nil
+}
+
+func (x *EffectFacts) GetNotUndoable() bool {
+	if x != nil {
+		return x.NotUndoable
+	}
+	return false
+}
+
+func (x *EffectFacts) GetPushesOut() int64 {
+	if x != nil {
+		return x.PushesOut
+	}
+	return 0
 }
 
 var File_palyra_v1_word_proto protoreflect.FileDescriptor
@@ -3623,7 +3639,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"approvalId\x12/\n" +
 	"\bdecision\x18\x06 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\x12)\n" +
 	"\x06detail\x18\a \x01(\v2\x11.palyra.v1.DetailR\x06detail\x12\x1c\n" +
-	"\x06result\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\x06result\"\xc1\x03\n" +
+	"\x06result\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\x06result\"\x83\x04\n" +
 	"\vEffectFacts\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
@@ -3643,7 +3659,10 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\frun_by_tools\x18\x0e \x03(\tR\n" +
 	"runByTools\x12 \n" +
 	"\vuncommitted\x18\x0f \x03(\tR\vuncommitted\x12\x18\n" +
-	"\arewound\x18\x10 \x03(\tR\arewoundB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
+	"\arewound\x18\x10 \x03(\tR\arewound\x12!\n" +
+	"\fnot_undoable\x18\x11 \x01(\bR\vnotUndoable\x12\x1d\n" +
+	"\n" +
+	"pushes_out\x18\x12 \x01(\x03R\tpushesOutB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
 	file_palyra_v1_word_proto_rawDescOnce sync.Once
