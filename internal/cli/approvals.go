@@ -143,7 +143,7 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "show every sealed name, mount, variable, digest and mechanism")
+	cmd.Flags().BoolVar(&full, "full", false, "show every mount, variable, digest and mechanism, and the whole diff")
 	return cmd
 }
 

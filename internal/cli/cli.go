@@ -54,6 +54,9 @@ func Main(ctx context.Context, p Process) int {
 	root.SetErr(p.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	inv.Command = cmd.CommandPath()
+	if err == nil {
+		err = inv.NoHelp
+	}
 	if ctx.Err() != nil && err != nil {
 		err = exit.Interrupted(err)
 	}
@@ -95,6 +98,14 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("remote", inv.CompleteRemotes)
 	root.AddCommand(allCommands(inv)...)
 	root.SetHelpCommand(help())
+	page := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if words := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(words) > 0 { // --help of what is no command
+			inv.NoHelp = syntax.Group(cmd, words)
+			return
+		}
+		page(cmd, args)
+	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultVersionFlag()
 	root.InitDefaultCompletionCmd()

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +27,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: syntax.Takes("ID", "ANSWER"),
+		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: takesDecision,
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
@@ -66,6 +68,14 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
+// takesDecision checks the arguments of decide; an answer alone lacks the id.
+func takesDecision(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "deny"}, args[0]) {
+		return exit.Usagef("ID is missing; 'palyra approvals list --pending' has them")
+	}
+	return syntax.Takes("ID", "ANSWER")(cmd, args)
+}
+
 // checkDecision refuses an answer that the daemon would refuse as well, in terms of the command line.
 func checkDecision(r client.DecideRequest) error {
 	switch {
@@ -101,10 +111,12 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 	}
 	defer c.Close()
 	if r.Digest == "" && !inv.Interactive() {
-		if _, err := c.Approval(ctx, r.ID); palyra.CodeOf(err) == palyra.NotFound {
+		p, err := c.Approval(ctx, r.ID)
+		if palyra.CodeOf(err) == palyra.NotFound {
 			return err
 		}
-		return exit.Usagef("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", inv.Own(), r.ID)
+		return exit.Usagef("--digest is required where nobody can be shown the plan: read `%s approvals show %s`, and answer with --digest %s",
+			inv.Own(), r.ID, cmp.Or(p.PlanDigest, "sha256:…"))
 	}
 	if inv.Interactive() {
 		if r.Digest, err = shownDigest(ctx, inv, c, r); err != nil {

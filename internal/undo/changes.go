@@ -2,6 +2,7 @@ package undo
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 
 	"palyra"
@@ -90,7 +91,9 @@ func (u *Undo) page(
 	if c.Outcome != nil {
 		out.Quarantined = c.Outcome.Quarantined
 	} else if c.Keep != nil {
-		out.Approval = c.Keep.Approval
+		var brought palyra.Result // as it is kept while the question is open; else what was taken away is told later
+		_ = json.Unmarshal(c.Keep.Result, &brought)
+		out.Approval, out.Quarantined = c.Keep.Approval, palyra.TextOfPaths(brought.Quarantined, brought.More)
 	}
 	if c.Keep != nil {
 		out.RunByTools = append(out.RunByTools, c.Keep.Facts.RunByTools...)

@@ -231,12 +231,15 @@ func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.Re
 // askAnswer asks until the person types one of the words that the question takes.
 func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
 	words, _ := question.Offered(p)
-	more := ""
+	more, ask := "", "Type allow to allow once, deny to deny"
+	if p.Plan.Effects != nil {
+		ask = "Type allow to keep these changes, deny to drop all of them"
+	}
 	for _, one := range words {
 		more += ", " + one + " to go on unasked"
 	}
 	for {
-		typed, err := terminal.AskLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(a.what, "cancels the call")+"): ")
+		typed, err := terminal.AskLine(ctx, ask+more+" (Ctrl-C "+cmp.Or(a.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}

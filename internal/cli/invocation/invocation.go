@@ -60,6 +60,7 @@ type Invocation struct {
 	Command   string             // the one that ran, for its help
 	ForAgent  bool               // an agent runs it and reads the output, perhaps at a terminal of its own
 	RawNow    func() bool        // reports whether the terminal is raw; nil: never
+	NoHelp    error              // why a --help shows no page
 
 	loaded *config.Config
 }

@@ -37,6 +37,7 @@ type whyAnswer struct {
 	PlanDigest  palyra.Digest       `json:"plan_digest"`
 	Bundle      palyra.Digest       `json:"bundle_digest"`
 	Snapshot    palyra.Digest       `json:"snapshot_digest"`
+	Staging     *palyra.Staging     `json:"staging,omitempty"`  // of a program
 	Plan        *palyra.Plan        `json:"plan,omitempty"`     // with --full
 	Entities    json.RawMessage     `json:"entities,omitempty"` // with --full
 	Rungs       json.RawMessage     `json:"rungs,omitempty"`    // with --full: every evaluation
@@ -62,6 +63,9 @@ func whyOf(e client.Explanation, full bool) whyAnswer {
 			out.Notes = append(out.Notes, line)
 		}
 	}
+	if e.Plan.Staging.Writes != "" {
+		out.Staging = &e.Plan.Staging
+	}
 	if full {
 		out.Plan, out.Entities, out.Rungs = &e.Plan, detail.Entities, detail.Rungs
 	}
@@ -79,7 +83,7 @@ func printWhy(w io.Writer, v whyAnswer) {
 		needs = question.Need(v.Need)
 	}
 	screen.Fields(w, screen.Pair{"Verdict", v.Verdict.String()}, screen.Pair{"Then", v.Then}, screen.Pair{"Layer", layer},
-		screen.Pair{"Reason", v.Reason}, screen.Pair{"Remedy", v.Remedy}, screen.Pair{"Needs", needs},
+		screen.Pair{"Reason", v.Reason}, screen.Pair{"Remedy", v.Remedy}, screen.Pair{"Needs", needs}, screen.Pair{"Writes", writes(v.Staging)},
 		screen.Pair{"Risk", string(v.Risk.Level)}, screen.Pair{"Factors", screen.Joined(v.Risk.Factors)},
 		screen.Pair{"Call", string(v.Call)}, screen.Pair{"Approval", string(v.Approval)},
 		screen.Pair{"Attestation", string(v.Attestation)}, screen.Pair{"Plan digest", string(v.PlanDigest)},
@@ -93,6 +97,17 @@ func printWhy(w io.Writer, v whyAnswer) {
 	}
 	printContext(w, v)
 	printFlips(w, v.Flips)
+}
+
+// writes says where a program writes, and why it is not on a stage.
+func writes(s *palyra.Staging) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Staged():
+		return "to a stage: what it changed is judged before it is kept"
+	}
+	return "to the workspace directly, not to a stage: " + s.Why
 }
 
 // usualContext are the parts of the context that people look for first.
@@ -122,7 +137,7 @@ func printContext(w io.Writer, v whyAnswer) {
 	var lines []screen.Pair
 	for _, name := range usualContext {
 		if raw := string(context[name]); !slices.Contains([]string{"", "[]", `""`, "false"}, raw) {
-			lines = append(lines, screen.Pair{"  " + name, show.Middle(raw, screen.CellWidth)})
+			lines = append(lines, screen.Pair{"  " + name, show.Middle(string(screen.PlainJSON([]byte(raw))), screen.CellWidth)})
 		}
 	}
 	var command struct{ Class string }

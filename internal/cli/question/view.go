@@ -34,6 +34,7 @@ type View struct {
 	Once       bool   // no wider answer can be given here
 	Own        string // how command lines about the approval begin
 	left       []string
+	apart      bool // the diff is too long for the question: it is shown on demand
 }
 
 // Plan prints the view of a plan alone.
@@ -46,8 +47,25 @@ func (v *View) Plan() {
 // labelWidth is the width of a label and the space after it.
 const labelWidth = 15
 
+// mostLines is how many lines a question has in the short view, and smallDiff those of a diff that is shown anyway.
+const (
+	mostLines = 12
+	smallDiff = 6
+)
+
 // Print writes the view.
 func (v *View) Print() {
+	if a := v.Approval; v.Short && a.Pending() && strings.Count(a.Prompt.Diff, "\n") > smallDiff {
+		var text strings.Builder
+		whole := *v
+		whole.W = &text
+		whole.print()
+		v.apart = strings.Count(text.String(), "\n") > mostLines
+	}
+	v.print()
+}
+
+func (v *View) print() {
 	if v.Short && v.Approval.Plan.Effects != nil {
 		v.effectsShort()
 		v.votes()
@@ -157,9 +175,6 @@ func (v *View) head() {
 		state = "pending, expires in " + screen.Left(a.ExpiresAt, v.Now)
 	}
 	v.put("Approval", fmt.Sprintf("%s (%s)", show.Line(string(a.ID)), show.Line(state)))
-	if !v.Short {
-		v.line("Title", a.Prompt.Title)
-	}
 }
 
 // Ending is how a settled question ended, in a word or two.
@@ -184,7 +199,10 @@ func (v *View) summaryBlock() {
 	if a.Prompt.Summary != "" && !named {
 		v.put("Summary", screen.SafeLine(a.Prompt.Summary))
 	}
-	if v.Short {
+	if v.apart {
+		v.put("See it", v.changesHint())
+	}
+	if v.Short && !(v.apart && a.Plan.Tier == palyra.TierBuiltin) {
 		v.printPlace() // right above the question, because a long diff may come before
 	}
 	v.risk()
@@ -198,7 +216,7 @@ func (v *View) summaryBlock() {
 		}
 		v.put("Workspace", text)
 	}
-	if v.Separation != "" && !(v.Short && a.Plan.Staging.Staged()) {
+	if v.Separation != "" && !(v.Short && a.Plan.Staging.Staged()) && !v.apart {
 		v.put("Your key", separationText(v.Separation))
 	}
 	if a.Pending() && !v.Short {
@@ -283,10 +301,12 @@ func (v *View) printTool() {
 	p := v.Approval.Plan
 	source := string(p.Source)
 	source = cmp.Or(source, "unknown source")
-	if v.Short && spoken(p) && p.Source == palyra.SourceBuiltin {
+	if v.Short && p.Source == palyra.SourceBuiltin && (spoken(p) || v.apart && v.written()) {
 		return
 	}
-	v.put("Tool", show.Arg(string(p.Tool))+Readable(string(p.Tool))+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	if !v.apart || p.Source != palyra.SourceBuiltin { // else the summary says what it does
+		v.put("Tool", show.Arg(string(p.Tool))+Readable(string(p.Tool))+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	}
 	if v.Short && (spoken(p) || v.written()) {
 		return
 	}
@@ -294,14 +314,18 @@ func (v *View) printTool() {
 		v.put("Arguments", fmt.Sprintf("%s, %s: not kept, because nobody allowed it", screen.Size(l.ArgumentsBytes), show.Line(string(l.Arguments))))
 		return
 	}
-	args := Arguments(p.Arguments)
-	if !v.cut() || len(args) <= shownArguments {
+	args, most := Arguments(p.Arguments), shownArguments
+	if v.apart {
+		most = 2 * screen.CellWidth
+	}
+	if !v.cut() || len(args) <= most {
 		v.put("Arguments", args)
 		v.decoded()
 		return
 	}
-	v.put("Arguments", show.MiddleOf(args, shownArguments))
+	v.put("Arguments", show.MiddleOf(args, most))
 	switch {
+	case v.apart:
 	case v.Brief:
 		v.paint("", "--json has them whole", v.Style.Calm)
 	case unshown(v.Approval):
@@ -318,7 +342,7 @@ func Arguments(raw json.RawMessage) string {
 	if json.Compact(&b, raw) != nil || !utf8.Valid(raw) {
 		return show.Line(string(raw))
 	}
-	return show.Blanks(string(show.JSON(b.Bytes())))
+	return show.Blanks(string(show.JSON(screen.PlainJSON(b.Bytes()))))
 }
 
 // shownArguments is how much of the arguments is shown when the diff has the same in full.
@@ -329,6 +353,11 @@ const shownArguments = 2000
 // full view cuts nothing.
 func (v *View) cut() bool {
 	return v.Brief || v.Short && (v.Approval.Prompt.Diff != "" || unshown(v.Approval))
+}
+
+// changesHint names the command that shows the diff.
+func (v *View) changesHint() string {
+	return cmp.Or(v.Own, "palyra") + " changes " + show.Arg(string(v.Approval.Call)) + " --diff[=FILE]"
 }
 
 // showAllHint names the command that shows everything.

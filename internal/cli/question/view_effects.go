@@ -3,6 +3,7 @@ package question
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -20,17 +21,20 @@ func (v *View) effectsShort() {
 	v.head()
 	counts, _, _ := strings.Cut(a.Prompt.Summary, "; ") // the notes have the rest
 	v.row("Keep?", strings.TrimPrefix(counts, "keep what it changed: "))
+	whys := v.keepReasons()
+	most := effectLines + 1 - len(whys)
 	for i, note := range a.Prompt.Notes {
-		if i == effectLines-1 && len(a.Prompt.Notes) > effectLines {
+		if i == most-1 && len(a.Prompt.Notes) > most {
 			v.put("", fmt.Sprintf("and more, %s in all: see below, without --diff", screen.Count(a.Plan.Effects.Total(), "path")))
 			break
 		}
 		v.row("", note)
 	}
-	v.put("See it", cmp.Or(v.Own, "palyra")+" changes "+show.Arg(string(a.Call))+" --diff[=FILE]")
+	v.put("See it", v.changesHint())
 	v.riskShort()
-	why, _, _ := strings.Cut(v.reasons(), "\n")
-	v.row("Why asked", why)
+	for i, why := range whys {
+		v.row([]string{"Why asked", ""}[min(i, 1)], why)
+	}
 	v.row("It ran", show.Argv(a.Plan.Argv)+" for "+string(a.Principal)+" in "+a.Plan.Workspace.Path)
 	for _, note := range v.warnings() {
 		v.shout("", "WARNING: "+note)
@@ -40,11 +44,28 @@ func (v *View) effectsShort() {
 	}
 }
 
+// mostWhys is how many reasons of a question about changes are shown.
+const mostWhys = 3
+
+// keepReasons are the reasons why changes are asked about, without what would have kept them unasked.
+func (v *View) keepReasons() []string {
+	all := slices.DeleteFunc(strings.Split(v.reasons(), "\n"), func(line string) bool { return line == ordinaryWork })
+	if n := len(all); n > mostWhys {
+		all = append(all[:mostWhys-1], fmt.Sprintf("and %d more reasons (--full)", n-mostWhys+1))
+	}
+	return all
+}
+
+// ordinaryWork is the reason of the rule that keeps changes.
+const ordinaryWork = "ordinary work in the workspace is kept"
+
 // row prints outside text on one line, without its middle where it is longer.
 func (v *View) row(label, text string) {
 	most := 2 * screen.CellWidth
-	if room := v.Width - labelWidth; room >= leastRow {
+	if room := v.Width - labelWidth; room >= leastRow && len(screen.SafeLine(text)) > room {
 		most = room - len("⋯ 1234567 bytes left out ⋯")
+	} else if room >= leastRow {
+		most = room
 	}
 	v.put(label, screen.SafeMiddle(text, most))
 }

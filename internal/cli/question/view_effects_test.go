@@ -56,6 +56,49 @@ func TestEffectsAreShownFirst(t *testing.T) {
 	}
 }
 
+// A question about a write is as short as the others: a diff that does not fit is on demand, and the full view has it.
+func TestALongDiffIsOnDemand(t *testing.T) {
+	a := questiontest.WriteApproval()
+	a.Plan.Workspace.Known = true
+	a.Prompt.Diff = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,40 @@\n" + strings.Repeat("+a line\n", 40)
+	a = questiontest.Bound(a)
+	got := renderShort(a, 100)
+	if n := strings.Count(got, "\n"); n > mostLines || strings.Contains(got, "a line") {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+	see := "See it         palyra changes " + string(a.Call) + " --diff[=FILE]\n"
+	for _, want := range []string{see, a.Prompt.Summary, "Risk ", "deny: "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if full := render(a, palyra.SeparationNone, 0, false); strings.Count(full, "+a line\n") != 40 {
+		t.Errorf("the full view is\n%s", full)
+	}
+}
+
+// Every reason why changes are asked about is named, each on a line, and what would have kept them is none.
+func TestReasonsOfChanges(t *testing.T) {
+	a := effectsApproval()
+	a.Policies = []string{"removing-effects", "trusted-effects", "keep-effects"}
+	a.Prompt.Explanation = usualHead + ", for this call only: too many are gone; others run it; " + ordinaryWork +
+		"\npolicy removing-effects (e:1): too many are gone\npolicy trusted-effects (e:2): others run it\n" +
+		"policy keep-effects (e:3): " + ordinaryWork
+	got := renderShort(questiontest.Bound(a), 120)
+	if !strings.Contains(got, "Why asked      too many are gone\n               others run it\nIt ran") || strings.Count(got, "\n") > 12 {
+		t.Error(got)
+	}
+}
+
+// A line that fits is not shortened.
+func TestALineThatFitsIsWhole(t *testing.T) {
+	a := effectsApproval()
+	a.Prompt.Notes = []string{strings.Repeat("n", 120-labelWidth)}
+	if got := renderShort(questiontest.Bound(a), 120); !strings.Contains(got, a.Prompt.Notes[0]) {
+		t.Error(got)
+	}
+}
+
 // Who is asked before a run that is staged sees twelve lines, and in them what is out of the ordinary about it.
 func TestAQuestionBeforeAStagedRunIsShort(t *testing.T) {
 	a := longApproval()

@@ -78,14 +78,21 @@ func (v *View) roomWhole() {
 	v.sealed()
 }
 
+// shownSeals is how many sealed names the full view lists: the usual ones are hundreds.
+const shownSeals = 40
+
 // sealed prints the sealed names of the workspace.
 func (v *View) sealed() {
 	p := v.Approval.Plan
 	switch {
 	case len(p.Seals) > 0:
-		names := make([]string, len(p.Seals))
+		var names []string
 		for i, s := range p.Seals {
-			names[i] = show.Arg(s)
+			if i == shownSeals {
+				names = append(names, fmt.Sprintf("and %d more (--json has them all)", len(p.Seals)-i))
+				break
+			}
+			names = append(names, show.Arg(s))
 		}
 		v.put("Sealed", strings.Join(names, ", "))
 	case p.Tier == palyra.TierC:

@@ -47,9 +47,12 @@ func TestApprovalView(t *testing.T) {
 // labels are how the view's own lines start.
 func labels() []string {
 	return []string{
-		"NOT SHOWN", "Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
-		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
-		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Digest", "Answers", "Answer with", "Decided", "Reason", "Grant",
+		"NOT SHOWN", "Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory",
+		"Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced",
+		"Workspace", "Reads", "Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked",
+		"Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call", "Command",
+		"Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires",
+		"Plan digest", "Digest", "See it", "Answers", "Answer with", "Decided", "Reason", "Grant",
 	}
 }
 

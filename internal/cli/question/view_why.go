@@ -166,7 +166,7 @@ func Need(n palyra.Need) string {
 // diff prints the whole change.
 func (v *View) diff() {
 	text := v.Approval.Prompt.Diff
-	if text == "" {
+	if text == "" || v.apart {
 		return
 	}
 	io.WriteString(v.W, v.Style.Strong("Diff")+"\n")
@@ -202,7 +202,9 @@ func (v *View) printRequester() {
 	if a.SubjectID != "tool:"+string(a.Plan.Tool)+"#"+string(a.PlanDigest) && (!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
 		v.line("Subject", a.SubjectID)
 	}
-	v.digest("Plan digest", a.PlanDigest)
+	if !v.apart { // who answers without a terminal is told it there
+		v.digest("Plan digest", a.PlanDigest)
+	}
 }
 
 // separationText says how far the approver's key is out of the agent's reach.

@@ -211,7 +211,7 @@ func Indented(raw json.RawMessage) string {
 	if json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
 	}
-	return b.String()
+	return string(PlainJSON(b.Bytes()))
 }
 
 // EncodePlain is JSON with HTML characters unescaped, without a newline.

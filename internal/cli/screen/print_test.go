@@ -62,3 +62,14 @@ func TestSecond(t *testing.T) {
 		t.Error("second")
 	}
 }
+
+// Characters of web pages stand as themselves; every other escape stays, also one that is itself escaped.
+func TestPlainJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`"a \u003e \u003C \u0026"`: `"a > < &"`, `"\\u003e \\\u003e \u001b \n"`: `"\\u003e \\> \u001b \n"`, `\u003`: `\u003`, `\`: `\`, ``: ``,
+	} {
+		if got := string(PlainJSON([]byte(in))); got != want {
+			t.Errorf("%s: %s, not %s", in, got, want)
+		}
+	}
+}

@@ -115,5 +115,6 @@ func beginning(word string, near []string) []string {
 // elsewhere maps words that people try first to their names here.
 var elsewhere = map[string]string{
 	"doctor": "status, or sandbox doctor", "health": "status", "ps": "calls list", "logs": "journal tail", "log": "journal tail",
-	"start": "up", "stop": "down", "init": "up", "decide": "approvals decide", "allow": "approvals decide", "deny": "approvals decide",
+	"why": "policy why", "start": "up", "stop": "down", "init": "up",
+	"decide": "approvals decide", "allow": "approvals decide", "deny": "approvals decide",
 }
