@@ -133,6 +133,10 @@ func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
 // undoPart takes back what calls changed: the tools are there before the calls are.
 type undoPart struct{ d *Daemon }
 
+func (p undoPart) Size(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (paths, bytes int64, err error) {
+	return p.d.undo.Size(ctx, env, workspace, id)
+}
+
 func (p undoPart) Preview(
 	ctx context.Context, env tool.Env, workspace string, id palyra.CallID,
 ) ([]palyra.Change, palyra.Detail, bool, error) {

@@ -167,7 +167,7 @@ func (k *keeper) fetch(name string, i int) (gone bool, err error) {
 	}
 	st, missing, err := beneath.LookAt(dir, as)
 	if err == nil && missing {
-		if err = moveTo(k.to, name, dir, as); errors.Is(err, unix.ENOENT) {
+		if err = beneath.MoveTo(k.to, name, dir, as); errors.Is(err, unix.ENOENT) {
 			return true, k.unspend(near, spent, name)
 		}
 		if err == nil {
@@ -178,7 +178,7 @@ func (k *keeper) fetch(name string, i int) (gone bool, err error) {
 	case err != nil:
 		return false, err
 	case !put.moved(&st):
-		if moveTo(dir, as, k.to, name) == nil {
+		if beneath.MoveTo(dir, as, k.to, name) == nil {
 			return false, errTaken
 		}
 		return false, k.save(&step{Path: []byte(beneath.Join(k.parent, name))}, dir, as, i)
@@ -206,7 +206,7 @@ func (k *keeper) bring(name string, i int) error {
 		return err
 	}
 	if !missing {
-		return replacing(moveTo(k.away, aside, k.to, name))
+		return replacing(beneath.MoveTo(k.away, aside, k.to, name))
 	}
 	second := aside + ".copy"
 	if _, missing, err := beneath.LookAt(k.away, second); err != nil || missing { // it was done
@@ -219,7 +219,7 @@ func (k *keeper) bring(name string, i int) error {
 	if err := beneath.CopyTree(k.away, second, k.to, fresh); err != nil {
 		return err
 	}
-	if err := replacing(moveTo(k.to, fresh, k.to, name)); err != nil {
+	if err := replacing(beneath.MoveTo(k.to, fresh, k.to, name)); err != nil {
 		return errors.Join(err, k.destroy(fresh))
 	}
 	return clearOut(k.away, second)
@@ -231,22 +231,6 @@ func replacing(err error) error {
 		return errTaken
 	}
 	return err
-}
-
-// moveTo gives something another name, where there is nothing.
-func moveTo(from int, name string, to int, as string) error {
-	err := unix.Renameat2(from, name, to, as, unix.RENAME_NOREPLACE)
-	if !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	_, missing, err := beneath.LookAt(to, as) // a file system that cannot look and rename at once
-	if err == nil && !missing {
-		err = unix.EEXIST
-	}
-	if err != nil {
-		return err
-	}
-	return unix.Renameat(from, name, to, as)
 }
 
 // amend has the manifest say what stands of the steps, where that is not all of it, and what files look like that

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -260,20 +259,6 @@ func (p *Past) Names() ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(n string) bool { return !quarantine.PlainID(n) }), nil
-}
-
-// below reports whether a path leads to something in a directory, and not out of it. The
-// empty one is the directory.
-func below(path string) bool {
-	if path == "" {
-		return true
-	}
-	for part := range strings.SplitSeq(path, "/") {
-		if part == "" || part == "." || part == ".." || strings.ContainsRune(part, 0) {
-			return false
-		}
-	}
-	return len(path) <= mostPath
 }
 
 // Forget removes what is remembered under a name.

@@ -55,23 +55,32 @@ func (s *Stages) Revert(ctx context.Context, p *Past, name string) (*Stage, erro
 	return g, nil
 }
 
-func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) error {
-	away, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+// Compare looks whether the workspace is as the run left it, at every path that the run changed: else the error is a
+// DiffersError. Nothing is copied.
+func (s *Stages) Compare(ctx context.Context, p *Past, name string) error {
+	m, err := p.Read(name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(away) }()
+	g := &Stage{of: s, workspace: m.Workspace, id: owner.Identity{UID: m.UID, GID: m.GID}, root: ident{m.Dev, m.Ino}}
 	return g.asOwner(func() error {
 		ws, err := g.openWorkspace()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = unix.Close(ws) }()
-		upper, err := g.open(Upper)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(upper) }()
+		v := reverter{placer: placer{g, ws, -1}, reader: &reader{Stage: g, ctx: ctx, ws: ws, upper: -1}, all: m.Changes}
+		return v.compare()
+	})
+}
+
+func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) error {
+	away, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(away) }()
+	return g.inBoth(func(ws, upper int) error {
 		v := reverter{placer: placer{g, ws, upper}, reader: &reader{Stage: g, ctx: ctx, ws: ws, upper: upper}, away: away, all: m.Changes}
 		if err := v.compare(); err != nil {
 			return err

@@ -66,6 +66,15 @@ func (k *Kept) prepare(ctx context.Context, name string) (*reversal, error) {
 	return &reversal{k.past, g}, nil
 }
 
+// compare looks whether the workspace is as an entry left it; what is not is a differing. Nothing is copied.
+func (k *Kept) compare(ctx context.Context, name string) error {
+	err := k.stages.Compare(ctx, k.past, name)
+	if other := (*stage.DiffersError)(nil); errors.As(err, &other) {
+		return &differing{other.Paths, other.More}
+	}
+	return err
+}
+
 func (r *reversal) drop() { r.stage.Drop() }
 
 // keep makes what is on the stage the workspace's, and remembers what that replaces. Why says what somebody did in its

@@ -30,6 +30,8 @@ type reversal struct{}
 
 func (*Kept) prepare(context.Context, string) (*reversal, error) { return nil, errNone }
 
+func (*Kept) compare(context.Context, string) error { return errNone }
+
 func (*reversal) drop() {}
 
 func (*reversal) keep(context.Context, string) ([]palyra.Change, string, error) {

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/owner"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/stage"
+	"palyra/internal/tool"
 )
 
 // used is what the store takes on disk.
@@ -142,5 +143,31 @@ func TestFileToolsTakeRoom(t *testing.T) {
 	}
 	if none := (*NoRoomError)(nil); errors.As(b.Take("x", 200<<10, true), &none) == false {
 		t.Error("there is room for anything")
+	}
+}
+
+// To say what undoing a call would change copies nothing of what it replaced, however much that is.
+func TestPreviewCopiesNothing(t *testing.T) {
+	b := newBench(t)
+	b.Most = 1 << 30
+	b.must(os.WriteFile(filepath.Join(b.ws, "big"), make([]byte, 64<<20), 0o644))
+	b.call("C1", map[string]string{"big": "small"})
+	stages := filepath.Join(b.dir, "stages")
+	then := time.Now().Add(-time.Hour)
+	b.must(os.Chtimes(stages, then, then))
+	own := tool.Env{Call: "C2", Principal: "agent:a"}
+	paths, bytes, err := b.Size(t.Context(), own, b.ws, "C1")
+	if err != nil || paths != 1 || bytes < 64<<20 {
+		t.Errorf("%d paths and %d bytes, %v", paths, bytes, err)
+	}
+	if all, _, whole, err := b.Preview(t.Context(), own, b.ws, "C1"); err != nil || len(all) != 1 || whole {
+		t.Errorf("%v, %v, %v", all, whole, err)
+	}
+	if st, err := os.Stat(stages); err != nil || !st.ModTime().Equal(then.Truncate(time.Nanosecond)) {
+		t.Errorf("a stage was made: %v, %v", st.ModTime(), err)
+	}
+	b.must(os.WriteFile(filepath.Join(b.ws, "big"), []byte("else"), 0o644))
+	if _, _, _, err := b.Preview(t.Context(), own, b.ws, "C1"); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("somebody changed it: %v", err)
 	}
 }

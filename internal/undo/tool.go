@@ -25,6 +25,17 @@ func (u *Undo) own(ctx context.Context, env tool.Env, workspace string, id palyr
 	return c, nil
 }
 
+// Size is how many paths an agent's own call changed, and how many bytes on disk what it replaced takes.
+func (u *Undo) Size(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (paths, bytes int64, err error) {
+	if _, err := u.own(ctx, env, workspace, id); err != nil {
+		return 0, 0, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	k, err := u.may(id, false)
+	return k.paths, k.bytes, err
+}
+
 // Preview says what undoing an agent's own call would change, with the diff that people see.
 func (u *Undo) Preview(
 	ctx context.Context, env tool.Env, workspace string, id palyra.CallID,
@@ -41,11 +52,9 @@ func (u *Undo) Preview(
 	if all, err = u.Kept.reversed(string(id)); err != nil {
 		return nil, shown, false, unreadable(err)
 	}
-	r, err := u.Kept.prepare(ctx, string(id))
-	if err != nil {
+	if err := u.Kept.compare(ctx, string(id)); err != nil { // what it replaced is copied when it is undone
 		return nil, shown, false, u.refused(palyra.CallReverted{Call: id}, false, err)
 	}
-	r.drop()
 	d := differ{notes: []string{}}
 	err = u.Kept.contents(ctx, string(id), func(string) bool { return true }, mostFile, func(f content) bool {
 		f.before, f.after, f.was, f.is = f.after, f.before, f.is, f.was

@@ -491,6 +491,9 @@ func TestUndoOfAnAgent(t *testing.T) {
 			t.Errorf("%s undoes: %v", name, err)
 		}
 	}
+	if paths, bytes, err := u.Size(t.Context(), own, b.ws, "C1"); err != nil || paths == 0 || bytes == 0 {
+		t.Errorf("%d paths and %d bytes, %v", paths, bytes, err)
+	}
 	all, shown, whole, err := u.Preview(t.Context(), own, b.ws, "C1")
 	if err != nil || len(all) != 2 || !whole || !strings.Contains(shown.Diff, "-new\n+old\n") ||
 		!strings.Contains(shown.Diff, "+++ /dev/null\n") {

@@ -19,6 +19,9 @@ import (
 
 // Undoer takes back the changes of calls.
 type Undoer interface {
+	// Size returns how many paths a call changed, and how many bytes what it replaced takes, which is found out
+	// without reading any of it. A call that is not the caller's own, in this workspace, is not found.
+	Size(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (paths, bytes int64, err error)
 	// Preview returns the changes that undoing a call would make, their diff for people, and
 	// whether the diff shows all new content. A call that is not the caller's own, in this
 	// workspace, is not found.
@@ -51,8 +54,11 @@ func (taker) Spec() palyra.Tool {
 	}
 }
 
-// mostPaths is the most paths that an agent may take back at once: an approver sees all of them.
-const mostPaths = 1000
+// What an agent may take back at once: an approver sees all the paths, and others wait while the content is compared.
+const (
+	mostPaths = 1000
+	mostBytes = 256 << 20
+)
 
 // Plan implements tool.Tool.
 func (t taker) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
@@ -60,13 +66,18 @@ func (t taker) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	if err := tool.Arguments(*p, &a); err != nil {
 		return err
 	}
-	all, shown, whole, err := t.undo.Preview(ctx, env, p.Workspace.Path, a.Call)
+	paths, bytes, err := t.undo.Size(ctx, env, p.Workspace.Path, a.Call)
 	if err != nil {
 		return err
 	}
-	if len(all) > mostPaths {
-		return palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the call changed %d paths; at most %d are taken back at once", len(all), mostPaths).
+	if paths > mostPaths || bytes > mostBytes {
+		return palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge,
+			"the call changed %d paths and replaced %d bytes; at most %d paths and %d bytes are taken back at once", paths, bytes, mostPaths, mostBytes).
 			WithRemedy("ask a person to run 'palyra undo %s'", a.Call)
+	}
+	all, shown, whole, err := t.undo.Preview(ctx, env, p.Workspace.Path, a.Call)
+	if err != nil {
+		return err
 	}
 	for _, c := range all {
 		if err := bind(p, c); err != nil {

@@ -13,10 +13,15 @@ import (
 type fake struct {
 	all   []palyra.Change
 	whole bool
+	bytes int64
 }
 
 func (f fake) Preview(context.Context, tool.Env, string, palyra.CallID) ([]palyra.Change, palyra.Detail, bool, error) {
 	return f.all, palyra.Detail{Diff: "-a\n"}, f.whole, nil
+}
+
+func (f fake) Size(context.Context, tool.Env, string, palyra.CallID) (paths, bytes int64, err error) {
+	return int64(len(f.all)), f.bytes, nil
 }
 
 func (f fake) Undo(context.Context, tool.Env, string, palyra.CallID) (palyra.Effects, error) {
@@ -35,25 +40,27 @@ func TestPlan(t *testing.T) {
 		{Path: "z", Kind: palyra.ChangeRemoved, Was: file},
 		{Path: "a b", Kind: palyra.ChangeCreated, Now: file},
 		{Path: palyra.TextOfPath(""), Was: file, Now: file},
-	}, true})
+	}, true, mostBytes})
 	want := []palyra.Input{{Path: "."}, {Path: "a b"}, {Path: "z"}}
 	want[0].Digest, want[0].Mode, want[2].Digest, want[2].Mode = "sha256:1", 0o644, "sha256:1", 0o644
 	if err != nil || !slices.Equal(p.Writes, []string{".", "a b", "z"}) || !slices.Equal(p.Removes, []string{"z"}) ||
 		!slices.Equal(p.Inputs, want) || p.Unshown || p.Detail.Diff == "" || p.Detail.Summary == "" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := planOf(fake{nil, false}); err != nil || !p.Unshown {
+	if p, err := planOf(fake{}); err != nil || !p.Unshown {
 		t.Errorf("what is not shown: %+v, %v", p, err)
 	}
 }
 
 // What cannot be shown whole is for people.
 func TestPlanRefuses(t *testing.T) {
-	if _, err := planOf(fake{[]palyra.Change{{Path: palyra.TextOfPath("\xff")}}, true}); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := planOf(fake{all: []palyra.Change{{Path: palyra.TextOfPath("\xff")}}, whole: true}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("a name of bytes: %v", err)
 	}
-	if _, err := planOf(fake{make([]palyra.Change, mostPaths+1), true}); palyra.CodeOf(err) != palyra.Exhausted {
-		t.Errorf("too many: %v", err)
+	for name, f := range map[string]fake{"too many": {all: make([]palyra.Change, mostPaths+1)}, "too much": {bytes: mostBytes + 1}} {
+		if _, err := planOf(f); palyra.CodeOf(err) != palyra.Exhausted {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	p := palyra.Plan{Arguments: json.RawMessage(`{"x":1}`)}
 	if err := (taker{fake{}}).Plan(t.Context(), tool.Env{}, &p); palyra.CodeOf(err) != palyra.Invalid {
