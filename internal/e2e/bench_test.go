@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -225,5 +226,83 @@ func BenchmarkStatePerCall(b *testing.B) {
 			b.ReportMetric(float64(size()-before)/calls, "bytes/call")
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// BenchmarkRepository is what git and a build take in a repository of 50,000 files, on a stage and directly, in turns:
+// from the request to the signed outcome, with what the run changed listed, judged and kept. PALYRA_BENCH_FILES sets
+// another number of files.
+func BenchmarkRepository(b *testing.B) {
+	files, _ := strconv.Atoi(cmp.Or(os.Getenv("PALYRA_BENCH_FILES"), "50000"))
+	d := newDaemon(b)
+	d.repository(files)
+	d.mustStart(shipped...)
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(b.Context(), d.work, ""); err != nil {
+		b.Fatal(err)
+	}
+	agent := d.client(client.AgentDoor)
+	for name, argv := range map[string][]string{"status": {"git", "status", "--short"}, "build": {"make", "-s", "-B", "all"}} {
+		b.Run(name, func(b *testing.B) {
+			run := func(live bool) client.CallRequest {
+				r := processRun(d.work, map[string]any{"command": argv[0], "args": argv[1:], "tier": "c", "live": live})
+				r.Timeout = 10 * time.Minute
+				return r
+			}
+			took := map[bool][]time.Duration{}
+			one := func(live bool) {
+				begun := time.Now()
+				out, err := agent.Call(b.Context(), run(live), nil)
+				if err != nil || out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 {
+					b.Fatalf("live %v: %v %+v", live, err, out)
+				}
+				took[live] = append(took[live], time.Since(begun))
+			}
+			d.lease(run(true))
+			one(false)
+			clear(took)
+			for b.Loop() {
+				one(true)
+				one(false)
+			}
+			for _, all := range took {
+				slices.Sort(all)
+			}
+			live, staged := percentile(took[true], 50), percentile(took[false], 50)
+			b.ReportMetric(float64(live.Microseconds())/1000, "live-ms")
+			b.ReportMetric(float64(staged.Microseconds())/1000, "staged-ms")
+			b.ReportMetric(float64(staged)/float64(live), "staged/live")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// repository makes the workspace a repository of that many files, and a Makefile that makes something of some of them.
+func (d *daemon) repository(files int) {
+	d.t.Helper()
+	for i := range files {
+		dir := filepath.Join(d.work, fmt.Sprintf("s%d/d%d", i/5000, i/100))
+		if i%100 == 0 {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+		d.write(filepath.Join(dir, fmt.Sprintf("f%d.c", i)), fmt.Sprintf("int f%d(void) { return %d; }\n", i, i), 0o644)
+	}
+	d.write(filepath.Join(d.work, ".gitignore"), "out\n", 0o644)
+	d.write(filepath.Join(d.work, "Makefile"), `MAKEFLAGS += -r
+all: $(patsubst %.c,out/%.o,$(wildcard s0/d*/f*0.c))
+out/%.o: %.c
+	@mkdir -p $(@D); sed s/int/long/ $< > $@
+`, 0o644)
+	c := exec.Command("sh", "-ec", `find . -type f -exec touch -d '1 hour ago' {} +
+		git init -q -b main; git add -A; git -c user.name=t -c user.email=t@example.org commit -q -m one`)
+	c.Dir, c.Env = d.work, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
+	if out, err := c.CombinedOutput(); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	d.handOver()
+	c = exec.Command("git", "-C", d.work, "-c", "safe.directory=*", "status", "--short")
+	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+		d.t.Fatalf("%v: %s", err, out)
 	}
 }

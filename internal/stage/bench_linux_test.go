@@ -52,3 +52,26 @@ func benchKeep(b *testing.B, files int) (kept, written time.Duration) {
 	g.Drop()
 	return kept, written
 }
+
+// BenchmarkKeepNothing is how long it takes to find that a run changed nothing in a workspace of 100,000 files.
+func BenchmarkKeepNothing(b *testing.B) {
+	e := newBench(b)
+	for i := range 100_000 {
+		dir := filepath.Join(e.ws, fmt.Sprint("d", i/100))
+		if i%100 == 0 {
+			check(b, os.Mkdir(dir, 0o755))
+		}
+		check(b, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), nil, 0o644))
+	}
+	var took time.Duration
+	for b.Loop() {
+		g := e.stage()
+		begun := time.Now()
+		if got := e.keep(g); len(got.Changes) > 0 {
+			b.Fatalf("%+v", got)
+		}
+		took += time.Since(begun)
+		g.Drop()
+	}
+	b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "keep-ms")
+}
