@@ -60,12 +60,22 @@ need_tests() {
 	need ip iproute2 "tests with networks of their own"
 	need /usr/bin/make make "everyday work in the sandbox"
 	need /usr/bin/python3 python3 "everyday work in the sandbox"
+	need_venv
 	need /usr/bin/node nodejs "everyday work in the sandbox"
 	need /usr/bin/npm npm "everyday work in the sandbox"
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
 	need /usr/bin/curl curl "tests of the egress guard"
 	need_oracle
 	need_node
+}
+
+# Debian keeps what makes virtual environments of Python apart from Python.
+need_venv() {
+	/usr/bin/python3 -c 'import ensurepip' 2>/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && install python3-venv; then
+		return
+	fi
+	missing+=("virtual environments of Python, for everyday work in the sandbox; on Debian or Ubuntu: sudo apt-get install -y python3-venv")
 }
 
 # The Rust engine of Cedar, which tests compare ours with: one npm package, by a
@@ -87,6 +97,8 @@ need_node() {
 	command -v npm >/dev/null 2>&1 || return 0 # it is named already
 	scripts/node.sh internal/e2e/mcp-node >/dev/null ||
 		missing+=("Node 24 and the official MCP programs, for tests of MCP: scripts/node.sh could not install them")
+	scripts/node.sh internal/sandbox/bubble/testdata/typescript >/dev/null ||
+		missing+=("the TypeScript compiler, for everyday work in the sandbox: scripts/node.sh could not install it")
 }
 
 for want in "$@"; do

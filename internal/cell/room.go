@@ -51,6 +51,9 @@ const (
 	StepStage  = "stage"
 )
 
+// SealedPaths is the mechanism by which a run cannot change sealed names. It holds only where some are sealed.
+const SealedPaths = "sealed_paths"
+
 // ExtraCounter is the only word in Extra: a file for Counters, which a Spec then names by
 // ExtraPath. It is open for reading only. A cell in a room gets no descriptor that can move a
 // process into or out of a cgroup: it runs under the uid of a user, who can take its descriptors

@@ -101,11 +101,11 @@ type dayTold struct {
 	slowest                  []string
 }
 
-// stopped reports whether a run of which nobody was asked came to nothing: it was refused, what it did was dropped or
-// taken away, or it failed and left nothing.
+// stopped reports whether a run of which nobody was asked came to nothing: it was refused, what it did was dropped, or
+// it failed and left nothing.
 func stopped(out palyra.Outcome) bool {
-	return out.Outcome == palyra.OutcomeRefused || out.Effects == palyra.EffectsDropped || len(out.Quarantined) > 0 ||
-		out.ExitCode != 0 && (out.Effects == palyra.EffectsNone || out.ReasonCode == palyra.ReasonSealDenied)
+	return out.Outcome == palyra.OutcomeRefused || out.Effects == palyra.EffectsDropped ||
+		out.ExitCode != 0 && out.Effects == palyra.EffectsNone
 }
 
 // live goes through a day: every question is answered with yes, once.

@@ -21,7 +21,7 @@ func (d *daemon) scripted(text string) client.CallRequest {
 	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
-// A program that meets a wall without knowing it is explained, and what it said and
+// A program that writes directly and meets a wall without knowing it is explained, and what it said and
 // how it ended stays its own.
 func TestWallsAreExplained(t *testing.T) {
 	d := newDaemon(t)
@@ -38,7 +38,7 @@ func TestWallsAreExplained(t *testing.T) {
 		"touch /usr/bin/x":               {palyra.ReasonPathOutside, "read-only", "$TMPDIR"},
 		"echo nothing of it >&2; exit 3": {"", "", ""},
 	} {
-		out, _ := d.allowed(d.scripted(line))
+		out, _ := d.allowed(processRun(d.work, map[string]any{"script": line, "tier": "c", "live": true}))
 		if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.Stderr == "" || out.ReasonCode != want.reason || !strings.Contains(out.Reason, want.text) || !strings.Contains(out.Remedy, want.remedy) {
 			t.Errorf("%s: %s %d %s %q %q\n%s", line, out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
 		}

@@ -126,7 +126,7 @@ var byOthers = []refusal{
 		name: "a sealed path", provoke: (*daemon).willing, layer: palyra.LayerTier, reason: palyra.ReasonSealDenied, flip: "arguments", open: true,
 		call: func(d *daemon) client.CallRequest {
 			d.project()
-			return d.scripted("git config user.name x")
+			return processRun(d.work, map[string]any{"script": "git config user.name x", "tier": "c", "live": true})
 		},
 	},
 	{

@@ -15,8 +15,14 @@ import (
 	"palyra"
 )
 
-// exec has the user run a program in a room and allow it.
+// exec has the user run a program in a room, live, and allow it.
 func (u user) exec(workspace string, args ...string) palyra.Outcome {
+	u.t.Helper()
+	return u.execAnswered(workspace, []palyra.Answer{palyra.AnswerAllow}, append([]string{"--live"}, args...)...)
+}
+
+// execAnswered has the user run a program in a room and answer what is asked about it.
+func (u user) execAnswered(workspace string, answers []palyra.Answer, args ...string) palyra.Outcome {
 	u.t.Helper()
 	cmd := u.as("palyra", append([]string{"exec", "--json", "--tier", "c", "--workspace", workspace}, args...)...)
 	cmd.Dir = workspace
@@ -25,7 +31,9 @@ func (u user) exec(workspace string, args ...string) palyra.Outcome {
 	if err := cmd.Start(); err != nil {
 		u.t.Fatal(err)
 	}
-	u.allow()
+	for _, a := range answers {
+		u.answer(a)
+	}
 	_ = cmd.Wait()
 	var out palyra.Outcome
 	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil || out.Outcome != palyra.OutcomeFinished {
@@ -142,17 +150,20 @@ func (u user) isLedNowhere() {
 		for _, live := range []bool{true, false} {
 			u.put("docs/a.md", "x\n")
 			line := "rm -rf docs; ln -s '" + to + "' docs"
-			args := []string{"--", "/bin/sh", "-c", line}
-			if !live { // on a layer of its own, for a script of the workspace
-				u.put("step.sh", line+"\n")
-				args = []string{"--", "/bin/sh", "step.sh"}
+			var out palyra.Outcome
+			if live {
+				out = u.exec(u.work, "--", "/bin/sh", "-c", line)
+			} else { // the link is asked about before anybody can follow it
+				out = u.execAnswered(u.work, []palyra.Answer{palyra.AnswerAllow, palyra.AnswerDeny}, "--", "/bin/sh", "-c", line)
 			}
-			out := u.exec(u.work, args...)
 			if said := status(filepath.Join(u.work, "docs")); there(pwned) {
 				u.t.Errorf("%s, live %v: the host obeyed: %s", to, live, said)
 				_ = os.Remove(pwned)
 			}
-			if !slices.Equal(out.Quarantined, []palyra.PathText{"docs"}) || there(filepath.Join(u.work, "docs")) {
+			switch {
+			case !live && (out.Effects != palyra.EffectsDropped || !there(filepath.Join(u.work, "docs/a.md"))):
+				u.t.Errorf("%s: %s, and docs is not as before", to, out.Effects)
+			case live && (!slices.Equal(out.Quarantined, []palyra.PathText{"docs"}) || there(filepath.Join(u.work, "docs"))):
 				u.t.Errorf("%s, live %v: quarantined %q, left %q", to, live, out.Quarantined, out.Left)
 			}
 			_ = os.RemoveAll(filepath.Join(u.work, "docs"))

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cell"
 	"palyra/internal/exetest"
 )
 
@@ -187,14 +188,16 @@ env | sort | cut -d= -f1 | tr '\n' ' '
 		}
 	}
 	p := predicate(t, out)
-	for _, m := range []string{"bubblewrap", "user_namespace", "pid_namespace", "net_namespace", "mount_namespace", "seccomp", "capabilities_dropped", "egress_guard", "sealed_paths"} {
+	for _, m := range []string{
+		"bubblewrap", "user_namespace", "pid_namespace", "net_namespace", "mount_namespace", "seccomp", "capabilities_dropped", "egress_guard",
+	} {
 		if !slices.Contains(p.Enforcement.Mechanisms, m) {
 			t.Errorf("%s is not attested: %v", m, p.Enforcement.Mechanisms)
 		}
 	}
 }
 
-// What something trusted runs later cannot be changed, and what is new of it is
+// What something trusted runs later cannot be changed by a run that writes directly, and what is new of it is
 // taken away before the outcome is given.
 func TestSealedPathsStayAsTheyAre(t *testing.T) {
 	d := newDaemon(t)
@@ -211,7 +214,7 @@ func TestSealedPathsStayAsTheyAre(t *testing.T) {
 		}
 		before[f] = string(b)
 	}
-	out, _ := d.allowed(d.inRoom(nil, "/bin/sh", "-c", `
+	out, _ := d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c", `
 echo evil >> .git/config; echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/post-commit; echo evil > .vscode/tasks.json
 mv .git .git2; mv .git/hooks .git/h2; rm -rf .vscode; ln -f .git/config c2 && echo evil >> c2
 mkdir -p deep/er && git init -q deep/er/repo; echo 'x' > deep/.envrc; mkdir -p sub/.vscode; echo fine > fine.txt
@@ -237,8 +240,9 @@ mkdir -p deep/er && git init -q deep/er/repo; echo 'x' > deep/.envrc; mkdir -p s
 			t.Errorf("%s is not named: %v", want, out.Quarantined)
 		}
 	}
-	if p := predicate(t, out); !slices.Equal(p.Quarantined, out.Quarantined) {
-		t.Errorf("attested: %v", p.Quarantined)
+	p := predicate(t, out)
+	if !slices.Equal(p.Quarantined, out.Quarantined) || !slices.Contains(p.Enforcement.Mechanisms, cell.SealedPaths) {
+		t.Errorf("attested: %v, %v", p.Quarantined, p.Enforcement.Mechanisms)
 	}
 }
 
@@ -249,7 +253,7 @@ func TestNamesOfARunDoNotKeepItFromBeingAttested(t *testing.T) {
 	d.ownWork()
 	d.project()
 	d.mustStart()
-	out, _ := d.allowed(d.inRoom(nil, "/bin/sh", "-c", `
+	out, _ := d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c", `
 n=$(printf 'a\377'); mkdir "$n" 'changed: b' '… and 3 more'; for d in "$n" 'changed: b' '… and 3 more'; do echo evil > "$d/.envrc"; done
 `))
 	p := predicate(t, out)
@@ -261,7 +265,7 @@ n=$(printf 'a\377'); mkdir "$n" 'changed: b' '… and 3 more'; for d in "$n" 'ch
 			t.Errorf("%s is not named: %v", want, out.Quarantined)
 		}
 	}
-	out, _ = d.allowed(d.inRoom(nil, "/bin/sh", "-c", `
+	out, _ = d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c", `
 long=$(head -c 200 /dev/zero | tr '\0' x); deep=$long; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do deep=$deep/$long; done
 mkdir -p "$deep"; cd "$deep"; i=0; while [ $i -lt 1050 ]; do mkdir $i; echo evil > $i/.envrc; i=$((i+1)); done
 `))

@@ -126,14 +126,15 @@ func (d *daemon) cached(t *testing.T) {
 	const cache = "/home/agent/.cache/npm"
 	const inside = cache + "/w.mk"
 	d.put("w.mk", "all: w\n")
-	out := d.willing(d.inRoom(nil, "sh", "-c", "printf 'w:\\n\\t@echo ready; while [ ! -e "+cache+"/go ]; do sleep 0.02; done\\n' > "+inside))
-	call, err := d.client(client.OperatorDoor).GetCall(t.Context(), out.CallID)
-	i := slices.IndexFunc(call.Plan.Mounts, func(m palyra.Mount) bool { return m.Target == cache })
-	if err != nil || i < 0 || out.ExitCode != 0 {
-		t.Fatalf("%+v, %v", out, err)
-	}
-	found, signal := filepath.Join(call.Plan.Mounts[i].Source, "w.mk"), filepath.Join(call.Plan.Mounts[i].Source, "go")
 	for effects, args := range map[palyra.Settlement][]string{"": {"-s", "-f", inside}, palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside}} {
+		script := "printf 'w:\\n\\t@echo ready; while [ ! -e " + cache + "/go ]; do sleep 0.02; done\\n' > " + inside
+		out := d.willing(d.inRoom(map[string]any{"live": effects == ""}, "sh", "-c", script))
+		call, err := d.client(client.OperatorDoor).GetCall(t.Context(), out.CallID)
+		i := slices.IndexFunc(call.Plan.Mounts, func(m palyra.Mount) bool { return m.Target == cache })
+		if err != nil || i < 0 || out.ExitCode != 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		found, signal := filepath.Join(call.Plan.Mounts[i].Source, "w.mk"), filepath.Join(call.Plan.Mounts[i].Source, "go")
 		for _, swap := range []bool{false, true} {
 			_ = os.Remove(signal)
 			making := processRun(d.work, map[string]any{"command": "make", "args": args, "live": effects == ""})

@@ -49,12 +49,19 @@ func (u user) palyra(into any, args ...string) {
 // allow waits for the next question and answers it with yes.
 func (u user) allow() palyra.Approval {
 	u.t.Helper()
+	return u.answer(palyra.AnswerAllow)
+}
+
+// answer answers the next question.
+func (u user) answer(yes palyra.Answer) palyra.Approval {
+	u.t.Helper()
 	for end := time.Now().Add(waitMost); ; {
 		var page struct{ Approvals []palyra.Approval }
 		u.palyra(&page, "approvals", "list", "--pending")
 		if len(page.Approvals) > 0 {
 			a := page.Approvals[0]
-			if out, err := u.as("palyra", "approvals", "decide", string(a.ID), "allow", "--digest", string(a.PlanDigest)).CombinedOutput(); err != nil {
+			out, err := u.as("palyra", "approvals", "decide", string(a.ID), string(yes), "--digest", string(a.PlanDigest)).CombinedOutput()
+			if err != nil {
 				u.t.Fatalf("decide: %v\n%s", err, out)
 			}
 			return a

@@ -16,6 +16,7 @@ type Before struct {
 	Exists func(name string) bool              // is there something
 	Link   func(name string) (string, bool)    // what a symbolic link says
 	Obeyed func(names []string) (all []string) // those of the names that links or git's configuration lead to from where other programs look
+	Closed func(way string) bool               // leads an absolute path to where no link may lead: there, runs leave what others would obey
 	Git    func() Git                          // what the changes do to git's repositories
 }
 
@@ -162,7 +163,7 @@ func (v *view) trusted() (out []string) {
 		whole := c.Was == nil || c.Now == nil || c.Was.Kind != c.Now.Kind
 		link := is(c.Was, palyra.PathLink) || is(c.Now, palyra.PathLink)
 		itself := whole || !is(c.Now, palyra.PathDirectory) // a file in the place of a directory leads to another one
-		if place.Changed(name, itself, link) || whole && v.planted(name) || v.intoModules(name) || v.linkInGit(name) {
+		if place.Changed(name, itself, link) || whole && v.planted(name) || v.intoModules(name) || v.linkInGit(name) || v.intoClosed(name) {
 			out = append(out, name)
 		}
 	}
@@ -189,6 +190,18 @@ func (v *view) planted(name string) bool {
 // linkInGit reports whether an entry is a link in a repository. Git makes none there, and goes wherever one leads.
 func (v *view) linkInGit(name string) bool {
 	return is(v.states[name].Now, palyra.PathLink) && slices.Contains(strings.Split(name, "/"), ".git")
+}
+
+// intoClosed reports whether an entry is a link to where no link may lead.
+func (v *view) intoClosed(name string) bool {
+	to, is := v.link(name)
+	if !is || v.Closed == nil || v.states[name].Now == nil {
+		return false
+	}
+	if !path.IsAbs(to) {
+		to = v.Path + "/" + path.Dir(name) + "/" + to // not cleaned: a link before .. leads elsewhere
+	}
+	return v.Closed(to)
 }
 
 // intoModules reports whether an entry is a link that leads from outside into node_modules, where names are not looked

@@ -261,3 +261,14 @@ func TestUnreadFilesAreOmitted(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// A link to where runs leave things outside of workspaces is one that others would obey, however it is written.
+func TestLinksToWhereNoneMayLead(t *testing.T) {
+	w := before("a/b")
+	w.Closed = func(way string) bool { return strings.Contains(way, "/closed/") }
+	all := changed("+docs>/closed/x", "+a/up>../../closed/x", "+fine>a/b", "-gone>/closed/x", "+out>/usr/bin")
+	f := FactsOf(palyra.Effects{}, all, 0, w)
+	if want := []palyra.PathText{"a/up", "docs"}; !slices.Equal(f.Trusted, want) {
+		t.Errorf("%q, want %q", f.Trusted, want)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -31,9 +32,20 @@ func IsCall(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
+// unasked ends the name of the directory of those caches of a workspace that runs write which nobody is asked about.
+const unasked = "-unasked"
+
 // IsCache tells the directory of a workspace's caches.
 func IsCache(name string) bool {
+	name = strings.TrimSuffix(name, unasked)
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// UnaskedCache returns the cache that runs have in the place of another one when nobody is asked about them: what they
+// write is used by no other run. It reports false for one that is such a cache already.
+func UnaskedCache(dir string) (to string, ok bool) {
+	of := filepath.Dir(dir)
+	return filepath.Join(of+unasked, filepath.Base(dir)), !strings.HasSuffix(of, unasked)
 }
 
 // leaving marks what is being removed, so that nothing finds it half there.

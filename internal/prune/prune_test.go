@@ -116,3 +116,15 @@ func TestShelvesAreLookedAtWhenAsked(t *testing.T) {
 		t.Errorf("a look that was cut short says %s", got)
 	}
 }
+
+// The caches of runs that nobody is asked about lie apart, once, and are pruned as the others are.
+func TestUnaskedCache(t *testing.T) {
+	key := strings.Repeat("a", 32)
+	to, ok := UnaskedCache("/c/" + key + "/go")
+	if !ok || to != "/c/"+key+"-unasked/go" || !IsCache(filepath.Base(filepath.Dir(to))) {
+		t.Errorf("%q, %v", to, ok)
+	}
+	if again, ok := UnaskedCache(to); ok {
+		t.Errorf("apart twice: %q", again)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"palyra"
 	"palyra/internal/effects"
 	"palyra/internal/sandbox"
+	"palyra/internal/symlink"
 )
 
 // Lists keeps the lists of what runs changed.
@@ -73,6 +74,8 @@ const lookWithin = 30 * time.Second
 func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, done func()) {
 	b.Path = c.Plan.Workspace.Path
 	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, b.Path, names) }
+	closed := sync.OnceValue(t.closed)
+	b.Closed = func(way string) bool { return closed()(way) }
 	root, err := os.OpenRoot(b.Path)
 	if err != nil {
 		return b, func() {}
@@ -86,6 +89,20 @@ func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, d
 		return to, err == nil
 	}
 	return b, func() { _ = root.Close() }
+}
+
+// closed tells the ways to what runs leave outside of workspaces, caches and the quarantine among it, and those through
+// /proc, which lead elsewhere for everybody.
+func (t *Tiers) closed() func(way string) bool {
+	set, err := symlink.NewSet(t.Settings.Closed(t.StateID))
+	if err != nil {
+		t.Log.Error("where no link may lead cannot be told, so every link counts", "err", err)
+		return func(string) bool { return true }
+	}
+	return func(way string) bool {
+		end := set.Resolve(way)
+		return end.Closed || end.Proc
+	}
 }
 
 // obeyed are those of the names that git's configuration and links in the place of trusted names lead to. Where nobody

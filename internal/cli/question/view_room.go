@@ -95,7 +95,7 @@ func (v *View) sealed() {
 			names = append(names, show.Arg(s))
 		}
 		v.put("Sealed", strings.Join(names, ", "))
-	case p.Tier == palyra.TierC:
+	case p.Tier == palyra.TierC && !p.Staging.Staged():
 		v.shout("Sealed", "nothing: it may leave hooks and settings that other programs run")
 	}
 }

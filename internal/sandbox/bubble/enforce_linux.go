@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 )
@@ -11,7 +12,7 @@ import (
 // own are the mechanisms that tier C adds to those of every cell.
 var own = []string{
 	"bubblewrap", "ipc_namespace", "mount_namespace", "net_namespace", "pid_namespace", "private_home", "read_only_system",
-	"sealed_paths", "user_namespace", "uts_namespace",
+	cell.SealedPaths, "user_namespace", "uts_namespace",
 }
 
 // enforcement is what holds for runs of a user with these cgroups. In a user namespace of its own the limit of
@@ -36,6 +37,9 @@ func (b *Backend) applied(k *keeper, j sandbox.Job) palyra.Enforcement {
 	}
 	if j.Sealed != nil {
 		e.Mechanisms = append(e.Mechanisms, sandbox.Sealed)
+	}
+	if len(j.Seals) == 0 {
+		e.Mechanisms = slices.DeleteFunc(e.Mechanisms, func(m string) bool { return m == cell.SealedPaths })
 	}
 	if j.Unix {
 		e.Mechanisms = append(e.Mechanisms, "unix_sockets")

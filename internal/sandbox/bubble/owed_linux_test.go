@@ -60,6 +60,8 @@ func TestBackendFailedSweep(t *testing.T) {
 	}
 	closedTo(t, b, s, c, s.workspace)
 	closedTo(t, b, &in, c, s.workspace)
+	in.staged = true
+	closedTo(t, b, &in, c, s.workspace)
 	runJob(t, b, other.trueJob())
 	safe()
 	runJob(t, b, in.trueJob())

@@ -201,8 +201,9 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 // begin records that a run is under way, before it is.
 func (k *keeper) begin(call palyra.CallID) (err error) {
 	k.call = palyra.CallID(callText(call))
+	k.unused = k.b.users.add(k.call)
 	if k.snapshot == nil {
-		return nil
+		return k.b.settle(k.want.room.Workspace) // what an earlier run made there is removed before anybody uses it
 	}
 	if err := k.enlist(); err != nil {
 		return err
@@ -223,7 +224,6 @@ func (k *keeper) begin(call palyra.CallID) (err error) {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be recorded, and its leftovers could be missed").
 			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
-	k.unused = k.b.users.add(k.call)
 	return nil
 }
 

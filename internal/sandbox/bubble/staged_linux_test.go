@@ -3,6 +3,7 @@ package bubble
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/seal"
 	"palyra/internal/stage"
 )
 
@@ -207,7 +210,55 @@ func TestBackendStageable(t *testing.T) {
 	})
 }
 
-// TestBackendStagedSeals: seals hold on a stage as they do without, and new sealed
+// TestBackendStageableOnOverlay: an overlay can neither hold what a staged run writes nor lie below it. Such runs are
+// live, with the reason, and work.
+func TestBackendStageableOnOverlay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: a file system is mounted by root only")
+	}
+	over := func(t *testing.T, at string) {
+		t.Helper()
+		layers := tempDir(t)
+		for _, dir := range []string{"lower", "upper", "work"} {
+			if err := os.Mkdir(filepath.Join(layers, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
+		if err := errors.Join(os.MkdirAll(at, 0o755), unix.Mount("overlay", at, "overlay", 0, options)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
+		for name, c := range map[string]struct {
+			place func(c Config, s *site) string
+			why   string
+		}{
+			"the place of stages": {func(c Config, _ *site) string { return c.Stages }, "overlay cannot be mounted"},
+			"the workspace":       {func(_ Config, s *site) string { return s.workspace }, "its file system"},
+		} {
+			config, s := configOf(t), newSite(t, who)
+			over(t, c.place(config, s))
+			s.own(s.workspace)
+			b, err := New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := b.Stageable(t.Context(), s.workspace, who.UID, who.GID); why != c.why {
+				t.Errorf("%s: %q", name, why)
+			}
+			if code, said := s.script(b, "echo live > f && cat f"); code != 0 || said != "live" || !exists(s.workspace+"/f") {
+				t.Errorf("%s: %d %s", name, code, said)
+			}
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestBackendStagedSeals: where a staged run has seals, they hold on the stage as they do without, and new sealed
 // paths are taken away.
 func TestBackendStagedSeals(t *testing.T) {
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
@@ -217,6 +268,7 @@ func TestBackendStagedSeals(t *testing.T) {
 			t touch .git/hooks/pre-commit; t rm -rf .git/hooks; t mv .git/hooks .git/h; t mv .git g; t rm .git/config; t mv .git/config x
 			t ln -sf /tmp .git/hooks; t chmod 777 .git/config; (echo x >> .git/config) 2>/dev/null && echo "config written"
 			echo work > .git/index && cat .git/index; mkdir -p sub/.vscode; echo x > sub/.vscode/tasks.json; echo x > .envrc; echo plain > plain`)
+		j.Seals = seal.Default
 		x := runJob(t, b, j)
 		if s.printed() != "work" || len(x.Quarantined) != 2 {
 			t.Errorf("%s %+v", s.printed(), x)
@@ -228,6 +280,48 @@ func TestBackendStagedSeals(t *testing.T) {
 		}
 		if !exists(s.workspace+"/plain") || !exists(s.workspace+"/.git/index") {
 			t.Error("work is lost")
+		}
+	})
+}
+
+// TestBackendStagedUnsealed: a staged run without seals can do anything to names that others trust, nothing is taken
+// from it, and whoever judges its changes sees all of them while the workspace has none.
+func TestBackendStagedUnsealed(t *testing.T) {
+	staged(t, 1, func(t *testing.T, b *Backend, s *site) {
+		s.repository()
+		s.dir("sub/.vscode")
+		s.file("sub/.vscode/tasks.json", "{}")
+		was := s.look()
+		for _, ruling := range []stage.Ruling{stage.RulingDrop, stage.RulingKeep} {
+			var seen []string
+			j := s.job("/bin/sh", "-ec", `
+				echo x > .git/hooks/pre-commit; rm .git/hooks/pre-commit.sample; echo x >> .git/config
+				mv sub/.vscode/tasks.json sub/t; rm -r sub/.vscode
+				ln -s ../t sub/.vscode; mkdir sub/.git; echo x > .envrc; mv .git/hooks/pre-commit .git/hooks/post-merge; chmod 600 .git/HEAD`)
+			j.Weigh = func(f stage.Found) stage.Ruling {
+				for _, c := range f.Changes {
+					seen = append(seen, c.Path)
+				}
+				if now := s.look(); !maps.Equal(now, was) {
+					t.Errorf("the workspace has some of it before anybody judged: %v", now)
+				}
+				return ruling
+			}
+			x := runJob(t, b, j)
+			slices.Sort(seen)
+			want := []string{
+				".envrc", ".git/HEAD", ".git/config", ".git/hooks/post-merge", ".git/hooks/pre-commit.sample",
+				"sub/.git", "sub/.vscode", "sub/.vscode/tasks.json", "sub/t",
+			}
+			if x.Code != 0 || len(x.Quarantined)+len(x.Remnants) > 0 || !slices.Equal(seen, want) {
+				t.Errorf("%+v %s\n%q", x, s.printed(), seen)
+			}
+			if slices.Contains(x.Enforcement.Mechanisms, cell.SealedPaths) {
+				t.Error("nothing is sealed, and yet it is said to be")
+			}
+			if kept := ruling == stage.RulingKeep; kept == maps.Equal(s.look(), was) || kept != exists(s.workspace+"/.git/hooks/post-merge") {
+				t.Errorf("ruling %v: %v", ruling, s.look())
+			}
 		}
 	})
 }
@@ -381,10 +475,12 @@ func TestBackendStagedNewSeals(t *testing.T) {
 				}
 			}
 		}()
-		x := runJob(t, b, s.job("/bin/bash", "-c", `echo x > .envrc; mkdir docs/.git; printf '[core]\nfsmonitor = evil\n' > docs/.git/config
+		j := s.job("/bin/bash", "-c", `echo x > .envrc; mkdir docs/.git; printf '[core]\nfsmonitor = evil\n' > docs/.git/config
 mkdir -p r/objects r/refs; echo 'ref: refs/heads/main' > r/HEAD; echo x > r/config; mkdir $'a\xff'; echo x > $'a\xff/.vimrc'; echo x > $'a\xff/fine'
 mkdir -p t/deep/.cargo; echo x > t/deep/.cargo/config.toml; echo x > t/deep/fine
-for i in $(seq 400); do echo $i > x$i; done`))
+for i in $(seq 400); do echo $i > x$i; done`)
+		j.Seals = seal.Default
+		x := runJob(t, b, j)
 		close(stop)
 		if seen := <-done; len(seen) > 0 {
 			t.Errorf("seen in the workspace: %q", seen)

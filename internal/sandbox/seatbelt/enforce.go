@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -13,7 +14,7 @@ func enforcement(l palyra.Limits) palyra.Enforcement {
 		Mode: palyra.NetworkStrict,
 		Mechanisms: []string{
 			"clean_env", "loopback_proxy_only", "mach_services_listed", "private_home", "private_tmp", "process_tree_polled", "read_only_system",
-			"sandbox_exec", "sealed_paths", "signal_scope",
+			"sandbox_exec", cell.SealedPaths, "signal_scope",
 		},
 		Limits: map[string]palyra.Hold{
 			"wall": "timer", "cpu": "rlimit", "memory": "none", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",

@@ -105,7 +105,7 @@ func surroundings(p *palyra.Plan) []string {
 	say("keeps between runs of this workspace: ", keeps)
 	say("may reach: ", p.Egress)
 	say("what is sealed stays as it is, at any depth: ", p.Seals)
-	if len(p.Seals) == 0 {
+	if len(p.Seals) == 0 && !p.Staging.Staged() {
 		notes = append(notes, "nothing of the workspace is sealed: it may leave hooks and settings that others run")
 	}
 	if p.UnixSockets {

@@ -31,7 +31,7 @@ func TestLiveIsAskedForOnlyByChoice(t *testing.T) {
 		"live input, likewise": {true, palyra.Plan{Tier: palyra.TierC, Stdin: palyra.StdinLive}, false},
 	} {
 		p := c.plan
-		d.staging(t.Context(), arguments{Live: c.live}, &p)
+		d.staging(d.whyLive(t.Context(), arguments{Live: c.live}, &p), &p)
 		if got := p.Staging.LiveAsked(); got != c.asked {
 			t.Errorf("%s: %v, %+v", what, got, p.Staging)
 		}

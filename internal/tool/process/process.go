@@ -172,10 +172,14 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	if err != nil {
 		return err
 	}
+	why := d.whyLive(ctx, a, p)
+	if why == "" {
+		apart(p)
+	}
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
 		return err
 	}
-	d.staging(ctx, a, p)
+	d.staging(why, p)
 	d.describe(a, p, c.Proposal.Check)
 	return nil
 }

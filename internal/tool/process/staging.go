@@ -6,36 +6,70 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/prune"
 	"palyra/internal/show"
 )
 
+// whyLive returns why others must see at once what the run of a plan writes, or why there can be no stage for it; "":
+// it can be staged.
+func (d *Driver) whyLive(ctx context.Context, a arguments, p *palyra.Plan) string {
+	switch {
+	case p.Tier != palyra.TierC:
+		return "tier " + string(p.Tier) + " has no file system of its own"
+	case p.AgentSocket:
+		return "it is an agent, whose work is to be seen"
+	case p.Terminal:
+		return "it has a terminal"
+	case p.Stdin == palyra.StdinLive:
+		return "its input comes while it runs"
+	case p.UnixSockets:
+		return "it may use unix sockets"
+	case a.Live: // policy asks about that: whoever runs it chose that nobody judges what it does
+		return palyra.LiveAsked
+	case d.Stages == nil:
+		return "not configured"
+	}
+	return d.Stages.Stageable(ctx, *p)
+}
+
+// apart gives a run that nobody may be asked about caches of its own kind: it could put something there that a later run
+// uses with a network or secrets, or that writes to the workspace directly.
+func apart(p *palyra.Plan) {
+	if len(p.Egress)+len(p.Bindings) > 0 || p.Asks {
+		return
+	}
+	for i, m := range p.Mounts {
+		if to, ok := prune.UnaskedCache(m.Source); m.Writable && ok {
+			p.Mounts[i].Source = to
+		}
+	}
+}
+
 // staging decides where the run of a plan writes. On a stage it finds its inputs as they were
-// checked, and its changes are judged before they become the workspace's; a run whose writes others
-// must see at once has no stage.
-func (d *Driver) staging(ctx context.Context, a arguments, p *palyra.Plan) {
+// checked, and its changes are judged before they become the workspace's.
+func (d *Driver) staging(why string, p *palyra.Plan) {
 	if d.Stages == nil || !d.StageAll && !loosely(p) {
 		return
 	}
-	why := ""
-	switch {
-	case p.Tier != palyra.TierC:
-		why = "tier " + string(p.Tier) + " has no file system of its own"
-	case p.AgentSocket:
-		why = "it is an agent, whose work is to be seen"
-	case p.Terminal:
-		why = "it has a terminal"
-	case p.Stdin == palyra.StdinLive:
-		why = "its input comes while it runs"
-	case p.UnixSockets:
-		why = "it may use unix sockets"
-	case a.Live: // policy asks about that: whoever runs it chose that nobody judges what it does
-		why = palyra.LiveAsked
-	default:
-		why = d.Stages.Stageable(ctx, *p)
-	}
-	p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
 	if why != "" {
 		p.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: why}
+		return
+	}
+	p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
+	d.unseal(p)
+}
+
+// unseal opens the usual sealed names for a staged run: what it does to them is judged when it has ended. An
+// operator's own names stay sealed, which nobody would judge; and so does everything beside what a profile opens that
+// asks before the run, because its changes are not asked about again.
+func (d *Driver) unseal(p *palyra.Plan) {
+	if !p.Asks {
+		p.Seals = slices.DeleteFunc(p.Seals, func(name string) bool { return slices.Contains(d.Seals, name) })
+	}
+	if len(p.Seals) == 0 {
+		p.Seals = nil
+		p.Enforcement.Mechanisms = slices.DeleteFunc(p.Enforcement.Mechanisms, func(m string) bool { return m == cell.SealedPaths })
 	}
 }
 

@@ -2,10 +2,13 @@ package process
 
 import (
 	"context"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // stages is a host that says why there can be no stage; nothing: there can be.
@@ -40,12 +43,81 @@ func TestWhereARunWrites(t *testing.T) {
 		},
 	} {
 		p, d := c.plan, driver(t, Config{Stages: c.host, StageAll: !c.few})
-		d.staging(t.Context(), c.args, &p)
+		d.staging(d.whyLive(t.Context(), c.args, &p), &p)
 		if p.Staging.Writes != c.writes || !strings.Contains(p.Staging.Why, c.why) || (p.Staging.Why == "") != (c.why == "") {
 			t.Errorf("%s: %+v", c.what, p.Staging)
 		}
 		if said := strings.Join(inWorkspace(&p), "\n"); !strings.Contains(said, c.why) || (said == "") != (c.writes == "") {
 			t.Errorf("%s: people are told %q", c.what, said)
+		}
+	}
+}
+
+// A staged run has none of the usual names sealed, and its plan says so. An operator's own names stay sealed, and
+// everything beside what a profile opens that asks before the run; and so it is for a run that writes directly.
+func TestWhatStaysSealed(t *testing.T) {
+	usual := []string{".envrc", ".git/hooks"}
+	for _, c := range []struct {
+		what  string
+		live  bool
+		asks  bool
+		seals []string
+		want  []string
+	}{
+		{what: "staged", seals: usual},
+		{what: "staged, with an operator's own", seals: []string{".envrc", ".git/hooks", "deploy.sh"}, want: []string{"deploy.sh"}},
+		{what: "staged, asked about before", asks: true, seals: usual[1:], want: usual[1:]},
+		{what: "live", live: true, seals: usual, want: usual},
+		{what: "live, opened", live: true},
+	} {
+		p := palyra.Plan{Tier: palyra.TierC, Asks: c.asks, Seals: slices.Clone(c.seals)}
+		p.Enforcement.Mechanisms = []string{"seccomp", cell.SealedPaths}
+		d := driver(t, Config{Stages: stages(""), StageAll: true, Seals: usual})
+		d.staging(d.whyLive(t.Context(), arguments{Live: c.live}, &p), &p)
+		if !slices.Equal(p.Seals, c.want) {
+			t.Errorf("%s: sealed are %q, not %q", c.what, p.Seals, c.want)
+		}
+		if sealed := slices.Contains(p.Enforcement.Mechanisms, cell.SealedPaths); sealed == (!c.live && len(c.want) == 0) {
+			t.Errorf("%s: promised: %v", c.what, p.Enforcement.Mechanisms)
+		}
+		said := strings.Join(surroundings(&p), "\n")
+		if strings.Contains(said, "is sealed") != (c.live || c.want != nil) ||
+			strings.Contains(said, "may leave hooks") != (c.live && c.seals == nil) {
+			t.Errorf("%s: people are told %q", c.what, said)
+		}
+	}
+}
+
+// A run that nobody may be asked about has caches of its own. One with a network, one that asks, and one that writes to
+// the workspace directly have others.
+func TestCachesAreApart(t *testing.T) {
+	const asked, unasked = "/c/0123/go", "/c/0123-unasked/go"
+	room := func(more Fittings) profiles {
+		more.Mounts = []palyra.Mount{{Source: asked, Target: "/home/agent/.cache/go", Writable: true}, {Source: "/srv/z", Target: "/srv/z"}}
+		return profiles{"x": more}
+	}
+	for what, c := range map[string]struct {
+		args string
+		room Fittings
+		host stages
+		want string
+	}{
+		"a plain run": {args: `{"command":"/bin/true","profile":"x"}`, want: unasked},
+		"live":        {args: `{"command":"/bin/true","profile":"x","live":true}`, want: asked},
+		"a network":   {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Egress: []string{"a.example:443"}}, want: asked},
+		"it asks":     {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Asks: true}, want: asked},
+		"no stage":    {args: `{"command":"/bin/true","profile":"x"}`, host: "its file system", want: asked},
+	} {
+		d := driver(t, Config{
+			Tiers: everywhere{}, Tier: palyra.TierC, Profiles: room(c.room), Hosts: allowed{"a.example:443"},
+			Stages: c.host, StageAll: true, Enabled: true,
+		})
+		p := palyra.Plan{Tool: Name, Workspace: palyra.WorkspaceRef{Path: t.TempDir(), Owner: int64(os.Geteuid())}, Arguments: []byte(c.args)}
+		if err := d.Plan(t.Context(), &palyra.Call{}, &p); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if p.Mounts[0].Source != c.want || p.Mounts[1].Source != "/srv/z" {
+			t.Errorf("%s: %+v", what, p.Mounts)
 		}
 	}
 }

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+)
+
+// eachCache does something in every cache of every toolchain.
+const eachCache = `for c in "$GOCACHE" "$GOMODCACHE" "$NPM_CONFIG_CACHE" "$PIP_CACHE_DIR" "$CARGO_HOME"; do cd "$c"; `
+
+// cacheRuns runs scripts: some that nobody is asked about, others by a person's yes.
+type cacheRuns struct {
+	unasked func(script string) palyra.Outcome
+	live    func(script string) palyra.Outcome
+	online  func(script string) palyra.Outcome // may reach a host
+}
+
+// apart has runs that nobody is asked about plant something in every cache: those that somebody is asked about neither
+// find it nor use it, and what these left is there for the others.
+func (r cacheRuns) apart(t *testing.T) {
+	t.Helper()
+	says := func(out palyra.Outcome, what, want string) {
+		t.Helper()
+		if out.Outcome != palyra.OutcomeFinished || strings.TrimSpace(out.Stdout+out.Stderr) != want {
+			t.Errorf("%s: %s %s, said %q, want %q", what, out.Outcome, out.Reason, out.Stdout+out.Stderr, want)
+		}
+	}
+	const look = eachCache + `cat f planted 2>/dev/null; done; "$GOPATH/bin/tool" 2>/dev/null || true`
+	says(r.live(eachCache+"echo asked > f; mkdir -p ro; echo x > ro/x; chmod 555 ro; done"), "the first", "")
+	says(r.unasked(eachCache+"cat f ro/x; done"), "what was asked about, by the others", strings.TrimSpace(strings.Repeat("asked\nx\n", 5)))
+	says(r.unasked(eachCache+`echo evil > f; echo evil > planted; done
+		mkdir -p "$GOPATH/bin"; printf '#!/bin/sh\necho EVIL\n' > "$GOPATH/bin/tool"; chmod +x "$GOPATH/bin/tool"`), "planting", "")
+	says(r.unasked(look), "control: the next that nobody is asked about", strings.Repeat("evil\nevil\n", 5)+"EVIL")
+	asked := strings.TrimSpace(strings.Repeat("asked\n", 5))
+	says(r.live(look), "one that writes directly", asked)
+	says(r.online(look), "one with a network", asked)
+}
+
+// TestCachesAreApart: no run that a person was asked about uses what one left in a cache that nobody was asked about,
+// as root's daemon and as an ordinary user's.
+func TestCachesAreApart(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	person := d.client(client.OperatorDoor)
+	if _, err := person.AddWorkspace(t.Context(), d.work, ""); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(more map[string]any) func(string) palyra.Outcome {
+		return func(script string) palyra.Outcome { return d.willing(d.inRoom(more, "sh", "-c", script)) }
+	}
+	r := cacheRuns{
+		unasked: func(script string) palyra.Outcome {
+			call := d.inRoom(nil, "sh", "-c", script)
+			call.NoWait = true // whatever is asked is refused
+			out, err := d.client(client.AgentDoor).Call(t.Context(), call, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		},
+		live: asked(map[string]any{"live": true}), online: asked(map[string]any{"egress": []string{"example.org:443"}}),
+	}
+	r.apart(t)
+	d.poisonedBuild(t, r)
+	d.verify()
+}
+
+// poisonedBuild changes what Go has compiled, in the cache alone, and looks at what Go would link.
+func (d *daemon) poisonedBuild(t *testing.T, r cacheRuns) {
+	if _, err := os.Stat("/usr/local/go/bin/go"); err != nil {
+		t.Fatal("go is needed at /usr/local/go/bin")
+	}
+	d.put("go.mod", "module m\n\ngo 1.20\n")
+	d.put("m.go", "package m\n\nfunc Text() string { return \"honest\" }\n")
+	const build = `export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
+		grep -ao 'honest\|wicked' "$(go list -export -f '{{.Export}}' .)" | head -n 1`
+	for i, c := range []struct {
+		run  func(string) palyra.Outcome
+		add  string
+		want string
+	}{
+		{r.live, "", "honest"},
+		{r.unasked, "; grep -rl honest $GOCACHE | xargs sed -i s/honest/wicked/g", "honest"},
+		{r.unasked, "", "wicked"}, // control: it is used
+		{r.live, "", "honest"},
+		{r.online, "", "honest"},
+	} {
+		if out := c.run(build + c.add); strings.TrimSpace(out.Stdout+out.Stderr) != c.want {
+			t.Errorf("%d: %s %s: %q, want %q", i, out.Outcome, out.Reason, out.Stdout+out.Stderr, c.want)
+		}
+	}
+}
+
+func TestCachesAreApartWithAnOrdinaryUsersDaemon(t *testing.T) {
+	d := newDaemon(t)
+	u := user{d, d.ordinary(shipped...)}
+	u.palyra(new(any), "workspace", "add", u.work)
+	run := func(answers int, more ...string) func(string) palyra.Outcome {
+		return func(script string) palyra.Outcome {
+			yes := []palyra.Answer{palyra.AnswerAllow}[:answers]
+			return u.execAnswered(u.work, yes, append(more, "--", "sh", "-c", script)...)
+		}
+	}
+	cacheRuns{unasked: run(0), live: run(1, "--live"), online: run(1, "--egress", "example.org:443")}.apart(t)
+}
