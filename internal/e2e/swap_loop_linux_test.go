@@ -42,43 +42,55 @@ func TestTheApprovedScriptIsTheOneThatRuns(t *testing.T) {
 	d.inWorkspace()
 	ran, refused, kept := 0, 0, 0
 	for range rounds {
-		stop := d.swapsInALoop(t)
-		n, no := d.allowsByContent(t, tries)
-		ran, refused, kept = ran+n, refused+no, kept+stop()
+		stop := d.swapsInALoop()
+		n, no := d.allowsByContent(t, tries/2)
+		stop()
+		stopStaged := d.swapsOnStages(t)
+		more, noMore := d.allowsByContent(t, tries/2)
+		ran, refused, kept = ran+n+more, refused+no+noMore, kept+stopStaged()
 	}
-	t.Logf("%d ran as allowed, %d were refused; %d staged runs swapped it too", ran, refused, kept)
+	t.Logf("%d ran as allowed, %d were refused; %d staged runs swapped it", ran, refused, kept)
 	if ran+refused < rounds*tries || ran == 0 || kept == 0 {
 		t.Error("nothing is shown")
 	}
 	d.verify()
 }
 
-// swapsInALoop has runs swap the script until stop is called, which says how many staged ones did.
-func (d *daemon) swapsInALoop(t *testing.T) (stop func() int) {
+// swapsInALoop has a run swap the script directly until stop is called.
+func (d *daemon) swapsInALoop() (stop func()) {
 	f := swappedFiles()[0]
 	d.put(f.File, f.Good)
 	_ = os.Remove(filepath.Join(d.work, "enough"))
-	agent := d.client(client.AgentDoor)
 	swaps := processRun(d.work, map[string]any{"script": "#!/usr/bin/env python3\n" + loops, "tier": "c", "live": true})
-	live := d.fedLive(agent, swaps, palyra.ScopeOnce)
+	live := d.fedLive(d.client(client.AgentDoor), swaps, palyra.ScopeOnce)
+	return func() {
+		d.put("enough", "")
+		<-live.end
+	}
+}
+
+// swapsOnStages has staged runs, one after the other, swap the script until stop is called, which says how many did.
+func (d *daemon) swapsOnStages(t *testing.T) (stop func() int) {
+	f := swappedFiles()[0]
+	d.put("fine", f.Good)
+	agent := d.client(client.AgentDoor)
 	ctx, cancel := context.WithCancel(t.Context())
 	staged := make(chan int)
 	go func() {
 		kept := 0
 		for ctx.Err() == nil {
-			out, err := agent.Call(ctx, d.inRoom(nil, "sh", "-c", "cp evil n && mv n s.sh"), nil)
-			if err == nil && out.Effects == palyra.EffectsKept {
-				kept++
+			for _, from := range []string{"evil", "fine"} {
+				out, err := agent.Call(ctx, d.inRoom(nil, "sh", "-c", "cp "+from+" n && mv n s.sh"), nil)
+				if err == nil && out.Effects == palyra.EffectsKept {
+					kept++
+				}
 			}
 		}
 		staged <- kept
 	}()
 	return func() int {
 		cancel()
-		kept := <-staged
-		d.put("enough", "")
-		<-live.end
-		return kept
+		return <-staged
 	}
 }
 

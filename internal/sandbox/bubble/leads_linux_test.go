@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/seal"
 )
 
 // git runs git on the host as the site's owner, with nobody's configuration.
@@ -213,7 +214,7 @@ func TestBackendLinks(t *testing.T) {
 }
 
 // TestBackendCommitted: sealed names that a run brings in by git's index and commits
-// are told, for a live run and a staged one, while the files that would be them are
+// are told, for a live run and a staged one with seals, while the files that would be them are
 // in no directory.
 func TestBackendCommitted(t *testing.T) {
 	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
@@ -223,9 +224,11 @@ func TestBackendCommitted(t *testing.T) {
 			s.staged = staged
 			s.git("init", "-q", "-b", "main")
 			s.git("commit", "-q", "--allow-empty", "-m", "0")
-			x := runJob(t, b, s.job("/bin/sh", "-c", `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+			j := s.job("/bin/sh", "-c", `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 				blob=$(echo evil | git hash-object -w --stdin)
-				git update-index --add --cacheinfo 100644,$blob,.github/workflows/ci2.yml && git commit -qm tidy && git update-index --add --cacheinfo 100644,$blob,.vscode/tasks.json`))
+				git update-index --add --cacheinfo 100644,$blob,.github/workflows/ci2.yml && git commit -qm tidy && git update-index --add --cacheinfo 100644,$blob,.vscode/tasks.json`)
+			j.Seals = seal.Default
+			x := runJob(t, b, j)
 			want := []palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".github/workflows/ci2.yml"}, {Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"}}
 			if !slices.Equal(x.Remnants, want) || s.printed() != "" {
 				t.Errorf("staged %v: left %+v: %s", staged, x.Remnants, s.printed())

@@ -12,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/seal"
 	"palyra/internal/stage"
 )
 
@@ -21,7 +22,7 @@ func hold(stage.Found) stage.Ruling { return stage.RulingHold }
 func (s *site) holds(b *Backend, call palyra.CallID, script string) sandbox.HeldRun {
 	s.t.Helper()
 	j := s.job("/bin/sh", "-c", script)
-	j.Call, j.Weigh = call, hold
+	j.Call, j.Weigh, j.Seals = call, hold, seal.Default
 	if x := runJob(s.t, b, j); x.Code != 0 || !x.Effects.Held {
 		s.t.Fatalf("%+v: %s", x, s.printed())
 	}
