@@ -70,7 +70,9 @@ func TestSharing(t *testing.T) {
 		t.Error("a pipe was copied")
 	}
 	later := time.Now().Add(time.Minute)
-	for _, few := range []sharing{{until: later, entries: 1, bytes: 1 << 20}, {until: later, entries: 1000, bytes: 1}, {entries: 1000, bytes: 1 << 20}} {
+	for _, few := range []sharing{
+		{until: later, entries: 1, bytes: 1 << 20}, {until: later, entries: 1000, bytes: 1}, {entries: 1000, bytes: 1 << 20},
+	} {
 		if err := few.tree(from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "larger than is copied") {
 			t.Errorf("%+v: %v", few, err)
 		}

@@ -226,10 +226,13 @@ func TestBackendCommitted(t *testing.T) {
 			s.git("commit", "-q", "--allow-empty", "-m", "0")
 			j := s.job("/bin/sh", "-c", `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 				blob=$(echo evil | git hash-object -w --stdin)
-				git update-index --add --cacheinfo 100644,$blob,.github/workflows/ci2.yml && git commit -qm tidy && git update-index --add --cacheinfo 100644,$blob,.vscode/tasks.json`)
+				git update-index --add --cacheinfo 100644,$blob,.github/workflows/ci2.yml && git commit -qm tidy &&
+				git update-index --add --cacheinfo 100644,$blob,.vscode/tasks.json`)
 			j.Seals = seal.Default
 			x := runJob(t, b, j)
-			want := []palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".github/workflows/ci2.yml"}, {Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"}}
+			want := []palyra.Remnant{
+				{Kind: palyra.RemnantCommitted, Path: ".github/workflows/ci2.yml"}, {Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"},
+			}
 			if !slices.Equal(x.Remnants, want) || s.printed() != "" {
 				t.Errorf("staged %v: left %+v: %s", staged, x.Remnants, s.printed())
 			}
