@@ -306,3 +306,49 @@ func TestUndoStoreAtItsLimit(t *testing.T) {
 	d.verify()
 	d.stop()
 }
+
+// An ordinary user's daemon undoes and redoes by that user's command: all kinds of changes, and nothing where somebody
+// else's work is by now.
+func TestUndoOfAnOrdinaryUser(t *testing.T) {
+	d := newDaemon(t)
+	d.furnishes()
+	as := d.ordinary(shipped...)
+	command := func(args ...string) string {
+		t.Helper()
+		out, err := as("palyra", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s\n%s", args, err, out, d.log)
+		}
+		return string(out)
+	}
+	command("workspace", "add", d.work)
+	before := treeOf(t, d.work)
+	var made palyra.Outcome
+	said, err := as("palyra", "exec", "--json", "--tier", "c", "--", "sh", "s.sh").Output()
+	if err != nil || json.Unmarshal(said, &made) != nil || made.Effects != palyra.EffectsKept {
+		t.Fatalf("%v: %s\n%s", err, said, d.log)
+	}
+	after := treeOf(t, d.work)
+	if after == before {
+		t.Fatalf("nothing was changed:\n%s", d.log)
+	}
+	if would := command("undo", "--last", "--dry-run"); !strings.Contains(would, "tree/a/b/c") || treeOf(t, d.work) != after {
+		t.Errorf("it would: %s", would)
+	}
+	for range 2 {
+		command("undo", "--last")
+		if got := treeOf(t, d.work); got != before {
+			t.Fatalf("undone:\n%s\nwant\n%s", got, before)
+		}
+		command("redo", string(made.CallID))
+		if got := treeOf(t, d.work); got != after {
+			t.Fatalf("redone:\n%s\nwant\n%s", got, after)
+		}
+	}
+	d.put("d/y", "my own work")
+	later := treeOf(t, d.work)
+	out, err := as("palyra", "undo", "--last").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "d/y") || treeOf(t, d.work) != later {
+		t.Errorf("somebody's work is in it: %v\n%s", err, out)
+	}
+}
