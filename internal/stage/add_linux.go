@@ -55,7 +55,7 @@ func (p *Past) Add(name, workspace string, id owner.Identity, all []Old) (_ *Add
 	}
 	bytes := int64(3 * block)
 	for i := range all {
-		bytes += all[i].listed() + (all[i].Was.Size+block-1)/block*block
+		bytes += listed(&all[i].Change) + (all[i].Was.Size+block-1)/block*block
 	}
 	if err := p.space.Take(name, bytes, true); err != nil {
 		return nil, err

@@ -61,12 +61,12 @@ func between(was, now map[string]State) []Change {
 	var out []Change
 	for p, s := range was {
 		if now[p] != s {
-			out = append(out, Change{p, s, now[p]})
+			out = append(out, Change{Path: p, Was: s, Now: now[p]})
 		}
 	}
 	for p, s := range now {
 		if _, too := was[p]; !too {
-			out = append(out, Change{p, State{}, s})
+			out = append(out, Change{Path: p, Now: s})
 		}
 	}
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })

@@ -47,7 +47,7 @@ func (p *Past) Contents(ctx context.Context, name string, pick func(Change) bool
 		for i := range m.Changes {
 			e := &m.Changes[i]
 			one.find = func() (string, error) { at, _, err := v.find(e); return at, err }
-			if more, err := one.read(Change{string(e.Path), e.Was, e.Now}, pick, f); err != nil || !more {
+			if more, err := one.read(Change{Path: string(e.Path), Was: e.Was, Now: e.Now}, pick, f); err != nil || !more {
 				return err
 			}
 		}

@@ -326,7 +326,7 @@ func (s *Stages) told(call string) (out Settled, known bool) {
 		return out, false
 	}
 	for _, c := range m.Changes {
-		out.Changes = append(out.Changes, Change{string(c.Path), c.Was, c.Now})
+		out.Changes = append(out.Changes, Change{Path: string(c.Path), Was: c.Was, Now: c.Now})
 	}
 	out.Kept, out.Remembered, out.Lost = len(m.Changes), true, m.Lost
 	return out, true
@@ -355,7 +355,7 @@ func (s *Stages) readHeld(call string) (h held, err error) {
 func (h *held) changes() []Change {
 	out := make([]Change, 0, len(h.Changes))
 	for _, c := range h.Changes {
-		out = append(out, Change{string(c.Path), c.Was, c.Now})
+		out = append(out, Change{Path: string(c.Path), Was: c.Was, Now: c.Now})
 	}
 	return out
 }

@@ -91,7 +91,7 @@ func (k *keeper) look(r *reader) error {
 		err = r.readAll()
 	}
 	if err == nil { // else not all of it was seen
-		r.out.Changes = r.seen.list()
+		r.out.Changes = r.seen.List()
 	}
 	return r.away(err) // the quarantine is the daemon's, not the owner's
 }

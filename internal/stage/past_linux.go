@@ -99,13 +99,13 @@ func (g *Stage) Remember(p *Past, name string) error {
 func (r *reader) stored() int64 {
 	n := r.old + 3*block // the directories, and the list
 	for _, c := range r.out.Changes {
-		n += c.listed()
+		n += listed(&c)
 	}
 	return n
 }
 
 // listed is how much a change takes in a manifest, at most.
-func (c *Change) listed() int64 {
+func listed(c *Change) int64 {
 	return int64(512 + 2*(len(c.Path)+len(c.Was.Target)+len(c.Now.Target)))
 }
 

@@ -280,7 +280,7 @@ func (g *Stage) changesFor(t *testing.T) []Change {
 		return r.all()
 	}))
 	k.close()
-	return r.seen.list()
+	return r.seen.List()
 }
 
 func jsonOf(t *testing.T, v any) string {

@@ -30,10 +30,10 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 	mode := st.Mode & modeBits
 	before := len(r.steps)
 	r.add(step{Do: stepDir, Path: []byte(p), Mode: mode | 0o700})
-	r.seen.made(p, State{Kind: Directory, Mode: mode})
+	r.seen.Made(p, State{Kind: Directory, Mode: mode})
 	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); errors.Is(err, errRepository) {
 		r.steps = r.steps[:before]
-		r.seen.forget(p)
+		r.seen.Forget(p)
 		r.take(p, st)
 		return nil
 	} else if err != nil {
@@ -101,8 +101,8 @@ func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
 	}
 	if mode != was {
 		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode, Was: markOf(now)})
-		r.seen.removed(p, State{Kind: Directory, Mode: was})
-		r.seen.made(p, State{Kind: Directory, Mode: mode})
+		r.seen.Removed(p, State{Kind: Directory, Mode: was})
+		r.seen.Made(p, State{Kind: Directory, Mode: mode})
 	}
 	return nil
 }

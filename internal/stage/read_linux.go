@@ -8,11 +8,11 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 )
 
 // What a step of keeping does.
@@ -55,18 +55,19 @@ type reader struct {
 	names     Names
 	since     unix.Timespec
 
-	steps []step
-	taken []taken
-	files []file // that the run made or changed, whatever becomes of them
-	out   Settled
-	seen  changes
-	gone  []found // by the removal that is looked at
-	count int
-	text  int // bytes of all paths
-	bytes int64
-	old   int64  // bytes on disk of what was there
-	buf   []byte // for content that is read
-	most  int64  // bytes of content that may be read; 0: all
+	steps  []step
+	taken  []taken
+	files  []file // that the run made or changed, whatever becomes of them
+	out    Settled
+	seen   change.Set
+	gone   []found // by the removal that is looked at
+	count  int
+	text   int // bytes of all paths
+	bytes  int64
+	old    int64  // bytes on disk of what was there
+	buf    []byte // for content that is read
+	copied int64  // bytes of files with several names
+	most   int64  // bytes of content that may be read; 0: all
 
 	later    bool              // digests are taken when all is found
 	unread   []unread          // files without them
@@ -336,6 +337,9 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 	}
 	was, ours := r.placed[p]
 	had, err := r.clean(p, st)
+	if err == nil {
+		err = r.apart(p, st)
+	}
 	if err != nil {
 		return err
 	}
@@ -396,61 +400,6 @@ func (r *reader) unchanged(p string, st *unix.Stat_t) bool {
 	h := sha256.New()
 	_, err = io.Copy(h, f)
 	return err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) == was.Digest
-}
-
-// clean takes what is the overlay's, and set-id bits, off a file of the stage. It
-// reports whether the file was there before the run.
-func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return false, nil
-	}
-	err = beneath.InParent(r.upper, p, func(dir int, name string) error {
-		mode := st.Mode & 0o777
-		if st.Mode&0o6000 != 0 {
-			r.refuse(p, "set-id bits")
-			if err := beneath.ChmodAt(dir, name, mode); err != nil {
-				return err
-			}
-		}
-		file := beneath.ProcName(dir, name)
-		own, err := ownXattrs(file)
-		if err != nil || len(own) == 0 {
-			return err
-		}
-		had = slices.Contains(own, xattrFrom)
-		if err := beneath.ChmodAt(dir, name, mode|0o600); err != nil {
-			return err
-		}
-		for _, x := range own {
-			if err := unix.Lremovexattr(file, x); err != nil {
-				return err
-			}
-		}
-		return beneath.ChmodAt(dir, name, mode)
-	})
-	return had, err
-}
-
-// ownXattrs lists the overlay's attributes of a file.
-func ownXattrs(file string) ([]string, error) {
-	n, err := unix.Llistxattr(file, nil)
-	if n == 0 || errors.Is(err, unix.ENOTSUP) {
-		return nil, nil
-	}
-	buf := make([]byte, max(n, 0))
-	if err == nil {
-		n, err = unix.Llistxattr(file, buf)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var own []string
-	for x := range strings.SplitSeq(string(buf[:n]), "\x00") {
-		if strings.HasPrefix(x, xattrs) {
-			own = append(own, x)
-		}
-	}
-	return own, nil
 }
 
 func (r *reader) add(s step) { r.steps = append(r.steps, s) }

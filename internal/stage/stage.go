@@ -43,7 +43,8 @@
 // exchange two names (EINVAL), one replaces the other, and what is saved between the last
 // look and that is lost. A file that is taken back is missing for a moment. Keeping in two workspaces of which one lies in
 // the other is not put in turn: the two are to each other as somebody else.
-// Copies across file systems lose holes and hard links. Times alone are kept, but are no change
+// Copies across file systems lose holes. A file to which a run gave several names is as many files once it is kept.
+// Attributes and access lists that a run sets are not kept. Times alone are kept, but are no change
 // that is listed or taken back. A directory that its owner may not open is neither removed nor
 // taken back with what is in it: nobody could say what that is.
 package stage

@@ -436,7 +436,7 @@ func (g *Stage) until(t *testing.T, n int) int {
 		return r.all()
 	}))
 	defer k.close()
-	r.out.Changes = r.seen.list()
+	r.out.Changes = r.seen.List()
 	check(t, k.remember(r, true))
 	check(t, k.write(r.steps))
 	check(t, g.asOwner(func() error {

@@ -89,12 +89,11 @@ func (r *reader) readAll() error {
 		switch {
 		case errors.Is(err, errTaken):
 			r.conflict(u.path)
-			delete(r.seen.was, u.path)
-			delete(r.seen.now, u.path)
+			r.seen.Drop(u.path)
 		case err != nil:
 			return err
 		default:
-			r.seen.read(u.path, u.before, got[i].digest)
+			r.seen.Read(u.path, u.before, got[i].digest)
 		}
 	}
 	return nil
@@ -148,7 +147,7 @@ func (r *reader) removes() (free bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		r.seen.removed(r.gone[i].path, was)
+		r.seen.Removed(r.gone[i].path, was)
 	}
 	return true, nil
 }
@@ -165,13 +164,13 @@ func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool,
 		if err != nil {
 			return false, err
 		}
-		r.seen.removed(p, was)
+		r.seen.Removed(p, was)
 	}
 	now, err := r.state(r.upper, p, st)
 	if err != nil {
 		return false, err
 	}
-	r.seen.made(p, now)
+	r.seen.Made(p, now)
 	return true, nil
 }
 

@@ -45,7 +45,7 @@ func (t *Tally) Charge(name, payer string) (room bool) {
 		u.payer = payer
 		t.users[name] = u
 	}
-	return t.sum(anybody) < t.most || t.sum(of(payer)) < t.most/shares
+	return t.sum(anybody) < t.most || t.sum(paidBy(payer)) < t.most/shares
 }
 
 // Fix counts a user that has n for as long as it is there.
@@ -85,9 +85,9 @@ func (t *Tally) Report(name string, n int64) (yield bool) {
 	if t.sum(anybody) <= t.most {
 		return false
 	}
-	mine := t.sum(of(me.payer))
+	mine := t.sum(paidBy(me.payer))
 	for _, u := range t.users {
-		if !u.fixed && (u.payer == me.payer && u.has > n || u.has > 0 && t.sum(of(u.payer)) > mine) {
+		if !u.fixed && (u.payer == me.payer && u.has > n || u.has > 0 && t.sum(paidBy(u.payer)) > mine) {
 			return false
 		}
 	}
@@ -96,7 +96,7 @@ func (t *Tally) Report(name string, n int64) (yield bool) {
 
 func anybody(user) bool { return true }
 
-func of(payer string) func(user) bool { return func(u user) bool { return u.payer == payer } }
+func paidBy(payer string) func(user) bool { return func(u user) bool { return u.payer == payer } }
 
 func (t *Tally) sum(counts func(user) bool) (n int64) {
 	for _, u := range t.users {

@@ -42,7 +42,8 @@ func configOf(t testing.TB) Config {
 	dir := tempDir(t)
 	return Config{
 		Cell: path, Digest: digest, StateID: celltest.StateID(), Tmp: 64 << 20,
-		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Stages: filepath.Join(dir, "stages"), Places: &places, Log: celltest.Log(t),
+		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Stages: filepath.Join(dir, "stages"),
+		Places: &places, Log: celltest.Log(t),
 	}
 }
 
@@ -54,7 +55,8 @@ func openBackend(t testing.TB, c Config) *Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = b.DropHeld(context.Background(), func(call palyra.CallID) bool { return b.stages.all.Held(string(call)) }) // words of what became of changes
+		held := func(call palyra.CallID) bool { return b.stages.all.Held(string(call)) }
+		_ = b.DropHeld(context.Background(), held) // words of what became of changes
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
@@ -73,7 +75,8 @@ func openBackend(t testing.TB, c Config) *Backend {
 func records(c Config) (names []string) {
 	all, _ := os.ReadDir(c.Dir)
 	for _, e := range all {
-		if state, _, _, err := readRecord(filepath.Join(c.Dir, e.Name())); filepath.Ext(e.Name()) == recordEnds && (err != nil || state != recordDone) {
+		state, _, _, err := readRecord(filepath.Join(c.Dir, e.Name()))
+		if filepath.Ext(e.Name()) == recordEnds && (err != nil || state != recordDone) {
 			names = append(names, e.Name())
 		}
 	}

@@ -71,7 +71,7 @@ func (s *site) look() map[string]string {
 			if err != nil {
 				return err
 			}
-			text += fmt.Sprintf(" %d %q", st.Nlink, b)
+			text += fmt.Sprintf(" %q", b) // a second name is a second file on a stage
 		case st.Mode&syscall.S_IFMT == syscall.S_IFLNK:
 			target, err := os.Readlink(path)
 			if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 func exchange(dir int, temp, name string) error {
@@ -15,7 +17,7 @@ func move(dir int, from, to string) error {
 }
 
 // aclName is the attribute with a file's access list.
-const aclName = "system.posix_acl_access"
+const aclName = beneath.AccessList
 
 // keepACL gives fd the access list of the file it replaces, or removes the one that the directory
 // hands down to new files. Without this a replacement could let in people whom the list kept out.
