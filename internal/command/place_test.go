@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,6 +104,23 @@ func TestManyProgramsInOne(t *testing.T) {
 		if got.Class != c.class || got.Understood != c.sure {
 			t.Errorf("%q is %s, understood %v: %q", c.argv, got.Class, got.Understood, got.Why)
 		}
+	}
+}
+
+// Code that an interpreter is given is no path: what it names cannot be told, and is not made up.
+func TestCodeIsNoPath(t *testing.T) {
+	code := "#!/usr/bin/env python3\nprint(\"a/../../../b\")"
+	for _, argv := range [][]string{{"python3", "-c", code}, {"node", "-e", code}} {
+		got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"})
+		if len(got.Outside) > 0 || got.Understood || !got.RunsCode || got.Class != palyra.CommandUnknown {
+			t.Errorf("%q: %+v", argv, got)
+		}
+		if why := strings.Join(got.Why, "\n"); !strings.Contains(why, argv[0]+" "+argv[1]+" can run code") {
+			t.Errorf("%q: %s", argv, why)
+		}
+	}
+	if got := Analyse(Input{Argv: []string{"python3", "-c", code, "/etc/x"}, Cwd: "/w", Workspace: "/w"}); len(got.Outside) != 1 {
+		t.Errorf("an operand of it: %+v", got)
 	}
 }
 

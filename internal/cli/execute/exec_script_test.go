@@ -91,3 +91,14 @@ func TestExecNamesWhatWasTakenAway(t *testing.T) {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
+
+// A write that the room refused is explained, also where the command goes on.
+func TestExecExplainsAReadOnlyPath(t *testing.T) {
+	for stderr, want := range map[string]bool{"sh: 1: cannot create .git/hooks/y: Read-only file system\n": true, "other\n": false} {
+		s := stagetest.Open(t, cli.Main, func(*stagetest.Played) palyra.Outcome { return stagetest.Finished(0, "", stderr) })
+		code, _, errs := s.Main(nil, "exec", "--", "x")
+		if said := strings.Contains(errs, "palyra: the command could not write something"); code != exit.OK || said != want {
+			t.Errorf("%d %q", code, errs)
+		}
+	}
+}

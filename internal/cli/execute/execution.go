@@ -167,6 +167,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	}
 	x.network(o)
 	x.takenAway(o.CallID, o.Quarantined)
+	x.readOnly(o)
 	x.leftBehind(o.Left)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()

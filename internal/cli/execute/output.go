@@ -283,6 +283,16 @@ func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }
 
+// readOnly explains a write that the room refused, which a command may report as the kernel does, or not at all.
+func (x *execution) readOnly(o palyra.Outcome) {
+	if len(o.Quarantined) > 0 || !strings.Contains(o.Stderr, "Read-only file system") {
+		return
+	}
+	x.freshLine()
+	fmt.Fprintln(x.inv.Stderr, "palyra: the command could not write something: what is sealed, such as .git/hooks, stays as it is, and so does all outside the workspace")
+	fmt.Fprintln(x.inv.Stderr, "  remedy: "+show.Arg(string(palyra.ToolFileWrite))+" writes what is sealed, and asks about it; --profile git-setup opens .git, and asks every time")
+}
+
 // leftBehind lists the remnants of the command.
 func (x *execution) leftBehind(list []string) {
 	const shown = 10

@@ -129,3 +129,17 @@ func TestAQuestionBeforeAStagedRunIsShort(t *testing.T) {
 		}
 	}
 }
+
+// A sealed name counts where a command names it in the workspace, and not by chance of a path elsewhere.
+func TestSealedWords(t *testing.T) {
+	p := palyra.Plan{Seals: []string{".envrc", ".git/hooks", ".bashrc"}, Workspace: palyra.WorkspaceRef{Path: "/w"}}
+	for line, want := range map[string]string{
+		"cat .envrc": ".envrc", "cat sub/.envrc": ".envrc", "cat /w/.envrc": ".envrc", "sh -c 'echo x > .envrc'": ".envrc",
+		"cat /home/ann/.bashrc": "", "cat ~/.bashrc": "", "ls": "",
+	} {
+		p.Argv = strings.Fields(line)
+		if got := strings.Join(sealedWords(p), " "); got != want {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}

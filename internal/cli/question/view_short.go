@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/show"
+	"palyra/internal/subpath"
 )
 
 // The short view is for the person who is asked: the command, where it runs, what it may change and reach, what
@@ -76,13 +77,18 @@ func (v *View) oneWrite() bool {
 	return slices.Contains(strings.Fields(strings.ReplaceAll(v.Approval.Prompt.Summary, ",", "")), w[0])
 }
 
-// sealedWords are the sealed names that occur in the words of a command.
+// sealedWords are the sealed names of the workspace that occur in the words of a command.
 func sealedWords(p palyra.Plan) []string {
 	if len(p.Argv) == 0 {
 		return nil
 	}
-	apart := func(r rune) bool { return strings.ContainsRune(" \t\n/'\"=<>|&;()$`", r) }
-	words := strings.FieldsFunc(strings.Join(p.Argv[1:], " "), apart)
+	apart := func(r rune) bool { return strings.ContainsRune(" \t\n'\"=<>|&;()$`", r) }
+	var words []string
+	for _, w := range strings.FieldsFunc(strings.Join(p.Argv[1:], " "), apart) {
+		if outside := strings.HasPrefix(w, "~") || path.IsAbs(w) && !subpath.Within(p.Workspace.Path, path.Clean(w)); !outside {
+			words = append(words, strings.Split(w, "/")...)
+		}
+	}
 	var out []string
 	for _, s := range p.Seals {
 		if slices.Contains(words, s) {
@@ -213,7 +219,7 @@ func (v *View) roomShort() {
 		v.leave(len(p.Seals), "sealed name", "sealed names")
 	}
 	if named := sealedWords(p); len(named) > 0 {
-		v.shout("Sealed", strings.Join(named, ", ")+": stays as it is whatever you answer; what it makes there goes to the quarantine when it ends")
+		v.put("Sealed", strings.Join(named, ", ")+": stays as it is whatever you answer; what it makes there goes to the quarantine when it ends")
 		v.put("", "to have it written: palyra.fs.write, which asks about the content; or the profile git-setup for .git")
 	}
 }
