@@ -218,7 +218,8 @@ func settle(res *palyra.Result, e stage.Settled) {
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
 	case e.Lost != "":
-		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "the changes of the program were not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
+		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost,
+			"the changes of the program were not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
 			WithRemedy("see the daemon's log, look at the workspace, and run it again"))
 	case e.Held:
 		res.Effects = palyra.EffectsHeld

@@ -69,12 +69,14 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 			r.out.Dropped = true
 		}
 	}
-	if err != nil {
+	if g.files = r.files; err != nil { // they can be set aside all the same
 		return r.out, fmt.Errorf("stage: keep: %w", err)
 	}
-	g.files = r.files
 	return r.out, nil
 }
+
+// Unfinished reports whether keeping stopped in the middle: Recover goes on with it.
+func (g *Stage) Unfinished() bool { return g.partial }
 
 // look reads the stage.
 func (k *keeper) look(r *reader) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // Over looks at how much a run has on its stage while it goes on: a LimitError says
-// that it is more than is kept, or that all runs have too much and this one the most of them. What cannot be opened, or is gone again, is not
-// looked into.
+// that it is more than is kept, or that all runs have too much and this one the most of them. What cannot be opened, or
+// is gone again, is not looked into.
 func (g *Stage) Over() error {
 	g.looking.Lock()
 	defer g.looking.Unlock()

@@ -1,11 +1,14 @@
 package bubble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"palyra"
 	"palyra/internal/sandbox"
@@ -56,7 +59,7 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		return nil, err
 	}
 	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
-	x.Effects.Lost = lostWhy(err)
+	x.Effects.Lost = cmp.Or(x.Effects.Lost, lostWhy(err))
 	return nil, nil
 }
 
@@ -75,7 +78,10 @@ func (k *keeper) keepNow(x *sandbox.Exit) settling {
 		}
 		k.nameStage()
 		out, err := k.stage.Keep(context.Background(), k.firm(), k.rule) // it has its own time limit, once it is its turn
-		if err == nil {
+		if fullDisk(err) && !k.stage.Unfinished() {
+			out.Lost = lostWhy(err)
+		}
+		if err == nil || out.Lost != "" {
 			x.Remnants = append(x.Remnants, k.b.setAside(k.stage, k.call, &out)...)
 		}
 		return out, err
@@ -109,20 +115,27 @@ func (b *Backend) setAside(g *stage.Stage, call palyra.CallID, e *stage.Settled)
 // ended do, and what is looked for at its end is looked for again.
 func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, ruling stage.Ruling) (x sandbox.Exit, err error) {
 	if b.stages.all == nil {
-		return x, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "the place where runs' changes wait cannot be opened: %s", b.stages.no).
+		return x, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable,
+			"the place where runs' changes wait cannot be opened: %s", b.stages.no).
 			WithRemedy("see the daemon's log, and start it again: the changes are where they were")
 	}
 	settle := func(q stage.Quarantine) (stage.Settled, error) {
 		out, err := b.stages.all.Settle(ctx, string(run.Call), ruling, q, func(g *stage.Stage, e *stage.Settled) {
 			x.Remnants = append(x.Remnants, b.setAside(g, run.Call, e)...)
 		})
-		if errors.Is(err, stage.ErrBusy) {
+		switch {
+		case fullDisk(err):
+			err = noSpace(err)
+		case errors.Is(err, stage.ErrBusy):
 			err = palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the changes of the call are being settled already").
 				WithRemedy("wait for the call's end").WithCause(err)
 		}
 		return out, err
 	}
 	k, err := b.attend(ctx, run, ruling != stage.RulingDrop && b.stages.all.Held(string(run.Call)))
+	if fullDisk(err) {
+		err = noSpace(err)
+	}
 	if err != nil {
 		return x, err
 	}
@@ -130,6 +143,14 @@ func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, ruling stage.
 	err = k.finish(&x, true)
 	return x, err
 }
+
+// noSpace says that changes stay held because nothing can be written.
+func noSpace(err error) error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "there is no space left to keep the changes").
+		WithRemedy("make room, and start the daemon again: the changes are where they were").WithCause(err)
+}
+
+func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // attend is a keeper without a room, for changes that come into a workspace: it knows what is there before them.
 func (b *Backend) attend(ctx context.Context, run sandbox.HeldRun, comes bool) (k *keeper, err error) {
@@ -179,6 +200,9 @@ func lostWhy(err error) string {
 			return "too much waits for answers already (" + over.Limit() + "): answer it ('palyra approvals list') and run it again"
 		}
 		return "the run left more than is kept: " + over.What
+	}
+	if fullDisk(err) {
+		return "the disk is full"
 	}
 	return "they could not be read or put into the workspace"
 }

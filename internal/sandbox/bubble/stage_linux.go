@@ -181,7 +181,8 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 			return ""
 		}
 	}
-	b.fleet.Log.Warn("runs write to their workspaces directly: no stage can be mounted", "uid", uid, "err", err, "cause", palyra.AsError(err).Cause)
+	b.fleet.Log.Warn("runs write to their workspaces directly: no stage can be mounted",
+		"uid", uid, "err", err, "cause", palyra.AsError(err).Cause)
 	return "overlay cannot be mounted"
 }
 
