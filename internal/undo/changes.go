@@ -45,7 +45,8 @@ func explainNoChanges(c *palyra.Call) error {
 	case c.Plan.Staging.Writes == palyra.WritesLive:
 		why = "it wrote to its workspace directly (" + c.Plan.Staging.Why + "), and what it wrote is not known"
 	}
-	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: %s", why).WithRemedy("%s", remedy)
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "nothing that the call changed is on record: %s", why).
+		WithRemedy("%s", remedy)
 }
 
 // Undoable reports whether a call can be undone; why is set where it cannot, and changed its workspace or may have.

@@ -136,7 +136,8 @@ func (a arguments) terminal() error {
 		return malformed("a terminal has 1 to %d rows and columns", maxSide)
 	}
 	if a.Stdin != nil || a.StdinB64 != nil {
-		return malformed("a terminal is fed while the program runs, and takes no stdin").WithRemedy("give stdin_live with terminal, or no terminal")
+		return malformed("a terminal is fed while the program runs, and takes no stdin").
+			WithRemedy("give stdin_live with terminal, or no terminal")
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func whereTo(p *palyra.Plan) []string {
 func inCaches(p *palyra.Plan) (out []string) {
 	for _, in := range p.Inputs {
 		if palyra.InWritableMount(p.Mounts, in.Path) {
-			out = append(out, show.Line(in.Path)+" lies in a cache that other runs write: it could be changed between the check and the program's own look at it, and is compared again when the run has ended")
+			out = append(out, show.Line(in.Path)+" lies in a cache that other runs write: it could be changed between the check and "+
+				"the program's own look at it, and is compared again when the run has ended")
 		}
 	}
 	return out
@@ -103,7 +104,8 @@ func inWorkspace(p *palyra.Plan) []string {
 	case p.Staging.Writes == palyra.WritesLive && !loosely(p):
 		return []string{"writes to the workspace directly (" + p.Staging.Why + ")"}
 	case p.Staging.Writes == palyra.WritesLive:
-		return []string{"writes to the workspace directly (" + p.Staging.Why + "): its inputs could be changed by another run between the check and the program's own look at them, and are compared again when it has ended"}
+		return []string{"writes to the workspace directly (" + p.Staging.Why + "): its inputs could be changed by another run between " +
+			"the check and the program's own look at them, and are compared again when it has ended"}
 	}
 	return nil
 }
