@@ -107,7 +107,8 @@ func (m *Manifest) readChanges(dec *json.Decoder) error {
 		}
 		path := string(c.Path)
 		first := len(m.Changes) == 0
-		if !first && path <= last || !beneath.Leads(path, mostPath) || len(c.Rest) > 0 && !beneath.Leads(strings.TrimPrefix(string(c.Rest), "/"), mostPath) {
+		rest := strings.TrimPrefix(string(c.Rest), "/") // empty: it is what the step took
+		if !first && path <= last || !beneath.Leads(path, mostPath) || !beneath.Leads(rest, mostPath) {
 			return fmt.Errorf("%s is no path, or not in its place", quoted(path))
 		}
 		m.Changes, last = append(m.Changes, c), path

@@ -13,6 +13,10 @@ type NoRoomError struct{ why string }
 // Error implements error, in words for people.
 func (e *NoRoomError) Error() string { return e.why }
 
+func unkeepable(why string, args ...any) *NoRoomError {
+	return &NoRoomError{"what is replaced cannot be kept for 'palyra undo': " + fmt.Sprintf(why, args...)}
+}
+
 // Room says what keeping so many bytes more would mean: that they cannot be kept, or of how many calls younger than a
 // day what they replaced would go for it.
 func (u *Undo) Room(bytes int64) (never bool, pushesOut int64) {
@@ -34,7 +38,7 @@ func (u *Undo) Take(name string, bytes int64, lose bool) error {
 		return err
 	}
 	if n := u.lately(gone); n > 0 && !lose {
-		return &NoRoomError{fmt.Sprintf("what is replaced cannot be kept for 'palyra undo': what %d calls of the last 24 hours replaced would go for it (undo.bytes is %d)", n, u.Most)}
+		return unkeepable("what %d calls of the last 24 hours replaced would go for it (undo.bytes is %d)", n, u.Most)
 	}
 	for _, k := range gone {
 		if err := u.remove(k.call); err != nil {
@@ -80,7 +84,7 @@ func (u *Undo) pushedOut(bytes int64) (gone []kept, err error) {
 		}
 	}
 	if total > u.Most {
-		return nil, &NoRoomError{fmt.Sprintf("what is replaced cannot be kept for 'palyra undo': it takes %d bytes, and undo.bytes is %d", bytes, u.Most)}
+		return nil, unkeepable("it takes %d bytes, and undo.bytes is %d", bytes, u.Most)
 	}
 	return gone, nil
 }

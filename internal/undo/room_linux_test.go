@@ -105,7 +105,8 @@ func TestUndoTakesRoom(t *testing.T) {
 	b.call("C2", map[string]string{"other": "y"})
 	b.Most = 400 << 10
 	_, err := b.Revert(t.Context(), c, false, "user:ann", palyra.Signature{})
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonQuotaExceeded || !strings.Contains(e.Text, "undo.bytes") || len(b.read("big")) != 300<<10 {
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonQuotaExceeded || !strings.Contains(e.Text, "undo.bytes") ||
+		len(b.read("big")) != 300<<10 {
 		t.Errorf("%v", err)
 	}
 	if len(b.states()) != 2 {

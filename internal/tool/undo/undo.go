@@ -72,7 +72,8 @@ func (t taker) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	}
 	if paths > mostPaths || bytes > mostBytes {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge,
-			"the call changed %d paths and replaced %d bytes; at most %d paths and %d bytes are taken back at once", paths, bytes, mostPaths, mostBytes).
+			"the call changed %d paths and replaced %d bytes; at most %d paths and %d bytes are taken back at once",
+			paths, bytes, mostPaths, mostBytes).
 			WithRemedy("ask a person to run 'palyra undo %s'", a.Call)
 	}
 	all, shown, whole, err := t.undo.Preview(ctx, env, p.Workspace.Path, a.Call)
