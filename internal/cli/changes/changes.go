@@ -122,8 +122,11 @@ func printChanges(w io.Writer, x client.CallChanges) {
 		}
 	}
 	counts := countsText(x.Counts)
-	if x.Effects != palyra.EffectsKept && x.Effects != palyra.EffectsLost {
-		counts = "What it would have come to: " + counts
+	switch x.Effects {
+	case palyra.EffectsHeld:
+		counts = "Would change " + counts
+	case palyra.EffectsDropped, palyra.EffectsConflict:
+		counts = "Would have changed " + counts
 	}
 	fmt.Fprintln(w, counts)
 	printList(w, x.Changes, x.More, x.Next)

@@ -14,15 +14,15 @@ func TestWhatBecameOfThem(t *testing.T) {
 	one := palyra.Effects{Removed: 1}
 	kept, none := palyra.EffectsKept, client.UndoNone
 	for want, x := range map[string]client.CallChanges{
-		"Effects  kept\nUndo     palyra undo C1\n1 path: 1 removed":  {Effects: kept, Undo: client.UndoKept},
-		"Effects  kept\nUndo     not possible: what it replaced":     {Effects: kept, Undo: none},
-		"Effects  undone: the workspace is as before the call\nUndo": {Effects: kept, Undo: client.UndoUndone},
-		"Effects  dropped: nothing in the workspace was changed\n":   {Effects: palyra.EffectsDropped},
-		"What it would have come to: 1 path":                         {Effects: palyra.EffectsDropped},
-		"until somebody answers; palyra approvals show A1\nWhat it":  {Effects: palyra.EffectsHeld, Approval: "A1"},
-		"Effects  conflict: somebody else changed":                   {Effects: palyra.EffectsConflict},
-		"sealed\n  .git/hooks/x\n":                                   {Effects: kept, Quarantined: []palyra.PathText{".git/hooks/x"}},
-		"Not the last: call C2 came later; it wrote":                 {Effects: kept, Lasting: "C2", LastingWhy: "it wrote"},
+		"Effects  kept\nUndo     palyra undo C1\n1 path: 1 removed":        {Effects: kept, Undo: client.UndoKept},
+		"Effects  kept\nUndo     not possible: what it replaced":           {Effects: kept, Undo: none},
+		"Effects  undone: the workspace is as before the call\nUndo":       {Effects: kept, Undo: client.UndoUndone},
+		"Effects  dropped: nothing in the workspace was changed\n":         {Effects: palyra.EffectsDropped},
+		"Would have changed 1 path: 1 removed":                             {Effects: palyra.EffectsDropped},
+		"until somebody answers; palyra approvals show A1\nWould change 1": {Effects: palyra.EffectsHeld, Approval: "A1"},
+		"Effects  conflict: somebody else changed":                         {Effects: palyra.EffectsConflict},
+		"sealed\n  .git/hooks/x\n":                                         {Effects: kept, Quarantined: []palyra.PathText{".git/hooks/x"}},
+		"Not the last: call C2 came later; it wrote":                       {Effects: kept, Lasting: "C2", LastingWhy: "it wrote"},
 	} {
 		x.Call, x.Counts = "C1", one
 		var b strings.Builder

@@ -280,7 +280,8 @@ func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	} else if c, err := x.inv.Config(); err == nil {
 		fmt.Fprintln(x.inv.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
 	}
-	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
+	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; "+
+		"repositories can be made with --profile git-setup, which asks every time")
 }
 
 // readOnly explains a write that the room refused, which a command may report as the kernel does, or not at all.
@@ -289,8 +290,10 @@ func (x *execution) readOnly(o palyra.Outcome) {
 		return
 	}
 	x.freshLine()
-	fmt.Fprintln(x.inv.Stderr, "palyra: the command could not write something: what is sealed, such as .git/hooks, stays as it is, and so does all outside the workspace")
-	fmt.Fprintln(x.inv.Stderr, "  remedy: "+show.Arg(string(palyra.ToolFileWrite))+" writes what is sealed, and asks about it; --profile git-setup opens .git, and asks every time")
+	fmt.Fprintln(x.inv.Stderr, "palyra: the command could not write something: "+
+		"what is sealed, such as .git/hooks, stays as it is, and so does all outside the workspace")
+	fmt.Fprintln(x.inv.Stderr, "  remedy: "+string(palyra.ToolFileWrite)+" writes what is sealed, and asks about it; "+
+		"--profile git-setup opens .git, and asks every time")
 }
 
 // leftBehind lists the remnants of the command.
