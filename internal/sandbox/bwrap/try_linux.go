@@ -3,12 +3,15 @@ package bwrap
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"palyra"
 )
@@ -33,7 +36,7 @@ func (b *Program) ask(ctx context.Context, option string) (string, error) {
 // pipesWithin is how long what a killed command left may hold its output open.
 const pipesWithin = time.Second
 
-// runWithin runs a command and kills it when ctx ends, with what it started: the child of a
+// runWithin runs a command and kills it when ctx ends, and what it started in any case: the child of a
 // bubblewrap that dies while it builds waits for it for ever, with the output in its hands.
 func runWithin(ctx context.Context, cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
@@ -44,13 +47,25 @@ func runWithin(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // it may have ended already
-	defer stop()
-	err := cmd.Wait()
+	killed := make(chan struct{})
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // it may have ended already
+	stop := context.AfterFunc(ctx, func() { defer close(killed); kill() })
+	awaitEnd(cmd.Process.Pid)
+	if !stop() {
+		<-killed
+	}
+	kill()            // what it left
+	err := cmd.Wait() // from here on the number can be another group's
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
+}
+
+// awaitEnd waits until a child has ended, and leaves it to be reaped: until then nobody else gets its number.
+func awaitEnd(pid int) {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
 }
 
 // Attr is who bubblewrap runs as: the workspace's owner, and in no other

@@ -48,7 +48,33 @@ func TestRunWithinEndsWhatItStarted(t *testing.T) {
 		t.Fatal("what the command left is waited for")
 	}
 	_ = w.Close()
-	pid := <-child
+	awaitGone(t, <-child)
+}
+
+// What a command leaves is ended with it, while nobody else can have its number.
+func TestRunWithinLeavesNothing(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	var out clipped
+	err = runWithin(t.Context(), &exec.Cmd{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 600 & echo $! >&3; echo said"}, Env: []string{"PATH=/usr/bin:/bin"},
+		Dir: "/", Stdout: &out, ExtraFiles: []*os.File{w},
+	})
+	_ = w.Close()
+	line, _ := bufio.NewReader(r).ReadString('\n')
+	pid, _ := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || pid == 0 {
+		t.Errorf("%v, %q", err, line)
+	}
+	awaitGone(t, pid)
+}
+
+// awaitGone waits for the end of a process.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
 	celltest.Until(t, "the child to end", func() bool {
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		st, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
