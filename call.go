@@ -132,17 +132,18 @@ const (
 // Hold is how a limit is kept.
 type Hold string
 
-// The ways that have an order. Others, such as timer, cap and counted, are each the one way to keep their limit.
+// The ways that have an order, and those that are each the one way to keep their limit.
 const (
 	HoldNone   Hold = "none"
 	HoldPolled Hold = "polled"        // looked at from outside; it may be passed for a moment
 	HoldRlimit Hold = "rlimit"        // the kernel's, for one process
 	HoldBoth   Hold = "rlimit+polled" // for one process, and all together looked at
 	HoldCgroup Hold = "cgroup"        // the kernel's, for the whole run
+
+	HoldTimer, HoldContext, HoldCap, HoldCounted Hold = "timer", "context", "cap", "counted"
 )
 
-// AtLeast reports whether h keeps a limit no worse than promised. A way that has no place in the order is as good as
-// itself only.
+// AtLeast reports whether h keeps a limit no worse than promised; a way outside the order is as good as itself only.
 func (h Hold) AtLeast(promised Hold) bool {
 	order := []Hold{HoldNone, HoldPolled, HoldRlimit, HoldBoth, HoldCgroup}
 	want := slices.Index(order, promised)

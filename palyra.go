@@ -59,9 +59,8 @@ func (p Principal) Name() string {
 // IsAgent reports whether p may propose and must never decide.
 func (p Principal) IsAgent() bool { return p.Kind() == "agent" }
 
-// Surface is the way a call came in; records call it "door". Which it is comes from the credential, the socket and
-// the method, but for one choice: a client at the agent's socket, with a token or on a paired device says itself
-// whether it serves MCP, and that is a claim.
+// Surface is the way a call came in; records call it "door". The credential, the socket and the method decide it, but
+// a client at the agent's socket, with a token or on a paired device claims itself whether it serves MCP.
 type Surface string
 
 // The surfaces.

@@ -10,9 +10,6 @@ import (
 	"palyra/internal/keyring"
 )
 
-// journalUse is the use of the keys that sign the journal.
-const journalUse = "journal"
-
 // Trust holds the keys that a reader believes. The zero value believes no key.
 type Trust struct {
 	keys      []palyra.Key // a bare key has no use and serves for any
@@ -88,7 +85,7 @@ func (t Trust) ForJournal() bool { return len(t.verifiers()) > 0 }
 func (t Trust) verifiers() []string {
 	var lines []string
 	for _, k := range t.keys {
-		if k.Verifier != "" && (k.Use == "" || k.Use == journalUse) {
+		if k.Verifier != "" && (k.Use == "" || k.Use == palyra.KeyJournal) {
 			lines = append(lines, k.Verifier)
 		}
 	}

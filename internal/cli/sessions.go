@@ -68,7 +68,7 @@ func sessionsShowCommand(inv *invocation.Invocation) *cobra.Command {
 
 func sessionsCloseCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "close ID", Short: "Close a session and end its grants", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
+		Use: "close ID", Short: "Close a session and end its leases", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
 		Example: "  palyra sessions close 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			id := palyra.SessionID(args[0])

@@ -41,7 +41,7 @@ var callSettings = []setting{
 	},
 	{key: "approvals.deny_hold_ms", text: "how long a denied plan may not be asked for again", min: 0, max: 7 * day},
 	{key: "approvals.once_ttl_ms", text: "how long an answer for one use may rest", min: 1, max: day},
-	{key: "approvals.max_ttl_ms", text: "the longest a grant may last", min: 1, max: 365 * day},
+	{key: "approvals.max_ttl_ms", text: "the longest a lease may last", min: 1, max: 365 * day},
 	{key: "tools.allowed", text: "tools that may be called", check: name},
 	{key: "tools.tool_execute_principals", text: "principals that may call tools", check: name},
 	{

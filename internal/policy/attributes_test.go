@@ -98,7 +98,7 @@ func TestSightsChangeNothing(t *testing.T) {
 	b := defaults(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &state{
-			bundle: b, tools: newNames([]string{"palyra.*"}), principals: newNames([]string{"agent:*"}), doors: newNames([]string{"cli"}),
+			bundle: b, tools: newNames([]string{"palyra.*"}), principals: newNames([]string{"agent:*"}), surfaces: newNames([]string{"cli"}),
 			probed: func(palyra.Tier) bool { return true },
 		}
 		seenAlike(t, s, anyRequest(t))

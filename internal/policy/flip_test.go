@@ -98,7 +98,7 @@ func TestFlipsFlip(t *testing.T) {
 			Bundle: bundles[name], Analyse: func(palyra.Plan) palyra.Command { return understood(class) },
 			Snapshot: palyra.Snapshot{
 				AllowedTools: []string{"palyra.*"}, Principals: rapid.SampledFrom([][]string{{"*"}, {"user:*"}}).Draw(t, "who"),
-				Channels: rapid.SampledFrom([][]string{{"*"}, {"cli"}}).Draw(t, "doors"),
+				Channels: rapid.SampledFrom([][]string{{"*"}, {"cli"}}).Draw(t, "surfaces"),
 			},
 		}
 		r := anyRequest(t)

@@ -63,7 +63,7 @@ type state struct {
 	digest     palyra.Digest
 	tools      names
 	principals names
-	doors      names
+	surfaces   names
 	probed     func(palyra.Tier) bool
 	command    func(palyra.Plan) palyra.Command
 	project    func(string, ...string) (*Bundle, error)
@@ -97,7 +97,7 @@ func (e *Engine) Swap(c Config) error {
 	e.live.Store(&state{
 		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop, joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
-		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
+		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), surfaces: newNames(s.Channels),
 	})
 	return nil
 }

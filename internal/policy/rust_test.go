@@ -205,7 +205,7 @@ func someSnapshot(t *rapid.T) palyra.Snapshot {
 	s := open()
 	s.AllowedTools = rapid.SampledFrom([][]string{{"*"}, {"*"}, {"palyra.fs.*"}, nil}).Draw(t, "tools")
 	s.Principals = rapid.SampledFrom([][]string{{"*"}, {"*"}, {"agent:*"}}).Draw(t, "principals")
-	s.Channels = rapid.SampledFrom([][]string{{"*"}, {"*"}, {"cli"}}).Draw(t, "doors")
+	s.Channels = rapid.SampledFrom([][]string{{"*"}, {"*"}, {"cli"}}).Draw(t, "surfaces")
 	return s
 }
 

@@ -24,7 +24,7 @@ type underway struct {
 var (
 	errNotRunning = palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call that asked has ended")
 	errNotWaiting = palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "the caller does not wait for answers")
-	errTakenBack  = palyra.Errorf(palyra.Denied, palyra.ReasonGrantRevoked, "the grant has ended already")
+	errTakenBack  = palyra.Errorf(palyra.Denied, palyra.ReasonGrantRevoked, "the lease has ended already")
 )
 
 // Ask puts what a running call wants, and was not granted, to the gate as a call of

@@ -16,7 +16,7 @@ import (
 var ErrCancelled = palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled")
 
 // ErrLeaseEnded is the cause when the lease a running call depends on ended.
-var ErrLeaseEnded = palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant it ran under was ended").
+var ErrLeaseEnded = palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the lease it ran under was ended").
 	WithRemedy("propose the call again to have it asked anew")
 
 var errStopping = palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping").

@@ -40,7 +40,7 @@ type Sessions struct {
 type place struct {
 	principal palyra.Principal
 	workspace string
-	door      palyra.Surface
+	surface   palyra.Surface
 	name      string
 	room      palyra.CallID
 	bounds    string // as the table has them
@@ -104,9 +104,9 @@ const sessionColumns = `id, principal, workspace, door, name, labels, opened_at,
 
 func scanSession(scan func(...any) error) (palyra.Session, error) {
 	var s palyra.Session
-	var id, principal, door, labels, room, bounds string
+	var id, principal, labels, room, bounds string
 	var opened, used, closed int64
-	if err := scan(&id, &principal, &s.Workspace, &door, &s.Name, &labels, &opened, &used, &closed, &s.Calls, &room, &bounds); err != nil {
+	if err := scan(&id, &principal, &s.Workspace, &s.Surface, &s.Name, &labels, &opened, &used, &closed, &s.Calls, &room, &bounds); err != nil {
 		return s, err
 	}
 	if bounds != "" {
@@ -115,13 +115,13 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 		}
 	}
 	s.Room = palyra.CallID(room)
-	s.ID, s.Principal, s.Surface = palyra.SessionID(id), palyra.Principal(principal), palyra.Surface(door)
+	s.ID, s.Principal = palyra.SessionID(id), palyra.Principal(principal)
 	s.OpenedAt, s.UsedAt, s.ClosedAt = moment(opened), moment(used), moment(closed)
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
 }
 
 // Resolve returns the session a proposal belongs to: the one named by id or
-// name, else the principal's default for this workspace and door, opened if
+// name, else the principal's default for this workspace and surface, opened if
 // need be. A closed id is never used again.
 func (s *Sessions) Resolve(ctx context.Context, p palyra.Proposal) (palyra.Session, error) {
 	want := string(p.Session)
@@ -167,7 +167,7 @@ func (s *Sessions) Peek(ctx context.Context, p palyra.Proposal) (palyra.Session,
 // followed, so that one directory has one session. Credentials that reach differently
 // far have different ones: what was granted or kept under the one is not the other's.
 func at(p palyra.Proposal) (place, error) {
-	a := place{principal: p.Principal, workspace: p.Workspace, door: p.Surface, name: string(p.Session), room: p.Room}
+	a := place{principal: p.Principal, workspace: p.Workspace, surface: p.Surface, name: string(p.Session), room: p.Room}
 	if real, err := filepath.EvalSymlinks(a.workspace); err == nil && a.workspace != "" {
 		a.workspace = real
 	}
@@ -206,7 +206,7 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		q := `SELECT ` + sessionColumns + ` FROM sessions
 			WHERE principal=? AND workspace=? AND door=? AND name=? AND room=? AND bounds=? AND closed_at=0`
-		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.door), at.name, string(at.room), at.bounds}, func(scan func(...any) error) (err error) {
+		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.surface), at.name, string(at.room), at.bounds}, func(scan func(...any) error) (err error) {
 			found, err = scanSession(scan)
 			return err
 		})
@@ -223,7 +223,7 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 	now := s.now()
 	x := palyra.Session{
-		ID: palyra.SessionID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.door, Name: at.name, OpenedAt: now, UsedAt: now,
+		ID: palyra.SessionID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.surface, Name: at.name, OpenedAt: now, UsedAt: now,
 	}
 	err := s.db.Write(ctx, "session.opened", func(tx *store.Tx) error {
 		var open int64
@@ -236,12 +236,12 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 		}
 		n, err := tx.Exec(`INSERT INTO sessions (id, principal, workspace, door, name, labels, opened_at, used_at, room, bounds)
 			VALUES (?,?,?,?,?,'[]',?,?,?,?) ON CONFLICT DO NOTHING`,
-			string(x.ID), string(at.principal), at.workspace, string(at.door), at.name, nanos(now), nanos(now), string(at.room), at.bounds)
+			string(x.ID), string(at.principal), at.workspace, string(at.surface), at.name, nanos(now), nanos(now), string(at.room), at.bounds)
 		if err != nil || n == 0 {
 			return err // n == 0: someone else opened it just now
 		}
 		_, err = s.journal.Append(tx, palyra.SessionOpened{
-			Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Surface: at.door, Room: at.room,
+			Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Surface: at.surface, Room: at.room,
 		})
 		return err
 	})

@@ -26,7 +26,7 @@ func makeCache(root, path string, who identity) error {
 	}
 	switch err := os.Mkdir(root, 0o700); {
 	case err == nil:
-		err = os.Chmod(root, roomsMode) // whatever the umask
+		err = os.Chmod(root, privateMode) // whatever the umask
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func nowTwice() []unix.Timeval {
 // makeDir makes one directory, or opens an existing one. It refuses one that belongs to neither the
 // daemon nor the run's user.
 func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, error) {
-	uid, mode := os.Geteuid(), uint32(roomsMode)
+	uid, mode := os.Geteuid(), uint32(privateMode)
 	if last {
 		uid, mode = who.uid, 0o700
 	}

@@ -99,7 +99,7 @@ func (l *runStart) notTheBackends() []string {
 
 // makePrivateDir gives a run without a file system of its own a private directory.
 func (l *runStart) makePrivateDir() (err error) {
-	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
+	if l.room, err = l.private.make(l.call, l.who); err != nil {
 		return err
 	}
 	l.use(l.room.name, true)

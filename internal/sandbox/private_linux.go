@@ -20,8 +20,8 @@ type privateDirs struct {
 	closed string // a directory above that others cannot pass; "": none
 }
 
-// roomsMode lets others pass but not list.
-const roomsMode = 0o711
+// privateMode lets others pass but not list.
+const privateMode = 0o711
 
 // openPrivateDirs makes the directory if it is missing and refuses one that others can use.
 func openPrivateDirs(path string) (*privateDirs, error) {
@@ -62,7 +62,7 @@ func (d *privateDirs) secure() error {
 	case st.Mode&0o022 != 0:
 		return unsafeDir(d.path, "others may write to it")
 	}
-	return unix.Fchmod(d.fd(), roomsMode)
+	return unix.Fchmod(d.fd(), privateMode)
 }
 
 func (d *privateDirs) fd() int { return int(d.dir.Fd()) }

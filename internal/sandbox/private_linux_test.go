@@ -269,7 +269,7 @@ func TestTheDirectoryOfRooms(t *testing.T) {
 			t.Fatal(err)
 		}
 		fi, err := os.Stat(at(name))
-		if err != nil || fi.Mode().Perm() != roomsMode {
+		if err != nil || fi.Mode().Perm() != privateMode {
 			t.Errorf("%s is %v, %v", name, fi.Mode(), err)
 		}
 		if err := d.close(); err != nil {

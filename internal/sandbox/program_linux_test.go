@@ -155,7 +155,7 @@ func TestARefusedScriptIsNotShown(t *testing.T) {
 	path := b.sealed("mine", []byte("#!/bin/sh\n"))
 	exe := b.plan.Executable
 	b.ok(os.WriteFile(path, []byte("#!/bin/sh\nsecret\n"), 0o755))
-	r, err := b.r.rooms.make(callID, identity{ordinary(), ordinary()})
+	r, err := b.r.private.make(callID, identity{ordinary(), ordinary()})
 	b.ok(err)
 	if _, _, err = seal(t.Context(), exe, r); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
 		t.Errorf("%v", err)
@@ -164,7 +164,7 @@ func TestARefusedScriptIsNotShown(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v stays, %v", left, err)
 	}
-	b.ok(b.r.rooms.remove(r.name))
+	b.ok(b.r.private.remove(r.name))
 }
 
 func TestProgramTooLargeForACopy(t *testing.T) {

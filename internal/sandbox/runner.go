@@ -89,7 +89,7 @@ const defaultGrace = 2 * time.Second
 type Runner struct {
 	Config
 	backends map[palyra.Tier]Backend
-	rooms    *privateDirs
+	private  *privateDirs
 	sums     *sums
 	copies   budget
 
@@ -123,7 +123,7 @@ func New(c Config) (*Runner, error) {
 		r.backends[b.Tier()] = b
 	}
 	var err error
-	if r.rooms, err = openPrivateDirs(c.Dir); err != nil {
+	if r.private, err = openPrivateDirs(c.Dir); err != nil {
 		return nil, fmt.Errorf("sandbox: new: %w", err)
 	}
 	return r, nil
@@ -219,7 +219,7 @@ func (r *Runner) Recover(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sandbox: recover: %w", err)
 	}
-	names, err := r.rooms.list()
+	names, err := r.private.list()
 	if err != nil {
 		return fmt.Errorf("sandbox: recover: %w", err)
 	}
@@ -249,7 +249,7 @@ func (r *Runner) Close() error {
 		errs = append(errs, b.Close())
 	}
 	_ = os.Remove(r.Dir) // while it is still locked; it stays if a private directory could not be removed
-	errs = append(errs, r.rooms.close())
+	errs = append(errs, r.private.close())
 	return errors.Join(errs...)
 }
 
@@ -293,7 +293,7 @@ func (r *Runner) discard(name string) {
 // remove removes a private directory. A failure does not fail a call that ran: it is logged, and
 // Recover tries again.
 func (r *Runner) remove(name string) {
-	if err := r.rooms.remove(name); err != nil {
+	if err := r.private.remove(name); err != nil {
 		r.Log.Warn("a run's private directory could not be removed", "dir", name, "err", err)
 	}
 }

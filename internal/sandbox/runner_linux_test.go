@@ -211,10 +211,10 @@ func TestClose(t *testing.T) {
 
 func TestRecover(t *testing.T) {
 	b := newBox(t)
-	r, err := b.r.rooms.make(callID, identity{ordinary(), ordinary()})
+	r, err := b.r.private.make(callID, identity{ordinary(), ordinary()})
 	b.ok(err)
 	b.ok(os.WriteFile(filepath.Join(r.path, "home", "f"), nil, 0o600))
-	live, err := b.r.rooms.make(callID, identity{ordinary(), ordinary()})
+	live, err := b.r.private.make(callID, identity{ordinary(), ordinary()})
 	b.ok(err)
 	b.r.use(live.name, true)
 	b.ok(os.WriteFile(filepath.Join(b.dir, "file"), nil, 0o600))

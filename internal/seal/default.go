@@ -2,7 +2,7 @@ package seal
 
 import "palyra/internal/trusted"
 
-// ownDir is Palyra's directory in a workspace; penDir in it is the quarantine, which walks pass over.
+// ownDir is Palyra's directory in a workspace; quarantineName in it is the quarantine, which walks pass over.
 const (
 	ownDir         = ".palyra"
 	quarantineName = "quarantine"

@@ -45,7 +45,7 @@ func NewRunner(c Config) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	res := palyra.Result{
 		Executor: Executor, Started: r.Now(),
-		Enforcement: palyra.Enforcement{Mode: "none", Mechanisms: []string{}, Limits: map[string]palyra.Hold{"wall": "context", "output": "cap"}},
+		Enforcement: palyra.Enforcement{Mode: palyra.NetworkOpen, Mechanisms: []string{}, Limits: map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap}},
 	}
 	t, err := r.check(start, c)
 	if err != nil {

@@ -1,6 +1,10 @@
 package hook
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"palyra/internal/subpath"
+)
 
 // reading lists the tools that only read: the field with their path, and whether it is one file.
 var reading = map[string]struct {
@@ -41,22 +45,16 @@ func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 	if real, err := filepath.EvalSymlinks(whole); err == nil {
 		whole = real
 	}
-	if isBelow(whole, at) {
+	if subpath.Within(whole, at) {
 		return nil, false
 	}
 	for _, place := range h.sealed {
 		if real, err := filepath.EvalSymlinks(place); err == nil {
 			place = real
 		}
-		if isBelow(place, at) || h.tool == "Grep" && isBelow(at, place) {
+		if subpath.Within(place, at) || h.tool == "Grep" && subpath.Within(at, place) {
 			return nil, false
 		}
 	}
 	return map[string]any{"tool": h.tool, "input": map[string]any{r.field: at}}, true
-}
-
-// isBelow reports whether a path is a directory or lies in it.
-func isBelow(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }

@@ -287,9 +287,9 @@ func (v *View) repeatsShort(note string) bool {
 			return true
 		}
 	}
-	if limit, polled := strings.CutSuffix(note, " is polled, not enforced by the kernel"); polled && p.Enforcement.Limits[limit] == "polled" {
+	if limit, polled := strings.CutSuffix(note, " is polled, not enforced by the kernel"); polled && p.Enforcement.Limits[limit] == palyra.HoldPolled {
 		return true
 	}
 	limit, loose := strings.CutSuffix(note, " is not limited")
-	return note == "profile "+p.Profile || loose && p.Enforcement.Limits[limit] == "none"
+	return note == "profile "+p.Profile || loose && p.Enforcement.Limits[limit] == palyra.HoldNone
 }

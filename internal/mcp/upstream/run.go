@@ -90,7 +90,7 @@ func toolOf(p palyra.Plan) string {
 func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 	if x.process != nil {
 		executor, e := x.process.Held()
-		limits := map[string]palyra.Hold{"wall": "context", "output": "cap"}
+		limits := map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap}
 		for name, how := range e.Limits {
 			if limits[name] == "" {
 				limits[name] = how
@@ -100,7 +100,7 @@ func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 		return executor, e
 	}
 	return builtinExecutor, palyra.Enforcement{
-		Mode: "none", Mechanisms: []string{"egress_guard"}, Limits: map[string]palyra.Hold{"wall": "context", "output": "cap"},
+		Mode: palyra.NetworkOpen, Mechanisms: []string{"egress_guard"}, Limits: map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap},
 	}
 }
 

@@ -239,8 +239,8 @@ func (r *tableReader) lists(n *yaml.Node) (l tableLists) {
 	r.fields(n, "config", nil, map[string]func(*yaml.Node){
 		"allowed_tools":           func(n *yaml.Node) { l.tools = r.list(n) },
 		"tool_execute_principals": func(n *yaml.Node) { l.principals = r.list(n) },
-		"tool_execute_surfaces":   func(n *yaml.Node) { l.doors = r.list(n) },
-		"tool_execute_channels":   func(n *yaml.Node) { l.doors = r.list(n) },
+		"tool_execute_surfaces":   func(n *yaml.Node) { l.surfaces = r.list(n) },
+		"tool_execute_channels":   func(n *yaml.Node) { l.surfaces = r.list(n) },
 	})
 	return l
 }

@@ -120,7 +120,7 @@ type table struct {
 }
 
 // tableLists replace the lists of the configuration, where they are given.
-type tableLists struct{ tools, principals, doors []string }
+type tableLists struct{ tools, principals, surfaces []string }
 
 // tableTest is one test.
 type tableTest struct {
@@ -136,7 +136,7 @@ func (l tableLists) applyTo(s palyra.Snapshot) palyra.Snapshot {
 	for _, one := range []struct {
 		to   *[]string
 		from []string
-	}{{&s.AllowedTools, l.tools}, {&s.Principals, l.principals}, {&s.Channels, l.doors}} {
+	}{{&s.AllowedTools, l.tools}, {&s.Principals, l.principals}, {&s.Channels, l.surfaces}} {
 		if one.from != nil {
 			*one.to = one.from
 		}

@@ -29,7 +29,7 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 	switch palyra.Surface(req.GetDoor()) {
 	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
 	default:
-		return StartRequest{}, invalid("the door must be api, cli, mcp or hook")
+		return StartRequest{}, invalid("the surface must be api, cli, mcp or hook")
 	}
 	b := req.GetBudget()
 	budget := palyra.Budget{Calls: b.GetMaxCalls(), WallMS: b.GetWallMs(), OutputBytes: b.GetOutputBytes(), Parallel: b.GetParallel()}

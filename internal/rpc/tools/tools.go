@@ -111,7 +111,7 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	switch palyra.Surface(req.GetDoor()) {
 	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
 	default:
-		return palyra.Proposal{}, invalid("the door must be api, cli, mcp or hook")
+		return palyra.Proposal{}, invalid("the surface must be api, cli, mcp or hook")
 	}
 	if req.GetTimeoutMs() < 0 {
 		return palyra.Proposal{}, invalid("the timeout is negative")

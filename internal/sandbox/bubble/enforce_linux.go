@@ -20,7 +20,7 @@ var own = []string{
 func (b *Backend) enforcement(c cells.Cgroups, uid int64) palyra.Enforcement {
 	e := b.fleet.Enforcement(c, own...)
 	if c.Pids == "" && uid != 0 {
-		e.Limits["processes"] = "rlimit"
+		e.Limits["processes"] = palyra.HoldRlimit
 	}
 	e.Limits["watches"] = watchLimit(b.watching(c.Memory == ""))
 	return e

@@ -213,8 +213,7 @@ func (k *keeper) makeStage(ctx context.Context) error {
 	}
 	k.unstage()
 	if changed := (*stage.ChangedError)(nil); errors.As(err, &changed) {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "changed since the plan was judged: %s", bwrap.Show(changed.Path)).
-			WithRemedy("look at what changed and propose the call anew").WithCause(err)
+		return palyra.PlanChanged(bwrap.Show(changed.Path)).WithCause(err)
 	}
 	return unstaged(err)
 }

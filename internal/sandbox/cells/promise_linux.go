@@ -17,18 +17,18 @@ func (f *Fleet) Enforcement(c Cgroups, mechanisms ...string) palyra.Enforcement 
 			"cell", "no_new_privs", fmt.Sprintf("landlock_abi_%d", f.Host.ABI), "seccomp", "private_tmp", "clean_env", "capabilities_dropped",
 		}, mechanisms...),
 		Limits: map[string]palyra.Hold{
-			"wall": "timer", "cpu": "rlimit+polled", "memory": "polled", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",
-			"output": "cap", "emitted": "counted", "disk": "polled",
+			"wall": palyra.HoldTimer, "cpu": palyra.HoldBoth, "memory": palyra.HoldPolled, "processes": palyra.HoldPolled, "open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
+			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldPolled,
 		},
 	}
 	if c.Version != 0 {
 		e.Mechanisms = append(e.Mechanisms, fmt.Sprintf("cgroup_v%d", c.Version))
 	}
 	if c.Memory != "" {
-		e.Limits["memory"] = "cgroup"
+		e.Limits["memory"] = palyra.HoldCgroup
 	}
 	if c.Pids != "" {
-		e.Limits["processes"] = "cgroup"
+		e.Limits["processes"] = palyra.HoldCgroup
 	}
 	slices.Sort(e.Mechanisms)
 	return e

@@ -7,14 +7,14 @@ import (
 // enforcement is what holds for every run. The network is not confined.
 func enforcement() palyra.Enforcement {
 	return palyra.Enforcement{
-		Mode: "none",
+		Mode: palyra.NetworkOpen,
 		Mechanisms: []string{
 			"clean_env", "handle_list", "integrity_low", "job_object", "mitigation_policies", "private_home", "private_tmp", "privileges_dropped",
 			"restricted_token", "ui_restrictions",
 		},
 		Limits: map[string]palyra.Hold{
-			"wall": "timer", "cpu": "job_object_user_time", "memory": "job_object", "processes": "job_object", "open_files": "none", "file_size": "none",
-			"output": "cap", "emitted": "counted", "disk": "none",
+			"wall": palyra.HoldTimer, "cpu": "job_object_user_time", "memory": "job_object", "processes": "job_object", "open_files": palyra.HoldNone, "file_size": palyra.HoldNone,
+			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldNone,
 		},
 	}
 }

@@ -17,8 +17,8 @@ func enforcement(l palyra.Limits) palyra.Enforcement {
 			"sandbox_exec", cell.SealedPaths, "signal_scope",
 		},
 		Limits: map[string]palyra.Hold{
-			"wall": "timer", "cpu": "rlimit", "memory": "none", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",
-			"output": "cap", "emitted": "counted", "disk": "none",
+			"wall": palyra.HoldTimer, "cpu": palyra.HoldRlimit, "memory": palyra.HoldNone, "processes": palyra.HoldPolled, "open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
+			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldNone,
 		},
 	}
 	if l.Processes == 1 {
