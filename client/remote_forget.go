@@ -27,7 +27,8 @@ func ForgetRemote(dir, name string) error {
 		return unreadable(own, err)
 	}
 	if !info.IsDir() { // a link would lead elsewhere
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "%s does not hold a pairing with a daemon", own).WithRemedy("look at it and remove it by hand")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "%s does not hold a pairing with a daemon", own).
+			WithRemedy("look at it and remove it by hand")
 	}
 	gone, err := os.MkdirTemp(dir, joining)
 	if err != nil {

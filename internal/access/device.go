@@ -287,5 +287,6 @@ func scanDevice(scan func(...any) error) (palyra.Device, error) {
 }
 
 func revoked() error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").WithRemedy("pair it again, with a new key and name")
+	return palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").
+		WithRemedy("pair it again, with a new key and name")
 }

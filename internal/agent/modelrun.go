@@ -73,7 +73,8 @@ func (m *modelRun) Next(ctx context.Context, t Transcript) (Turn, error) {
 	}
 	k, err := readTurn(raw)
 	if err != nil {
-		return Turn{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "turn %d was kept in a form that is not understood", t.Turn).WithCause(err)
+		return Turn{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "turn %d was kept in a form that is not understood", t.Turn).
+			WithCause(err)
 	}
 	return m.resumeTurn(ctx, t, k)
 }
@@ -214,7 +215,8 @@ func (m *modelRun) failure(a Answer) *palyra.Error {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonModelFailed, "the answer was cut off: it was as long as an answer may be").
 			WithRemedy("say \"go on\" in another run of this session, or raise models.answer_tokens")
 	case StopDeclined:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonModelRefused, "%s declined to answer", m.source.Name).WithRemedy("put it another way, or use another model")
+		return palyra.Errorf(palyra.Denied, palyra.ReasonModelRefused, "%s declined to answer", m.source.Name).
+			WithRemedy("put it another way, or use another model")
 	}
 	return nil
 }

@@ -175,7 +175,8 @@ func projectRoot(workspace string) (*os.Root, error) {
 	defer root.Close()
 	for part := policy.ProjectDir; part != "."; part = filepath.Dir(part) { // a link's target is not sealed
 		if info, err := root.Lstat(part); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "%s of the workspace is a link", part).WithRemedy("put the directory itself there")
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "%s of the workspace is a link", part).
+				WithRemedy("put the directory itself there")
 		}
 	}
 	dir, err := root.OpenRoot(policy.ProjectDir)

@@ -37,7 +37,8 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 		if c.Proposal.NoWait {
 			no = no.WithRemedy("name the host in the call's egress")
 		}
-		err = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, no.Text).WithRemedy("%s", no.Remedy)
+		err = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, no.Text).
+			WithRemedy("%s", no.Remedy)
 	}
 	return egress.Answer(a), err
 }

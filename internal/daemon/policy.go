@@ -74,7 +74,8 @@ func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra
 // runs on; see bundle.Offline.
 func RollbackPolicy(ctx context.Context, c Config, to string) (a wire.Activation, err error) {
 	if _, err := os.Lstat(c.Settings.Paths.State); errors.Is(err, fs.ErrNotExist) {
-		return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no state yet, and so nothing to roll back").WithRemedy("start with 'palyra up'")
+		return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no state yet, and so nothing to roll back").
+			WithRemedy("start with 'palyra up'")
 	}
 	d := &Daemon{Config: c, instance: newID(), started: now()}
 	defer func() { err = errors.Join(err, d.Close()) }()

@@ -40,7 +40,8 @@ func ownDir(path string) error {
 		return err
 	}
 	if !fi.IsDir() || fi.Mode().Perm()&0o022 != 0 || !owns(fi) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s is not a directory of the daemon's own", path).WithRemedy("remove it; it is made again")
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s is not a directory of the daemon's own", path).
+			WithRemedy("remove it; it is made again")
 	}
 	return os.Chmod(path, 0o711)
 }

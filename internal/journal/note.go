@@ -283,7 +283,8 @@ func OpenCheckpoint(msg string, verifiers []string) (Checkpoint, error) {
 // on it: a head signed by a key nobody knows would lock the journal up.
 func checkSigner(s Signer) (noteSigner, note.Verifier, error) {
 	bad := func(why string, err error) (noteSigner, note.Verifier, error) {
-		return noteSigner{}, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonBadSignature, "journal: the signing key does not work: %s", why).WithCause(err)
+		return noteSigner{}, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonBadSignature, "journal: the signing key does not work: %s", why).
+			WithCause(err)
 	}
 	if s == nil {
 		return bad("there is none", nil)

@@ -167,7 +167,8 @@ func writeKey(path string, key ed25519.PrivateKey) error {
 func explain(err error) error {
 	var open *durable.UnsafeError
 	if errors.As(err, &open) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "keys are not safe in %s: %s", open.Path, open.Why).WithRemedy("%s", open.Fix)
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "keys are not safe in %s: %s", open.Path, open.Why).
+			WithRemedy("%s", open.Fix)
 	}
 	if err != nil {
 		return fmt.Errorf("keyring: open: %w", err)

@@ -55,7 +55,8 @@ func retire(tx *store.Tx, id string, at time.Time) error {
 		return fmt.Errorf("keyring: retire key: %w", err)
 	}
 	if n != 1 {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "key %s is no longer in use", id).WithRemedy("look at 'palyra keys list' and try again")
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "key %s is no longer in use", id).
+			WithRemedy("look at 'palyra keys list' and try again")
 	}
 	return nil
 }

@@ -122,7 +122,8 @@ func (b *builder) mounts(d *definition) error {
 			b.out.Notes = append(b.out.Notes, source+" does not exist and is left out")
 			continue
 		case err != nil:
-			return badProfile("the profile %s mounts %s, which cannot be found", d.name, source).WithRemedy("correct %s, or run 'palyra setup' again", d.source).WithCause(err)
+			return badProfile("the profile %s mounts %s, which cannot be found", d.name, source).
+				WithRemedy("correct %s, or run 'palyra setup' again", d.source).WithCause(err)
 		}
 		if err := b.mayMount(d, source, real, target); err != nil {
 			return err

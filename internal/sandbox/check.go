@@ -65,7 +65,8 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there is no vault to take secrets from").
 			WithRemedy("propose the call without bindings")
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).WithRemedy("propose the call in tier c")
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).
+			WithRemedy("propose the call in tier c")
 	case p.Staging.Staged() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
 		return bad("what it writes cannot be kept apart")
 	case !walled(b) && (len(p.Mounts)+len(p.Files)+len(p.Seals) > 0 || p.Profile != "" || p.UnixSockets):

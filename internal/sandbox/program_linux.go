@@ -250,7 +250,8 @@ func openRegular(path string) (*os.File, *unix.Stat_t, error) {
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be read, so it cannot be compared with the plan", show(path)).WithCause(err)
+		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be read, so it cannot be compared with the plan", show(path)).
+			WithCause(err)
 	}
 	return f, &st, nil
 }

@@ -86,7 +86,8 @@ func (c scriptCall) check(out palyra.Outcome, where string) error {
 		why += ": " + out.Reason
 	}
 	if c.expect != "" && out.Outcome != c.expect {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonVerifyFailed, "%s: expected %s, got %s", where, c.expect, why).WithRemedy("%s", out.Remedy)
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonVerifyFailed, "%s: expected %s, got %s", where, c.expect, why).
+			WithRemedy("%s", out.Remedy)
 	}
 	if c.stopOn == "" || out.Outcome != c.stopOn {
 		return nil

@@ -33,7 +33,8 @@ func CheckName(name string) error {
 			WithRemedy("use 1 to 32 characters out of a-z, 0-9 and '-', which neither begins nor ends it")
 	}
 	if strings.HasPrefix(name, "palyra") {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "names that begin with palyra are Palyra's own").WithRemedy("choose another name")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "names that begin with palyra are Palyra's own").
+			WithRemedy("choose another name")
 	}
 	return nil
 }
@@ -48,7 +49,8 @@ func Check(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 	case d.Transport == palyra.TransportHTTP:
 		return checkHTTP(d)
 	}
-	return d, badDefinition("there is no transport %q", palyra.Clip(string(d.Transport), 32)).WithRemedy("say stdio, with a command, or http, with a URL")
+	return d, badDefinition("there is no transport %q", palyra.Clip(string(d.Transport), 32)).
+		WithRemedy("say stdio, with a command, or http, with a URL")
 }
 
 func badDefinition(format string, args ...any) *palyra.Error {

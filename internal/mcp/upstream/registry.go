@@ -124,7 +124,8 @@ func (r *Registry) reserve(name string) error {
 	case r.known[name] != nil || r.adding[name]:
 		return exists(name)
 	case len(r.known)+len(r.adding) >= maxUpstreams:
-		return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d MCP servers, which is the most", maxUpstreams).WithRemedy("remove one first")
+		return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d MCP servers, which is the most", maxUpstreams).
+			WithRemedy("remove one first")
 	}
 	r.adding[name] = true
 	return nil

@@ -186,7 +186,8 @@ func (b *Backend) explain(r cell.Report) error {
 		}
 		return cells.SpawnFailed("what a room watches cannot be bounded here").WithCause(errors.Join(errChanged, cause))
 	}
-	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).WithCause(cause)
+	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
+		WithCause(cause)
 }
 
 // errChanged means that the workspace differs from its scan, or the host from what was known of it;

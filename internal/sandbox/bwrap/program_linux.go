@@ -117,7 +117,8 @@ func (b *Program) open() *palyra.Error {
 	defer func() { _ = unix.Close(fd) }()
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, bwrapFD)
 	if err != nil {
-		return unavailable("there is no descriptor for bubblewrap").WithRemedy("raise the daemon's open files limit to 1024 or more").WithCause(err)
+		return unavailable("there is no descriptor for bubblewrap").
+			WithRemedy("raise the daemon's open files limit to 1024 or more").WithCause(err)
 	}
 	b.file = os.NewFile(uintptr(high), real)
 	if no := bwrapSafe(b.file); no != nil {

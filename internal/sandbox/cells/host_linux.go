@@ -27,7 +27,8 @@ func lookAt(tier palyra.Tier) (Host, *palyra.Error) {
 			WithRemedy("use Linux 5.13 or newer with landlock in the lsm= list of the kernel's command line").WithCause(err)
 	}
 	if h.arch, err = architecture(runtime.GOARCH); err != nil {
-		return h, Unsupported("tier %s knows no system calls of %s", tier, runtime.GOARCH).WithRemedy("use an amd64 or arm64 machine").WithCause(err)
+		return h, Unsupported("tier %s knows no system calls of %s", tier, runtime.GOARCH).
+			WithRemedy("use an amd64 or arm64 machine").WithCause(err)
 	}
 	if err := seccompFilters(); err != nil {
 		return h, Unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)

@@ -261,7 +261,8 @@ func (p *Process) Pid() int { return p.k.Body.Pid() }
 func (p *Process) Signal(name string) error {
 	n := unix.SignalNum(name)
 	if n == 0 {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).WithRemedy("use a name like SIGINT")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).
+			WithRemedy("use a name like SIGINT")
 	}
 	return p.order(cell.Order{Kind: cell.OrderSignal, Signal: int(n)})
 }

@@ -220,7 +220,8 @@ func (p *process) reap() {
 func (p *process) Signal(name string) error {
 	n := unix.SignalNum(name)
 	if n == 0 {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).WithRemedy("use a name like SIGINT")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).
+			WithRemedy("use a name like SIGINT")
 	}
 	return p.signal(n)
 }

@@ -90,7 +90,8 @@ func (b *Driver) try() *palyra.Error {
 		}
 	}
 	if code := tryProfile("(version 1)(deny default)"); code == 0 {
-		return unavailable("a profile that denies everything let a program run").WithRemedy("run palyrad outside of any other sandbox, on macOS 12 or newer")
+		return unavailable("a profile that denies everything let a program run").
+			WithRemedy("run palyrad outside of any other sandbox, on macOS 12 or newer")
 	}
 	if code := tryProfile("(version 1)(allow default)"); code != 0 {
 		return unavailable("sandbox-exec cannot apply a profile here (exit code %d)", code).

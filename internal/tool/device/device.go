@@ -121,7 +121,8 @@ func unprintable(s string) bool {
 }
 
 func malformed(text string) error {
-	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).WithRemedy("pair again with a current palyra on both machines")
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).
+		WithRemedy("pair again with a current palyra on both machines")
 }
 
 // result is what the daemon sends to the device.

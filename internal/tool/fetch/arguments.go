@@ -79,7 +79,8 @@ func (r *request) take(a arguments) (err error) {
 		}
 	}
 	if len(r.body) > maxBody {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonInputTooLarge, "the body has %d bytes", len(r.body)).WithRemedy("send at most %d", maxBody)
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonInputTooLarge, "the body has %d bytes", len(r.body)).
+			WithRemedy("send at most %d", maxBody)
 	}
 	if (a.Body != nil || a.BodyB64 != nil) && (r.method == http.MethodGet || r.method == http.MethodHead) {
 		return malformed("%s has no body", r.method).WithRemedy("leave the body out, or use POST")

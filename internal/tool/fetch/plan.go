@@ -25,7 +25,8 @@ const (
 // Plan implements tool.Tool. It looks nothing up.
 func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	if f.Open == nil {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "fetching is switched off").WithRemedy("an operator can switch the egress guard on")
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "fetching is switched off").
+			WithRemedy("an operator can switch the egress guard on")
 	}
 	r, a, err := f.decode(*p)
 	if err != nil {

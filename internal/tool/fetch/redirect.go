@@ -18,7 +18,8 @@ func (x *exchange) next(h hop, answer *http.Response) (*hop, error) {
 		return nil, nil
 	}
 	if len(x.redirects) == x.follow {
-		return nil, failed("%s redirects more than %d times", x.first.hostPort, x.follow).WithRemedy("look where it leads: follow 0 returns the redirect itself")
+		return nil, failed("%s redirects more than %d times", x.first.hostPort, x.follow).
+			WithRemedy("look where it leads: follow 0 returns the redirect itself")
 	}
 	to, err := x.landing(h.target, place)
 	if err != nil {
@@ -95,7 +96,8 @@ func unfollowed(from target, shown string, err error) error {
 	if e.Reason != palyra.ReasonMalformedInput {
 		return err
 	}
-	return failed("%s redirects to %s: %s", from.hostPort, shown, e.Text).WithRemedy("look at it yourself: follow 0 returns the redirect").WithCause(err)
+	return failed("%s redirects to %s: %s", from.hostPort, shown, e.Text).
+		WithRemedy("look at it yourself: follow 0 returns the redirect").WithCause(err)
 }
 
 // deny records a target that was refused without dialling.

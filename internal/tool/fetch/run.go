@@ -25,7 +25,8 @@ func (f fetcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.Raw
 		return nil, err
 	}
 	if f.Open == nil || !slices.Equal(r.targets, p.Egress) {
-		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the hosts are not those of the plan").WithRemedy("propose the call anew")
+		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the hosts are not those of the plan").
+			WithRemedy("propose the call anew")
 	}
 	timed, cancel := context.WithTimeout(ctx, time.Duration(p.Limits.WallMS)*time.Millisecond)
 	defer cancel()

@@ -37,7 +37,8 @@ func (c Config) target(raw string) (target, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return target{}, malformed("only http and https are fetched, not %s", show.Arg(palyra.Clip(u.Scheme, 32))).WithRemedy("begin the address with https://")
+		return target{}, malformed("only http and https are fetched, not %s", show.Arg(palyra.Clip(u.Scheme, 32))).
+			WithRemedy("begin the address with https://")
 	case u.Opaque != "" || u.Hostname() == "":
 		return target{}, malformed("the address names no host").WithRemedy("write https://HOST/PATH")
 	case u.User != nil:

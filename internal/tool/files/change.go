@@ -86,7 +86,8 @@ func (r *root) look(rel string) (state, error) {
 		return state{}, err
 	}
 	if st.Size <= r.cfg.MaxFile && st.Size > r.left {
-		return state{}, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s grows while it is looked at", quote(rel)).WithRemedy("propose the call anew")
+		return state{}, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s grows while it is looked at", quote(rel)).
+			WithRemedy("propose the call anew")
 	}
 	if s.content, err = readAll(f, rel, min(r.cfg.MaxFile, r.left)); err != nil {
 		return state{}, err

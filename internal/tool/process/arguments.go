@@ -93,7 +93,8 @@ func decode(p palyra.Plan) (arguments, error) {
 		return a, err
 	}
 	if len(a.Profile) > maxProfile || strings.Trim(a.Profile, profileChars) != "" {
-		return a, malformed("%s cannot be the name of a profile", show.Arg(palyra.Clip(a.Profile, 64))).WithRemedy("see 'palyra sandbox profiles'")
+		return a, malformed("%s cannot be the name of a profile", show.Arg(palyra.Clip(a.Profile, 64))).
+			WithRemedy("see 'palyra sandbox profiles'")
 	}
 	return a, a.terminal()
 }
@@ -117,7 +118,8 @@ func (a arguments) agentWithin() error {
 		return malformed("agent_within is for programs that are agents").WithRemedy("give it with agent_socket")
 	}
 	if len(a.AgentWithin) > maxAgentWithin {
-		return malformed("%d workspaces are too many", len(a.AgentWithin)).WithRemedy("give at most %d, or %q alone", maxAgentWithin, palyra.AnyWorkspace)
+		return malformed("%d workspaces are too many", len(a.AgentWithin)).
+			WithRemedy("give at most %d, or %q alone", maxAgentWithin, palyra.AnyWorkspace)
 	}
 	for _, w := range a.AgentWithin {
 		if err := text("a workspace", w, maxPath); err != nil {

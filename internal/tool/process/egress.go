@@ -71,7 +71,8 @@ func (d *Driver) hosts(entries []string) ([]string, error) {
 		host, port, ok := strings.Cut(e, ":")
 		n, err := strconv.ParseUint(port, 10, 16)
 		if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != port || !hostName(host) {
-			return nil, malformed("%s is not host:port", show.Arg(palyra.Clip(e, 128))).WithRemedy("give a lower-case host name and a port, for example example.org:443")
+			return nil, malformed("%s is not host:port", show.Arg(palyra.Clip(e, 128))).
+				WithRemedy("give a lower-case host name and a port, for example example.org:443")
 		}
 	}
 	return slices.Clone(entries), nil

@@ -27,7 +27,8 @@ func fail(op, p string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s goes round in links").WithRemedy("name the file by its real path")
 	case errors.Is(err, unix.ENOTDIR):
-		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s is not a directory, or passes something that is none").WithRemedy("check the path")
+		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s is not a directory, or passes something that is none").
+			WithRemedy("check the path")
 	case errors.Is(err, unix.ENAMETOOLONG):
 		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s is too long").WithRemedy("check the path")
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):

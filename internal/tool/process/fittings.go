@@ -85,7 +85,8 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 		return Fittings{Seals: d.Seals}, nil
 	}
 	if d.Profiles == nil {
-		return Fittings{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there are no profiles here").WithRemedy("call without a profile")
+		return Fittings{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there are no profiles here").
+			WithRemedy("call without a profile")
 	}
 	r, err := d.Profiles.Resolve(name, p.Workspace)
 	if err != nil {

@@ -45,7 +45,8 @@ func scripted(script string) (name string, args []string, err error) {
 	case !found:
 		return shell, []string{"-c", script}, nil
 	case !ok || strings.Contains(in.path+in.arg, "\r"):
-		return "", nil, unscripted("no kernel would take its #! line").WithRemedy("write it as #!/usr/bin/env NAME, with a line feed alone at the end")
+		return "", nil, unscripted("no kernel would take its #! line").
+			WithRemedy("write it as #!/usr/bin/env NAME, with a line feed alone at the end")
 	}
 	name, options, err := named(in)
 	if err != nil {
@@ -86,7 +87,8 @@ func named(in interpreter) (name string, options []string, err error) {
 	case len(words) == 0 || words[0][0] == '-' || strings.ContainsAny(words[0], "=/"):
 		return "", nil, unscripted("env is not told the plain name of a program").WithRemedy("write it as #!/usr/bin/env NAME")
 	case len(words) > 1 && !several: // the kernel passes them as one argument
-		return "", nil, unscripted("env would look for a program called %s", show.Arg(in.arg)).WithRemedy("write it as #!/usr/bin/env -S %s", show.Line(in.arg))
+		return "", nil, unscripted("env would look for a program called %s", show.Arg(in.arg)).
+			WithRemedy("write it as #!/usr/bin/env -S %s", show.Line(in.arg))
 	}
 	return words[0], words[1:], nil
 }
