@@ -7,13 +7,12 @@
 package palyrav1
 
 import (
-	reflect "reflect"
-	sync "sync"
-	unsafe "unsafe"
-
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	reflect "reflect"
+	sync "sync"
+	unsafe "unsafe"
 )
 
 const (
@@ -3677,44 +3676,41 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var (
-	file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
-	file_palyra_v1_word_proto_goTypes  = []any{
-		(*Position)(nil),              // 0: palyra.v1.Position
-		(*Tool)(nil),                  // 1: palyra.v1.Tool
-		(*Proposal)(nil),              // 2: palyra.v1.Proposal
-		(*WorkspaceRef)(nil),          // 3: palyra.v1.WorkspaceRef
-		(*Executable)(nil),            // 4: palyra.v1.Executable
-		(*EnvVar)(nil),                // 5: palyra.v1.EnvVar
-		(*Input)(nil),                 // 6: palyra.v1.Input
-		(*Mount)(nil),                 // 7: palyra.v1.Mount
-		(*Limits)(nil),                // 8: palyra.v1.Limits
-		(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
-		(*Plan)(nil),                  // 10: palyra.v1.Plan
-		(*Link)(nil),                  // 11: palyra.v1.Link
-		(*Staging)(nil),               // 12: palyra.v1.Staging
-		(*RoomFile)(nil),              // 13: palyra.v1.RoomFile
-		(*Detail)(nil),                // 14: palyra.v1.Detail
-		(*Need)(nil),                  // 15: palyra.v1.Need
-		(*Risk)(nil),                  // 16: palyra.v1.Risk
-		(*PolicyHit)(nil),             // 17: palyra.v1.PolicyHit
-		(*PairResult)(nil),            // 18: palyra.v1.PairResult
-		(*Verdict)(nil),               // 19: palyra.v1.Verdict
-		(*Intent)(nil),                // 20: palyra.v1.Intent
-		(*Signature)(nil),             // 21: palyra.v1.Signature
-		(*Vote)(nil),                  // 22: palyra.v1.Vote
-		(*Terms)(nil),                 // 23: palyra.v1.Terms
-		(*Decision)(nil),              // 24: palyra.v1.Decision
-		(*Outcome)(nil),               // 25: palyra.v1.Outcome
-		(*Effects)(nil),               // 26: palyra.v1.Effects
-		(*Call)(nil),                  // 27: palyra.v1.Call
-		(*Keep)(nil),                  // 28: palyra.v1.Keep
-		(*EffectFacts)(nil),           // 29: palyra.v1.EffectFacts
-		nil,                           // 30: palyra.v1.Enforcement.LimitsEntry
-		(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	}
-)
-
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_palyra_v1_word_proto_goTypes = []any{
+	(*Position)(nil),              // 0: palyra.v1.Position
+	(*Tool)(nil),                  // 1: palyra.v1.Tool
+	(*Proposal)(nil),              // 2: palyra.v1.Proposal
+	(*WorkspaceRef)(nil),          // 3: palyra.v1.WorkspaceRef
+	(*Executable)(nil),            // 4: palyra.v1.Executable
+	(*EnvVar)(nil),                // 5: palyra.v1.EnvVar
+	(*Input)(nil),                 // 6: palyra.v1.Input
+	(*Mount)(nil),                 // 7: palyra.v1.Mount
+	(*Limits)(nil),                // 8: palyra.v1.Limits
+	(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
+	(*Plan)(nil),                  // 10: palyra.v1.Plan
+	(*Link)(nil),                  // 11: palyra.v1.Link
+	(*Staging)(nil),               // 12: palyra.v1.Staging
+	(*RoomFile)(nil),              // 13: palyra.v1.RoomFile
+	(*Detail)(nil),                // 14: palyra.v1.Detail
+	(*Need)(nil),                  // 15: palyra.v1.Need
+	(*Risk)(nil),                  // 16: palyra.v1.Risk
+	(*PolicyHit)(nil),             // 17: palyra.v1.PolicyHit
+	(*PairResult)(nil),            // 18: palyra.v1.PairResult
+	(*Verdict)(nil),               // 19: palyra.v1.Verdict
+	(*Intent)(nil),                // 20: palyra.v1.Intent
+	(*Signature)(nil),             // 21: palyra.v1.Signature
+	(*Vote)(nil),                  // 22: palyra.v1.Vote
+	(*Terms)(nil),                 // 23: palyra.v1.Terms
+	(*Decision)(nil),              // 24: palyra.v1.Decision
+	(*Outcome)(nil),               // 25: palyra.v1.Outcome
+	(*Effects)(nil),               // 26: palyra.v1.Effects
+	(*Call)(nil),                  // 27: palyra.v1.Call
+	(*Keep)(nil),                  // 28: palyra.v1.Keep
+	(*EffectFacts)(nil),           // 29: palyra.v1.EffectFacts
+	nil,                           // 30: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+}
 var file_palyra_v1_word_proto_depIdxs = []int32{
 	30, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
