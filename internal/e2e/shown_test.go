@@ -67,8 +67,14 @@ func TestWhatIsApprovedIsShown(t *testing.T) {
 				if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeSession, 0)); palyra.AsError(err).Reason != palyra.ReasonMalformedInput {
 					t.Errorf("a wide answer was taken: %v", err)
 				}
-			} else if !strings.Contains(string(short), "+"+evil+"\n") {
-				t.Errorf("the short view does not show it:\n%s", palyra.Clip(string(short), 4000))
+			} else { // a long diff is shown on demand, by the command that the question names
+				if n := strings.Count(strings.TrimSpace(string(short)), "\n") + 1; n > 12 {
+					t.Errorf("%d lines:\n%s", n, short)
+				}
+				diff, err := d.palyra("changes", string(a.Call), "--diff").CombinedOutput()
+				if err != nil || !strings.Contains(string(diff), "+"+evil+"\n") || !strings.Contains(string(short), "palyra changes "+string(a.Call)+" --diff") {
+					t.Errorf("neither the short view nor what it names shows it: %v\n%s\n%s", err, palyra.Clip(string(short), 4000), palyra.Clip(string(diff), 4000))
+				}
 			}
 			if _, err := person.Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: palyra.AnswerDeny, Digest: a.PlanDigest}); err != nil {
 				t.Fatal(err)

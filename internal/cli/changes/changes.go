@@ -40,6 +40,9 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			x, err := c.Changes(ctx, f)
+			if err != nil && diff != "" && f.Call != "" { // a call that has not run has a diff, and no changes yet
+				x.Call, err = f.Call, nil
+			}
 			if err != nil {
 				return err
 			}

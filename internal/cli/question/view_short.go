@@ -52,8 +52,14 @@ func spoken(p palyra.Plan) bool {
 	return true
 }
 
-// written reports whether the diff and the summary show every argument of a call that writes one
-// file: its content, and its name.
+// shownByDiff are the arguments of the file tools that their diff, notes and summary show.
+var shownByDiff = map[palyra.ToolName][]string{
+	palyra.ToolFileWrite: {"path", "content", "content_b64", "mode", "make_dirs", "executable"},
+	palyra.ToolFileEdit:  {"path", "old_string", "new_string", "replace_all"},
+	palyra.ToolFilePatch: {"patch"},
+}
+
+// written reports whether the diff, the notes and the summary show every argument of a call that writes one file.
 func (v *View) written() bool {
 	a := v.Approval
 	var args map[string]json.RawMessage
@@ -61,11 +67,11 @@ func (v *View) written() bool {
 		return false
 	}
 	for name := range args {
-		if !slices.Contains([]string{"path", "content", "mode", "make_dirs"}, name) {
+		if !slices.Contains(shownByDiff[a.Plan.Tool], name) {
 			return false
 		}
 	}
-	return a.Plan.Tool == palyra.ToolFileWrite && a.Plan.Source == palyra.SourceBuiltin
+	return len(args) > 0 && a.Plan.Source == palyra.SourceBuiltin
 }
 
 // oneWrite reports whether a plan writes one file, which the summary names.
