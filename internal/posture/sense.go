@@ -46,7 +46,7 @@ func (s *testbed) control(pr probe) error {
 // effectSeen says which effect of a probe is seen outside, "" if there is none.
 func (s *testbed) effectSeen(pr probe, x Exit, f finding) string {
 	for _, flow := range x.Flows {
-		if flow.Verdict != "deny" || flow.Address != "" {
+		if flow.Verdict != palyra.FlowDenied || flow.Address != "" {
 			return fmt.Sprintf("the guard let %s:%d pass", palyra.Clip(flow.Host, 80), flow.Port)
 		}
 	}

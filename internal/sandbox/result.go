@@ -159,7 +159,7 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 // held is the enforcement that the backend reports, and this package's own. A backend that reports
 // nothing claims nothing.
 func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
-	e.Mode = cmp.Or(e.Mode, "none")
+	e.Mode = cmp.Or(e.Mode, palyra.NetworkOpen)
 	if e.Limits == nil {
 		e.Limits = map[string]palyra.Hold{}
 	}

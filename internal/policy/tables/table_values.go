@@ -23,7 +23,7 @@ var (
 		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, palyra.DevicePair)
 	tableRoles      = byName(append(palyra.PeopleRoles(), palyra.RoleAgent, palyra.RoleNode)...)
 	tableScopes     = byName(palyra.ScopeOnce, palyra.ScopeSession, palyra.ScopeTimeboxed)
-	tableNetworks   = byName("strict", "preflight", "none")
+	tableNetworks   = byName(palyra.NetworkStrict, palyra.NetworkPreflight, palyra.NetworkOpen)
 	tableWorkspaces = map[string]palyra.WorkspaceRef{
 		"known": {Path: tableRoot, Known: true}, "new": {Path: tableRoot}, "none": {},
 	}

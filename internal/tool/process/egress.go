@@ -47,7 +47,7 @@ func (d *Driver) egress(a arguments, room Fittings, p *palyra.Plan) ([]string, e
 // asks for: people see them, and a grant covers them. A host that the configuration does not allow
 // is left out: the guard refuses it when the program connects.
 func (d *Driver) named(p *palyra.Plan) (hosts []string) {
-	if d.Named == nil || p.Enforcement.Mode != "strict" {
+	if d.Named == nil || p.Enforcement.Mode != palyra.NetworkStrict {
 		return nil
 	}
 	for _, h := range d.Named(p.Argv) {
