@@ -48,8 +48,15 @@ func workspacesText(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// RoleNames lists the roles of people.
-var RoleNames = []string{"owner", "admin", "operator", "approver", "auditor", "viewer"}
+// RoleNames lists the roles of people, the strongest first.
+var RoleNames = roleNames()
+
+func roleNames() (names []string) {
+	for _, r := range slices.Backward(palyra.PeopleRoles()) {
+		names = append(names, string(r))
+	}
+	return names
+}
 
 // personFlags hold a person's role and workspaces.
 type personFlags struct {
