@@ -253,7 +253,7 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	l.closeGateway()
 	exit.Remnants = append(exit.Remnants, l.planted()...)
 	l.report(ctx, l.from, exit)
-	l.shareCaches()
+	l.shareCaches(ctx)
 	res := l.result(started, p, exit, err)
 	if l.Swapped != nil && len(l.loose) > 0 {
 		l.Swapped(ctx, l.from, l.loose)

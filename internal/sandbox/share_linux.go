@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,8 +18,14 @@ import (
 
 // shareCaches copies what is in the caches of a run that somebody was asked about to those of runs that nobody is asked
 // about: these find what was downloaded. Nothing goes the other way.
-func (l *runStart) shareCaches() {
-	s := sharing{until: time.Now().Add(shareWithin), entries: shareEntries, bytes: shareBytes}
+// Of a run with secrets nothing is copied: its programs may have cached what they got for one.
+func (l *runStart) shareCaches(ctx context.Context) {
+	if len(l.plan.Bindings) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, shareWithin)
+	defer cancel()
+	s := sharing{ctx: ctx, entries: shareEntries, bytes: shareBytes}
 	for _, dir := range l.caches.dirs {
 		to, asked := prune.UnaskedCache(dir)
 		if !asked {
@@ -43,7 +51,7 @@ const (
 
 // sharing copies what is new in trees that strangers write to, with their owner's rights and without leaving either.
 type sharing struct {
-	until   time.Time
+	ctx     context.Context
 	entries int
 	bytes   int64
 }
@@ -74,7 +82,7 @@ func (s *sharing) dir(from, to *os.Root, depth int) (failed error) {
 	for {
 		names, err := f.Readdirnames(256)
 		for _, name := range names {
-			if s.entries--; s.entries < 0 || depth > shareDepth || time.Now().After(s.until) {
+			if s.entries--; s.entries < 0 || depth > shareDepth || s.ctx.Err() != nil {
 				return errShareLimit
 			}
 			if err := s.entry(from, to, name, depth); errors.Is(err, errShareLimit) {
@@ -139,8 +147,11 @@ func (s *sharing) inner(from, to *os.Root, name string, mode fs.FileMode, depth 
 
 // file copies a file under another name first, so that nobody finds half of it.
 func (s *sharing) file(from, to *os.Root, name string, now fs.FileInfo) error {
-	if s.bytes -= now.Size(); s.bytes < 0 {
+	if s.bytes -= now.Size(); s.bytes < 0 || !roomFor(to, now.Size()) {
 		return errShareLimit
+	}
+	if hollow(now) {
+		return nil
 	}
 	in, err := from.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -155,7 +166,12 @@ func (s *sharing) file(from, to *os.Root, name string, now fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, io.LimitReader(in, now.Size()))
+	_, err = io.Copy(out, io.LimitReader(reader(func(b []byte) (int, error) {
+		if s.ctx.Err() != nil {
+			return 0, errShareLimit
+		}
+		return in.Read(b)
+	}), now.Size()))
 	err = errors.Join(err, out.Chmod(now.Mode().Perm()), out.Close(), to.Chtimes(fresh, now.ModTime(), now.ModTime()))
 	if err == nil {
 		err = to.Rename(fresh, name)
@@ -164,4 +180,28 @@ func (s *sharing) file(from, to *os.Root, name string, now fs.FileInfo) error {
 		_ = to.Remove(fresh)
 	}
 	return err
+}
+
+type reader func([]byte) (int, error)
+
+func (f reader) Read(b []byte) (int, error) { return f(b) }
+
+// hollow reports whether a file has far less on the disk than its size says: a copy would cost what the run did not pay.
+func hollow(now fs.FileInfo) bool {
+	st, ok := now.Sys().(*syscall.Stat_t)
+	return !ok || now.Size() > 1<<20 && st.Blocks*512 < now.Size()/2
+}
+
+// roomFor reports whether a twentieth of the disk stays free after so many bytes more.
+func roomFor(to *os.Root, bytes int64) bool {
+	f, err := to.Open(".")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil {
+		return false
+	}
+	return int64(st.Bavail)*int64(st.Bsize)-bytes > int64(st.Blocks)*int64(st.Bsize)/20
 }

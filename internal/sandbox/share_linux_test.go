@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,8 @@ func TestSharing(t *testing.T) {
 	write(to+"/older", "unasked", 0o644, time.Minute)
 	write(outside+"/secret", "secret", 0o644, time.Hour)
 	must(os.Symlink(outside, from+"/out"))
+	must(os.WriteFile(from+"/hollow", nil, 0o644))
+	must(os.Truncate(from+"/hollow", 4<<20))
 	must(os.Symlink(outside+"/secret", from+"/secret"))
 	must(unix.Mkfifo(from+"/pipe", 0o644))
 	must(os.Chmod(from+"/d", 0o555))
@@ -44,7 +47,7 @@ func TestSharing(t *testing.T) {
 	must(os.Symlink(outside, to+"/way"))
 	write(from+"/over", "over", 0o644, 0)
 	must(os.Symlink(outside+"/secret", to+"/over"))
-	s := sharing{until: time.Now().Add(time.Minute), entries: 1000, bytes: 1 << 20}
+	s := sharing{ctx: t.Context(), entries: 1000, bytes: 16 << 20}
 	if err := s.tree(from, to); err == nil {
 		t.Error("a directory that is a link at the other end was no fault")
 	}
@@ -69,9 +72,13 @@ func TestSharing(t *testing.T) {
 	if _, err := os.Lstat(to + "/pipe"); err == nil {
 		t.Error("a pipe was copied")
 	}
-	later := time.Now().Add(time.Minute)
+	if _, err := os.Lstat(to + "/hollow"); err == nil {
+		t.Error("a file of holes was copied")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
 	for _, few := range []sharing{
-		{until: later, entries: 1, bytes: 1 << 20}, {until: later, entries: 1000, bytes: 1}, {entries: 1000, bytes: 1 << 20},
+		{ctx: t.Context(), entries: 1, bytes: 16 << 20}, {ctx: t.Context(), entries: 1000, bytes: 1}, {ctx: ended, entries: 1000, bytes: 16 << 20},
 	} {
 		if err := few.tree(from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "larger than is copied") {
 			t.Errorf("%+v: %v", few, err)

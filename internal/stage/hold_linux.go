@@ -94,7 +94,7 @@ func (k *keeper) hold(r *reader) error {
 	if g.call == "" {
 		return errors.New("a stage without a call cannot be held")
 	}
-	if !g.of.sizes.Fixable(g.payer, r.weight()) {
+	if !g.of.sizes.Hold(g.name, g.payer, r.weight()) {
 		return tooMuchHeld(g.of.limits.All)
 	}
 	if err := g.asOwner(r.relock); err != nil {
@@ -123,8 +123,8 @@ func (k *keeper) hold(r *reader) error {
 		return err
 	}
 	fault.Point("stage.held/kept")
-	g.of.use(g.name, false)
 	g.of.sizes.Fix(name, g.payer, r.weight())
+	g.of.use(g.name, false)
 	g.name, g.path, g.isHeld = name, filepath.Join(g.of.path, name), true
 	return nil
 }

@@ -55,13 +55,18 @@ func (t *Tally) Fix(name, payer string, n int64) {
 	t.users[name] = user{payer, n, true}
 }
 
-// Fixable reports whether one more user of a payer may have n for as long as it is there.
-func (t *Tally) Fixable(payer string, n int64) bool {
+// Hold is Fix for a user that may be too much: it reports whether one more of its payer may have n for as long as it is
+// there, and counts it so. Of several that ask at once, those after the last one that fits are refused.
+func (t *Tally) Hold(name, payer string, n int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.sum(func(u user) bool { return u.fixed })
 	own := t.sum(func(u user) bool { return u.fixed && u.payer == payer })
-	return (all == 0 || all+n <= t.most) && (own == 0 || own+n <= t.most/shares)
+	if all > 0 && all+n > t.most || own > 0 && own+n > t.most/shares {
+		return false
+	}
+	t.users[name] = user{payer, n, true}
+	return true
 }
 
 // Remove counts a user no more.

@@ -33,11 +33,17 @@ func TestTally(t *testing.T) {
 // One payer cannot take the place of another: not with what is fixed, and not with many users that are small.
 func TestPayers(t *testing.T) {
 	all := New(100)
-	if !all.Fixable("many", 80) || !all.Fixable("many", 25) {
+	fits := func(payer string, n int64) bool {
+		defer all.Remove("try")
+		return all.Hold("try", payer, n)
+	}
+	if !fits("many", 80) || !fits("many", 25) {
 		t.Error("nobody has anything, and one may not")
 	}
-	all.Fix("held", "many", 20)
-	if all.Fixable("many", 6) || !all.Fixable("many", 5) || !all.Fixable("one", 25) {
+	if !all.Hold("held", "many", 20) || all.Hold("beside", "many", 20) {
+		t.Error("of two at once not one alone is held")
+	}
+	if fits("many", 6) || !fits("many", 5) || !fits("one", 25) {
 		t.Error("a payer has more than its share, or another cannot have its own")
 	}
 	for _, name := range []string{"a", "b", "c"} {
@@ -65,7 +71,7 @@ func TestPayers(t *testing.T) {
 		t.Error("of the payer with the most, another than the largest gives way")
 	}
 	all.Fix("more", "two", 60)
-	if all.Fixable("one", 21) {
+	if fits("one", 21) {
 		t.Error("more is fixed than all may have")
 	}
 }

@@ -52,6 +52,10 @@ func explainNoChanges(c *palyra.Call) error {
 // Undoable reports whether a call can be undone; why is set where it cannot, and changed its workspace or may have.
 func (u *Undo) Undoable(c *palyra.Call) (can bool, why string) {
 	_, became := c.Changed()
+	direct := became == "" && ran(c) && !c.Plan.ReadOnly && c.Plan.Staging.Writes == palyra.WritesLive
+	if became == "" && !direct && len(c.Plan.Writes) == 0 { // most calls: nothing is looked up for them
+		return false, ""
+	}
 	state := u.state(c.ID)
 	switch {
 	case state == wire.UndoKept:
@@ -59,7 +63,7 @@ func (u *Undo) Undoable(c *palyra.Call) (can bool, why string) {
 	case state == wire.UndoUndone:
 	case became == palyra.EffectsKept || became == palyra.EffectsLost:
 		why = "what it replaced is not kept"
-	case became == "" && ran(c) && !c.Plan.ReadOnly && c.Plan.Staging.Writes == palyra.WritesLive:
+	case direct:
 		why = "it wrote to the workspace directly (" + c.Plan.Staging.Why + ")"
 	}
 	return false, why

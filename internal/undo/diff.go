@@ -121,7 +121,8 @@ type differ struct {
 	more  int // notes
 	lines int
 
-	picked int // files that were asked for
+	picked int  // files that were asked for
+	full   bool // a diff did not fit any more
 }
 
 func (d *differ) note(path, why string) {
@@ -134,6 +135,9 @@ func (d *differ) note(path, why string) {
 
 // add shows one file.
 func (d *differ) add(c content) bool {
+	if d.full && d.more > 0 { // neither a diff nor a note has room: the rest is not read
+		return false
+	}
 	switch {
 	case c.why != "":
 		d.note(c.path, c.why)
@@ -151,6 +155,7 @@ func (d *differ) add(c content) bool {
 	body := textdiff.Unified(string(c.before), string(c.after), how...)
 	if d.text.Len()+len(body) > mostDiff {
 		d.note(c.path, "the diff is too long; ask for this path alone")
+		d.full = true
 		return true
 	}
 	from, to := "/dev/null", "/dev/null"
@@ -171,7 +176,7 @@ func text(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }
 
 func (d *differ) done() wire.ChangeDiff {
 	if d.more > 0 {
-		d.notes = append(d.notes, fmt.Sprintf("%d more are not shown", d.more))
+		d.notes = append(d.notes, fmt.Sprintf("%d more, or still more, are not shown", d.more))
 	}
 	return wire.ChangeDiff{Diff: d.text.String(), Notes: d.notes}
 }

@@ -173,7 +173,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 		return err
 	}
 	why := d.whyLive(ctx, a, p)
-	if why == "" {
+	if why == "" || unasked(a, p) {
 		apart(p)
 	}
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {

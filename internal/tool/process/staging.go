@@ -33,8 +33,14 @@ func (d *Driver) whyLive(ctx context.Context, a arguments, p *palyra.Plan) strin
 	return d.Stages.Stageable(ctx, *p)
 }
 
+// unasked reports whether nobody may be asked about a run that writes directly: there can be no stage for it, and it has
+// nothing else that asks.
+func unasked(a arguments, p *palyra.Plan) bool {
+	return p.Tier == palyra.TierC && !p.AgentSocket && !p.Terminal && p.Stdin != palyra.StdinLive && !p.UnixSockets && !a.Live
+}
+
 // apart gives a run that nobody may be asked about caches of its own kind: it could put something there that a later run
-// uses with a network or secrets, or that writes to the workspace directly.
+// uses with a network or secrets, or that was to write to the workspace directly.
 func apart(p *palyra.Plan) {
 	if len(p.Egress)+len(p.Bindings) > 0 || p.Asks {
 		return

@@ -88,8 +88,8 @@ func TestWhatStaysSealed(t *testing.T) {
 	}
 }
 
-// A run that nobody may be asked about has caches of its own. One with a network, one that asks, and one that writes to
-// the workspace directly have others.
+// A run that nobody may be asked about has caches of its own, also where there can be no stage for it. One with a
+// network, one that asks, and one that was to write to the workspace directly have others.
 func TestCachesAreApart(t *testing.T) {
 	const asked, unasked = "/c/0123/go", "/c/0123-unasked/go"
 	room := func(more Fittings) profiles {
@@ -106,7 +106,7 @@ func TestCachesAreApart(t *testing.T) {
 		"live":        {args: `{"command":"/bin/true","profile":"x","live":true}`, want: asked},
 		"a network":   {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Egress: []string{"a.example:443"}}, want: asked},
 		"it asks":     {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Asks: true}, want: asked},
-		"no stage":    {args: `{"command":"/bin/true","profile":"x"}`, host: "its file system", want: asked},
+		"no stage":    {args: `{"command":"/bin/true","profile":"x"}`, host: "its file system", want: unasked},
 	} {
 		d := driver(t, Config{
 			Tiers: everywhere{}, Tier: palyra.TierC, Profiles: room(c.room), Hosts: allowed{"a.example:443"},
