@@ -173,7 +173,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 		return err
 	}
 	why := d.whyLive(ctx, a, p)
-	if why == "" || unasked(a, p) {
+	if why == "" || d.Stages != nil && unasked(a, p) {
 		apart(p)
 	}
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
