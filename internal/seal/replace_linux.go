@@ -23,7 +23,7 @@ const (
 
 // remember reads the small sealed files, or takes over the known content of those that did not
 // change. states is git's unfinished state as it was judged, because another run may have written
-// more since; nil: it is read.
+// more since; nil: it is read, and nothing runs.
 func (t *tree) remember(s *Snapshot, known map[string]watchedPath, states map[string][]byte) {
 	left := maxTexts
 	for i := range s.entries {
@@ -34,12 +34,18 @@ func (t *tree) remember(s *Snapshot, known map[string]watchedPath, states map[st
 			}
 			continue
 		}
-		if e.kind != sealed || e.mode&unix.S_IFMT != unix.S_IFREG || e.size > maxText || int(e.size) > left {
+		if e.kind != sealed || e.mode&unix.S_IFMT != unix.S_IFREG {
 			continue
 		}
-		if was, ok := known[e.path]; ok && was.text != nil && !differs(was, *e) {
+		was, ok := known[e.path]
+		ok = ok && was.text != nil
+		switch {
+		case ok && states != nil && (was.loose || was.id != e.id || was.born != e.born): // a run may have written to it by now
+			e.text, e.loose = was.text, true
+		case e.size > maxText || int(e.size) > left:
+		case ok && !differs(was, *e):
 			e.text = was.text
-		} else {
+		default:
 			e.text = t.read(*e)
 		}
 		left -= len(e.text)
@@ -70,9 +76,9 @@ func (t *tree) read(e watchedPath) []byte {
 }
 
 // replaced reports whether another file is at a known path, and not only another copy of the same
-// content. Directories count where their inode numbers are reliable.
+// content, or another content in a file that no mount holds any more. Directories count where their inode numbers are reliable.
 func (w *walker) replaced(was, is watchedPath) bool {
-	if was.id == is.id && was.born == is.born && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
+	if was.id == is.id && was.born == is.born && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT && !was.loose {
 		return false
 	}
 	switch {
@@ -100,6 +106,7 @@ func (w *walker) putBack(p *quarantiner, was, is watchedPath) error {
 		return nil
 	}
 	now := was
+	now.loose = true
 	restore := func() error {
 		st, err := w.restore(is, was)
 		now.id, now.born = st.id, st.born

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,35 @@ func TestReplaced(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What took the place of a sealed file has no mount: what is written to it later, in place, does not stay either, also
+// when its times are those of before.
+func TestReplacedThenWritten(t *testing.T) {
+	for name, text := range map[string]string{"another text": "evil", "the same text": ".git/config"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t)
+			b.file(".git/config", ".git/hooks/x")
+			giveAway(t, b)
+			s := b.scan()
+			must(t, os.WriteFile(b.in("t"), []byte(text), 0o600))
+			must(t, os.Rename(b.in("t"), b.in(".git/config")))
+			b.sweep(s)
+			for range 2 {
+				var st unix.Stat_t
+				must(t, unix.Lstat(b.in(".git/config"), &st))
+				must(t, os.WriteFile(b.in(".git/config"), []byte(".git/CONFIG"), 0o600))
+				must(t, unix.UtimesNanoAt(unix.AT_FDCWD, b.in(".git/config"), []unix.Timespec{st.Atim, st.Mtim}, 0))
+				if made := b.sweep(s); !slices.Equal(made, []string{".git/config"}) {
+					t.Errorf("made %q", made)
+				}
+				b.asBefore(true)
+			}
+			if again := b.sweep(s); again != nil {
+				t.Errorf("one more sweep: %q", again)
+			}
+		})
 	}
 }
 

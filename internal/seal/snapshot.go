@@ -95,6 +95,7 @@ type watchedPath struct {
 	ctime stamp
 	born  stamp  // tells apart two files that had the inode number one after the other
 	text  []byte // of a small sealed file, or where a link leads; nil when unknown
+	loose bool   // took the place of a sealed file, whose mount went with that: runs may write to it
 }
 
 // path returns the path of a directory below the workspace, "" for the workspace itself.
