@@ -112,8 +112,12 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 	defer c.Close()
 	if r.Digest == "" && !inv.Interactive() {
 		p, err := c.Approval(ctx, r.ID)
-		if palyra.CodeOf(err) == palyra.NotFound {
+		switch {
+		case palyra.CodeOf(err) == palyra.NotFound:
 			return err
+		case r.Answer == palyra.AnswerDeny && err == nil: // nobody has to see what nobody gets
+			r.Digest = p.PlanDigest
+			return send(ctx, inv, c, r)
 		}
 		return exit.Usagef("--digest is required where nobody can be shown the plan: read `%s approvals show %s`, and answer with --digest %s",
 			inv.Own(), r.ID, cmp.Or(p.PlanDigest, "sha256:…"))
