@@ -309,6 +309,17 @@ var ways = []way{
 		use:    "cd docs && git status",
 	},
 	{
+		name:   "a link that another one leads out later",
+		leaves: "mkdir -p x/y; ln -s x/y d; ln -s d/../../N notes",
+		use:    "rm -f d; mkdir -p d; test -L notes && echo > notes; test -e ../N && @C",
+	},
+	{
+		name:   "the person's link, led out by another one",
+		before: "mkdir -p x/y; ln -s x/y d; ln -s d/../../N notes",
+		leaves: "rm d; mkdir d",
+		use:    "echo > notes; test -e ../N && @C",
+	},
+	{
 		name:   "a file with a second name outside",
 		before: "mkdir ../store; echo shared > ../store/f; ln -f ../store/f node_modules/pkg/index.js",
 		leaves: "echo evil >> node_modules/pkg/index.js", use: "true", kept: true, outside: "grep evil ../store/f",

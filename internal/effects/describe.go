@@ -24,7 +24,7 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 			d.Notes = append(d.Notes, what+": "+few(names))
 		}
 	}
-	here, inGit := byPlace(f.Trusted, all)
+	here, inGit := byPlace(f, all)
 	note("makes other programs run code", here)
 	note("makes other programs run code, by git's index or commits", inGit)
 	note("links that lead out of the workspace", f.Outward)
@@ -56,13 +56,16 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	return d
 }
 
-// byPlace sorts names by whether they are changed files, or come in by a repository.
-func byPlace(names []palyra.PathText, all []palyra.Change) (here, inGit []palyra.PathText) {
+// byPlace sorts trusted names by whether they are changed files or links, or come in by a repository.
+func byPlace(f palyra.EffectFacts, all []palyra.Change) (here, inGit []palyra.PathText) {
 	changed := make(map[palyra.PathText]bool, len(all))
+	for _, n := range f.Outward { // some did not change, and lead elsewhere
+		changed[n] = true
+	}
 	for _, c := range all {
 		changed[c.Path] = true
 	}
-	for _, n := range names {
+	for _, n := range f.Trusted {
 		if changed[n] {
 			here = append(here, n)
 		} else {

@@ -1,23 +1,26 @@
 package effects
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"palyra"
+	"palyra/internal/symlink"
 	"palyra/internal/trusted"
 )
 
 // Before is what facts need to know of the workspace that changes are of and that is not in the changes: what was
 // there before the run. It is a stranger's, so the functions must neither follow links nor leave it; each may be nil.
 type Before struct {
-	Path   string                              // absolute
-	Exists func(name string) bool              // is there something
-	Link   func(name string) (string, bool)    // what a symbolic link says
-	Obeyed func(names []string) (all []string) // those of the names that links or git's configuration lead to from where other programs look
-	Closed func(way string) bool               // leads an absolute path to where no link may lead: there, runs leave what others would obey
-	Git    func() Git                          // what the changes do to git's repositories
+	Path   string                                // absolute
+	Exists func(name string) bool                // is there something
+	Link   func(name string) (string, bool)      // what a symbolic link says
+	Obeyed func(names []string) (all []string)   // those of the names that links or git's configuration lead to from where other programs look
+	Links  func(each func(name, to string)) bool // every symbolic link there is; false: not all of them could be found
+	Closed func(way string) bool                 // leads an absolute path to where no link may lead: there, runs leave what others would obey
+	Git    func() Git                            // what the changes do to git's repositories
 }
 
 // Git is what changes do to git's repositories, beside what they do to files.
@@ -41,6 +44,9 @@ func FactsOf(e palyra.Effects, all []palyra.Change, neverKept int64, w Before) p
 		NeverKept: neverKept, Share: -1, Omitted: e.Omitted,
 	}
 	v := newView(all, w)
+	if !v.followOld() { // where they lead now, nobody knows
+		f.Omitted++
+	}
 	for _, c := range all {
 		if gone(c) {
 			f.RemovedFiles++
@@ -115,10 +121,11 @@ type view struct {
 	Before
 	names  []string // of changes, in their order; bytes
 	states map[string]palyra.Change
+	led    map[string]string // links that did not change and that a changed one makes lead out, and where they lead
 }
 
 func newView(all []palyra.Change, w Before) *view {
-	v := &view{Before: w, states: make(map[string]palyra.Change, len(all))}
+	v := &view{Before: w, states: make(map[string]palyra.Change, len(all)), led: map[string]string{}}
 	for _, c := range all {
 		name := c.Path.Raw()
 		v.names = append(v.names, name)
@@ -167,6 +174,11 @@ func (v *view) trusted() (out []string) {
 			out = append(out, name)
 		}
 	}
+	for name, way := range v.led {
+		if v.Closed != nil && v.Closed(way) {
+			out = append(out, name)
+		}
+	}
 	if v.Obeyed != nil && len(v.names) > 0 {
 		out = append(out, v.Obeyed(v.names)...)
 	}
@@ -198,10 +210,7 @@ func (v *view) intoClosed(name string) bool {
 	if !is || v.Closed == nil || v.states[name].Now == nil {
 		return false
 	}
-	if !path.IsAbs(to) {
-		to = v.Path + "/" + path.Dir(name) + "/" + to // not cleaned: a link before .. leads elsewhere
-	}
-	return v.Closed(to)
+	return v.Closed(v.follow(path.Dir(name), to).way)
 }
 
 // intoModules reports whether an entry is a link that leads from outside into node_modules, where names are not looked
@@ -220,46 +229,93 @@ func modules(name string) bool {
 	return false
 }
 
-// outward are the changed links that lead out of the workspace.
+// outward are the links that lead out of the workspace and that changed, or lead there by way of one that did. A changed
+// link that goes up again after it went down counts as well: whatever takes the place of what is on its way leads it out.
 func (v *view) outward() (out []string) {
 	for _, name := range v.names {
-		if to, is := v.link(name); is && v.leadsOut(path.Dir(name), to) {
+		if to, is := v.link(name); is && (v.strays(name, to) || v.follow(path.Dir(name), to).out) {
 			out = append(out, name)
 		}
 	}
-	return out
+	return slices.AppendSeq(out, maps.Keys(v.led))
+}
+
+// followOld follows the links that did not change, where one did that may be on their way: it was made, replaced or
+// removed. It reports whether all were found.
+func (v *view) followOld() bool {
+	if v.Links == nil || !slices.ContainsFunc(v.names, v.relinked) {
+		return true
+	}
+	return v.Links(func(name, to string) {
+		if _, changed := v.states[name]; changed || !v.strays(name, to) { // others lead out by way of these only
+			return
+		}
+		if e := v.follow(path.Dir(name), to); e.out && e.relinked {
+			v.led[name] = e.way
+		}
+	})
+}
+
+// relinked reports whether a path changed that was a link, or is one.
+func (v *view) relinked(name string) bool {
+	c := v.states[name]
+	return is(c.Was, palyra.PathLink) || is(c.Now, palyra.PathLink)
+}
+
+// strays reports whether what a link says can lead out without another link that does.
+func (v *view) strays(name, to string) bool {
+	if in, below := v.below(to); below {
+		return symlink.Strays(in, 0)
+	}
+	return symlink.Strays(to, strings.Count(name, "/"))
+}
+
+// below is the part of an absolute path in the workspace. It is not cleaned: a link before .. leads elsewhere.
+func (v *view) below(to string) (string, bool) {
+	in, below := strings.CutPrefix(to, v.Path)
+	return strings.TrimPrefix(in, "/"), below && v.Path != "" && (in == "" || in[0] == '/')
 }
 
 // mostLinks bounds the links that are followed from one: more than the kernel follows.
 const mostLinks = 40
 
-// leadsOut follows what a link in a directory says, by way of other links too. What goes round in circles, or is
+// end is where a link leads.
+type end struct {
+	way      string // absolute; what is on it outside of the workspace is not followed
+	out      bool   // of the workspace
+	relinked bool   // by way of a path that changed and was a link, or is one
+}
+
+// follow follows what a link in a directory says, by way of other links too. What goes round in circles, or is
 // longer than can be followed, leads out as far as anybody knows.
-func (v *view) leadsOut(dir, to string) bool {
-	rest, at, links := "", dir, 0
-	for {
+func (v *view) follow(dir, said string) (e end) {
+	rest, at, to := "", dir, said
+	for range mostLinks + 1 {
 		if strings.HasPrefix(to, "/") {
-			// Not cleaned: a link before .. leads elsewhere.
-			parts, top := strings.Split(to, "/"), strings.Split(v.Path, "/")
-			if len(parts) < len(top) || v.Path == "" || !slices.Equal(parts[:len(top)], top) {
-				return true
+			in, below := v.below(to)
+			if !below {
+				e.way, e.out = to+"/"+rest, true
+				return e
 			}
-			at, to = ".", strings.Join(parts[len(top):], "/")
+			at, to = ".", in
 		}
-		rest = to + "/" + rest
-		next, found := v.walk(&at, &rest)
+		if rest = to + "/" + rest; len(rest) > 1<<16 {
+			break
+		}
+		next, found := v.walk(&at, &rest, &e.relinked)
 		if !found {
-			return at == ".."
+			e.way, e.out = v.Path+"/"+at+"/"+rest, at == ".."
+			return e
 		}
-		if to, links = next, links+1; links > mostLinks || len(rest) > 1<<16 {
-			return true
-		}
+		to = next
 	}
+	e.way, e.out = v.Path+"/"+dir+"/"+said, true
+	return e
 }
 
 // walk goes on from a directory until a link is met, which it returns, or the way ends; at is ".." where it left the
-// workspace.
-func (v *view) walk(at, rest *string) (link string, found bool) {
+// workspace, and relinked is set where a path on the way changed and was a link, or is one.
+func (v *view) walk(at, rest *string, relinked *bool) (link string, found bool) {
 	for *rest != "" {
 		part, more, _ := strings.Cut(*rest, "/")
 		*rest = more
@@ -275,6 +331,7 @@ func (v *view) walk(at, rest *string) (link string, found bool) {
 			continue
 		}
 		next := path.Join(*at, part)
+		*relinked = *relinked || v.relinked(next)
 		if to, is := v.link(next); is {
 			return to, true
 		}

@@ -2,15 +2,20 @@ package effects
 
 import (
 	"fmt"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 )
 
 // changed makes changes of words: +a is a new file, -a one that is gone, ~a one that has another content, +a/ a new
-// directory, +a>b a new link, +a* a new program, %a another mode.
+// directory, +a>b a new link, +a* a new program, %a another mode,
+// =a>b a directory in the place of a link.
 func changed(words ...string) (all []palyra.Change) {
 	slices.SortFunc(words, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
 	for _, w := range words {
@@ -32,6 +37,8 @@ func changed(words ...string) (all []palyra.Change) {
 		case '~':
 			was.Digest = "sha256:y"
 			c.Was = &was
+		case '=':
+			c.Was, c.Now = s, &palyra.PathState{Kind: palyra.PathDirectory, Mode: 0o755}
 		case '%':
 			was.Mode = 0o600
 			c.Was = &was
@@ -55,6 +62,12 @@ func before(entries ...string) Before {
 	return Before{
 		Path: "/w", Exists: func(n string) bool { return names[n] },
 		Link: func(n string) (string, bool) { to, ok := links[n]; return to, ok },
+		Links: func(each func(name, to string)) bool {
+			for name, to := range links {
+				each(name, to)
+			}
+			return true
+		},
 	}
 }
 
@@ -141,8 +154,18 @@ func TestOutwardLinks(t *testing.T) {
 		{"+a>b/x +b>/etc", nil, "a b"},
 		{"+a>b/..", []string{"b>/etc/ssh"}, "a"},
 		{"+a>/w/b/..", []string{"b>/etc/ssh"}, "a"},
-		{"+a>b/..", []string{"b>c/d"}, ""},
-		{"+a>b/../..", []string{"b>c/d"}, ""},
+		{"+a>b/..", []string{"b>c/d"}, "a"}, // b may become something else
+		{"+a>b/../..", []string{"b>c/d"}, "a"},
+		{"+a>/w/b/..", []string{"b>c/d"}, "a"},
+		{"+x/y/z/ +d>x/y/z +a>d/../../../N", nil, "a"},
+		{"-d>x/y/z", []string{"d>x/y/z", "a>d/../../../N"}, "a"},
+		{"=d>x/y/z", []string{"d>x/y/z", "a>d/../../../N", "b>d/../c", "c>a/x"}, "a b"},
+		{"=d>x/y/z", []string{"d>x/y/z", "a>/w/d/../../../N", "usr>/usr", "up>../other"}, "a"},
+		{"+d>x", []string{"a>d/../../N"}, "a"},
+		{"+s/t/x>../..", []string{"s/a>t/x/../N"}, "s/a"},
+		{"+d>x/y/z", []string{"a>d/../../../N"}, ""},
+		{"+n>x -m>y", []string{"d>x/y/z", "a>d/../../../N", "venv/bin/python>/usr/bin/python3", "round>round", "up>../other"}, ""},
+		{"+d/", []string{"venv/bin/python>/usr/bin/python3"}, ""},
 		{"+a>b/../../..", []string{"b>c/d"}, "a"},
 		{"+a>b -b>/etc", []string{"b>/etc"}, ""},
 		{"+a>a", nil, "a"},
@@ -270,5 +293,60 @@ func TestLinksToWhereNoneMayLead(t *testing.T) {
 	f := FactsOf(palyra.Effects{}, all, 0, w)
 	if want := []palyra.PathText{"a/up", "docs"}; !slices.Equal(f.Trusted, want) {
 		t.Errorf("%q, want %q", f.Trusted, want)
+	}
+	w = before("d>x/y/z", "a>d/../../closed/x", "old>/closed/x")
+	w.Closed = func(way string) bool { return strings.HasPrefix(path.Clean(way), "/closed/") }
+	f = FactsOf(palyra.Effects{}, changed("=d>x/y/z", "+n>d/../../closed/x"), 0, w)
+	if want := []palyra.PathText{"a", "n"}; !slices.Equal(f.Trusted, want) {
+		t.Errorf("%q, want %q", f.Trusted, want)
+	}
+}
+
+// Links of a workspace that cannot all be found count as omitted, where a link changed that may be on their way.
+func TestLinksThatAreNotFound(t *testing.T) {
+	w, done := In(filepath.Join(t.TempDir(), "none"))
+	defer done()
+	for word, want := range map[string]int64{"-d>x": 1, "=d>x": 1, "+d>x": 1, "+d/": 0, "~f": 0} {
+		if f := factsOf(t, w, changed(word)); f.Omitted != want {
+			t.Errorf("%s: %d", word, f.Omitted)
+		}
+	}
+}
+
+// Every link of a workspace is found, however deep, and a bound is told.
+func TestLinksOfAWorkspace(t *testing.T) {
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	deep := strings.Repeat("d/", mostDeep-1)
+	must(os.MkdirAll(filepath.Join(dir, deep), 0o755))
+	must(os.Mkdir(filepath.Join(dir, "empty"), 0o755))
+	for name, to := range map[string]string{"a": "d/../..", "round": ".", "d/node\xff": "/", deep + "l": "x"} {
+		must(os.Symlink(to, filepath.Join(dir, name)))
+	}
+	b, done := In(dir)
+	defer done()
+	got := map[string]string{}
+	all := b.Links(func(name, to string) { got[name] = to })
+	if !all || len(got) != 4 || got["a"] != "d/../.." || got["d/node\xff"] != "/" || got[deep+"l"] != "x" {
+		t.Errorf("%v %q", all, got)
+	}
+	must(os.Mkdir(filepath.Join(dir, deep, "e"), 0o755))
+	if b.Links(func(string, string) {}) {
+		t.Error("what is too deep counts as seen")
+	}
+	root, err := os.OpenRoot(filepath.Join(dir, "d"))
+	must(err)
+	defer func() { _ = root.Close() }()
+	later := time.Now().Add(time.Hour)
+	for _, l := range []links{{left: 1, until: later}, {left: 1_000}} {
+		l.each = func(string, string) {}
+		if l.look(root, "", mostDeep*2) {
+			t.Errorf("%+v: all was seen", l)
+		}
 	}
 }

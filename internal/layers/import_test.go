@@ -68,7 +68,7 @@ func edges() []edge {
 		{small, small, true, "small tools may lean on each other"},
 		{small, []string{"**"}, false, "a small tool uses the standard library only"},
 
-		{[]string{"internal/effects"}, append(slices.Clone(words), "internal/canon", "internal/trusted"), true, "the list of a run's changes, as bytes, and what it comes to"},
+		{[]string{"internal/effects"}, append(slices.Clone(words), "internal/canon", "internal/symlink", "internal/trusted"), true, "the list of a run's changes, as bytes, and what it comes to"},
 		{[]string{"internal/effects"}, []string{"**"}, false, "the list knows words only"},
 		{append(slices.Clone(parts), "internal/tiers", "internal/undo", "internal/rpc/**", "client/**", "internal/cli/**"), []string{"internal/effects"}, true, "who makes and shows lists of changes"},
 

@@ -68,27 +68,14 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, left sandbox.Left) (pa
 // lookWithin is how long looking through a workspace may take for what other programs obey there.
 const lookWithin = 30 * time.Second
 
-// before is the workspace of a call as its run found it: nothing of what it changed is kept yet. No link leads out of
-// it. What others obey there is what they obeyed before the run: where the run changes what leads to it, that is such a
-// name itself.
+// before is the workspace of a call as its run found it: nothing of what it changed is kept yet. What others obey there
+// is what they obeyed before the run: where the run changes what leads to it, that is such a name itself.
 func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, done func()) {
-	b.Path = c.Plan.Workspace.Path
+	b, done = effects.In(c.Plan.Workspace.Path)
 	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, b.Path, names) }
 	closed := sync.OnceValue(t.closed)
 	b.Closed = func(way string) bool { return closed()(way) }
-	root, err := os.OpenRoot(b.Path)
-	if err != nil {
-		return b, func() {}
-	}
-	b.Exists = func(name string) bool {
-		_, err := root.Lstat(name)
-		return err == nil
-	}
-	b.Link = func(name string) (string, bool) {
-		to, err := root.Readlink(name)
-		return to, err == nil
-	}
-	return b, func() { _ = root.Close() }
+	return b, done
 }
 
 // closed tells the ways to what runs leave outside of workspaces, caches and the quarantine among it, and those through
