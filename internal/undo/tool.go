@@ -2,8 +2,10 @@ package undo
 
 import (
 	"context"
+	"fmt"
 
 	"palyra"
+	"palyra/internal/effects"
 	"palyra/internal/tool"
 )
 
@@ -64,7 +66,57 @@ func (u *Undo) Preview(
 		return nil, shown, false, unreadable(err)
 	}
 	out := d.done()
-	return all, palyra.Detail{Diff: out.Diff, Notes: out.Notes}, len(out.Notes) == 0, nil
+	more, whole := notInDiff(workspace, all)
+	return all, palyra.Detail{Diff: out.Diff, Notes: append(out.Notes, more...)}, whole && len(out.Notes) == 0, nil
+}
+
+// mostTarget bounds the text of a link in a note.
+const mostTarget = 256
+
+// notInDiff says what of an undo no diff shows: links, modes, and directories in the place of something else. It is
+// not the whole where a note is cut, and where a link would lead out of the workspace or nobody can tell.
+func notInDiff(workspace string, all []palyra.Change) (notes []string, whole bool) {
+	was, done := effects.In(workspace)
+	defer done()
+	f := effects.FactsOf(palyra.Effects{}, all, 0, was)
+	whole = len(f.Outward) == 0 && f.Omitted == 0
+	for _, n := range f.Outward {
+		notes = append(notes, fmt.Sprintf("%s would lead out of the workspace, or can come to", n))
+	}
+	for _, c := range all {
+		if plain(c) {
+			continue
+		}
+		if len(notes) >= mostNotes {
+			return append(notes, "more links and modes are not shown"), false
+		}
+		for _, s := range []*palyra.PathState{c.Was, c.Now} {
+			whole = whole && (s == nil || len(s.Target) <= mostTarget)
+		}
+		notes = append(notes, fmt.Sprintf("%s: %s becomes %s", c.Path, inWords(c.Was), inWords(c.Now)))
+	}
+	return notes, whole
+}
+
+// plain reports whether a diff, or the names of paths, show a change: files, and directories that come or go.
+func plain(c palyra.Change) bool {
+	switch {
+	case c.Was == nil:
+		return c.Now.Kind != palyra.PathLink
+	case c.Now == nil:
+		return c.Was.Kind != palyra.PathLink
+	}
+	return c.Was.Kind == palyra.PathFile && c.Now.Kind == palyra.PathFile && c.Was.Mode == c.Now.Mode
+}
+
+func inWords(s *palyra.PathState) string {
+	switch {
+	case s == nil:
+		return "nothing"
+	case s.Kind == palyra.PathLink:
+		return "a link to " + palyra.Clip(string(s.Target), mostTarget)
+	}
+	return fmt.Sprintf("a %s of mode %o", s.Kind, s.Mode)
 }
 
 // Undo undoes an agent's own call, through another.

@@ -85,7 +85,7 @@ func (b *bench) Record(_ context.Context, events ...palyra.Event) (palyra.Positi
 	return palyra.Position{}, nil
 }
 
-// call writes files into the workspace by way of a stage, as a run does; an empty text removes one.
+// call writes files into the workspace by way of a stage, as a run does; a text after → is where a link leads.
 func (b *bench) call(id palyra.CallID, files map[string]string) *palyra.Call {
 	b.Helper()
 	g, err := b.stages.Make(b.ws, owner.Identity{UID: int64(os.Geteuid()), GID: int64(os.Getegid())})
@@ -93,6 +93,10 @@ func (b *bench) call(id palyra.CallID, files map[string]string) *palyra.Call {
 	for name, text := range files {
 		to := filepath.Join(g.Path(), stage.Upper, name)
 		b.must(os.MkdirAll(filepath.Dir(to), 0o755))
+		if target, link := strings.CutPrefix(text, "→"); link {
+			b.must(os.Symlink(target, to))
+			continue
+		}
 		b.must(os.WriteFile(to, []byte(text), 0o644))
 	}
 	b.must(g.Remember(b.past, string(id)))
@@ -504,6 +508,39 @@ func TestUndoOfAnAgent(t *testing.T) {
 	}
 	if n := len(b.lines); n != 2 || b.lines[1].By != "agent:a" || b.lines[1].Through != "C2" || b.lines[1].Result != palyra.ReversalDone {
 		t.Errorf("%+v", b.lines)
+	}
+}
+
+// Links that an undo puts back or takes away are shown with what they say. One that leads out, can come to, or makes
+// another do so is not passed off as shown; nor is one that is cut.
+func TestUndoOfLinks(t *testing.T) {
+	for name, x := range map[string]struct {
+		was   map[string]string // links before the call
+		made  string            // what the call makes of l
+		note  string
+		whole bool
+	}{
+		"ordinary":     {map[string]string{"l": "dir/f"}, "text", "l: a file of mode 644 becomes a link to dir/f", true},
+		"another":      {map[string]string{"l": "dir/f"}, "→g", "l: a link to g becomes a link to dir/f", true},
+		"taken away":   {nil, "→g", "l: a link to g becomes nothing", true},
+		"out":          {map[string]string{"l": "/etc"}, "text", "l would lead out", false},
+		"shown too":    {map[string]string{"l": "/etc"}, "text", "becomes a link to /etc", false},
+		"by another":   {map[string]string{"l": "o/x", "o": "../.."}, "text", "l would lead out", false},
+		"strays":       {map[string]string{"l": "o/../x", "o": "p/q"}, "text", "l would lead out of the workspace, or can come to", false},
+		"another does": {map[string]string{"a": "l/../../x"}, "→p/q/r", "a would lead out", false},
+		"long":         {map[string]string{"l": strings.Repeat("x", 300)}, "text", "l: a file", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for l, to := range x.was {
+				b.must(os.Symlink(to, filepath.Join(b.ws, l)))
+			}
+			b.call("C1", map[string]string{"l": x.made})
+			_, shown, whole, err := b.Preview(t.Context(), tool.Env{Principal: "agent:a"}, b.ws, "C1")
+			if err != nil || whole != x.whole || !strings.Contains(strings.Join(shown.Notes, "\n"), x.note) {
+				t.Errorf("%v %q %v", whole, shown.Notes, err)
+			}
+		})
 	}
 }
 
