@@ -119,6 +119,13 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 // keep makes what was read the workspace's.
 func (k *keeper) keep(r *reader, ruling Ruling) error {
 	g := k.stage
+	if g.of.admit != nil {
+		refused, done := g.of.admit(g.workspace, r.touched())
+		defer done()
+		if r.out.Conflicts = refused[:min(len(refused), mostTold)]; len(refused) > 0 {
+			return g.tell(r.out)
+		}
+	}
 	if len(r.out.Changes) > 0 {
 		k.unread = slices.ContainsFunc(r.out.Changes, func(c Change) bool { return c.Now.Kind == File && c.Now.Digest == "" })
 		if err := k.remember(r, ruling == RulingLose); err != nil {
@@ -150,6 +157,18 @@ func (k *keeper) keep(r *reader, ruling Ruling) error {
 	err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
 	fault.Point("stage.kept/kept")
 	return err
+}
+
+// touched are the paths that keeping puts something else at, be it the same once more.
+func (r *reader) touched() (paths []string) {
+	for _, c := range r.out.Changes {
+		paths = append(paths, c.Path)
+	}
+	for i := range r.steps {
+		paths = append(paths, string(r.steps[i].Path))
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // reportSteps says what became of the steps, leaves word of it, and remembers what they replaced.

@@ -29,6 +29,7 @@ type base struct {
 
 	// The rest is guarded by Backend.mu.
 	runs     int
+	live     int            // those of them that write to the workspace directly
 	left     time.Time      // when the last run ended
 	owed     string         // path of a record that must be swept
 	snapshot *seal.Snapshot // replaced, never changed
@@ -57,6 +58,14 @@ func (s *base) now() *seal.Snapshot {
 func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !w.stage {
+		b.waitKept(w.room.Workspace)
+		defer func() {
+			if of != nil {
+				of.live++
+			}
+		}()
+	}
 	near, again, err := b.near(w.room.Workspace, s.Began())
 	if err != nil {
 		return nil, false, err
@@ -103,14 +112,17 @@ func (b *Backend) near(workspace string, since time.Time) (near []*base, left bo
 // errOwed means that a record in the workspace must be swept first.
 var errOwed = errors.New("bubble: an earlier run is not swept")
 
-func (b *Backend) leave(place string, of *base) {
+func (b *Backend) leave(w *want, of *base) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !w.stage {
+		of.live--
+	}
 	if of.runs--; of.runs > 0 {
 		return
 	}
 	of.snapshot.Release()
-	delete(b.bases, place)
+	delete(b.bases, w.place)
 	b.leftNow(of.workspace)
 }
 

@@ -36,7 +36,8 @@ type Backend struct {
 	mu    sync.Mutex
 	bwrap *bwrap.Program
 	facts map[string]string
-	bases map[string]*base // of runs under way, by workspace and sealed names
+	bases map[string]*base         // of runs under way, by workspace and sealed names
+	keeps map[chan struct{}]string // workspaces that changes of staged runs are put into now; closed when they are
 
 	records map[string]bool // names of this backend's own records
 	spares  chan *record
@@ -75,7 +76,7 @@ func New(c Config) (*Backend, error) {
 	if err := quarantine.Shut(c.Quarantine); err != nil {
 		f.Log.Warn("not everything in quarantine could be closed", "err", err)
 	}
-	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
+	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, keeps: map[chan struct{}]string{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
 	b.pool.init(b, c.Warm, c.WarmBytes)
 	b.stages.open(b) // what is held is settled also where nothing can run
 	if b.no = b.prepare(); b.no != nil {

@@ -154,7 +154,7 @@ func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(
 
 // attend is a keeper without a room, for changes that come into a workspace: it knows what is there before them.
 func (b *Backend) attend(ctx context.Context, run sandbox.HeldRun, comes bool) (k *keeper, err error) {
-	w := b.want(sandbox.Job{Workspace: run.Workspace, Seals: run.Seals})
+	w := b.want(sandbox.Job{Workspace: run.Workspace, Seals: run.Seals, Staged: true})
 	for n := 1; ; n++ {
 		k = &keeper{b: b, want: w, call: run.Call}
 		if _, gone := os.Lstat(run.Workspace); !comes || errors.Is(gone, fs.ErrNotExist) {

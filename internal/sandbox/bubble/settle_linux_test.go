@@ -204,6 +204,46 @@ while [ ! -e up ]; do sleep 0.01; done`
 	})
 }
 
+// What a run seals that writes directly is not changed beside it, by changes that are kept at once or were held: nothing
+// is kept then, and nothing is lost. All else is, and so is that when it has ended.
+func TestBackendKeepsNothingSealedBesideALiveRun(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		s.repository()
+		live := *s
+		live.staged = false
+		room := live.starts(b, "echo ready; exec sleep 1000")
+		stop := func() { room.Stop("cancelled", 0); waitFor(t, room) }
+		text := func() string {
+			text, _ := os.ReadFile(filepath.Join(s.workspace, ".git/config"))
+			return string(text)
+		}
+		run := func(script string) sandbox.Exit {
+			j := s.job("/bin/sh", "-c", script)
+			j.Seals = nil
+			return runJob(t, b, j)
+		}
+		for _, script := range []string{"echo new > .git/config", "rm .git/config", "touch -d 2001-01-01 .git/config", "echo new > .git/hooks/pre-commit", "echo new > .envrc"} {
+			if x := run(script); x.Effects.Kept != 0 || len(x.Effects.Conflicts) != 1 {
+				t.Errorf("%s: %+v", script, x.Effects)
+			}
+		}
+		if x := run("echo new > .git/index; echo new > plain"); x.Effects.Kept != 2 {
+			t.Errorf("what is not sealed: %+v", x.Effects)
+		}
+		j := s.job("/bin/sh", "-c", "echo held > .git/config")
+		j.Call, j.Weigh, j.Seals = "held", hold, nil
+		runJob(t, b, j)
+		x, err := b.Settle(t.Context(), sandbox.HeldRun{Call: "held", Workspace: s.workspace}, stage.RulingKeep)
+		if err != nil || len(x.Effects.Conflicts) != 1 || x.Effects.Aside != 1 || text() != "[core]\n" {
+			t.Errorf("held: %+v, %v, %q", x.Effects, err, text())
+		}
+		stop()
+		if x := run("echo new > .git/config"); x.Effects.Kept != 1 || text() != "new\n" {
+			t.Errorf("after its end: %+v", x.Effects)
+		}
+	})
+}
+
 // Where the place of held changes cannot be opened, nobody is told that they are gone.
 func TestBackendSettleWithoutAPlace(t *testing.T) {
 	c := configOf(t)

@@ -1,0 +1,66 @@
+package bubble
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"palyra/internal/subpath"
+)
+
+// A sealed path that is replaced is not held by the mounts of rooms any more. Whoever runs there directly could write to
+// it, and its sweeps would put back what was there before, though somebody agreed to the change. So no staged change of
+// what a run seals that writes directly is kept while that is under way.
+
+// admit refuses the changes of paths that runs seal which write to the workspace directly. Until done is called no such
+// run begins there.
+func (b *Backend) admit(workspace string, paths []string) (refused []string, done func()) {
+	now := make(chan struct{})
+	b.mu.Lock()
+	b.keeps[now] = workspace
+	var near []*base
+	for _, o := range b.bases {
+		if o.live > 0 && subpath.Touch(o.workspace, workspace) {
+			near = append(near, o)
+		}
+	}
+	b.mu.Unlock()
+	for _, o := range near {
+		seals := b.sealsOf(o)
+		for _, p := range paths {
+			if rel, inside := subpath.Rel(o.workspace, filepath.Join(workspace, p)); inside && rel != "." && seals(rel) {
+				refused = append(refused, strconv.Quote(p)+
+					" (a run that writes directly is under way there, and holds it: repeat it when that has ended)")
+			}
+		}
+	}
+	return refused, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.keeps, now)
+		b.leftNow(workspace) // who looked at it before looks again
+		close(now)
+	}
+}
+
+// sealsOf tells which paths the runs of a base seal.
+func (b *Backend) sealsOf(o *base) func(rel string) bool {
+	o.sweeping.Lock()
+	defer o.sweeping.Unlock()
+	b.mu.Lock()
+	known := o.now()
+	b.mu.Unlock()
+	return known.Apart().Seals()
+}
+
+// waitKept waits until no changes are being put into a workspace. The caller has Backend.mu.
+func (b *Backend) waitKept(workspace string) {
+	for now, in := range b.keeps {
+		if subpath.Touch(in, workspace) {
+			b.mu.Unlock()
+			<-now
+			b.mu.Lock()
+			b.waitKept(workspace) // another may have begun
+			return
+		}
+	}
+}
