@@ -83,9 +83,9 @@ var toolWork = []struct {
 	},
 }
 
-// TestBackendStagedTools: the tools of developers do on a stage what they do anywhere, and what they made works on the
-// host afterwards, as root and as a user.
-func TestBackendStagedTools(t *testing.T) {
+// TestStagedTools: the tools of developers do on a stage what they do anywhere, and what they made works on the
+// host afterwards, as root and as a user. It builds, so it is none of those that an ordinary user runs without the sources.
+func TestStagedTools(t *testing.T) {
 	cache := goCacheSeed(t)
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
 		s.toolTree()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -61,6 +62,7 @@ func (d *desk) plan(t *testing.T, lower func(*palyra.Limits), argv ...string) pa
 	}
 	holds, err := d.r.Promise(t.Context(), d.backend.Tier(), l)
 	check(t, err)
+	holds.Mechanisms = slices.DeleteFunc(holds.Mechanisms, func(m string) bool { return m == cell.SealedPaths }) // none are
 	return palyra.Plan{
 		Tool: "palyra.process.run", Arguments: []byte("{}"), Tier: d.backend.Tier(), Argv: argv, Cwd: d.ws, Limits: l, Enforcement: holds,
 		Workspace:  palyra.WorkspaceRef{Path: d.ws, Owner: int64(d.who.uid), Known: true},

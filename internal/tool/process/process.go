@@ -180,6 +180,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 		return err
 	}
 	d.staging(why, p)
+	unpromise(p)
 	d.describe(a, p, c.Proposal.Check)
 	return nil
 }

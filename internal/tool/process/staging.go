@@ -73,6 +73,10 @@ func (d *Driver) unseal(p *palyra.Plan) {
 	if !p.Asks {
 		p.Seals = slices.DeleteFunc(p.Seals, func(name string) bool { return slices.Contains(d.Seals, name) })
 	}
+}
+
+// unpromise takes a mechanism back that holds only where names are sealed.
+func unpromise(p *palyra.Plan) {
 	if len(p.Seals) == 0 {
 		p.Seals = nil
 		p.Enforcement.Mechanisms = slices.DeleteFunc(p.Enforcement.Mechanisms, func(m string) bool { return m == cell.SealedPaths })
