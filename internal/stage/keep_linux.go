@@ -119,8 +119,8 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 // keep makes what was read the workspace's.
 func (k *keeper) keep(r *reader, ruling Ruling) error {
 	g := k.stage
-	if g.of.admit != nil {
-		refused, done := g.of.admit(g.workspace, r.touched())
+	if g.of.Admit != nil {
+		refused, done := g.of.Admit(g.workspace, r.touched())
 		defer done()
 		if r.out.Conflicts = refused[:min(len(refused), mostTold)]; len(refused) > 0 {
 			return g.tell(r.out)

@@ -43,7 +43,7 @@ type Stages struct {
 	log    *slog.Logger
 	sizes  *tally.Tally // what each stage has, by its name: as of the last look
 	past   *Past        // where what held stages replace goes; nil: it is forgotten
-	admit  Admit        // nil: everything is admitted
+	Admit  Admit        // asked before changes become a workspace's; nil: everything is admitted
 
 	mu      sync.Mutex
 	live    map[string]bool
@@ -98,9 +98,6 @@ func (s *Stages) Remember(p *Past) { s.past = p }
 // Admit says which of the changed paths of a workspace may not be changed now, and why: nothing is kept then, as with a
 // conflict. Until done is called its answer holds.
 type Admit func(workspace string, paths []string) (refused []string, done func())
-
-// Admit has f asked before changes become a workspace's.
-func (s *Stages) Admit(f Admit) { s.admit = f }
 
 // Close gives the directory back. It is removed when nothing is in it. A second one
 // does nothing.

@@ -107,17 +107,41 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle fu
 		}
 		olds = append(olds, stage.Old{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
 	}
-	a, err := k.past.Add(name, workspace, owner.Identity{UID: uid, GID: gid}, olds)
+	done, err := k.admit(workspace, olds)
 	if err != nil {
 		return nil, err
 	}
+	a, err := k.past.Add(name, workspace, owner.Identity{UID: uid, GID: gid}, olds)
+	if err != nil {
+		done()
+		return nil, err
+	}
 	return func(changed bool) error {
+		defer done()
 		if !changed {
 			a.Drop()
 			return nil
 		}
 		return a.Commit()
 	}, nil
+}
+
+// admit asks whether the files may be replaced now, and has the answer hold until done is called.
+func (k *Kept) admit(workspace string, olds []stage.Old) (done func(), err error) {
+	if k.stages.Admit == nil {
+		return func() {}, nil
+	}
+	paths := make([]string, 0, len(olds))
+	for _, o := range olds {
+		paths = append(paths, o.Path)
+	}
+	refused, done := k.stages.Admit(workspace, paths)
+	if len(refused) > 0 {
+		done()
+		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "nothing was changed: %s", refused[0]).
+			WithRemedy("propose it again when that run has ended")
+	}
+	return done, nil
 }
 
 // sweep removes what an earlier daemon had begun to add.

@@ -27,6 +27,9 @@ func (u *Undo) Remember(
 	if none := (*NoRoomError)(nil); errors.As(err, &none) {
 		return nil, noRoom(none)
 	}
+	if held := (*palyra.Error)(nil); errors.As(err, &held) {
+		return nil, held
+	}
 	if err != nil {
 		u.Log.Error("what a call replaces cannot be kept", "call", call, "err", err)
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "what it replaces cannot be kept, so nothing was changed").

@@ -544,6 +544,35 @@ func TestUndoOfLinks(t *testing.T) {
 	}
 }
 
+// A tool changes no file that something under way holds in its place; all else it does, and what was asked ends with it.
+func TestRememberAsksWhetherItMayBeChanged(t *testing.T) {
+	b := newBench(t)
+	open := 0
+	b.stages.Admit = func(_ string, paths []string) (refused []string, done func()) {
+		open++
+		if slices.Contains(paths, ".envrc") {
+			refused = []string{".envrc (held)"}
+		}
+		return refused, func() { open-- }
+	}
+	for path, code := range map[palyra.PathText]palyra.Code{".envrc": palyra.Conflict, "f": ""} {
+		olds := []Old{{Change: palyra.Change{Path: path, Now: &palyra.PathState{Kind: palyra.PathFile, Mode: 0o600}}}}
+		changed, err := b.Remember(t.Context(), "C0", b.ws, int64(os.Geteuid()), int64(os.Getegid()), olds)
+		if err != nil && palyra.CodeOf(err) != code || err == nil && code != "" {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err == nil {
+			if open != 1 {
+				t.Errorf("%s: %d open", path, open)
+			}
+			changed(true)
+		}
+		if open != 0 {
+			t.Errorf("%s: %d open at the end", path, open)
+		}
+	}
+}
+
 // What a tool that works on files itself replaced is undone like anything else; what it did not do in the end is forgotten.
 func TestUndoOfATool(t *testing.T) {
 	b := newBench(t)

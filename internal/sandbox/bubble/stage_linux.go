@@ -44,7 +44,7 @@ func (s *staging) open(b *Backend) {
 		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
 		return
 	}
-	s.all.Admit(b.admit)
+	s.all.Admit = b.admit
 	if b.config.Undo == "" {
 		return
 	}
