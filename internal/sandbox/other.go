@@ -46,9 +46,9 @@ func makeCache(string, string, identity) error { return unsupported() }
 
 type caches struct{}
 
-func (*caches) add(string)                  {}
-func (*runStart) planted() []palyra.Remnant { return nil }
-func (*runStart) shareCaches()              {}
+func (*caches) add(string)                    {}
+func (*runStart) planted() []palyra.Remnant   { return nil }
+func (*runStart) shareCaches(context.Context) {}
 
 func openPipes(bool) (ends, [3]*os.File, error) { return ends{}, [3]*os.File{}, unsupported() }
 
