@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,6 +103,7 @@ func swap(a []string) (string, error) {
 	defer func() { _, _ = os.RemoveAll(own), os.Remove(link) }()
 	stop := make(chan struct{})
 	done := make(chan struct{})
+	var swaps atomic.Int64
 	go func() {
 		defer close(done)
 		for {
@@ -110,11 +112,12 @@ func swap(a []string) (string, error) {
 				return
 			default:
 				_ = unix.Renameat2(unix.AT_FDCWD, own, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+				swaps.Add(1)
 			}
 		}
 	}()
 	got, err := "", error(unix.EACCES)
-	for range 2000 {
+	for n := 0; n < 2000 || swaps.Load() < 2000 && n < 2_000_000; n++ { // the other thread may have to wait for its turn
 		if got, _ = readSome(os.Open(link + "/" + base)); got != "" {
 			err = nil
 			break
