@@ -31,7 +31,8 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
-			"a --digest must then be that of the plan shown. Anywhere else --digest is required.\n\n" +
+			"a --digest must then be that of the plan shown. Anywhere else --digest is required,\n" +
+			"but for deny.\n\n" +
 			"Two answers go further than this call, where the approval offers them: allow-edits\n" +
 			"lets the agent go on editing files of the workspace, allow-reads lets it read the rest\n" +
 			"of a directory outside. Both hold for 8 hours (--ttl) and end with the session; what\n" +
@@ -40,7 +41,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
-			"  palyra approvals decide ID deny --reason 'not today' --digest sha256:…",
+			"  palyra approvals decide ID deny --reason 'not today'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.ID, r.Answer = palyra.ApprovalID(args[0]), palyra.Answer(args[1])
 			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI

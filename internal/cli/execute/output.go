@@ -291,7 +291,7 @@ func (x *execution) readOnly(o palyra.Outcome) {
 	}
 	x.freshLine()
 	fmt.Fprintln(x.inv.Stderr, "palyra: the command could not write something: "+
-		"what is sealed, such as .git/hooks, stays as it is, and so does all outside the workspace")
+		"all outside the workspace stays as it is, and so does what is sealed for this run")
 	fmt.Fprintln(x.inv.Stderr, "  remedy: "+string(palyra.ToolFileWrite)+" writes what is sealed, and asks about it; "+
 		"--profile git-setup opens .git, and asks every time")
 }

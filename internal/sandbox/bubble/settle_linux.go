@@ -144,10 +144,10 @@ func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, ruling stage.
 	return x, err
 }
 
-// noSpace says that changes stay held because nothing can be written.
+// noSpace says that held changes are not kept, or not all of them, because nothing can be written.
 func noSpace(err error) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "there is no space left to keep the changes").
-		WithRemedy("make room, and start the daemon again: the changes are where they were").WithCause(err)
+		WithRemedy("make room, and start the daemon again: it finishes what was begun, and what was not waits as before").WithCause(err)
 }
 
 func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
