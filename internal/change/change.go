@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Change is one path of the workspace that is another one after a run.
@@ -121,4 +122,23 @@ func (c *Set) List() []Change {
 		}
 	}
 	return out
+}
+
+// MostTold bounds lists of paths for people.
+const MostTold = 64
+
+// AppendShort adds to a list for people while it is short.
+func AppendShort(list []string, what string) []string {
+	if len(list) < MostTold {
+		return append(list, what)
+	}
+	return list
+}
+
+// Quoted is a path for people and records: bytes that are no text are escaped.
+func Quoted(path string) string {
+	if q := strconv.Quote(path); q != `"`+path+`"` {
+		return q
+	}
+	return path
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"palyra/internal/preimage"
 	"palyra/internal/stage"
 	"palyra/internal/tiers"
 	"palyra/internal/undo"
@@ -17,7 +18,7 @@ func (d *Daemon) openKept(t *tiers.Tiers) *undo.Kept {
 		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
 		return nil
 	}
-	past, err := stage.OpenPast(d.places().Undo)
+	past, err := preimage.Open(d.places().Undo)
 	if err != nil {
 		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
 		_ = stages.Close()

@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 	"palyra/internal/quarantine"
 )
 
 // file is one that a run made or changed.
 type file struct {
 	path string
-	id   ident
+	id   beneath.Ident
 }
 
 // collide is a path of the run's where somebody else did something: what the run
@@ -45,7 +46,7 @@ func (r *reader) note(p string, st *unix.Stat_t) error {
 	if r.bytes += st.Blocks * 512; r.bytes > r.of.limits.Bytes {
 		return tooMuch(r.of.limits.Bytes)
 	}
-	r.files = append(r.files, file{p, identOf(st)})
+	r.files = append(r.files, file{p, beneath.IdentOf(st)})
 	return nil
 }
 
@@ -106,9 +107,9 @@ func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine
 	}
 	defer func() { _ = unix.Close(upper) }()
 	for _, f := range g.files { // but for those that were kept
-		err := to.Take(upper, f.path, func(st *unix.Stat_t) bool { return identOf(st) == f.id })
+		err := to.Take(upper, f.path, func(st *unix.Stat_t) bool { return beneath.IdentOf(st) == f.id })
 		if err != nil {
-			return to.Taken, to.Lost, fmt.Errorf("stage: set aside: %s: %w", quoted(f.path), err)
+			return to.Taken, to.Lost, fmt.Errorf("stage: set aside: %s: %w", change.Quoted(f.path), err)
 		}
 	}
 	return to.Taken, to.Lost, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/preimage"
 )
 
 const backScript = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; " +
@@ -60,13 +61,13 @@ func (g *Stage) untilBack(t *testing.T, at int) (done int) {
 	k, steps := g.begun(t)
 	defer k.close()
 	done = len(steps) - 1
-	check(t, g.asOwner(func() error { return k.work(steps[:done], 0, false) }))
-	k.left = []string{"zz"}
-	text := fmt.Sprintf(`{"done":%d,"left":["zz"],"put":%s}`, done, jsonOf(t, k.puts))
+	check(t, g.asOwner(func() error { return k.Do(steps[:done], 0, false) }))
+	k.Left = []string{"zz"}
+	text := fmt.Sprintf(`{"done":%d,"left":["zz"],"put":%s}`, done, jsonOf(t, k.Puts))
 	check(t, g.writeWhole(backName, []byte(text)))
 	check(t, g.asOwner(func() error {
 		for i := done - 1; i >= max(0, done-at); i-- {
-			if err := k.insist(&steps[i], func() error { return k.undo(&steps[i], i) }); err != nil {
+			if err := k.Undo(&steps[i], i); err != nil {
 				return err
 			}
 		}
@@ -90,13 +91,13 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 			b.run(g, backScript)
 			check(t, g.Remember(p, "run"))
 			k, steps := g.begun(t)
-			r := &reader{Stage: g, ctx: t.Context(), since: k.since}
+			r := &reader{Stage: g, ctx: t.Context(), since: k.Since}
 			done := len(steps) - 1
 			check(t, g.writeManifest(k.manifest(&reader{steps: steps, out: Settled{Changes: g.changesFor(t)}})))
-			check(t, g.asOwner(func() error { return k.work(steps[:done], 0, false) }))
+			check(t, g.asOwner(func() error { return k.Do(steps[:done], 0, false) }))
 			b.write("d", "theirs")
 			b.write("e/theirs", "theirs")
-			k.left = []string{"zz"}
+			k.Left = []string{"zz"}
 			check(t, k.takeBack(steps, done))
 			k.reportSteps(&r.out, steps, nil)
 			k.close()
@@ -119,7 +120,7 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 				said = append(said, fmt.Sprintf("%s %s>%s", e.Path, e.Was.Kind, e.Now.Kind))
 			}
 			want := "d dir>file, d/1 dir>, d/1/2 file>, e/old file>"
-			if strings.Join(said, ", ") != want || m.Lost == "" || m.Paths != 4 || m.Bytes < block {
+			if strings.Join(said, ", ") != want || m.Lost == "" || m.Paths != 4 || m.Bytes < preimage.Block {
 				t.Errorf("%v, want %s; %+v", said, want, m)
 			}
 			if _, err := b.all.Revert(t.Context(), p, "run"); !errors.As(err, new(*DiffersError)) {
@@ -135,12 +136,12 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 }
 
 // identIn is which file lies on a stage.
-func identIn(t *testing.T, g *Stage, rel string) ident {
+func identIn(t *testing.T, g *Stage, rel string) beneath.Ident {
 	t.Helper()
 	upper, err := g.open(Upper)
 	check(t, err)
 	defer func() { _ = unix.Close(upper) }()
 	st, _, err := beneath.LookBelow(upper, rel)
 	check(t, err)
-	return identOf(st)
+	return beneath.IdentOf(st)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 )
 
 // clean takes off a file of the stage what is the overlay's, set-id bits, and the attributes and access lists that it
@@ -37,7 +38,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 			return nil
 		}
 		if slices.ContainsFunc(own, func(x string) bool { return !strings.HasPrefix(x, xattrs) }) {
-			r.out.Refused = appendShort(r.out.Refused, quoted(p)+": extended attributes")
+			r.out.Refused = change.AppendShort(r.out.Refused, change.Quoted(p)+": extended attributes")
 		}
 		if err := beneath.ChmodAt(dir, name, mode|0o600); err != nil {
 			return err
@@ -105,7 +106,7 @@ func (r *reader) apart(p string, st *unix.Stat_t) error {
 		if err == nil {
 			*st, _, err = beneath.LookAt(dir, name)
 		}
-		r.files[len(r.files)-1] = file{p, identOf(st)} // which note added
+		r.files[len(r.files)-1] = file{p, beneath.IdentOf(st)} // which note added
 		return err
 	})
 }

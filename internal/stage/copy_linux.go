@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 	"palyra/internal/subpath"
 )
 
@@ -31,7 +32,7 @@ func (g *Stage) CopyDirs(ctx context.Context, dirs []string, names Names) error 
 		c.placer = placer{g, ws, upper}
 		for _, dir := range dirs {
 			if err := c.whole(dir); err != nil {
-				return fmt.Errorf("%s: %w", quoted(dir), err)
+				return fmt.Errorf("%s: %w", change.Quoted(dir), err)
 			}
 		}
 		return nil

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"palyra/internal/preimage"
 )
 
 // scriptStep is a step of a generated script, as a program would do it. Steps that fail, fail
@@ -248,7 +250,7 @@ func TestGeneratedScripts(t *testing.T) {
 		defer func() { _ = os.RemoveAll(base) }()
 		b := openBench(r, t, base)
 		defer func() { _ = b.all.Close() }()
-		p, err := OpenPast(filepath.Join(base, "past"))
+		p, err := preimage.Open(filepath.Join(base, "past"))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -312,7 +314,7 @@ func openBench(r *rapid.T, t *testing.T, base string) *bench {
 }
 
 // keepExact keeps all of a stage, and remembers what that replaced.
-func keepExact(r *rapid.T, g *Stage, p *Past, as string) {
+func keepExact(r *rapid.T, g *Stage, p *preimage.Store, as string) {
 	r.Helper()
 	if err := g.Remember(p, as); err != nil {
 		r.Fatal(err)

@@ -16,9 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 	"palyra/internal/fault"
 	"palyra/internal/owner"
+	"palyra/internal/preimage"
 	"palyra/internal/quarantine"
+	"palyra/internal/stage/steps"
 )
 
 const (
@@ -49,7 +52,7 @@ type held struct {
 	Bound     []heldBound   `json:"bound,omitempty"`
 	Parents   []heldParent  `json:"parents,omitempty"`
 	Shut      []heldParent  `json:"shut,omitempty"` // directories of the stage that are opened to be read
-	Steps     []step        `json:"steps"`
+	Steps     []steps.Step  `json:"steps"`
 	Changes   []heldChange  `json:"changes"`
 }
 
@@ -60,11 +63,11 @@ type heldFirm struct {
 }
 
 type heldBound struct {
-	Path   []byte `json:"path"`
-	Digest string `json:"digest,omitempty"`
-	Link   []byte `json:"link,omitempty"`
-	Copy   *mark  `json:"copy,omitempty"`
-	Source *mark  `json:"source,omitempty"`
+	Path   []byte       `json:"path"`
+	Digest string       `json:"digest,omitempty"`
+	Link   []byte       `json:"link,omitempty"`
+	Copy   beneath.Mark `json:"copy,omitzero"`
+	Source beneath.Mark `json:"source,omitzero"`
 }
 
 type heldParent struct {
@@ -135,8 +138,8 @@ func (r *reader) weight() int64 { return r.bytes + int64(r.count)*nameBytes }
 func (k *keeper) held(r *reader) held {
 	g := k.stage
 	h := held{
-		Version: 1, Call: g.call, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		Boot: boot(), At: time.Now().UTC(), Since: k.since, Payer: g.payer, Bytes: r.weight(), Steps: r.steps,
+		Version: 1, Call: g.call, Workspace: g.workspace, Dev: g.root.Dev, Ino: g.root.Ino, UID: g.id.UID, GID: g.id.GID,
+		Boot: boot(), At: time.Now().UTC(), Since: k.Since, Payer: g.payer, Bytes: r.weight(), Steps: r.steps,
 	}
 	if st, missing, err := beneath.LookAt(int(g.of.dir.Fd()), g.name); err == nil && !missing {
 		h.Upper = uint64(st.Dev)
@@ -146,7 +149,7 @@ func (k *keeper) held(r *reader) held {
 	}
 	for _, p := range slices.Sorted(maps.Keys(g.placed)) {
 		b := g.placed[p]
-		h.Bound = append(h.Bound, heldBound{[]byte(p), b.Digest, []byte(b.Link), b.copy.mark(), b.source.mark()})
+		h.Bound = append(h.Bound, heldBound{[]byte(p), b.Digest, []byte(b.Link), b.copy, b.source})
 	}
 	for _, p := range slices.Sorted(maps.Keys(g.parents)) {
 		h.Parents = append(h.Parents, heldParent{[]byte(p), g.parents[p]})
@@ -158,22 +161,6 @@ func (k *keeper) held(r *reader) held {
 		h.Changes = append(h.Changes, heldChange{[]byte(c.Path), c.Was, c.Now})
 	}
 	return h
-}
-
-// mark is a look as it is written down; none for that of nothing.
-func (l look) mark() *mark {
-	if l == (look{}) {
-		return nil
-	}
-	return &mark{l.dev, l.ino, l.mode, l.size, l.mtime.Nano(), l.ctime.Nano()}
-}
-
-// look is the look that a mark was written from.
-func (m *mark) look() look {
-	if m == nil {
-		return look{}
-	}
-	return look{ident{m.Dev, m.Ino}, m.Mode, m.Size, unix.NsecToTimespec(m.Mtime), unix.NsecToTimespec(m.Ctime)}
 }
 
 // writeDurably writes a file of the stage that is there after the machine stopped.
@@ -352,6 +339,44 @@ func (s *Stages) readHeld(call string) (h held, err error) {
 	return h, nil
 }
 
+// HeldContents is preimage.Store.Contents for a stage that is held: the workspace is what was, and the stage what would be.
+// No changes of the call are held: a NotHeldError.
+func (s *Stages) HeldContents(ctx context.Context, call string, pick func(Change) bool, most int64, f func(preimage.Content) bool) error {
+	if !quarantine.PlainID(call) {
+		return &NotHeldError{call}
+	}
+	h, err := s.readHeld(call)
+	if errors.Is(err, os.ErrNotExist) {
+		return &NotHeldError{call}
+	}
+	if err != nil {
+		return fmt.Errorf("stage: held contents: %w", err)
+	}
+	upper, err := beneath.OpenAt2(int(s.dir.Fd()), heldPrefix+call+"/"+Upper, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+	if err != nil {
+		return fmt.Errorf("stage: held contents: %w", err)
+	}
+	defer func() { _ = unix.Close(upper) }()
+	return owner.Do(owner.Identity{UID: h.UID, GID: h.GID}, func() error {
+		ws, err := beneath.OpenTree(h.Workspace)
+		if err != nil {
+			return errors.Join(errGone, err)
+		}
+		defer func() { _ = unix.Close(ws) }()
+		all := preimage.Pair{
+			Before: ws, After: upper, Most: most,
+			WasNot: "somebody changed it since, or it cannot be read", IsNot: "it cannot be read",
+		}
+		for _, c := range h.changes() {
+			find := func() (string, error) { return c.Path, nil }
+			if more, err := all.Read(ctx, c, find, pick, f); err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func (h *held) changes() []Change {
 	out := make([]Change, 0, len(h.Changes))
 	for _, c := range h.Changes {
@@ -364,12 +389,12 @@ func (h *held) changes() []Change {
 func (s *Stages) openHeld(h held) (*Stage, error) {
 	name := heldPrefix + h.Call
 	g := &Stage{
-		of: s, name: name, path: filepath.Join(s.path, name), workspace: h.Workspace, root: ident{h.Dev, h.Ino},
+		of: s, name: name, path: filepath.Join(s.path, name), workspace: h.Workspace, root: beneath.Ident{Dev: h.Dev, Ino: h.Ino},
 		id: owner.Identity{UID: h.UID, GID: h.GID}, call: h.Call, isHeld: true, at: time.Now(),
 		placed: map[string]placed{}, parents: map[string]uint32{},
 	}
 	for _, b := range h.Bound {
-		g.placed[string(b.Path)] = placed{Bound{string(b.Path), b.Digest, string(b.Link)}, b.Copy.look(), b.Source.look()}
+		g.placed[string(b.Path)] = placed{Bound{string(b.Path), b.Digest, string(b.Link)}, b.Copy, b.Source}
 	}
 	for _, p := range h.Parents {
 		g.parents[string(p.Path)] = p.Mode
@@ -399,8 +424,8 @@ func (g *Stage) renumber(h held) error {
 	if err := unix.Lstat(g.workspace, &ws); err != nil {
 		return errors.Join(errGone, err)
 	}
-	old := g.root.dev
-	g.root.dev = uint64(ws.Dev)
+	old := g.root.Dev
+	g.root.Dev = uint64(ws.Dev)
 	swap := func(dev *uint64) {
 		switch *dev {
 		case old:
@@ -410,8 +435,8 @@ func (g *Stage) renumber(h held) error {
 		}
 	}
 	for p, b := range g.placed {
-		swap(&b.copy.dev)
-		swap(&b.source.dev)
+		swap(&b.copy.Dev)
+		swap(&b.source.Dev)
 		g.placed[p] = b
 	}
 	for i := range h.Steps {
@@ -430,7 +455,7 @@ func (g *Stage) keepHeld(ctx context.Context, h held, ruling Ruling, aside func(
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
-	k := keeper{stage: g, since: h.Since}
+	k := newKeeper(g, h.Since)
 	r := &reader{Stage: g, ctx: ctx, since: h.Since, most: mostRead, later: true, again: true, firmly: map[string]firm{}}
 	for _, f := range h.Firm {
 		r.firmly[string(f.Path)] = firm{f.Sealed, f.Kept}
@@ -465,15 +490,15 @@ func (r *reader) differing(h held) (conflicts []string, lost string) {
 	for _, c := range h.changes() {
 		was[c.Path] = c
 	}
-	steps := map[string]bool{}
+	todo := map[string]bool{}
 	for i := range h.Steps {
-		steps[h.Steps[i].key()] = true
+		todo[h.Steps[i].Key()] = true
 	}
 	for i := range r.steps {
-		if s := &r.steps[i]; !steps[s.key()] {
-			conflicts = appendShort(conflicts, quoted(string(s.Path)))
+		if s := &r.steps[i]; !todo[s.Key()] {
+			conflicts = change.AppendShort(conflicts, change.Quoted(string(s.Path)))
 		}
-		delete(steps, r.steps[i].key())
+		delete(todo, r.steps[i].Key())
 	}
 	var strange []string
 	for _, c := range r.out.Changes {
@@ -481,27 +506,21 @@ func (r *reader) differing(h held) (conflicts []string, lost string) {
 		delete(was, c.Path)
 		switch {
 		case !known || before.Now != c.Now:
-			strange = appendShort(strange, quoted(c.Path))
+			strange = change.AppendShort(strange, change.Quoted(c.Path))
 		case before.Was != c.Was:
-			conflicts = appendShort(conflicts, quoted(c.Path))
+			conflicts = change.AppendShort(conflicts, change.Quoted(c.Path))
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(was)) { // somebody did the same
-		conflicts = appendShort(conflicts, quoted(p))
+		conflicts = change.AppendShort(conflicts, change.Quoted(p))
 	}
 	slices.Sort(conflicts)
 	conflicts = slices.Compact(conflicts)
 	switch {
 	case len(strange) > 0:
 		return nil, "they are not what was weighed any more: " + strings.Join(strange, ", ")
-	case len(conflicts) == 0 && len(steps) > 0:
+	case len(conflicts) == 0 && len(todo) > 0:
 		return nil, "they are not what was weighed any more"
 	}
 	return conflicts, ""
-}
-
-// key is a step as text.
-func (s *step) key() string {
-	text, _ := json.Marshal(s) // plain values: it cannot fail
-	return string(text)
 }

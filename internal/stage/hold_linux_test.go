@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/preimage"
 )
 
 // Nothing is the workspace's before it was weighed, and only a ruling to keep keeps.
@@ -136,7 +138,7 @@ func TestHeldIsSettled(t *testing.T) {
 				t.Run(fmt.Sprint(restarts, keep, remembers), func(t *testing.T) {
 					b := newBench(t)
 					if remembers {
-						p, err := OpenPast(filepath.Join(filepath.Dir(b.ws), "past"))
+						p, err := preimage.Open(filepath.Join(filepath.Dir(b.ws), "past"))
 						check(t, err)
 						t.Cleanup(func() { _ = p.Close() })
 						b.all.Remember(p)
@@ -284,9 +286,9 @@ func TestHeldContents(t *testing.T) {
 	upper := filepath.Join(b.all.path, "held.call-1", Upper)
 	check(t, os.Remove(filepath.Join(upper, "swapped")))
 	check(t, os.Symlink("/etc/passwd", filepath.Join(upper, "swapped")))
-	got := map[string]Content{}
+	got := map[string]preimage.Content{}
 	read := func(call string, most int64) error {
-		return b.all.HeldContents(t.Context(), call, func(c Change) bool { return c.Path != "n/m/o" }, most, func(c Content) bool {
+		return b.all.HeldContents(t.Context(), call, func(c Change) bool { return c.Path != "n/m/o" }, most, func(c preimage.Content) bool {
 			got[c.Path] = c
 			return true
 		})
@@ -399,7 +401,7 @@ func TestKeptWithoutAPast(t *testing.T) {
 				b.run(g, "echo run > f")
 				check(t, errors.Join(g.Assign("call-1"), g.Remember(p, "call-1")))
 				if c.room == nil { // nothing can be written there
-					check(t, os.Mkdir(filepath.Join(g.path, manifestName), 0o700))
+					check(t, os.Mkdir(filepath.Join(g.path, preimage.ManifestName), 0o700))
 				} else {
 					p.Bound(c.room)
 				}
@@ -436,13 +438,13 @@ func TestKeptWithoutAPast(t *testing.T) {
 	b.write("f", "old\n")
 	g := b.stage()
 	b.run(g, "echo again > f; echo n > n")
-	p, err := OpenPast(filepath.Join(filepath.Dir(b.ws), "gone"))
+	p, err := preimage.Open(filepath.Join(filepath.Dir(b.ws), "gone"))
 	check(t, err)
 	check(t, g.Remember(p, "call-2"))
 	g.until(t, 1)
 	g.partial = true
 	g.Drop()
-	check(t, errors.Join(p.Close(), os.Remove(p.path), os.WriteFile(p.path, nil, 0o600)))
+	check(t, errors.Join(p.Close(), os.Remove(p.Path()), os.WriteFile(p.Path(), nil, 0o600)))
 	b.reopened()
 	if got, _ := os.ReadFile(filepath.Join(b.ws, "n")); string(got) != "n\n" {
 		t.Errorf("%q", got)
@@ -461,11 +463,11 @@ func TestPastIsTrimmed(t *testing.T) {
 	p := b.past()
 	b.remembered(g, p, "call-1")
 	for _, sub := range []string{Upper, Work} {
-		check(t, os.MkdirAll(filepath.Join(p.path, "call-1", sub, "x"), 0o700))
+		check(t, os.MkdirAll(filepath.Join(p.Path(), "call-1", sub, "x"), 0o700))
 	}
 	check(t, p.Recover(t.Context()))
 	for _, sub := range []string{Upper, Work} {
-		if _, err := os.Lstat(filepath.Join(p.path, "call-1", sub)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(p.Path(), "call-1", sub)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", sub, err)
 		}
 	}
@@ -501,9 +503,5 @@ func TestNamesCannotBeTakenFirst(t *testing.T) {
 				t.Errorf("%v", got)
 			}
 		})
-	}
-	one, two := &keeper{token: "x", stage: &Stage{name: "s"}}, &keeper{token: "y", stage: &Stage{name: "s"}}
-	if one.temp(1, "tmp") == two.temp(1, "tmp") || one.temp(1, "tmp") == one.temp(2, "tmp") {
-		t.Error("the names that are used for a moment")
 	}
 }

@@ -17,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 	"palyra/internal/fault"
 	"palyra/internal/layered"
 	"palyra/internal/owner"
-	"palyra/internal/subpath"
+	"palyra/internal/preimage"
+	"palyra/internal/stage/steps"
 )
 
 // list is what is to be done, as it is written down before the first step.
@@ -37,7 +39,7 @@ type list struct {
 	As        string        `json:"as,omitempty"`
 	Call      string        `json:"call,omitempty"`  // whose changes they are
 	Token     string        `json:"token,omitempty"` // temporary names come from it
-	Steps     []step        `json:"steps"`
+	Steps     []steps.Step  `json:"steps"`
 }
 
 // keepWithin is how long a stage may take to be read and put into the workspace.
@@ -54,8 +56,8 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
 	defer cancel()
-	k := keeper{stage: g, since: g.changesSince()}
-	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since, most: mostRead, later: true, firmly: map[string]firm{}}
+	k := newKeeper(g, g.changesSince())
+	r := &reader{Stage: g, ctx: ctx, names: names, since: k.Since, most: mostRead, later: true, firmly: map[string]firm{}}
 	defer k.close()
 	err := k.look(r)
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
@@ -85,8 +87,8 @@ func (k *keeper) look(r *reader) error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
 		}
-		r.upper, r.ws = k.upper, k.ws
-		r.out.Changed = g.swapped(k.ws)
+		r.upper, r.ws = k.Upper, k.Workspace
+		r.out.Changed = g.swapped(k.Workspace)
 		return r.all()
 	})
 	if err == nil {
@@ -122,7 +124,7 @@ func (k *keeper) keep(r *reader, ruling Ruling) error {
 	if g.of.Admit != nil {
 		refused, done := g.of.Admit(g.workspace, r.touched())
 		defer done()
-		if r.out.Conflicts = refused[:min(len(refused), mostTold)]; len(refused) > 0 {
+		if r.out.Conflicts = refused[:min(len(refused), change.MostTold)]; len(refused) > 0 {
 			return g.tell(r.out)
 		}
 	}
@@ -133,20 +135,20 @@ func (k *keeper) keep(r *reader, ruling Ruling) error {
 			return g.tell(r.out)
 		}
 		if g.past != nil {
-			defer g.past.space.Settled(g.as)
+			defer g.past.Space().Settled(g.as)
 		}
 	} else { // nothing to be put back
 		g.past = nil
 	}
 	err := k.write(r.steps)
 	if err == nil {
-		err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
-		if errors.Is(err, errTaken) {
-			err = k.takeBack(r.steps, k.done)
+		err = g.asOwner(func() error { return k.Do(r.steps, 0, false) })
+		if errors.Is(err, steps.ErrTaken) {
+			err = k.takeBack(r.steps, k.Done)
 		}
-		g.partial = err != nil && !errors.Is(err, errNone)
+		g.partial = err != nil && !errors.Is(err, steps.ErrNone)
 	}
-	if err != nil && !errors.Is(err, errNone) {
+	if err != nil && !errors.Is(err, steps.ErrNone) {
 		return err
 	}
 	if err := k.reportSteps(&r.out, r.steps, err); err != nil {
@@ -172,27 +174,27 @@ func (r *reader) touched() (paths []string) {
 }
 
 // reportSteps says what became of the steps, leaves word of it, and remembers what they replaced.
-func (k *keeper) reportSteps(out *Settled, steps []step, err error) error {
-	if errors.Is(err, errNone) {
-		out.Conflicts = k.left
-		for _, as := range k.saved {
-			out.Conflicts = appendShort(out.Conflicts, as+" (somebody's, whose name was taken)")
+func (k *keeper) reportSteps(out *Settled, all []steps.Step, err error) error {
+	if errors.Is(err, steps.ErrNone) {
+		out.Conflicts = k.Left
+		for _, as := range k.Saved {
+			out.Conflicts = change.AppendShort(out.Conflicts, as+" (somebody's, whose name was taken)")
 		}
 		return k.stage.tell(*out)
 	}
-	for _, is := range k.stands {
+	for _, is := range k.Stands {
 		if is {
 			out.Kept++
 		}
 	}
-	if len(k.left) > 0 {
-		out.Lost = "somebody else changed these while the changes were put into the workspace, and theirs stay: " + strings.Join(k.left, ", ")
+	if len(k.Left) > 0 {
+		out.Lost = "somebody else changed these while the changes were put into the workspace, and theirs stay: " + strings.Join(k.Left, ", ")
 	}
-	if len(k.saved) > 0 {
-		out.Lost += "; what of theirs could not go back to its name is kept as " + strings.Join(k.saved, ", ")
+	if len(k.Saved) > 0 {
+		out.Lost += "; what of theirs could not go back to its name is kept as " + strings.Join(k.Saved, ", ")
 	}
 	told := k.stage.tell(*out)
-	if err := k.amend(steps, out.Lost); err != nil {
+	if err := k.amend(all, out.Lost); err != nil {
 		k.stage.of.log.Error("the files that a run replaced cannot be put back later", "workspace", k.stage.workspace, "err", err)
 		return told
 	}
@@ -216,45 +218,38 @@ func (r *reader) all() error {
 
 // keeper does what a list says.
 type keeper struct {
-	stage           *Stage
-	token           string // of the temporary names; empty: a list of an earlier daemon
-	upper, ws, away int
-	spent           int      // where files of the stage go that were copied
-	file            *os.File // the list; its end counts the steps that are done
-	counted         int64    // where
-	parent          string   // of the last step
-	from, to        int      // opened for it
-	opened          bool
-	since           unix.Timespec    // changes from then on are others'
-	made            map[string]ident // directories that were made, with steps to come
-	linked          map[ident]bool   // files with several names, one of which was moved: their times are the keeper's doing
-	puts            map[int]mark     // what was put into the workspace, by its step
-	done            int              // steps that were, from the first on
-	unread          bool             // there are files among the changes that were not read, or may be
-	stands          []bool           // which steps are done, and were not taken back
-	shut            string           // the path that was left last: so is all that is below it
-	left            []string         // for people
-	saved           []string         // what was displaced, is somebody else's and could not be put back, by its new name
+	steps.Worker
+	stage   *Stage
+	file    *os.File // the list; its end counts the steps that are done
+	counted int64    // where
+	unread  bool     // there are files among the changes that were not read, or may be
+}
+
+// newKeeper is one for a stage; changes from since on are others'.
+func newKeeper(g *Stage, since unix.Timespec) *keeper {
+	k := &keeper{stage: g}
+	k.Worker = steps.Worker{UID: g.id.UID, Entries: g.of.limits.Entries, Name: g.name, Since: since, Count: k.count}
+	k.Upper, k.Workspace, k.Away, k.Spent = -1, -1, -1, -1
+	return k
 }
 
 func (k *keeper) open(workspace func() (int, error)) (err error) {
-	k.upper, k.ws, k.away, k.spent = -1, -1, -1, -1
-	if k.ws, err = workspace(); err != nil {
+	if k.Workspace, err = workspace(); err != nil {
 		return err
 	}
-	if k.upper, err = k.stage.open(Upper); err != nil {
+	if k.Upper, err = k.stage.open(Upper); err != nil {
 		return err
 	}
-	if k.away, err = k.stage.open(old); err != nil {
+	if k.Away, err = k.stage.open(preimage.Old); err != nil {
 		return err
 	}
-	k.spent, err = k.stage.open(Work)
+	k.Spent, err = k.stage.open(Work)
 	return err
 }
 
 func (k *keeper) close() {
-	k.leave()
-	for _, fd := range []int{k.upper, k.ws, k.away, k.spent} {
+	k.Leave()
+	for _, fd := range []int{k.Upper, k.Workspace, k.Away, k.Spent} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -265,15 +260,15 @@ func (k *keeper) close() {
 }
 
 // write writes the list: whole under its name, or not at all.
-func (k *keeper) write(steps []step) error {
+func (k *keeper) write(all []steps.Step) error {
 	g := k.stage
 	l := list{
-		Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
-		Boot: boot(), Since: k.since, Call: g.call, Token: rand.Text(), Steps: steps,
+		Workspace: g.workspace, Dev: g.root.Dev, Ino: g.root.Ino, UID: g.id.UID, GID: g.id.GID,
+		Boot: boot(), Since: k.Since, Call: g.call, Token: rand.Text(), Steps: all,
 	}
-	k.token = l.Token
+	k.Token = l.Token
 	if g.past != nil {
-		l.Past, l.As = g.past.path, g.as
+		l.Past, l.As = g.past.Path(), g.as
 	}
 	if err := g.Begin(); err != nil {
 		return err
@@ -316,105 +311,6 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
-// work does the steps from the i-th on. Again: an earlier daemon began. Where others changed
-// something meanwhile the error is errTaken, and what was done is to be taken back; an earlier
-// daemon's steps are not: what is others' is left to them, with all that is below it.
-func (k *keeper) work(steps []step, i int, again bool) error {
-	k.stands = make([]bool, len(steps))
-	for j := range i {
-		k.stands[j] = true
-	}
-	for k.done = i; i < len(steps); i++ {
-		s := &steps[i]
-		fault.Point("stage.step/lost")
-		err := k.try(s, i, again)
-		fault.Point("stage.step/kept")
-		if errors.Is(err, errTaken) {
-			if p := string(s.Path); !k.belowLeft(p) {
-				k.shut, k.left = p, appendShort(k.left, quoted(p))
-			}
-			if !again {
-				return errTaken
-			}
-			continue // nor is what follows counted: after one more crash this one is looked at again
-		}
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", s.Do, quoted(string(s.Path)), err)
-		}
-		if k.stands[i] = true; len(k.left) > 0 {
-			continue
-		}
-		k.done = i + 1
-		if err := k.count(i + 1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (k *keeper) try(s *step, i int, again bool) error {
-	if k.belowLeft(string(s.Path)) {
-		return errTaken
-	}
-	return k.insist(s, func() error { return k.step(s, i, again) })
-}
-
-// insist does something about a step also in a directory that its owner shut.
-func (k *keeper) insist(s *step, f func() error) error {
-	err := f()
-	if errors.Is(err, unix.EACCES) {
-		err = k.forced(s, f)
-	}
-	return err
-}
-
-// belowLeft reports whether a path is, or lies in, the one that was left last.
-func (k *keeper) belowLeft(p string) bool {
-	return subpath.Within(k.shut, p)
-}
-
-// enter opens the directory of a step in both trees.
-func (k *keeper) enter(dir string) (err error) {
-	if k.opened && k.parent == dir {
-		return nil
-	}
-	k.leave()
-	if k.to, err = beneath.OpenIn(k.ws, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return replaced(err)
-	}
-	if k.from, err = beneath.OpenIn(k.upper, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return errors.Join(err, unix.Close(k.to))
-	}
-	k.parent, k.opened = dir, true
-	return nil
-}
-
-func (k *keeper) leave() {
-	if k.opened {
-		_ = unix.Close(k.from)
-		_ = unix.Close(k.to)
-		k.opened = false
-	}
-}
-
-// forced does something in a directory that its owner shut: it is opened for the moment.
-func (k *keeper) forced(s *step, f func() error) error {
-	var st unix.Stat_t
-	if err := k.enter(beneath.Parent(string(s.Path))); err != nil {
-		return err
-	}
-	if err := unix.Fstat(k.to, &st); err != nil {
-		return err
-	}
-	if st.Mode&0o300 == 0o300 {
-		return unix.EACCES
-	}
-	if err := beneath.Chmod(k.to, st.Mode&0o7777|0o300); err != nil {
-		return err
-	}
-	return errors.Join(f(), beneath.Chmod(k.to, st.Mode&0o7777))
-}
-
 // finish goes on with a list that an earlier daemon left. Where the machine was
 // started anew since, the content may be lost, and nothing is kept.
 func (s *Stages) finish(name string) error {
@@ -430,7 +326,7 @@ func (s *Stages) finish(name string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
+	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: beneath.Ident{Dev: l.Dev, Ino: l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
 	if g.call, g.isHeld = strings.CutPrefix(name, heldPrefix); !g.isHeld {
 		g.call = l.Call
 	}
@@ -440,25 +336,26 @@ func (s *Stages) finish(name string) error {
 	}
 	defer s.alone(g.root)()
 	defer g.rememberIn(l)()
-	k := keeper{stage: g, file: f, counted: size, since: l.Since, token: l.Token, unread: true}
+	k := newKeeper(g, l.Since)
+	k.file, k.counted, k.Token, k.unread = f, size, l.Token, true
 	defer k.close()
 	err = k.resumeList(l.Steps, done)
 	if errors.Is(err, errGone) {
 		s.log.Error("the workspace of a run that was being kept is gone", "workspace", l.Workspace, "err", err)
 		return g.tell(Settled{Lost: "the workspace is gone"})
 	}
-	if err == nil || errors.Is(err, errNone) {
+	if err == nil || errors.Is(err, steps.ErrNone) {
 		var out Settled
 		err = k.reportSteps(&out, l.Steps, err)
 		g.trimArchived()
 		s.log.Warn("the changes of a run that a crash interrupted are kept, or taken back where somebody else changed the same",
-			"workspace", l.Workspace, "kept", out.Kept, "of", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
+			"workspace", l.Workspace, "kept", out.Kept, "of", len(l.Steps), "left_to_others", k.Left, "saved_as", k.Saved)
 	}
 	return err
 }
 
 // resumeList goes on with an earlier daemon's steps: with doing them, or with taking them back.
-func (k *keeper) resumeList(steps []step, done int) error {
+func (k *keeper) resumeList(all []steps.Step, done int) error {
 	b, err := k.stage.readBack()
 	if err != nil {
 		return err
@@ -468,10 +365,10 @@ func (k *keeper) resumeList(steps []step, done int) error {
 			return err
 		}
 		if b == nil {
-			return k.work(steps, done, true)
+			return k.Do(all, done, true)
 		}
-		k.puts, k.left, k.saved = b.Put, b.Left, b.Saved
-		return k.undoAll(steps, b.Done)
+		k.Puts, k.Left, k.Saved = b.Put, b.Left, b.Saved
+		return k.Back(all, b.Done)
 	})
 }
 
@@ -482,10 +379,10 @@ func (g *Stage) rememberIn(l list) (done func()) {
 	switch {
 	case l.Past == "":
 		return done
-	case g.of.past != nil && g.of.past.path == l.Past:
+	case g.of.past != nil && g.of.past.Path() == l.Past:
 		g.past = g.of.past
 	default:
-		p, err := OpenPast(l.Past)
+		p, err := preimage.Open(l.Past)
 		if err != nil {
 			g.of.log.Error("the files that a run replaced cannot be put back later", "workspace", l.Workspace, "err", err)
 			return done

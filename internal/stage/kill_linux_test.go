@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/preimage"
 )
 
 // childVar has a test binary be another process: a daemon that can be killed, or a script.
@@ -55,7 +57,7 @@ func actChild(what, base, ws string) error {
 	if err != nil {
 		return err
 	}
-	p, err := OpenPast(filepath.Join(base, "past"))
+	p, err := preimage.Open(filepath.Join(base, "past"))
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func actChild(what, base, ws string) error {
 	return errors.New("nothing to do")
 }
 
-func actRun(ctx context.Context, s *Stages, p *Past, ws string, hold bool) error {
+func actRun(ctx context.Context, s *Stages, p *preimage.Store, ws string, hold bool) error {
 	g, err := s.Make(ws, self())
 	if err != nil {
 		return err
@@ -123,7 +125,7 @@ func actRun(ctx context.Context, s *Stages, p *Past, ws string, hold bool) error
 	return err
 }
 
-func actRevert(ctx context.Context, s *Stages, p *Past, from, as string) error {
+func actRevert(ctx context.Context, s *Stages, p *preimage.Store, from, as string) error {
 	g, err := s.Revert(ctx, p, from)
 	if err != nil {
 		return err
@@ -140,11 +142,11 @@ func actRevert(ctx context.Context, s *Stages, p *Past, from, as string) error {
 }
 
 // actAdd is what a file tool does.
-func actAdd(p *Past, ws string) error {
+func actAdd(p *preimage.Store, ws string) error {
 	text := []byte("old\n")
 	was := State{Kind: File, Mode: 0o644, Size: 4, Digest: digestText("old\n")}
 	now := State{Kind: File, Mode: 0o644, Size: 4, Digest: digestText("new\n")}
-	a, err := p.Add("run", ws, self(), []Old{{Change: Change{Path: "f", Was: was, Now: now}, Content: text}})
+	a, err := p.Add("run", ws, self(), []preimage.Former{{Change: Change{Path: "f", Was: was, Now: now}, Content: text}})
 	if err != nil {
 		return err
 	}

@@ -21,20 +21,8 @@ import (
 // placed is a bound file as it lies in the stage, and what it was copied from.
 type placed struct {
 	Bound
-	copy   look
-	source look // none: there was nothing
-}
-
-// look is what a file cannot lose while it changes unseen.
-type look struct {
-	ident
-	mode         uint32
-	size         int64
-	mtime, ctime unix.Timespec
-}
-
-func lookOf(st *unix.Stat_t) look {
-	return look{identOf(st), st.Mode, st.Size, st.Mtim, st.Ctim}
+	copy   beneath.Mark
+	source beneath.Mark // none: there was nothing
 }
 
 // Place puts copies of bound files into the stage, before it is mounted. A file
@@ -69,7 +57,7 @@ func (g *Stage) openWorkspace() (int, error) {
 		return -1, errors.Join(errGone, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(ws, &st); err != nil || identOf(&st) != g.root {
+	if err := unix.Fstat(ws, &st); err != nil || beneath.IdentOf(&st) != g.root {
 		return -1, errors.Join(errGone, err, unix.Close(ws))
 	}
 	return ws, nil
@@ -77,11 +65,11 @@ func (g *Stage) openWorkspace() (int, error) {
 
 // open opens a directory of the stage.
 func (g *Stage) open(sub string) (int, error) {
-	dir, name := g.of.dir, g.name
+	dir, name := int(g.of.dir.Fd()), g.name
 	if g.archived {
-		dir, name = g.past.dir, g.as
+		dir, name = g.past.Dir(), g.as
 	}
-	return beneath.OpenAt2(int(dir.Fd()), name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+	return beneath.OpenAt2(dir, name+"/"+sub, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
 }
 
 type placer struct {
@@ -212,7 +200,7 @@ func (p *placer) note(dir int, name string, b Bound, source *unix.Stat_t) error 
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	p.placed[b.Path] = placed{b, lookOf(&st), lookOf(source)}
+	p.placed[b.Path] = placed{b, beneath.MarkOf(&st), beneath.MarkOf(source)}
 	return nil
 }
 
@@ -307,7 +295,7 @@ func copySum(ctx context.Context, to io.Writer, from io.Reader) (string, error) 
 func (g *Stage) Fresh() bool {
 	if len(g.placed) == 0 {
 		var st unix.Stat_t
-		return unix.Lstat(g.workspace, &st) == nil && identOf(&st) == g.root
+		return unix.Lstat(g.workspace, &st) == nil && beneath.IdentOf(&st) == g.root
 	}
 	fresh := true
 	err := g.asOwner(func() error {
@@ -318,7 +306,7 @@ func (g *Stage) Fresh() bool {
 		defer func() { _ = unix.Close(ws) }()
 		for rel, p := range g.placed {
 			now, there := lookIn(ws, rel)
-			if there != (p.source != look{}) || now != p.source {
+			if there != (p.source != beneath.Mark{}) || now != p.source {
 				fresh = false
 			}
 		}
@@ -331,7 +319,7 @@ func (g *Stage) Fresh() bool {
 func (g *Stage) swapped(ws int) (changed []string) {
 	for rel, p := range g.placed {
 		now, there := lookIn(ws, rel)
-		if there != (p.source != look{}) || now != p.source && !g.sameContent(ws, p) {
+		if there != (p.source != beneath.Mark{}) || now != p.source && !g.sameContent(ws, p) {
 			changed = append(changed, rel)
 		}
 	}
@@ -354,13 +342,13 @@ func (g *Stage) sameContent(ws int, p placed) bool {
 }
 
 // lookIn looks at a path below a directory.
-func lookIn(top int, rel string) (look, bool) {
+func lookIn(top int, rel string) (beneath.Mark, bool) {
 	var st unix.Stat_t
 	err := beneath.InParent(top, rel, func(dir int, name string) error {
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err != nil {
-		return look{}, false
+		return beneath.Mark{}, false
 	}
-	return lookOf(&st), true
+	return beneath.MarkOf(&st), true
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/preimage"
+	"palyra/internal/stage/steps"
 )
 
 // keepWhile keeps, and calls f once everything before zz has been looked at and
@@ -117,11 +120,11 @@ func TestSavedAtTheLastMoment(t *testing.T) {
 		}, "/f"},
 		"moved away": {"rm -r d", func(b *bench, g *Stage) error {
 			b.write("d/new", "other")
-			return os.Rename(filepath.Join(b.ws, "d"), filepath.Join(g.path, old, "0"))
+			return os.Rename(filepath.Join(b.ws, "d"), filepath.Join(g.path, preimage.Old, "0"))
 		}, "/d/new"},
 		"moved away and made": {"rm f", func(b *bench, g *Stage) error {
 			b.write("f", "other")
-			if err := os.Rename(filepath.Join(b.ws, "f"), filepath.Join(g.path, old, "0")); err != nil {
+			if err := os.Rename(filepath.Join(b.ws, "f"), filepath.Join(g.path, preimage.Old, "0")); err != nil {
 				return err
 			}
 			b.write("f", "third")
@@ -154,15 +157,15 @@ func TestSavedAtTheLastMoment(t *testing.T) {
 }
 
 // begun is a stage whose list is written.
-func (g *Stage) begun(t *testing.T) (*keeper, []step) {
+func (g *Stage) begun(t *testing.T) (*keeper, []steps.Step) {
 	t.Helper()
-	k := &keeper{stage: g, since: g.changesSince()}
-	r := &reader{Stage: g, ctx: t.Context(), since: k.since}
+	k := newKeeper(g, g.changesSince())
+	r := &reader{Stage: g, ctx: t.Context(), since: k.Since}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
 		}
-		r.upper, r.ws = k.upper, k.ws
+		r.upper, r.ws = k.Upper, k.Workspace
 		return r.all()
 	}))
 	check(t, k.write(r.steps))
@@ -270,13 +273,13 @@ func TestHardLinksAreNoConflict(t *testing.T) {
 // changesFor is what the run on a stage changed, whose steps are the ones that begun wrote down.
 func (g *Stage) changesFor(t *testing.T) []Change {
 	t.Helper()
-	k := &keeper{stage: g, since: g.changesSince()}
-	r := &reader{Stage: g, ctx: t.Context(), since: k.since}
+	k := newKeeper(g, g.changesSince())
+	r := &reader{Stage: g, ctx: t.Context(), since: k.Since}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
 		}
-		r.upper, r.ws = k.upper, k.ws
+		r.upper, r.ws = k.Upper, k.Workspace
 		return r.all()
 	}))
 	k.close()

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/stage/steps"
 )
 
 // directory is one that the run made, or in which it changed something.
@@ -29,7 +30,7 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 	}
 	mode := st.Mode & modeBits
 	before := len(r.steps)
-	r.add(step{Do: stepDir, Path: []byte(p), Mode: mode | 0o700})
+	r.add(steps.Step{Do: steps.Dir, Path: []byte(p), Mode: mode | 0o700})
 	r.seen.Made(p, State{Kind: Directory, Mode: mode})
 	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); errors.Is(err, errRepository) {
 		r.steps = r.steps[:before]
@@ -40,7 +41,7 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 		return err
 	}
 	if mode != mode|0o700 {
-		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode})
+		r.add(steps.Step{Do: steps.Mode, Path: []byte(p), Mode: mode})
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
 		return err
 	}
 	if mode != was {
-		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode, Was: markOf(now)})
+		r.add(steps.Step{Do: steps.Mode, Path: []byte(p), Mode: mode, Was: mark(now)})
 		r.seen.Removed(p, State{Kind: Directory, Mode: was})
 		r.seen.Made(p, State{Kind: Directory, Mode: mode})
 	}

@@ -7,38 +7,13 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
 	"palyra/internal/change"
+	"palyra/internal/stage/steps"
 )
-
-// What a step of keeping does.
-const (
-	stepAway = "away" // take what is there out of the way
-	stepDir  = "dir"  // make a directory
-	stepPut  = "put"  // move a file of the stage to its place
-	stepMode = "mode" // give a directory its mode
-)
-
-// step is one thing to do in the workspace. It can be done twice.
-type step struct {
-	Do   string     `json:"do"`
-	Path []byte     `json:"path"` // names are bytes
-	Mode uint32     `json:"mode,omitempty"`
-	Was  *mark      `json:"was,omitempty"` // what is taken away, replaced or given a mode; none: nothing was there
-	New  *[2]uint64 `json:"new,omitempty"` // which file of the stage is put
-}
-
-// leftFile is which file the run left.
-func (s *step) leftFile() ident {
-	if s.New == nil {
-		return ident{}
-	}
-	return ident{s.New[0], s.New[1]}
-}
 
 // What the overlay says of the entries of its upper layer.
 const (
@@ -55,7 +30,7 @@ type reader struct {
 	names     Names
 	since     unix.Timespec
 
-	steps  []step
+	steps  []steps.Step
 	taken  []taken
 	files  []file // that the run made or changed, whatever becomes of them
 	out    Settled
@@ -225,7 +200,7 @@ func (r *reader) whole(p string) (whole bool) {
 // ours reports whether an entry of the stage is what was put there before the run.
 func (r *reader) ours(p string, st *unix.Stat_t) bool {
 	was, placed := r.placed[p]
-	if placed && was.source == (look{}) {
+	if placed && was.source == (beneath.Mark{}) {
 		return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 	}
 	return r.unchanged(p, st)
@@ -238,31 +213,25 @@ func (r *reader) refuse(p, why string) {
 	if why != sealedPath {
 		r.refused++
 	}
-	r.out.Refused = appendShort(r.out.Refused, quoted(p)+": "+why)
+	r.out.Refused = change.AppendShort(r.out.Refused, change.Quoted(p)+": "+why)
 }
 
-// quoted is a name for people and records: bytes that are no text are escaped.
-func quoted(p string) string {
-	if q := strconv.Quote(p); q != `"`+p+`"` {
-		return q
-	}
-	return p
+func (r *reader) conflict(p string) {
+	r.out.Conflicts = change.AppendShort(r.out.Conflicts, change.Quoted(p))
 }
-
-func (r *reader) conflict(p string) { r.out.Conflicts = appendShort(r.out.Conflicts, quoted(p)) }
 
 // others reports whether somebody changed a file of the workspace since the run
 // began.
-func (r *reader) others(st *unix.Stat_t) bool { return !laterTime(r.since, st.Ctim) }
+func (r *reader) others(st *unix.Stat_t) bool { return !beneath.Later(r.since, st.Ctim) }
 
 // whiteout: the run removed what was there, unless it is the mark that was put in the
 // place of a file which was not to be.
 func (r *reader) whiteout(p string, at *unix.Stat_t, there bool) error {
 	was, ours := r.placed[p]
 	switch {
-	case !there || ours && was.source == look{}:
+	case !there || ours && was.source == beneath.Mark{}:
 		return nil
-	case ours && lookOf(at) != was.source: // the run had the copy, and somebody changed the file
+	case ours && beneath.MarkOf(at) != was.source: // the run had the copy, and somebody changed the file
 		r.conflict(p)
 		return nil
 	}
@@ -283,7 +252,7 @@ func (r *reader) clear(p string, at *unix.Stat_t) error {
 		r.conflict(p)
 		return nil
 	}
-	r.add(step{Do: stepAway, Path: []byte(p), Was: markOf(at)})
+	r.add(steps.Step{Do: steps.Away, Path: []byte(p), Was: mark(at)})
 	return nil
 }
 
@@ -344,7 +313,7 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 		return err
 	}
 	switch {
-	case !there && !fresh && (had && r.stirred(beneath.Parent(p)) || ours && was.source != look{}): // somebody removed it
+	case !there && !fresh && (had && r.stirred(beneath.Parent(p)) || ours && was.source != beneath.Mark{}): // somebody removed it
 		r.conflict(p)
 		return nil
 	case there && beneath.IsDir(at):
@@ -358,9 +327,9 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 	if free, err := r.replaces(p, st, at, there && !beneath.IsDir(at)); err != nil || !free {
 		return err
 	}
-	put := step{Do: stepPut, Path: []byte(p), New: &[2]uint64{uint64(st.Dev), st.Ino}}
+	put := steps.Step{Do: steps.Put, Path: []byte(p), New: &[2]uint64{uint64(st.Dev), st.Ino}}
 	if there && !beneath.IsDir(at) {
-		put.Was = markOf(at)
+		put.Was = mark(at)
 	}
 	r.add(put)
 	return nil
@@ -382,14 +351,14 @@ func (r *reader) stirred(rel string) bool {
 // unchanged reports whether a file of the stage is the copy that was put there.
 func (r *reader) unchanged(p string, st *unix.Stat_t) bool {
 	was, ours := r.placed[p]
-	if !ours || was.source == (look{}) {
+	if !ours || was.source == (beneath.Mark{}) {
 		return false
 	}
-	now := lookOf(st)
+	now := beneath.MarkOf(st)
 	if now == was.copy {
 		return true
 	}
-	if now.mode != was.copy.mode || now.size != was.copy.size || was.Digest == "" {
+	if now.Mode != was.copy.Mode || now.Size != was.copy.Size || was.Digest == "" {
 		return false
 	}
 	f, _, err := beneath.OpenRegular(r.upper, p)
@@ -402,4 +371,10 @@ func (r *reader) unchanged(p string, st *unix.Stat_t) bool {
 	return err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) == was.Digest
 }
 
-func (r *reader) add(s step) { r.steps = append(r.steps, s) }
+func (r *reader) add(s steps.Step) { r.steps = append(r.steps, s) }
+
+// mark is the mark of what a step takes away, replaces or gives a mode.
+func mark(st *unix.Stat_t) *beneath.Mark {
+	m := beneath.MarkOf(st)
+	return &m
+}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
-	"palyra/internal/owner"
+	"palyra/internal/change"
+	"palyra/internal/preimage"
+	"palyra/internal/stage/steps"
 )
 
 // DiffersError says that a workspace is not as a run left it, so that what the run
@@ -34,16 +35,16 @@ func (e *DiffersError) Error() string {
 // replaced or removed, and removes what it made. Its workspace must be as the run left it,
 // at every path that the run changed; else the error is a DiffersError. What is remembered
 // stays.
-func (s *Stages) Revert(ctx context.Context, p *Past, name string) (*Stage, error) {
+func (s *Stages) Revert(ctx context.Context, p *preimage.Store, name string) (*Stage, error) {
 	m, err := p.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.Make(m.Workspace, owner.Identity{UID: m.UID, GID: m.GID})
+	g, err := s.Make(m.Workspace, m.Owner())
 	if err != nil {
 		return nil, err
 	}
-	if (g.root != ident{m.Dev, m.Ino}) {
+	if (g.root != beneath.Ident{Dev: m.Dev, Ino: m.Ino}) {
 		err = errGone
 	} else {
 		err = g.revert(ctx, p, name, m)
@@ -57,12 +58,12 @@ func (s *Stages) Revert(ctx context.Context, p *Past, name string) (*Stage, erro
 
 // Compare looks whether the workspace is as the run left it, at every path that the run changed: else the error is a
 // DiffersError. Nothing is copied.
-func (s *Stages) Compare(ctx context.Context, p *Past, name string) error {
+func (s *Stages) Compare(ctx context.Context, p *preimage.Store, name string) error {
 	m, err := p.Read(name)
 	if err != nil {
 		return err
 	}
-	g := &Stage{of: s, workspace: m.Workspace, id: owner.Identity{UID: m.UID, GID: m.GID}, root: ident{m.Dev, m.Ino}}
+	g := &Stage{of: s, workspace: m.Workspace, id: m.Owner(), root: beneath.Ident{Dev: m.Dev, Ino: m.Ino}}
 	return g.asOwner(func() error {
 		ws, err := g.openWorkspace()
 		if err != nil {
@@ -74,8 +75,8 @@ func (s *Stages) Compare(ctx context.Context, p *Past, name string) error {
 	})
 }
 
-func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) error {
-	away, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
+func (g *Stage) revert(ctx context.Context, p *preimage.Store, name string, m preimage.Manifest) error {
+	away, err := p.OpenOld(name)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) er
 		}
 		for i := range v.all {
 			if err := v.restore(&v.all[i]); err != nil {
-				return fmt.Errorf("%s: %w", quoted(string(v.all[i].Path)), err)
+				return fmt.Errorf("%s: %w", change.Quoted(string(v.all[i].Path)), err)
 			}
 		}
 		return v.shutAll()
@@ -99,7 +100,7 @@ type reverter struct {
 	placer
 	reader *reader
 	away   int // what the run replaced
-	all    []PastEntry
+	all    []preimage.Replacement
 	shut   map[string]bool // paths that have something else in the place of a directory: nothing is below them
 	dirs   []string        // that were made
 	modes  []uint32        // that they had
@@ -116,8 +117,8 @@ func (v *reverter) compare() error {
 		if same {
 			continue
 		}
-		if len(differs.Paths) < mostTold {
-			differs.Paths = append(differs.Paths, quoted(string(v.all[i].Path)))
+		if len(differs.Paths) < change.MostTold {
+			differs.Paths = append(differs.Paths, change.Quoted(string(v.all[i].Path)))
 		} else {
 			differs.More++
 		}
@@ -130,7 +131,7 @@ func (v *reverter) compare() error {
 
 // still reports whether a path is what the run made of it. A directory that it made has
 // nothing in it that it did not put there.
-func (v *reverter) still(e *PastEntry) (bool, error) {
+func (v *reverter) still(e *preimage.Replacement) (bool, error) {
 	p := string(e.Path)
 	if p == "" {
 		var st unix.Stat_t
@@ -140,12 +141,12 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 	var now State
 	st, missing, err := beneath.LookBelow(v.ws, p)
 	if err == nil && !missing && e.Left != nil {
-		return e.Left.same(st), nil
+		return e.Left.Same(st), nil
 	}
 	if err == nil && !missing {
 		now, err = v.reader.state(v.ws, p, st)
 	}
-	if errors.Is(replaced(err), errTaken) { // a parent is another thing now
+	if errors.Is(steps.Replaced(err), steps.ErrTaken) { // a parent is another thing now
 		return e.Now.Kind == Nothing, nil
 	}
 	if err != nil || now != e.Now {
@@ -171,12 +172,12 @@ func (v *reverter) still(e *PastEntry) (bool, error) {
 
 // made reports whether the run left something at a path.
 func (v *reverter) made(p string) bool {
-	i, found := slices.BinarySearchFunc(v.all, p, func(e PastEntry, p string) int { return strings.Compare(string(e.Path), p) })
+	i, found := slices.BinarySearchFunc(v.all, p, func(e preimage.Replacement, p string) int { return strings.Compare(string(e.Path), p) })
 	return found && v.all[i].Now.Kind != Nothing
 }
 
 // restore puts one path of the stage as it was before the run.
-func (v *reverter) restore(e *PastEntry) error {
+func (v *reverter) restore(e *preimage.Replacement) error {
 	p := string(e.Path)
 	if p == "" {
 		delete(v.parents, "") // its mode counts
@@ -203,7 +204,7 @@ func (v *reverter) restore(e *PastEntry) error {
 }
 
 // close says that a path which was a directory has nothing below it on the stage.
-func (v *reverter) close(p string, e *PastEntry) {
+func (v *reverter) close(p string, e *preimage.Replacement) {
 	if e.Now.Kind != Directory {
 		return
 	}
@@ -224,7 +225,7 @@ func (v *reverter) belowShut(p string) bool {
 }
 
 // directory makes one, in the place of what is there.
-func (v *reverter) directory(p string, e *PastEntry) error {
+func (v *reverter) directory(p string, e *preimage.Replacement) error {
 	return beneath.InParent(v.upper, p, func(dir int, name string) error {
 		err := unix.Mkdirat(dir, name, 0o700)
 		if _, made := v.parents[p]; made && errors.Is(err, unix.EEXIST) {
@@ -258,8 +259,8 @@ func (v *reverter) shutAll() error {
 }
 
 // copyBack copies what was at a path to the stage. What is not what it was is not put back.
-func (v *reverter) copyBack(p string, e *PastEntry) error {
-	at, st, err := v.find(e)
+func (v *reverter) copyBack(p string, e *preimage.Replacement) error {
+	at, st, err := preimage.Find(v.away, e)
 	if err != nil {
 		return err
 	}
@@ -284,40 +285,6 @@ func (v *reverter) copyBack(p string, e *PastEntry) error {
 		err = errors.New("its remembered state was changed")
 	}
 	return err
-}
-
-// find looks for what a step took away: moved, or copied.
-func (v *reverter) find(e *PastEntry) (string, *unix.Stat_t, error) {
-	for _, kind := range []string{"", ".copy"} {
-		at := strconv.Itoa(e.Step) + kind + string(e.Rest)
-		if err := v.open(beneath.Parent(at)); err != nil {
-			return "", nil, err
-		}
-		if st, missing, err := beneath.LookBelow(v.away, at); err != nil || !missing {
-			return at, st, err
-		}
-	}
-	return "", nil, errors.New("it is not remembered")
-}
-
-// open lets the owner into a directory that he had shut.
-func (v *reverter) open(dir string) error {
-	for i := range dir + "/" {
-		if i == 0 || i < len(dir) && dir[i] != '/' {
-			continue
-		}
-		st, missing, err := beneath.LookBelow(v.away, dir[:i])
-		if err != nil || missing {
-			return err
-		}
-		if beneath.IsDir(st) && st.Mode&0o700 != 0o700 {
-			err = beneath.InParent(v.away, dir[:i], func(d int, name string) error { return beneath.ChmodAt(d, name, st.Mode&modeBits|0o700) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func errIf(is bool, err error) error {

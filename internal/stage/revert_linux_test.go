@@ -8,19 +8,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"palyra/internal/preimage"
 )
 
 // past opens a place for what runs replace.
-func (b *bench) past() *Past {
+func (b *bench) past() *preimage.Store {
 	b.t.Helper()
-	p, err := OpenPast(filepath.Join(filepath.Dir(b.all.path), "past"))
+	p, err := preimage.Open(filepath.Join(filepath.Dir(b.all.path), "past"))
 	check(b.t, err)
 	b.t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
 // remembered keeps a stage so that it can be undone.
-func (b *bench) remembered(g *Stage, p *Past, name string) Settled {
+func (b *bench) remembered(g *Stage, p *preimage.Store, name string) Settled {
 	b.t.Helper()
 	check(b.t, g.Remember(p, name))
 	e := b.keep(g)
@@ -32,7 +34,7 @@ func (b *bench) remembered(g *Stage, p *Past, name string) Settled {
 }
 
 // revert undoes a run, and remembers that.
-func (b *bench) revert(p *Past, name, as string) {
+func (b *bench) revert(p *preimage.Store, name, as string) {
 	b.t.Helper()
 	g, err := b.all.Revert(b.t.Context(), p, name)
 	check(b.t, err)
@@ -74,7 +76,7 @@ func TestRevert(t *testing.T) {
 				for _, n := range names(t, p) {
 					check(t, p.Forget(n))
 				}
-				if left, _ := os.ReadDir(p.path); len(left) > 0 {
+				if left, _ := os.ReadDir(p.Path()); len(left) > 0 {
 					t.Errorf("%v is left", left)
 				}
 				if left, _ := os.ReadDir(b.all.path); len(left) > 0 {
@@ -85,7 +87,7 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-func names(t *testing.T, p *Past) []string {
+func names(t *testing.T, p *preimage.Store) []string {
 	t.Helper()
 	all, err := p.Names()
 	check(t, err)
@@ -138,8 +140,8 @@ func TestRevertOfWhatWasTamperedWith(t *testing.T) {
 	g := b.stage()
 	b.run(g, "echo run > f")
 	b.remembered(g, p, "run")
-	check(t, filepath.Walk(p.path, func(path string, fi os.FileInfo, err error) error {
-		if err == nil && fi.Mode().IsRegular() && fi.Name() != manifestName {
+	check(t, filepath.Walk(p.Path(), func(path string, fi os.FileInfo, err error) error {
+		if err == nil && fi.Mode().IsRegular() && fi.Name() != preimage.ManifestName {
 			err = os.WriteFile(path, []byte("evi\n"), 0o644)
 		}
 		return err
@@ -157,7 +159,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(`{"version":1,"changes":[{"path":"YQ==","step":0,"rest":"L2I="}]}`)
 	f.Add(`{"version":1,"changes":[{"path":"Li4v"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := readManifest(strings.NewReader(text), false)
+		m, err := preimage.ReadManifest(strings.NewReader(text), false)
 		for _, c := range m.Changes {
 			if all := "/" + string(c.Path) + string(c.Rest) + "/"; err == nil && strings.Contains(all, "/../") {
 				t.Errorf("%q", all)
@@ -179,7 +181,7 @@ func TestPastHead(t *testing.T) {
 	head, err := p.Head("run")
 	check(t, err)
 	if len(whole.Changes) != 3 || head.Paths != 3 || len(head.Changes) != 0 || head.Workspace != b.ws || head.At.IsZero() ||
-		head.Bytes < block || head.Bytes != whole.Bytes {
+		head.Bytes < preimage.Block || head.Bytes != whole.Bytes {
 		t.Errorf("%+v, of %+v", head, whole)
 	}
 }
@@ -199,8 +201,8 @@ func TestContents(t *testing.T) {
 	b.remembered(g, p, "run")
 	check(t, os.Chmod(filepath.Join(b.ws, "d"), 0o700))
 	shell(t, b.ws, "echo 3 > later")
-	got := map[string]Content{}
-	check(t, p.Contents(t.Context(), "run", func(c Change) bool { return c.Path != "n" }, 100, func(c Content) bool {
+	got := map[string]preimage.Content{}
+	check(t, p.Contents(t.Context(), "run", func(c Change) bool { return c.Path != "n" }, 100, func(c preimage.Content) bool {
 		got[c.Path] = c
 		return true
 	}))
@@ -227,9 +229,9 @@ func TestAdd(t *testing.T) {
 	before := states(t, b.ws)
 	shell(t, b.ws, "mkdir d; chmod 755 d; echo made > d/n; echo new > f; chmod 644 d/n")
 	after := states(t, b.ws)
-	var all []Old
+	var all []preimage.Former
 	for _, c := range between(before, after) {
-		o := Old{Change: c}
+		o := preimage.Former{Change: c}
 		if c.Path == "f" {
 			o.Content = []byte("old\n")
 		}

@@ -161,17 +161,6 @@ type Settled struct {
 	Lost       string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 
-// mostTold bounds the lists of Settled.
-const mostTold = 64
-
-// appendShort adds to a list while it is short.
-func appendShort(list []string, what string) []string {
-	if len(list) < mostTold {
-		return append(list, what)
-	}
-	return list
-}
-
 // Limits bound what is kept of one run, and what all have together.
 type Limits struct {
 	Entries int   // names; 500,000

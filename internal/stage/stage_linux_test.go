@@ -426,13 +426,13 @@ func killed(t *testing.T, where func(*bench)) {
 // until keeps as far as the n-th step, without noting that it was done.
 func (g *Stage) until(t *testing.T, n int) int {
 	t.Helper()
-	k := keeper{stage: g, since: g.changesSince()}
+	k := newKeeper(g, g.changesSince())
 	r := &reader{Stage: g, ctx: t.Context(), since: g.changesSince()}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
 		}
-		r.upper, r.ws = k.upper, k.ws
+		r.upper, r.ws = k.Upper, k.Workspace
 		return r.all()
 	}))
 	defer k.close()
@@ -441,10 +441,11 @@ func (g *Stage) until(t *testing.T, n int) int {
 	check(t, k.write(r.steps))
 	check(t, g.asOwner(func() error {
 		n := min(n, len(r.steps))
-		if err := k.work(r.steps[:n], 0, false); err != nil || n == len(r.steps) {
+		if err := k.Do(r.steps[:n], 0, false); err != nil || n == len(r.steps) {
 			return err
 		}
-		return k.insist(&r.steps[n], func() error { return k.step(&r.steps[n], n, false) })
+		k.Count = func(int) error { return nil }
+		return k.Do(r.steps[:n+1], n, false)
 	}))
 	return len(r.steps)
 }

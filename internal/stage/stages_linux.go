@@ -19,6 +19,7 @@ import (
 	"palyra/internal/beneath"
 	"palyra/internal/cell"
 	"palyra/internal/owner"
+	"palyra/internal/preimage"
 	"palyra/internal/quarantine"
 	"palyra/internal/tally"
 )
@@ -27,7 +28,6 @@ import (
 const (
 	Upper    = cell.StageUpper // what the run wrote
 	Work     = cell.StageWork  // the overlay's own
-	old      = "old"           // what was in the way of what is kept
 	listName = "keeping"
 	markName = "clock"
 )
@@ -41,13 +41,13 @@ type Stages struct {
 	path   string
 	limits Limits
 	log    *slog.Logger
-	sizes  *tally.Tally // what each stage has, by its name: as of the last look
-	past   *Past        // where what held stages replace goes; nil: it is forgotten
-	Admit  Admit        // asked before changes become a workspace's; nil: everything is admitted
+	sizes  *tally.Tally    // what each stage has, by its name: as of the last look
+	past   *preimage.Store // where what held stages replace goes; nil: it is forgotten
+	Admit  Admit           // asked before changes become a workspace's; nil: everything is admitted
 
 	mu      sync.Mutex
 	live    map[string]bool
-	keeping map[ident]*turn // by workspace
+	keeping map[beneath.Ident]*turn // by workspace
 }
 
 // turn is whose turn it is in a workspace.
@@ -58,10 +58,10 @@ type turn struct {
 
 // alone waits until nobody else keeps in the same workspace: two runs that end
 // together see each other's changes. It returns what ends the turn.
-func (s *Stages) alone(workspace ident) (done func()) {
+func (s *Stages) alone(workspace beneath.Ident) (done func()) {
 	s.mu.Lock()
 	if s.keeping == nil {
-		s.keeping = map[ident]*turn{}
+		s.keeping = map[beneath.Ident]*turn{}
 	}
 	t := s.keeping[workspace]
 	if t == nil {
@@ -93,7 +93,7 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 }
 
 // Remember has what is replaced by held stages go to p, under the names of their calls.
-func (s *Stages) Remember(p *Past) { s.past = p }
+func (s *Stages) Remember(p *preimage.Store) { s.past = p }
 
 // Admit says which of the changed paths of a workspace may not be changed now, and why: nothing is kept then, as with a
 // conflict. Until done is called its answer holds.
@@ -113,7 +113,7 @@ type Stage struct {
 	path       string
 	workspace  string
 	id         owner.Identity
-	root       ident // of the workspace
+	root       beneath.Ident // of the workspace
 	clock      *os.File
 	files      []file        // that the run left, once they were to be kept
 	partial    bool          // its list is not done: Recover goes on
@@ -122,7 +122,7 @@ type Stage struct {
 	placed     map[string]placed
 	parents    map[string]uint32 // directories that were made for what was placed, with the modes they got
 	quarantine Quarantine        // nil: what is new is kept, whatever it is called
-	past       *Past             // where what is replaced goes; nil: it is forgotten
+	past       *preimage.Store   // where what is replaced goes; nil: it is forgotten
 	as         string            // under this name
 	archived   bool              // the stage lies there now
 	call       string            // whose run it is; empty: its changes cannot be held
@@ -143,11 +143,6 @@ func (g *Stage) Charge(payer string) error {
 	}
 	return nil
 }
-
-// ident is which file something is.
-type ident struct{ dev, ino uint64 }
-
-func identOf(st *unix.Stat_t) ident { return ident{uint64(st.Dev), st.Ino} }
 
 // Make makes a stage for a workspace, which is an absolute path without links.
 func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
@@ -182,7 +177,7 @@ func (g *Stage) furnish() error {
 	if err != nil {
 		return err
 	}
-	g.root = identOf(&st)
+	g.root = beneath.IdentOf(&st)
 	if err := unix.Mkdirat(int(g.of.dir.Fd()), g.name, 0o700); err != nil {
 		return err
 	}
@@ -191,7 +186,7 @@ func (g *Stage) furnish() error {
 		return err
 	}
 	defer func() { _ = unix.Close(top) }()
-	for _, sub := range []string{Upper, Work, old} {
+	for _, sub := range []string{Upper, Work, preimage.Old} {
 		mode := uint32(0o700)
 		if sub == Upper { // what the run sees of the workspace's own directory is this
 			mode = st.Mode&modeBits | 0o700
@@ -234,15 +229,13 @@ func (g *Stage) Begin() error {
 		if err := unix.Fstat(fd, &now); err != nil {
 			return err
 		}
-		if laterTime(now.Ctim, first.Ctim) || time.Since(start) > most {
+		if beneath.Later(now.Ctim, first.Ctim) || time.Since(start) > most {
 			break
 		}
 	}
 	g.began, g.at = now.Ctim, time.Now()
 	return nil
 }
-
-func laterTime(a, b unix.Timespec) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
 
 // changesSince is when changes count from. A clock that was set back meanwhile gives new
 // changes old times.
@@ -317,73 +310,7 @@ func (s *Stages) use(name string, on bool) {
 
 // remove takes a stage away: what belongs to somebody by that one's rights. The
 // list goes first: half a stage is not kept.
-func (s *Stages) remove(name string) error { return removeIn(int(s.dir.Fd()), name) }
-
-func removeIn(dir int, name string) error {
-	top, err := beneath.OpenDir(dir, name)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = top.Close() }()
-	errs := []error{beneath.Ignore(unix.Unlinkat(int(top.Fd()), listName, 0), unix.ENOENT)}
-	names, err := top.Readdirnames(-1)
-	errs = append(errs, err, clearOut(int(top.Fd()), names...), unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))
-	return errors.Join(errs...)
-}
-
-// clearOut removes entries of a stage. Becoming somebody takes a thread of its own: it is done once for
-// all full directories of one owner, and not at all for empty ones.
-func clearOut(top int, names ...string) error {
-	full := map[[2]uint32][]string{} // by uid and gid
-	var errs []error
-	for _, name := range names {
-		var st unix.Stat_t
-		err := unix.Fstatat(top, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		switch {
-		case err != nil:
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			err = unix.Unlinkat(top, name, 0)
-		default:
-			if err = unix.Unlinkat(top, name, unix.AT_REMOVEDIR); err == unix.ENOTEMPTY || err == unix.EEXIST {
-				of := [2]uint32{st.Uid, st.Gid}
-				full[of], err = append(full[of], name), nil
-			}
-		}
-		errs = append(errs, beneath.Ignore(err, unix.ENOENT))
-	}
-	for of, names := range full {
-		errs = append(errs, emptyAs(owner.Identity{UID: int64(of[0]), GID: int64(of[1])}, top, names))
-	}
-	return errors.Join(errs...)
-}
-
-// emptyAs removes directories of a stage with all that is in them, by their owner's rights.
-func emptyAs(id owner.Identity, top int, names []string) error {
-	var dirs []*os.File
-	var errs []error
-	for _, name := range names {
-		dir, err := beneath.OpenDir(top, name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		defer func() { _ = dir.Close() }()
-		dirs = append(dirs, dir)
-	}
-	errs = append(errs, owner.Do(id, func() (err error) {
-		for _, dir := range dirs {
-			err = errors.Join(err, beneath.Empty(dir))
-		}
-		return err
-	}))
-	for _, name := range names {
-		errs = append(errs, beneath.Ignore(unix.Unlinkat(top, name, unix.AT_REMOVEDIR), unix.ENOENT))
-	}
-	return errors.Join(errs...)
-}
+func (s *Stages) remove(name string) error { return owner.Remove(int(s.dir.Fd()), name, listName) }
 
 // Recover finishes what an earlier daemon had begun to keep, and removes all that
 // it left but what is held. What cannot be finished is logged and kept for the next time.

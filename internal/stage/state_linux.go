@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/stage/steps"
 )
 
 // state looks at what is at a path: st says what was found there.
@@ -84,10 +85,10 @@ func (r *reader) readAll() error {
 	for i, u := range r.unread {
 		err := got[i].err
 		if u.before {
-			err = replaced(err)
+			err = steps.Replaced(err)
 		}
 		switch {
-		case errors.Is(err, errTaken):
+		case errors.Is(err, steps.ErrTaken):
 			r.conflict(u.path)
 			r.seen.Drop(u.path)
 		case err != nil:
@@ -141,7 +142,7 @@ type found struct {
 func (r *reader) removes() (free bool, err error) {
 	for i := range r.gone {
 		was, err := r.before(r.gone[i].path, &r.gone[i].st)
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, steps.ErrTaken) {
 			return false, nil
 		}
 		if err != nil {
@@ -157,7 +158,7 @@ func (r *reader) removes() (free bool, err error) {
 func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool, err error) {
 	if there {
 		was, err := r.before(p, at)
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, steps.ErrTaken) {
 			r.conflict(p)
 			return false, nil
 		}
@@ -174,11 +175,11 @@ func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool,
 	return true, nil
 }
 
-// before is what is at a path of the workspace; errTaken: not what was found any more.
+// before is what is at a path of the workspace; steps.ErrTaken: not what was found any more.
 func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
 	r.old += st.Blocks * 512
 	s, err := r.state(r.ws, p, st)
-	return s, replaced(err)
+	return s, steps.Replaced(err)
 }
 
 // digest reads a file. One that its owner may not read has none, but on the stage,

@@ -1,12 +1,15 @@
 package tiers
 
-import "palyra/internal/stage"
+import (
+	"palyra/internal/preimage"
+	"palyra/internal/stage"
+)
 
 // Remembers returns where what runs replaced lies, and the stages by which it is put back; nil: nowhere.
-func (t *Tiers) Remembers() (*stage.Stages, *stage.Past) {
+func (t *Tiers) Remembers() (*stage.Stages, *preimage.Store) {
 	for _, b := range t.backends {
 		r, ok := b.(interface {
-			Remembers() (*stage.Stages, *stage.Past)
+			Remembers() (*stage.Stages, *preimage.Store)
 		})
 		if !ok {
 			continue

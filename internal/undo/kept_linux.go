@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/owner"
+	"palyra/internal/preimage"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
 )
@@ -14,11 +15,11 @@ import (
 // Kept is where what calls replaced lies, and what puts it back.
 type Kept struct {
 	stages *stage.Stages
-	past   *stage.Past
+	past   *preimage.Store
 }
 
 // NewKept returns what is kept in past and is put back by way of stages.
-func NewKept(s *stage.Stages, p *stage.Past) *Kept { return &Kept{s, p} }
+func NewKept(s *stage.Stages, p *preimage.Store) *Kept { return &Kept{s, p} }
 
 // bound has what is added take its room from u.
 func (k *Kept) bound(u *Undo) { k.past.Bound(u) }
@@ -50,7 +51,7 @@ func (k *Kept) reversed(name string) ([]palyra.Change, error) {
 
 // reversal is a stage on which an entry is put back.
 type reversal struct {
-	past  *stage.Past
+	past  *preimage.Store
 	stage *stage.Stage
 }
 
@@ -99,13 +100,13 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 
 // add writes down what is about to be replaced; what it returns is told whether it was.
 func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle func(bool) error, err error) {
-	olds := make([]stage.Old, 0, len(all))
+	olds := make([]preimage.Former, 0, len(all))
 	for _, o := range all {
 		path, err := o.Path.Name()
 		if err != nil {
 			return nil, err
 		}
-		olds = append(olds, stage.Old{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
+		olds = append(olds, preimage.Former{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
 	}
 	done, err := k.admit(workspace, olds)
 	if err != nil {
@@ -127,7 +128,7 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle fu
 }
 
 // admit asks whether the files may be replaced now, and has the answer hold until done is called.
-func (k *Kept) admit(workspace string, olds []stage.Old) (done func(), err error) {
+func (k *Kept) admit(workspace string, olds []preimage.Former) (done func(), err error) {
 	if k.stages.Admit == nil {
 		return func() {}, nil
 	}
@@ -172,8 +173,8 @@ func picked(pick func(path string) bool) func(stage.Change) bool {
 	return func(c stage.Change) bool { return pick(c.Path) }
 }
 
-func given(f func(content) bool) func(stage.Content) bool {
-	return func(c stage.Content) bool {
+func given(f func(content) bool) func(preimage.Content) bool {
+	return func(c preimage.Content) bool {
 		return f(content{c.Path, c.Was.Kind == stage.File, c.Now.Kind == stage.File, c.Before, c.After, c.Why})
 	}
 }

@@ -29,7 +29,7 @@ func (u *Undo) Room(bytes int64) (never bool, pushesOut int64) {
 	return err != nil, u.lately(gone)
 }
 
-// Take implements stage.Space: the oldest goes first.
+// Take implements preimage.Space: the oldest goes first.
 func (u *Undo) Take(name string, bytes int64, lose bool) error {
 	u.store.Lock()
 	defer u.store.Unlock()
@@ -50,7 +50,7 @@ func (u *Undo) Take(name string, bytes int64, lose bool) error {
 	return nil
 }
 
-// Settled implements stage.Space.
+// Settled implements preimage.Space.
 func (u *Undo) Settled(name string) {
 	u.store.Lock()
 	defer u.store.Unlock()

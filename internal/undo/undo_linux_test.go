@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/effects"
 	"palyra/internal/owner"
+	"palyra/internal/preimage"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
@@ -25,7 +26,7 @@ type bench struct {
 	*Undo
 	ws, dir string
 	stages  *stage.Stages
-	past    *stage.Past
+	past    *preimage.Store
 	lines   []palyra.CallReverted
 	calls   map[palyra.CallID]*palyra.Call
 	lists   map[palyra.CallID][]byte
@@ -47,7 +48,7 @@ func (b *bench) open() {
 	var err error
 	b.stages, err = stage.Open(filepath.Join(b.dir, "stages"), stage.Limits{}, slog.New(slog.DiscardHandler))
 	b.must(err)
-	b.past, err = stage.OpenPast(filepath.Join(b.dir, "undo"))
+	b.past, err = preimage.Open(filepath.Join(b.dir, "undo"))
 	b.must(err)
 	b.Cleanup(func() { _, _ = b.past.Close(), b.stages.Close() })
 	b.Undo, err = New(Config{

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/foreignfile"
 	"palyra/internal/owner"
+	"palyra/internal/preimage"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
@@ -23,8 +24,8 @@ import (
 // staging is the part of a backend that deals with stages.
 type staging struct {
 	all  *stage.Stages
-	past *stage.Past // what runs replaced; nil: it is not kept
-	no   string      // why there are none
+	past *preimage.Store // what runs replaced; nil: it is not kept
+	no   string          // why there are none
 	far  *foreignfile.Scans
 
 	mu    sync.Mutex
@@ -48,7 +49,7 @@ func (s *staging) open(b *Backend) {
 	if b.config.Undo == "" {
 		return
 	}
-	if s.past, err = stage.OpenPast(b.config.Undo); err != nil {
+	if s.past, err = preimage.Open(b.config.Undo); err != nil {
 		s.past = nil
 		b.fleet.Log.Error("replaced files of runs cannot be put back: there is no place for them", "err", err)
 		return

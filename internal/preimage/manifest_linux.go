@@ -1,4 +1,4 @@
-package stage
+package preimage
 
 import (
 	"encoding/json"
@@ -11,36 +11,43 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/change"
 	"palyra/internal/quarantine"
 )
 
+// The bounds of a manifest: changes at the longest paths that are kept.
+const (
+	mostManifest = 256 << 20
+	mostPath     = 4_000
+)
+
 // Read returns what is remembered under a name.
-func (p *Past) Read(name string) (Manifest, error) { return p.read(name, false) }
+func (p *Store) Read(name string) (Manifest, error) { return p.read(name, false) }
 
 // Head is Read without the changes, of which there may be many.
-func (p *Past) Head(name string) (Manifest, error) { return p.read(name, true) }
+func (p *Store) Head(name string) (Manifest, error) { return p.read(name, true) }
 
-func (p *Past) read(name string, head bool) (Manifest, error) {
+func (p *Store) read(name string, head bool) (Manifest, error) {
 	if !quarantine.PlainID(name) {
-		return Manifest{}, fmt.Errorf("stage: past: %q is no name", name)
+		return Manifest{}, fmt.Errorf("preimage: %q is no name", name)
 	}
-	fd, err := beneath.OpenAt2(int(p.dir.Fd()), name+"/"+manifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath.Resolve)
+	fd, err := beneath.OpenAt2(p.Dir(), name+"/"+ManifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath.Resolve)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("stage: past: %w", err)
+		return Manifest{}, fmt.Errorf("preimage: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), manifestName)
+	f := os.NewFile(uintptr(fd), ManifestName)
 	defer func() { _ = f.Close() }()
-	m, err := readManifest(f, head)
+	m, err := ReadManifest(f, head)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("stage: past: %s: %w", name, err)
+		return Manifest{}, fmt.Errorf("preimage: %s: %w", name, err)
 	}
 	return m, nil
 }
 
-// readManifest reads what was written down, one change after the other: the text of many is
+// ReadManifest reads what was written down, one change after the other: the text of many is
 // several times as large as they are.
-func readManifest(r io.Reader, head bool) (m Manifest, err error) {
-	limited := &io.LimitedReader{R: r, N: mostList + 1}
+func ReadManifest(r io.Reader, head bool) (m Manifest, err error) {
+	limited := &io.LimitedReader{R: r, N: mostManifest + 1}
 	dec := json.NewDecoder(limited)
 	if err := delim(dec, '{'); err != nil {
 		return m, err
@@ -67,7 +74,7 @@ func readManifest(r io.Reader, head bool) (m Manifest, err error) {
 		}
 	}
 	if limited.N <= 0 {
-		return m, tooMany("a list of over %d bytes", mostList)
+		return m, fmt.Errorf("a list of over %d bytes", mostManifest)
 	}
 	if !head {
 		if err := delim(dec, '}'); err != nil {
@@ -101,7 +108,7 @@ func (m *Manifest) readChanges(dec *json.Decoder) error {
 	m.Changes = nil
 	last := ""
 	for dec.More() {
-		var c PastEntry
+		var c Replacement
 		if err := dec.Decode(&c); err != nil {
 			return err
 		}
@@ -109,7 +116,7 @@ func (m *Manifest) readChanges(dec *json.Decoder) error {
 		first := len(m.Changes) == 0
 		rest := strings.TrimPrefix(string(c.Rest), "/") // empty: it is what the step took
 		if !first && path <= last || !beneath.Leads(path, mostPath) || !beneath.Leads(rest, mostPath) {
-			return fmt.Errorf("%s is no path, or not in its place", quoted(path))
+			return fmt.Errorf("%s is no path, or not in its place", change.Quoted(path))
 		}
 		m.Changes, last = append(m.Changes, c), path
 	}

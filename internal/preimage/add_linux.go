@@ -1,7 +1,6 @@
-package stage
+package preimage
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,14 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/change"
 	"palyra/internal/fault"
 	"palyra/internal/owner"
 	"palyra/internal/quarantine"
 )
 
-// Old is a path that is about to be changed without a stage, and what a file there has.
-type Old struct {
-	Change
+// Former is a path that is about to be changed without a stage, and what a file there has.
+type Former struct {
+	change.Change
 	Content []byte
 }
 
@@ -29,66 +29,66 @@ const newPrefix = "new."
 
 // Addition is what is about to be remembered.
 type Addition struct {
-	past *Past
-	name string
+	store *Store
+	name  string
 }
 
 // Add writes down what is about to be replaced in a workspace of somebody's. It is found
 // under its name once that is done, and Commit says so.
-func (p *Past) Add(name, workspace string, id owner.Identity, all []Old) (_ *Addition, err error) {
+func (p *Store) Add(name, workspace string, id owner.Identity, all []Former) (_ *Addition, err error) {
 	if !quarantine.PlainID(name) {
-		return nil, fmt.Errorf("stage: add: %q is no name", name)
+		return nil, fmt.Errorf("preimage: add: %q is no name", name)
 	}
 	a := &Addition{p, name}
 	defer func() {
 		if err != nil {
 			a.Drop()
-			err = fmt.Errorf("stage: add: %w", err)
+			err = fmt.Errorf("preimage: add: %w", err)
 		}
 	}()
 	var st unix.Stat_t
 	if err := unix.Lstat(workspace, &st); err != nil {
 		return nil, err
 	}
-	if err := removeIn(int(p.dir.Fd()), newPrefix+name); err != nil {
+	if err := owner.Remove(p.Dir(), newPrefix+name); err != nil {
 		return nil, err
 	}
-	bytes := int64(3 * block)
+	bytes := int64(3 * Block)
 	for i := range all {
-		bytes += listed(&all[i].Change) + (all[i].Was.Size+block-1)/block*block
+		bytes += Listed(&all[i].Change) + (all[i].Was.Size+Block-1)/Block*Block
 	}
 	if err := p.space.Take(name, bytes, true); err != nil {
 		return nil, err
 	}
 	top := filepath.Join(p.path, newPrefix+name)
-	if err := errors.Join(os.Mkdir(top, 0o700), os.Mkdir(filepath.Join(top, old), 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(top, 0o700), os.Mkdir(filepath.Join(top, Old), 0o700)); err != nil {
 		return nil, err
 	}
 	m := Manifest{
 		Version: 1, Workspace: workspace, Dev: uint64(st.Dev), Ino: st.Ino, UID: id.UID, GID: id.GID,
-		At: time.Now().UTC(), Paths: len(all), Bytes: bytes,
+		At: time.Now().UTC(), Bytes: bytes,
 	}
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b Old) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b Former) int { return strings.Compare(a.Path, b.Path) })
 	for i, o := range all {
-		e := PastEntry{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1}
-		if o.Was.Kind == File {
+		e := Replacement{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1}
+		if o.Was.Kind == change.File {
 			e.Step = i
-			if err := writeOld(filepath.Join(top, old, strconv.Itoa(i)), o, id); err != nil {
+			if err := writeOld(filepath.Join(top, Old, strconv.Itoa(i)), o, id); err != nil {
 				return nil, err
 			}
 		}
 		m.Changes = append(m.Changes, e)
 	}
-	text, err := json.Marshal(m)
+	text, err := m.Text()
 	if err != nil {
 		return nil, err
 	}
-	return a, errors.Join(own(filepath.Join(top, old), id), os.WriteFile(filepath.Join(top, manifestName), text, 0o600))
+	return a, errors.Join(own(filepath.Join(top, Old), id), os.WriteFile(filepath.Join(top, ManifestName), text, 0o600))
 }
 
 // writeOld writes what a file had.
-func writeOld(path string, o Old, id owner.Identity) error {
+func writeOld(path string, o Former, id owner.Identity) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -110,11 +110,11 @@ func own(path string, id owner.Identity) error {
 
 // Commit says that what was written down is replaced now.
 func (a *Addition) Commit() error {
-	dir := int(a.past.dir.Fd())
-	defer a.past.space.Settled(a.name)
+	dir := a.store.Dir()
+	defer a.store.space.Settled(a.name)
 	fault.Point("stage.added/lost")
 	if err := unix.Renameat2(dir, newPrefix+a.name, dir, a.name, unix.RENAME_NOREPLACE); err != nil {
-		return fmt.Errorf("stage: add: %w", err)
+		return fmt.Errorf("preimage: add: %w", err)
 	}
 	fault.Point("stage.added/kept")
 	return nil
@@ -122,15 +122,15 @@ func (a *Addition) Commit() error {
 
 // Drop forgets it: nothing was replaced.
 func (a *Addition) Drop() {
-	_ = removeIn(int(a.past.dir.Fd()), newPrefix+a.name)
-	a.past.space.Settled(a.name)
+	_ = owner.Remove(a.store.Dir(), newPrefix+a.name)
+	a.store.space.Settled(a.name)
 }
 
 // Sweep removes what an earlier daemon had begun to write down.
-func (p *Past) Sweep() error {
+func (p *Store) Sweep() error {
 	left, err := filepath.Glob(filepath.Join(p.path, newPrefix+"*"))
 	for _, path := range left {
-		err = errors.Join(err, removeIn(int(p.dir.Fd()), filepath.Base(path)))
+		err = errors.Join(err, owner.Remove(p.Dir(), filepath.Base(path)))
 	}
 	return err
 }
