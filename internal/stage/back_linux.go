@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"palyra/internal/beneath"
 	"palyra/internal/fault"
 	"palyra/internal/preimage"
@@ -19,26 +21,50 @@ const backName = "back"
 
 // back is what taking steps back needs to know, as it is written down before the first is.
 type back struct {
-	Done  int                  `json:"done"`            // steps that were done, from the first on
-	Put   map[int]beneath.Mark `json:"put,omitempty"`   // what was put into the workspace, by its step
-	Left  []string             `json:"left,omitempty"`  // what somebody else changed
-	Saved []string             `json:"saved,omitempty"` // and what of theirs has another name now
+	Done   int                  `json:"done"`             // steps that were done, from the first on
+	Put    map[int]beneath.Mark `json:"put,omitempty"`    // what was put into the workspace, by its step
+	Left   []string             `json:"left,omitempty"`   // what somebody else changed
+	Saved  []string             `json:"saved,omitempty"`  // and what of theirs has another name now
+	Failed string               `json:"failed,omitempty"` // or why a step could not be done
 }
 
-// takeBack undoes the first steps, the last of them first, because somebody else changed what a later one was to
-// change. The error is steps.ErrNone when nothing of the run is in the workspace any more.
-func (k *keeper) takeBack(all []steps.Step, n int) error {
-	if n > 0 {
-		text, err := json.Marshal(back{n, k.Puts, k.Left, k.Saved})
-		if err == nil {
-			err = k.stage.writeWhole(backName, text)
+// takeBack undoes the steps so far, the last of them first, because the next one failed: somebody else changed what it
+// was to change (steps.ErrTaken), or it could not be done, or only in part. The error is steps.ErrNone when nothing of the
+// run is in the workspace any more.
+func (k *keeper) takeBack(all []steps.Step, cause error) error {
+	n := k.Done
+	if !errors.Is(cause, steps.ErrTaken) {
+		n = k.Begun(all)
+		if k.failed = "they could not be put into the workspace (" + cause.Error() + ")"; fullDisk(cause) {
+			k.failed = "the disk is full"
 		}
-		if err != nil {
+	}
+	if n > 0 {
+		if err := k.writeBack(back{n, k.Puts, k.Left, k.Saved, k.failed}); err != nil {
 			return err
 		}
 		fault.Point("stage.back/kept")
 	}
 	return k.stage.asOwner(func() error { return k.Back(all, n) })
+}
+
+func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// writeBack writes down that steps are taken back. On a full disk what is written down of a held stage makes room: the
+// list has what is needed of it. Where that is not enough, a daemon that dies meanwhile does all steps again.
+func (k *keeper) writeBack(b back) error {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	err = k.stage.writeWhole(backName, text)
+	if err != nil && os.Remove(filepath.Join(k.stage.path, heldName)) == nil {
+		err = k.stage.writeWhole(backName, text)
+	}
+	if err != nil {
+		err = k.file.Truncate(k.counted)
+	}
+	return err
 }
 
 // readBack reads what takeBack wrote down; nothing: no step is taken back.

@@ -12,6 +12,7 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/preimage"
+	work "palyra/internal/stage/steps"
 )
 
 const backScript = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; " +
@@ -98,7 +99,7 @@ func TestWhatStaysIsRemembered(t *testing.T) {
 			b.write("d", "theirs")
 			b.write("e/theirs", "theirs")
 			k.Left = []string{"zz"}
-			check(t, k.takeBack(steps, done))
+			check(t, k.takeBack(steps, work.ErrTaken))
 			k.reportSteps(&r.out, steps, nil)
 			k.close()
 			g.files = []file{{"f", identIn(t, g, "f")}}

@@ -182,10 +182,18 @@ func writeFile(path string, text []byte, durably bool) error {
 	if err == nil && durably {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	return os.Rename(path+".new", path)
+	if err != nil {
+		_ = os.Remove(path + ".new") // it takes room
+	}
+	return err
+}
+
+// noWord says that there is none of what became of a call's changes. Whoever asked is told all the same.
+func (g *Stage) noWord(err error) {
+	g.of.log.Error("there is no word of what became of a run's changes", "workspace", g.workspace, "err", err)
 }
 
 // tell leaves word what became of the changes of a call: whoever has to put that on record may ask after a crash.
@@ -477,10 +485,18 @@ func (g *Stage) keepHeld(ctx context.Context, h held, ruling Ruling, aside func(
 		return r.out, err
 	}
 	r.out.Changes, g.files = h.changes(), r.files
-	if aside != nil && (len(r.out.Conflicts) > 0 || r.out.Lost != "") {
+	if aside != nil && (len(r.out.Conflicts) > 0 || r.out.Lost != "") && !g.partial {
 		aside(g, &r.out)
 	}
-	return r.out, g.tell(r.out)
+	err = g.tell(r.out)
+	if fullDisk(err) && !g.partial { // the stage is not needed any more, and makes room
+		g.of.discard(g.name)
+		err = g.tell(r.out)
+	}
+	if err != nil {
+		g.noWord(err)
+	}
+	return r.out, nil
 }
 
 // differing says what is not as it was weighed: what others did in the workspace is a

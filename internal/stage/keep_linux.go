@@ -47,10 +47,9 @@ const keepWithin = 10 * time.Minute
 
 // Keep makes the changes of a run the workspace's, once nothing of the run lives and if
 // weigh (nil: always) says so.
-// Either all of them are, or, with conflicts, none: where somebody changes something in the
-// middle, what was done is taken back. An error in the
-// middle leaves a list, and Recover goes on. What cannot be taken back is told as lost, and
-// remembered. The stage stays to be dropped.
+// Either all of them are, or none: where somebody changes something in the
+// middle, or a step fails, what was done is taken back. What cannot be is told as lost, and
+// remembered, or, where that fails too, left to Recover. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, error) {
 	g.lookNoMore()
 	defer g.of.alone(g.root)()
@@ -140,20 +139,25 @@ func (k *keeper) keep(r *reader, ruling Ruling) error {
 	} else { // nothing to be put back
 		g.past = nil
 	}
-	err := k.write(r.steps)
-	if err == nil {
-		err = g.asOwner(func() error { return k.Do(r.steps, 0, false) })
-		if errors.Is(err, steps.ErrTaken) {
-			err = k.takeBack(r.steps, k.Done)
-		}
-		g.partial = err != nil && !errors.Is(err, steps.ErrNone)
+	if err := k.write(r.steps); err != nil {
+		return err
+	}
+	err := g.asOwner(func() error { return k.Do(r.steps, 0, false) })
+	if err != nil {
+		err = k.takeBack(r.steps, err)
 	}
 	if err != nil && !errors.Is(err, steps.ErrNone) {
-		return err
+		g.partial, r.out.Lost = true, k.failed+"; some of them are in the workspace, and the next start of the daemon goes on with it"
+		g.of.log.Error("the changes of a run are in its workspace in part", "workspace", g.workspace, "err", err)
+		return nil
 	}
-	if err := k.reportSteps(&r.out, r.steps, err); err != nil {
-		g.partial = true
-		return err
+	told := k.reportSteps(&r.out, r.steps, err)
+	if told != nil {
+		g.noWord(told)
+		if r.out.Kept > 0 {
+			g.partial = true // the next start leaves it
+			return nil
+		}
 	}
 	fault.Point("stage.kept/lost")
 	err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
@@ -176,7 +180,7 @@ func (r *reader) touched() (paths []string) {
 // reportSteps says what became of the steps, leaves word of it, and remembers what they replaced.
 func (k *keeper) reportSteps(out *Settled, all []steps.Step, err error) error {
 	if errors.Is(err, steps.ErrNone) {
-		out.Conflicts = k.Left
+		out.Conflicts, out.Lost = k.Left, k.failed
 		for _, as := range k.Saved {
 			out.Conflicts = change.AppendShort(out.Conflicts, as+" (somebody's, whose name was taken)")
 		}
@@ -187,7 +191,10 @@ func (k *keeper) reportSteps(out *Settled, all []steps.Step, err error) error {
 			out.Kept++
 		}
 	}
-	if len(k.Left) > 0 {
+	switch {
+	case k.failed != "":
+		out.Lost = k.failed + "; what somebody worked on meanwhile stays"
+	case len(k.Left) > 0:
 		out.Lost = "somebody else changed these while the changes were put into the workspace, and theirs stay: " + strings.Join(k.Left, ", ")
 	}
 	if len(k.Saved) > 0 {
@@ -222,6 +229,7 @@ type keeper struct {
 	stage   *Stage
 	file    *os.File // the list; its end counts the steps that are done
 	counted int64    // where
+	failed  string   // why the steps are taken back, where that is nobody's doing
 	unread  bool     // there are files among the changes that were not read, or may be
 }
 
@@ -367,7 +375,7 @@ func (k *keeper) resumeList(all []steps.Step, done int) error {
 		if b == nil {
 			return k.Do(all, done, true)
 		}
-		k.Puts, k.Left, k.Saved = b.Put, b.Left, b.Saved
+		k.Puts, k.Left, k.Saved, k.failed = b.Put, b.Left, b.Saved, b.Failed
 		return k.Back(all, b.Done)
 	})
 }

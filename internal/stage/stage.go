@@ -17,8 +17,8 @@
 // somebody else changed the same path since the run began: none of it is kept
 // then, the conflict is told, and the run's files can be set aside. Where somebody changes a path later, while the changes
 // are put into the workspace, it is the same: that path stays theirs, and what was done until then is
-// taken back, the last step first. What cannot be, because somebody went on working on what was put there, or because
-// a daemon died in between, stays and is told (Settled.Lost); what it replaced is remembered
+// taken back, the last step first. So it is where a step fails, as on a full disk: the reason is told then (Settled.Lost). What
+// cannot be, because somebody went on working on what was put there, or because a daemon died in between, stays and is told (Settled.Lost); what it replaced is remembered
 // like that of any run. For that, files are exchanged or moved aside, never
 // replaced, and what was displaced is compared with what was seen when the run's
 // changes were read: by device, number, mode, size and time of writing, in

@@ -78,10 +78,10 @@ func (k *keeper) keepNow(x *sandbox.Exit) settling {
 		}
 		k.nameStage()
 		out, err := k.stage.Keep(context.Background(), k.firm(), k.rule) // it has its own time limit, once it is its turn
-		if fullDisk(err) && !k.stage.Unfinished() {
+		if fullDisk(err) {
 			out.Lost = lostWhy(err)
 		}
-		if err == nil || out.Lost != "" {
+		if (err == nil || out.Lost != "") && !k.stage.Unfinished() {
 			x.Remnants = append(x.Remnants, k.b.setAside(k.stage, k.call, &out)...)
 		}
 		return out, err
@@ -144,7 +144,7 @@ func (b *Backend) Settle(ctx context.Context, run sandbox.HeldRun, ruling stage.
 	return x, err
 }
 
-// noSpace says that held changes are not kept, or not all of them, because nothing can be written.
+// noSpace says that held changes wait on because nothing can be written, or that what an earlier daemon began does.
 func noSpace(err error) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "there is no space left to keep the changes").
 		WithRemedy("make room, and start the daemon again: it finishes what was begun, and what was not waits as before").WithCause(err)

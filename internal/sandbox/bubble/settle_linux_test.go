@@ -175,6 +175,36 @@ func TestBackendFullDiskWhileKeeping(t *testing.T) {
 	})
 }
 
+// A disk that fills up in the middle of keeping keeps nothing, of changes that were held or were not: what came into the
+// workspace is taken out again, and what the run wrote lies in quarantine.
+func TestBackendDiskFullInTheMiddle(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: a small file system is mounted by root only")
+	}
+	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
+		s, disk := newSite(t, who), tempDir(t)
+		if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0755"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Unmount(disk, unix.MNT_DETACH) }()
+		b := openBackend(t, configOf(t))
+		s.workspace, s.staged = filepath.Join(disk, "workspace"), true
+		s.dir("")
+		s.file("a", "old\n")
+		const script = "rm a; mkdir b; echo new > b/c; head -c 3000000 /dev/zero > z"
+		x := runJob(t, b, s.job("/bin/sh", "-c", script))
+		held, err := b.Settle(t.Context(), s.holds(b, "held", script), stage.RulingKeep)
+		for what, e := range map[string]stage.Settled{"at once": x.Effects, "held": held.Effects} {
+			if err != nil || e.Lost != "the disk is full" || e.Kept != 0 || e.Aside != 2 {
+				t.Errorf("%s: kept %d, %d aside, lost %q, %v", what, e.Kept, e.Aside, e.Lost, err)
+			}
+		}
+		if names, err := filepath.Glob(filepath.Join(s.workspace, "*")); err != nil || len(names) != 1 || filepath.Base(names[0]) != "a" {
+			t.Errorf("the workspace has %q, %v", names, err)
+		}
+	})
+}
+
 // A process that outlives its program, with a file open, writes nothing into what was kept: it is dead by then.
 func TestBackendDescriptorsWriteNothingIntoWhatWasKept(t *testing.T) {
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {

@@ -68,14 +68,14 @@ func (w *Worker) undo(s *Step, i int) error {
 		defer func() { _ = unix.Close(fd) }()
 		return w.modeBack(s, fd, st)
 	case Away:
-		return w.bring(name, i)
+		return w.bring(s, name, i)
 	case Put:
 		if gone, err := w.fetch(name, i); err != nil || s.Was == nil {
 			return err
 		} else if gone { // somebody removed it
 			return ErrTaken
 		}
-		return w.bring(name, i)
+		return w.bring(s, name, i)
 	}
 	return errors.New("an unknown step")
 }
@@ -111,11 +111,17 @@ func (w *Worker) modeBack(s *Step, fd int, st *unix.Stat_t) error {
 
 // fetch takes a file that was put into the workspace back to the stage. Gone: somebody removed it.
 func (w *Worker) fetch(name string, i int) (gone bool, err error) {
-	if _, missing, err := beneath.LookAt(w.from, name); err != nil || !missing { // it was done
+	put, known := w.Puts[i]
+	_, missing, err := beneath.LookAt(w.from, name)
+	if err != nil {
 		return false, err
 	}
-	put, known := w.Puts[i]
-	if !known {
+	if !missing {
+		now, missing, err := beneath.LookAt(w.to, name)
+		if err != nil || missing || !known || !put.Moved(&now) { // it was done, or nothing of it but a copy
+			return false, errors.Join(err, w.discard(w.temp(i, "tmp"), put))
+		}
+	} else if !known {
 		return false, ErrTaken // nobody can say whose it is
 	}
 	spent := strconv.Itoa(i)
@@ -123,6 +129,7 @@ func (w *Worker) fetch(name string, i int) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	near = near && missing // or is still where it was
 	dir, as := w.from, name
 	if !near {
 		dir, as = w.to, w.temp(i, "back")
@@ -152,25 +159,35 @@ func (w *Worker) fetch(name string, i int) (gone bool, err error) {
 	return false, w.unspend(near, spent, name)
 }
 
+// discard removes a copy from the workspace that never got its name.
+func (w *Worker) discard(as string, put beneath.Mark) error {
+	st, missing, err := beneath.LookAt(w.to, as)
+	if err != nil || missing || !put.Moved(&st) {
+		return err
+	}
+	return unix.Unlinkat(w.to, as, 0)
+}
+
 // unspend puts a file of the stage that was copied back to its name.
 func (w *Worker) unspend(near bool, spent, name string) error {
 	if near {
 		return nil
 	}
-	return unix.Renameat(w.Spent, spent, w.from, name)
+	return beneath.Ignore(unix.Renameat(w.Spent, spent, w.from, name), unix.ENOENT) // it was not moved there
 }
 
 // bring puts back what was taken out of the workspace, unless something else is there.
-func (w *Worker) bring(name string, i int) error {
-	aside := strconv.Itoa(i)
-	_, missing, err := beneath.LookAt(w.Away, aside)
-	if err != nil {
-		return err
+func (w *Worker) bring(s *Step, name string, i int) error {
+	for _, at := range w.places(i) {
+		st, missing, err := beneath.LookAt(at.dir, at.name)
+		if err != nil {
+			return err
+		}
+		if !missing && (at.dir == w.Away || s.Was != nil && s.Was.Moved(&st)) {
+			return replacing(beneath.MoveTo(at.dir, at.name, w.to, name))
+		}
 	}
-	if !missing {
-		return replacing(beneath.MoveTo(w.Away, aside, w.to, name))
-	}
-	second := aside + ".copy"
+	second := strconv.Itoa(i) + ".copy"
 	if _, missing, err := beneath.LookAt(w.Away, second); err != nil || missing { // it was done
 		return err
 	}

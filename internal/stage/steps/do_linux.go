@@ -138,10 +138,7 @@ func (w *Worker) temp(i int, kind string) string {
 // when nobody finds it any more, and then away.
 func (w *Worker) remove(s *Step, name string, i int, again bool) error {
 	aside, tmp, gone := strconv.Itoa(i), w.temp(i, "tmp"), w.temp(i, "gone")
-	for _, at := range []struct {
-		dir  int
-		name string
-	}{{w.Away, aside}, {w.to, tmp}} {
+	for _, at := range w.places(i) {
 		if !again {
 			break
 		}
@@ -170,6 +167,17 @@ func (w *Worker) remove(s *Step, name string, i int, again bool) error {
 		return beneath.Ignore(err, unix.ENOENT)
 	}
 	return w.settle(s, w.to, tmp, name, i)
+}
+
+// place is a name in a directory.
+type place struct {
+	dir  int
+	name string
+}
+
+// places are where what a step takes out of the workspace lies, or lies until it was copied.
+func (w *Worker) places(i int) []place {
+	return []place{{w.Away, strconv.Itoa(i)}, {w.to, w.temp(i, "tmp")}}
 }
 
 // settle decides about what was put aside: what the reader saw goes, all else
@@ -376,7 +384,7 @@ func (w *Worker) swap(s *Step, dir int, as, name string, i int) error {
 }
 
 // judge looks at what a file, mine, was exchanged for. What is not what the reader
-// saw goes back.
+// saw goes back, and so does what cannot be moved aside.
 func (w *Worker) judge(s *Step, dir int, as, name string, mine beneath.Ident, i int) error {
 	if s.Was == nil {
 		return errors.New("not what the run left")
@@ -385,20 +393,22 @@ func (w *Worker) judge(s *Step, dir int, as, name string, mine beneath.Ident, i 
 	if err != nil {
 		return err
 	}
+	why := ErrTaken
 	if s.Was.Moved(&st) {
-		w.link(&st)
-		if dir == w.from {
-			return unix.Renameat(dir, as, w.Away, strconv.Itoa(i))
+		if w.link(&st); dir != w.from {
+			return nil
 		}
-		return nil
+		if why = unix.Renameat(dir, as, w.Away, strconv.Itoa(i)); why == nil {
+			return nil
+		}
 	}
 	err = unix.Renameat2(dir, as, w.to, name, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) && unix.Renameat2(dir, as, w.to, name, unix.RENAME_NOREPLACE) == nil {
-		return ErrTaken
+		return why
 	}
 	if err == nil {
 		if st, _, err = beneath.LookAt(dir, as); err == nil && beneath.IdentOf(&st) == mine {
-			return ErrTaken
+			return why
 		}
 	}
 	return w.save(s, dir, as, i) // it was changed once more

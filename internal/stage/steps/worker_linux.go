@@ -105,6 +105,19 @@ func (w *Worker) Do(steps []Step, i int, again bool) error {
 	return nil
 }
 
+// Begun is how many steps there may be something of, once Do failed by itself: a file that was to be put or taken away may
+// have come half of the way.
+func (w *Worker) Begun(steps []Step) int {
+	if w.Done == len(steps) {
+		return w.Done
+	}
+	s := &steps[w.Done]
+	if _, made := w.made[string(s.Path)]; made || s.Do == Put || s.Do == Away {
+		return w.Done + 1
+	}
+	return w.Done
+}
+
 func (w *Worker) try(s *Step, i int, again bool) error {
 	if w.belowLeft(string(s.Path)) {
 		return ErrTaken
