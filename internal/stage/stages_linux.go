@@ -47,6 +47,7 @@ type Stages struct {
 
 	mu      sync.Mutex
 	live    map[string]bool
+	spares  map[[2]int64]*Stage     // made ahead, by uid and gid
 	keeping map[beneath.Ident]*turn // by workspace
 }
 
@@ -89,7 +90,7 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 		return nil, fmt.Errorf("stage: %w", err)
 	}
 	l = l.filled()
-	return &Stages{dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{}}, nil
+	return &Stages{dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{}, spares: map[[2]int64]*Stage{}}, nil
 }
 
 // Remember has what is replaced by held stages go to p, under the names of their calls.
@@ -102,6 +103,13 @@ type Admit func(workspace string, paths []string) (refused []string, done func()
 // Close gives the directory back. It is removed when nothing is in it. A second one
 // does nothing.
 func (s *Stages) Close() error {
+	s.mu.Lock()
+	spares := s.spares
+	s.spares = nil
+	s.mu.Unlock()
+	for _, g := range spares {
+		g.Drop()
+	}
 	_ = os.Remove(s.path)
 	return beneath.Ignore(s.dir.Close(), os.ErrClosed)
 }
@@ -146,28 +154,104 @@ func (g *Stage) Charge(payer string) error {
 
 // Make makes a stage for a workspace, which is an absolute path without links.
 func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
-	var random [16]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return nil, err
+	g := s.takeSpare(id)
+	if g != nil {
+		if g.id = id; g.fit(workspace) == nil {
+			return g, nil
+		}
+		g.Drop() // somebody may have removed it meanwhile
 	}
-	name := hex.EncodeToString(random[:])
-	g := &Stage{
-		of: s, name: name, path: filepath.Join(s.path, name), workspace: workspace, id: id,
-		placed: map[string]placed{}, parents: map[string]uint32{},
+	g, err := s.blank(id)
+	if err == nil {
+		err = g.fit(workspace)
 	}
-	s.use(name, true)
-	if err := g.furnish(); err != nil {
+	if err != nil {
 		g.Drop()
 		return nil, fmt.Errorf("stage: make: %w", err)
 	}
 	return g, nil
 }
 
-// furnish makes the directories of a stage. The top one stays the daemon's.
-func (g *Stage) furnish() error {
+// mostSpares is for how many owners stages are made ahead.
+const mostSpares = 8
+
+// Prepare makes the directories of an owner's next stage ahead: they take a large part of the start of a short run.
+func (s *Stages) Prepare(id owner.Identity) {
+	s.mu.Lock()
+	have := s.spares[ids(id)] != nil || len(s.spares) == mostSpares
+	s.mu.Unlock()
+	if have {
+		return
+	}
+	g, err := s.blank(id)
+	if err == nil && s.keepSpare(g) {
+		return
+	}
+	g.Drop() // whoever needs one is told why it cannot be made
+}
+
+func ids(id owner.Identity) [2]int64 { return [2]int64{id.UID, id.GID} }
+
+func (s *Stages) keepSpare(g *Stage) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spares == nil || s.spares[ids(g.id)] != nil || len(s.spares) == mostSpares {
+		return false
+	}
+	s.spares[ids(g.id)] = g
+	return true
+}
+
+func (s *Stages) takeSpare(id owner.Identity) *Stage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.spares[ids(id)]
+	delete(s.spares, ids(id))
+	return g
+}
+
+// blank makes the directories of a stage, which is nobody's yet but its owner's. The top one stays the daemon's.
+// With an error the stage is to be dropped.
+func (s *Stages) blank(id owner.Identity) (*Stage, error) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // cannot fail
+	name := hex.EncodeToString(random[:])
+	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), id: id, placed: map[string]placed{}, parents: map[string]uint32{}}
+	s.use(name, true)
+	if err := unix.Mkdirat(int(s.dir.Fd()), name, 0o700); err != nil {
+		return g, err
+	}
+	top, err := g.top()
+	if err != nil {
+		return g, err
+	}
+	defer func() { _ = unix.Close(top) }()
+	for _, sub := range []string{Upper, Work, preimage.Old} {
+		if err := owner.MkdirAt(top, sub, id, 0o700); err != nil {
+			return g, err
+		}
+	}
+	fd, err := unix.Openat(top, markName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return g, err
+	}
+	g.clock = os.NewFile(uintptr(fd), markName)
+	if os.Geteuid() == 0 { // the owner passes; nobody looks
+		err = errors.Join(unix.Fchown(top, 0, int(id.GID)), unix.Fchmod(top, 0o710))
+	}
+	return g, err
+}
+
+func (g *Stage) top() (int, error) {
+	return unix.Openat(int(g.of.dir.Fd()), g.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// fit makes a blank stage that of a workspace. What the run sees of the workspace's own directory is the upper layer's.
+func (g *Stage) fit(workspace string) error {
+	g.workspace = workspace
 	var st unix.Stat_t
 	err := g.asOwner(func() error {
-		ws, err := beneath.OpenTree(g.workspace)
+		ws, err := beneath.OpenTree(workspace)
 		if err != nil {
 			return err
 		}
@@ -177,37 +261,17 @@ func (g *Stage) furnish() error {
 	if err != nil {
 		return err
 	}
-	g.root = beneath.IdentOf(&st)
-	if err := unix.Mkdirat(int(g.of.dir.Fd()), g.name, 0o700); err != nil {
-		return err
-	}
-	top, err := unix.Openat(int(g.of.dir.Fd()), g.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	top, err := g.top()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(top) }()
-	for _, sub := range []string{Upper, Work, preimage.Old} {
-		mode := uint32(0o700)
-		if sub == Upper { // what the run sees of the workspace's own directory is this
-			mode = st.Mode&modeBits | 0o700
-			g.parents[""] = mode
-		}
-		if err := owner.MkdirAt(top, sub, g.id, mode); err != nil {
-			return err
-		}
+	g.root, g.parents[""] = beneath.IdentOf(&st), st.Mode&modeBits|0o700
+	if err := beneath.ChmodAt(top, Upper, g.parents[""]); err != nil {
+		return err
 	}
 	if err := unix.UtimesNanoAt(top, Upper, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
-	}
-	fd, err := unix.Openat(top, markName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	g.clock = os.NewFile(uintptr(fd), markName)
-	if os.Geteuid() == 0 { // the owner passes; nobody looks
-		if err := errors.Join(unix.Fchown(top, 0, int(g.id.GID)), unix.Fchmod(top, 0o710)); err != nil {
-			return err
-		}
 	}
 	return g.Begin()
 }

@@ -50,11 +50,17 @@ func (k *keeper) await(ctx context.Context, j sandbox.Job) error {
 // begin has a room built. It looks at the workspace while bubblewrap works.
 func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 	k := &keeper{b: b, want: w, shows: w.identities(), building: true}
-	if err := k.makeStage(ctx); err != nil {
+	if err := k.makeStage(); err != nil {
 		return nil, err
 	}
 	scanned := make(chan error, 1)
-	b.fleet.Go(func() { scanned <- k.scan(ctx) })
+	b.fleet.Go(func() {
+		err := k.place(ctx)
+		if err == nil {
+			err = k.scan(ctx)
+		}
+		scanned <- err
+	})
 	err := k.enter()
 	if e := <-scanned; e != nil { // the workspace's owner can act on a fault of the workspace
 		err = e

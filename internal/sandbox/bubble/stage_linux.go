@@ -197,8 +197,8 @@ func (k *keeper) room() bwrap.Room {
 	return r
 }
 
-// makeStage makes a stage with the files that the run must find on it.
-func (k *keeper) makeStage(ctx context.Context) error {
+// makeStage makes a stage.
+func (k *keeper) makeStage() error {
 	if !k.want.stage {
 		return nil
 	}
@@ -207,13 +207,23 @@ func (k *keeper) makeStage(ctx context.Context) error {
 		return unstaged(errors.New(k.b.stages.no))
 	}
 	var err error
-	if k.stage, err = all.Make(k.want.room.Workspace, owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}); err != nil {
+	if k.stage, err = all.Make(k.want.room.Workspace, k.owner()); err != nil {
 		return unstaged(err)
 	}
-	if err = k.stage.Place(ctx, k.want.bound); err == nil {
+	return nil
+}
+
+func (k *keeper) owner() owner.Identity { return owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID} }
+
+// place puts the files onto the stage that the run must find on it.
+func (k *keeper) place(ctx context.Context) error {
+	if k.stage == nil {
 		return nil
 	}
-	k.unstage()
+	err := k.stage.Place(ctx, k.want.bound)
+	if err == nil {
+		return nil
+	}
 	if changed := (*stage.ChangedError)(nil); errors.As(err, &changed) {
 		return palyra.PlanChanged(bwrap.Show(changed.Path)).WithCause(err)
 	}
@@ -244,11 +254,15 @@ const dropWithin = 2 * time.Second
 // unstageSoon is unstage for a run whose end is waited for: another run, which is alive, may be
 // using the directories that are removed. A stage that nothing was changed on is not waited for.
 func (k *keeper) unstageSoon(e *stage.Settled) {
-	g, done := k.stage, make(chan struct{})
+	g, done, came := k.stage, make(chan struct{}), e.Kept > 0
 	k.stage = nil
 	k.b.fleet.Go(func() {
-		defer close(done)
 		g.Drop()
+		close(done)
+		if came {
+			k.b.flush(k.want.room.Workspace)
+		}
+		k.b.stages.all.Prepare(k.owner())
 	})
 	if len(e.Changes) == 0 && e.Kept == 0 && e.Lost == "" {
 		return
@@ -258,6 +272,17 @@ func (k *keeper) unstageSoon(e *stage.Settled) {
 	select {
 	case <-done:
 	case <-late.C:
+	}
+}
+
+// flush has the kernel write what came into a workspace to its disk: on a stage it ignores the programs' own requests.
+func (b *Backend) flush(workspace string) {
+	fd, err := unix.Open(workspace, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = errors.Join(unix.Syncfs(fd), unix.Close(fd))
+	}
+	if err != nil {
+		b.fleet.Log.Warn("changes that were kept may not be on the disk yet", "workspace", workspace, "err", err)
 	}
 }
 
