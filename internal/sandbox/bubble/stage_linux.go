@@ -213,7 +213,9 @@ func (k *keeper) makeStage() error {
 	return nil
 }
 
-func (k *keeper) owner() owner.Identity { return owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID} }
+func (k *keeper) owner() owner.Identity {
+	return owner.Identity{UID: k.want.room.UID, GID: k.want.room.GID}
+}
 
 // place puts the files onto the stage that the run must find on it.
 func (k *keeper) place(ctx context.Context) error {
