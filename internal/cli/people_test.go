@@ -112,8 +112,8 @@ func (h *house) wrote(name string) bool {
 func TestCallAsksInPlace(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.Expect("Type allow to allow once, deny to deny")
-	for _, want := range []string{"NEW workspace", "+one⇥   two", "separation none", "Plan digest"} {
+	s.Expect("Type allow to allow once, allow-edits or deny")
+	for _, want := range []string{"NEW workspace", "+one⇥   two", "allow-edits: any edit of files in ", "--full"} {
 		if !strings.Contains(s.Seen.String(), want) {
 			t.Errorf("no %q on the screen:\n%s", want, s.Seen.String())
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"palyra"
@@ -123,9 +124,14 @@ func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 		a.inv.SayAlways("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
 		return
 	}
+	here := a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere())
+	summary := ": " + screen.SafeMiddle(r.Summary, 200)
+	if here {
+		summary = "" // the question below has it
+	}
 	// Said also with --quiet: nothing goes on without an answer.
-	a.inv.SayAlways("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
-	if a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere()) {
+	a.inv.SayAlways("palyra: waiting for an answer to %s%s", id, summary)
+	if here {
 		a.AskInPlace(ctx, r)
 		return
 	}
@@ -231,15 +237,15 @@ func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.Re
 // askAnswer asks until the person types one of the words that the question takes.
 func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
 	words, _ := question.Offered(p)
-	more, ask := "", "Type allow to allow once, deny to deny"
-	if p.Plan.Effects != nil {
-		ask = "Type allow to keep these changes, deny to drop all of them"
-	}
-	for _, one := range words {
-		more += ", " + one + " to go on unasked"
+	ask := "Type allow to allow once, deny to deny"
+	switch {
+	case p.Plan.Effects != nil:
+		ask = "Type allow to keep these, deny to drop all of them"
+	case len(words) > 0:
+		ask = "Type allow to allow once, " + strings.Join(words, ", ") + " or deny"
 	}
 	for {
-		typed, err := terminal.AskLine(ctx, ask+more+" (Ctrl-C "+cmp.Or(a.what, "cancels the call")+"): ")
+		typed, err := terminal.AskLine(ctx, ask+" (Ctrl-C "+cmp.Or(a.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}

@@ -68,14 +68,14 @@ func TestEveryWordOfACallIsSafe(t *testing.T) {
 // Another machine has no uid here, and the command that shows more reaches the
 // daemon that asks.
 func TestAnApprovalFromAnotherMachine(t *testing.T) {
-	a := questiontest.ProcessApproval()
-	a.PeerUID = -1
+	a := questiontest.WriteApproval()
+	a.PeerUID, a.Prompt.Diff = -1, strings.Repeat("+line\n", 20)
 	inv := &invocation.Invocation{Now: func() time.Time { return questiontest.SampleNow }, Remote: invocation.RemoteFlag{Name: "work", Given: true}}
 	var b bytes.Buffer
 	v := ViewOf(inv, &b, a, palyra.SeparationDevice)
 	v.Short = true
 	v.Print()
-	for _, want := range []string{"(from another machine) through", "palyra --remote work approvals show"} {
+	for _, want := range []string{"(from another machine) through", "palyra --remote work changes "} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q:\n%s", want, b.String())
 		}

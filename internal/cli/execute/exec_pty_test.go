@@ -30,12 +30,15 @@ func TestExecAsksInPlace(t *testing.T) {
 	c := s.At("exec", "--", "./check.sh")
 	c.Expect("Type allow to allow once, deny to deny (Ctrl-C cancels the call): ")
 	for _, want := range []string{
-		"/home/ann/shop/check.sh", "sealed copy", "Command        ./check.sh --all \"a b\"", "CI=1", "Stdin          5 bytes, sha256:", "Makefile (does not exist)",
-		"memory, processes: only looked at from time to time", "NOT enforced   disk", "network: none (strict)", "3 mechanisms, 2 held limits",
+		"/home/ann/shop/check.sh", "Command        ./check.sh --all \"a b\"", "CI=1", `"stdin":"hello"`,
+		"memory, processes: only looked at from time to time", "NOT enforced: disk", "--full",
 	} {
 		if !strings.Contains(strings.ReplaceAll(c.Seen.String(), "\r\n", "\n"), want) {
 			t.Errorf("no %q on the screen:\n%s", want, c.Seen.String())
 		}
+	}
+	if n := strings.Count(c.Seen.String(), "\n") + 1; n > 12 {
+		t.Errorf("the question has %d lines:\n%s", n, c.Seen.String())
 	}
 	if len(s.Started) != 0 {
 		t.Fatal("it ran without an answer")

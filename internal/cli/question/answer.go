@@ -84,25 +84,29 @@ func (v *View) answers() {
 		return
 	}
 	if a.Plan.Effects != nil {
-		v.put("Answer with", "allow: keep these and no others; 'palyra undo' takes them back")
+		v.put(answerWith, "allow: keep these and no others; 'palyra undo' takes them back")
 		v.put("", "deny: drop them; none is in the workspace (--full: the rest)")
 		return
 	}
-	once := "allow: this call, once"
-	switch {
-	case a.Need.Fresh || unshown(a):
-		once += "; it is asked about every time"
-	case !v.Once:
-		once += " (--scope session: the same again, unasked)"
+	label := answerWith
+	if !v.Once { // else the line that takes the answer says it
+		once := "allow: this call, once (--scope session: the same again, unasked)"
+		if a.Need.Fresh || unshown(a) {
+			once = "allow: this call, once; it is asked about every time"
+		}
+		v.put(label, once)
+		label = ""
 	}
-	v.put("Answer with", once)
 	for _, w := range words {
-		v.put("", w+": "+show.Line(labels[w])+", for 8h")
+		v.put(label, w+": "+show.Line(labels[w])+", for 8h")
+		label = ""
 	}
 	if len(words) > 0 {
-		v.paint("", exceptions(words), v.Style.Calm)
+		v.aside(exceptions(words))
 	}
-	v.put("", "deny: not at all; the same is not asked again for a while")
+	if !v.Once {
+		v.put("", "deny: not at all; the same is not asked again for a while")
+	}
 }
 
 // exceptions says what the wide answers leave out.

@@ -23,7 +23,9 @@ func (v *View) process() {
 		v.programShort()
 	case p.Executable.Path != "":
 		v.put("Program", show.Arg(p.Executable.Path)+Readable(p.Executable.Path))
-		v.digest("", p.Executable.Digest)
+		if !v.Short {
+			v.digest("", p.Executable.Digest)
+		}
 		if p.Executable.Sealed {
 			v.put("", "sealed copy: the command could change this file, so a copy that nothing can change is run")
 		}

@@ -34,7 +34,9 @@ type View struct {
 	Once       bool   // no wider answer can be given here
 	Own        string // how command lines about the approval begin
 	left       []string
-	apart      bool // the diff is too long for the question: it is shown on demand
+	apart      bool   // the diff is too long for the question: it is shown on demand
+	laid       bool   // parts are kept until all of them are laid out
+	parts      []part // those kept
 }
 
 // Plan prints the view of a plan alone.
@@ -47,22 +49,38 @@ func (v *View) Plan() {
 // labelWidth is the width of a label and the space after it.
 const labelWidth = 15
 
-// mostLines is how many lines a question has in the short view, and smallDiff those of a diff that is shown anyway.
+// mostLines is how many lines a question has in the short view, and asking how many of them the command has that asks in place.
 const (
 	mostLines = 12
-	smallDiff = 6
+	asking    = 2
 )
 
-// Print writes the view.
+// Print writes the view. A question in short has twelve lines at most, whatever it is about; a diff that does not fit is shown on demand.
 func (v *View) Print() {
-	if a := v.Approval; v.Short && a.Pending() && strings.Count(a.Prompt.Diff, "\n") > smallDiff {
-		var text strings.Builder
-		whole := *v
-		whole.W = &text
-		whole.print()
-		v.apart = strings.Count(text.String(), "\n") > mostLines
+	if !v.Short || !v.Approval.Pending() {
+		v.print()
+		return
 	}
+	most := mostLines
+	if v.Once {
+		most -= asking
+	}
+	parts, whole := v.laidOut(most)
+	if !whole && v.Approval.Prompt.Diff != "" && !has(parts, "Diff") {
+		v.apart = true
+		parts, _ = v.laidOut(most)
+	}
+	for _, p := range parts {
+		io.WriteString(v.W, v.shown(p))
+	}
+}
+
+// laidOut is the question in at most so many lines, and whether that is all of it.
+func (v *View) laidOut(most int) ([]part, bool) {
+	v.laid, v.parts, v.left = true, nil, nil
 	v.print()
+	v.laid = false
+	return v.fitted(v.parts, most)
 }
 
 func (v *View) print() {
@@ -100,34 +118,20 @@ func (v *View) text(label, s string) {
 		v.put(label, screen.SafeLine(first))
 	}
 	if more {
-		frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.Width}
-		io.WriteString(v.W, frame.Block(rest))
+		v.emit(part{block: rest})
 	}
 }
 
 // put prints a labelled line of text that is already escaped.
-func (v *View) put(label, safe string) {
-	v.paint(label, safe, func(s string) string { return s })
-}
+func (v *View) put(label, safe string) { v.emit(part{label: label, texts: []string{safe}}) }
 
 // shout prints a line in the colour of a warning.
-func (v *View) shout(label, safe string) { v.paint(label, safe, v.Style.Alarm) }
-
-// paint prints a labelled line. It wraps before it colours, so that no colour is cut in half.
-func (v *View) paint(label, safe string, colour func(string) string) {
-	if len(label) >= labelWidth {
-		io.WriteString(v.W, v.Style.Strong(label)+"\n")
-		label = ""
-	}
-	margin := strings.Repeat(" ", labelWidth)
-	frame := show.Frame{Prefix: margin[2:], Width: v.Width}
-	text := strings.TrimSuffix(frame.Text(margin, safe), "\n")
-	first, rest, broken := strings.Cut(strings.TrimPrefix(text, margin), "\n")
-	io.WriteString(v.W, v.Style.Strong(label)+margin[len(label):]+colour(first)+"\n")
-	if broken {
-		io.WriteString(v.W, colour(rest)+"\n")
-	}
+func (v *View) shout(label, safe string) {
+	v.emit(part{label: label, texts: []string{safe}, tone: alarm})
 }
+
+// aside prints a line that nothing depends on.
+func (v *View) aside(safe string) { v.emit(part{texts: []string{safe}, tone: calm}) }
 
 // digest prints a digest on one line, below its label where both do not fit: people copy it.
 func (v *View) digest(label string, d palyra.Digest) {
@@ -136,13 +140,13 @@ func (v *View) digest(label string, d palyra.Digest) {
 		return
 	}
 	if label == "Plan digest" && len("Digest ")+len(d) <= v.Width {
-		io.WriteString(v.W, v.Style.Strong("Digest")+" "+string(d)+"\n")
+		v.emit(part{label: "Digest", raw: " " + string(d)})
 		return
 	}
 	if label != "" {
 		v.put(label, "")
 	}
-	io.WriteString(v.W, "  "+string(d)+"\n")
+	v.emit(part{raw: "  " + string(d)})
 }
 
 // list prints one labelled line per entry.
@@ -202,14 +206,14 @@ func (v *View) summaryBlock() {
 	if v.apart {
 		v.put("See it", v.changesHint())
 	}
-	if v.Short && !(v.apart && a.Plan.Tier == palyra.TierBuiltin) {
+	if v.Short && a.Plan.Tier != palyra.TierBuiltin {
 		v.printPlace() // right above the question, because a long diff may come before
 	}
 	v.risk()
 	for _, note := range v.warnings() {
 		v.shout("", "WARNING: "+note)
 	}
-	if ws := a.Plan.Workspace; ws.Path != "" {
+	if ws := a.Plan.Workspace; ws.Path != "" && (ws.Known || !v.Short) {
 		text := fmt.Sprintf("%s%s (as uid %d)", show.Arg(ws.Path), Readable(ws.Path), ws.Owner)
 		if !ws.Known {
 			text += " NEW"
@@ -247,9 +251,16 @@ func (v *View) risk() {
 	for _, f := range list {
 		v.line("", f)
 	}
-	if fresh {
+	if fresh && v.Short {
+		v.shout("", newWorkspaceText(ws))
+	} else if fresh {
 		v.shout("", "NEW workspace: no operator registered it")
 	}
+}
+
+// newWorkspaceText warns of a workspace that nobody registered.
+func newWorkspaceText(ws palyra.WorkspaceRef) string {
+	return "NEW workspace: no operator registered " + show.Arg(ws.Path) + Readable(ws.Path)
 }
 
 // newWorkspace and unsandboxedFactor are risk factors that the view words itself.
@@ -301,7 +312,7 @@ func (v *View) printTool() {
 	p := v.Approval.Plan
 	source := string(p.Source)
 	source = cmp.Or(source, "unknown source")
-	if v.Short && p.Source == palyra.SourceBuiltin && (spoken(p) || v.apart && v.written()) {
+	if v.Short && p.Source == palyra.SourceBuiltin && (spoken(p) || v.written()) {
 		return
 	}
 	if !v.apart || p.Source != palyra.SourceBuiltin { // else the summary says what it does
@@ -327,11 +338,11 @@ func (v *View) printTool() {
 	switch {
 	case v.apart:
 	case v.Brief:
-		v.paint("", "--json has them whole", v.Style.Calm)
+		v.aside("--json has them whole")
 	case unshown(v.Approval):
 		v.shout("", "what they write is not all shown; "+v.showAllHint()+" shows it")
 	default:
-		v.paint("", "the diff below shows what they do; "+v.showAllHint()+" has them whole", v.Style.Calm)
+		v.aside("the diff below shows what they do; " + v.showAllHint() + " has them whole")
 	}
 }
 

@@ -20,9 +20,9 @@ func (v *View) effectsShort() {
 	a := v.Approval
 	v.head()
 	counts, _, _ := strings.Cut(a.Prompt.Summary, "; ") // the notes have the rest
-	v.row("Keep?", strings.TrimPrefix(counts, "keep what it changed: "))
+	v.row(keepLabel, strings.TrimPrefix(counts, "keep what it changed: "))
 	whys := v.keepReasons()
-	most := effectLines + 1 - len(whys)
+	most := effectLines + 1 - len(whys) - min(len(v.effectWarnings()), 1)
 	for i, note := range a.Prompt.Notes {
 		if i == most-1 && len(a.Prompt.Notes) > most {
 			v.put("", fmt.Sprintf("and more, %s in all: see below, without --diff", screen.Count(a.Plan.Effects.Total(), "path")))
@@ -36,12 +36,18 @@ func (v *View) effectsShort() {
 		v.row([]string{"Why asked", ""}[min(i, 1)], why)
 	}
 	v.row("It ran", show.Argv(a.Plan.Argv)+" for "+string(a.Principal)+" in "+a.Plan.Workspace.Path)
-	for _, note := range v.warnings() {
+	for _, note := range v.effectWarnings() {
 		v.shout("", "WARNING: "+note)
 	}
-	if !a.Plan.Workspace.Known {
-		v.shout("", "NEW workspace: no operator registered it")
+}
+
+// effectWarnings is what a person is warned of who is asked about changes.
+func (v *View) effectWarnings() []string {
+	out := v.warnings()
+	if ws := v.Approval.Plan.Workspace; !ws.Known {
+		out = append(out, newWorkspaceText(ws))
 	}
+	return out
 }
 
 // mostWhys is how many reasons of a question about changes are shown.

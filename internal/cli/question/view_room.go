@@ -3,7 +3,6 @@ package question
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"palyra"
@@ -32,9 +31,7 @@ func scriptOf(p palyra.Plan) (string, bool) {
 
 // block prints a labelled line that is already escaped and below it outside text, every line behind the gutter.
 func (v *View) block(label, safe, text string) {
-	v.put(label, safe)
-	frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.Width}
-	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
+	v.emit(part{label: label, texts: []string{safe}, block: strings.TrimSuffix(text, "\n")})
 }
 
 // room prints what a run sees and may change beyond its workspace, and the sealed names there.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 	"palyra/internal/subpath"
 )
@@ -32,8 +33,13 @@ func (v *View) leave(n int, one, many string) {
 // details prints what was left out.
 func (v *View) details() {
 	if len(v.left) > 0 {
-		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.showAllHint())
+		v.emit(v.leftPart())
 	}
+}
+
+// leftPart names what is not shown, and how to see it.
+func (v *View) leftPart() part {
+	return part{label: notShown, texts: v.left, tail: "; see " + v.showAllHint()}
 }
 
 // spoken reports whether the view shows every argument of the call elsewhere: it does for a
@@ -111,9 +117,8 @@ func (v *View) command() {
 	if len(p.Argv) == 0 {
 		return
 	}
-	if _, ok := scriptOf(p); ok {
-		v.put("Command", show.Argv(p.Argv[:2])+" and the script:")
-		v.script()
+	if s, ok := scriptOf(p); ok {
+		v.block("Command", show.Argv(p.Argv[:2])+" and the script, "+screen.Count(int64(len(s)), "byte")+":", s)
 		return
 	}
 	v.put("Command", show.Argv(p.Argv))

@@ -34,22 +34,25 @@ func longApproval() palyra.Approval {
 func TestTheShortViewIsShort(t *testing.T) {
 	a := longApproval()
 	got := renderShort(a, 80)
-	if n := strings.Count(got, "\n"); n > 40 {
+	if n := strings.Count(got, "\n"); n > mostLines {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
 	plain := a
 	plain.Plan.Argv, plain.Plan.Inputs, plain.Plan.Workspace.Known = []string{"sed", "-i", "s/a/b/", "a.txt"}, nil, true
-	if n := strings.Count(renderShort(questiontest.Bound(plain), 120), "\n"); n > 22 {
+	if n := strings.Count(renderShort(questiontest.Bound(plain), 120), "\n"); n > mostLines {
 		t.Errorf("an ordinary question has %d lines:\n%s", n, renderShort(questiontest.Bound(plain), 120))
 	}
 	flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
 	for _, want := range []string{
-		"Command        make all\n", "CI=1\n", "120 sealed names", "Not shown ", "12 writable caches", "120 sealed names", "13 variables",
-		"see palyra approvals show " + string(a.ID) + " --full\n", string(a.PlanDigest), "input-7, and 4 more",
+		"Command        make all\n", "CI=1\n", "Not shown ", "see palyra approvals show " + string(a.ID) + " --full\n",
 	} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+	left := "13 variables, 4 input files, 12 writable caches, 1 generated file, 120 sealed names, 15 mechanisms"
+	if wide := renderShort(a, 0); !strings.Contains(wide, left) {
+		t.Errorf("what is not shown is not named:\n%s", wide)
 	}
 	for _, not := range []string{"seal-7", "/caches/7", "mechanism-7"} {
 		if strings.Contains(got, not) {
@@ -57,14 +60,14 @@ func TestTheShortViewIsShort(t *testing.T) {
 		}
 	}
 	full := render(a, palyra.SeparationNone, 80, false)
-	for _, want := range []string{"seal-7", "/caches/7", "mechanism-7", "input-11", "OF_THE_PROFILE_11=x", "name = Ann"} {
+	for _, want := range []string{"seal-7", "/caches/7", "mechanism-7", "input-11", string(a.PlanDigest), "OF_THE_PROFILE_11=x", "name = Ann"} {
 		if !strings.Contains(full, want) {
 			t.Errorf("no %q in the full view", want)
 		}
 	}
 }
 
-// A small write by the agent's own tools is asked about in twenty lines, and what must be
+// A small write by the agent's own tools is asked about in twelve lines, and what must be
 // seen stands there once.
 func TestAHooksWriteIsShort(t *testing.T) {
 	a := questiontest.WriteApproval()
@@ -78,10 +81,10 @@ func TestAHooksWriteIsShort(t *testing.T) {
 	a.Prompt.Options = append(a.Prompt.Options, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in /home/ann/shop"})
 	a = questiontest.Bound(a)
 	got := renderShort(a, 80)
-	if n := strings.Count(got, "\n"); n > 20 {
+	if n := strings.Count(got, "\n"); n > mostLines {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
-	for want, times := range map[string]int{"NO SANDBOX": 1, "SANDBOXED": 0, "no_sandbox": 0, "a.txt": 2, "+x": 1, "allow-edits: ": 1, string(a.PlanDigest): 1, "MEDIUM": 1} {
+	for want, times := range map[string]int{"NO SANDBOX": 1, "SANDBOXED": 0, "no_sandbox": 0, "a.txt": 1, "+x": 1, "allow-edits: ": 1, "MEDIUM": 1} {
 		if n := strings.Count(got, want); n != times {
 			t.Errorf("%q stands there %d times, not %d:\n%s", want, n, times, got)
 		}
@@ -125,14 +128,14 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		"agent socket": {func(a *palyra.Approval) { a.Plan.AgentSocket = true }, "it is an agent itself"},
 		"own mounts": {func(a *palyra.Approval) {
 			a.Plan.Mounts = append(a.Plan.Mounts, palyra.Mount{Source: "/srv/x", Target: "/y"})
-		}, "/srv/x at /y (read only)"},
+		}, " mounts, "},
 		"wildcards":       {func(a *palyra.Approval) { a.Plan.Egress = []string{"*.example:443"} }, "(every name that ends so)"},
 		"private address": {func(a *palyra.Approval) { a.Plan.Egress = []string{"10.0.0.1:443"} }, "10.0.0.1:443 (not a public address)"},
 		"private ranges":  {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"private_ranges"} }, "private addresses are open to it"},
 		"host network":    {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"host_network"} }, "the machine's own services"},
 		"no network wall": {func(a *palyra.Approval) { a.Plan.Enforcement.Mode = "none" }, "NOT enforced: it may reach any public host"},
 		"polled":          {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"memory": "polled"} }, "memory: only looked at from time to time"},
-		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"disk": "none"} }, "NOT enforced   disk"},
+		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"disk": "none"} }, "NOT enforced: disk"},
 		"live input":      {func(a *palyra.Approval) { a.Plan.Stdin = palyra.StdinLive }, "LIVE"},
 		"bound input": {func(a *palyra.Approval) {
 			a.Plan.Stdin, a.Plan.Arguments = string(questiontest.SampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)
@@ -145,7 +148,7 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		"sealed copy":     {func(a *palyra.Approval) { a.Plan.Executable.Sealed = true }, "sealed copy"},
 		"who must":        {func(a *palyra.Approval) { a.Need = palyra.Need{Votes: 2} }, "2 different people"},
 		"a new workspace": {func(a *palyra.Approval) { a.Plan.Workspace.Known = false }, "NEW workspace"},
-		"hidden letters":  {func(a *palyra.Approval) { a.Plan.Seals[3] = "a\u202eb" }, "WARNING: there are"},
+		"hidden letters":  {func(a *palyra.Approval) { a.Plan.Seals[3] = "a\u202eb" }, "WARNING        there are"},
 	} {
 		a := longApproval()
 		c.change(&a)

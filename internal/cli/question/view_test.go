@@ -52,7 +52,7 @@ func labels() []string {
 		"Workspace", "Reads", "Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked",
 		"Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call", "Command",
 		"Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires",
-		"Plan digest", "Digest", "See it", "Answers", "Answer with", "Decided", "Reason", "Grant",
+		"Plan digest", "Digest", "See it", "Answers", "Answer with", "Decided", "Reason", "Grant", "WARNING",
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWhatTheDiffDoesNotShow(t *testing.T) {
 		a := unshownApproval(t, name, value)
 		short := renderShort(a, 0)
 		if !strings.HasPrefix(short, "NOT SHOWN ") || strings.Contains(short, "the diff below shows") || !strings.Contains(short, "content_not_shown") ||
-			!strings.Contains(short, "WARNING: the diff does not show all") || !strings.Contains(short, "approvals show "+string(a.ID)+" --full") {
+			!strings.Contains(short, " the diff does not show all") || !strings.Contains(short, "approvals show "+string(a.ID)+" --full") {
 			t.Errorf("%s: the short view does not say what is missing:\n%s", name, short)
 		}
 		full := render(a, palyra.SeparationNone, 0, false)

@@ -2,7 +2,6 @@ package question
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,15 +162,17 @@ func Need(n palyra.Need) string {
 	return strings.Join(out, ", ")
 }
 
-// diff prints the whole change.
+// diff prints the whole change. In the short view the lines of one hunk need no head: the summary names the file.
 func (v *View) diff() {
 	text := v.Approval.Prompt.Diff
+	if lines := strings.SplitN(text, "\n", 4); v.Short && v.written() && len(lines) == 4 && strings.HasPrefix(lines[2], "@@ ") &&
+		strings.HasPrefix(lines[0], "--- ") && strings.HasPrefix(lines[1], "+++ ") && !strings.Contains(lines[3], "\n@@ ") {
+		text = lines[3]
+	}
 	if text == "" || v.apart {
 		return
 	}
-	io.WriteString(v.W, v.Style.Strong("Diff")+"\n")
-	frame := show.Frame{Prefix: "  ", Width: v.Width}
-	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
+	v.emit(part{label: "Diff", block: strings.TrimSuffix(text, "\n"), inset: true})
 }
 
 // printRequester prints the requester and all ids and digests, among them the digest that a

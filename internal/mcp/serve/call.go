@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,7 +179,8 @@ const maxSummary = 200
 // asked says which question is open. Clients show it to people and some give it to
 // the model, so it says nothing that would answer it.
 func asked(q client.ApprovalRequested) string {
-	return fmt.Sprintf("waiting for a person to answer approval %s in Palyra: %s", q.ApprovalID, palyra.Clip(q.Summary, maxSummary))
+	summary := strings.Join(strings.Fields(palyra.Clip(q.Summary, maxSummary)), " ") // one line, whatever it is about
+	return fmt.Sprintf("waiting for a person to answer approval %s in Palyra: %s", q.ApprovalID, summary)
 }
 
 // abandon sees to a call whose client wants no answer any more. A cancel ends it; a

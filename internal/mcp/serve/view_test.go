@@ -46,7 +46,9 @@ func TestAViewDecidesNothing(t *testing.T) {
 			person, shown := make(chan struct{}), make(chan string, 4)
 			d.onCall = func(ctx context.Context, _ client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
 				watch(accepted("C1"))
-				watch(question("A1"))
+				q := question("A1")
+				q.ApprovalRequested.Summary = strings.Repeat("run a\r\n\n", 400)
+				watch(q)
 				select {
 				case <-person:
 					return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1", Stdout: "a person said so"}, nil
@@ -75,6 +77,9 @@ func TestAViewDecidesNothing(t *testing.T) {
 			text := await(t, shown, "view")
 			if !strings.Contains(text, "A1") || !strings.Contains(text, "Nothing is decided in this window") || strings.Contains(text, "decide A1") {
 				t.Errorf("shown: %q", text)
+			}
+			if n := strings.Count(text, "\n") + 1; n > 3 {
+				t.Errorf("%d lines are shown: %q", n, text)
 			}
 			// Another request is answered meanwhile, so the view's answer had its time.
 			if _, err := ss.ListTools(t.Context(), nil); err != nil {
