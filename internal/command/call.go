@@ -103,18 +103,21 @@ func (c *invocation) effect(s *spec) {
 	if s.Code {
 		c.code = true
 	}
-	class := palyra.CommandClass(s.Class)
-	class = cmp.Or(class, palyra.CommandUnknown)
 	why := s.Why
 	if why == "" {
-		why = meaning(class)
+		why = meaning(s.class())
 	}
 	if why != "" {
 		why = c.name + ": " + why
 	}
-	if c.raise(class, why) || c.sub == "" {
+	if c.raise(s.class(), why) || c.sub == "" {
 		_, c.sub, _ = strings.Cut(c.name, " ")
 	}
+}
+
+// class is that of the program under any words.
+func (s *spec) class() palyra.CommandClass {
+	return cmp.Or(palyra.CommandClass(s.Class), palyra.CommandUnknown)
 }
 
 // meaning says for people what a class means.

@@ -109,7 +109,11 @@ func (c *invocation) cluster(s *spec, letters string, rest []word) []word {
 func (c *invocation) take(s *spec, name string, value *word, rest []word) []word {
 	o, ok := s.known[name]
 	if !ok {
-		c.doubt(c.name + " " + name + " is not a known option")
+		why := c.name + " " + name + " is not a known option"
+		if s.Code && s.class() == palyra.CommandUnknown {
+			why = "" // no option tells what it does: its own reason says so
+		}
+		c.doubt(why)
 		return rest
 	}
 	c.seen[name] = true
