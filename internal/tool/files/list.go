@@ -33,7 +33,8 @@ const listSchema = `{
 // Spec implements tool.Tool.
 func (lister) Spec() palyra.Tool {
 	return spec(palyra.ToolFileList, "List directory",
-		"Lists a directory of the workspace, sorted by name: path, type (file, dir, symlink, other), size of files, target of links.",
+		"Lists a directory of the workspace, sorted by name: path, type (file, dir, symlink, other), size of files, target of links. "+
+			"A path that is not UTF-8 is quoted, and read by that text.",
 		listSchema)
 }
 
@@ -62,7 +63,7 @@ type listed struct {
 	Type        string `json:"type"`
 	Size        *int64 `json:"size,omitempty"`
 	Target      string `json:"target,omitempty"`
-	InvalidName bool   `json:"invalid_name,omitempty"` // the name is not UTF-8; shown approximately
+	InvalidName bool   `json:"invalid_name,omitempty"` // the name is not UTF-8, and quoted
 }
 
 type listResult struct {
@@ -109,7 +110,7 @@ func (t lister) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 }
 
 func (e dirEntry) listed() listed {
-	l := listed{Path: e.rel, Type: "other"}
+	l := listed{Path: textOf(e.rel), Type: "other", InvalidName: !utf8.ValidString(e.rel)}
 	switch e.st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		l.Type, l.Size = "file", &e.st.Size
@@ -119,9 +120,6 @@ func (e dirEntry) listed() listed {
 		l.Type = "symlink"
 		target, _, _ := readlinkAt(e.dir, e.name)
 		l.Target = strings.ToValidUTF8(target, "\uFFFD")
-	}
-	if !utf8.ValidString(l.Path) {
-		l.Path, l.InvalidName = strings.ToValidUTF8(l.Path, "\uFFFD"), true
 	}
 	return l
 }

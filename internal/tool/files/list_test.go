@@ -68,6 +68,30 @@ func TestListOddNames(t *testing.T) {
 	}
 }
 
+// What a list or a search names can be read by that name, whatever bytes it has.
+func TestNamesOfBytesCanBeRead(t *testing.T) {
+	each(t, func(b *box) {
+		for _, name := range []string{"d\xff/a\xfe", `"a\xfe"`, "a\nb"} {
+			b.put(name, "Foo "+name, 0o644)
+		}
+		var read int
+		for _, e := range b.must("list", args{"recursive": true})["entries"].([]any) {
+			if e := e.(map[string]any); e["type"] == "file" {
+				read++
+				if got := b.must("read", args{"path": e["path"], "encoding": "base64"}); got["path"] != e["path"] || got["size"].(float64) < 5 {
+					b.Errorf("%v: %v", e, got)
+				}
+			}
+		}
+		found := b.must("search", args{"pattern": "Foo", "path": `"d\xff"`})["matches"].([]any)
+		if read != 3 || len(found) != 1 || found[0].(map[string]any)["path"] != `"d\xff/a\xfe"` {
+			b.Errorf("%d read, found %v", read, found)
+		}
+		b.refused(palyra.ReasonPathInvalid, "write", args{"path": `"d\xff/a\xfe"`, "content": "x"})
+		b.refused(palyra.ReasonPathOutside, "read", args{"path": `"../\xff"`})
+	})
+}
+
 func TestListEndsWithItsContext(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("a", "", 0o644)

@@ -32,8 +32,27 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// A name that is not UTF-8 has one text, by which it is asked for; one that only looks like such a text has another.
+func TestNamesThatAreNoText(t *testing.T) {
+	for name, text := range map[string]string{
+		"a\xff": `"a\xff"`, "d\xff/b": `"d\xff/b"`, `"a\xff"`: `"\"a\\xff\""`, "a\nb": "a\nb", `"a`: `"a`, `"a"`: `"a"`, "…": "…",
+	} {
+		if got := textOf(name); got != text || nameOf(got) != name {
+			t.Errorf("%q: %s, which means %q", name, got, nameOf(got))
+		}
+	}
+	for _, asked := range []string{`"../\xff"`, `"/etc/\xff"`, `"a\xff/../.."`} {
+		if got, err := clean(asked, "/ws"); palyra.AsError(err).Reason != palyra.ReasonPathOutside || err == nil {
+			t.Errorf("%q: %q, %v", asked, got, err)
+		}
+	}
+	if _, err := clean(`"a\x00\xff"`, "/ws"); palyra.AsError(err).Reason != palyra.ReasonPathInvalid || err == nil {
+		t.Error(err)
+	}
+}
+
 func TestCleanTarget(t *testing.T) {
-	for _, asked := range []string{"", ".", "a/", "/ws", "a/..", "./"} {
+	for _, asked := range []string{"", ".", "a/", "/ws", "a/..", "./", `"a\xff"`} {
 		if got, err := cleanTarget(asked, "/ws"); palyra.AsError(err).Reason != palyra.ReasonPathInvalid || err == nil {
 			t.Errorf("%q: %q, %v", asked, got, err)
 		}
@@ -89,6 +108,8 @@ func TestGlob(t *testing.T) {
 // Property: whatever is accepted stays inside by name, is in its one form, and
 // cleans to itself.
 func FuzzClean(f *testing.F) {
+	f.Add(`"a\xff"`)
+	f.Add(`"\"a\\xff\""`)
 	for _, s := range []string{"a/b", "../x", "/ws/a", "a//../..", "./.", "\x00", strings.Repeat("../", 50), "/ws/./../ws/b"} {
 		f.Add(s)
 	}
@@ -98,13 +119,13 @@ func FuzzClean(f *testing.F) {
 			return
 		}
 		if path.IsAbs(got) || got == ".." || strings.HasPrefix(got, "../") || strings.Contains("/"+got+"/", "/../") ||
-			got != path.Clean(got) || strings.IndexByte(got, 0) >= 0 || !utf8.ValidString(got) {
+			got != path.Clean(got) || strings.IndexByte(got, 0) >= 0 || !utf8.ValidString(textOf(got)) {
 			t.Fatalf("%q became %q", asked, got)
 		}
 		if !strings.HasPrefix(path.Join("/ws", got)+"/", "/ws/") {
 			t.Fatalf("%q leads to %q", asked, path.Join("/ws", got))
 		}
-		if again, err := clean(got, "/ws"); err != nil || again != got {
+		if again, err := clean(textOf(got), "/ws"); err != nil || again != got {
 			t.Fatalf("%q became %q, then %q, %v", asked, got, again, err)
 		}
 	})

@@ -265,7 +265,7 @@ func (s *search) text(rel string, b []byte) error {
 			return s.stop("max_results")
 		}
 		line = bytes.TrimSuffix(line, []byte("\r"))
-		s.res.Matches = append(s.res.Matches, match{Path: palyra.Clip(rel, maxPath), Line: n, Column: at[0] + 1, Text: palyra.Clip(string(line), maxLine)})
+		s.res.Matches = append(s.res.Matches, match{Path: palyra.Clip(textOf(rel), maxPath), Line: n, Column: at[0] + 1, Text: palyra.Clip(string(line), maxLine)})
 	}
 	return nil
 }

@@ -90,9 +90,9 @@ func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, ask
 		if err != nil {
 			return err
 		}
-		p.Reads = []string{rel}
+		p.Reads = []string{textOf(rel)}
 		if real != rel {
-			p.Reads = append(p.Reads, real)
+			p.Reads = append(p.Reads, textOf(real))
 			p.Detail.Notes = append(p.Detail.Notes, quoteUnlessPlain(rel)+" is reached through a link and stands for "+quoteUnlessPlain(real))
 		}
 		return nil
@@ -105,5 +105,5 @@ func planned(p palyra.Plan) (string, error) {
 	if len(p.Reads) == 0 {
 		return "", palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the plan of %s names no path", p.Tool)
 	}
-	return p.Reads[len(p.Reads)-1], nil
+	return nameOf(p.Reads[len(p.Reads)-1]), nil
 }
