@@ -132,7 +132,7 @@ func (w *walk) awaitKeep(ctx context.Context, res palyra.Result) (palyra.Outcome
 		return w.settle(ctx, res, false, err)
 	}
 	if keep.Decision = d; d.Answer != palyra.AnswerAllow {
-		return w.settle(ctx, res, false, notAllowed(d))
+		return w.settle(ctx, res, false, notKept(d))
 	}
 	facts := w.facts(d)
 	w.judgeKeep(ctx, &facts)
@@ -148,6 +148,15 @@ func (w *walk) awaitKeep(ctx context.Context, res palyra.Result) (palyra.Outcome
 		return palyra.Outcome{}, err
 	}
 	return w.settle(ctx, res, true, nil)
+}
+
+// notKept is notAllowed for the changes of a run. A no is about those alone: the same command may run again.
+func notKept(d palyra.Decision) error {
+	e := palyra.AsError(notAllowed(d))
+	if d.Answer == palyra.AnswerDeny {
+		return e.WithRemedy("talk to the approver before it is run again; what it changes is then asked about again")
+	}
+	return e
 }
 
 // settle keeps or drops what is held, and ends the call.

@@ -127,6 +127,9 @@ func TestChangesAreWeighed(t *testing.T) {
 				dropped != (out.ExitCode == palyra.ExitRefused) || out.Stdout != "done" {
 				t.Errorf("%s %d %q", out.ReasonCode, out.ExitCode, out.Stdout)
 			}
+			if again := strings.Contains(out.Remedy, "asked about again"); again != (tt.name == "asked and denied") {
+				t.Errorf("remedy: %s", out.Remedy) // nothing holds the same command back
+			}
 			seen := w.trace[slices.Index(w.trace, "run")+1 : slices.Index(w.trace, "attest")]
 			seen = slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return strings.HasPrefix(s, "heard ") })
 			trace := strings.Join(seen, ", ")

@@ -217,6 +217,10 @@ func settle(res *palyra.Result, e stage.Settled) {
 	case len(e.Conflicts) > 0:
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
+	case e.Over != "":
+		fail(palyra.EffectsLost, palyra.Errorf(palyra.Exhausted, palyra.ReasonEffectsLost,
+			"the program changed more than is kept of one run (%s), so nothing that it changed was kept%s", e.Lost, setAside(e.Aside)).
+			WithRemedy("leave less in the workspace, or have process.%s raised in the configuration", e.Over))
 	case e.Lost != "":
 		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost,
 			"the changes of the program were not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
@@ -264,7 +268,12 @@ func setAside(files int) string {
 	if files == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; its own versions of %d files are in quarantine, under this call's id ('palyra config path' says where)", files)
+	noun := "files are"
+	if files == 1 {
+		noun = "file is"
+	}
+	return fmt.Sprintf("; its own version of %d %s in quarantine, under this call's id ('palyra config path' says where, 'chmod u+rx' opens it)",
+		files, noun)
 }
 
 // swapped reports the inputs that changed during a run without copies of its own: the program that

@@ -159,6 +159,7 @@ type Settled struct {
 	Dropped    bool     // they are not wanted: nothing was kept
 	Held       bool     // nothing is kept yet: they wait for Settle
 	Lost       string   // why the changes are not kept, or only in part, and which; empty: they are
+	Over       string   // the limit of one run that they are over, where that is why; nothing was kept then
 }
 
 // Limits bound what is kept of one run, and what all have together.

@@ -42,6 +42,8 @@ func explainNoChanges(c *palyra.Call) error {
 		why = "the daemon stopped while it ran, and what it changed is not known"
 	case !ran(c):
 		why = "it did not run"
+	case c.Outcome != nil && (c.Outcome.Effects == palyra.EffectsConflict || c.Outcome.Effects == palyra.EffectsLost):
+		why = c.Outcome.Reason
 	case c.Plan.Staging.Writes == palyra.WritesLive:
 		why = "it wrote to its workspace directly (" + c.Plan.Staging.Why + "), and what it wrote is not known"
 	}

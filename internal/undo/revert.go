@@ -46,17 +46,17 @@ func entries(id palyra.CallID, redo bool) (from, as string) {
 }
 
 // may refuses a reversal of what was not done. The lock is held.
-func (u *Undo) may(id palyra.CallID, redo bool) (kept, error) {
-	k, err := u.keptOf(id)
+func (u *Undo) may(c *palyra.Call, redo bool) (kept, error) {
+	k, err := u.keptOf(c.ID)
 	switch {
 	case err != nil:
-		return k, err
+		return k, notKept(c, err)
 	case redo && k.state != wire.UndoUndone:
 		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was not undone").
-			WithRemedy("'palyra undo %s' does that", id)
+			WithRemedy("'palyra undo %s' does that", c.ID)
 	case !redo && k.state == wire.UndoUndone:
 		return k, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "the call was undone already").
-			WithRemedy("'palyra redo %s' takes that back", id)
+			WithRemedy("'palyra redo %s' takes that back", c.ID)
 	}
 	return k, nil
 }
@@ -65,7 +65,7 @@ func (u *Undo) may(id palyra.CallID, redo bool) (kept, error) {
 func (u *Undo) Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Reverted, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	k, err := u.may(c.ID, redo)
+	k, err := u.may(c, redo)
 	if err != nil {
 		return wire.Reverted{}, err
 	}
@@ -117,15 +117,15 @@ func (u *Undo) Revert(ctx context.Context, c *palyra.Call, redo bool, by palyra.
 	if redo {
 		line.Reversal = palyra.ReversalRedo
 	}
-	return u.revert(ctx, line)
+	return u.revert(ctx, c, line)
 }
 
-// revert does what a line says that is done.
-func (u *Undo) revert(ctx context.Context, line palyra.CallReverted) (out wire.Reverted, err error) {
+// revert does what a line says that is done with a call.
+func (u *Undo) revert(ctx context.Context, c *palyra.Call, line palyra.CallReverted) (out wire.Reverted, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	redo := line.Reversal == palyra.ReversalRedo
-	k, err := u.may(line.Call, redo)
+	k, err := u.may(c, redo)
 	if err != nil {
 		return out, err
 	}

@@ -29,12 +29,13 @@ func (u *Undo) own(ctx context.Context, env tool.Env, workspace string, id palyr
 
 // Size is how many paths an agent's own call changed, and how many bytes on disk what it replaced takes.
 func (u *Undo) Size(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (paths, bytes int64, err error) {
-	if _, err := u.own(ctx, env, workspace, id); err != nil {
+	c, err := u.own(ctx, env, workspace, id)
+	if err != nil {
 		return 0, 0, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	k, err := u.may(id, false)
+	k, err := u.may(c, false)
 	return k.paths, k.bytes, err
 }
 
@@ -48,7 +49,7 @@ func (u *Undo) Preview(
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if _, err := u.may(c.ID, false); err != nil {
+	if _, err := u.may(c, false); err != nil {
 		return nil, shown, false, err
 	}
 	if all, err = u.Kept.reversed(string(id)); err != nil {
@@ -128,7 +129,7 @@ func (u *Undo) Undo(ctx context.Context, env tool.Env, workspace string, id paly
 	if err := ctx.Err(); err != nil {
 		return palyra.Effects{}, err
 	}
-	out, err := u.revert(ctx, palyra.CallReverted{
+	out, err := u.revert(ctx, c, palyra.CallReverted{
 		Call: c.ID, By: env.Principal, Reversal: palyra.ReversalUndo, List: listOf(c), Through: env.Call,
 	})
 	return out.Counts, err

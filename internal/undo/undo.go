@@ -185,12 +185,15 @@ func (u *Undo) List(ctx context.Context) ([]wire.UndoEntry, error) {
 	out := make([]wire.UndoEntry, 0, len(all))
 	for id, k := range all {
 		e := wire.UndoEntry{Call: id, Workspace: k.workspace, At: k.made, Paths: k.paths, Bytes: k.bytes, State: k.state}
+		if k.state == wire.UndoUndone {
+			e.UndoneAt = k.at
+		}
 		c, err := u.Calls(ctx, id)
 		if err != nil && palyra.CodeOf(err) != palyra.NotFound {
 			return nil, err
 		}
 		if err == nil {
-			e.Session, e.Principal = c.Proposal.Session, c.Proposal.Principal
+			e.Session, e.Principal, e.Summary = c.Proposal.Session, c.Proposal.Principal, c.Detail.Summary
 		}
 		out = append(out, e)
 	}

@@ -63,6 +63,8 @@ type UndoEntry struct {
 	Paths     int64            `json:"paths"`
 	Bytes     int64            `json:"bytes"`
 	State     UndoState        `json:"state"`
+	Summary   string           `json:"summary"` // of the call
+	UndoneAt  time.Time        `json:"undone_at,omitzero"`
 }
 
 // Reverted is what an undo or a redo did, or would do.

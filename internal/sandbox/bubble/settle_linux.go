@@ -59,6 +59,9 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		return nil, err
 	}
 	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.Workspace, "call", k.call, "err", err)
+	if over := (*stage.LimitError)(nil); errors.As(err, &over) && over.Of != stage.OfAll {
+		x.Effects.Lost, x.Effects.Over = over.What, over.Limit()
+	}
 	x.Effects.Lost = cmp.Or(x.Effects.Lost, lostWhy(err))
 	return nil, nil
 }
@@ -196,10 +199,7 @@ func (b *Backend) Forget(call palyra.CallID) {
 // lostWhy is why nothing was kept, for people.
 func lostWhy(err error) string {
 	if over := (*stage.LimitError)(nil); errors.As(err, &over) {
-		if over.Of == stage.OfAll {
-			return "too much waits for answers already (" + over.Limit() + "): answer it ('palyra approvals list') and run it again"
-		}
-		return "the run left more than is kept: " + over.What
+		return "too much waits for answers already (" + over.Limit() + "): answer it ('palyra approvals list') and run it again"
 	}
 	if fullDisk(err) {
 		return "the disk is full"

@@ -378,6 +378,11 @@ func TestBackendStageLimits(t *testing.T) {
 			if x.Limit != limit || x.Effects.Kept > 0 || x.Effects.Lost == "" {
 				t.Errorf("%s: %+v", limit, x)
 			}
+			// One that has ended before anybody looked is not kept by the same name.
+			quick := runJob(t, b, s.job("/bin/sh", "-c", strings.TrimSuffix(script, "; sleep 60")))
+			if quick.Effects.Over != limit || x.Effects.Over != limit || quick.Effects.Kept > 0 {
+				t.Errorf("%s: %+v", limit, quick.Effects)
+			}
 			if left, err := os.ReadDir(s.workspace); err != nil || len(left) > 0 {
 				t.Errorf("%s: %v, %v", limit, left, err)
 			}

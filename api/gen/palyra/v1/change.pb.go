@@ -592,7 +592,11 @@ type UndoEntry struct {
 	Paths     int64                  `protobuf:"varint,6,opt,name=paths,proto3" json:"paths,omitempty"`
 	Bytes     int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// kept or undone.
-	State         string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	// What the call was, in short.
+	Summary string `protobuf:"bytes,9,opt,name=summary,proto3" json:"summary,omitempty"`
+	// Absent: it was not undone.
+	UndoneAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=undone_at,json=undoneAt,proto3" json:"undone_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +685,20 @@ func (x *UndoEntry) GetState() string {
 		return x.State
 	}
 	return ""
+}
+
+func (x *UndoEntry) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *UndoEntry) GetUndoneAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UndoneAt
+	}
+	return nil
 }
 
 type ListUndoRequest struct {
@@ -1263,7 +1281,7 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\x04path\x18\x02 \x01(\tR\x04path\"?\n" +
 	"\x13DiffChangesResponse\x12\x12\n" +
 	"\x04diff\x18\x01 \x01(\tR\x04diff\x12\x14\n" +
-	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xed\x01\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xc0\x02\n" +
 	"\tUndoEntry\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1d\n" +
 	"\n" +
@@ -1273,7 +1291,10 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05paths\x18\x06 \x01(\x03R\x05paths\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05state\x18\b \x01(\tR\x05state\"\x11\n" +
+	"\x05state\x18\b \x01(\tR\x05state\x12\x18\n" +
+	"\asummary\x18\t \x01(\tR\asummary\x127\n" +
+	"\tundone_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bundoneAt\"\x11\n" +
 	"\x0fListUndoRequest\"B\n" +
 	"\x10ListUndoResponse\x12.\n" +
 	"\aentries\x18\x01 \x03(\v2\x14.palyra.v1.UndoEntryR\aentries\"\xe0\x01\n" +
@@ -1363,31 +1384,32 @@ var file_palyra_v1_change_proto_depIdxs = []int32{
 	1,  // 4: palyra.v1.CallChanges.changes:type_name -> palyra.v1.Change
 	2,  // 5: palyra.v1.GetChangesResponse.changes:type_name -> palyra.v1.CallChanges
 	19, // 6: palyra.v1.UndoEntry.at:type_name -> google.protobuf.Timestamp
-	7,  // 7: palyra.v1.ListUndoResponse.entries:type_name -> palyra.v1.UndoEntry
-	20, // 8: palyra.v1.Reverted.counts:type_name -> palyra.v1.Effects
-	1,  // 9: palyra.v1.Reverted.changes:type_name -> palyra.v1.Change
-	10, // 10: palyra.v1.CheckUndoResponse.reverted:type_name -> palyra.v1.Reverted
-	10, // 11: palyra.v1.UndoCallResponse.reverted:type_name -> palyra.v1.Reverted
-	10, // 12: palyra.v1.RedoCallResponse.reverted:type_name -> palyra.v1.Reverted
-	3,  // 13: palyra.v1.ChangeService.GetChanges:input_type -> palyra.v1.GetChangesRequest
-	5,  // 14: palyra.v1.ChangeService.DiffChanges:input_type -> palyra.v1.DiffChangesRequest
-	8,  // 15: palyra.v1.ChangeService.ListUndo:input_type -> palyra.v1.ListUndoRequest
-	11, // 16: palyra.v1.ChangeService.CheckUndo:input_type -> palyra.v1.CheckUndoRequest
-	13, // 17: palyra.v1.ChangeService.UndoCall:input_type -> palyra.v1.UndoCallRequest
-	15, // 18: palyra.v1.ChangeService.RedoCall:input_type -> palyra.v1.RedoCallRequest
-	17, // 19: palyra.v1.ChangeService.ForgetUndo:input_type -> palyra.v1.ForgetUndoRequest
-	4,  // 20: palyra.v1.ChangeService.GetChanges:output_type -> palyra.v1.GetChangesResponse
-	6,  // 21: palyra.v1.ChangeService.DiffChanges:output_type -> palyra.v1.DiffChangesResponse
-	9,  // 22: palyra.v1.ChangeService.ListUndo:output_type -> palyra.v1.ListUndoResponse
-	12, // 23: palyra.v1.ChangeService.CheckUndo:output_type -> palyra.v1.CheckUndoResponse
-	14, // 24: palyra.v1.ChangeService.UndoCall:output_type -> palyra.v1.UndoCallResponse
-	16, // 25: palyra.v1.ChangeService.RedoCall:output_type -> palyra.v1.RedoCallResponse
-	18, // 26: palyra.v1.ChangeService.ForgetUndo:output_type -> palyra.v1.ForgetUndoResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	19, // 7: palyra.v1.UndoEntry.undone_at:type_name -> google.protobuf.Timestamp
+	7,  // 8: palyra.v1.ListUndoResponse.entries:type_name -> palyra.v1.UndoEntry
+	20, // 9: palyra.v1.Reverted.counts:type_name -> palyra.v1.Effects
+	1,  // 10: palyra.v1.Reverted.changes:type_name -> palyra.v1.Change
+	10, // 11: palyra.v1.CheckUndoResponse.reverted:type_name -> palyra.v1.Reverted
+	10, // 12: palyra.v1.UndoCallResponse.reverted:type_name -> palyra.v1.Reverted
+	10, // 13: palyra.v1.RedoCallResponse.reverted:type_name -> palyra.v1.Reverted
+	3,  // 14: palyra.v1.ChangeService.GetChanges:input_type -> palyra.v1.GetChangesRequest
+	5,  // 15: palyra.v1.ChangeService.DiffChanges:input_type -> palyra.v1.DiffChangesRequest
+	8,  // 16: palyra.v1.ChangeService.ListUndo:input_type -> palyra.v1.ListUndoRequest
+	11, // 17: palyra.v1.ChangeService.CheckUndo:input_type -> palyra.v1.CheckUndoRequest
+	13, // 18: palyra.v1.ChangeService.UndoCall:input_type -> palyra.v1.UndoCallRequest
+	15, // 19: palyra.v1.ChangeService.RedoCall:input_type -> palyra.v1.RedoCallRequest
+	17, // 20: palyra.v1.ChangeService.ForgetUndo:input_type -> palyra.v1.ForgetUndoRequest
+	4,  // 21: palyra.v1.ChangeService.GetChanges:output_type -> palyra.v1.GetChangesResponse
+	6,  // 22: palyra.v1.ChangeService.DiffChanges:output_type -> palyra.v1.DiffChangesResponse
+	9,  // 23: palyra.v1.ChangeService.ListUndo:output_type -> palyra.v1.ListUndoResponse
+	12, // 24: palyra.v1.ChangeService.CheckUndo:output_type -> palyra.v1.CheckUndoResponse
+	14, // 25: palyra.v1.ChangeService.UndoCall:output_type -> palyra.v1.UndoCallResponse
+	16, // 26: palyra.v1.ChangeService.RedoCall:output_type -> palyra.v1.RedoCallResponse
+	18, // 27: palyra.v1.ChangeService.ForgetUndo:output_type -> palyra.v1.ForgetUndoResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_change_proto_init() }
