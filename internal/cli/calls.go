@@ -69,14 +69,18 @@ func states() []string {
 }
 
 func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a call", Args: syntax.Takes("ID"),
-		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
+	var full bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show a call: what became of it, and what it printed", Args: syntax.Takes("ID"),
+		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --full\n" +
+			"  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			x, err := c.GetCall(ctx, palyra.CallID(args[0]))
-			return inv.Answer(err, fillLists(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
+			return inv.Answer(err, fillLists(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x), full) })
 		}),
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "also its plan, and the ids of everything about it")
+	return cmd
 }
 
 // fillLists gives a call's lists their JSON form.
@@ -105,8 +109,8 @@ func attestationOf(ctx context.Context, c *client.Client, x palyra.Call) palyra.
 // shownOutput is how much of a call's output is shown; --json has all of it.
 const shownOutput = 4096
 
-// printCall describes a call and its result.
-func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
+// printCall describes a call: what became of it first, the plan and further ids on demand.
+func printCall(w io.Writer, x palyra.Call, attestation palyra.ID, full bool) {
 	var o palyra.Outcome
 	exit := ""
 	if x.Outcome != nil {
@@ -115,18 +119,38 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	if o.Outcome == palyra.OutcomeFinished {
 		exit = strconv.Itoa(o.ExitCode)
 	}
-	screen.Fields(w, screen.Pair{"Call", string(x.ID)}, screen.Pair{"State", string(x.State)},
-		screen.Pair{"Tool", string(x.Proposal.Tool)}, screen.Pair{"Summary", x.Detail.Summary},
-		screen.Pair{"Principal", string(x.Proposal.Principal)}, screen.Pair{"Owner", string(x.Proposal.Owner)},
-		screen.Pair{"Surface", string(x.Proposal.Surface)}, screen.Pair{"Session", string(x.Proposal.Session)},
-		screen.Pair{"Run", string(x.Proposal.Run)}, screen.Pair{"Workspace", x.Proposal.Workspace},
-		screen.Pair{"Verdict", verdict(x)}, screen.Pair{"Plan digest", string(x.Digest)},
-		screen.Pair{"Approval", string(x.Approval)}, screen.Pair{"Decision", string(x.Decision.Answer)},
-		screen.Pair{"Grant", string(x.Grant)}, screen.Pair{"Proposed", screen.Stamp(x.Proposed)},
-		screen.Pair{"Finished", screen.Stamp(x.Finished)}, screen.Pair{"Outcome", string(o.Outcome)},
-		screen.Pair{"Exit code", exit}, screen.Pair{"Signal", o.Signal},
-		screen.Pair{"Reason code", string(o.ReasonCode)}, screen.Pair{"Reason", o.Reason},
-		screen.Pair{"Remedy", o.Remedy}, screen.Pair{"Attestation", string(attestation)})
+	pairs := []screen.Pair{
+		{"Call", string(x.ID)},
+		{screen.SummaryField, x.Detail.Summary},
+		{"State", string(x.State)},
+		{"Outcome", string(o.Outcome)},
+		{"Exit code", exit},
+		{"Signal", o.Signal},
+		{"Reason code", string(o.ReasonCode)},
+		{"Reason", o.Reason},
+		{"Remedy", o.Remedy},
+		{"Changes", changesLine(x)},
+		{"Verdict", verdict(x)},
+		{"Approval", string(x.Approval)},
+		{"Decision", string(x.Decision.Answer)},
+		{"Principal", string(x.Proposal.Principal)},
+		{"Workspace", x.Proposal.Workspace},
+		{"Proposed", screen.Stamp(x.Proposed)},
+		{"Finished", screen.Stamp(x.Finished)},
+	}
+	if full {
+		pairs = append(pairs, []screen.Pair{
+			{"Tool", string(x.Proposal.Tool)},
+			{"Owner", string(x.Proposal.Owner)},
+			{"Surface", string(x.Proposal.Surface)},
+			{"Session", string(x.Proposal.Session)},
+			{"Run", string(x.Proposal.Run)},
+			{"Plan digest", string(x.Digest)},
+			{"Grant", string(x.Grant)},
+			{"Attestation", string(attestation)},
+		}...)
+	}
+	screen.Fields(w, pairs...)
 	for _, n := range x.Detail.Notes {
 		if strings.HasPrefix(n, "over tool_call.daily_bytes") {
 			fmt.Fprintln(w, show.Line(n))
@@ -135,7 +159,6 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	for _, l := range o.Left {
 		fmt.Fprintln(w, show.Line(l))
 	}
-	printPlan(w, x.Plan)
 	screen.Block(w, "Stdout", bounded(o.Stdout))
 	screen.Block(w, "Stderr", bounded(o.Stderr))
 	if len(o.Output) > 0 && string(o.Output) != "null" {
@@ -144,6 +167,20 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	if o.StdoutB64 != "" || o.StderrB64 != "" {
 		fmt.Fprintln(w, "The output is not text; --json has it as base64.")
 	}
+	if full {
+		printPlan(w, x.Plan)
+	} else {
+		fmt.Fprintln(w, "--full has its plan, session, grant and attestation.")
+	}
+}
+
+// changesLine says what became of a call's changes, and what shows them.
+func changesLine(x palyra.Call) string {
+	changed, became := x.Changed()
+	if changed == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s: palyra changes %s", screen.Count(changed.Total(), "path"), became, x.ID)
 }
 
 // printPlan shows a call's plan, as its approver sees it; nothing before there is a plan.

@@ -21,7 +21,7 @@ func TestChangesCommand(t *testing.T) {
 		"changes C1 --diff":          {"-a\n+b\n"},
 		"changes C1 --diff=x --json": {`"diff":"-a\n+b\n"`, `"notes":[]`},
 		"changes C1 --json":          {`"run_by_tools":["Makefile"]`, `"path":"\"a\\xff\""`, `"undo":"kept"`},
-		"undo --list":                {"C1", "kept", "agent:local", "/w"},
+		"undo --list":                {"C1", "kept", "/w", "write a"},
 		"undo C1":                    {"C1: undone in /w\n1 path: 1 removed;"},
 		"undo --session S1 --json":   {`"call_id":"C1"`, `"dry_run":false`},
 		"redo C1":                    {"C1: redone in /w\n"},
@@ -47,6 +47,7 @@ func TestChangesCommand(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 	for _, args := range []string{
+		"redo", "redo C1 --last", "redo --last", // nothing was undone where it stands
 		"undo", "undo C1 --last", "undo --list --last", "undo C1 --list", "undo --last --since 1h", "undo --session nobody's", "undo --since never",
 	} {
 		if code, out, _ := s.Main(nil, strings.Fields(args)...); code == exit.OK || out != "" {

@@ -12,11 +12,12 @@ import (
 	"palyra/internal/cli/questiontest"
 )
 
-func sampleLease() palyra.Lease {
-	return palyra.Lease{
-		ID: questiontest.SampleID, Approval: questiontest.SampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann", CreatedAt: questiontest.SampleNow, ExpiresAt: questiontest.SampleNow.Add(30 * time.Minute), UsesLeft: -1,
+func sampleLease() leaseJSON {
+	return leaseJSON{LeaseID: questiontest.SampleID, Lease: palyra.Lease{
+		ID: questiontest.SampleID, Approval: questiontest.SampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann",
+		CreatedAt: questiontest.SampleNow, ExpiresAt: questiontest.SampleNow.Add(30 * time.Minute), UsesLeft: -1,
 		Terms: palyra.Terms{Principal: "agent:local", Tool: "palyra.fs.write", Workspace: "/home/ann/shop", PathRoot: "src"},
-	}
+	}}
 }
 
 func sampleOutcome() palyra.Outcome {

@@ -35,11 +35,14 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			page.Leases = screen.Some(page.Leases)
-			return invocation.Page[palyra.Lease]{
-				JSON: leasePage(page), Things: page.Leases, Next: page.Next, Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"},
-				Row: func(l palyra.Lease) []string {
-					return []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)}
+			all := leasePage(ctx, c, page)
+			return invocation.Page[leaseJSON]{
+				JSON: all, Things: all.Leases, Next: page.Next,
+				Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS", screen.SummaryColumn},
+				Row: func(l leaseJSON) []string {
+					return []string{
+						string(l.ID), string(l.Scope), leaseState(inv, l.Lease), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms), l.Summary,
+					}
 				},
 			}.Show(inv)
 		}),
@@ -56,6 +59,18 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 type leaseJSON struct {
 	LeaseID palyra.LeaseID `json:"lease_id"`
 	palyra.Lease
+	Summary string `json:"summary,omitempty"` // of the call that was asked about, where a lease covers that call alone
+}
+
+// leaseOf finds the words of a lease: one of a single plan says by its terms only which digest it has.
+func leaseOf(ctx context.Context, c *client.Client, l palyra.Lease) leaseJSON {
+	out := leaseJSON{LeaseID: l.ID, Lease: l}
+	if l.Terms.PlanDigest != "" {
+		if a, err := c.Approval(ctx, l.Approval); err == nil {
+			out.Summary = a.Prompt.Summary
+		}
+	}
+	return out
 }
 
 // leasesJSON is a page of leases in JSON. Grants is the former name of the list.
@@ -65,10 +80,10 @@ type leasesJSON struct {
 	Next   string      `json:"next_cursor"`
 }
 
-func leasePage(p client.LeasePage) leasesJSON {
+func leasePage(ctx context.Context, c *client.Client, p client.LeasePage) leasesJSON {
 	list := make([]leaseJSON, 0, len(p.Leases))
 	for _, l := range p.Leases {
-		list = append(list, leaseJSON{l.ID, l})
+		list = append(list, leaseOf(ctx, c, l))
 	}
 	return leasesJSON{list, list, p.Next}
 }
@@ -116,9 +131,9 @@ func covers(t palyra.Terms) string {
 	return text
 }
 
-func printLease(inv *invocation.Invocation, l palyra.Lease) error {
-	return inv.Emit(leaseJSON{l.ID, l}, func(w io.Writer) {
-		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{"State", leaseState(inv, l)},
+func printLease(inv *invocation.Invocation, l leaseJSON) error {
+	return inv.Emit(l, func(w io.Writer) {
+		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{screen.SummaryField, l.Summary}, screen.Pair{"State", leaseState(inv, l.Lease)},
 			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
 			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
 			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
@@ -141,7 +156,7 @@ func leasesShowCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printLease(inv, l)
+			return printLease(inv, leaseOf(ctx, c, l))
 		}),
 	}
 }
@@ -153,7 +168,7 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.LeaseID(args[0]))
-			return inv.Answer(err, leaseJSON{l.ID, l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
+			return inv.Answer(err, leaseJSON{LeaseID: l.ID, Lease: l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
 		}),
 	}
 }

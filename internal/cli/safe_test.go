@@ -19,11 +19,11 @@ import (
 func TestEveryPrinterMakesTextSafe(t *testing.T) {
 	invocationtest.CheckSafe(t, map[string]invocationtest.Printer{
 		"call": func(_ *invocation.Invocation, w io.Writer) error {
-			printCall(w, questiontest.Poisoned[palyra.Call](), questiontest.Hostile)
+			printCall(w, questiontest.Poisoned[palyra.Call](), questiontest.Hostile, true)
 			return nil
 		},
 		"lease": func(inv *invocation.Invocation, _ io.Writer) error {
-			return printLease(inv, questiontest.Poisoned[palyra.Lease]())
+			return printLease(inv, questiontest.Poisoned[leaseJSON]())
 		},
 		"approvals": func(inv *invocation.Invocation, _ io.Writer) error {
 			return printApprovals(inv, questiontest.Poisoned[client.ApprovalPage]())

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,14 +35,15 @@ func TestCallInWords(t *testing.T) {
 	process := sampleCall()
 	process.Plan = questiontest.ProcessApproval().Plan
 	for name, x := range map[string]palyra.Call{
-		"call": sampleCall(), "call-process": process, "call-early": {ID: questiontest.SampleID, State: palyra.Proposed},
+		"call": sampleCall(), "call-process": process, "call-process-full": process,
+		"call-early": {ID: questiontest.SampleID, State: palyra.Proposed},
 	} {
 		attestation := palyra.ID(questiontest.SampleID)
 		if name == "call-early" {
 			attestation = ""
 		}
 		questiontest.Golden(t, name+".txt", invocationtest.Shown(t, false, func(inv *invocation.Invocation) error {
-			printCall(inv.Stdout, x, attestation)
+			printCall(inv.Stdout, x, attestation, strings.HasSuffix(name, "-full"))
 			return nil
 		}))
 	}

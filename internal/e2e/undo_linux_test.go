@@ -340,7 +340,10 @@ func TestUndoOfAnOrdinaryUser(t *testing.T) {
 		if got := treeOf(t, d.work); got != before {
 			t.Fatalf("undone:\n%s\nwant\n%s", got, before)
 		}
-		command("redo", string(made.CallID))
+		if list := command("undo", "--list"); !strings.Contains(list, "undone") || !strings.Contains(list, "run sh s.sh") {
+			t.Errorf("the list does not say what the call was: %s", list)
+		}
+		command("redo", "--last")
 		if got := treeOf(t, d.work); got != after {
 			t.Fatalf("redone:\n%s\nwant\n%s", got, after)
 		}

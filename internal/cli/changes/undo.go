@@ -67,15 +67,46 @@ func Undo(inv *invocation.Invocation) *cobra.Command {
 func Redo(inv *invocation.Invocation) *cobra.Command {
 	var f which
 	cmd := &cobra.Command{
-		Use: "redo CALL", Short: "Take an undo back", Args: syntax.Takes("CALL"),
+		Use: "redo [CALL]", Short: "Take an undo back", Args: syntax.Takes("[CALL]"),
 		Long:    "Makes the workspace as a call left it that was undone. It refuses where something else is there by now.",
-		Example: "  palyra redo 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		Example: "  palyra redo --last\n  palyra redo 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			return f.revert(ctx, inv, c, []palyra.CallID{palyra.CallID(args[0])}, true)
+			call, err := f.undone(ctx, inv, c, args)
+			if err != nil {
+				return err
+			}
+			return f.revert(ctx, inv, c, []palyra.CallID{call}, true)
 		}),
 	}
+	cmd.Flags().BoolVar(&f.last, "last", false, "the call that was undone last where you stand")
+	cmd.Flags().StringVar(&f.workspace, "workspace", "", "with --last: in this directory (default: where you stand)")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would change, and change nothing")
 	return cmd
+}
+
+// undone returns the call to redo.
+func (f which) undone(ctx context.Context, inv *invocation.Invocation, c *client.Client, args []string) (palyra.CallID, error) {
+	if f.last == (len(args) > 0) {
+		return "", exit.Usagef("say which call, in one way: CALL or --last; 'palyra undo --list' has those that were undone")
+	}
+	if !f.last {
+		return palyra.CallID(args[0]), nil
+	}
+	here := client.ChangeFilter{Workspace: f.workspace}
+	if err := callMeant(inv, &here, nil); err != nil {
+		return "", err
+	}
+	all, err := c.UndoEntries(ctx)
+	var last client.UndoEntry
+	for _, e := range all {
+		if e.UndoneAt.After(last.UndoneAt) && palyra.Within(here.Workspace, []string{e.Workspace}) {
+			last = e
+		}
+	}
+	if err == nil && last.Call == "" {
+		err = exit.Failedf(palyra.ReasonNotFound, "no call was undone there; 'palyra undo --list' has those that can be")
+	}
+	return last.Call, err
 }
 
 // calls returns the selected calls, newest first.
@@ -233,11 +264,11 @@ func listUndo(ctx context.Context, inv *invocation.Invocation, c *client.Client)
 	}
 	return invocation.Page[client.UndoEntry]{
 		JSON: map[string][]client.UndoEntry{"entries": screen.Some(all)}, Things: all,
-		Head: []string{"CALL", "STATE", "PATHS", "KEPT", "AT", "PRINCIPAL", "WORKSPACE"},
+		Head: []string{"CALL", "STATE", "PATHS", "KEPT", "AT", "WORKSPACE", screen.SummaryColumn},
 		Row: func(e client.UndoEntry) []string {
 			return []string{
 				string(e.Call), string(e.State), strconv.FormatInt(e.Paths, 10), screen.Size(e.Bytes), screen.Stamp(e.At),
-				string(e.Principal), e.Workspace,
+				e.Workspace, e.Summary,
 			}
 		},
 	}.Show(inv)

@@ -172,7 +172,8 @@ func configPathCommand(inv *invocation.Invocation) *cobra.Command {
 					screen.Pair{"Operator key", p.OperatorKey}, screen.Pair{"Agent's door", agent},
 					screen.Pair{"Operator's door", operator}, screen.Pair{"Cache", p.Cache},
 					screen.Pair{"Quarantine", p.Quarantine}, screen.Pair{"Runs", at.Cells},
-					screen.Pair{"Runs' caches", at.Caches}, screen.Pair{"Trials", at.Posture})
+					screen.Pair{"Runs' caches", at.Caches}, screen.Pair{"Stages", at.Stages},
+					screen.Pair{"Kept for undo", at.Undo}, screen.Pair{"Trials", at.Posture})
 			})
 		},
 	}

@@ -33,15 +33,16 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			"mounts, and nothing else of your home: see 'palyra setup' and 'palyra sandbox\n" +
 			"profiles'. It reaches the hosts of its profile and of --egress or, without that, those\n" +
 			"whose URLs one plain command of curl, wget or git goes to. Any other host is asked\n" +
-			"about when it is reached for, where the guard may ask, and refused elsewhere. Hooks,\n" +
-			"CI and editor settings of the workspace stay as they are; new ones are taken away.\n" +
+			"about when it is reached for, where the guard may ask, and refused elsewhere.\n" +
 			"What it writes to the workspace goes to a layer of its own, is judged when it has\n" +
 			"ended, and is seen by others from then on ('palyra changes', 'palyra undo'); with\n" +
-			"--live, with a terminal and with input that comes while it runs it is seen at once.\n" +
+			"--live, with a terminal and with input that comes while it runs it is seen at once,\n" +
+			"and hooks, CI and editor settings stay as they are.\n" +
 			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
 			"name does not find files beside itself: call it by its interpreter.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
-			"denied or not answered in time. 6: the credential may not call. 124: it took too long. 130: cancelled. 125: Palyra\n" +
+			"denied or not answered in time, or nothing that it changed was kept. 6: the credential\n" +
+			"may not call. 124: it took too long. 130: cancelled. 125: Palyra\n" +
 			"itself failed, or a file or pipe did not get all of the output: what is longer than\n" +
 			"tool_call.output_bytes is better written to a file of the workspace. With --json\n" +
 			"there is one object, the outcome, and nothing else.",

@@ -319,6 +319,32 @@ func TestExecForwardsSignals(t *testing.T) {
 	}
 }
 
+// Whoever ends a command hears that what it had changed by then is kept.
+func TestExecSaysWhatIsKeptOfAnEndedCommand(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    palyra.Outcome
+		want bool
+	}{
+		{"ended by a signal", palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 130, Signal: "SIGINT"}, true},
+		{"says so itself", palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 130}, true},
+		{"out of time", palyra.Outcome{Outcome: palyra.OutcomeTimedOut, ReasonCode: palyra.ReasonTimedOut, ExitCode: 143}, true},
+		{"failed", palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 1}, false},
+	} {
+		for _, effects := range []palyra.Settlement{palyra.EffectsKept, palyra.EffectsDropped} {
+			s := stagetest.Open(t, cli.Main, nil)
+			o := stagetest.Finished(c.o.ExitCode, "", "")
+			o.Outcome, o.Signal, o.ReasonCode, o.Effects, o.Changes = c.o.Outcome, c.o.Signal, c.o.ReasonCode, effects, &palyra.Effects{Created: 2}
+			s.Plays(func(*stagetest.Played) palyra.Outcome { return o })
+			_, _, errs := s.Main(nil, "exec", "--", "x")
+			want := c.want && effects == palyra.EffectsKept
+			if got := strings.Contains(errs, "what it had changed by then is kept, 2 paths: palyra undo "); got != want {
+				t.Errorf("%s, %s: %s", c.name, effects, errs)
+			}
+		}
+	}
+}
+
 // Ctrl-C twice in short order cancels the call; one that the command takes does
 // not make its code another one.
 func TestExecInterrupted(t *testing.T) {

@@ -169,6 +169,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	x.takenAway(o.CallID, o.Quarantined)
 	x.readOnly(o)
 	x.leftBehind(o.Left)
+	x.keptHalf(o)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		printEnding(x.inv, o)

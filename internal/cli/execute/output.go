@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
@@ -294,6 +295,17 @@ func (x *execution) readOnly(o palyra.Outcome) {
 		"all outside the workspace stays as it is, and so does what is sealed for this run")
 	fmt.Fprintln(x.inv.Stderr, "  remedy: "+string(palyra.ToolFileWrite)+" writes what is sealed, and asks about it; "+
 		"--profile git-setup opens .git, and asks every time")
+}
+
+// keptHalf says that the changes of a command that was ended early are the workspace's all the same.
+func (x *execution) keptHalf(o palyra.Outcome) {
+	early := o.Signal != "" || o.Outcome == palyra.OutcomeTimedOut || o.ExitCode == exit.Cancelled // as a shell says that Ctrl-C ended it
+	if !early || o.Effects != palyra.EffectsKept || o.Changes == nil {
+		return
+	}
+	x.freshLine()
+	x.tell("what it had changed by then is kept, %s: palyra undo %s takes it back",
+		screen.Count(o.Changes.Total(), "path"), show.Arg(string(o.CallID)))
 }
 
 // leftBehind lists the remnants of the command.

@@ -45,7 +45,7 @@ var texts = []struct {
 	{Older, "the journal is older than evidence that was kept"},
 	{Timeout, "it took too long and was ended"},
 	{Palyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
-	{Refused, "exec: the command was refused, denied, or not allowed in time"},
+	{Refused, "the call was refused, or nothing that it changed was kept; exec: also denied, or not allowed in time"},
 	{Cancelled, "it was cancelled"},
 }
 
@@ -132,10 +132,13 @@ func Of(err error) int {
 	return byCode[e.Code]
 }
 
-// OfOutcome is the exit code of a call.
+// OfOutcome is the exit code of a call. A refusal that is not Palyra's own failure is never one: a script can tell them apart.
 func OfOutcome(o palyra.Outcome) int {
 	switch o.Outcome {
 	case palyra.OutcomeFinished:
+		if o.ReasonCode != "" && o.ExitCode == palyra.ExitRefused {
+			return Refused
+		}
 		if o.ExitCode != 0 || o.Signal != "" || o.ReasonCode != "" {
 			return Failure
 		}
@@ -145,8 +148,11 @@ func OfOutcome(o palyra.Outcome) int {
 	case palyra.OutcomeTimedOut:
 		return Timeout
 	case palyra.OutcomeRefused:
-		if code, ok := byReason[o.ReasonCode]; ok {
+		if code := byReason[o.ReasonCode]; code > Failure {
 			return code
+		}
+		if !slices.Contains(palyrasOwn, o.ReasonCode) {
+			return Refused
 		}
 	}
 	return Failure
@@ -220,7 +226,7 @@ func Topic() *cobra.Command {
 	}
 	b.WriteString("\nA call that is refused, cancelled or ended by its time has an outcome that says so:\n" +
 		"`palyra tools call --json` prints it to stdout as it prints any other, and the code\n" +
-		"tells them apart. `palyra down` without a daemon has nothing to do and ends with 0.\n")
+		"tells them apart: a refusal is 3, 4, 6 or 7 where one of those says why, else 126. `palyra down` without a daemon has nothing to do and ends with 0.\n")
 	b.WriteString("\n`palyra exec` ends with the command's own code, or with 128+n where signal n ended it;\n" +
 		"only 2, 6, 124, 125, 126 and 130 are its own, and the message or the outcome says which\n" +
 		"is meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +

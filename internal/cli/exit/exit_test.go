@@ -97,7 +97,12 @@ func TestExitOfOutcome(t *testing.T) {
 		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 7}, 1},
 		{palyra.Outcome{Outcome: palyra.OutcomeFinished, Signal: "SIGKILL"}, 1},
 		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ReasonCode: palyra.ReasonFileNotFound}, 1},
-		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonSchemaMismatch}, 1},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ReasonCode: palyra.ReasonEffectsDropped, ExitCode: palyra.ExitRefused}, 126},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: palyra.ExitRefused}, 1}, // the program's own
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonSchemaMismatch}, 126},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPathOutside}, 126},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: "a_reason_of_tomorrow"}, 126},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonDiskFull}, 1},
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied}, 3},
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonWorkspaceDenied}, 3},
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalDenied}, 4},

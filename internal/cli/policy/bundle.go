@@ -148,13 +148,13 @@ func historyCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			return invocation.Page[client.Activation]{
-				JSON: map[string]any{"activations": screen.Some(list)}, Things: list, Head: []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""},
+				JSON: map[string]any{"activations": screen.Some(list)}, Things: list, Head: []string{"NUMBER", "STATE", "SINCE", "BY", "BUNDLE"},
 				Row: func(x client.Activation) []string {
-					now := ""
+					now := "earlier"
 					if x.InForce {
 						now = "in force"
 					}
-					return []string{strconv.FormatInt(x.Number, 10), screen.Stamp(x.At), string(x.By), string(x.Bundle), now}
+					return []string{strconv.FormatInt(x.Number, 10), now, screen.Stamp(x.At), string(x.By), string(x.Bundle)}
 				},
 			}.Show(inv)
 		}),
@@ -167,18 +167,19 @@ func rollbackCommand(inv *invocation.Invocation) *cobra.Command {
 	var force, offline bool
 	cmd := &cobra.Command{
 		Use: "rollback [DIGEST]", Short: "Put earlier policies back into force", Args: syntax.Takes("[DIGEST]"),
-		Long: "Puts the policies with DIGEST back into force, or those before the present ones.\n" +
+		Long: "Puts the policies with DIGEST back into force, or those before the present ones. A number\n" +
+			"of 'palyra policy history' will do for the digest while a daemon runs.\n" +
 			"With --offline it works on the state itself, without a daemon and without a\n" +
 			"signature, for when the policies in force let nobody in; DIGEST may then also be the\n" +
 			"name of a preset. Only who owns the state can do that, and it is on record.",
-		Example: "  palyra policy rollback\n  palyra policy rollback sha256:…\n  palyra down; palyra policy rollback --offline; palyra up --detach",
+		Example: "  palyra policy rollback\n  palyra policy rollback 85\n  palyra policy rollback sha256:…\n  palyra down; palyra policy rollback --offline; palyra up --detach",
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also when no owner could answer approvals or change policy any more")
 	cmd.Flags().BoolVar(&offline, "offline", false, "on the state itself, while no daemon runs")
 	online := inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-		d := palyra.Digest(strings.Join(args, ""))
-		if d != "" && !d.Valid() {
-			return exit.Usagef("%q is not a digest: sha256: and 64 hex digits", d)
+		d, err := bundleMeant(ctx, c, strings.Join(args, ""))
+		if err != nil {
+			return err
 		}
 		done, err := c.RollbackPolicy(ctx, d, force)
 		return inv.Answer(err, done, func(w io.Writer) { printActivation(w, done) })
@@ -190,4 +191,25 @@ func rollbackCommand(inv *invocation.Invocation) *cobra.Command {
 		return online(cmd, args)
 	}
 	return cmd
+}
+
+// bundleMeant is the digest of the policies that an argument names: by itself, or by the number of an activation.
+func bundleMeant(ctx context.Context, c *client.Client, arg string) (palyra.Digest, error) {
+	number, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		if d := palyra.Digest(arg); d == "" || d.Valid() {
+			return d, nil
+		}
+		return "", exit.Usagef("%q is not a digest (sha256: and 64 hex digits), nor a number of 'palyra policy history'", arg)
+	}
+	list, err := c.Activations(ctx, maxHistory)
+	if err != nil {
+		return "", err
+	}
+	for _, x := range list {
+		if x.Number == number {
+			return x.Bundle, nil
+		}
+	}
+	return "", exit.Failedf(palyra.ReasonNotFound, "nothing was put into force with the number %d; see 'palyra policy history'", number)
 }
