@@ -36,7 +36,7 @@ func (p *Projects) Of(workspace string, places ...string) (*policy.Bundle, error
 	if err != nil {
 		return nil, err
 	}
-	inner, err := dirsBelow(workspace, places)
+	inner, err := p.dirsBelow(workspace, places)
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +56,14 @@ func (p *Projects) Of(workspace string, places ...string) (*policy.Bundle, error
 const MaxBelow = 4096
 
 // MayHave reports whether a directory may have policies of its own.
-func MayHave(dir string) bool {
+func (p *Projects) MayHave(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, filepath.Dir(policy.ProjectDir)))
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 // dirsBelow are the directories that may have policies between a workspace and places in it, without the
 // workspace itself, in order.
-func dirsBelow(workspace string, places []string) ([]string, error) {
+func (p *Projects) dirsBelow(workspace string, places []string) ([]string, error) {
 	seen := map[string]bool{}
 	var out []string
 	for _, place := range places {
@@ -76,7 +76,7 @@ func dirsBelow(workspace string, places []string) ([]string, error) {
 				return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the call works in more than %d directories", MaxBelow).
 					WithRemedy("do it in more than one call")
 			}
-			if MayHave(filepath.Join(workspace, dir)) {
+			if p.MayHave(filepath.Join(workspace, dir)) {
 				out = append(out, dir)
 			}
 		}

@@ -49,7 +49,7 @@ func (d *Daemon) standing(p, owner palyra.Principal) (palyra.Standing, error) {
 // history is the calls on record.
 func (d *Daemon) history() past.Past {
 	return past.Past{Config: past.Config{
-		Ledger: d.path.ledger, Journal: d.journal, Desk: d.desk, Bundles: d.bundles, Projects: &d.projects, Now: now,
+		Ledger: d.path.ledger, Journal: d.journal, Desk: d.desk, Bundles: d.bundles, Judging: d.judging, Projects: &d.projects, Now: now,
 	}}
 }
 

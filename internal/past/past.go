@@ -12,10 +12,10 @@ import (
 
 	"palyra"
 	"palyra/internal/approval"
-	"palyra/internal/bundle"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
 	"palyra/internal/policy/replay"
+	"palyra/internal/policy/tables"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
 )
@@ -25,9 +25,23 @@ type Config struct {
 	Ledger   *run.Ledger
 	Journal  *journal.Journal
 	Desk     *approval.Desk
-	Bundles  *bundle.Bundles
-	Projects *bundle.Projects
+	Bundles  Bundles
+	Judging  func(*policy.Bundle) policy.Config
+	Projects Projects
 	Now      func() time.Time
+}
+
+// Bundles are the policies in force, and those that may come to be.
+type Bundles interface {
+	Engine() *policy.Engine
+	Examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, error)
+}
+
+// Projects are the policies of workspaces and of directories in them.
+type Projects interface {
+	Of(workspace string, places ...string) (*policy.Bundle, error)
+	At(dir string) (*policy.Bundle, error)
+	MayHave(dir string) bool // false: At finds none
 }
 
 // Past is the calls on record.
@@ -58,7 +72,7 @@ func (p Past) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progre
 	if q.Until.IsZero() { // the calls are gone through more than once, and must be the same each time
 		q.Until = p.Now()
 	}
-	s, err := replay.Suggest(ctx, p.records(ctx, q), p.judging(p.Bundles.Engine().Bundle()), rules, progress)
+	s, err := replay.Suggest(ctx, p.records(ctx, q), p.judging(p.Bundles.Engine().Bundle()), tables.Failures, rules, progress)
 	if err != nil {
 		return wire.PolicySuggestion{}, err
 	}
@@ -73,7 +87,7 @@ func (p Past) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progre
 // judging is the configuration that records are judged with: the present one, without the policies of
 // workspaces, which are not part of the bundle and were others then.
 func (p Past) judging(b *policy.Bundle) policy.Config {
-	c := p.Bundles.Judging(b)
+	c := p.Judging(b)
 	c.Project = nil
 	return c
 }

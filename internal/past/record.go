@@ -9,7 +9,6 @@ import (
 
 	"palyra"
 	"palyra/internal/approval"
-	"palyra/internal/bundle"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
 	"palyra/internal/policy/replay"
@@ -168,7 +167,7 @@ func (r *reader) ownPolicies(p palyra.Plan) bool {
 	for _, place := range policy.PlacesOf(p) {
 		for dir := place; len(dir) > len(top); dir = filepath.Dir(dir) {
 			if r.own.has(dir, func() bool {
-				if !bundle.MayHave(dir) {
+				if !r.Projects.MayHave(dir) {
 					return false
 				}
 				b, err := r.Projects.At(dir)

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
-	"palyra/internal/cell"
 	"palyra/internal/change"
 	"palyra/internal/owner"
 	"palyra/internal/quarantine"
@@ -125,9 +124,6 @@ func (m *Manifest) Text() ([]byte, error) {
 	return text, err
 }
 
-// upper is the directory of a stage that goes last: it says that there is more.
-const upper = cell.StageUpper
-
 // Trim removes what of a stage is not needed to put things back.
 func (p *Store) Trim(name string) error {
 	top, err := beneath.OpenDir(p.Dir(), name)
@@ -139,8 +135,8 @@ func (p *Store) Trim(name string) error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == Old || n == ManifestName || n == upper })
-	return errors.Join(owner.Clear(int(top.Fd()), names...), owner.Clear(int(top.Fd()), upper))
+	names = slices.DeleteFunc(names, func(n string) bool { return n == Old || n == ManifestName })
+	return owner.Clear(int(top.Fd()), names...)
 }
 
 // Recover removes what an earlier daemon that died had still to remove of kept runs.
@@ -154,9 +150,7 @@ func (p *Store) Recover(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, missing, err := beneath.LookAt(p.Dir(), name+"/"+upper); err == nil && !missing {
-			errs = append(errs, p.Trim(name))
-		}
+		errs = append(errs, p.Trim(name))
 	}
 	return errors.Join(errs...)
 }

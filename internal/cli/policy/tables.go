@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
-	"palyra/client/policytest"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
+	"palyra/internal/command"
 	"palyra/internal/config"
 	"palyra/internal/durable"
+	"palyra/internal/policy/tables"
 	"palyra/internal/show"
 )
 
@@ -39,7 +40,7 @@ func testCommand(inv *invocation.Invocation) *cobra.Command {
 				return exit.Failedf(palyra.ReasonFileNotFound, "%s is not a directory", show.Arg(args[0])).
 					WithRemedy("give the directory of a policy bundle")
 			}
-			report, err := policytest.Run(cmd.Context(), os.DirFS(args[0]), defaultSnapshot())
+			report, err := tables.RunDir(cmd.Context(), os.DirFS(args[0]), defaultSnapshot(), command.Of)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ func defaultSnapshot() palyra.Snapshot {
 
 // printTables prints the results, and returns an error for bad ones. The file is written first, for
 // those who read nothing else.
-func printTables(inv *invocation.Invocation, r policytest.Report, junit string) error {
+func printTables(inv *invocation.Invocation, r tables.Report, junit string) error {
 	if junit != "" {
 		text, err := junitOf(r)
 		if err != nil {
@@ -80,7 +81,7 @@ func printTables(inv *invocation.Invocation, r policytest.Report, junit string) 
 }
 
 // wordTables prints the results as text: the failed tests, and the number of others.
-func wordTables(inv *invocation.Invocation, w io.Writer, r policytest.Report) {
+func wordTables(inv *invocation.Invocation, w io.Writer, r tables.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "BAD   %s\n", show.Line(p.String()))
 	}
@@ -98,7 +99,7 @@ func wordTables(inv *invocation.Invocation, w io.Writer, r policytest.Report) {
 }
 
 // tally counts the failures in one line.
-func tally(r policytest.Report) string {
+func tally(r tables.Report) string {
 	switch n := int64(len(r.Problems)); {
 	case n > 0 && r.Failed > 0:
 		return fmt.Sprintf("%d of %s failed, and %s found", r.Failed, screen.Count(int64(len(r.Tests)), "test"), screen.Count(n, "problem"))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"palyra/client/policytest"
+	"palyra/internal/policy/tables"
 	"palyra/internal/show"
 )
 
@@ -42,7 +42,7 @@ type junitText struct {
 }
 
 // junitOf is the XML of a report. Invisible characters of the files are left out.
-func junitOf(r policytest.Report) ([]byte, error) {
+func junitOf(r tables.Report) ([]byte, error) {
 	all := junitSuites{Name: "palyra policy test"}
 	for _, p := range r.Problems {
 		text := show.Line(p.Text)

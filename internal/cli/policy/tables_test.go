@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"palyra/client/policytest"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	enginepolicy "palyra/internal/policy"
+	"palyra/internal/policy/tables"
 )
 
 const tablePolicy = `@id("echo") permit (principal, action, resource == Tool::"palyra.echo");
@@ -102,7 +103,7 @@ func TestPolicyTestEnds(t *testing.T) {
 func TestPolicyTestJSON(t *testing.T) {
 	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": strings.Replace(tableGood, "expect: allow", "expect: ask", 1)})
 	code, out, errs := policyTests(t, true, dir)
-	var r policytest.Report
+	var r tables.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%s: %v", out, err)
 	}
@@ -154,9 +155,9 @@ func TestPolicyTestJUnit(t *testing.T) {
 
 // What no reader shows reaches neither a terminal nor a report.
 func TestPolicyTestIsSafe(t *testing.T) {
-	r := policytest.Report{
-		Tests:    []policytest.Result{{File: "tests/\x1b[2Ja.yaml", Name: "a\x1b]0;x\ab", Line: 1, Text: "\u202ec"}},
-		Problems: []policytest.Problem{{File: "tests/\x00.yaml", Line: 1, Column: 1, Text: "a\x1b[1mb"}}, Failed: 1,
+	r := tables.Report{
+		Tests:    []tables.Result{{File: "tests/\x1b[2Ja.yaml", Name: "a\x1b]0;x\ab", Line: 1, Text: "\u202ec"}},
+		Problems: []enginepolicy.Problem{{File: "tests/\x00.yaml", Line: 1, Column: 1, Text: "a\x1b[1mb"}}, Failed: 1,
 	}
 	var out bytes.Buffer
 	wordTables((&invocation.Invocation{}), &out, r)
@@ -170,7 +171,7 @@ func TestPolicyTestIsSafe(t *testing.T) {
 		}
 	}
 	out.Reset()
-	wordTables((&invocation.Invocation{Quiet: true}), &out, policytest.Report{OK: true, Tests: []policytest.Result{{Name: "fine", OK: true}}})
+	wordTables((&invocation.Invocation{Quiet: true}), &out, tables.Report{OK: true, Tests: []tables.Result{{Name: "fine", OK: true}}})
 	if strings.Contains(out.String(), "fine") {
 		t.Errorf("quiet: %s", out.String())
 	}

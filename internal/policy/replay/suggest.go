@@ -37,12 +37,17 @@ const (
 	suggestSet    = 64     // words that one condition lists
 )
 
+// Failures are the tests of a configuration's bundle that fail, by name; nil: it has no tests.
+type Failures func(ctx context.Context, c policy.Config) map[string]bool
+
 // Suggest looks for the narrowest permits, at most so many, that would have saved the most questions that
 // people answered with yes. It suggests no permit that lets any other call on record run without a question:
 // one that policy denies, that a person denied or did not answer, or that needs more than a plain yes. Each
 // permit is tried by judging the records again, and none is suggested that the bundle's own tests contradict.
 // Each is called several times and must hand over the same records every time. Progress may be nil.
-func Suggest(ctx context.Context, each func(yield func(Record) error) error, c policy.Config, most int, progress func(done int64)) (Suggestion, error) {
+func Suggest(
+	ctx context.Context, each func(yield func(Record) error) error, c policy.Config, failures Failures, most int, progress func(done int64),
+) (Suggestion, error) {
 	if each == nil || c.Bundle == nil || most < 1 {
 		return Suggestion{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: suggest: no records, no bundle or no rules")
 	}
@@ -52,7 +57,7 @@ func Suggest(ctx context.Context, each func(yield func(Record) error) error, c p
 	}
 	memo, end := base.Memo(ctx)
 	defer end()
-	s := &suggest{config: c, base: memo, most: most, progress: progress, groups: map[string]*group{}}
+	s := &suggest{config: c, tests: failures, base: memo, most: most, progress: progress, groups: map[string]*group{}}
 	each = callsOf(each)
 	if err := s.gather(ctx, each); err != nil {
 		return Suggestion{}, fmt.Errorf("policy: suggest: %w", err)
@@ -82,6 +87,7 @@ func callsOf(each func(func(Record) error) error) func(func(Record) error) error
 // suggest is one search under way.
 type suggest struct {
 	config   policy.Config
+	tests    Failures
 	base     *policy.Memo
 	most     int
 	progress func(int64)

@@ -8,7 +8,6 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
-	"palyra/internal/policy/tables"
 )
 
 // trialEffect is what candidates do to one record.
@@ -113,20 +112,7 @@ func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bo
 			return map[string]bool{err.Error(): true}
 		}
 	}
-	results, problems := tables.Run(ctx, c, c.Bundle.Files())
-	if len(results) == 0 && len(problems) == 0 {
-		return nil
-	}
-	out := map[string]bool{}
-	for _, r := range results {
-		if !r.OK {
-			out[r.File+"\x00"+r.Name] = true
-		}
-	}
-	for _, p := range problems {
-		out[p.String()] = true
-	}
-	return out
+	return s.tests(ctx, c)
 }
 
 // forget removes the calls that other rules save already.

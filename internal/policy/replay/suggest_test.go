@@ -12,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/policy"
 	"palyra/internal/policy/policytest"
+	"palyra/internal/policy/tables"
 )
 
 // aProgram is a call of a program that Palyra understands and that writes, so that
@@ -72,7 +73,7 @@ func (x *told) call(r palyra.Request, answer palyra.Answer) *Record {
 
 func (x *told) suggest(most int) Suggestion {
 	x.t.Helper()
-	s, err := Suggest(x.t.Context(), eachOf(x.list), x.config, most, nil)
+	s, err := Suggest(x.t.Context(), eachOf(x.list), x.config, tables.Failures, most, nil)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -442,11 +443,11 @@ func TestSuggestStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Suggest(ctx, eachOf(x.list), x.config, 1, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Suggest(ctx, eachOf(x.list), x.config, tables.Failures, 1, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	broken := errors.New("broken")
-	if _, err := Suggest(t.Context(), func(func(Record) error) error { return broken }, x.config, 1, nil); !errors.Is(err, broken) {
+	if _, err := Suggest(t.Context(), func(func(Record) error) error { return broken }, x.config, tables.Failures, 1, nil); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	for _, c := range []struct {
@@ -454,7 +455,7 @@ func TestSuggestStops(t *testing.T) {
 		c    policy.Config
 		most int
 	}{{nil, x.config, 1}, {eachOf(nil), policy.Config{}, 1}, {eachOf(nil), x.config, 0}} {
-		if _, err := Suggest(t.Context(), c.each, c.c, c.most, nil); palyra.CodeOf(err) != palyra.Invalid {
+		if _, err := Suggest(t.Context(), c.each, c.c, tables.Failures, c.most, nil); palyra.CodeOf(err) != palyra.Invalid {
 			t.Error(err)
 		}
 	}

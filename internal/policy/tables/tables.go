@@ -52,6 +52,24 @@ func Run(ctx context.Context, c policy.Config, files map[string]string) ([]Resul
 	return runWithin(ctx, testBudget, c, files)
 }
 
+// Failures are the tests of a configuration's bundle that fail, with what is wrong with them; nil: it has no tests.
+func Failures(ctx context.Context, c policy.Config) map[string]bool {
+	results, problems := Run(ctx, c, c.Bundle.Files())
+	if len(results) == 0 && len(problems) == 0 {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, r := range results {
+		if !r.OK {
+			out[r.File+"\x00"+r.Name] = true
+		}
+	}
+	for _, p := range problems {
+		out[p.String()] = true
+	}
+	return out
+}
+
 // runWithin is Run with a budget.
 func runWithin(ctx context.Context, budget time.Duration, c policy.Config, files map[string]string) ([]Result, []policy.Problem) {
 	if c.Bundle == nil {

@@ -1,4 +1,4 @@
-package policytest
+package tables
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"palyra"
+	"palyra/internal/command"
 )
 
 const policies = `@id("look") permit (principal, action == Action::"tool.execute", resource)
@@ -24,7 +25,7 @@ func run(t *testing.T, files map[string]string) Report {
 	for name, text := range files {
 		dir[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	r, err := Run(t.Context(), dir, everything())
+	r, err := RunDir(t.Context(), dir, everything(), command.Of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func run(t *testing.T, files map[string]string) Report {
 }
 
 // Commands are read as the daemon reads them.
-func TestRun(t *testing.T) {
+func TestRunDir(t *testing.T) {
 	r := run(t, map[string]string{"a.cedar": policies, "tests/a.yaml": `tests:
 - {name: ls, request: {argv: [ls, -l]}, expect: {verdict: allow, policies: [look]}}
 - {name: nobody knows it, request: {argv: [frobnicate]}, expect: ask}
@@ -46,7 +47,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestRunFails(t *testing.T) {
+func TestRunDirFails(t *testing.T) {
 	good := "tests:\n- {name: a, request: {argv: [frobnicate]}, expect: ask}\n"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -74,13 +75,13 @@ func TestRunFails(t *testing.T) {
 }
 
 func TestRunWithoutADirectory(t *testing.T) {
-	if r, err := Run(t.Context(), fstest.MapFS{"a": {Data: nil}}, everything()); err != nil || r.OK {
+	if r, err := RunDir(t.Context(), fstest.MapFS{"a": {Data: nil}}, everything(), command.Of); err != nil || r.OK {
 		t.Errorf("%+v %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := fstest.MapFS{"a.cedar": {Data: []byte(policies)}, "tests/a.yaml": {Data: []byte("tests:\n- {name: a, request: {argv: [ls]}, expect: allow}\n")}}
-	if r, err := Run(ctx, dir, everything()); err != nil || r.OK {
+	if r, err := Run(ctx, dir, everything(), command.Of); err != nil || r.OK {
 		t.Errorf("interrupted, and yet: %+v %v", r, err)
 	}
 }
