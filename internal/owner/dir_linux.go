@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"palyra/internal/beneath"
 )
 
 // Dir opens a directory of the caller's alone, which it makes where it is missing.
@@ -35,17 +33,4 @@ func Dir(path string, mode uint32) (*os.File, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return dir, nil
-}
-
-// MkdirAt makes a directory that belongs to the workspace's owner.
-func MkdirAt(top int, name string, id Identity, mode uint32) error {
-	if err := unix.Mkdirat(top, name, 0o700); err != nil {
-		return err
-	}
-	if os.Geteuid() == 0 {
-		if err := unix.Fchownat(top, name, int(id.UID), int(id.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-	}
-	return beneath.ChmodAt(top, name, mode)
 }

@@ -53,6 +53,11 @@ func Do(id Identity, f func() error) error {
 	return contain(f)
 }
 
+// As is Do for who is known by numbers only.
+func As(uid, gid uint32, f func() error) error {
+	return Do(Identity{UID: int64(uid), GID: int64(gid)}, f)
+}
+
 // possible reports whether the kernel can hold the identity as it is. It would
 // leave things as they are for an id that it has no number for.
 func (id Identity) possible() bool {

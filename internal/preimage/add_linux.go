@@ -12,10 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/beneath"
 	"palyra/internal/change"
 	"palyra/internal/fault"
 	"palyra/internal/owner"
-	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 )
 
 // Former is a path that is about to be changed without a stage, and what a file there has.
@@ -36,7 +37,7 @@ type Addition struct {
 // Add writes down what is about to be replaced in a workspace of somebody's. It is found
 // under its name once that is done, and Commit says so.
 func (p *Store) Add(name, workspace string, id owner.Identity, all []Former) (_ *Addition, err error) {
-	if !quarantine.PlainID(name) {
+	if !subpath.PlainID(name) {
 		return nil, fmt.Errorf("preimage: add: %q is no name", name)
 	}
 	a := &Addition{p, name}
@@ -50,7 +51,7 @@ func (p *Store) Add(name, workspace string, id owner.Identity, all []Former) (_ 
 	if err := unix.Lstat(workspace, &st); err != nil {
 		return nil, err
 	}
-	if err := owner.Remove(p.Dir(), newPrefix+name); err != nil {
+	if err := beneath.Remove(owner.As, p.Dir(), newPrefix+name); err != nil {
 		return nil, err
 	}
 	bytes := int64(3 * Block)
@@ -122,7 +123,7 @@ func (a *Addition) Commit() error {
 
 // Drop forgets it: nothing was replaced.
 func (a *Addition) Drop() {
-	_ = owner.Remove(a.store.Dir(), newPrefix+a.name)
+	_ = beneath.Remove(owner.As, a.store.Dir(), newPrefix+a.name)
 	a.store.space.Settled(a.name)
 }
 
@@ -130,7 +131,7 @@ func (a *Addition) Drop() {
 func (p *Store) Sweep() error {
 	left, err := filepath.Glob(filepath.Join(p.path, newPrefix+"*"))
 	for _, path := range left {
-		err = errors.Join(err, owner.Remove(p.Dir(), filepath.Base(path)))
+		err = errors.Join(err, beneath.Remove(owner.As, p.Dir(), filepath.Base(path)))
 	}
 	return err
 }

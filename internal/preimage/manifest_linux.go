@@ -12,7 +12,7 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/change"
-	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 )
 
 // The bounds of a manifest: changes at the longest paths that are kept.
@@ -28,7 +28,7 @@ func (p *Store) Read(name string) (Manifest, error) { return p.read(name, false)
 func (p *Store) Head(name string) (Manifest, error) { return p.read(name, true) }
 
 func (p *Store) read(name string, head bool) (Manifest, error) {
-	if !quarantine.PlainID(name) {
+	if !subpath.PlainID(name) {
 		return Manifest{}, fmt.Errorf("preimage: %q is no name", name)
 	}
 	fd, err := beneath.OpenAt2(p.Dir(), name+"/"+ManifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath.Resolve)

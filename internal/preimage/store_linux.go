@@ -15,7 +15,7 @@ import (
 	"palyra/internal/beneath"
 	"palyra/internal/change"
 	"palyra/internal/owner"
-	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 )
 
 // Store is the directory of what calls replaced or removed. It is on the file system of the stages.
@@ -136,7 +136,7 @@ func (p *Store) Trim(name string) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return n == Old || n == ManifestName })
-	return owner.Clear(int(top.Fd()), names...)
+	return beneath.Clear(owner.As, int(top.Fd()), names...)
 }
 
 // Recover removes what an earlier daemon that died had still to remove of kept runs.
@@ -167,15 +167,15 @@ func (p *Store) Names() ([]string, error) {
 		return nil, fmt.Errorf("preimage: %w", err)
 	}
 	slices.Sort(names)
-	return slices.DeleteFunc(names, func(n string) bool { return !quarantine.PlainID(n) }), nil
+	return slices.DeleteFunc(names, func(n string) bool { return !subpath.PlainID(n) }), nil
 }
 
 // Forget removes what is remembered under a name.
 func (p *Store) Forget(name string) error {
-	if !quarantine.PlainID(name) {
+	if !subpath.PlainID(name) {
 		return fmt.Errorf("preimage: %q is no name", name)
 	}
-	if err := owner.Remove(p.Dir(), name); err != nil {
+	if err := beneath.Remove(owner.As, p.Dir(), name); err != nil {
 		return fmt.Errorf("preimage: forget: %w", err)
 	}
 	return nil

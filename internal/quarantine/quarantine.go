@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"palyra/internal/subpath"
 )
 
 // IndexName is the file in a quarantine that tells where its items come from.
@@ -81,7 +83,7 @@ func ReadIndex(r io.Reader) ([]Item, error) {
 		if l.Bytes != nil && l.Path == "" {
 			l.Path = string(l.Bytes)
 		}
-		if !PlainID(l.Item) || !Clean(l.Path) {
+		if !subpath.PlainID(l.Item) || !Clean(l.Path) {
 			return nil, fmt.Errorf("quarantine: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
 		}
 		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode, Bytes: max(l.Size, 0), Removed: l.Removed, Digest: l.Digest, Hashed: l.Hashed})
@@ -90,16 +92,6 @@ func ReadIndex(r io.Reader) ([]Item, error) {
 		return nil, fmt.Errorf("quarantine: index: %w", err)
 	}
 	return items, nil
-}
-
-// PlainID reports whether an id can be the name of a file.
-func PlainID(s string) bool {
-	for _, c := range []byte(s) {
-		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c == '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
 }
 
 // maxPath is what one system call takes of a path below a workspace, with a name.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"palyra/internal/subpath"
 )
 
 func FuzzIndex(f *testing.F) {
@@ -18,7 +20,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		var out bytes.Buffer
 		for _, i := range items {
-			if !Clean(i.Path) || !PlainID(i.Item) {
+			if !Clean(i.Path) || !subpath.PlainID(i.Item) {
 				t.Errorf("taken: %+v", i)
 			}
 			line, err := i.Line()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
+	"palyra/internal/subpath"
 )
 
 // Shelf is the directory of a name in a quarantine that files of a run are taken to, each into a box of its own. It is
@@ -28,7 +29,7 @@ type Shelf struct {
 // OpenShelf opens the shelf of a name in a quarantine for files of a workspace: up to most bytes (0: all) of what is
 // under that name are kept.
 func OpenShelf(dir, name, workspace string, most int64) (*Shelf, error) {
-	if !PlainID(name) {
+	if !subpath.PlainID(name) {
 		return nil, fmt.Errorf("quarantine: %q is no name", name)
 	}
 	top, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/subpath"
 )
 
 // WorkspaceName is the file that says which workspace a call's items come from.
@@ -37,7 +39,7 @@ func stays(dir string, used func(dir string) int64) (out []stay, err error) {
 	}
 	for _, e := range entries {
 		fi, no := e.Info()
-		if no != nil || !e.IsDir() || !PlainID(e.Name()) {
+		if no != nil || !e.IsDir() || !subpath.PlainID(e.Name()) {
 			continue
 		}
 		s := stay{call: e.Name(), at: fi.ModTime(), bytes: used(filepath.Join(dir, e.Name()))}
@@ -238,7 +240,7 @@ func Shut(dir string) error {
 	}
 	errs := []error{err}
 	for _, c := range calls {
-		if !c.IsDir() || !PlainID(c.Name()) {
+		if !c.IsDir() || !subpath.PlainID(c.Name()) {
 			continue
 		}
 		at := filepath.Join(dir, c.Name())

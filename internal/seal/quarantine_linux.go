@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 )
 
 // quarantiner moves the finds of a sweep into quarantine. Its directory is made with the first find.
@@ -51,7 +52,7 @@ type quarantineDir struct {
 }
 
 func newQuarantiner(t *tree, path string, call palyra.CallID) (*quarantiner, error) {
-	if !quarantine.PlainID(string(call)) {
+	if !subpath.PlainID(string(call)) {
 		return nil, fmt.Errorf("seal: quarantine: %q is no id of a call", call)
 	}
 	if !filepath.IsAbs(path) {

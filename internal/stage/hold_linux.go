@@ -20,8 +20,8 @@ import (
 	"palyra/internal/fault"
 	"palyra/internal/owner"
 	"palyra/internal/preimage"
-	"palyra/internal/quarantine"
 	"palyra/internal/stage/steps"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -83,7 +83,7 @@ type heldChange struct {
 
 // Assign says whose call the run of the stage is: its changes can then be held.
 func (g *Stage) Assign(call string) error {
-	if !quarantine.PlainID(call) {
+	if !subpath.PlainID(call) {
 		return fmt.Errorf("stage: assign: %q is no name", call)
 	}
 	g.call = call
@@ -212,7 +212,7 @@ func (g *Stage) tell(out Settled) error {
 
 // Forget removes the word of what became of a call's changes, once that is on record.
 func (s *Stages) Forget(call string) {
-	if !quarantine.PlainID(call) {
+	if !subpath.PlainID(call) {
 		return
 	}
 	for _, name := range []string{wordPrefix + call, wordPrefix + call + ".new"} {
@@ -225,7 +225,7 @@ func (s *Stages) Forget(call string) {
 // Held reports whether the changes of a call's run wait to be settled.
 func (s *Stages) Held(call string) bool {
 	_, missing, err := beneath.LookAt(int(s.dir.Fd()), heldPrefix+call+"/"+heldName)
-	return quarantine.PlainID(call) && err == nil && !missing
+	return subpath.PlainID(call) && err == nil && !missing
 }
 
 // DropHeld removes the held stages of calls that nobody waits for, and the words of what became of others.
@@ -241,7 +241,7 @@ func (s *Stages) DropHeld(ctx context.Context, waits func(call string) bool) err
 		if call, ok := strings.CutPrefix(strings.TrimSuffix(name, ".new"), wordPrefix); ok && !waits(call) {
 			s.Forget(call)
 		}
-		if call, ok := strings.CutPrefix(name, heldPrefix); ok && quarantine.PlainID(call) && !waits(call) && s.takeHeld(call) {
+		if call, ok := strings.CutPrefix(name, heldPrefix); ok && subpath.PlainID(call) && !waits(call) && s.takeHeld(call) {
 			s.discard(name)
 		}
 	}
@@ -268,7 +268,7 @@ var ErrBusy = errors.New("stage: the changes are being settled")
 // NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes. New paths that must
 // not come to be go to q (nil: there are none).
 func (s *Stages) Settle(ctx context.Context, call string, ruling Ruling, q Quarantine, aside func(*Stage, *Settled)) (Settled, error) {
-	if !quarantine.PlainID(call) {
+	if !subpath.PlainID(call) {
 		return Settled{}, &NotHeldError{call}
 	}
 	if !s.takeHeld(call) {
@@ -350,7 +350,7 @@ func (s *Stages) readHeld(call string) (h held, err error) {
 // HeldContents is preimage.Store.Contents for a stage that is held: the workspace is what was, and the stage what would be.
 // No changes of the call are held: a NotHeldError.
 func (s *Stages) HeldContents(ctx context.Context, call string, pick func(Change) bool, most int64, f func(preimage.Content) bool) error {
-	if !quarantine.PlainID(call) {
+	if !subpath.PlainID(call) {
 		return &NotHeldError{call}
 	}
 	h, err := s.readHeld(call)

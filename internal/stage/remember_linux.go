@@ -10,13 +10,13 @@ import (
 	"palyra/internal/beneath"
 	"palyra/internal/fault"
 	"palyra/internal/preimage"
-	"palyra/internal/quarantine"
 	"palyra/internal/stage/steps"
+	"palyra/internal/subpath"
 )
 
 // Remember has Keep put what it replaces or removes under a name in p.
 func (g *Stage) Remember(p *preimage.Store, name string) error {
-	if !quarantine.PlainID(name) {
+	if !subpath.PlainID(name) {
 		return fmt.Errorf("stage: remember: %q is no name", name)
 	}
 	g.past, g.as = p, name

@@ -20,7 +20,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/owner"
 	"palyra/internal/preimage"
-	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 	"palyra/internal/tally"
 )
 
@@ -227,7 +227,7 @@ func (s *Stages) blank(id owner.Identity) (*Stage, error) {
 	}
 	defer func() { _ = unix.Close(top) }()
 	for _, sub := range []string{Upper, Work, preimage.Old} {
-		if err := owner.MkdirAt(top, sub, id, 0o700); err != nil {
+		if err := mkdirAt(top, sub, id, 0o700); err != nil {
 			return g, err
 		}
 	}
@@ -374,7 +374,9 @@ func (s *Stages) use(name string, on bool) {
 
 // remove takes a stage away: what belongs to somebody by that one's rights. The
 // list goes first: half a stage is not kept.
-func (s *Stages) remove(name string) error { return owner.Remove(int(s.dir.Fd()), name, listName) }
+func (s *Stages) remove(name string) error {
+	return beneath.Remove(owner.As, int(s.dir.Fd()), name, listName)
+}
 
 // Recover finishes what an earlier daemon had begun to keep, and removes all that
 // it left but what is held. What cannot be finished is logged and kept for the next time.
@@ -388,7 +390,7 @@ func (s *Stages) Recover(ctx context.Context) error {
 		ours := s.live[name]
 		s.mu.Unlock()
 		call, held := strings.CutPrefix(name, heldPrefix)
-		held = held && quarantine.PlainID(call)
+		held = held && subpath.PlainID(call)
 		if ours || !held && (len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "") {
 			continue
 		}
@@ -419,4 +421,17 @@ func (s *Stages) names() ([]string, error) {
 	}
 	defer func() { _ = f.Close() }()
 	return f.Readdirnames(-1)
+}
+
+// mkdirAt makes a directory that belongs to the workspace's owner.
+func mkdirAt(top int, name string, id owner.Identity, mode uint32) error {
+	if err := unix.Mkdirat(top, name, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := unix.Fchownat(top, name, int(id.UID), int(id.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	return beneath.ChmodAt(top, name, mode)
 }

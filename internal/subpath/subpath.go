@@ -48,3 +48,13 @@ func Rel(dir, p string) (string, bool) {
 // leadsUp reports whether a clean relative path begins by leaving where it starts. After a directory
 // that is called ".." more of that leads further out, not in.
 func leadsUp(rest string) bool { return rest == ".." || strings.HasPrefix(rest, "../") }
+
+// PlainID reports whether an id can be the name of a file.
+func PlainID(s string) bool {
+	for _, c := range []byte(s) {
+		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c == '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}

@@ -80,8 +80,11 @@ func TestRunWithoutADirectory(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	dir := fstest.MapFS{"a.cedar": {Data: []byte(policies)}, "tests/a.yaml": {Data: []byte("tests:\n- {name: a, request: {argv: [ls]}, expect: allow}\n")}}
-	if r, err := Run(ctx, dir, everything(), command.Of); err != nil || r.OK {
+	dir := fstest.MapFS{
+		"a.cedar":      {Data: []byte(policies)},
+		"tests/a.yaml": {Data: []byte("tests:\n- {name: a, request: {argv: [ls]}, expect: allow}\n")},
+	}
+	if r, err := RunDir(ctx, dir, everything(), command.Of); err != nil || r.OK {
 		t.Errorf("interrupted, and yet: %+v %v", r, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/fault"
-	"palyra/internal/owner"
 )
 
 // Back takes the first n steps back, the last of them first. The error is ErrNone when nothing of them is in the
@@ -192,16 +191,16 @@ func (w *Worker) bring(s *Step, name string, i int) error {
 		return err
 	}
 	fresh := w.temp(i, "back")
-	if err := w.destroy(fresh); err != nil {
+	if err := destroy(w.to, fresh); err != nil {
 		return err
 	}
 	if err := beneath.CopyTree(w.Away, second, w.to, fresh); err != nil {
 		return err
 	}
 	if err := replacing(beneath.MoveTo(w.to, fresh, w.to, name)); err != nil {
-		return errors.Join(err, w.destroy(fresh))
+		return errors.Join(err, destroy(w.to, fresh))
 	}
-	return owner.Clear(w.Away, second)
+	return destroy(w.Away, second)
 }
 
 // replacing says that something is in the way where that is why a name cannot be given.

@@ -12,7 +12,6 @@ import (
 	"palyra/internal/beneath"
 	"palyra/internal/change"
 	"palyra/internal/fault"
-	"palyra/internal/owner"
 )
 
 // ErrTaken: somebody else changed a path since it was looked at.
@@ -43,7 +42,7 @@ func (w *Worker) preserve(dir int, name string, i int) error {
 		return err
 	}
 	part := strconv.Itoa(i) + ".part"
-	if err := owner.Clear(w.Away, part); err != nil {
+	if err := destroy(w.Away, part); err != nil {
 		return err
 	}
 	if err := beneath.CopyTree(dir, name, w.Away, part); err != nil {
@@ -151,7 +150,7 @@ func (w *Worker) remove(s *Step, name string, i int, again bool) error {
 	case err != nil:
 		return err
 	case missing:
-		return w.destroy(gone)
+		return destroy(w.to, gone)
 	case s.Was == nil || !w.unchanged(s.Was, &st):
 		return ErrTaken
 	}
@@ -204,7 +203,7 @@ func (w *Worker) settle(s *Step, dir int, aside, name string, i int) error {
 	if err := unix.Renameat(dir, aside, dir, gone); err != nil {
 		return err
 	}
-	return w.destroy(gone)
+	return destroy(w.to, gone)
 }
 
 // link remembers a file with other names: its time of change is another now.
@@ -252,13 +251,13 @@ func (w *Worker) save(s *Step, dir int, name string, i int) error {
 	return ErrTaken
 }
 
-// destroy removes what is in the workspace under a name of the keeper's.
-func (w *Worker) destroy(name string) error {
-	err := unix.Unlinkat(w.to, name, 0)
+// destroy removes what is there under a name of the worker's.
+func destroy(in int, name string) error {
+	err := unix.Unlinkat(in, name, 0)
 	if !errors.Is(err, unix.EISDIR) {
 		return beneath.Ignore(err, unix.ENOENT)
 	}
-	dir, err := beneath.OpenDir(w.to, name)
+	dir, err := beneath.OpenDir(in, name)
 	if err != nil {
 		return err
 	}
@@ -266,7 +265,7 @@ func (w *Worker) destroy(name string) error {
 	if err := beneath.Empty(dir); err != nil {
 		return err
 	}
-	return unix.Unlinkat(w.to, name, unix.AT_REMOVEDIR)
+	return unix.Unlinkat(in, name, unix.AT_REMOVEDIR)
 }
 
 // put moves a file of the stage to its place, or copies it where the two are on
