@@ -23,7 +23,7 @@ import (
 func approvalsCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("approvals", "See and answer what agents ask for",
 		approvalsListCommand(inv), approvalsShowCommand(inv), approvalsDecideCommand(inv), approvalsWatchCommand(inv),
-		approvalsExportCommand(inv), evidence.ApprovalsVerify(inv))
+		approvalsStatsCommand(inv), approvalsExportCommand(inv), evidence.ApprovalsVerify(inv))
 }
 
 // approvalJSON is an approval in JSON: the word itself and, beside it, the two fields that every list needs.
