@@ -183,7 +183,9 @@ func (s *questionStats) print(w io.Writer) {
 	line("pending", s.Pending, "")
 	line("within 2 s", s.Hasty, "%s of the answers: hardly long enough to read the question", share(s.Hasty, answered))
 	if answered > 0 {
-		took := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String() }
+		took := func(ms int64) string {
+			return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
+		}
 		fmt.Fprintf(w, "time to answer: half within %s, nine of ten within %s\n", took(s.MedianMS), took(s.P90MS))
 	}
 	tools := slices.SortedFunc(maps.Keys(s.ByTool), func(a, b string) int {
