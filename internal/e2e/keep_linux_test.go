@@ -95,6 +95,11 @@ func TestChangesAreAskedAbout(t *testing.T) {
 		t.Errorf("attested is %s, %+v", p.Effects, p.Changes)
 	}
 	d.settledInOrder(a.Call)
+	why, err := d.palyra("policy", "why", string(a.Call)).CombinedOutput()
+	if err != nil || !strings.Contains(string(why), "(25 paths) was judged as effects.keep: ") ||
+		!strings.Contains(string(why), "policy saw of it: removed 25; removed_files 25\n") {
+		t.Errorf("why says %v:\n%s", err, why)
+	}
 	d.noWords()
 	d.verify()
 }

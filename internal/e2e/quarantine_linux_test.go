@@ -90,6 +90,11 @@ func (u user) fills(other string) {
 			}
 		}
 		calls = append(calls, string(out.CallID))
+		var why struct{ Notes []string }
+		u.palyra(&why, "policy", "why", string(out.CallID))
+		if got := strings.Join(why.Notes, "\n"); !strings.Contains(got, "in quarantine, under this call's id") || !strings.Contains(got, ": a/.envrc") {
+			u.t.Errorf("why does not name it: %s", got)
+		}
 	}
 	put(u.work, 900_000)
 	put(u.work, 900_000)

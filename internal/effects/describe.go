@@ -47,10 +47,10 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	}
 	note("builds and tests run", f.RunByTools)
 	if f.NeverKept > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d set-id files, devices or sockets are left out whatever you answer", f.NeverKept))
+		d.Notes = append(d.Notes, fmt.Sprintf("set-id files, devices or sockets that are left out whatever you answer: %d", f.NeverKept))
 	}
 	if f.Omitted > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d changes are counted and not listed, or of files that were too large to be read", f.Omitted))
+		d.Notes = append(d.Notes, fmt.Sprintf("changes that are counted and not listed, or of files that were too large to be read: %d", f.Omitted))
 	}
 	d.Notes = append(d.Notes, paths(all)...)
 	return d
@@ -112,7 +112,7 @@ func paths(all []palyra.Change) (out []string) {
 	ordered := inOrder(all)
 	for i, c := range ordered {
 		if i == shownPaths {
-			return append(out, fmt.Sprintf("and %d more paths", len(ordered)-i))
+			return append(out, fmt.Sprintf("and %d more", len(ordered)-i))
 		}
 		line := fmt.Sprintf("%-8s %s", c.Kind, c.Path)
 		if c.Now != nil && c.Now.Kind == palyra.PathLink {

@@ -31,7 +31,7 @@ func TestDescribe(t *testing.T) {
 		"makes other programs run code: new/01\nmakes other programs run code, by git's index or commits: .envrc\n" +
 			"removes or empties 30 files that were there before: old/00, old/01, ",
 		" old/05 and 24 more\nbuilds and tests run: Makefile",
-		"removed  old/00", "and 62 more paths", "2 changes are counted", "1 set-id",
+		"removed  old/00", "and 62 more", "too large to be read: 2", "left out whatever you answer: 1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

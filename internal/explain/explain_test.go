@@ -262,3 +262,32 @@ func TestJudgement(t *testing.T) {
 		t.Errorf("of an allowed call: %q", got)
 	}
 }
+
+// Everything that policy is told of changes is told to whoever asks why, by the name that policies use; and what lies in
+// quarantine is named.
+func TestWhyNamesWhatARunDid(t *testing.T) {
+	c := &palyra.Call{Keep: &palyra.Keep{Effects: palyra.Effects{Created: 1}}, Outcome: &palyra.Outcome{Quarantined: []palyra.PathText{"a/.envrc", "b"}}}
+	facts := reflect.ValueOf(&c.Keep.Facts).Elem()
+	for i := range facts.NumField() {
+		switch f := facts.Field(i); f.Kind() {
+		case reflect.Int64:
+			f.SetInt(7)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			one := reflect.MakeSlice(f.Type(), 1, 1)
+			one.Index(0).SetString("name")
+			f.Set(one)
+		}
+		name, _, _ := strings.Cut(facts.Type().Field(i).Tag.Get("json"), ",")
+		if got := describeFacts(c.Keep.Facts); !strings.Contains("; "+got+"; ", "; "+name+" ") && !strings.Contains("; "+got+";", "; "+name+";") {
+			t.Errorf("%s is not told: %s", name, got)
+		}
+	}
+	if got := strings.Join(describeChanges(c), "\n"); !strings.Contains(got, "(1 path)") || !strings.Contains(got, "policy saw of it: created 7; ") {
+		t.Error(got)
+	}
+	if got := strings.Join(describeQuarantine(c), "\n"); !strings.HasSuffix(got, ": a/.envrc, b") {
+		t.Error(got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"palyra"
@@ -33,7 +34,7 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeEnd(c),
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeChanges(c), describeQuarantine(c), describeEnd(c),
 		sinceThen(c, now, judged))
 	return e, nil
 }
@@ -57,8 +58,14 @@ func describeChanges(c *palyra.Call) []string {
 	for _, hit := range k.Verdict.Policies {
 		ids = append(ids, hit.ID)
 	}
-	out := []string{fmt.Sprintf("what it changed (%d paths) was judged as %s: %s, by %s",
-		k.Effects.Total(), policy.KeepAction, k.Verdict.Effect, fewNames(ids))}
+	paths := fmt.Sprintf("%d paths", k.Effects.Total())
+	if k.Effects.Total() == 1 {
+		paths = "1 path"
+	}
+	out := []string{
+		fmt.Sprintf("what it changed (%s) was judged as %s: %s, by %s", paths, policy.KeepAction, k.Verdict.Effect, fewNames(ids)),
+		"policy saw of it: " + describeFacts(k.Facts),
+	}
 	if d := k.Decision; d.Answer != "" && d.By != "" {
 		out = append(out, fmt.Sprintf("whether to keep it was answered %s by %s", d.Answer, d.By))
 	}
@@ -66,6 +73,57 @@ func describeChanges(c *palyra.Call) []string {
 		out = append(out, fmt.Sprintf("what it changed: %s", o.Effects))
 	}
 	return out
+}
+
+// describeFacts is what policy was told of changes, by the names that policies use, without what there was none of.
+func describeFacts(f palyra.EffectFacts) string {
+	var out []string
+	for _, n := range []struct {
+		name  string
+		count int64
+	}{
+		{"created", f.Created}, {"changed", f.Changed}, {"removed", f.Removed}, {"mode", f.Mode}, {"link", f.Link}, {"bytes", f.Bytes},
+		{"removed_files", f.RemovedFiles}, {"executables", f.Executables}, {"never_kept", f.NeverKept}, {"share", f.Share},
+		{"omitted", f.Omitted}, {"pushes_out", f.PushesOut},
+	} {
+		if n.count > 0 {
+			out = append(out, fmt.Sprintf("%s %d", n.name, n.count))
+		}
+	}
+	if f.NotUndoable {
+		out = append(out, "not_undoable")
+	}
+	var rewound []palyra.PathText
+	for _, ref := range f.Rewound {
+		rewound = append(rewound, palyra.TextOfPath(ref))
+	}
+	for _, l := range []struct {
+		name  string
+		paths []palyra.PathText
+	}{
+		{"trusted", f.Trusted}, {"outward", f.Outward}, {"run_by_tools", f.RunByTools}, {"uncommitted", f.Uncommitted}, {"rewound", rewound},
+	} {
+		if len(l.paths) > 0 {
+			out = append(out, l.name+" "+fewPaths(l.paths))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// describeQuarantine names the sealed paths that a run made and that lie in quarantine.
+func describeQuarantine(c *palyra.Call) []string {
+	if c.Outcome == nil || len(c.Outcome.Quarantined) == 0 {
+		return nil
+	}
+	return []string{"in quarantine, under this call's id ('palyra config path' says where): " + fewPaths(c.Outcome.Quarantined)}
+}
+
+func fewPaths(paths []palyra.PathText) string {
+	var names []string
+	for _, p := range paths {
+		names = append(names, string(p))
+	}
+	return fewNames(names)
 }
 
 // describeEnd says how a call ended, and who answered where somebody was asked.

@@ -31,7 +31,7 @@ func TestChangesWithoutAListAreOmitted(t *testing.T) {
 	if err != nil || s.Effects.List != "" || s.Effects.Omitted != 0 || s.Facts.Omitted != 2 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if !strings.Contains(strings.Join(s.Detail.Notes, "\n"), "2 changes are counted and not listed") {
+	if !strings.Contains(strings.Join(s.Detail.Notes, "\n"), "too large to be read: 2") {
 		t.Errorf("%q", s.Detail.Notes)
 	}
 }

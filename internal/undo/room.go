@@ -38,7 +38,7 @@ func (u *Undo) Take(name string, bytes int64, lose bool) error {
 		return err
 	}
 	if n := u.lately(gone); n > 0 && !lose {
-		return unkeepable("what %d calls of the last 24 hours replaced would go for it (undo.bytes is %d)", n, u.Most)
+		return unkeepable("it would take the place of what calls of the last 24 hours replaced: %d (undo.bytes is %d)", n, u.Most)
 	}
 	for _, k := range gone {
 		if err := u.remove(k.call); err != nil {

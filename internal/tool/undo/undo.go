@@ -88,7 +88,9 @@ func (t taker) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	slices.Sort(p.Writes)
 	slices.Sort(p.Removes)
 	slices.SortFunc(p.Inputs, func(a, b palyra.Input) int { return strings.Compare(a.Path, b.Path) })
-	shown.Summary = fmt.Sprintf("undo call %s: %d paths", a.Call, len(all))
+	if shown.Summary = fmt.Sprintf("undo call %s: %d paths", a.Call, len(all)); len(all) == 1 {
+		shown.Summary = fmt.Sprintf("undo call %s: 1 path", a.Call)
+	}
 	p.Detail, p.Unshown = shown, !whole
 	return nil
 }
