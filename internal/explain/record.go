@@ -82,9 +82,18 @@ func describeFacts(f palyra.EffectFacts) string {
 		name  string
 		count int64
 	}{
-		{"created", f.Created}, {"changed", f.Changed}, {"removed", f.Removed}, {"mode", f.Mode}, {"link", f.Link}, {"bytes", f.Bytes},
-		{"removed_files", f.RemovedFiles}, {"executables", f.Executables}, {"never_kept", f.NeverKept}, {"share", f.Share},
-		{"omitted", f.Omitted}, {"pushes_out", f.PushesOut},
+		{"created", f.Created},
+		{"changed", f.Changed},
+		{"removed", f.Removed},
+		{"mode", f.Mode},
+		{"link", f.Link},
+		{"bytes", f.Bytes},
+		{"removed_files", f.RemovedFiles},
+		{"executables", f.Executables},
+		{"never_kept", f.NeverKept},
+		{"share", f.Share},
+		{"omitted", f.Omitted},
+		{"pushes_out", f.PushesOut},
 	} {
 		if n.count > 0 {
 			out = append(out, fmt.Sprintf("%s %d", n.name, n.count))
