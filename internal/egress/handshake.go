@@ -3,6 +3,8 @@ package egress
 import (
 	"errors"
 	"time"
+
+	"palyra/internal/egress/sniff"
 )
 
 // shake checks and passes on the ClientHello, and a second one if the server asks for it: that
@@ -26,9 +28,9 @@ func (t *tunnel) greet() bool {
 		if err != nil {
 			return false
 		}
-		h, size, err := parseHello(b)
+		h, size, err := sniff.ParseHello(b)
 		switch {
-		case errors.Is(err, errMore):
+		case errors.Is(err, sniff.ErrMore):
 			have = len(b)
 			continue
 		case err != nil:
@@ -40,11 +42,11 @@ func (t *tunnel) greet() bool {
 }
 
 // fits compares a ClientHello with the name that was let through.
-func (t *tunnel) fits(h hello) bool {
-	switch name, err := parseHost(h.name); {
-	case h.hidden:
+func (t *tunnel) fits(h sniff.Hello) bool {
+	switch name, err := parseHost(h.Name); {
+	case h.Hidden:
 		t.mismatch("", "its TLS ClientHello hides the name (ECH)")
-	case h.names == 0:
+	case h.Names == 0:
 		t.mismatch("", "its TLS ClientHello does not say for which host")
 	case err != nil:
 		t.mismatch("", "the name in its TLS ClientHello cannot be read")
@@ -64,17 +66,17 @@ func (t *tunnel) greetAgain() bool {
 		if err != nil {
 			return false
 		}
-		kind, body, err := record(b)
+		kind, body, err := sniff.Record(b)
 		switch {
-		case kind == recordHandshake:
+		case kind == sniff.RecordHandshake:
 			return t.greet()
-		case errors.Is(err, errMore):
+		case errors.Is(err, sniff.ErrMore):
 			have = len(b)
 			continue
-		case err != nil, kind != recordCipher && kind != recordAlert && kind != recordData:
+		case err != nil, kind != sniff.RecordCipher && kind != sniff.RecordAlert && kind != sniff.RecordData:
 			t.mismatch("", "its TLS records cannot be read")
 			return false
-		case !t.pass(recordHead + len(body)):
+		case !t.pass(sniff.RecordHead + len(body)):
 			return false
 		}
 		have = 0

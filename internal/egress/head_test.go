@@ -3,40 +3,12 @@ package egress
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
+
+	"palyra/internal/egress/sniff"
 )
-
-func TestHeadSize(t *testing.T) {
-	for in, want := range map[string]int{"GET / HTTP/1.1\r\n\r\nrest": 18, "A\r\nB: c\r\n\r\n": 11} {
-		if n, err := headSize([]byte(in)); n != want || err != nil {
-			t.Errorf("%q: %d %v", in, n, err)
-		}
-	}
-	for in, more := range map[string]bool{"": true, "GET": true, "GET\r\n": true, "GET\r\nA: b\r\n\r": true, "GET\n": false, "\r\nGET": false, "A\r\n\n": false} {
-		if _, err := headSize([]byte(in)); err == nil || errors.Is(err, errMore) != more {
-			t.Errorf("%q: %v", in, err)
-		}
-	}
-}
-
-func TestAuthority(t *testing.T) {
-	for in, want := range map[string][2]string{
-		"http://a.example":         {"a.example", "/"},
-		"HTTP://a.example:80/x?y":  {"a.example:80", "/x?y"},
-		"http://a.example?q":       {"a.example", "/?q"},
-		"http://[::1]:8080//b/../": {"[::1]:8080", "//b/../"},
-	} {
-		if a, rest, err := (head{method: "GET", target: in}).authority(); err != nil || a != want[0] || rest != want[1] {
-			t.Errorf("%s: %s %s %v", in, a, rest, err)
-		}
-	}
-	if _, rest, _ := (head{method: "OPTIONS", target: "http://a.example"}).authority(); rest != "*" {
-		t.Error(rest)
-	}
-}
 
 // FuzzRequest: what our strict reader takes, net/http understands the same way,
 // before and after we write it anew, and the new head is as strict.
@@ -54,7 +26,7 @@ func FuzzRequest(f *testing.F) {
 		if r == nil {
 			return
 		}
-		if r.method == http.MethodConnect {
+		if r.Method == http.MethodConnect {
 			if r.hasBody() || r.at.port == 0 {
 				t.Errorf("%+v", r)
 			}
@@ -65,7 +37,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		out := r.onward()
 		again := readBytesRequest(out)
-		if again == nil || again.whole || again.method != r.method || again.hasBody() != r.hasBody() || again.at != r.at {
+		if again == nil || again.whole || again.Method != r.Method || again.hasBody() != r.hasBody() || again.at != r.at {
 			t.Fatalf("%q became %q", b, out)
 		}
 		if got, err := webTarget(again.parsed.Host, 80); err != nil || got != r.at {
@@ -75,7 +47,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%q: a body of %d", out, again.parsed.ContentLength)
 		}
 		for _, hidden := range []string{"proxy-authorization", "http2-settings", "expect", "te"} {
-			if _, n := again.get(hidden); n > 0 {
+			if _, n := again.Get(hidden); n > 0 {
 				t.Errorf("%q", out)
 			}
 		}
@@ -86,19 +58,19 @@ func FuzzRequest(f *testing.F) {
 }
 
 func readBytesRequest(b []byte) *request {
-	size, err := headSize(b)
+	size, err := sniff.HeadSize(b)
 	if err != nil {
 		return nil
 	}
-	h, err := parseHead(b[:size])
+	h, err := sniff.ParseHead(b[:size])
 	if err != nil {
 		return nil
 	}
 	parsed, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
-	if err != nil || parsed.Method != h.method || parsed.RequestURI != h.target {
+	if err != nil || parsed.Method != h.Method || parsed.RequestURI != h.Target {
 		return nil
 	}
-	r := &request{head: h, parsed: parsed, path: h.target}
+	r := &request{Head: h, parsed: parsed, path: h.Target}
 	if r.locate(80) != nil {
 		return nil
 	}

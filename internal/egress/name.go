@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/idna"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // The most bytes of a host name, and of one of its labels.
 const (
-	maxName  = 253
 	maxLabel = 63
 	maxShown = 128 // of foreign text in a message
 )
@@ -60,7 +60,7 @@ func badHost(s, why string) *palyra.Error {
 // spelling that others could read differently: addresses as one number, in octal or hexadecimal,
 // with a zone, names that end in a number.
 func parseHost(s string) (host, error) {
-	if len(s) == 0 || len(s) > 4*maxName {
+	if len(s) == 0 || len(s) > 4*sniff.MaxName {
 		return host{}, badHost(s, "it is empty or too long")
 	}
 	if inner, ok := strings.CutPrefix(s, "["); ok {
@@ -91,7 +91,7 @@ func parseName(s string) (host, error) {
 		return host{}, badHost(s, "it is not a valid international name").WithCause(err)
 	}
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if name == "" || len(name) > maxName {
+	if name == "" || len(name) > sniff.MaxName {
 		return host{}, badHost(s, "it is empty or too long")
 	}
 	for label := range strings.SplitSeq(name, ".") {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 func TestParseHost(t *testing.T) {
@@ -57,7 +58,7 @@ func FuzzHost(f *testing.F) {
 		if h.literal() != (h.name == "") || h.addr.Is4In6() || h.addr.Zone() != "" {
 			t.Errorf("%q: %+v", s, h)
 		}
-		if _, err := netip.ParseAddr(h.name); err == nil || strings.Trim(h.name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || len(h.name) > maxName {
+		if _, err := netip.ParseAddr(h.name); err == nil || strings.Trim(h.name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || len(h.name) > sniff.MaxName {
 			t.Errorf("%q: %q", s, h.name)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // proxyUser is the name that comes with a session's token.
@@ -53,7 +54,7 @@ func (s *Session) serveProxy(c *stream) {
 			}
 			continue
 		}
-		if r.method == http.MethodConnect {
+		if r.Method == http.MethodConnect {
 			s.serveConnect(c, r)
 			return
 		}
@@ -101,7 +102,7 @@ func (s *Session) serveConnect(c *stream, r *request) {
 // decided again, or a new one.
 func (s *Session) route(l *line, r *request) error {
 	if !r.whole {
-		return badHead("this is a proxy: it wants whole URLs")
+		return sniff.BadHead("this is a proxy: it wants whole URLs")
 	}
 	t, err := s.resolveTarget(r.at.host, r.at.port)
 	if err != nil {
@@ -134,14 +135,14 @@ func (s *Session) hangUp(l *line) {
 
 // refuseRequest tells an HTTP client why its request is refused.
 func (s *Session) refuseRequest(c *stream, r *request, err error) {
-	var bad badHead
+	var bad sniff.BadHead
 	e := (*palyra.Error)(nil)
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, &bad), errors.Is(err, errAuthority):
 		e = palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the request is refused: %s", err).
 			WithRemedy("send a plain HTTP/1.1 request that says one thing only")
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, sniff.ErrTooLong):
 		e = palyra.Errorf(palyra.Invalid, palyra.ReasonInputTooLarge, "the request's head is too long").WithRemedy("send fewer or shorter fields")
 	default: // the client is gone, or too slow
 		return

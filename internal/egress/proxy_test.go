@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // client is a Go program that uses the proxy variables.
@@ -200,8 +201,8 @@ func TestUnclearRequests(t *testing.T) {
 		"non-ASCII target":        "POST http://good.example/\xc3\xa9 HTTP/1.1\r\n" + ok,
 		"control in the method":   "PO\x01ST http://good.example/ HTTP/1.1\r\n" + ok,
 		"a method without end":    strings.Repeat("A", 40) + " http://good.example/ HTTP/1.1\r\n" + ok,
-		"very many fields":        line + ok + strings.Repeat("X: y\r\n", maxFields+1),
-		"a very long field":       line + ok + "X: " + strings.Repeat("y", bufferSize) + "\r\n",
+		"very many fields":        line + ok + strings.Repeat("X: y\r\n", sniff.MaxFields+1),
+		"a very long field":       line + ok + "X: " + strings.Repeat("y", sniff.Most) + "\r\n",
 		"a length beyond numbers": line + ok + "Content-Length: 99999999999999999999\r\n",
 	} {
 		got := talk(t, b.proxyConn(), req+b.authorization()+"\r\n")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // line is a connection to a server for plain HTTP.
@@ -53,12 +54,12 @@ func (t *tunnel) relay() {
 
 // suits checks that a request is for the permitted target.
 func (t *tunnel) suits(r *request) error {
-	if _, given := r.get("host"); given == 0 && !r.whole {
+	if _, given := r.Get("host"); given == 0 && !r.whole {
 		r.at = t.permit.target // HTTP/1.0 without Host: the request is given one
 	} else if at, err := t.resolveTarget(r.at.host, r.at.port); err == nil {
 		r.rename(at)
 	}
-	if r.method != http.MethodConnect && r.at == t.permit.target {
+	if r.Method != http.MethodConnect && r.at == t.permit.target {
 		return nil
 	}
 	err := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "the connection is for %s and the request for %s", t.permit.target, r.at).
@@ -98,7 +99,7 @@ func (s *Session) exchange(c *stream, r *request, l *line) bool {
 // sendBody passes a request's body on.
 func sendBody(c *stream, r *request, l *line, a *activity) {
 	var err error
-	if _, chunked := r.get("transfer-encoding"); chunked > 0 {
+	if _, chunked := r.Get("transfer-encoding"); chunked > 0 {
 		err = copyChunked(l.up, c, r.parsed.Body, nil, &l.flow.out, a)
 	} else {
 		err = copyFixed(l.up, c, r.parsed.ContentLength, &l.flow.out, a)
@@ -118,7 +119,7 @@ func (s *Session) answers(c *stream, r *request, l *line, a *activity) bool {
 		if err != nil {
 			if i == 0 {
 				s.refuseRequest(c, r, palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "%s gave no answer that can be read", l.at).
-					WithRemedy("try again; answers whose head is over %d bytes are not read", bufferSize).WithCause(err))
+					WithRemedy("try again; answers whose head is over %d bytes are not read", sniff.Most).WithCause(err))
 			}
 			return false
 		}
@@ -216,7 +217,7 @@ func copyFixed(dst, src *stream, size int64, n *atomic.Int64, a *activity) error
 		size -= have
 	}
 	moved, err := src.owner.move(dst.TCPConn, src.TCPConn, size, n, a)
-	if err == nil && moved < size && size < math.MaxInt64-bufferSize {
+	if err == nil && moved < size && size < math.MaxInt64-sniff.Most {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -238,8 +239,8 @@ func (c counter) Write(b []byte) (int, error) {
 // copyChunked passes a chunked body on in chunks of our own, each as soon as it arrives, so that
 // the body can be read in one way only.
 func copyChunked(dst, src *stream, body io.Reader, trailer *http.Header, n *atomic.Int64, a *activity) error {
-	w := bufio.NewWriterSize(counter{dst, n}, bufferSize)
-	for buf := make([]byte, bufferSize/2); ; {
+	w := bufio.NewWriterSize(counter{dst, n}, sniff.Most)
+	for buf := make([]byte, sniff.Most/2); ; {
 		src.within(a.idle)
 		if a.stopped.Load() {
 			return errStopped

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 func TestOldClientsGetTheHostNamed(t *testing.T) {
@@ -55,7 +56,7 @@ func TestBadAnswers(t *testing.T) {
 		}))
 		b := open(t, g, w, "good.example:80")
 		got := talk(t, ways[doorDirect](b, "good.example", 80), "GET / HTTP/1.1\r\nHost: good.example\r\nConnection: close\r\n\r\n")
-		if !strings.Contains(got, tc.want) || len(got) > 2*bufferSize {
+		if !strings.Contains(got, tc.want) || len(got) > 2*sniff.Most {
 			t.Errorf("%s: %.300q", name, got)
 		}
 	}

@@ -3,17 +3,19 @@ package egress
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // request is a plain HTTP request, of which only the head was read.
 type request struct {
-	head
+	sniff.Head
 	parsed *http.Request
 	at     target // its target, by its own words
 	path   string // the target that the server gets
@@ -41,8 +43,8 @@ func (s *Session) readRequest(c *stream, port int) (*request, error) {
 			c.within(s.guard.times.head)
 		}
 		have = len(b)
-		if size, err = headSize(b); errors.Is(err, errMore) {
-			err = goodStart(b)
+		if size, err = sniff.HeadSize(b); errors.Is(err, sniff.ErrMore) {
+			err = sniff.GoodStart(b)
 		}
 		if err != nil {
 			return nil, err
@@ -52,43 +54,43 @@ func (s *Session) readRequest(c *stream, port int) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHead(b)
+	h, err := sniff.ParseHead(b)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{head: h, path: h.target}
-	if h.method == http.MethodConnect { // nothing of a CONNECT is passed on
+	r := &request{Head: h, path: h.Target}
+	if h.Method == http.MethodConnect { // nothing of a CONNECT is passed on
 		_, err = c.br.Discard(size)
-	} else if r.parsed, err = http.ReadRequest(c.br); err == nil && (r.parsed.Method != h.method || r.parsed.RequestURI != h.target) {
+	} else if r.parsed, err = http.ReadRequest(c.br); err == nil && (r.parsed.Method != h.Method || r.parsed.RequestURI != h.Target) {
 		err = errAuthority
 	}
 	if err != nil {
-		return nil, badHead("it cannot be read")
+		return nil, sniff.BadHead("it cannot be read")
 	}
 	return r, r.locate(port)
 }
 
 // locate finds out which host a request is for. Everything in it that names a host must name the same.
 func (r *request) locate(port int) error {
-	if r.method == http.MethodConnect {
-		t, err := parseTarget(r.target)
+	if r.Method == http.MethodConnect {
+		t, err := parseTarget(r.Target)
 		r.at = t
 		if err == nil && r.hasBody() {
-			err = badHead("CONNECT has no body")
+			err = sniff.BadHead("CONNECT has no body")
 		}
 		return asBadHead(err)
 	}
-	says, given := r.get("host")
+	says, given := r.Get("host")
 	var err error
 	if given > 0 {
 		if r.at, err = webTarget(says, port); err != nil {
 			return err
 		}
 	}
-	if strings.HasPrefix(r.target, "/") || r.target == "*" && r.method == http.MethodOptions {
+	if strings.HasPrefix(r.Target, "/") || r.Target == "*" && r.Method == http.MethodOptions {
 		return nil
 	}
-	name, rest, err := r.authority()
+	name, rest, err := r.Authority()
 	if err != nil {
 		return err
 	}
@@ -104,16 +106,16 @@ func (r *request) locate(port int) error {
 }
 
 func (r *request) hasBody() bool {
-	length, n := r.get("content-length")
-	_, chunked := r.get("transfer-encoding")
+	length, n := r.Get("content-length")
+	_, chunked := r.Get("transfer-encoding")
 	return chunked > 0 || n > 0 && strings.Trim(length, "0") != ""
 }
 
 // upgrades reports whether a request asks for a WebSocket, the only upgrade that is let through.
 func (r *request) upgrades() bool {
-	to, n := r.get("upgrade")
-	return n == 1 && r.minor == 1 && strings.EqualFold(to, "websocket") && r.method == http.MethodGet && !r.hasBody() &&
-		slices.Contains(r.tokens("connection"), "upgrade")
+	to, n := r.Get("upgrade")
+	return n == 1 && r.Minor == 1 && strings.EqualFold(to, "websocket") && r.Method == http.MethodGet && !r.hasBody() &&
+		slices.Contains(r.Tokens("connection"), "upgrade")
 }
 
 // hop are fields that are between a client and its proxy.
@@ -129,20 +131,20 @@ func (r *request) last() bool { return r.parsed.Close || r.hasBody() }
 // waits reports whether the client wants a 100 Continue before it sends the body. The guard sends
 // it at once: it cannot be relied on what a server does with a body that it has refused.
 func (r *request) waits() bool {
-	_, n := r.get("expect")
-	return n > 0 && r.minor == 1 && r.hasBody()
+	_, n := r.Get("expect")
+	return n > 0 && r.Minor == 1 && r.hasBody()
 }
 
 // onward writes the head for the server. Fields stay unchanged, except those about this connection.
 func (r *request) onward() []byte {
 	var b strings.Builder
-	b.WriteString(r.method + " " + r.path + " HTTP/1." + strconv.Itoa(int(r.minor)) + "\r\n")
-	if _, n := r.get("host"); n == 0 || r.stood {
+	b.WriteString(r.Method + " " + r.path + " HTTP/1." + strconv.Itoa(int(r.Minor)) + "\r\n")
+	if _, n := r.Get("host"); n == 0 || r.stood {
 		b.WriteString("Host: " + webHost(r.at) + "\r\n")
 	}
-	for _, f := range r.fields {
-		if !slices.Contains(hop, f.name) && !(r.stood && f.name == "host") {
-			b.WriteString(f.line + "\r\n")
+	for _, f := range r.Fields {
+		if !slices.Contains(hop, f.Name) && !(r.stood && f.Name == "host") {
+			b.WriteString(f.Line + "\r\n")
 		}
 	}
 	switch {
@@ -150,7 +152,7 @@ func (r *request) onward() []byte {
 		b.WriteString("Connection: Upgrade\r\nUpgrade: websocket\r\n")
 	case r.last():
 		b.WriteString("Connection: close\r\n")
-	case r.minor == 0:
+	case r.Minor == 0:
 		b.WriteString("Connection: keep-alive\r\n")
 	}
 	b.WriteString("\r\n")
@@ -167,7 +169,7 @@ func webHost(t target) string {
 
 // credentials returns the user and password that a client gave to the proxy.
 func (r *request) credentials() (user, password string) {
-	value, n := r.get("proxy-authorization")
+	value, n := r.Get("proxy-authorization")
 	scheme, coded, _ := strings.Cut(value, " ")
 	if n != 1 || !strings.EqualFold(scheme, "basic") {
 		return "", ""
@@ -192,3 +194,22 @@ func statusOf(e *palyra.Error) int {
 	}
 	return http.StatusBadGateway
 }
+
+// webTarget reads an authority, whose port may be missing.
+func webTarget(s string, port int) (target, error) {
+	if _, _, ok := splitTarget(s); ok {
+		t, err := parseTarget(s)
+		return t, asBadHead(err)
+	}
+	h, err := parseHost(s)
+	return target{h, port}, asBadHead(err)
+}
+
+func asBadHead(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errAuthority, err)
+}
+
+var errAuthority = errors.New("it does not say clearly which host it is for")

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // A name server outside, as an operator can name one.
@@ -99,7 +100,7 @@ func TestAFloodOfQuestions(t *testing.T) {
 
 // What a client sends when the server asked for a second ClientHello.
 func TestAfterARetry(t *testing.T) {
-	retry := "\x16\x03\x03\x00\x58\x02\x00\x00\x54\x03\x03" + retryRandom + strings.Repeat("\x00", 50)
+	retry := "\x16\x03\x03\x00\x58\x02\x00\x00\x54\x03\x03" + sniff.RetryRandom + strings.Repeat("\x00", 50)
 	good := string(helloFor(t, "good.example"))
 	const cipher, data, alert = "\x14\x03\x03\x00\x01\x01", "\x17\x03\x03\x00\x04abcd", "\x15\x03\x03\x00\x02\x01\x00"
 	for name, tc := range map[string]struct {

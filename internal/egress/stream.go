@@ -10,15 +10,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"palyra/internal/egress/sniff"
 )
 
-// The size of a buffer, which bounds the bytes that are checked before anything is passed on: a
-// request's head, a ClientHello. And the bytes of one copy between two looks at the clock.
+// The bytes of one copy between two looks at the clock.
 const (
-	bufferSize = 32 << 10
-	copyStep   = 1 << 20
-	chunkSize  = 8 << 10
-	slowStart  = 128 << 10 // bytes through a buffer before the kernel takes over
+	copyStep  = 1 << 20
+	chunkSize = 8 << 10
+	slowStart = 128 << 10 // bytes through a buffer before the kernel takes over
 )
 
 // buffers keeps buffers for reuse.
@@ -26,7 +26,7 @@ type buffers struct{ readers, chunks sync.Pool }
 
 func newBuffers() *buffers {
 	return &buffers{
-		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, bufferSize) }},
+		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, sniff.Most) }},
 		chunks:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
 	}
 }
@@ -84,13 +84,11 @@ func (c *stream) within(d time.Duration) {
 	_ = c.SetReadDeadline(t)
 }
 
-var errTooLong = errors.New("egress: too long")
-
 // more returns all bytes that were received and not read, at least one more than have. None of them
 // counts as read.
 func (c *stream) more(have int) ([]byte, error) {
 	if have >= c.br.Size() {
-		return nil, errTooLong
+		return nil, sniff.ErrTooLong
 	}
 	if _, err := c.br.Peek(have + 1); err != nil {
 		return nil, err
@@ -102,7 +100,7 @@ func (c *stream) more(have int) ([]byte, error) {
 func (c *stream) linger(d time.Duration) {
 	_ = c.CloseWrite()
 	c.within(d)
-	_, _ = io.CopyN(io.Discard, c.TCPConn, 16*bufferSize)
+	_, _ = io.CopyN(io.Discard, c.TCPConn, 16*sniff.Most)
 }
 
 // activity is the time of the last event on a connection.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // tunnel is a connection between a client inside and a server outside.
@@ -46,16 +47,16 @@ func (t *tunnel) checked() bool {
 		return false
 	}
 	switch kind {
-	case secure:
+	case sniff.Secure:
 		return t.shake()
-	case web:
+	case sniff.Web:
 		if t.takeBack() {
 			t.relay()
 		}
 		return false // everything was relayed
 	}
 	first, _ := t.client.br.Peek(t.client.br.Buffered())
-	if t.named() && len(first) > 0 && !(t.permit.port == 443 && isSSH(first)) {
+	if t.named() && len(first) > 0 && !(t.permit.port == 443 && sniff.IsSSH(first)) {
 		t.mismatch("", "it speaks neither TLS nor HTTP")
 		return false
 	}
@@ -66,14 +67,14 @@ func (t *tunnel) checked() bool {
 // request after all: the server then has only a part of it.
 func (t *tunnel) watched() bool {
 	t.answer()
-	for w := (watch{}); ; {
+	for w := (sniff.Watch{}); ; {
 		b, _ := t.client.br.Peek(t.client.br.Buffered())
 		switch {
-		case w.sees(b):
+		case w.Sees(b):
 			t.mismatch("", "it is a request that begins like something else")
 			reset(t.up)
 			return false
-		case w.whole:
+		case w.Whole:
 			return true
 		case len(b) > 0 && !t.pass(len(b)):
 			t.cut()
@@ -106,7 +107,7 @@ func (t *tunnel) named() bool { return t.permit.port == 80 || t.permit.port == 4
 
 // listen waits until the client has sent enough to tell which protocol it speaks. A server that
 // speaks first is passed on: at once, or at ports where clients speak first after a short time.
-func (t *tunnel) listen() (speech, error) {
+func (t *tunnel) listen() (sniff.Speech, error) {
 	if t.named() {
 		t.client.within(t.guard.times.quiet)
 	} else {
@@ -124,14 +125,14 @@ func (t *tunnel) listen() (speech, error) {
 			t.client.within(t.active.look)
 			continue
 		case errors.Is(err, io.EOF) && (have == 0 || !t.named()):
-			return opaque, nil // the client only listens, or has sent everything
+			return sniff.Opaque, nil // the client only listens, or has sent everything
 		case have > 0:
 			t.mismatch("", "it does not say in time, and in few enough bytes, what it is")
-			return unclear, err
+			return sniff.Unclear, err
 		default:
-			return unclear, err
+			return sniff.Unclear, err
 		}
-		if kind := classify(b); kind != unclear {
+		if kind := sniff.Classify(b); kind != sniff.Unclear {
 			return kind, nil
 		}
 		have = len(b)
@@ -147,8 +148,8 @@ func (t *tunnel) mismatch(name, why string) {
 	}
 	t.refused(t.permit.door, other, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s: %s", t.permit.target, why))
 	const fatal, accessDenied = 2, 49
-	if first, _ := t.client.br.Peek(t.client.br.Buffered()); classify(first) == secure {
-		_, _ = t.client.Write([]byte{recordAlert, recordMajor, 1, 0, 2, fatal, accessDenied})
+	if first, _ := t.client.br.Peek(t.client.br.Buffered()); sniff.Classify(first) == sniff.Secure {
+		_, _ = t.client.Write([]byte{sniff.RecordAlert, sniff.RecordMajor, 1, 0, 2, fatal, accessDenied})
 		return
 	}
 	reset(t.client.TCPConn)
@@ -195,7 +196,7 @@ func (t *tunnel) hearFirst() error {
 			t.flow.in.Add(int64(n))
 			t.active.touch()
 			have += n
-			if again, known := asksAgain(buf[:have]); known {
+			if again, known := sniff.AsksAgain(buf[:have]); known {
 				t.again.Store(again)
 				close(t.heard)
 				return nil

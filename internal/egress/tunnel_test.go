@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/egress/sniff"
 )
 
 // ways are the doors that lead to a connection with a server.
@@ -124,7 +125,7 @@ func (c *crumbs) Write(b []byte) (int, error) {
 
 func splitRecord(b []byte, n int) []byte {
 	var out []byte
-	body := b[recordHead:]
+	body := b[sniff.RecordHead:]
 	for step := len(body)/n + 1; len(body) > 0; {
 		k := min(step, len(body))
 		out = append(append(out, b[0], b[1], b[2], byte(k>>8), byte(k)), body[:k]...)

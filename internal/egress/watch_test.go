@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/iotest"
 
 	"palyra"
 )
@@ -90,38 +89,4 @@ func TestOtherProtocolsInPieces(t *testing.T) {
 		_ = c.Close()
 		b.end()
 	}
-}
-
-// However a line comes, it is seen.
-func FuzzWatch(f *testing.F) {
-	for _, s := range []string{"GET / HTTP/1.1\r\n", "hhttp/", "x\nHTTP/", "\n\x01\nHTTP/", "HTHTTP/"} {
-		f.Add([]byte(s), 3)
-	}
-	f.Fuzz(func(t *testing.T, b []byte, at int) {
-		var whole, parts watch
-		want := whole.sees(b)
-		at = min(max(at, 0), len(b))
-		got := parts.sees(b[:at])
-		if !got && !parts.whole {
-			got = parts.sees(b[at:])
-		}
-		var one watch
-		single, buf := false, make([]byte, 1)
-		for r := iotest.OneByteReader(bytes.NewReader(b)); !single && !one.whole; {
-			if _, err := r.Read(buf); err != nil {
-				break
-			}
-			single = one.sees(buf)
-		}
-		if got != want || single != want {
-			t.Errorf("%q: %v %v %v", b, want, got, single)
-		}
-		line, _ := firstLine(b)
-		if has := strings.Contains(strings.ToUpper(string(line)), version); has && !want {
-			t.Errorf("%q was not seen", b)
-		}
-		if classify(b) == opaque && want {
-			t.Errorf("%q is opaque", b)
-		}
-	})
 }

@@ -89,6 +89,8 @@ func edges() []edge {
 		{[]string{"internal/sandbox/bwrap"}, []string{"internal/sandbox/local"}, true, "what of /opt and /usr/local a room shows"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
 		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal", "internal/seal/*"}, true, "what a run must leave as it is"},
+		{[]string{"internal/egress"}, []string{"internal/egress/sniff"}, true, "the first bytes of a connection"},
+		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{[]string{"internal/policy", "internal/policy/replay"}, []string{"internal/policy/risk"}, true, "what a call amounts to is worked out below the judging"},

@@ -1,4 +1,11 @@
-package egress
+// Package sniff reads the first bytes of a connection as far as they name a host: a TLS ClientHello, the head of an
+// HTTP request.
+//
+// Promises. Bytes are read so strictly that no two readers can understand them differently, and within bounds. What some
+// lenient server could take for a request is one.
+//
+// It decides nothing, and reads no connection itself: it is given what came so far.
+package sniff
 
 import (
 	"bytes"
@@ -6,34 +13,42 @@ import (
 	"strings"
 )
 
-// speech is the kind of a client's first bytes, as far as they name a host: a server with many
-// names chooses by it.
-type speech int
-
+// The size of a buffer, which bounds the bytes that are checked before anything is passed on (a request's head, a
+// ClientHello), and the bytes of a host's name.
 const (
-	unclear speech = iota // not known yet
-	opaque                // neither of the others, so far
-	secure                // TLS
-	web                   // HTTP, or bytes that a lenient server could take for it
+	Most    = 32 << 10
+	MaxName = 253
 )
 
-// classify looks at the first bytes that a client sent. Bytes that some lenient server reads as a
+// Speech is the kind of a client's first bytes, as far as they name a host: a server with many
+// names chooses by it.
+type Speech int
+
+// The kinds.
+const (
+	Unclear Speech = iota // not known yet
+	Opaque                // neither of the others, so far
+	Secure                // TLS
+	Web                   // HTTP, or bytes that a lenient server could take for it
+)
+
+// Classify looks at the first bytes that a client sent. Bytes that some lenient server reads as a
 // request, whatever the method and whatever counts as a blank, are web. It must not wait for more
 // bytes than other clients send: those begin with something that is no word, or send whole lines,
-// or a NUL. So bytes that are opaque before their first line is complete may still become web; the
+// or a NUL. So bytes that are Opaque before their first line is complete may still become web; the
 // tunnel goes on watching them.
-func classify(b []byte) speech {
-	if len(b) > 0 && b[0] == recordHandshake {
+func Classify(b []byte) Speech {
+	if len(b) > 0 && b[0] == RecordHandshake {
 		switch {
 		case len(b) == 1:
-			return unclear
-		case b[1] == recordMajor:
-			return secure
+			return Unclear
+		case b[1] == RecordMajor:
+			return Secure
 		}
 	}
-	var w watch
-	if w.sees(b) {
-		return web
+	var w Watch
+	if w.Sees(b) {
+		return Web
 	}
 	line, odd := firstLine(b)
 	word := 0
@@ -43,17 +58,17 @@ func classify(b []byte) speech {
 	method := slices.Contains(methods, string(line[:word]))
 	switch {
 	case method && isPlace(line[word:]):
-		return web
-	case w.whole:
-		return opaque
+		return Web
+	case w.Whole:
+		return Opaque
 	case odd:
-		return opaque
+		return Opaque
 	case word == len(line) || method:
-		return unclear
+		return Unclear
 	case word == 0 || !blank(line[word]) || bytes.IndexByte(line, 0) >= 0:
-		return opaque
+		return Opaque
 	}
-	return unclear
+	return Unclear
 }
 
 // methods are those that a server may serve without a version in the line, with a Host field all the same.
@@ -96,9 +111,9 @@ func blank(c byte) bool {
 	return false
 }
 
-// watch looks for a request in the first line with a visible character, while it is passed on.
-type watch struct {
-	whole bool   // the line is complete and no request
+// Watch looks for a request in the first line with a visible character, while it is passed on.
+type Watch struct {
+	Whole bool   // the line is complete and no request
 	seen  int    // bytes of the line from the first visible one
 	tail  []byte // the last of these bytes
 }
@@ -108,20 +123,20 @@ const (
 	maxLine = 4 << 20 // no server reads request lines this long
 )
 
-// sees takes the next bytes, and reports whether the line is a request.
-func (w *watch) sees(b []byte) bool {
+// Sees takes the next bytes, and reports whether the line is a request.
+func (w *Watch) Sees(b []byte) bool {
 	if w.seen == 0 {
 		b = b[hidden(b):]
 	}
 	line, _, ended := bytes.Cut(b, []byte("\n"))
 	start := line[:min(len(line), len(version))]
-	if w.whole || hasVersion(line) || hasVersion(append(w.tail, start...)) {
-		return !w.whole
+	if w.Whole || hasVersion(line) || hasVersion(append(w.tail, start...)) {
+		return !w.Whole
 	}
 	w.seen += len(line)
 	w.tail = append(w.tail, line[max(0, len(line)-len(version)):]...)
 	w.tail = bytes.Clone(w.tail[max(0, len(w.tail)-len(version)):])
-	w.whole = ended || w.seen > maxLine
+	w.Whole = ended || w.seen > maxLine
 	return false
 }
 
@@ -148,5 +163,5 @@ func isToken(c byte) bool {
 	return c != 0 && strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// isSSH reports whether a client speaks SSH, which does not name hosts.
-func isSSH(b []byte) bool { return bytes.HasPrefix(b, []byte("SSH-2.0-")) }
+// IsSSH reports whether a client speaks SSH, which does not name hosts.
+func IsSSH(b []byte) bool { return bytes.HasPrefix(b, []byte("SSH-2.0-")) }
