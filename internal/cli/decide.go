@@ -145,6 +145,10 @@ func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Clie
 	if err := question.CheckOffered(p, r); err != nil {
 		return "", err
 	}
+	if p.Need.Fresh && r.Scope != "" && r.Scope != palyra.ScopeOnce { // nobody types the word for nothing
+		return "", exit.Failedf(palyra.ReasonMalformedInput, "this is asked about each time, so --scope %s is not offered; nothing was decided", r.Scope).
+			WithRemedy("leave --scope out")
+	}
 	execute.ViewApproval(inv, inv.Stderr, p, inv.Separation())
 	terminal.Drain() // keys typed before the plan was on the screen are no answer to it
 	typed, err := terminal.AskLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))

@@ -119,6 +119,20 @@ func TestTypedInputStaysHere(t *testing.T) {
 	s.End()
 }
 
+// A scope that the question does not offer is refused before anybody types the word.
+func TestDecideForMoreThanIsOffered(t *testing.T) {
+	h := openHouse(t)
+	call := h.stream("tools", "call", "palyra.fs.write", "--input", `{"path":".envrc","content":"x"}`, "--json")
+	id, digest := h.pendingID()
+	s := h.at("approvals", "decide", id, "allow", "--scope", "session")
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "asked about each time") || strings.Contains(s.Seen.String(), "Type allow") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
+	}
+	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
+	call.until(`"reason_code":"approval_denied"`)
+	_ = call.cmd.Wait()
+}
+
 // A digest does not take the place of the word where there is a person, and must
 // be the one of the plan that is shown.
 func TestDecideWithADigestOnATerminal(t *testing.T) {

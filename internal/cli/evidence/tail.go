@@ -163,6 +163,8 @@ var entryFields = []struct{ path, name string }{
 	{"scope", "scope"},
 	{"state", "state"},
 	{"why", "why"},
+	{"reversal", "reversal"},
+	{"result", "result"},
 	{"principal", "principal"},
 	{"by", "by"},
 	{"vote.by", "by"},

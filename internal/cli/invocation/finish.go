@@ -59,7 +59,11 @@ func (inv *Invocation) Message(err error) exit.Message {
 	if !errors.As(err, &e) {
 		return exit.Message{Code: palyra.Internal, Reason: palyra.ReasonInternal, Text: err.Error()}
 	}
-	return exit.Message{Code: e.Code, Reason: e.Reason, Text: e.Text, Remedy: e.Remedy}
+	f := exit.Message{Code: e.Code, Reason: e.Reason, Text: e.Text, Remedy: e.Remedy}
+	if inv.Home != "" && e.Reason == client.ReasonNoDaemon { // the one of this home, and no other
+		f.Remedy = inv.Own() + " up --detach"
+	}
+	return f
 }
 
 // helpOf is the command that shows the help of this command.

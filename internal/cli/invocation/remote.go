@@ -55,6 +55,9 @@ func (inv *Invocation) Own() string {
 	if name := inv.RemoteName(); name != "" {
 		return "palyra --remote " + show.Arg(name)
 	}
+	if inv.Home != "" {
+		return "palyra --home " + show.Arg(inv.Home)
+	}
 	return "palyra"
 }
 
