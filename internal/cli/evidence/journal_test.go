@@ -37,7 +37,8 @@ func TestEntryLine(t *testing.T) {
 		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("0"), "attestation_id": "A"}, "call=C outcome=finished attestation=A"},
 		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("2")}, "call=C outcome=finished exit=2"},
 		{
-			"call.reverted", map[string]any{"call_id": "C", "by": "user:ann", "reversal": "redo", "result": "done"},
+			"call.reverted",
+			map[string]any{"call_id": "C", "by": "user:ann", "reversal": "redo", "result": "done"},
 			"call=C reversal=redo result=done by=user:ann",
 		},
 		{"call.refused", map[string]any{"call_id": "C", "layer": "policy", "reason_code": "policy_denied"}, "call=C layer=policy reason=policy_denied"},
