@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,7 +111,11 @@ func TestManyProgramsInOne(t *testing.T) {
 // Code that an interpreter is given is no path: what it names cannot be told, and is not made up.
 func TestCodeIsNoPath(t *testing.T) {
 	code := "#!/usr/bin/env python3\nprint(\"a/../../../b\")"
-	for _, argv := range [][]string{{"python3", "-c", code}, {"node", "-e", code}} {
+	for _, argv := range [][]string{
+		{"python3", "-c", code}, {"pypy3", "-c", code}, {"node", "-e", code}, {"node", "--eval", code}, {"node", "-p", code}, {"bun", "-e", code},
+		{"perl", "-e", code}, {"perl", "-E", code}, {"ruby", "-e", code}, {"php", "-r", code},
+		{"lua", "-e", code}, {"Rscript", "-e", code},
+	} {
 		got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"})
 		if len(got.Outside) > 0 || got.Understood || !got.RunsCode || got.Class != palyra.CommandUnknown {
 			t.Errorf("%q: %+v", argv, got)
@@ -119,8 +124,22 @@ func TestCodeIsNoPath(t *testing.T) {
 			t.Errorf("%q: %s", argv, why)
 		}
 	}
-	if got := Analyse(Input{Argv: []string{"python3", "-c", code, "/etc/x"}, Cwd: "/w", Workspace: "/w"}); len(got.Outside) != 1 {
-		t.Errorf("an operand of it: %+v", got)
+	for _, argv := range [][]string{
+		{"perl", "-ne", code}, {"perl", "-lane", code, "in.txt"}, {"perl", "-pi.bak", "-e", code}, {"ruby", "-rjson", "-ne", code},
+	} {
+		if got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"}); len(got.Outside) > 0 || got.Understood || !got.RunsCode {
+			t.Errorf("%q: %+v", argv, got)
+		}
+	}
+	for _, argv := range [][]string{ // what is a path beside it
+		{"python3", "-c", code, "/etc/x"}, {"perl", "-e", code, "/etc/x"}, {"perl", "-i.e", "/etc/x"},
+		{"perl", "-I", "/etc/x", "-e", code}, {"perl", "/etc/x"},
+		{"node", "-r", "/etc/x", "-e", code}, {"php", "-f", "/etc/x"}, {"php", "-c", "/etc/x", "-r", code},
+		{"lua", "-e", code, "/etc/x"}, {"ruby", "-C", "/etc/x"},
+	} {
+		if got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"}); !slices.Contains(got.Outside, "/etc/x") {
+			t.Errorf("%q: an operand is missed: %+v", argv, got)
+		}
 	}
 }
 

@@ -67,19 +67,62 @@ func compile(known *program.Table) (*tables, error) {
 		}
 		t.env[name] = re
 	}
-	made := map[*program.Spec]*spec{}
+	type row struct {
+		*program.Spec
+		*program.Binding
+	}
+	made := map[row]*spec{}
 	for _, name := range slices.Sorted(maps.Keys(known.Programs)) {
-		p := known.Programs[name]
-		if made[p] == nil {
-			s, err := newSpec(p)
+		of := row{Spec: known.Programs[name]}
+		if b := known.Binding(name); b != nil && interprets(of.Spec, b) {
+			of.Binding = b
+		}
+		if made[of] == nil {
+			s, err := newSpec(of.Spec)
 			if err != nil {
 				return nil, fmt.Errorf("command: %s: %w", name, err)
 			}
-			made[p] = s
+			s.instructions(of.Binding)
+			made[of] = s
 		}
-		t.programs[name] = made[p]
+		t.programs[name] = made[of]
 	}
 	return t, nil
+}
+
+// interprets reports whether a row tells which words of an interpreter are program text.
+func interprets(s *program.Spec, b *program.Binding) bool {
+	return s.Code && s.Style == program.StyleGNU && s.Sub == nil && s.Wrap == nil && b.Style == program.StyleGNU && len(b.Instructions()) > 0
+}
+
+// instructions takes over from a row which options bring program text, which is no path. The value of any other
+// option may be one.
+func (s *spec) instructions(b *program.Binding) {
+	if b == nil {
+		return
+	}
+	put := func(name string, k program.Kind) {
+		if _, known := s.known[name]; known {
+			return
+		}
+		switch k {
+		case program.Flag:
+			s.known[name] = option{}
+		case program.Attached:
+			s.known[name] = option{optional: true}
+		default:
+			s.known[name] = option{arity: 1, role: rolePath}
+		}
+	}
+	for letter, k := range b.Letters {
+		put("-"+letter, k)
+	}
+	for long, k := range b.Longs {
+		put("--"+long, k)
+	}
+	for _, name := range b.Instructions() {
+		s.known[name] = option{arity: 1, role: roleScript, raise: raiseCode}
+	}
 }
 
 func newSpec(p *program.Spec) (*spec, error) {

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -34,6 +35,7 @@ type Binding struct {
 
 	Files  string `json:"files,omitempty"`  // options whose value is a file of instructions
 	Inline string `json:"inline,omitempty"` // options that bring the instructions themselves
+	Text   string `json:"text,omitempty"`   // options that bring instructions too, and a file of them may follow
 	Runs   string `json:"runs,omitempty"`   // options whose value is a program to run
 	Dirs   string `json:"dirs,omitempty"`
 	Values string `json:"values,omitempty"`
@@ -70,6 +72,18 @@ type Binding struct {
 
 // Word reports whether options are whole words: long ones may have one dash then.
 func (b *Binding) Word() bool { return b.Style == StyleWord || b.Single }
+
+// Instructions are the options whose value is program text, or names what is run, and no path.
+func (b *Binding) Instructions() []string { return words(b.Inline, b.Text) }
+
+// Binding finds the row for the file of a program, by its name with or without a version; nil: there is none.
+func (t *Table) Binding(file string) *Binding {
+	base := path.Base(file)
+	if b := t.Bindings[base]; b != nil {
+		return b
+	}
+	return t.Bindings[strings.TrimRight(base, "0123456789.-")]
+}
 
 // bind joins rows with what is known of the same programs, and makes rows for programs that run
 // others and have none.
@@ -127,6 +141,7 @@ func (b Binding) with(s *Spec) (*Binding, error) {
 	}{
 		{b.Flags, Flag},
 		{b.Values, Value},
+		{b.Text, Value},
 		{b.Next, Next},
 		{b.Attach, Attached},
 		{b.Files, File},

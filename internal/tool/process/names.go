@@ -1,9 +1,7 @@
 package process
 
 import (
-	"path"
 	"slices"
-	"strings"
 
 	programs "palyra/internal/program"
 )
@@ -26,12 +24,5 @@ func rulesFor(names, same []string) []*programs.Binding {
 	return found
 }
 
-// ruleFor finds the row for one name, with or without a version; nil: the table has none.
-func ruleFor(name string) *programs.Binding {
-	base := path.Base(name)
-	known := programs.Shipped().Bindings
-	if r := known[base]; r != nil {
-		return r
-	}
-	return known[strings.TrimRight(base, "0123456789.-")]
-}
+// ruleFor finds the row for one name; nil: the table has none.
+func ruleFor(name string) *programs.Binding { return programs.Shipped().Binding(name) }

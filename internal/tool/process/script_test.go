@@ -113,3 +113,12 @@ func FuzzScripted(f *testing.F) {
 		}
 	})
 }
+
+// The option by which an interpreter takes a script is one that the table knows to bring program text.
+func TestScriptsAreInstructions(t *testing.T) {
+	for name, by := range takers {
+		if r := ruleFor(name); r == nil || !slices.Contains(r.Instructions(), by.option) {
+			t.Errorf("%s %s brings no text, says the table", name, by.option)
+		}
+	}
+}
