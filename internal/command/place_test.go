@@ -112,9 +112,18 @@ func TestManyProgramsInOne(t *testing.T) {
 func TestCodeIsNoPath(t *testing.T) {
 	code := "#!/usr/bin/env python3\nprint(\"a/../../../b\")"
 	for _, argv := range [][]string{
-		{"python3", "-c", code}, {"pypy3", "-c", code}, {"node", "-e", code}, {"node", "--eval", code}, {"node", "-p", code}, {"bun", "-e", code},
-		{"perl", "-e", code}, {"perl", "-E", code}, {"ruby", "-e", code}, {"php", "-r", code},
-		{"lua", "-e", code}, {"Rscript", "-e", code},
+		{"python3", "-c", code},
+		{"pypy3", "-c", code},
+		{"node", "-e", code},
+		{"node", "--eval", code},
+		{"node", "-p", code},
+		{"bun", "-e", code},
+		{"perl", "-e", code},
+		{"perl", "-E", code},
+		{"ruby", "-e", code},
+		{"php", "-r", code},
+		{"lua", "-e", code},
+		{"Rscript", "-e", code},
 	} {
 		got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"})
 		if len(got.Outside) > 0 || got.Understood || !got.RunsCode || got.Class != palyra.CommandUnknown {
@@ -132,10 +141,16 @@ func TestCodeIsNoPath(t *testing.T) {
 		}
 	}
 	for _, argv := range [][]string{ // what is a path beside it
-		{"python3", "-c", code, "/etc/x"}, {"perl", "-e", code, "/etc/x"}, {"perl", "-i.e", "/etc/x"},
-		{"perl", "-I", "/etc/x", "-e", code}, {"perl", "/etc/x"},
-		{"node", "-r", "/etc/x", "-e", code}, {"php", "-f", "/etc/x"}, {"php", "-c", "/etc/x", "-r", code},
-		{"lua", "-e", code, "/etc/x"}, {"ruby", "-C", "/etc/x"},
+		{"python3", "-c", code, "/etc/x"},
+		{"perl", "-e", code, "/etc/x"},
+		{"perl", "-i.e", "/etc/x"},
+		{"perl", "-I", "/etc/x", "-e", code},
+		{"perl", "/etc/x"},
+		{"node", "-r", "/etc/x", "-e", code},
+		{"php", "-f", "/etc/x"},
+		{"php", "-c", "/etc/x", "-r", code},
+		{"lua", "-e", code, "/etc/x"},
+		{"ruby", "-C", "/etc/x"},
 	} {
 		if got := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"}); !slices.Contains(got.Outside, "/etc/x") {
 			t.Errorf("%q: an operand is missed: %+v", argv, got)
