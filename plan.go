@@ -51,6 +51,7 @@ type Plan struct {
 	Limits       Limits          `json:"limits"`
 	Enforcement  Enforcement     `json:"enforcement,omitzero"`        // promised by the tier; a run that could not keep it is refused
 	Effects      *Effects        `json:"effects,omitempty"`           // what the run did, of a question whether that is kept; a plan that runs has none
+	Lasting      bool            `json:"lasting,omitempty"`           // of a file tool: what it replaces, or what others lately did, cannot be undone then
 	Unshown      bool            `json:"content_not_shown,omitempty"` // what would be written is not all in Detail.Diff: people see it in the arguments only
 
 	Detail Detail `json:"-"`
@@ -117,8 +118,7 @@ const (
 	WritesLive   = "live"
 )
 
-// LiveAsked is why a run writes to the workspace directly that could have had a layer of its own: its caller wanted
-// that.
+// LiveAsked is why a run writes to the workspace directly that could have had a layer of its own.
 const LiveAsked = "asked for"
 
 // Staged reports whether the run has a layer of its own.

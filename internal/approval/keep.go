@@ -93,7 +93,7 @@ func outline(p palyra.Plan) palyra.Plan {
 	return palyra.Plan{
 		Tool: p.Tool, Arguments: p.Arguments, Capabilities: p.Capabilities, Source: p.Source, ReadOnly: p.ReadOnly, Workspace: p.Workspace,
 		Executable: p.Executable, Tier: p.Tier, Profile: p.Profile, Limits: p.Limits, Enforcement: palyra.Enforcement{Mode: p.Enforcement.Mode},
-		Cwd: palyra.Clip(p.Cwd, maxNote), Unshown: p.Unshown,
+		Cwd: palyra.Clip(p.Cwd, maxNote), Unshown: p.Unshown, Lasting: p.Lasting,
 	}
 }
 

@@ -89,7 +89,7 @@ func inRoot(t palyra.Terms, p palyra.Plan) bool {
 
 // onlyFileAccess reports whether a plan only touches files by name, with some of the capabilities given.
 func onlyFileAccess(p palyra.Plan, some ...palyra.Capability) bool {
-	return !p.Unshown && len(p.Capabilities) > 0 &&
+	return !p.Unshown && !p.Lasting && len(p.Capabilities) > 0 &&
 		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(some, c) }) &&
 		p.Executable.Path == "" && p.Stdin == "" && p.Profile == "" &&
 		len(p.Argv)+len(p.Env)+len(p.Mounts)+len(p.Egress)+len(p.Bindings)+len(p.Removes)+len(p.Guarded) == 0

@@ -144,13 +144,21 @@ func (p undoPart) Preview(
 }
 
 func (p undoPart) Remember(
-	ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []files.Replaced,
+	ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []files.Replaced, lose bool,
 ) (func(bool), error) {
 	olds := make([]undo.Old, len(all))
 	for i, o := range all {
 		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before}
 	}
-	return p.d.undo.Remember(ctx, call, workspace, uid, gid, olds)
+	return p.d.undo.Remember(ctx, call, workspace, uid, gid, olds, lose)
+}
+
+func (p undoPart) Lasting(all []files.Replaced) string {
+	changes := make([]palyra.Change, len(all))
+	for i, o := range all {
+		changes[i] = palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}
+	}
+	return p.d.undo.Lasting(changes)
 }
 
 func (p undoPart) Undo(ctx context.Context, env tool.Env, workspace string, id palyra.CallID) (palyra.Effects, error) {

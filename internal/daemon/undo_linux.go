@@ -12,16 +12,16 @@ func (d *Daemon) openKept(t *tiers.Tiers) *undo.Kept {
 	if stages, past := t.Remembers(); past != nil { // turns are taken in one place
 		return undo.NewKept(stages, past)
 	}
-	p := d.Settings.Process
-	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes, All: p.AllStages}, d.Log)
+	past, err := preimage.Open(d.places().Undo) // first: who gives stages back takes an empty directory of others' away
 	if err != nil {
 		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
 		return nil
 	}
-	past, err := preimage.Open(d.places().Undo)
+	p := d.Settings.Process
+	stages, err := stage.Open(d.places().Stages, stage.Limits{Entries: int(p.StageNames), Bytes: p.StageBytes, All: p.AllStages}, d.Log)
 	if err != nil {
 		d.Log.Warn("calls cannot be undone: there is no place for what they replace", "err", err)
-		_ = stages.Close()
+		_ = past.Close()
 		return nil
 	}
 	return undo.NewKept(stages, past)

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -305,6 +307,95 @@ func TestUndoStoreAtItsLimit(t *testing.T) {
 	}
 	d.verify()
 	d.stop()
+}
+
+// A file tool takes the room of the last day's, or writes what cannot be undone, only with an answer that was told so: a
+// no changes nothing. So it is where nothing can be kept for undo at all.
+func TestFileToolsAtTheUndoLimit(t *testing.T) {
+	const size = 300 << 10
+	for _, store := range []bool{true, false} {
+		t.Run(fmt.Sprint("store ", store), func(t *testing.T) {
+			d := newDaemon(t)
+			if !store {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(d.cells), 0o700), os.WriteFile(d.cells+"-undo", nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.mustStart(append(slices.Clone(shipped), "PALYRA_UNDO_BYTES=1048576")...)
+			d.inWorkspace()
+			for i, name := range []string{"a", "b", "c", "d", "huge"} {
+				if err := os.WriteFile(filepath.Join(d.work, name), make([]byte, size*(1+3*(i/4))), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if store {
+				d.writesAtTheLimit()
+			} else {
+				d.writeAsked("a", "nothing is kept for 'palyra undo' here", palyra.AnswerAllow)
+			}
+			d.verify()
+			d.stop()
+		})
+	}
+}
+
+func (d *daemon) writesAtTheLimit() {
+	d.t.Helper()
+	op := d.client(client.OperatorDoor)
+	kept := func(n int) {
+		d.t.Helper()
+		all, err := op.UndoEntries(d.t.Context())
+		if bytes := d.undoBytes(); err != nil || len(all) != n || bytes > 1<<20 {
+			d.t.Errorf("%d entries and %d bytes, %v", len(all), bytes, err)
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		out := (<-propose(d.t.Context(), d.client(client.AgentDoor), d.rewrite(name, "new"))).out
+		if out.Effects != palyra.EffectsKept || out.ExitCode != 0 {
+			d.t.Fatalf("%s: %+v", name, out)
+		}
+	}
+	kept(3)
+	const pushes = "takes the room of what a call of the last 24 hours replaced"
+	d.writeAsked("d", pushes, palyra.AnswerDeny)
+	kept(3)
+	call := d.writeAsked("d", pushes, palyra.AnswerAllow)
+	kept(3)
+	if _, err := op.UndoCall(d.t.Context(), call); err != nil {
+		d.t.Error(err)
+	}
+	before := d.undoBytes()
+	d.writeAsked("huge", "cannot be undone later", palyra.AnswerAllow)
+	if now := d.undoBytes(); now != before {
+		d.t.Errorf("%d bytes are kept, and were %d", now, before)
+	}
+}
+
+// rewrite is a call that replaces a file.
+func (d *daemon) rewrite(name, text string) client.CallRequest {
+	args, _ := json.Marshal(map[string]string{"path": name, "content": text})
+	return client.CallRequest{Tool: palyra.ToolFileWrite, Workspace: d.work, Arguments: args}
+}
+
+// writeAsked replaces a file, which is asked about with a note.
+func (d *daemon) writeAsked(name, note string, answer palyra.Answer) palyra.CallID {
+	d.t.Helper()
+	op := d.client(client.OperatorDoor)
+	ch := propose(d.t.Context(), d.client(client.AgentDoor), d.rewrite(name, string(answer)))
+	a := d.pending(op)
+	if notes := strings.Join(a.Prompt.Notes, "\n"); !a.Plan.Lasting || !a.Need.Fresh || !strings.Contains(notes, note) {
+		d.t.Errorf("%s: lasting %v, need %+v, it says %s", name, a.Plan.Lasting, a.Need, notes)
+	}
+	says := client.DecideRequest{ID: a.ID, Answer: answer, Digest: a.PlanDigest, Scope: palyra.ScopeOnce}
+	if _, err := op.Decide(d.t.Context(), says); err != nil {
+		d.t.Fatal(err)
+	}
+	out := (<-ch).out
+	text, err := os.ReadFile(filepath.Join(d.work, name))
+	if wrote := string(text) == string(answer); err != nil || wrote != (answer == palyra.AnswerAllow) || wrote != (out.ExitCode == 0) {
+		d.t.Errorf("%s: %.20q, %v, %+v", name, text, err, out)
+	}
+	return out.CallID
 }
 
 // An ordinary user's daemon undoes and redoes by that user's command: all kinds of changes, and nothing where somebody

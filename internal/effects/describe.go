@@ -35,12 +35,8 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	if len(f.Rewound) > 0 {
 		d.Notes = append(d.Notes, "takes commits from "+few(f.Rewound))
 	}
-	if f.NotUndoable {
-		d.Notes = append(d.Notes, "cannot be undone later: what it replaces is more than is kept for 'palyra undo'")
-	}
-	if n := f.PushesOut; n > 0 {
-		d.Notes = append(d.Notes,
-			fmt.Sprintf("takes the room of what %s of the last 24 hours replaced, which cannot be undone any more then", calls(n)))
+	if why := Lasting(f.NotUndoable, f.PushesOut); why != "" {
+		d.Notes = append(d.Notes, why)
 	}
 	if len(d.Notes) > 0 { // where nothing but the summary is shown, it says what is out of the ordinary
 		d.Summary += "; " + palyra.Clip(d.Notes[0], shownUnusual)
@@ -54,6 +50,17 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 	}
 	d.Notes = append(d.Notes, paths(all)...)
 	return d
+}
+
+// Lasting says that changes cannot be undone, or that those of so many other calls cannot be because of them.
+func Lasting(notUndoable bool, pushesOut int64) string {
+	switch {
+	case notUndoable:
+		return "cannot be undone later: what it replaces is more than is kept for 'palyra undo'"
+	case pushesOut > 0:
+		return fmt.Sprintf("takes the room of what %s of the last 24 hours replaced, which cannot be undone any more then", calls(pushesOut))
+	}
+	return ""
 }
 
 // byPlace sorts trusted names by whether they are changed files or links, or come in by a repository.

@@ -35,7 +35,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	}
 	p.Source, p.Tier = palyra.Source(word.Draw(t, "source")), palyra.Tier(word.Draw(t, "tier"))
 	p.ReadOnly, p.Terminal, p.Asks, p.UnixSockets, p.AgentSocket = flag("read_only"), flag("terminal"), flag("asks"), flag("sockets"), flag("agent")
-	p.Unshown, p.Guarded = flag("unshown"), words("guarded")
+	p.Unshown, p.Lasting, p.Guarded = flag("unshown"), flag("lasting"), words("guarded")
 	p.Workspace = palyra.WorkspaceRef{Path: word.Draw(t, "workspace"), Owner: rapid.Int64().Draw(t, "owner"), Known: flag("known")}
 	p.Executable = palyra.Executable{Path: word.Draw(t, "executable"), Digest: palyra.Digest(word.Draw(t, "digest")), Sealed: flag("sealed")}
 	for _, w := range words("env") {

@@ -213,7 +213,7 @@ func (q *question) needs(rung answer, now, then reply) ruling {
 	}
 	out := ruling{pair: q.pair, effect: palyra.Ask, need: rung.need()}
 	// Nobody would see the next call's plan either, nor what the next run did.
-	out.need.Fresh = !lease.allow || q.request.Plan.Unshown || q.request.Effects != nil
+	out.need.Fresh = !lease.allow || q.request.Plan.Unshown || q.request.Plan.Lasting || q.request.Effects != nil
 	out.rules = append(now.forbids[:len(now.forbids):len(now.forbids)], then.permits...)
 	return out
 }

@@ -19,6 +19,10 @@ func TestContentNotShown(t *testing.T) {
 	if seen.Effect != palyra.Allow || hidden.Effect != palyra.Ask || !hidden.Need.Fresh {
 		t.Errorf("%+v\n%+v", seen.Need, hidden.Need)
 	}
+	r.Plan.Unshown, r.Plan.Lasting = false, true
+	if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask || !v.Need.Fresh || !slices.Contains(v.Risk.Factors, "lasting") {
+		t.Errorf("what cannot be undone: %+v", v)
+	}
 	if hidden.Risk.Level != palyra.RiskHigh || !slices.Contains(hidden.Risk.Factors, "content_not_shown") {
 		t.Errorf("%+v", hidden.Risk)
 	}

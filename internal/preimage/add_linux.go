@@ -34,9 +34,18 @@ type Addition struct {
 	name  string
 }
 
+// Size is how much Add takes on disk.
+func Size(all []Former) int64 {
+	bytes := int64(3 * Block)
+	for i := range all {
+		bytes += Listed(&all[i].Change) + (all[i].Was.Size+Block-1)/Block*Block
+	}
+	return bytes
+}
+
 // Add writes down what is about to be replaced in a workspace of somebody's. It is found
-// under its name once that is done, and Commit says so.
-func (p *Store) Add(name, workspace string, id owner.Identity, all []Former) (_ *Addition, err error) {
+// under its name once that is done, and Commit says so. Lose: what is new may go for it.
+func (p *Store) Add(name, workspace string, id owner.Identity, all []Former, lose bool) (_ *Addition, err error) {
 	if !subpath.PlainID(name) {
 		return nil, fmt.Errorf("preimage: add: %q is no name", name)
 	}
@@ -54,11 +63,8 @@ func (p *Store) Add(name, workspace string, id owner.Identity, all []Former) (_ 
 	if err := beneath.Remove(owner.As, p.Dir(), newPrefix+name); err != nil {
 		return nil, err
 	}
-	bytes := int64(3 * Block)
-	for i := range all {
-		bytes += Listed(&all[i].Change) + (all[i].Was.Size+Block-1)/Block*Block
-	}
-	if err := p.space.Take(name, bytes, true); err != nil {
+	bytes := Size(all)
+	if err := p.space.Take(name, bytes, lose); err != nil {
 		return nil, err
 	}
 	top := filepath.Join(p.path, newPrefix+name)

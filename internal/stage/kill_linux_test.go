@@ -146,7 +146,7 @@ func actAdd(p *preimage.Store, ws string) error {
 	text := []byte("old\n")
 	was := State{Kind: File, Mode: 0o644, Size: 4, Digest: digestText("old\n")}
 	now := State{Kind: File, Mode: 0o644, Size: 4, Digest: digestText("new\n")}
-	a, err := p.Add("run", ws, self(), []preimage.Former{{Change: Change{Path: "f", Was: was, Now: now}, Content: text}})
+	a, err := p.Add("run", ws, self(), []preimage.Former{{Change: Change{Path: "f", Was: was, Now: now}, Content: text}}, false)
 	if err != nil {
 		return err
 	}

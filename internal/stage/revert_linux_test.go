@@ -239,7 +239,7 @@ func TestAdd(t *testing.T) {
 	}
 	slices.Reverse(all)
 	p := b.past()
-	a, err := p.Add("call", b.ws, b.stage().id, all)
+	a, err := p.Add("call", b.ws, b.stage().id, all, false)
 	check(t, err)
 	if got := names(t, p); len(got) > 0 {
 		t.Errorf("%v before it is committed", got)
@@ -253,13 +253,13 @@ func TestAdd(t *testing.T) {
 	if diff := between(after, states(t, b.ws)); len(diff) > 0 {
 		t.Errorf("not done again: %+v", diff)
 	}
-	a, err = p.Add("other", b.ws, b.stage().id, nil)
+	a, err = p.Add("other", b.ws, b.stage().id, nil, false)
 	check(t, err)
 	check(t, p.Sweep())
 	if err := a.Commit(); err == nil {
 		t.Error("it was swept away")
 	}
-	if _, err := p.Add("../x", b.ws, b.stage().id, nil); err == nil {
+	if _, err := p.Add("../x", b.ws, b.stage().id, nil, false); err == nil {
 		t.Error("a name that leads out")
 	}
 }

@@ -55,6 +55,8 @@ type Env struct {
 	Parent  palyra.CallID // the running call that this one came out of; empty: none
 	Purpose string        // of the parent, for people
 
+	Approved bool // somebody said yes to the plan, for this call or by a lease
+
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
 
@@ -64,7 +66,7 @@ type Env struct {
 
 // EnvOf returns the environment of a call.
 func EnvOf(c *palyra.Call) Env {
-	return Env{Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace, Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose}
+	return Env{Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace, Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow}
 }
 
 // Set is the tools by name.

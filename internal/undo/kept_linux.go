@@ -98,8 +98,17 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 	return sandbox.ChangesOf(out.Changes), why, err
 }
 
+// size is how much what changes replace takes on disk.
+func (k *Kept) size(all []palyra.Change) int64 {
+	olds := make([]preimage.Former, 0, len(all))
+	for _, c := range all {
+		olds = append(olds, preimage.Former{Change: stage.Change{Path: string(c.Path), Was: stateOf(c.Was), Now: stateOf(c.Now)}})
+	}
+	return preimage.Size(olds)
+}
+
 // add writes down what is about to be replaced; what it returns is told whether it was.
-func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle func(bool) error, err error) {
+func (k *Kept) add(name, workspace string, uid, gid int64, all []Old, lose bool) (settle func(bool) error, err error) {
 	olds := make([]preimage.Former, 0, len(all))
 	for _, o := range all {
 		path, err := o.Path.Name()
@@ -112,7 +121,10 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old) (settle fu
 	if err != nil {
 		return nil, err
 	}
-	a, err := k.past.Add(name, workspace, owner.Identity{UID: uid, GID: gid}, olds)
+	a, err := k.past.Add(name, workspace, owner.Identity{UID: uid, GID: gid}, olds, lose)
+	if lose && errors.As(err, new(*NoRoomError)) { // as was agreed
+		return func(bool) error { done(); return nil }, nil
+	}
 	if err != nil {
 		done()
 		return nil, err

@@ -38,7 +38,11 @@ func (*reversal) keep(context.Context, string) ([]palyra.Change, string, error) 
 	return nil, "", errNone
 }
 
-func (*Kept) add(string, string, int64, int64, []Old) (func(bool) error, error) { return nil, errNone }
+func (*Kept) add(string, string, int64, int64, []Old, bool) (func(bool) error, error) {
+	return nil, errNone
+}
+
+func (*Kept) size([]palyra.Change) int64 { return 0 }
 
 func (*Kept) sweep() error { return nil }
 

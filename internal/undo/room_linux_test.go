@@ -119,7 +119,8 @@ func TestUndoTakesRoom(t *testing.T) {
 	}
 }
 
-// A file tool takes the room of the oldest; what there is no room for it does not replace.
+// A file tool takes the room of the oldest; of what is new, and more than there is, only where that was agreed to. It
+// knows before.
 func TestFileToolsTakeRoom(t *testing.T) {
 	b := newBench(t)
 	b.Most = 100 << 10
@@ -127,10 +128,25 @@ func TestFileToolsTakeRoom(t *testing.T) {
 		state := palyra.PathState{Kind: palyra.PathFile, Mode: 0o644, Size: int64(size)}
 		return []Old{{Change: palyra.Change{Path: "f", Was: &state, Now: &state}, Content: make([]byte, size)}}
 	}
-	for _, id := range []palyra.CallID{"C1", "C2", "C3", "C4"} {
-		changed, err := b.Remember(t.Context(), id, b.ws, int64(os.Geteuid()), int64(os.Getegid()), old(20<<10))
-		b.must(err)
-		changed(true)
+	remember := func(id palyra.CallID, size int, lose bool) error {
+		changed, err := b.Remember(t.Context(), id, b.ws, int64(os.Geteuid()), int64(os.Getegid()), old(size), lose)
+		if err == nil {
+			changed(true)
+		}
+		return err
+	}
+	lasting := func(size int) string { return b.Lasting([]palyra.Change{old(size)[0].Change}) }
+	for i, id := range []palyra.CallID{"C1", "C2", "C3", "C4"} {
+		why := lasting(20 << 10)
+		if strings.Contains(why, "of the last 24 hours") != (i == 3) || (why == "") != (i < 3) {
+			t.Errorf("%s: %q", id, why)
+		}
+		if err := remember(id, 20<<10, false); i == 3 && palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded || i < 3 && err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if i == 3 {
+			b.must(remember(id, 20<<10, true))
+		}
 		if n := b.used(); n > b.Most {
 			t.Errorf("%d bytes of %d are used", n, b.Most)
 		}
@@ -138,9 +154,18 @@ func TestFileToolsTakeRoom(t *testing.T) {
 	if got := b.states(); got["C1"] != "" || got["C4"] == "" {
 		t.Errorf("%v", got)
 	}
-	_, err := b.Remember(t.Context(), "C5", b.ws, int64(os.Geteuid()), int64(os.Getegid()), old(200<<10))
-	if palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded || len(b.taken) != 0 {
-		t.Errorf("%v, %v", err, b.taken)
+	err := remember("C5", 200<<10, false)
+	why := lasting(200 << 10)
+	if palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded || len(b.taken) != 0 || !strings.Contains(why, "cannot be undone") {
+		t.Errorf("%v, %v, %q", err, b.taken, why)
+	}
+	before := b.states()
+	if b.must(remember("C6", 200<<10, true)); len(b.states()) != len(before) {
+		t.Errorf("%v, then %v", before, b.states())
+	}
+	b.Kept = nil
+	if why := lasting(1); !strings.Contains(why, "nothing is kept") {
+		t.Errorf("without a store: %q", why)
 	}
 	if none := (*NoRoomError)(nil); errors.As(b.Take("x", 200<<10, true), &none) == false {
 		t.Error("there is room for anything")

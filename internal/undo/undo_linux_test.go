@@ -558,7 +558,7 @@ func TestRememberAsksWhetherItMayBeChanged(t *testing.T) {
 	}
 	for path, code := range map[palyra.PathText]palyra.Code{".envrc": palyra.Conflict, "f": ""} {
 		olds := []Old{{Change: palyra.Change{Path: path, Now: &palyra.PathState{Kind: palyra.PathFile, Mode: 0o600}}}}
-		changed, err := b.Remember(t.Context(), "C0", b.ws, int64(os.Geteuid()), int64(os.Getegid()), olds)
+		changed, err := b.Remember(t.Context(), "C0", b.ws, int64(os.Geteuid()), int64(os.Getegid()), olds, false)
 		if err != nil && palyra.CodeOf(err) != code || err == nil && code != "" {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -584,10 +584,10 @@ func TestUndoOfATool(t *testing.T) {
 	}
 	olds := []Old{{Change: palyra.Change{Path: "f", Was: state("old\n", 0o600), Now: state("new\n", 0o644)}, Content: []byte("old\n")}}
 	uid, gid := int64(os.Geteuid()), int64(os.Getegid())
-	changed, err := b.Remember(t.Context(), "C0", b.ws, uid, gid, olds)
+	changed, err := b.Remember(t.Context(), "C0", b.ws, uid, gid, olds, false)
 	b.must(err)
 	changed(false)
-	changed, err = b.Remember(t.Context(), "C1", b.ws, uid, gid, olds)
+	changed, err = b.Remember(t.Context(), "C1", b.ws, uid, gid, olds, false)
 	b.must(err)
 	b.must(os.WriteFile(f, []byte("new\n"), 0o600))
 	b.must(os.Chmod(f, 0o644))

@@ -52,7 +52,7 @@ var suggestable = []palyra.Capability{
 func mayBePermitted(r palyra.Request, cmd palyra.Command) bool {
 	p, f := r.Plan, risk.Examine(r)
 	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == palyra.StdinLive || p.Terminal ||
-		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || p.Staging.LiveAsked() || f.Destructive || f.Workspace && !p.Workspace.Known {
+		p.Asks || p.Unshown || p.Lasting || p.UnixSockets || p.AgentSocket || p.Staging.LiveAsked() || f.Destructive || f.Workspace && !p.Workspace.Known {
 		return false
 	}
 	if slices.ContainsFunc(f.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(suggestable, c) }) {

@@ -135,6 +135,9 @@ func (f *Findings) place(r palyra.Request) {
 	if p.Unshown {
 		f.add(2, "content_not_shown", "")
 	}
+	if p.Lasting {
+		f.add(2, "lasting", "")
+	}
 	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != palyra.NetworkStrict {
 		f.add(2, "network_not_enforced", string(m))
 	}

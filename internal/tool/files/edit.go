@@ -51,6 +51,7 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		c, _, err := editChange(r, env, *p)
 		if !p.Workspace.Known && c.before.exists {
 			planUnread(p, c, err)
+			t.lasting(p, []change{c})
 			return nil
 		}
 		if err != nil {
@@ -58,6 +59,7 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		}
 		bind(p, []change{c}, nil)
 		show([]change{c}).detail(p, "edit "+quoteUnlessPlain(c.path))
+		t.lasting(p, []change{c})
 		return nil
 	})
 }
@@ -95,7 +97,7 @@ func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 		if err := bound(p, []change{c}, nil); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env, []change{c}); err != nil {
+		if err := t.apply(ctx, r, env, []change{c}, p.Lasting && env.Approved); err != nil {
 			return err
 		}
 		out, err = tool.Encode(editResult{

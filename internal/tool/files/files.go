@@ -60,10 +60,13 @@ type Replaced struct {
 
 // Keeper keeps the files that changes replace.
 type Keeper interface {
+	// Lasting says for people why changes could not be undone later, or what else could not be because of them; empty:
+	// nothing of that. It runs with the permissions of the workspace's owner, as Remember does.
+	Lasting(all []Replaced) (why string)
 	// Remember is called before anything changes; the function it returns is called with whether
-	// the changes were made. An error means that nothing may be changed. It runs with the permissions of the
-	// workspace's owner, uid and gid.
-	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced) (changed func(bool), err error)
+	// the changes were made. An error means that nothing may be changed. Lose: what Lasting says was agreed to.
+	// It runs with the permissions of the workspace's owner, uid and gid.
+	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced, lose bool) (changed func(bool), err error)
 }
 
 const (

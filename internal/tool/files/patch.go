@@ -60,6 +60,7 @@ func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		if !p.Workspace.Known { // the number of changed lines would tell whether the patch fits
 			p.Detail.Summary = summary
 		}
+		t.lasting(p, set.changes)
 		return nil
 	})
 }
@@ -89,7 +90,7 @@ func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json
 		if err := bound(p, set.changes, set.sources); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env, set.changes); err != nil {
+		if err := t.apply(ctx, r, env, set.changes, p.Lasting && env.Approved); err != nil {
 			return err
 		}
 		res := patchResult{}

@@ -9,14 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 	"palyra/internal/tool"
 )
+
+// lasting says in a plan that its changes could not be undone later, or what else could not be because of them. It does
+// not matter whether they change anything: that would tell what is in a file.
+func (s *shared) lasting(p *palyra.Plan, changes []change) {
+	if s.cfg.Keeper == nil {
+		return
+	}
+	var all []Replaced
+	for _, c := range changes {
+		for dir := path.Dir(c.path); c.before.missing != "" && subpath.Within(c.before.missing, dir); dir = path.Dir(dir) {
+			all = append(all, Replaced{Path: dir, Now: &palyra.PathState{Kind: palyra.PathDirectory}})
+		}
+		all = append(all, c.replaced())
+	}
+	if why := s.cfg.Keeper.Lasting(all); why != "" {
+		p.Lasting = true
+		p.Detail.Notes = append(p.Detail.Notes, why)
+	}
+}
 
 // remember hands the files that changes are about to replace to the Keeper. The returned function
 // is called with whether the changes were made, and then reports them. Where a file cannot be kept, no
 // change may be made.
 func (s *shared) remember(
-	ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string,
+	ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string, lose bool,
 ) (remembered func(bool), err error) {
 	var ws unix.Stat_t
 	if len(stages) == 0 {
@@ -38,7 +58,7 @@ func (s *shared) remember(
 	}
 	kept := func(bool) {}
 	if s.cfg.Keeper != nil {
-		if kept, err = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all); err != nil {
+		if kept, err = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all, lose); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"palyra"
@@ -15,13 +16,24 @@ import (
 // keptList remembers what is about to be replaced.
 type keptList struct {
 	all  []Replaced
+	plan []string // paths that were planned
 	uid  int64
 	told []bool
 	full error
+	why  string // what is said to be lasting
+	lose bool   // what was agreed to
 }
 
-func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _ int64, all []Replaced) (func(bool), error) {
-	if s.full != nil {
+func (s *keptList) Lasting(all []Replaced) string {
+	s.plan = nil
+	for _, r := range all {
+		s.plan = append(s.plan, r.Path)
+	}
+	return s.why
+}
+
+func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _ int64, all []Replaced, lose bool) (func(bool), error) {
+	if s.lose = lose; s.full != nil {
 		return nil, s.full
 	}
 	s.all, s.uid = all, uid
@@ -43,6 +55,43 @@ func TestReplacedIsNotWithoutRoom(t *testing.T) {
 	text, readErr := os.ReadFile(filepath.Join(b.dir, "f"))
 	if err != nil || readErr != nil || len(names) != 1 || string(text) != "old\n" {
 		t.Errorf("%v, %q, %v, %v", names, text, err, readErr)
+	}
+}
+
+// A plan says that its changes cannot be undone, or cost others theirs, and people are told why; they are made at that
+// price only where somebody agreed.
+func TestLastingIsAgreedTo(t *testing.T) {
+	b := newBox(t, os.Geteuid())
+	s := &keptList{why: "takes the room of others"}
+	b.shared.cfg.Keeper = s
+	b.put("f", "old\n", 0o640)
+	for name, c := range map[string]struct {
+		a     args
+		paths string
+	}{
+		"write":       {args{"path": "d/e/n", "content": "new\n", "make_dirs": true}, "d d/e d/e/n"},
+		"edit":        {args{"path": "f", "old_string": "old", "new_string": "new"}, "f"},
+		"apply_patch": {args{"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n"}, "f"},
+	} {
+		for _, approved := range []bool{false, true} {
+			b.put("f", "old\n", 0o640)
+			p, err := b.plan(name, c.a)
+			b.ok(err)
+			slices.Sort(s.plan)
+			if !p.Lasting || !slices.Contains(p.Detail.Notes, s.why) || strings.Join(s.plan, " ") != c.paths {
+				t.Errorf("%s: %v, %q, %q", name, p.Lasting, p.Detail.Notes, s.plan)
+			}
+			env := b.env()
+			env.Approved = approved
+			if _, err := b.byName[name].Run(t.Context(), env, p); err != nil || s.lose != approved {
+				t.Errorf("%s, approved %v: %v, %v", name, approved, s.lose, err)
+			}
+			b.ok(os.RemoveAll(filepath.Join(b.dir, "d")))
+		}
+	}
+	s.why = ""
+	if p, err := b.plan("write", args{"path": "f", "content": "x"}); err != nil || p.Lasting {
+		t.Errorf("%v, %v", p.Lasting, err)
 	}
 }
 
@@ -69,9 +118,8 @@ func TestReplacedIsRemembered(t *testing.T) {
 	if !slices.Equal(paths, []string{"d", "d/e", "d/e/n"}) || len(s.told) != 2 {
 		t.Errorf("%v, %v", paths, s.told)
 	}
-	s.all = nil
 	b.must("write", args{"path": "f", "content": "new\n"})
-	if s.all != nil || len(s.told) != 2 {
+	if len(s.told) != 2 {
 		t.Errorf("nothing changed, and %+v is remembered", s.all)
 	}
 	b.shared.at = func(step string) {

@@ -67,7 +67,7 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 //
 // The temporary names carry the call's id, so that the remains of a crash can be recognised: they
 // hold the new content before the swap and the old one after.
-func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []change) (err error) {
+func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []change, lose bool) (err error) {
 	var stages []*pendingChange
 	var made []string
 	remembered := func(bool) {}
@@ -101,7 +101,7 @@ func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []cha
 			return fail("write", c.path, err)
 		}
 	}
-	done, err := s.remember(ctx, r, env, stages, made)
+	done, err := s.remember(ctx, r, env, stages, made, lose)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		}
 		bind(p, []change{c}, nil)
 		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, quoteUnlessPlain(c.path), size(len(c.after))))
+		t.lasting(p, []change{c})
 		return nil
 	})
 }
@@ -77,7 +78,7 @@ func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 		if err := bound(p, []change{c}, nil); err != nil {
 			return err
 		}
-		if err := t.apply(ctx, r, env, []change{c}); err != nil {
+		if err := t.apply(ctx, r, env, []change{c}, p.Lasting && env.Approved); err != nil {
 			return err
 		}
 		out, err = tool.Encode(writeResult{

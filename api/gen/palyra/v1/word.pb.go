@@ -968,7 +968,9 @@ type Plan struct {
 	// Of writes: what other programs obey.
 	GuardedWrites []string `protobuf:"bytes,33,rep,name=guarded_writes,json=guardedWrites,proto3" json:"guarded_writes,omitempty"`
 	// What the run did, of a question whether that is kept.
-	Effects       *Effects `protobuf:"bytes,34,opt,name=effects,proto3" json:"effects,omitempty"`
+	Effects *Effects `protobuf:"bytes,34,opt,name=effects,proto3" json:"effects,omitempty"`
+	// What it replaces cannot be undone later, or takes the room of what was replaced in the last 24 hours.
+	Lasting       bool `protobuf:"varint,35,opt,name=lasting,proto3" json:"lasting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1239,6 +1241,13 @@ func (x *Plan) GetEffects() *Effects {
 		return x.Effects
 	}
 	return nil
+}
+
+func (x *Plan) GetLasting() bool {
+	if x != nil {
+		return x.Lasting
+	}
+	return false
 }
 
 // Link is a symbolic link and what it says.
@@ -3396,7 +3405,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\t\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -3434,7 +3443,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\x12\x18\n" +
 	"\aremoves\x18  \x03(\tR\aremoves\x12%\n" +
 	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\x12,\n" +
-	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\"2\n" +
+	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12\x18\n" +
+	"\alasting\x18# \x01(\bR\alasting\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
