@@ -1,5 +1,10 @@
 package command
 
+import (
+	"strings"
+	"unicode"
+)
+
 // word is one word of a command as a program gets it, as far as that is known.
 type word struct {
 	text  string
@@ -11,6 +16,15 @@ func literalWord(s string) word { return word{text: s, glob: -1} }
 
 // fixed reports whether the program gets this very text.
 func (w word) fixed() bool { return !w.loose && w.glob < 0 }
+
+// some reports whether a pattern stands for names of one directory that have letters in common, and for no hidden ones.
+func (w word) some() bool {
+	if w.loose || w.glob < 0 {
+		return false
+	}
+	name := w.text[strings.LastIndexByte(w.text[:w.glob], '/')+1:]
+	return !strings.ContainsAny(name, "/[{") && name[0] != '.' && strings.ContainsFunc(name, unicode.IsLetter)
+}
 
 // dashed reports whether a word may be an option.
 func (w word) dashed() bool {
