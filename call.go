@@ -141,6 +141,8 @@ const (
 	HoldCgroup Hold = "cgroup"        // the kernel's, for the whole run
 
 	HoldTimer, HoldContext, HoldCap, HoldCounted Hold = "timer", "context", "cap", "counted"
+	HoldJob, HoldJobTime                         Hold = "job_object", "job_object_user_time" // Windows
+	HoldNamespace, HoldProfile, HoldRefused      Hold = "user_namespace", "profile", "refused"
 )
 
 // AtLeast reports whether h keeps a limit no worse than promised; a way outside the order is as good as itself only.

@@ -2,7 +2,7 @@ package palyra
 
 import "time"
 
-// What lists take and give. The zero filter selects everything that its reach may see.
+// What lists take, and what parts give for it. The zero filter selects everything that its reach may see.
 
 // CallFilter selects calls, newest first.
 type CallFilter struct {
@@ -16,12 +16,6 @@ type CallFilter struct {
 	Reach Reach `json:"-"` // who asks; it comes from the credential
 }
 
-// CallPage is one page of calls.
-type CallPage struct {
-	Calls []Call `json:"calls"`
-	Next  string `json:"next_cursor"`
-}
-
 // RunFilter selects runs, newest first.
 type RunFilter struct {
 	Principal Principal `json:"principal,omitempty"`
@@ -33,10 +27,12 @@ type RunFilter struct {
 	Reach Reach `json:"-"` // who asks; it comes from the credential
 }
 
-// RunPage is one page of runs.
-type RunPage struct {
-	Runs []Run  `json:"runs"`
-	Next string `json:"next_cursor"`
+// SessionFilter selects sessions, newest first. The zero filter selects the open ones.
+type SessionFilter struct {
+	Principal Principal `json:"principal,omitempty"`
+	Closed    bool      `json:"closed,omitempty"` // also those that are closed
+	Cursor    string    `json:"cursor,omitempty"`
+	Limit     int64     `json:"limit,omitempty"`
 }
 
 // ApprovalFilter selects approvals, newest first.

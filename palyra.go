@@ -44,6 +44,8 @@ func (d Digest) Valid() bool {
 // never from what a caller says of itself.
 type Principal string
 
+const SystemDaemon Principal = "system:daemon" // the daemon itself
+
 // Kind returns the part before the colon: user, agent, device or system.
 func (p Principal) Kind() string {
 	kind, _, _ := strings.Cut(string(p), ":")

@@ -70,7 +70,7 @@ func newFar(t *testing.T) *far {
 	must(t, err)
 	_, err = f.reg.AddFirstOwner(t.Context(), palyra.Operator{Principal: "user:alice", PublicKey: f.signer.Public()}, int64(os.Geteuid()))
 	must(t, err)
-	f.ca, err = ca.Open(t.Context(), ca.Config{Keeper: ca.Files(filepath.Join(f.home, "keys")), Now: f.now})
+	f.ca, err = ca.Open(t.Context(), ca.Config{KeyStore: ca.Files(filepath.Join(f.home, "keys")), Now: f.now})
 	must(t, err)
 	f.office, err = pairing.New(pairing.Config{
 		StateID: rpctest.StateID, Authorities: f.ca.Certificates, Leaf: f.ca.ServerLeaf, Ask: f.ask, Addresses: func() []string { return []string{f.address} },

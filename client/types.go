@@ -35,13 +35,13 @@ type (
 	// CallFilter selects calls.
 	CallFilter = palyra.CallFilter
 	// CallPage is one page of calls.
-	CallPage = palyra.CallPage
+	CallPage = wire.CallPage
 	// RunFilter selects runs.
 	RunFilter = palyra.RunFilter
 	// RunPage is one page of runs.
-	RunPage = palyra.RunPage
+	RunPage = wire.RunPage
 	// SessionFilter selects sessions.
-	SessionFilter = wire.SessionFilter
+	SessionFilter = palyra.SessionFilter
 	// SessionPage is one page of sessions.
 	SessionPage = wire.SessionPage
 )

@@ -197,7 +197,7 @@ func (r *Registry) Adopt(ctx context.Context) error {
 	}
 	return r.DB.Write(ctx, "user.added", func(tx *store.Tx) error {
 		for _, u := range missing {
-			u.AddedAt, u.AddedBy = r.Now().UTC(), "system:daemon"
+			u.AddedAt, u.AddedBy = r.Now().UTC(), palyra.SystemDaemon
 			if err := r.insertUser(tx, u, nil); err != nil {
 				return err
 			}

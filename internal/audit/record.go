@@ -130,7 +130,7 @@ func splitOutcome(text []byte) (body, attestation []byte) {
 	if !ok || len(text) == 0 || text[len(text)-1] != '}' { // a body has no brace at its end
 		return text, []byte("null")
 	}
-	return body, text[len(body)+len(`,"attestation":`) : len(text)-1]
+	return body, text[len(body)+len(palyra.AttestationKey) : len(text)-1]
 }
 
 // One holds the record of a single call against its lines.

@@ -53,9 +53,9 @@ func (d *Bundles) Snapshot(ctx context.Context, digest palyra.Digest) (palyra.Sn
 
 // Authors of activations that no person signed.
 const (
-	byDaemon  palyra.Principal = "system:daemon"  // a preset, or another configuration under the same bundle
-	byConfig  palyra.Principal = "system:config"  // the configured directory
-	byOffline palyra.Principal = "system:offline" // somebody with access to the state's files, while no daemon runs
+	byDaemon                   = palyra.SystemDaemon // a preset, or another configuration under the same bundle
+	byConfig  palyra.Principal = "system:config"     // the configured directory
+	byOffline palyra.Principal = "system:offline"    // somebody with access to the state's files, while no daemon runs
 )
 
 // open returns Bundles without an engine, on a table that the journal agrees with.

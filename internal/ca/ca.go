@@ -49,10 +49,10 @@ const (
 
 // Config is what an authority needs.
 type Config struct {
-	Keeper Keeper
-	Certs  string           // directory for copies of the public certificates; empty: none. Nothing is believed because it lies there
-	Days   int              // how long a device's certificate holds; 0 is 30
-	Now    func() time.Time // nil is time.Now
+	KeyStore KeyStore
+	Certs    string           // directory for copies of the public certificates; empty: none. Nothing is believed because it lies there
+	Days     int              // how long a device's certificate holds; 0 is 30
+	Now      func() time.Time // nil is time.Now
 }
 
 // Authority issues certificates and checks them. It is safe for concurrent use
@@ -86,7 +86,7 @@ type Leaf struct {
 // but not where public certificates show that there was one before, because
 // every device would have to be paired again without anybody having said so.
 func Open(ctx context.Context, cfg Config) (*Authority, error) {
-	if cfg.Keeper == nil || cfg.Days < 0 || cfg.Days > mostDays {
+	if cfg.KeyStore == nil || cfg.Days < 0 || cfg.Days > mostDays {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "device certificates hold for 1 to %d days, and their authority needs a keeper", mostDays)
 	}
 	cfg.Days = cmp.Or(cfg.Days, defaultDays)
@@ -133,7 +133,7 @@ func (a *Authority) begin(ctx context.Context) (*state, error) {
 }
 
 func (a *Authority) load(ctx context.Context) (*state, error) {
-	s, err := a.cfg.Keeper.Load(ctx, secretName)
+	s, err := a.cfg.KeyStore.Load(ctx, secretName)
 	if err != nil {
 		return nil, fmt.Errorf("ca: load: %w", err)
 	}
@@ -149,7 +149,7 @@ func (a *Authority) store(ctx context.Context, st *state) error {
 		return err
 	}
 	defer s.Destroy()
-	if err := a.cfg.Keeper.Store(ctx, secretName, s); err != nil {
+	if err := a.cfg.KeyStore.Store(ctx, secretName, s); err != nil {
 		return fmt.Errorf("ca: store: %w", err)
 	}
 	return nil

@@ -95,7 +95,7 @@ func (f *fixture) pass(d time.Duration) {
 }
 
 func (f *fixture) config() Config {
-	return Config{Keeper: f.keep, Certs: f.certs, Days: f.days, Now: f.clock}
+	return Config{KeyStore: f.keep, Certs: f.certs, Days: f.days, Now: f.clock}
 }
 
 func (f *fixture) open() *Authority {
@@ -281,7 +281,7 @@ func TestIssueDeviceRefuses(t *testing.T) {
 
 func TestOpenRefusesConfiguration(t *testing.T) {
 	f := newFixture(t)
-	for _, cfg := range []Config{{}, {Keeper: f.keep, Days: -1}, {Keeper: f.keep, Days: 366}} {
+	for _, cfg := range []Config{{}, {KeyStore: f.keep, Days: -1}, {KeyStore: f.keep, Days: 366}} {
 		if _, err := Open(t.Context(), cfg); reason(err) != palyra.ReasonConfig {
 			t.Errorf("%+v: %v", cfg, err)
 		}

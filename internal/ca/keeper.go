@@ -20,27 +20,27 @@ const (
 	mostName = 64
 )
 
-// Keeper keeps secrets under names.
+// KeyStore keeps secrets under names.
 //
 // Load's error has the code NotFound when there is nothing under the name and
 // any other when that cannot be known; the secret is the caller's to destroy.
 // Store replaces the value whole: after a crash, or an error, Load returns the
 // old one or the new one; after nil, the new one. It must not keep s.
-type Keeper interface {
+type KeyStore interface {
 	Load(ctx context.Context, name string) (palyra.Secret, error)
 	Store(ctx context.Context, name string, s palyra.Secret) error
 }
 
 // Files returns a keeper of files <dir>/<name>.key, readable by their owner only.
 // What others could have read or put there is refused.
-func Files(dir string) Keeper { return &files{dir: dir} }
+func Files(dir string) KeyStore { return &files{dir: dir} }
 
 type files struct {
 	dir string
 	mu  sync.Mutex // one at a time, so that what lies about is nobody's work in progress
 }
 
-// Load implements Keeper.
+// Load implements KeyStore.
 func (f *files) Load(ctx context.Context, name string) (palyra.Secret, error) {
 	path, err := f.path(ctx, name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (f *files) Load(ctx context.Context, name string) (palyra.Secret, error) {
 	return palyra.NewSecret(raw), nil
 }
 
-// Store implements Keeper.
+// Store implements KeyStore.
 func (f *files) Store(ctx context.Context, name string, s palyra.Secret) error {
 	path, err := f.path(ctx, name)
 	if err != nil {

@@ -113,7 +113,7 @@ func TestFilesRefuseWhatOthersReach(t *testing.T) {
 			if err == nil || e.Reason != palyra.ReasonUnsafePermissions || e.Remedy == "" || !s.Empty() || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("loaded %v, %v", !s.Empty(), err)
 			}
-			if _, err := Open(t.Context(), Config{Keeper: k}); reason(err) != palyra.ReasonUnsafePermissions {
+			if _, err := Open(t.Context(), Config{KeyStore: k}); reason(err) != palyra.ReasonUnsafePermissions {
 				t.Errorf("open: %v", err)
 			}
 		})
@@ -155,7 +155,7 @@ func TestFilesRefuseNamesSizesAndEndedContexts(t *testing.T) {
 		if _, err := k.Load(t.Context(), "ca"); reason(err) != palyra.ReasonConfig {
 			t.Errorf("a file of %d bytes: %v", n, err)
 		}
-		if _, err := Open(t.Context(), Config{Keeper: k}); err == nil {
+		if _, err := Open(t.Context(), Config{KeyStore: k}); err == nil {
 			t.Errorf("a file of %d bytes opened", n)
 		}
 	}
@@ -163,7 +163,7 @@ func TestFilesRefuseNamesSizesAndEndedContexts(t *testing.T) {
 
 func TestAnAuthorityLivesInFiles(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Config{Keeper: Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs")}
+	cfg := Config{KeyStore: Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs")}
 	a, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestAnAuthorityLivesInFiles(t *testing.T) {
 	if _, _, _, err := a.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Keeper = Files(filepath.Join(dir, "keys"))
+	cfg.KeyStore = Files(filepath.Join(dir, "keys"))
 	b, err := Open(t.Context(), cfg)
 	if err != nil || b.ID() != a.ID() || len(b.Certificates()) != 2 {
 		t.Errorf("reopened: %v", err)

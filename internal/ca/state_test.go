@@ -83,7 +83,7 @@ func TestDamagedStateIsRefused(t *testing.T) {
 // it says: it encodes to something that reads the same.
 func FuzzDecode(f *testing.F) {
 	keep := &memory{}
-	a, err := Open(f.Context(), Config{Keeper: keep})
+	a, err := Open(f.Context(), Config{KeyStore: keep})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func FuzzDecode(f *testing.F) {
 
 // Authorities come from the other side of a pairing.
 func FuzzParseIssuer(f *testing.F) {
-	a, err := Open(f.Context(), Config{Keeper: &memory{}})
+	a, err := Open(f.Context(), Config{KeyStore: &memory{}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func (d *Daemon) credentialEnded(id string) {
 	if !who.IsAgent() || d.path == nil {
 		return
 	}
-	err := d.sessions.CloseAll(ctx, who, "system:daemon")
-	err = errors.Join(err, d.path.runs.CancelAll(ctx, who, "system:daemon"))
+	err := d.sessions.CloseAll(ctx, who, string(palyra.SystemDaemon))
+	err = errors.Join(err, d.path.runs.CancelAll(ctx, who, string(palyra.SystemDaemon)))
 	d.path.calls.CancelAll(who)
 	if err != nil {
 		d.Log.Error("what an ended credential left could not be ended", "principal", string(who), "error", err)

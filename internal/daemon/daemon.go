@@ -60,14 +60,7 @@ type Config struct {
 
 // Daemon is the parts, wired.
 type Daemon struct {
-	Config
-	stateID  string
-	instance palyra.ID
-	started  time.Time
-	lock     *durable.Held
-	db       *store.DB
-	ring     *keyring.Ring
-	journal  *journal.Journal
+	records
 	access   *access.Registry
 	policy   *policy.Engine
 	bundles  *bundle.Bundles
@@ -97,7 +90,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 	if c.Log == nil {
 		return nil, errors.New("daemon: new: no log")
 	}
-	d := &Daemon{Config: c, instance: newID(), started: now()}
+	d := &Daemon{records: newRecords(c)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -114,7 +107,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 }
 
 // openState takes the lock and opens the store.
-func (d *Daemon) openState(ctx context.Context) error {
+func (d *records) openState(ctx context.Context) error {
 	paths := d.Settings.Paths
 	if err := paths.Make(); err != nil {
 		return err
@@ -148,7 +141,7 @@ func (d *Daemon) openState(ctx context.Context) error {
 // nameState gives the state its id, once: the audience of signatures and the
 // origin of the journal. Keys of a state come after its id: where some were left
 // before, this is not their store. A log alone is a first start's that was cut off.
-func (d *Daemon) nameState(ctx context.Context, left []string) error {
+func (d *records) nameState(ctx context.Context, left []string) error {
 	read := func(tx *store.Tx) error { return tx.Get(`SELECT id FROM state WHERE one=1`, nil, &d.stateID) }
 	err := d.db.Read(ctx, read)
 	if !errors.Is(err, store.ErrNoRows) {
@@ -167,7 +160,7 @@ func (d *Daemon) nameState(ctx context.Context, left []string) error {
 }
 
 // openKeys opens the signing keys, then the journal they sign.
-func (d *Daemon) openKeys(ctx context.Context) error {
+func (d *records) openKeys(ctx context.Context) error {
 	ring, err := keyring.Open(ctx, keyring.Config{
 		Dir: d.Settings.Paths.Keys, Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Name: "palyra/" + d.stateID, DB: d.db, Now: now,
 	})
@@ -252,21 +245,13 @@ func (d *Daemon) Close() error {
 		}
 		d.tidy()
 	}
-	if d.journal != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	if d.path != nil && d.journal != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
-		if d.path != nil {
-			d.stopped.Instance = d.instance
-			_, err := d.journal.Record(ctx, d.stopped)
-			errs = append(errs, err)
-		}
-		errs = append(errs, d.journal.Close(ctx))
+		d.stopped.Instance = d.instance
+		_, err := d.journal.Record(ctx, d.stopped)
+		errs = append(errs, err)
 	}
-	if d.db != nil {
-		errs = append(errs, d.db.Close())
-	}
-	if d.lock != nil {
-		errs = append(errs, d.lock.Release())
-	}
+	errs = append(errs, d.close())
 	return errors.Join(errs...)
 }

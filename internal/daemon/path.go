@@ -124,7 +124,7 @@ func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Trust
 func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
-	all = append(all, files.All(files.Config{Keeper: undoPart{d}})...)
+	all = append(all, files.All(files.Config{UndoStore: undoPart{d}})...)
 	all = append(all, fetch.All(fetchConfig(g))...)
 	all = append(all, toolundo.All(undoPart{d})...)
 	return append(all, toolartifact.All(d.files)...)

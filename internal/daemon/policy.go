@@ -77,12 +77,15 @@ func RollbackPolicy(ctx context.Context, c Config, to string) (a wire.Activation
 		return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no state yet, and so nothing to roll back").
 			WithRemedy("start with 'palyra up'")
 	}
-	d := &Daemon{Config: c, instance: newID(), started: now()}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	d := newRecords(c)
+	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.openState, d.openKeys} {
 		if err := step(ctx); err != nil {
 			return wire.Activation{}, err
 		}
 	}
-	return bundle.Offline(ctx, d.bundleConfig(), to)
+	judging := func(b *policy.Bundle) policy.Config {
+		return policy.Config{Bundle: b, Snapshot: d.Settings.Snapshot(), Analyse: command.Of, Now: now}
+	}
+	return bundle.Offline(ctx, bundle.Config{DB: d.db, Journal: d.journal, Judging: judging, Now: now, Log: d.Log}, to)
 }

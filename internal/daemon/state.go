@@ -7,24 +7,61 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/durable"
+	"palyra/internal/journal"
+	"palyra/internal/keyring"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 )
 
-func (d *Daemon) stateFiles() statedir.Files {
+func (d *records) stateFiles() statedir.Files {
 	p := d.Settings.Paths
 	return statedir.Files{State: p.State, Keys: p.Keys, Artifacts: artifactDir(p.State)}
 }
 
 func artifactDir(state string) string { return filepath.Join(filepath.Dir(state), "artifacts") }
 
+// records is a state that was opened, with its keys and its journal.
+type records struct {
+	Config
+	stateID  string
+	instance palyra.ID
+	started  time.Time
+	lock     *durable.Held
+	db       *store.DB
+	ring     *keyring.Ring
+	journal  *journal.Journal
+}
+
+func newRecords(c Config) records { return records{Config: c, instance: newID(), started: now()} }
+
+// closeWithin is how long the last lines of the journal may take.
+const closeWithin = 5 * time.Second
+
+// close gives back what was opened.
+func (d *records) close() error {
+	var errs []error
+	if d.journal != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+		defer cancel()
+		errs = append(errs, d.journal.Close(ctx))
+	}
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
 // checkState refuses a store that is gone while other files of its state are left, and returns those; a new
 // state has none. The lock is held by now.
-func (d *Daemon) checkState() (left []string, err error) {
+func (d *records) checkState() (left []string, err error) {
 	files := d.stateFiles()
 	if d.NewState {
 		moved, err := files.PutAside(now())
@@ -45,7 +82,7 @@ func (d *Daemon) checkState() (left []string, err error) {
 // checkNamed refuses a store without its log in which nothing was ever recorded, beside keys of an earlier
 // one. It only reads the store: a store that was written to would no longer fit its log when that is put
 // back.
-func (d *Daemon) checkNamed(files statedir.Files, left []string) error {
+func (d *records) checkNamed(files statedir.Files, left []string) error {
 	if there, err := files.There(); err != nil || !there || slices.Contains(left, files.State+"-wal") {
 		return err
 	}
@@ -74,7 +111,7 @@ func (d *Daemon) checkNamed(files statedir.Files, left []string) error {
 }
 
 // recordBegin records as a new state's first line that files of earlier ones lie beside it.
-func (d *Daemon) recordBegin(ctx context.Context) error {
+func (d *records) recordBegin(ctx context.Context) error {
 	page, err := d.journal.Entries(ctx, palyra.EntryFilter{From: 1, Limit: 1})
 	if err != nil || len(page) > 0 {
 		return err

@@ -77,7 +77,7 @@ func New(ctx context.Context, c Config) (v *Devices, err error) {
 	v = &Devices{Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.CallID]pairing.Issued{}}
 	keys := c.Settings.Paths.Keys
 	v.Authority, err = ca.Open(ctx, ca.Config{
-		Keeper: ca.Files(keys), Certs: filepath.Join(keys, "authorities"), Days: int(c.Settings.Remote.CertificateDays), Now: c.Now,
+		KeyStore: ca.Files(keys), Certs: filepath.Join(keys, "authorities"), Days: int(c.Settings.Remote.CertificateDays), Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (p Keys) RecordAuthority(ctx context.Context) error {
 	}
 	for _, r := range rotations {
 		if !known[r.New.ID] {
-			events = append(events, palyra.KeyRotated{Use: UseCA, Old: r.Old.ID, Key: r.New, By: "system:daemon", Sig: r.Sig})
+			events = append(events, palyra.KeyRotated{Use: UseCA, Old: r.Old.ID, Key: r.New, By: palyra.SystemDaemon, Sig: r.Sig})
 		}
 	}
 	if len(events) == 0 {

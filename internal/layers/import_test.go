@@ -13,14 +13,22 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents", "internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/gitwork", "internal/layered", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
-		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune", "internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname", "internal/trusted",
+		"internal/address", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
+		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
+		"internal/gitrepo", "internal/gitwork", "internal/layered", "internal/memory", "internal/moved",
+		"internal/owner", "internal/pace",
+		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
+		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
+		"internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
+		"internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
-		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
+		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy",
+		"internal/sandbox", "internal/tool", "internal/workspace",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
+		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{

@@ -46,7 +46,10 @@ var home = map[string][]string{
 	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "cmd/palyra-verify", "internal/durable", "internal/daemon", "internal/rpc/**", "internal/workspace",
-		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell/**", "internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved", "internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal", "internal/stage/**", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",
+		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
+		"internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
+		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
+		"internal/stage/**", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",
 	},
 }
 

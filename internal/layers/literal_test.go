@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// A word's constant is written by its name. Two things are found without a type checker: texts that
-// can hardly mean anything else, and fields of words that are compared with one of their type's values.
+// A word's constant is written by its name. Three things are found without a type checker: texts that
+// can hardly mean anything else, fields of words that are compared with, set to or made with one of their type's
+// values, and such values in lists and maps of a word's type.
 
 // homonyms are literals that equal a word and are another one, or that stand where the words cannot be
 // used: a directory, the text, and why. An entry that meets nothing any more must go.
@@ -19,9 +21,12 @@ var homonyms = []struct{ dir, text, why string }{
 	{"cmd/palyra-verify", "*", "the independent checker shares no code with what it checks"},
 	{"internal/agent", "model_not_found", "the providers' word for it"},
 	{"internal/approval", "device.", "the first part of a capability; the word is that of a principal"},
+	{"internal/cli/mcp", "refused", "what became of a server that is imported"},
 	{"internal/cli/**", "other_uid", "shown beside levels that are not there yet"},
 	{"internal/past", "read_only", "a member of a plan on record"},
 	{"internal/policy/tables", "read_only", "a key of a test about that attribute"},
+	{"internal/sandbox/bubble", "user_namespace", "a mechanism; a limit is kept by it too"},
+	{"internal/sandbox/jobobject", "job_object", "the same"},
 	{"internal/policy", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 }
 
@@ -29,11 +34,11 @@ var homonyms = []struct{ dir, text, why string }{
 type words struct {
 	all    map[string]string          // text → name
 	typed  map[string]map[string]bool // type → texts
-	fields map[string]string          // field of a word → its type, where that is one for all
+	fields map[string]map[string]bool // field of a word → its types
 }
 
 func wordsOf(t *tree) words {
-	w := words{map[string]string{}, map[string]map[string]bool{}, map[string]string{}}
+	w := words{map[string]string{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
 	for _, f := range t.code() {
 		if f.dir != "." {
 			continue
@@ -77,15 +82,15 @@ func (w words) constants(d *ast.GenDecl) {
 
 func (w words) structure(s *ast.StructType) {
 	for _, f := range s.Fields.List {
-		typ := ""
-		if id, ok := f.Type.(*ast.Ident); ok {
-			typ = id.Name
+		id, ok := f.Type.(*ast.Ident)
+		if !ok {
+			continue
 		}
 		for _, n := range f.Names {
-			if was, seen := w.fields[n.Name]; seen && was != typ {
-				typ = ""
+			if w.fields[n.Name] == nil {
+				w.fields[n.Name] = map[string]bool{}
 			}
-			w.fields[n.Name] = typ
+			w.fields[n.Name][id.Name] = true
 		}
 	}
 }
@@ -102,15 +107,17 @@ func literal(e ast.Expr) (string, bool) {
 // said finds the literals of a file that are words.
 func (w words) said(f *file) map[ast.Expr]string {
 	found, tags := map[ast.Expr]string{}, map[*ast.BasicLit]bool{}
-	compared := func(x ast.Expr, with ...ast.Expr) {
-		sel, ok := x.(*ast.SelectorExpr)
-		if !ok {
-			return
-		}
-		for _, e := range with {
-			if text, ok := literal(e); ok && w.typed[w.fields[sel.Sel.Name]][text] {
+	of := func(types map[string]bool, all ...ast.Expr) {
+		for _, e := range all {
+			text, ok := literal(e)
+			if ok && slices.ContainsFunc(slices.Collect(maps.Keys(types)), func(typ string) bool { return w.typed[typ][text] }) {
 				found[e] = text
 			}
+		}
+	}
+	compared := func(x ast.Expr, with ...ast.Expr) {
+		if sel, ok := x.(*ast.SelectorExpr); ok {
+			of(w.fields[sel.Sel.Name], with...)
 		}
 	}
 	ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -120,7 +127,7 @@ func (w words) said(f *file) map[ast.Expr]string {
 		case *ast.Field:
 			tags[n.Tag] = true // which are no literals of the code
 		case *ast.BasicLit:
-			if text, ok := literal(n); ok && !tags[n] && w.all[text] != "" && strings.ContainsAny(text, "_.") {
+			if text, ok := literal(n); ok && !tags[n] && w.all[text] != "" && strings.ContainsAny(text, "_.:") {
 				found[n] = text
 			}
 		case *ast.BinaryExpr:
@@ -128,6 +135,12 @@ func (w words) said(f *file) map[ast.Expr]string {
 				compared(n.X, n.Y)
 				compared(n.Y, n.X)
 			}
+		case *ast.AssignStmt:
+			for i := range min(len(n.Lhs), len(n.Rhs)) {
+				compared(n.Lhs[i], n.Rhs[i])
+			}
+		case *ast.CompositeLit:
+			w.composed(n, of)
 		case *ast.SwitchStmt:
 			for _, c := range n.Body.List {
 				compared(n.Tag, c.(*ast.CaseClause).List...)
@@ -136,6 +149,34 @@ func (w words) said(f *file) map[ast.Expr]string {
 		return true
 	})
 	return found
+}
+
+// composed looks at what a word, or a list or map of a word's type, is made of.
+func (w words) composed(c *ast.CompositeLit, of func(types map[string]bool, all ...ast.Expr)) {
+	named := func(e ast.Expr) map[string]bool {
+		if sel, ok := e.(*ast.SelectorExpr); ok {
+			return map[string]bool{sel.Sel.Name: true}
+		}
+		return nil
+	}
+	for _, e := range c.Elts {
+		pair, keyed := e.(*ast.KeyValueExpr)
+		switch typ := c.Type.(type) {
+		case *ast.MapType:
+			if keyed {
+				of(named(typ.Key), pair.Key)
+				of(named(typ.Value), pair.Value)
+			}
+		case *ast.ArrayType:
+			of(named(typ.Elt), e)
+		case *ast.SelectorExpr:
+			if id, ok := typ.X.(*ast.Ident); ok && keyed && id.Name == "palyra" {
+				if field, ok := pair.Key.(*ast.Ident); ok {
+					of(w.fields[field.Name], pair.Value)
+				}
+			}
+		}
+	}
 }
 
 func literals(t *tree) []string {
@@ -182,6 +223,11 @@ func TestLiteralsFires(t *testing.T) {
 		plant{"a typed field", with("\treturn p.Tier == \"c\""), []string{"palyra.TierC"}},
 		plant{"a typed field, the other way", with("\treturn \"c\" != p.Tier"), []string{"palyra.TierC"}},
 		plant{"a switch", with("\tswitch p.Tier {\n\tcase \"c\":\n\t}\n\treturn true"), []string{"palyra.TierC"}},
+		plant{"a word that is made", with("\tp = palyra.Plan{Tier: \"c\"}\n\treturn true"), []string{"palyra.TierC"}},
+		plant{"a field that is set", with("\tp.Tier = \"c\"\n\treturn true"), []string{"palyra.TierC"}},
+		plant{"a list", with("\treturn call([]palyra.Tier{\"c\"})"), []string{"palyra.TierC"}},
+		plant{"the values of a map", with("\treturn call(map[string]palyra.Tier{\"c\": \"c\"})"), []string{"palyra.TierC"}},
+		plant{"another's word", with("\treturn call(other.Plan{Tier: \"c\"})"), nil},
 		plant{"a short text elsewhere", with("\treturn s == \"c\""), nil},
 		plant{"another text", with("\treturn p.Tier == \"off\""), nil},
 		plant{"a tag", map[string]string{"words.go": root, "internal/x/x.go": "package x\n\ntype t struct {\n\tA int `too_large`\n}\n"}, nil},

@@ -20,7 +20,6 @@ var again = map[string]string{
 	"2026-07-28":     "a date of MCP, at its client and at its server",
 	"dev-":           "the authority of devices and their register agree on it by their test vectors",
 	"node_modules":   "one backend has it in its profile's language",
-	"system:daemon":  "two parts that sign for the daemon",
 	".leaving-":      "two directories, each swept by its own",
 	"answer":         "a kind of flip, in the explanation and in the policies that it turns",
 	"config":         "the same",

@@ -8,9 +8,6 @@ import (
 	"palyra"
 )
 
-// daemonPrincipal asks for the checks that nobody asked for.
-const daemonPrincipal palyra.Principal = "system:daemon"
-
 // checkInterval is how often Run looks whether the facts are still the same.
 const checkInterval = 10 * time.Minute
 
@@ -37,7 +34,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	if len(due) == 0 {
 		return nil
 	}
-	_, err := s.Check(ctx, due, daemonPrincipal)
+	_, err := s.Check(ctx, due, palyra.SystemDaemon)
 	return err
 }
 

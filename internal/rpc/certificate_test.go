@@ -29,7 +29,7 @@ func (w *world) foreign(d *device) []byte {
 	pub, _ := base64.StdEncoding.DecodeString(d.key.public)
 	dir := w.t.TempDir()
 	a, err := ca.Open(w.t.Context(), ca.Config{
-		Keeper: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now,
+		KeyStore: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now,
 	})
 	w.must(err)
 	leaf, err := a.IssueDevice(ed25519.PublicKey(pub), access.DeviceID(pub))
@@ -132,7 +132,7 @@ func (w *world) clockCert(d *device, off time.Duration) []byte {
 	w.t.Helper()
 	pub, _ := base64.StdEncoding.DecodeString(d.key.public)
 	a, err := ca.Open(w.t.Context(), ca.Config{
-		Keeper: ca.Files(filepath.Join(w.caDir, "keys")), Certs: filepath.Join(w.caDir, "certs"), Days: 30, Now: func() time.Time { return time.Now().Add(off) },
+		KeyStore: ca.Files(filepath.Join(w.caDir, "keys")), Certs: filepath.Join(w.caDir, "certs"), Days: 30, Now: func() time.Time { return time.Now().Add(off) },
 	})
 	w.must(err)
 	leaf, err := a.IssueDevice(ed25519.PublicKey(pub), d.ID)

@@ -73,7 +73,7 @@ func (w *world) openAuthority() {
 	dir := w.t.TempDir()
 	w.caDir = dir
 	var err error
-	w.authority, err = ca.Open(w.t.Context(), ca.Config{Keeper: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now})
+	w.authority, err = ca.Open(w.t.Context(), ca.Config{KeyStore: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now})
 	w.must(err)
 }
 

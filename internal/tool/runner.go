@@ -16,8 +16,8 @@ import (
 // Executor names this runner in attestations.
 const Executor = "builtin"
 
-// Keeper keeps outputs that are too large to deliver.
-type Keeper interface {
+// ArtifactStore keeps outputs that are too large to deliver.
+type ArtifactStore interface {
 	// Keep stores data for a session and returns its id; it is durable when
 	// Keep returns.
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
@@ -26,7 +26,7 @@ type Keeper interface {
 // Config wires a Runner.
 type Config struct {
 	Tools     *Set
-	Artifacts Keeper
+	Artifacts ArtifactStore
 	Now       func() time.Time
 }
 

@@ -44,7 +44,7 @@ const (
 func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, got *mcp.CallToolResult, res *palyra.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
-	k := keeper{r, ctx, c}
+	k := converter{r, ctx, c}
 	out := Output{Content: []Item{}, Structured: got.StructuredContent, IsError: got.IsError}
 	for i, piece := range got.Content {
 		if i == maxItems {
@@ -71,15 +71,15 @@ func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, g
 	}
 }
 
-// keeper keeps output that is not delivered.
-type keeper struct {
+// converter makes items of a result, and keeps output that is not delivered.
+type converter struct {
 	*Registry
 	ctx  context.Context
 	call *palyra.Call
 }
 
 // item is a piece as the agent gets it.
-func (k keeper) item(c mcp.Content) Item {
+func (k converter) item(c mcp.Content) Item {
 	switch c := c.(type) {
 	case *mcp.TextContent:
 		return Item{Type: "text", Text: c.Text}
@@ -104,7 +104,7 @@ func (k keeper) item(c mcp.Content) Item {
 }
 
 // bytes keeps output that is not text.
-func (k keeper) bytes(kind, mime string, data []byte) Item {
+func (k converter) bytes(kind, mime string, data []byte) Item {
 	i := Item{Type: kind, MIMEType: palyra.Clip(mime, 128), Size: len(data)}
 	if len(data) == 0 {
 		return i
@@ -119,7 +119,7 @@ func (k keeper) bytes(kind, mime string, data []byte) Item {
 }
 
 // cut stands in for an output over the cap.
-func (k keeper) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
+func (k converter) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
 	if len(raw) <= most {
 		return raw, false
 	}

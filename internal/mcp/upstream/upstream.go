@@ -103,8 +103,8 @@ type Catalog interface {
 	List() []palyra.Tool
 }
 
-// Keeper keeps outputs that are too large to deliver, and images.
-type Keeper interface {
+// ArtifactStore keeps outputs that are too large to deliver, and images.
+type ArtifactStore interface {
 	// Keep stores data for a session and returns its id.
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
@@ -116,7 +116,7 @@ type Config struct {
 	Launcher  Launcher
 	Network   Network
 	Catalog   Catalog
-	Artifacts Keeper
+	Artifacts ArtifactStore
 	Version   string
 	Now       func() time.Time
 	Log       *slog.Logger

@@ -144,7 +144,7 @@ func (s *Service) ListRuns(ctx context.Context, req *v1.ListRunsRequest) (*v1.Li
 	if err != nil {
 		return nil, err
 	}
-	page := palyra.RunPage{Runs: runs}
+	page := wire.RunPage{Runs: runs}
 	if more && len(runs) > 0 {
 		page.Next = string(runs[len(runs)-1].ID)
 	}

@@ -107,13 +107,16 @@ type Explanation struct {
 	Attestation palyra.ID         `json:"attestation_id,omitempty"`
 }
 
-// SessionFilter selects sessions, newest first. The zero filter selects the
-// open ones.
-type SessionFilter struct {
-	Principal palyra.Principal `json:"principal,omitempty"`
-	Closed    bool             `json:"closed,omitempty"` // also those that are closed
-	Cursor    string           `json:"cursor,omitempty"`
-	Limit     int64            `json:"limit,omitempty"`
+// CallPage is one page of calls.
+type CallPage struct {
+	Calls []palyra.Call `json:"calls"`
+	Next  string        `json:"next_cursor"`
+}
+
+// RunPage is one page of runs.
+type RunPage struct {
+	Runs []palyra.Run `json:"runs"`
+	Next string       `json:"next_cursor"`
 }
 
 // SessionPage is one page of sessions.

@@ -72,10 +72,10 @@ var pairs = []struct {
 	{palyra.LeaseFilter{}, &v1.ListGrantsRequest{}},
 	{palyra.LeasePage{}, &v1.ListGrantsResponse{}},
 	{palyra.CallFilter{}, &v1.ListCallsRequest{}},
-	{palyra.CallPage{}, &v1.ListCallsResponse{}},
+	{CallPage{}, &v1.ListCallsResponse{}},
 	{palyra.RunFilter{}, &v1.ListRunsRequest{}},
-	{palyra.RunPage{}, &v1.ListRunsResponse{}},
-	{SessionFilter{}, &v1.ListSessionsRequest{}},
+	{RunPage{}, &v1.ListRunsResponse{}},
+	{palyra.SessionFilter{}, &v1.ListSessionsRequest{}},
 	{SessionPage{}, &v1.ListSessionsResponse{}},
 }
 

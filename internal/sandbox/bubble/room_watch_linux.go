@@ -67,7 +67,7 @@ func (b *Backend) watching(polled bool) cell.Watching {
 // watchLimit is the Hold of file watching in an Enforcement.
 func watchLimit(w cell.Watching) palyra.Hold {
 	if w == (cell.Watching{}) {
-		return "refused"
+		return palyra.HoldRefused
 	}
-	return "user_namespace"
+	return palyra.HoldNamespace
 }

@@ -22,7 +22,7 @@ func enforcement(l palyra.Limits) palyra.Enforcement {
 		},
 	}
 	if l.Processes == 1 {
-		e.Limits["processes"] = "profile" // it lets the run make none
+		e.Limits["processes"] = palyra.HoldProfile // it lets the run make none
 	}
 	return e
 }

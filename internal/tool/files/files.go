@@ -46,9 +46,9 @@ import (
 
 // Config sets the bounds of the tools. Zero fields get the defaults.
 type Config struct {
-	MaxFile int64          // largest file that is changed, in bytes; default 32 MiB
-	Memory  *memory.Budget // what calls may hold at once; default: DefaultMemory
-	Keeper  Keeper         // keeps what changes replace, so that they can be undone; nil: nothing is kept
+	MaxFile   int64          // largest file that is changed, in bytes; default 32 MiB
+	Memory    *memory.Budget // what calls may hold at once; default: DefaultMemory
+	UndoStore UndoStore      // keeps what changes replace, so that they can be undone; nil: nothing is kept
 }
 
 // Replaced is a path that a call changes, before and after; nil: nothing is there.
@@ -58,8 +58,8 @@ type Replaced struct {
 	Before   []byte // content of the file that was there
 }
 
-// Keeper keeps the files that changes replace.
-type Keeper interface {
+// UndoStore keeps the files that changes replace.
+type UndoStore interface {
 	// Lasting says for people why changes could not be undone later, or what else could not be because of them; empty:
 	// nothing of that. It runs with the permissions of the workspace's owner, as Remember does.
 	Lasting(all []Replaced) (why string)

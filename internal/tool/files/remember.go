@@ -16,7 +16,7 @@ import (
 // lasting says in a plan that its changes could not be undone later, or what else could not be because of them. It does
 // not matter whether they change anything: that would tell what is in a file.
 func (s *shared) lasting(p *palyra.Plan, changes []change) {
-	if s.cfg.Keeper == nil {
+	if s.cfg.UndoStore == nil {
 		return
 	}
 	var all []Replaced
@@ -26,13 +26,13 @@ func (s *shared) lasting(p *palyra.Plan, changes []change) {
 		}
 		all = append(all, c.replaced())
 	}
-	if why := s.cfg.Keeper.Lasting(all); why != "" {
+	if why := s.cfg.UndoStore.Lasting(all); why != "" {
 		p.Lasting = true
 		p.Detail.Notes = append(p.Detail.Notes, why)
 	}
 }
 
-// remember hands the files that changes are about to replace to the Keeper. The returned function
+// remember hands the files that changes are about to replace to the UndoStore. The returned function
 // is called with whether the changes were made, and then reports them. Where a file cannot be kept, no
 // change may be made.
 func (s *shared) remember(
@@ -57,8 +57,8 @@ func (s *shared) remember(
 		all = append(all, st.replaced())
 	}
 	kept := func(bool) {}
-	if s.cfg.Keeper != nil {
-		if kept, err = s.cfg.Keeper.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all, lose); err != nil {
+	if s.cfg.UndoStore != nil {
+		if kept, err = s.cfg.UndoStore.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all, lose); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (r *root) statDir(rel string, st *unix.Stat_t) error {
 	return unix.Fstat(int(d.Fd()), st)
 }
 
-// replaced is a change in the form that the Keeper gets.
+// replaced is a change in the form that the UndoStore gets.
 func (c change) replaced() Replaced {
 	out := Replaced{Path: c.path}
 	if c.before.exists {

@@ -44,7 +44,7 @@ func (s *keptList) Remember(_ context.Context, _ palyra.CallID, _ string, uid, _
 func TestReplacedIsNotWithoutRoom(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("f", "old\n", 0o640)
-	b.shared.cfg.Keeper = &keptList{full: palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "full")}
+	b.shared.cfg.UndoStore = &keptList{full: palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "full")}
 	for _, path := range []string{"f", "d/e/n"} {
 		_, err := b.call("write", args{"path": path, "content": "new\n", "make_dirs": true})
 		if palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded {
@@ -63,7 +63,7 @@ func TestReplacedIsNotWithoutRoom(t *testing.T) {
 func TestLastingIsAgreedTo(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	s := &keptList{why: "takes the room of others"}
-	b.shared.cfg.Keeper = s
+	b.shared.cfg.UndoStore = s
 	b.put("f", "old\n", 0o640)
 	for name, c := range map[string]struct {
 		a     args
@@ -99,7 +99,7 @@ func TestLastingIsAgreedTo(t *testing.T) {
 func TestReplacedIsRemembered(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	s := &keptList{}
-	b.shared.cfg.Keeper = s
+	b.shared.cfg.UndoStore = s
 	b.put("f", "old\n", 0o640)
 	b.must("write", args{"path": "f", "content": "new\n"})
 	if len(s.all) != 1 || string(s.all[0].Before) != "old\n" || s.all[0].Was.Mode != 0o640 ||
