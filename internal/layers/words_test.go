@@ -15,6 +15,7 @@ import (
 // list that only falls. A package that gives the word its meaning counts as well.
 var collisions = map[string]int{
 	"backend": 2, // the drivers' interface, and tier C's
+	"keeper":  3, // what tiers share, and that of each
 	"door":    2, // the daemon's, and which one a client comes to
 	"room":    2,
 	"session": 2,

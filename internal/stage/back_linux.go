@@ -31,7 +31,7 @@ type back struct {
 // takeBack undoes the steps so far, the last of them first, because the next one failed: somebody else changed what it
 // was to change (steps.ErrTaken), or it could not be done, or only in part. The error is steps.ErrNone when nothing of the
 // run is in the workspace any more.
-func (k *keeper) takeBack(all []steps.Step, cause error) error {
+func (k *committer) takeBack(all []steps.Step, cause error) error {
 	n := k.Done
 	if !errors.Is(cause, steps.ErrTaken) {
 		n = k.Begun(all)
@@ -52,7 +52,7 @@ func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(
 
 // writeBack writes down that steps are taken back. On a full disk what is written down of a held stage makes room: the
 // list has what is needed of it. Where that is not enough, a daemon that dies meanwhile does all steps again.
-func (k *keeper) writeBack(b back) error {
+func (k *committer) writeBack(b back) error {
 	text, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (g *Stage) readBack() (*back, error) {
 
 // amend has the manifest say what stands of the steps, where that is not all of it, and what files look like that
 // were not read: nothing else tells whether somebody changes them later.
-func (k *keeper) amend(all []steps.Step, lost string) error {
+func (k *committer) amend(all []steps.Step, lost string) error {
 	g := k.stage
 	whole := !slices.Contains(k.Stands, false)
 	if g.past == nil || whole && !k.unread {

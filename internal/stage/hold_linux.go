@@ -92,7 +92,7 @@ func (g *Stage) Assign(call string) error {
 
 // hold writes down what was read and gives the stage its call's name. What a run wrote is
 // flushed first: it is there after the machine stopped, or the stage is not.
-func (k *keeper) hold(r *reader) error {
+func (k *committer) hold(r *reader) error {
 	g := k.stage
 	if g.call == "" {
 		return errors.New("a stage without a call cannot be held")
@@ -135,7 +135,7 @@ func (k *keeper) hold(r *reader) error {
 // weight is what a stage is counted as.
 func (r *reader) weight() int64 { return r.bytes + int64(r.count)*nameBytes }
 
-func (k *keeper) held(r *reader) held {
+func (k *committer) held(r *reader) held {
 	g := k.stage
 	h := held{
 		Version: 1, Call: g.call, Workspace: g.workspace, Dev: g.root.Dev, Ino: g.root.Ino, UID: g.id.UID, GID: g.id.GID,
@@ -463,7 +463,7 @@ func (g *Stage) keepHeld(ctx context.Context, h held, ruling Ruling, aside func(
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
-	k := newKeeper(g, h.Since)
+	k := newCommitter(g, h.Since)
 	r := &reader{Stage: g, ctx: ctx, since: h.Since, most: mostRead, later: true, again: true, firmly: map[string]firm{}}
 	for _, f := range h.Firm {
 		r.firmly[string(f.Path)] = firm{f.Sealed, f.Kept}

@@ -55,7 +55,7 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
 	defer cancel()
-	k := newKeeper(g, g.changesSince())
+	k := newCommitter(g, g.changesSince())
 	r := &reader{Stage: g, ctx: ctx, names: names, since: k.Since, most: mostRead, later: true, firmly: map[string]firm{}}
 	defer k.close()
 	err := k.look(r)
@@ -80,7 +80,7 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 func (g *Stage) Unfinished() bool { return g.partial }
 
 // look reads the stage.
-func (k *keeper) look(r *reader) error {
+func (k *committer) look(r *reader) error {
 	g := k.stage
 	err := g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
@@ -118,7 +118,7 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 }
 
 // keep makes what was read the workspace's.
-func (k *keeper) keep(r *reader, ruling Ruling) error {
+func (k *committer) keep(r *reader, ruling Ruling) error {
 	g := k.stage
 	if g.of.Admit != nil {
 		refused, done := g.of.Admit(g.workspace, r.touched())
@@ -178,7 +178,7 @@ func (r *reader) touched() (paths []string) {
 }
 
 // reportSteps says what became of the steps, leaves word of it, and remembers what they replaced.
-func (k *keeper) reportSteps(out *Settled, all []steps.Step, err error) error {
+func (k *committer) reportSteps(out *Settled, all []steps.Step, err error) error {
 	if errors.Is(err, steps.ErrNone) {
 		out.Conflicts, out.Lost = k.Left, k.failed
 		for _, as := range k.Saved {
@@ -223,8 +223,8 @@ func (r *reader) all() error {
 	return r.merge("", &st, &now, scope{})
 }
 
-// keeper does what a list says.
-type keeper struct {
+// committer does what a list says.
+type committer struct {
 	steps.Worker
 	stage   *Stage
 	file    *os.File // the list; its end counts the steps that are done
@@ -233,15 +233,15 @@ type keeper struct {
 	unread  bool     // there are files among the changes that were not read, or may be
 }
 
-// newKeeper is one for a stage; changes from since on are others'.
-func newKeeper(g *Stage, since unix.Timespec) *keeper {
-	k := &keeper{stage: g}
+// newCommitter is one for a stage; changes from since on are others'.
+func newCommitter(g *Stage, since unix.Timespec) *committer {
+	k := &committer{stage: g}
 	k.Worker = steps.Worker{UID: g.id.UID, Entries: g.of.limits.Entries, Name: g.name, Since: since, Count: k.count}
 	k.Upper, k.Workspace, k.Away, k.Spent = -1, -1, -1, -1
 	return k
 }
 
-func (k *keeper) open(workspace func() (int, error)) (err error) {
+func (k *committer) open(workspace func() (int, error)) (err error) {
 	if k.Workspace, err = workspace(); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (k *keeper) open(workspace func() (int, error)) (err error) {
 	return err
 }
 
-func (k *keeper) close() {
+func (k *committer) close() {
 	k.Leave()
 	for _, fd := range []int{k.Upper, k.Workspace, k.Away, k.Spent} {
 		if fd >= 0 {
@@ -268,7 +268,7 @@ func (k *keeper) close() {
 }
 
 // write writes the list: whole under its name, or not at all.
-func (k *keeper) write(all []steps.Step) error {
+func (k *committer) write(all []steps.Step) error {
 	g := k.stage
 	l := list{
 		Workspace: g.workspace, Dev: g.root.Dev, Ino: g.root.Ino, UID: g.id.UID, GID: g.id.GID,
@@ -308,7 +308,7 @@ func (k *keeper) write(all []steps.Step) error {
 }
 
 // count says that so many steps are done.
-func (k *keeper) count(n int) error {
+func (k *committer) count(n int) error {
 	_, err := k.file.WriteAt(strconv.AppendInt(nil, int64(n), 10), k.counted)
 	return err
 }
@@ -344,7 +344,7 @@ func (s *Stages) finish(name string) error {
 	}
 	defer s.alone(g.root)()
 	defer g.rememberIn(l)()
-	k := newKeeper(g, l.Since)
+	k := newCommitter(g, l.Since)
 	k.file, k.counted, k.Token, k.unread = f, size, l.Token, true
 	defer k.close()
 	err = k.resumeList(l.Steps, done)
@@ -363,7 +363,7 @@ func (s *Stages) finish(name string) error {
 }
 
 // resumeList goes on with an earlier daemon's steps: with doing them, or with taking them back.
-func (k *keeper) resumeList(all []steps.Step, done int) error {
+func (k *committer) resumeList(all []steps.Step, done int) error {
 	b, err := k.stage.readBack()
 	if err != nil {
 		return err

@@ -157,9 +157,9 @@ func TestSavedAtTheLastMoment(t *testing.T) {
 }
 
 // begun is a stage whose list is written.
-func (g *Stage) begun(t *testing.T) (*keeper, []steps.Step) {
+func (g *Stage) begun(t *testing.T) (*committer, []steps.Step) {
 	t.Helper()
-	k := newKeeper(g, g.changesSince())
+	k := newCommitter(g, g.changesSince())
 	r := &reader{Stage: g, ctx: t.Context(), since: k.Since}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
@@ -273,7 +273,7 @@ func TestHardLinksAreNoConflict(t *testing.T) {
 // changesFor is what the run on a stage changed, whose steps are the ones that begun wrote down.
 func (g *Stage) changesFor(t *testing.T) []Change {
 	t.Helper()
-	k := newKeeper(g, g.changesSince())
+	k := newCommitter(g, g.changesSince())
 	r := &reader{Stage: g, ctx: t.Context(), since: k.Since}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {

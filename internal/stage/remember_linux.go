@@ -33,7 +33,7 @@ func (r *reader) stored() int64 {
 }
 
 // remember writes down what the steps will change. Where that cannot be, they are done only if it may be lost.
-func (k *keeper) remember(r *reader, lose bool) error {
+func (k *committer) remember(r *reader, lose bool) error {
 	g := k.stage
 	if g.past == nil {
 		return nil
@@ -55,7 +55,7 @@ func (k *keeper) remember(r *reader, lose bool) error {
 }
 
 // manifest is what the steps will change.
-func (k *keeper) manifest(r *reader) preimage.Manifest {
+func (k *committer) manifest(r *reader) preimage.Manifest {
 	g := k.stage
 	m := preimage.Manifest{
 		Version: 1, Workspace: g.workspace, Dev: g.root.Dev, Ino: g.root.Ino, UID: g.id.UID, GID: g.id.GID,

@@ -426,7 +426,7 @@ func killed(t *testing.T, where func(*bench)) {
 // until keeps as far as the n-th step, without noting that it was done.
 func (g *Stage) until(t *testing.T, n int) int {
 	t.Helper()
-	k := newKeeper(g, g.changesSince())
+	k := newCommitter(g, g.changesSince())
 	r := &reader{Stage: g, ctx: t.Context(), since: g.changesSince()}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
