@@ -183,7 +183,8 @@ func isProductName(name string) bool {
 var workNames = []string{
 	"configure", "gradlew", "mvnw", "bootstrap", "autogen", "wscript", "sconstruct", "sconscript", "waf", "dune", "pants",
 	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
-	"pre-rebase", "post-checkout", "post-merge", "pre-push", "post-rewrite", "reference-transaction", "fsmonitor-watchman", "post-index-change",
+	"pre-rebase", "post-checkout", "post-merge", "pre-push", "post-rewrite", "reference-transaction", "fsmonitor-watchman",
+	"post-index-change",
 }
 
 // isWorkName reports whether a name without an ending is one that people give to their own files: Makefile,

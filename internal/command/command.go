@@ -62,7 +62,8 @@ func Of(p palyra.Plan) palyra.Command {
 		return Analyse(Input{})
 	}
 	dirs := searchDirs(p)
-	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs, func(dir string) bool { return writableByOthers(p.Workspace.Path, dir) })}
+	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs,
+		func(dir string) bool { return writableByOthers(p.Workspace.Path, dir) })}
 	r.checkVariables(p.Arguments)
 	if p.Terminal {
 		r.doubt("on a terminal programs start others, such as pagers, and take orders")
@@ -180,6 +181,8 @@ func (r *reading) command(words []word, at scope, depth int) {
 		r.doubt(name + " is not a known program")
 		return
 	}
+	r.fetches = r.fetches || s == r.tables.programs["curl"]
+	r.obeys = r.obeys || s.interpreter || s == r.tables.programs["eval"]
 	c := &invocation{reading: r, name: name, at: at, depth: depth}
 	c.apply(s, words[1:])
 }

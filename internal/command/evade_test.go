@@ -28,8 +28,10 @@ func TestLinesThatShellsReadOtherwise(t *testing.T) {
 			}
 		})
 	}
-	for _, line := range []string{"cat <<X\na\nX\n", `printf '%s\n' a 'b c'`, `printf '100%% %5d|%-3s\n' 1 n`, "env -u LANG ls", "cat a \\\n b"} {
-		if c := Analyse(Input{Argv: []string{"bash", "-c", line}, Cwd: "/w", Workspace: "/w"}); !c.Understood || c.Class != palyra.CommandReadOnly {
+	for _, line := range []string{"cat <<X\na\nX\n", `printf '%s\n' a 'b c'`, `printf '100%% %5d|%-3s\n' 1 n`, "env -u LANG ls",
+		"cat a \\\n b"} {
+		if c := Analyse(Input{Argv: []string{"bash", "-c", line}, Cwd: "/w", Workspace: "/w"}); !c.Understood ||
+			c.Class != palyra.CommandReadOnly {
 			t.Errorf("%q is %+v: want an understood look", line, c)
 		}
 	}
@@ -75,7 +77,8 @@ func TestVariablesOfTheCall(t *testing.T) {
 		`{`:                                               false,
 	} {
 		c := Of(palyra.Plan{
-			Argv: []string{"make", "test"}, Arguments: json.RawMessage(arguments), Cwd: "/w", Workspace: palyra.WorkspaceRef{Path: "/w", Known: true},
+			Argv: []string{"make", "test"}, Arguments: json.RawMessage(arguments), Cwd: "/w",
+			Workspace:  palyra.WorkspaceRef{Path: "/w", Known: true},
 			Executable: palyra.Executable{Path: "/usr/bin/make"},
 		})
 		if c.Understood != understood {
@@ -126,7 +129,8 @@ func TestBuildsOverTheWork(t *testing.T) {
 	for name, want := range map[string]palyra.CommandClass{
 		"Makefile": palyra.CommandWrite, "sub/Dockerfile": palyra.CommandWrite, "LICENSE": palyra.CommandWrite, "gradlew": palyra.CommandWrite,
 		"configure": palyra.CommandWrite, "go.mod": palyra.CommandWrite, "-": palyra.CommandBuild,
-		"app": palyra.CommandBuild, "bin/app": palyra.CommandBuild, "App": palyra.CommandBuild, "build": palyra.CommandBuild, "a.out": palyra.CommandBuild,
+		"app": palyra.CommandBuild, "bin/app": palyra.CommandBuild, "App": palyra.CommandBuild, "build": palyra.CommandBuild,
+		"a.out": palyra.CommandBuild,
 	} {
 		if c := Analyse(Input{Argv: []string{"go", "build", "-o", name, "."}, Cwd: "/w", Workspace: "/w"}); c.Class != want {
 			t.Errorf("%s: %+v, want %s", name, c, want)
@@ -152,18 +156,23 @@ func TestTerminals(t *testing.T) {
 func TestBuildsWhereHidden(t *testing.T) {
 	for _, line := range []string{
 		"cd .git && go build -o hooks/pre-commit /w/x", "cd .git/hooks && go test -coverprofile=x /w/x", "go -C .git build -o hooks/x .",
-		"go build -C .git/hooks -o x .", "env -C .git go build -o hooks/x .", "cd .git && tsc --outDir hooks a.ts", "cd .git && cargo build --target-dir hooks",
-		"cd .github/workflows && go build -o ci .", "cd .vscode && go test -o tasks .", "go build -C .cargo -o config .", "cd sub/.husky && go build -o _ .",
-		"cd .git && make", "make -C .git", "cd sub/.git && go test ./...", "go build -o githooks/pre-commit .", "go test -o hooks/commit-msg .", "go build -o dune .",
+		"go build -C .git/hooks -o x .", "env -C .git go build -o hooks/x .", "cd .git && tsc --outDir hooks a.ts",
+		"cd .git && cargo build --target-dir hooks",
+		"cd .github/workflows && go build -o ci .", "cd .vscode && go test -o tasks .", "go build -C .cargo -o config .",
+		"cd sub/.husky && go build -o _ .",
+		"cd .git && make", "make -C .git", "cd sub/.git && go test ./...", "go build -o githooks/pre-commit .", "go test -o hooks/commit-msg .",
+		"go build -o dune .",
 	} {
 		c := Analyse(Input{Argv: []string{"sh", "-c", line}, Cwd: "/w", Workspace: "/w"})
 		if c.Understood && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandBuild) {
 			t.Errorf("%q is %+v: want it to be asked about", line, c)
 		}
 	}
-	for _, line := range []string{"cd sub && go build -o app .", "go build -C sub -o bin/app .", "cd .config && make", "cd .github && go vet ./..."} {
+	for _, line := range []string{"cd sub && go build -o app .", "go build -C sub -o bin/app .", "cd .config && make",
+		"cd .github && go vet ./..."} {
 		for _, workspace := range []string{"/w", "/home/u/.work/w"} {
-			if c := Analyse(Input{Argv: []string{"sh", "-c", line}, Cwd: workspace, Workspace: workspace}); !c.Understood || c.Class != palyra.CommandBuild || len(c.Outside) > 0 {
+			if c := Analyse(Input{Argv: []string{"sh", "-c", line}, Cwd: workspace, Workspace: workspace}); !c.Understood ||
+				c.Class != palyra.CommandBuild || len(c.Outside) > 0 {
 				t.Errorf("%q is %+v: want a build", line, c)
 			}
 		}

@@ -94,5 +94,6 @@ func (c *invocation) fedHarmlessly(s *spec) bool {
 		}
 	}
 	runs := c.tables.programs[c.operands[0].text]
-	return runs != nil && runs.Harmless && runs.Wrap == nil && len(runs.Sub) == 0 && slices.Contains([]string{argsPaths, argsPattern, argsText}, runs.Args)
+	return runs != nil && runs.Harmless && runs.Wrap == nil && len(runs.Sub) == 0 &&
+		slices.Contains([]string{argsPaths, argsPattern, argsText}, runs.Args)
 }

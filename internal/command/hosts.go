@@ -52,7 +52,8 @@ func placeOf(w word) string {
 		port = "443"
 	}
 	host := strings.ToLower(u.Hostname())
-	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") {
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" ||
+		!strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") {
 		return ""
 	}
 	return net.JoinHostPort(host, port)

@@ -161,7 +161,8 @@ func (c *invocation) languages(s *spec) {
 		case s.Language == "" && s.Args == argsPattern:
 		case !w.fixed():
 			c.doubt("the text that " + c.name + " runs is not known")
-		case s.Language == "sed" && plainSed(w.text), s.Language == "awk" && plainAwk(w.text), s.Language == "jq" && plainJq(w.text), s.Language == "yq" && plainYq(w.text):
+		case s.Language == "sed" && plainSed(w.text), s.Language == "awk" && plainAwk(w.text), s.Language == "jq" && plainJq(w.text),
+			s.Language == "yq" && plainYq(w.text):
 		default:
 			c.doubt("the text that " + c.name + " runs may write or run something")
 		}

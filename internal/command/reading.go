@@ -21,6 +21,8 @@ type reading struct {
 	programs []string
 	outside  []string
 	hosts    []string // where programs that fetch are told to go
+	fetches  bool     // one of its programs fetches
+	obeys    bool     // one of its programs takes its orders from input, from a file or from a word that is not known
 	several  bool     // more than one simple command may run, or none
 	why      []string
 	commands int
@@ -91,6 +93,6 @@ func (r *reading) result() palyra.Command {
 	}
 	return palyra.Command{
 		Class: r.class, Understood: !r.doubtful, Subcommand: r.sub, Shell: r.shell, RunsCode: r.code,
-		Programs: r.programs, Outside: r.outside, Why: r.why,
+		Programs: r.programs, Outside: r.outside, Why: r.why, RunsFetched: r.fetches && r.obeys,
 	}
 }

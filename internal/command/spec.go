@@ -19,6 +19,8 @@ type spec struct {
 	known   map[string]option
 	operand *regexp.Regexp
 	subs    map[string]*spec
+
+	interpreter bool // its orders are text
 }
 
 // option is one option as the table knows it.
@@ -101,6 +103,7 @@ func (s *spec) instructions(b *program.Binding) {
 	if b == nil {
 		return
 	}
+	s.interpreter = true
 	put := func(name string, k program.Kind) {
 		if _, known := s.known[name]; known {
 			return

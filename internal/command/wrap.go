@@ -112,6 +112,7 @@ func (r *reading) assign(name, value string) {
 func (c *invocation) runShell() {
 	c.shell = true
 	if !c.seen["-c"] || len(c.operands) == 0 {
+		c.obeys = true
 		c.doubt(c.name + " runs a script")
 		return
 	}
@@ -121,7 +122,7 @@ func (c *invocation) runShell() {
 // inner reads a word that a shell gets as a line.
 func (c *invocation) inner(w word) {
 	if !w.fixed() {
-		c.shell = true
+		c.shell, c.obeys = true, true
 		c.doubt("the line that a shell reads is not known")
 		return
 	}

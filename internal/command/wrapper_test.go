@@ -14,7 +14,8 @@ func TestWrappersLeadToTheProgram(t *testing.T) {
 	for _, line := range []string{
 		"taskset 0x1 rm x", "taskset -c 0,1 rm x", "chrt -f 10 rm x", "prlimit --nofile=64 -n rm x", "setpriv --reuid 5 --clear-groups rm x",
 		"gosu nobody rm x", "setuidgid nobody rm x", "su-exec nobody:nogroup rm x", "pkexec --user root rm x",
-		"unshare -r --root /r rm x", "nsenter -t 1 -m rm x", "bwrap --ro-bind / / --unshare-all --setenv A b rm x", "xargs --replace rm x", "parallel -a list rm x",
+		"unshare -r --root /r rm x", "nsenter -t 1 -m rm x", "bwrap --ro-bind / / --unshare-all --setenv A b rm x", "xargs --replace rm x",
+		"parallel -a list rm x",
 	} {
 		words := strings.Fields(line)
 		got := Analyse(Input{Argv: words, Workspace: "/w", Cwd: "/w"})
@@ -32,7 +33,8 @@ func TestXargsAsItIs(t *testing.T) {
 		t.Fatalf("findutils is needed: %v", err)
 	}
 	for _, option := range []string{
-		"-0", "-r", "-t", "-x", "-n", "-L", "-P", "-s", "-d", "-I", "-E", "-i", "-l", "-e", "-a", "--null", "--no-run-if-empty", "--verbose", "--exit",
+		"-0", "-r", "-t", "-x", "-n", "-L", "-P", "-s", "-d", "-I", "-E", "-i", "-l", "-e", "-a", "--null", "--no-run-if-empty",
+		"--verbose", "--exit",
 		"--max-args", "--max-procs", "--max-lines", "--max-chars", "--delimiter", "--replace", "--eof", "--arg-file", "--process-slot-var",
 	} {
 		run := exec.Command(xargs, option, "echo", "ran")

@@ -19,7 +19,8 @@ func counted(ref string) bool {
 	})
 }
 
-// rewound are the refs that lose commits which no other ref has.
+// rewound are the refs that lose commits which no other ref has and git does not remember: an amended or rebased commit
+// stands in the log of its branch, from where git itself puts it back.
 func (c *repository) rewound() (out []string) {
 	stay := map[gitrepo.ID]bool{}
 	for _, id := range c.now {
@@ -27,7 +28,7 @@ func (c *repository) rewound() (out []string) {
 	}
 	gone := map[gitrepo.ID]string{}
 	for _, ref := range slices.Sorted(maps.Keys(c.refs)) { // HEAD comes first, and the branch that it is on in its place
-		if id := c.refs[ref]; counted(ref) && c.now[ref] != id && !stay[id] {
+		if id := c.refs[ref]; counted(ref) && c.now[ref] != id && !stay[id] && !c.remembered(ref, id) {
 			gone[id] = ref
 		}
 	}
@@ -41,6 +42,30 @@ func (c *repository) rewound() (out []string) {
 		out = append(out, stash)
 	}
 	return out
+}
+
+// remembered reports whether a branch that is still there has a commit in its log after the run, and the commit is there.
+func (c *repository) remembered(ref string, id gitrepo.ID) bool {
+	if _, there := c.now[ref]; !there {
+		return false
+	}
+	if _, err := c.is.Commit(id); err != nil {
+		return false
+	}
+	text, err := c.text(c.after, path.Join(c.dir, "logs", ref), maxLog)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		from, rest, _ := strings.Cut(line, " ")
+		to, _, _ := strings.Cut(rest, " ")
+		for _, word := range []string{from, to} {
+			if known, err := gitrepo.ParseID(word); err == nil && known == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // node is a commit on the way.

@@ -265,6 +265,9 @@ func (f *Findings) Command(c palyra.Command, p palyra.Plan) {
 			f.add(2, "secret_place", at)
 		}
 	}
+	if c.RunsFetched {
+		f.add(2, "runs_fetched", "")
+	}
 	if c.Class != palyra.CommandDestructive {
 		return
 	}
