@@ -17,7 +17,8 @@ const agentColumns = `SELECT principal, owner, token_sha256, added_at, removed_a
 
 // AddAgent names an agent and returns its token, which exists nowhere else. An
 // empty owner means the signer; only an owner may name somebody else.
-func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Principal, sig palyra.Signature) (palyra.Agent, palyra.Secret, error) {
+func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Principal, sig palyra.Signature) (palyra.Agent,
+	palyra.Secret, error) {
 	if !goodName(name) {
 		return palyra.Agent{}, palyra.Secret{}, invalid("an agent's name has 1 to 64 characters of a-z, 0-9, '.', '_', '-'")
 	}
@@ -158,7 +159,8 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 			return err
 		}
 		u, err := liveUser(tx, person.Principal)
-		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, palyra.PermitRunsStart, true) || !r.Permits(person.Role, palyra.PermitRunsStart, true)
+		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, palyra.PermitRunsStart, true) ||
+			!r.Permits(person.Role, palyra.PermitRunsStart, true)
 		if palyra.CodeOf(err) == palyra.Denied {
 			err = nil
 		}

@@ -23,7 +23,8 @@ const (
 // agent for ttl, and returns it: it exists nowhere else. It holds the scopes that
 // t names, which the principal and the signer must hold both; a person's only
 // look, because whatever changes something is signed.
-func (r *Registry) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret, error) {
+func (r *Registry) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token,
+	palyra.Secret, error) {
 	t, err := r.checkedToken(t, ttl)
 	if err != nil {
 		return palyra.Token{}, palyra.Secret{}, err
@@ -77,8 +78,10 @@ func (r *Registry) checkedToken(t palyra.Token, ttl time.Duration) (palyra.Token
 // grantable checks that a token holds no more than its principal and the signer.
 func grantable(tx *store.Tx, by giver, t palyra.Token) error {
 	person, err := personOf(tx, t.Principal)
-	if palyra.CodeOf(err) == palyra.Denied || t.Principal == "agent:"+LocalName || palyra.IsDeviceAgent(t.Principal) || palyra.IsCommandAgent(t.Principal) {
-		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no person or named agent is called %s", palyra.Clip(string(t.Principal), 128)).
+	if palyra.CodeOf(err) == palyra.Denied || t.Principal == "agent:"+LocalName || palyra.IsDeviceAgent(t.Principal) ||
+		palyra.IsCommandAgent(t.Principal) {
+		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no person or named agent is called %s",
+			palyra.Clip(string(t.Principal), 128)).
 			WithRemedy("make them known first: palyra agent add NAME for agent:NAME, palyra access user add for a person")
 	}
 	if err != nil {
@@ -123,7 +126,8 @@ func insertToken(tx *store.Tx, t palyra.Token, digest palyra.Digest) error {
 	}
 	_, err = tx.Exec(`INSERT INTO access_tokens (id, name, principal, scopes, workspaces, token_sha256, added_at, added_by, expires_at,
 		used_at, revoked_at, revoked_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '')`,
-		t.ID, t.Name, string(t.Principal), encodeList(t.Scopes), encodeList(t.Workspaces), string(digest), t.AddedAt.UnixNano(), string(t.AddedBy),
+		t.ID, t.Name, string(t.Principal), encodeList(t.Scopes), encodeList(t.Workspaces), string(digest), t.AddedAt.UnixNano(),
+		string(t.AddedBy),
 		t.ExpiresAt.UnixNano())
 	return err
 }
@@ -190,7 +194,8 @@ func scanToken(scan func(...any) error) (palyra.Token, palyra.Digest, error) {
 	var digest palyra.Digest
 	var scopes, workspaces string
 	var added, expires, used, gone int64
-	if err := scan(&t.ID, &t.Name, &t.Principal, &scopes, &workspaces, &added, &t.AddedBy, &expires, &used, &gone, &t.RevokedBy, &digest); err != nil {
+	if err := scan(&t.ID, &t.Name, &t.Principal, &scopes, &workspaces, &added, &t.AddedBy, &expires, &used, &gone, &t.RevokedBy,
+		&digest); err != nil {
 		return palyra.Token{}, "", err
 	}
 	t.AddedAt, t.ExpiresAt, t.UsedAt, t.RevokedAt = moment(added), moment(expires), moment(used), moment(gone)

@@ -23,7 +23,8 @@ func (b *bench) token(by person, p palyra.Principal, scopes []palyra.Permission,
 func TestTokenLife(t *testing.T) {
 	b := newBench(t)
 	entry, secret, err := b.AddToken(t.Context(), palyra.Token{
-		ID: "tok-chosen", Name: "ci", Scopes: []palyra.Permission{"status.view", "runs.view", "status.view"}, Workspaces: []string{"/w"}, AddedBy: "user:x",
+		ID: "tok-chosen", Name: "ci", Scopes: []palyra.Permission{"status.view", "runs.view", "status.view"}, Workspaces: []string{"/w"},
+		AddedBy: "user:x",
 	}, time.Hour, b.sign(b.owner, nil))
 	b.must(err)
 	want := palyra.Token{
@@ -158,11 +159,13 @@ func TestBearerFollowsItsPerson(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	got, err := b.Bearer(t.Context(), agent)
-	want := palyra.Bearer{Principal: "agent:ci", Owner: "user:bob", Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Within: []string{"/v", "/w"}, CredentialID: "agent:ci"}
+	want := palyra.Bearer{Principal: "agent:ci", Owner: "user:bob", Role: palyra.RoleAgent, Cap: palyra.RoleAgent,
+		Within: []string{"/v", "/w"}, CredentialID: "agent:ci"}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
-	if got, err := b.Bearer(t.Context(), scoped); err != nil || got.Owner != "user:bob" || got.Role != palyra.RoleAgent || len(got.Within) != 2 || len(got.Scopes) != 1 {
+	if got, err := b.Bearer(t.Context(), scoped); err != nil || got.Owner != "user:bob" || got.Role != palyra.RoleAgent ||
+		len(got.Within) != 2 || len(got.Scopes) != 1 {
 		t.Errorf("%+v %v", got, err)
 	}
 	b.must(b.changeUser(b.owner, "bob", palyra.RoleViewer, "/v"))

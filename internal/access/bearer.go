@@ -83,7 +83,8 @@ func (r *Registry) tokenBearer(tx *store.Tx, digest palyra.Digest) (palyra.Beare
 	if err != nil {
 		return palyra.Bearer{}, "", err
 	}
-	b := palyra.Bearer{Principal: t.Principal, Role: u.Role, Cap: u.Role, Scopes: t.Scopes, CredentialID: "token:" + t.ID, ExpiresAt: t.ExpiresAt}
+	b := palyra.Bearer{Principal: t.Principal, Role: u.Role, Cap: u.Role, Scopes: t.Scopes, CredentialID: "token:" + t.ID,
+		ExpiresAt: t.ExpiresAt}
 	if t.Principal.IsAgent() {
 		b.Owner, b.Role, b.Cap = person, palyra.RoleAgent, palyra.RoleAgent
 	}
@@ -108,7 +109,8 @@ func personOf(tx *store.Tx, p palyra.Principal) (palyra.Principal, error) {
 	case name == LocalName:
 		owner, err = firstOwner(tx)
 	case palyra.IsDeviceAgent(p):
-		err = tx.Get(`SELECT principal FROM access_devices WHERE name = ? AND revoked_at = 0`, []any{strings.TrimPrefix(name, palyra.DeviceAgent)}, &owner)
+		err = tx.Get(`SELECT principal FROM access_devices WHERE name = ? AND revoked_at = 0`,
+			[]any{strings.TrimPrefix(name, palyra.DeviceAgent)}, &owner)
 	case palyra.IsCommandAgent(p): // the name may have been an agent's before it was reserved
 		err = tx.Get(`SELECT owner FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &owner)
 		if errors.Is(err, store.ErrNoRows) {
@@ -124,6 +126,7 @@ func personOf(tx *store.Tx, p palyra.Principal) (palyra.Principal, error) {
 }
 
 func badToken() error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the token is not valid: unknown, expired, revoked, or whom it speaks for was removed").
+	return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
+		"the token is not valid: unknown, expired, revoked, or whom it speaks for was removed").
 		WithRemedy("have a new one made: palyra agent add, or palyra access token add")
 }

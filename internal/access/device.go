@@ -26,7 +26,8 @@ func DeviceID(pub ed25519.PublicKey) string { return devicePrefix + keyDigest(pu
 
 // MayPair checks, before a code is shown, that the signer may pair a device for
 // a person (empty: themselves) with a role (empty: approver), and returns both.
-func (r *Registry) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role, error) {
+func (r *Registry) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal,
+	palyra.Role, error) {
 	role = cmp.Or(role, palyra.RoleApprover)
 	if err := personRole(role); err != nil {
 		return "", "", err
@@ -55,7 +56,8 @@ func pairable(tx *store.Tx, by giver, p palyra.Principal, role palyra.Role) erro
 		return err
 	}
 	if !(giver{palyra.Operator{Role: u.Role}, u}).covers(role) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s has the role %s; a device of theirs cannot hold more", u.Principal, u.Role).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s has the role %s; a device of theirs cannot hold more",
+			u.Principal, u.Role).
 			WithRemedy("choose a lesser role for the device")
 	}
 	return by.mayGive(role, u.Workspaces)
@@ -138,7 +140,8 @@ func insertDevice(tx *store.Tx, d palyra.Device) error {
 }
 
 // RenewDevice records a device's next certificate, for the key it has.
-func (r *Registry) RenewDevice(ctx context.Context, id string, cert palyra.Digest, serial string, expires time.Time) (palyra.Device, error) {
+func (r *Registry) RenewDevice(ctx context.Context, id string, cert palyra.Digest, serial string,
+	expires time.Time) (palyra.Device, error) {
 	if !goodCertificate(cert, serial, expires, r.Now()) {
 		return palyra.Device{}, invalid("the certificate is over, or has no digest or serial number")
 	}

@@ -59,7 +59,8 @@ func TestDeviceLife(t *testing.T) {
 	}
 	ended := b.ends()
 	gone, err := b.RevokeDevice(t.Context(), d.ID, b.sign(b.owner, nil))
-	if err != nil || gone.RevokedBy != "user:alice" || gone.Live() || gone.Serial != "02" || !slices.Equal(*ended, []string{"device:" + d.ID}) {
+	if err != nil || gone.RevokedBy != "user:alice" || gone.Live() || gone.Serial != "02" ||
+		!slices.Equal(*ended, []string{"device:" + d.ID}) {
 		t.Errorf("%+v %v %v", gone, err, *ended)
 	}
 	b.wants(b.check(b.sign(key, nil)), palyra.ReasonDeviceRevoked)

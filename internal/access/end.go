@@ -125,14 +125,16 @@ func (r *Registry) endKey(tx *store.Tx, id string, by palyra.Principal, sig paly
 }
 
 func (r *Registry) endDevice(tx *store.Tx, id string, by palyra.Principal, sig palyra.Signature) error {
-	if _, err := tx.Exec(`UPDATE access_devices SET revoked_at = ?, revoked_by = ? WHERE id = ?`, r.Now().UnixNano(), string(by), id); err != nil {
+	if _, err := tx.Exec(`UPDATE access_devices SET revoked_at = ?, revoked_by = ? WHERE id = ?`, r.Now().UnixNano(), string(by),
+		id); err != nil {
 		return err
 	}
 	return r.record(tx, palyra.DeviceRevoked{Device: id, By: by, Signature: sig})
 }
 
 func (r *Registry) endToken(tx *store.Tx, id string, by palyra.Principal, sig palyra.Signature) error {
-	if _, err := tx.Exec(`UPDATE access_tokens SET revoked_at = ?, revoked_by = ? WHERE id = ?`, r.Now().UnixNano(), string(by), id); err != nil {
+	if _, err := tx.Exec(`UPDATE access_tokens SET revoked_at = ?, revoked_by = ? WHERE id = ?`, r.Now().UnixNano(), string(by),
+		id); err != nil {
 		return err
 	}
 	return r.record(tx, palyra.TokenRevoked{Token: id, By: by, Signature: sig})

@@ -132,7 +132,8 @@ func goodPaths(paths []string) ([]string, error) {
 		return nil, invalid("at most 64 workspaces can be named")
 	}
 	for _, p := range paths {
-		if len(p) > longest || !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsFunc(p, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) {
+		if len(p) > longest || !filepath.IsAbs(p) || filepath.Clean(p) != p ||
+			strings.ContainsFunc(p, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) {
 			return nil, invalid("a workspace is the absolute path of a registered one")
 		}
 	}

@@ -157,7 +157,8 @@ func checkOwnerLeft(tx *store.Tx) error {
 func lastOwner(tx *store.Tx) error {
 	e := palyra.Errorf(palyra.Conflict, palyra.ReasonLastOwner, "this is the last owner's key")
 	var other string
-	err := tx.Get(`SELECT principal FROM access_users WHERE role = ? AND removed_at = 0 ORDER BY principal LIMIT 1`, []any{string(palyra.RoleOwner)}, &other)
+	err := tx.Get(`SELECT principal FROM access_users WHERE role = ? AND removed_at = 0 ORDER BY principal LIMIT 1`,
+		[]any{string(palyra.RoleOwner)}, &other)
 	switch {
 	case errors.Is(err, store.ErrNoRows):
 		return e.WithRemedy("add another owner with a key first: palyra operator add user:NAME --role owner --public-key KEY")

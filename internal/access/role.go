@@ -9,18 +9,23 @@ import (
 // views are the permissions that only look. Without a signature a person has
 // these of their role and no other.
 var views = []palyra.Permission{
-	palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView, palyra.PermitPolicyRead, palyra.PermitJournalRead, palyra.PermitVaultList,
+	palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView,
+	palyra.PermitPolicyRead, palyra.PermitJournalRead, palyra.PermitVaultList,
 }
 
 // acts are the permissions that change or disclose something.
 var acts = []palyra.Permission{
-	palyra.PermitApprovalsDecide, palyra.PermitApprovalsExport, palyra.PermitRunsStart, palyra.PermitRunsCancel, palyra.PermitGrantsRevoke, palyra.PermitVaultUse, palyra.PermitVaultReveal, palyra.PermitVaultWrite,
-	palyra.PermitPolicyWrite, palyra.PermitDevicesManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitWorkspacesManage, palyra.PermitSandboxManage, palyra.PermitJournalExport,
-	palyra.PermitCronManage, palyra.PermitChannelsManage, palyra.PermitNodesManage, palyra.PermitKeysManage, palyra.PermitAccessManage, palyra.PermitDaemonStop,
+	palyra.PermitApprovalsDecide, palyra.PermitApprovalsExport, palyra.PermitRunsStart, palyra.PermitRunsCancel, palyra.PermitGrantsRevoke,
+	palyra.PermitVaultUse, palyra.PermitVaultReveal, palyra.PermitVaultWrite,
+	palyra.PermitPolicyWrite, palyra.PermitDevicesManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitWorkspacesManage,
+	palyra.PermitSandboxManage, palyra.PermitJournalExport,
+	palyra.PermitCronManage, palyra.PermitChannelsManage, palyra.PermitNodesManage, palyra.PermitKeysManage, palyra.PermitAccessManage,
+	palyra.PermitDaemonStop,
 }
 
 var (
-	viewer   = []palyra.Permission{palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView, palyra.PermitPolicyRead}
+	viewer = []palyra.Permission{palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList,
+		palyra.PermitGrantsView, palyra.PermitPolicyRead}
 	approver = append(slices.Clone(viewer), palyra.PermitApprovalsDecide, palyra.PermitGrantsRevoke)
 )
 
@@ -31,13 +36,16 @@ var roles = map[palyra.Role][]palyra.Permission{
 	palyra.RoleAdmin: slices.DeleteFunc(append(slices.Clone(views), acts...), func(p palyra.Permission) bool {
 		return p == palyra.PermitVaultReveal || p == palyra.PermitKeysManage
 	}),
-	palyra.RoleOperator: append(slices.Clone(approver), palyra.PermitJournalRead, palyra.PermitVaultList, palyra.PermitVaultUse, palyra.PermitRunsStart, palyra.PermitRunsCancel,
-		palyra.PermitWorkspacesManage, palyra.PermitSandboxManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitCronManage, palyra.PermitChannelsManage, palyra.PermitDaemonStop),
+	palyra.RoleOperator: append(slices.Clone(approver), palyra.PermitJournalRead, palyra.PermitVaultList, palyra.PermitVaultUse,
+		palyra.PermitRunsStart, palyra.PermitRunsCancel,
+		palyra.PermitWorkspacesManage, palyra.PermitSandboxManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitCronManage,
+		palyra.PermitChannelsManage, palyra.PermitDaemonStop),
 	palyra.RoleApprover: approver,
 	palyra.RoleAuditor:  append(slices.Clone(viewer), palyra.PermitJournalRead, palyra.PermitJournalExport, palyra.PermitApprovalsExport),
 	palyra.RoleViewer:   viewer,
-	palyra.RoleAgent:    {palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitRunsStart, palyra.PermitRunsView, palyra.PermitRunsCancel},
-	palyra.RoleNode:     {},
+	palyra.RoleAgent: {palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitRunsStart, palyra.PermitRunsView,
+		palyra.PermitRunsCancel},
+	palyra.RoleNode: {},
 }
 
 // ladder is the roles of people, from the least on.

@@ -84,7 +84,8 @@ func standing(tx *store.Tx, p palyra.Principal) (roles []palyra.Role, deviceID s
 func deviceStanding(tx *store.Tx, name string) ([]palyra.Role, string, error) {
 	var id, principal string
 	var role palyra.Role
-	err := tx.Get(`SELECT id, principal, role FROM access_devices WHERE (name = ? OR id = ?) AND revoked_at = 0`, []any{name, name}, &id, &principal, &role)
+	err := tx.Get(`SELECT id, principal, role FROM access_devices WHERE (name = ? OR id = ?) AND revoked_at = 0`, []any{name, name}, &id,
+		&principal, &role)
 	if errors.Is(err, store.ErrNoRows) {
 		return nil, "", nil
 	}

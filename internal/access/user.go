@@ -228,7 +228,8 @@ func user(tx *store.Tx, p palyra.Principal) (palyra.User, error) {
 func liveUser(tx *store.Tx, p palyra.Principal) (palyra.User, error) {
 	u, err := user(tx, p)
 	if errors.Is(err, store.ErrNoRows) || err == nil && !u.RemovedAt.IsZero() {
-		return palyra.User{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "%s is not known here, or was removed", palyra.Clip(string(p), 128)).
+		return palyra.User{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "%s is not known here, or was removed",
+			palyra.Clip(string(p), 128)).
 			WithRemedy("have an owner add the person: palyra access user add")
 	}
 	return u, err

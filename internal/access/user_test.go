@@ -22,12 +22,14 @@ func (b *bench) ends() *[]string {
 
 func (b *bench) addUser(by person, name string, role palyra.Role, workspaces ...string) (palyra.User, error) {
 	b.t.Helper()
-	return b.AddUser(b.t.Context(), palyra.User{Principal: palyra.Principal("user:" + name), Role: role, Workspaces: workspaces}, b.sign(by, nil))
+	return b.AddUser(b.t.Context(), palyra.User{Principal: palyra.Principal("user:" + name), Role: role, Workspaces: workspaces},
+		b.sign(by, nil))
 }
 
 func (b *bench) changeUser(by person, name string, role palyra.Role, workspaces ...string) error {
 	b.t.Helper()
-	_, err := b.ChangeUser(b.t.Context(), palyra.User{Principal: palyra.Principal("user:" + name), Role: role, Workspaces: workspaces}, b.sign(by, nil))
+	_, err := b.ChangeUser(b.t.Context(), palyra.User{Principal: palyra.Principal("user:" + name), Role: role, Workspaces: workspaces},
+		b.sign(by, nil))
 	return err
 }
 
@@ -42,7 +44,8 @@ func TestUserLife(t *testing.T) {
 	b := newBench(t)
 	u, err := b.addUser(b.owner, "bob", palyra.RoleViewer, "/b", "/a", "/b")
 	b.must(err)
-	want := palyra.User{Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/a", "/b"}, AddedAt: b.now, AddedBy: "user:alice"}
+	want := palyra.User{Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/a", "/b"}, AddedAt: b.now,
+		AddedBy: "user:alice"}
 	if d := cmp.Diff(want, u); d != "" {
 		t.Error(d)
 	}
@@ -181,7 +184,8 @@ func TestTheLastOwnerStays(t *testing.T) {
 	}
 	_, err := b.addUser(b.owner, "bob", palyra.RoleOwner) // an owner, who could not sign anything
 	b.must(err)
-	if got := remedy(); !strings.Contains(got, "user:bob is an owner without an owner's key") || !strings.Contains(got, "palyra operator add user:bob --role owner --public-key") {
+	if got := remedy(); !strings.Contains(got, "user:bob is an owner without an owner's key") ||
+		!strings.Contains(got, "palyra operator add user:bob --role owner --public-key") {
 		t.Error(got)
 	}
 	b.wants(b.RemoveUser(t.Context(), "user:alice", b.sign(b.owner, nil)), palyra.ReasonLastOwner)
@@ -202,11 +206,13 @@ func TestRemovalEndsAllThatIsTheirs(t *testing.T) {
 	b := newBench(t)
 	bob := b.add("bob", palyra.RoleAdmin)
 	d, phone := b.pair("phone", "bob", palyra.RoleApprover)
-	own, secret, err := b.AddToken(t.Context(), palyra.Token{Name: "t", Scopes: []palyra.Permission{"status.view"}}, time.Hour, b.sign(bob, nil))
+	own, secret, err := b.AddToken(t.Context(), palyra.Token{Name: "t", Scopes: []palyra.Permission{"status.view"}}, time.Hour,
+		b.sign(bob, nil))
 	b.must(err)
 	_, agent, err := b.AddAgent(t.Context(), "ci", "", b.sign(bob, nil))
 	b.must(err)
-	scoped, agents, err := b.AddToken(t.Context(), palyra.Token{Name: "t", Principal: "agent:ci", Scopes: []palyra.Permission{"tools.list"}}, time.Hour, b.sign(bob, nil))
+	scoped, agents, err := b.AddToken(t.Context(), palyra.Token{Name: "t", Principal: "agent:ci", Scopes: []palyra.Permission{"tools.list"}},
+		time.Hour, b.sign(bob, nil))
 	b.must(err)
 	got, before := b.ends(), len(b.journal.kinds())
 	b.must(b.RemoveUser(t.Context(), "user:bob", b.sign(b.owner, nil)))
@@ -257,7 +263,8 @@ func TestChangeEndsWhatWasOpenedBefore(t *testing.T) {
 		{palyra.RoleViewer, []string{"/v"}, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID, "agent:ci"}},
 		{palyra.RoleViewer, nil, nil},
 		{palyra.RoleAuditor, nil, nil},
-		{palyra.RoleApprover, nil, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID}}, // another, and so less in part
+		{palyra.RoleApprover, nil, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID}},
+		// another, and so less in part
 	} {
 		*got = nil
 		b.must(b.changeUser(b.owner, "bob", c.role, c.place...))

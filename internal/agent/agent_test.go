@@ -325,7 +325,8 @@ func TestTranscriptIsBounded(t *testing.T) {
 		t.Errorf("%d bytes in %d turns, %d dropped", size, len(tr.Past), tr.Dropped)
 	}
 	m := tr.Past[0].Calls[0]
-	if m.Outcome.Attestation != nil || !m.Outcome.Truncated || len(m.Outcome.Stdout) > maxField || m.Outcome.StderrB64 != "" || m.Call.Check != nil ||
+	if m.Outcome.Attestation != nil || !m.Outcome.Truncated || len(m.Outcome.Stdout) > maxField || m.Outcome.StderrB64 != "" ||
+		m.Call.Check != nil ||
 		string(m.Call.Arguments) != "null" || string(m.Outcome.Output) != "null" {
 		t.Errorf("%d bytes of stdout", len(m.Outcome.Stdout))
 	}

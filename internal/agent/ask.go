@@ -48,7 +48,8 @@ func (m *modelRun) ask(ctx context.Context, q Question, v *voice, again func() e
 		if try >= times || wait > mostWait {
 			return Answer{}, e
 		}
-		m.log.Info("a model is asked again", "run", string(m.id), "provider", m.source.Name, "try", try+1, "after", wait.String(), "because", e.Text)
+		m.log.Info("a model is asked again", "run", string(m.id), "provider", m.source.Name, "try", try+1, "after", wait.String(),
+			"because", e.Text)
 		if err := pause(ctx, jitter(wait)); err != nil {
 			return Answer{}, err
 		}

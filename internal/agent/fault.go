@@ -142,7 +142,8 @@ func (s *Source) refused(f *Fault, model string) (*palyra.Error, int) {
 		return s.badKey(status), 1
 	case status == http.StatusNotFound || f.Kind == "model_not_found" || f.Kind == "not_found_error":
 		return s.fail(palyra.NotFound, palyra.ReasonModelNotFound, "%s has no model %q%s", s.Name, model, f.words()).
-			WithRemedy("name one it has with --model or models.default (of Ollama: `ollama pull %s`), or check providers.%s.base_url (%s)", model, s.Name, s.BaseURL), 1
+			WithRemedy("name one it has with --model or models.default (of Ollama: `ollama pull %s`), or check providers.%s.base_url (%s)", model,
+				s.Name, s.BaseURL), 1
 	case f.aboutContext():
 		return s.fail(palyra.Exhausted, palyra.ReasonModelContext, "the conversation is too long for %s%s", model, f.words()).
 			WithRemedy("begin another one with --session NAME, or have models.context_bytes lowered"), 1
@@ -230,7 +231,8 @@ func (s *Source) unreached(err error) (*palyra.Error, int) {
 	remedy := fmt.Sprintf("check providers.%s.base_url and that this machine can reach it", s.Name)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		why, times = "the connection was refused", 2
-		remedy = fmt.Sprintf("is Ollama, or whatever serves models there, running at %s? Start it, or correct providers.%s.base_url", s.BaseURL, s.Name)
+		remedy = fmt.Sprintf("is Ollama, or whatever serves models there, running at %s? Start it, or correct providers.%s.base_url",
+			s.BaseURL, s.Name)
 	}
 	return s.fail(palyra.Unavailable, palyra.ReasonModelUnreachable, "%s at %s cannot be reached: %s", s.Name, s.BaseURL, why).
 		WithRemedy("%s", remedy).WithCause(err), times

@@ -74,7 +74,8 @@ func ended(ctx context.Context, err error) error {
 func (t Turn) check() error {
 	switch {
 	case len(t.Calls) > maxCalls:
-		return palyra.Errorf(palyra.Exhausted, palyra.ReasonMalformedInput, "the provider proposed %d calls in a turn, at most %d", len(t.Calls), maxCalls)
+		return palyra.Errorf(palyra.Exhausted, palyra.ReasonMalformedInput, "the provider proposed %d calls in a turn, at most %d",
+			len(t.Calls), maxCalls)
 	case t.Text == "" && len(t.Calls) == 0 && !t.Done:
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the provider returned an empty turn")
 	}

@@ -59,8 +59,9 @@ func (m *fakeModel) Ask(ctx context.Context, q Question, say func(string) error)
 func models(t *testing.T, m *fakeModel, change ...func(*ModelsConfig)) *Models {
 	t.Helper()
 	c := ModelsConfig{
-		Sources: []Source{{Name: "fake", Model: m, BaseURL: "http://127.0.0.1:1/v1", KeyFile: "/k/fake.key", Timeout: time.Minute}}, Default: "fake/small",
-		Tools: readers{}, Log: slog.New(slog.DiscardHandler), ContextBytes: 20_000, ResultBytes: 2000, MaxTurns: 5, AnswerTokens: 100,
+		Sources: []Source{{Name: "fake", Model: m, BaseURL: "http://127.0.0.1:1/v1", KeyFile: "/k/fake.key", Timeout: time.Minute}},
+		Default: "fake/small",
+		Tools:   readers{}, Log: slog.New(slog.DiscardHandler), ContextBytes: 20_000, ResultBytes: 2000, MaxTurns: 5, AnswerTokens: 100,
 	}
 	for _, f := range change {
 		f(&c)
@@ -99,14 +100,16 @@ func TestAModelTakesItsTurns(t *testing.T) {
 	first := reply{say: []string{"let me"}, answer: calling("write_it", "read_it")}
 	first.answer.Text = "let me"
 	m := &fakeModel{replies: []reply{first, saying("done")}}
-	h := &fakeRun{t: t, parallel: 1, inputs: map[int64][]string{2: {"and hurry"}}, call: func(_ context.Context, _, _ int64, c run.ToolCall) (palyra.Outcome, error) {
-		return palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: string("out of " + c.Tool)}, nil
-	}}
+	h := &fakeRun{t: t, parallel: 1, inputs: map[int64][]string{2: {"and hurry"}},
+		call: func(_ context.Context, _, _ int64, c run.ToolCall) (palyra.Outcome, error) {
+			return palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: string("out of " + c.Tool)}, nil
+		}}
 	p := models(t, m).start(t, `{"prompt":"Do it\nplease"}`)
 	if err := loop().drive(t.Context(), h, p); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"anew 1", "say 1 let me false", "keep 1", "say 1  true", "call 1/1 write.it", "call 1/2 read.it", "anew 2", "say 2 done false", "keep 2", "say 2  true"}
+	want := []string{"anew 1", "say 1 let me false", "keep 1", "say 1  true", "call 1/1 write.it", "call 1/2 read.it", "anew 2",
+		"say 2 done false", "keep 2", "say 2  true"}
 	if !slices.Equal(h.notes, want) {
 		t.Errorf("%q, want %q", h.notes, want)
 	}
@@ -114,11 +117,13 @@ func TestAModelTakesItsTurns(t *testing.T) {
 		t.Errorf("%+v", h.cost)
 	}
 	q := m.asked[1]
-	if q.Model != "small" || len(q.Tools) != 2 || q.Tools[0].Name != "read_it" || len(q.Talk) != 2 || q.Talk[0].Heard.Texts[0] != "Do it\nplease" {
+	if q.Model != "small" || len(q.Tools) != 2 || q.Tools[0].Name != "read_it" || len(q.Talk) != 2 ||
+		q.Talk[0].Heard.Texts[0] != "Do it\nplease" {
 		t.Fatalf("%+v", q)
 	}
 	heard := q.Talk[1].Heard
-	if len(heard.Results) != 2 || heard.Results[0].ID != q.Talk[0].Said.Calls[0].ID || !strings.Contains(heard.Results[0].Text, `"untrusted":{"stdout":"out of write.it"}`) || heard.Texts[0] != "and hurry" {
+	if len(heard.Results) != 2 || heard.Results[0].ID != q.Talk[0].Said.Calls[0].ID ||
+		!strings.Contains(heard.Results[0].Text, `"untrusted":{"stdout":"out of write.it"}`) || heard.Texts[0] != "and hurry" {
 		t.Errorf("%+v", heard)
 	}
 	if !strings.Contains(q.System, "untrusted") {
@@ -143,7 +148,8 @@ func TestKeptTurnsAreNotAskedForAgain(t *testing.T) {
 		t.Errorf("%+v", again.asked)
 	}
 	bad := &fakeRun{t: t, kept: map[int64][]byte{1: []byte(`{"v":99}`)}}
-	if err := loop().drive(t.Context(), bad, models(t, again).start(t, `{"prompt":"x"}`)); palyra.AsError(err).Reason != palyra.ReasonInterrupted {
+	if err := loop().drive(t.Context(), bad,
+		models(t, again).start(t, `{"prompt":"x"}`)); palyra.AsError(err).Reason != palyra.ReasonInterrupted {
 		t.Error(err)
 	}
 }
@@ -186,7 +192,8 @@ func TestConversationsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	talk := m.asked[0].Talk
-	if len(talk) != 2 || talk[0].Heard.Texts[0] != "first" || talk[1].Heard.Texts[0] != "second" || talk[1].Heard.Results[0].Text != neverTold || !strings.HasSuffix(m.asked[0].System, "in verse") {
+	if len(talk) != 2 || talk[0].Heard.Texts[0] != "first" || talk[1].Heard.Texts[0] != "second" ||
+		talk[1].Heard.Results[0].Text != neverTold || !strings.HasSuffix(m.asked[0].System, "in verse") {
 		t.Errorf("%+v", talk)
 	}
 }
@@ -204,7 +211,8 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	r := m.asked[1].Talk[1].Heard.Results
-	if len(r) != 4 || !strings.Contains(r[0].Text, "there is no tool") || !strings.Contains(r[1].Text, "not a JSON object") || !r[2].Failed || r[3].Failed {
+	if len(r) != 4 || !strings.Contains(r[0].Text, "there is no tool") || !strings.Contains(r[1].Text, "not a JSON object") ||
+		!r[2].Failed || r[3].Failed {
 		t.Errorf("%+v", r)
 	}
 	for _, w := range m.asked[1].Talk[0].Said.Calls { // what goes back is what a server takes
@@ -247,21 +255,22 @@ func TestFaults(t *testing.T) {
 		reason palyra.Reason
 		says   string
 	}{
-		"key":          {&Fault{Status: 401, Message: "sk-secret"}, 1, palyra.ReasonModelKey, "/k/fake.key"},
-		"no model":     {&Fault{Status: 404}, 1, palyra.ReasonModelNotFound, "ollama pull small"},
-		"context":      {&Fault{Status: 400, Message: "This model's maximum context length is 8192"}, 1, palyra.ReasonModelContext, "--session"},
-		"context too":  {&Fault{Status: 400, Message: "prompt is too long: 210000 tokens"}, 1, palyra.ReasonModelContext, "context_bytes"},
-		"refused":      {&Fault{Status: 400, Message: "tools are not supported"}, 1, palyra.ReasonModelRefused, "tools"},
-		"quota":        {&Fault{Status: 429, Kind: "insufficient_quota"}, 1, palyra.ReasonModelRefused, "billing"},
-		"rate":         {&Fault{Status: 429}, tries, palyra.ReasonModelOverloaded, "wait"},
-		"rate, long":   {&Fault{Status: 429, After: time.Hour}, 1, palyra.ReasonModelOverloaded, "wait"},
-		"server":       {&Fault{Status: 500}, tries, palyra.ReasonModelFailed, "later"},
-		"overloaded":   {&Fault{Kind: "overloaded_error", Cut: true}, tries, palyra.ReasonModelOverloaded, "wait"},
-		"elsewhere":    {&Fault{Status: 302}, 1, palyra.ReasonModelFailed, "base_url"},
-		"a page":       {&Fault{Status: 200, Odd: "it answered with text/html"}, 1, palyra.ReasonModelFailed, "base_url"},
-		"cut":          {Cut(errors.New("EOF")), tries, palyra.ReasonModelFailed, "again"},
-		"too much":     {Cut(fmt.Errorf("read: %w", errTooLong)), 1, palyra.ReasonModelFailed, "less"},
-		"not there":    {palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "x cannot be reached"), tries, palyra.ReasonModelUnreachable, "base_url"},
+		"key":         {&Fault{Status: 401, Message: "sk-secret"}, 1, palyra.ReasonModelKey, "/k/fake.key"},
+		"no model":    {&Fault{Status: 404}, 1, palyra.ReasonModelNotFound, "ollama pull small"},
+		"context":     {&Fault{Status: 400, Message: "This model's maximum context length is 8192"}, 1, palyra.ReasonModelContext, "--session"},
+		"context too": {&Fault{Status: 400, Message: "prompt is too long: 210000 tokens"}, 1, palyra.ReasonModelContext, "context_bytes"},
+		"refused":     {&Fault{Status: 400, Message: "tools are not supported"}, 1, palyra.ReasonModelRefused, "tools"},
+		"quota":       {&Fault{Status: 429, Kind: "insufficient_quota"}, 1, palyra.ReasonModelRefused, "billing"},
+		"rate":        {&Fault{Status: 429}, tries, palyra.ReasonModelOverloaded, "wait"},
+		"rate, long":  {&Fault{Status: 429, After: time.Hour}, 1, palyra.ReasonModelOverloaded, "wait"},
+		"server":      {&Fault{Status: 500}, tries, palyra.ReasonModelFailed, "later"},
+		"overloaded":  {&Fault{Kind: "overloaded_error", Cut: true}, tries, palyra.ReasonModelOverloaded, "wait"},
+		"elsewhere":   {&Fault{Status: 302}, 1, palyra.ReasonModelFailed, "base_url"},
+		"a page":      {&Fault{Status: 200, Odd: "it answered with text/html"}, 1, palyra.ReasonModelFailed, "base_url"},
+		"cut":         {Cut(errors.New("EOF")), tries, palyra.ReasonModelFailed, "again"},
+		"too much":    {Cut(fmt.Errorf("read: %w", errTooLong)), 1, palyra.ReasonModelFailed, "less"},
+		"not there": {palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "x cannot be reached"), tries, palyra.ReasonModelUnreachable,
+			"base_url"},
 		"not allowed":  {palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "no").WithRemedy("so"), 1, palyra.ReasonEgressDenied, "so"},
 		"nothing said": {nil, tries, palyra.ReasonModelFailed, "later"},
 	} {
@@ -309,13 +318,15 @@ func TestEndsOfRuns(t *testing.T) {
 		reason  palyra.Reason
 		kept    int
 	}{
-		"turns":    {slices.Repeat([]reply{{answer: calling("read_it")}}, 9), palyra.ReasonBudgetSpent, 2},
-		"length":   {[]reply{{say: []string{"x"}, answer: Answer{Text: "x", Stop: StopLength, Calls: []Asked{{Name: "read_it"}}}}}, palyra.ReasonModelFailed, 1},
+		"turns": {slices.Repeat([]reply{{answer: calling("read_it")}}, 9), palyra.ReasonBudgetSpent, 2},
+		"length": {[]reply{{say: []string{"x"}, answer: Answer{Text: "x", Stop: StopLength, Calls: []Asked{{Name: "read_it"}}}}},
+			palyra.ReasonModelFailed, 1},
 		"declined": {[]reply{{answer: Answer{Stop: StopDeclined}}}, palyra.ReasonModelRefused, 1},
 	} {
 		h := &fakeRun{t: t, parallel: 1}
 		err := loop().drive(t.Context(), h, models(t, &fakeModel{replies: c.replies}).start(t, `{"prompt":"x","max_turns":2}`))
-		if palyra.AsError(err).Reason != c.reason || len(h.kept) != c.kept || name == "length" && strings.Contains(strings.Join(h.notes, ","), "call") {
+		if palyra.AsError(err).Reason != c.reason || len(h.kept) != c.kept || name == "length" &&
+			strings.Contains(strings.Join(h.notes, ","), "call") {
 			t.Errorf("%s: %v, %q", name, err, h.notes)
 		}
 	}
@@ -326,24 +337,29 @@ func TestInputs(t *testing.T) {
 		c.Sources = append(c.Sources, Source{Name: "other", Model: &fakeModel{}, Timeout: time.Second, Allowed: []string{"a", "b/c"}})
 	})
 	for input, want := range map[string]palyra.Reason{
-		``: palyra.ReasonMalformedInput, `{}`: palyra.ReasonMalformedInput, `{"prompt":" "}`: palyra.ReasonMalformedInput, `{"prompt":"x","more":1}`: palyra.ReasonMalformedInput,
-		`{"prompt":"x"} {}`: palyra.ReasonMalformedInput, `{"prompt":"x","model":"a b"}`: palyra.ReasonMalformedInput, `{"prompt":"x","max_turns":-1}`: palyra.ReasonMalformedInput,
-		"{\"prompt\":\"\xff\"}": palyra.ReasonMalformedInput, `{"prompt":"` + strings.Repeat("x", maxPrompt+1) + `"}`: palyra.ReasonInputTooLarge,
-		`{"prompt":"x","model":"z"}`: palyra.ReasonModelNotFound,
+		``: palyra.ReasonMalformedInput, `{}`: palyra.ReasonMalformedInput, `{"prompt":" "}`: palyra.ReasonMalformedInput,
+		`{"prompt":"x","more":1}`: palyra.ReasonMalformedInput,
+		`{"prompt":"x"} {}`:       palyra.ReasonMalformedInput, `{"prompt":"x","model":"a b"}`: palyra.ReasonMalformedInput,
+		`{"prompt":"x","max_turns":-1}`:                         palyra.ReasonMalformedInput,
+		"{\"prompt\":\"\xff\"}":                                 palyra.ReasonMalformedInput,
+		`{"prompt":"` + strings.Repeat("x", maxPrompt+1) + `"}`: palyra.ReasonInputTooLarge,
+		`{"prompt":"x","model":"z"}`:                            palyra.ReasonModelNotFound,
 	} {
 		if _, err := m.Providers()["other"]([]byte(input)); palyra.AsError(err).Reason != want {
 			t.Errorf("%.60s: %v", input, err)
 		}
 	}
 	for _, c := range [][3]string{
-		{"", `{"prompt":"x"}`, "fake"}, {"", `{"prompt":"x","model":"other/a"}`, "other"}, {"", `{"prompt":"x","model":"llama"}`, "fake"}, {"fake", `{"prompt":"x","model":"meta/llama"}`, "fake"}, {"scripted", "", "scripted"},
+		{"", `{"prompt":"x"}`, "fake"}, {"", `{"prompt":"x","model":"other/a"}`, "other"}, {"", `{"prompt":"x","model":"llama"}`, "fake"},
+		{"fake", `{"prompt":"x","model":"meta/llama"}`, "fake"}, {"scripted", "", "scripted"},
 	} {
 		if got, err := m.Resolve(c[0], []byte(c[1])); err != nil || got != c[2] {
 			t.Errorf("%v: %s, %v", c, got, err)
 		}
 	}
 	// A provider's name misspelt must not send the prompt to another one.
-	if got, err := m.Resolve("", []byte(`{"prompt":"x","model":"ohter/a"}`)); palyra.AsError(err).Reason != palyra.ReasonNoModel || !strings.Contains(palyra.AsError(err).Remedy, "other") {
+	if got, err := m.Resolve("", []byte(`{"prompt":"x","model":"ohter/a"}`)); palyra.AsError(err).Reason != palyra.ReasonNoModel ||
+		!strings.Contains(palyra.AsError(err).Remedy, "other") {
 		t.Errorf("%s, %v", got, err)
 	}
 	for want, input := range map[string]string{"a": `{"prompt":"x"}`, "b/c": `{"prompt":"x","model":"other/b/c"}`} {
@@ -352,7 +368,8 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	none := models(t, nil, func(c *ModelsConfig) { c.Sources, c.Default = nil, "" })
-	if _, err := none.Resolve("", []byte(`{"prompt":"x"}`)); palyra.AsError(err).Reason != palyra.ReasonNoModel || !strings.Contains(palyra.AsError(err).Remedy, "models.default") {
+	if _, err := none.Resolve("", []byte(`{"prompt":"x"}`)); palyra.AsError(err).Reason != palyra.ReasonNoModel ||
+		!strings.Contains(palyra.AsError(err).Remedy, "models.default") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewModels(ModelsConfig{}); err == nil {

@@ -91,7 +91,8 @@ func parseInput(raw []byte) (in input, err error) {
 	case strings.TrimSpace(in.Prompt) == "":
 		return in, bad("the prompt is empty")
 	case len(in.Prompt) > maxPrompt || len(in.System) > maxSystem:
-		return in, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "a prompt has at most %d bytes, and a system prompt %d", maxPrompt, maxSystem).
+		return in, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "a prompt has at most %d bytes, and a system prompt %d",
+			maxPrompt, maxSystem).
 			WithRemedy("put large texts into files of the workspace and name them in the prompt")
 	case len(in.Model) > maxModelName || strings.ContainsFunc(in.Model, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return in, bad("the model's name")
@@ -123,7 +124,8 @@ func (m *Models) Resolve(provider string, raw []byte) (string, error) {
 		return "", noModel("no default model is configured")
 	case two && !slices.Contains(s.Allowed, in.Model): // a name misspelt must not send the prompt to somebody else
 		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "there is no provider of models called %q", palyra.Clip(prefix, 64)).
-			WithRemedy("name one of %s; for a model of %s whose name has a slash give --provider %s, or list it in providers.%s.models", m.names(), s.Name, s.Name, s.Name)
+			WithRemedy("name one of %s; for a model of %s whose name has a slash give --provider %s, or list it in providers.%s.models", m.names(),
+				s.Name, s.Name, s.Name)
 	}
 	return s.Name, nil
 }
@@ -177,7 +179,8 @@ func (m *Models) choose(s *Source, want string) (string, error) {
 		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "no model of %s is named", s.Name).
 			WithRemedy(`name one with --model, or set models.default = "%s/model" in the configuration`, s.Name)
 	case len(s.Allowed) > 0 && !slices.Contains(s.Allowed, model):
-		return "", palyra.Errorf(palyra.Denied, palyra.ReasonModelNotFound, "%q is not among the models that the operator allows of %s", model, s.Name).
+		return "", palyra.Errorf(palyra.Denied, palyra.ReasonModelNotFound, "%q is not among the models that the operator allows of %s",
+			model, s.Name).
 			WithRemedy("use one of: %s (providers.%s.models)", palyra.Clip(strings.Join(s.Allowed, ", "), 500), s.Name)
 	}
 	return model, nil

@@ -19,7 +19,8 @@ func TestScrubbed(t *testing.T) {
 	text := "x" + key + "sk-aab-" + key + key + "sk-aab-aab-d" + strings.Repeat("y", 9000) + key[:5]
 	want := strings.ReplaceAll(text, key, scrubMark)
 	for name, r := range map[string]io.Reader{
-		"whole": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)), "halves": iotest.HalfReader(strings.NewReader(text)),
+		"whole": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)),
+		"halves":       iotest.HalfReader(strings.NewReader(text)),
 		"with its end": iotest.DataErrReader(strings.NewReader(text)),
 	} {
 		if got, err := io.ReadAll(scrubbed(io.NopCloser(r), key2())); err != nil || string(got) != want {

@@ -90,7 +90,8 @@ func TestWhatIsLeftOutFirst(t *testing.T) {
 	if len(got) != 2 || got[0].Heard.Texts[0] != turnsOut || got[0].Heard.Texts[1] != "prompt" || got[1].Heard.Results[0].Text != big {
 		t.Errorf("%+v", got)
 	}
-	if got = fit(talk, 2, 10); len(got) != 1 || !strings.Contains(strings.Join(got[0].Heard.Texts, " "), "prompt") || got[0].Heard.Results != nil {
+	if got = fit(talk, 2, 10); len(got) != 1 || !strings.Contains(strings.Join(got[0].Heard.Texts, " "), "prompt") ||
+		got[0].Heard.Results != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -111,7 +112,8 @@ func TestResultsAreBounded(t *testing.T) {
 	kept := shelf{}
 	o := palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 3, Stdout: big, Stderr: "small", SessionID: "S", CallID: "C"}
 	text, failed := teller{kept, 1000}.tell(t.Context(), o)
-	if len(text) > 2000 || !strings.Contains(text, `"artifact_id":"S/C"`) || !strings.Contains(text, `"exit_code":3`) || !strings.Contains(text, `"stderr":"small"`) || !utf8.ValidString(text) || failed || kept["S/C"] != big {
+	if len(text) > 2000 || !strings.Contains(text, `"artifact_id":"S/C"`) || !strings.Contains(text, `"exit_code":3`) ||
+		!strings.Contains(text, `"stderr":"small"`) || !utf8.ValidString(text) || failed || kept["S/C"] != big {
 		t.Errorf("%t %s", failed, text)
 	}
 	if text, _ = (teller{shelf(nil), 1000}).tell(t.Context(), o); !strings.Contains(text, "could not be kept: broken") {
@@ -121,11 +123,13 @@ func TestResultsAreBounded(t *testing.T) {
 	if text != `{"outcome":"finished","untrusted":{"output":{"a":"<b>"}}}` {
 		t.Errorf("%s", text)
 	}
-	text, failed = teller{nil, 1000}.tell(t.Context(), palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no", Remedy: "ask", ExitCode: 126})
+	text, failed = teller{nil, 1000}.tell(t.Context(),
+		palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no", Remedy: "ask", ExitCode: 126})
 	if text != `{"outcome":"refused","reason_code":"policy_denied","reason":"no","remedy":"ask"}` || !failed {
 		t.Errorf("%s", text)
 	}
-	text, _ = teller{nil, 100}.tell(t.Context(), palyra.Outcome{Outcome: palyra.OutcomeFinished, Output: json.RawMessage(`not json`), StdoutB64: strings.Repeat("A", 500)})
+	text, _ = teller{nil, 100}.tell(t.Context(),
+		palyra.Outcome{Outcome: palyra.OutcomeFinished, Output: json.RawMessage(`not json`), StdoutB64: strings.Repeat("A", 500)})
 	if !json.Valid([]byte(text)) {
 		t.Errorf("%s", text)
 	}
@@ -148,7 +152,8 @@ func TestRetryAfter(t *testing.T) {
 
 // Whatever a server says, what we make of it is one short clean line.
 func FuzzFaultOf(f *testing.F) {
-	for _, s := range []string{`{"error":{"type":"x","message":"y"}}`, `{"error":"text"}`, `{"error":{"code":5}}`, "\x1b[2J", `{}`, `null`, `[1]`, ""} {
+	for _, s := range []string{`{"error":{"type":"x","message":"y"}}`, `{"error":"text"}`, `{"error":{"code":5}}`, "\x1b[2J", `{}`, `null`,
+		`[1]`, ""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

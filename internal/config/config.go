@@ -167,13 +167,16 @@ type Store struct {
 // for Paths.
 func Default() Config {
 	return Config{
-		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000, RunOutputBytes: 64 << 20, ParallelCalls: 4, DailyBytes: 256 << 20},
-		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
-		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Surfaces: []string{"*"}},
-		Sessions:  Sessions{IdleMS: 12 * 3600_000},
-		Policy:    Policy{Preset: "default"},
+		ToolCall: ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000,
+			RunOutputBytes: 64 << 20, ParallelCalls: 4, DailyBytes: 256 << 20},
+		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000,
+			MaxTTLMS: 24 * 3600_000},
+		Tools:    Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Surfaces: []string{"*"}},
+		Sessions: Sessions{IdleMS: 12 * 3600_000},
+		Policy:   Policy{Preset: "default"},
 		Process: Process{
-			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
+			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
+			DiskBytes:  16 << 30,
 			StageBytes: 4 << 30, StageNames: 500_000, AllStages: 16 << 30, Stage: "all",
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,

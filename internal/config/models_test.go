@@ -21,14 +21,16 @@ func TestProviders(t *testing.T) {
 		"local": {Kind: "openai", BaseURL: "http://127.0.0.1:11434/v1", TimeoutMS: 5000, Models: []string{"a", "b/c"}},
 		"cloud": {Kind: "anthropic", KeyFile: "/etc/palyra/key", TimeoutMS: 7000, Models: []string{}},
 	}
-	if diff := cmp.Diff(want, c.Providers); diff != "" || c.Models.Default != "local/qwen3" || c.Providers["local"].Timeout() != 5*time.Second {
+	if diff := cmp.Diff(want, c.Providers); diff != "" || c.Models.Default != "local/qwen3" ||
+		c.Providers["local"].Timeout() != 5*time.Second {
 		t.Errorf("%s", diff)
 	}
 	shown := map[string]Origin{}
 	for _, x := range c.Origins() {
 		shown[x.Key] = x
 	}
-	if x := shown["providers.local.kind"]; x.Value != "openai" || x.Source != fromUser || !strings.HasSuffix(x.Where, "config.toml:2") || x.Variable != "" || x.Text == "" {
+	if x := shown["providers.local.kind"]; x.Value != "openai" || x.Source != fromUser || !strings.HasSuffix(x.Where, "config.toml:2") ||
+		x.Variable != "" || x.Text == "" {
 		t.Errorf("%+v", x)
 	}
 	if x := shown["providers.cloud.timeout_ms"]; x.Value != int64(7000) || x.Source != fromFlag {
@@ -74,7 +76,8 @@ func TestProviderProblems(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	for _, url := range []string{"http://localhost:11434/v1", "http://[::1]:1/v1", "http://10.0.0.5:8000/v1", "https://x.example", "https://x.example:8443/a/b/"} {
+	for _, url := range []string{"http://localhost:11434/v1", "http://[::1]:1/v1", "http://10.0.0.5:8000/v1", "https://x.example",
+		"https://x.example:8443/a/b/"} {
 		if p := Check(place(t, good+"base_url = \""+url+"\"\n", "")); len(p) != 0 {
 			t.Errorf("%s: %v", url, p)
 		}

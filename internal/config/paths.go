@@ -150,7 +150,8 @@ func (p Paths) Make() error {
 // makeDir creates dir for us alone, or checks that the one there is private.
 func makeDir(dir string, forbidden os.FileMode) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "uid %d cannot make the directory %s: %v", os.Getuid(), dir, withoutPath(err)).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "uid %d cannot make the directory %s: %v", os.Getuid(), dir,
+			withoutPath(err)).
 			WithRemedy("make it yourself, owned by uid %d with mode 700, or choose another place with PALYRA_HOME or --home", os.Getuid())
 	}
 	info, err := os.Lstat(dir)

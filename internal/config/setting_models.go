@@ -46,7 +46,8 @@ var modelSettings = []setting{
 		key: "models.default", text: "the model of runs that name none, as provider/model; empty: none", check: defaultModel,
 	},
 	{
-		key: "models.context_bytes", text: "how much of a conversation a model is told; what is older is left out, tool outputs first", min: 16 << 10, max: 16 << 20,
+		key: "models.context_bytes", text: "how much of a conversation a model is told; what is older is left out, tool outputs first",
+		min: 16 << 10, max: 16 << 20,
 	},
 	{key: "models.result_bytes", text: "how much of one call's output a model is told", min: 1024, max: 1 << 20},
 	{key: "models.max_turns", text: "turns that a model may take in one run", min: 1, max: 1000},
@@ -185,7 +186,8 @@ func baseURL(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || len(s) > 1000 || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+	if err != nil || len(s) > 1000 || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" ||
+		u.Fragment != "" || u.Opaque != "" {
 		return fmt.Errorf("%s is not the address of an API, like https://api.example.com/v1", strconv.Quote(s))
 	}
 	if u.User != nil {

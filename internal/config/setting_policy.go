@@ -12,7 +12,8 @@ var policySettings = []setting{
 		check: oneOf("default", "ask", "strict", "ci", "readonly"),
 	},
 	{
-		key: "policy.dir", text: "a directory of policies that is put into force at the start and on SIGHUP when it changed; empty: none", check: absolute,
+		key: "policy.dir", text: "a directory of policies that is put into force at the start and on SIGHUP when it changed; empty: none",
+		check: absolute,
 	},
 }
 

@@ -10,22 +10,26 @@ import (
 // for.
 var remoteSettings = []setting{
 	{
-		key: "remote.listen", text: "where paired devices come in, as host:port or :port; closed until the first pairing; off never opens it", check: listenAddress,
+		key: "remote.listen", text: "where paired devices come in, as host:port or :port; closed until the first pairing; off never opens it",
+		check: listenAddress,
 	},
 	{
-		key: "remote.advertise", text: "addresses that a pairing code names, as host:port; an empty list names those of this machine", check: dialAddress,
+		key: "remote.advertise", text: "addresses that a pairing code names, as host:port; an empty list names those of this machine",
+		check: dialAddress,
 	},
 	{
 		key: "remote.certificate_days", text: "how long a device's certificate holds; it is renewed after two thirds", min: 1, max: 365,
 	},
 	{
-		key: "console.listen", text: "where browsers on this machine come in, as a loopback address with a port; off closes it", check: loopbackAddress,
+		key: "console.listen", text: "where browsers on this machine come in, as a loopback address with a port; off closes it",
+		check: loopbackAddress,
 	},
 	{
 		key: "limits.requests_per_second", text: "requests of one credential, of any kind; 0 is no limit", min: 0, max: 1_000_000,
 	},
 	{
-		key: "limits.propose_per_second", text: "calls and runs that one credential, or one run, may propose; 0 is no limit", min: 0, max: 1_000_000,
+		key: "limits.propose_per_second", text: "calls and runs that one credential, or one run, may propose; 0 is no limit", min: 0,
+		max: 1_000_000,
 	},
 	{key: "limits.decide_per_second", text: "decisions of one credential; 0 is no limit", min: 0, max: 1_000_000},
 	{

@@ -24,7 +24,8 @@ var sandboxSettings = []setting{
 		key: "process.disk_bytes", text: "bytes written to disk in all before a program is ended", min: 4096, max: 1 << 50,
 	},
 	{
-		key: "process.stage_bytes", text: "bytes that a staged program may have on its layer before it is ended; more is not kept", min: 4096, max: 1 << 50,
+		key: "process.stage_bytes", text: "bytes that a staged program may have on its layer before it is ended; more is not kept", min: 4096,
+		max: 1 << 50,
 	},
 	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
 	{
@@ -56,10 +57,12 @@ var sandboxSettings = []setting{
 		key: "process.quarantine_days", text: "days that what a run made of sealed paths is kept in quarantine", min: 1, max: 36500,
 	},
 	{
-		key: "process.quarantine_bytes", text: "bytes that the quarantine may take in all; the oldest goes for what is new", min: 1 << 20, max: 1 << 50,
+		key: "process.quarantine_bytes", text: "bytes that the quarantine may take in all; the oldest goes for what is new", min: 1 << 20,
+		max: 1 << 50,
 	},
 	{
-		key: "process.quarantine_workspace_bytes", text: "bytes that may lie there from one workspace; one path that is more is removed", min: 1 << 20, max: 1 << 50,
+		key: "process.quarantine_workspace_bytes", text: "bytes that may lie there from one workspace; one path that is more is removed",
+		min: 1 << 20, max: 1 << 50,
 	},
 	{
 		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
@@ -80,7 +83,8 @@ var sandboxSettings = []setting{
 		key: "egress.private_ranges", text: "private address ranges that granted names may lead to, like 10.1.0.0/16", check: prefix,
 	},
 	{
-		key: "egress.host_network", text: "on lets programs reach the host's own services and private addresses in mode none", check: oneOf("on", "off"),
+		key: "egress.host_network", text: "on lets programs reach the host's own services and private addresses in mode none",
+		check: oneOf("on", "off"),
 	},
 	{
 		key: "egress.ask", text: "on asks for a host that was not granted while the connection waits; off refuses it", check: oneOf("on", "off"),

@@ -97,7 +97,8 @@ func (p *Explainer) widenReach(ctx context.Context, c *palyra.Call) []wire.Flip 
 	}
 	if len(reach) == 0 || slices.Contains(reach, at.Path) {
 		f.Text = "give the caller a token that reaches the workspace"
-		uses = append(uses, fmt.Sprintf("palyra access token add wider --for %s --scope runs.start --scope runs.view --workspace %s", c.Proposal.Principal, show.Arg(at.Path)))
+		uses = append(uses, fmt.Sprintf("palyra access token add wider --for %s --scope runs.start --scope runs.view --workspace %s",
+			c.Proposal.Principal, show.Arg(at.Path)))
 	} else {
 		f.Text = fmt.Sprintf("let %s reach the workspace", owner)
 		use := "palyra access user change " + string(owner)
@@ -126,8 +127,9 @@ func (p *Explainer) approveUpstreamTool(ctx context.Context, tool palyra.ToolNam
 		for _, t := range u.Tools {
 			if t.Tool == tool && t.State == palyra.UpstreamToolQuarantined {
 				return []wire.Flip{untried(wire.Flip{
-					Kind: flipAccess, Text: fmt.Sprintf("approve the tool, once you have looked at it ('palyra mcp show %s')", u.Name), Becomes: palyra.Ask,
-					Change: fmt.Sprintf("palyra mcp approve %s %s --digest %s", u.Name, show.Arg(t.Name), t.Digest),
+					Kind: flipAccess, Text: fmt.Sprintf("approve the tool, once you have looked at it ('palyra mcp show %s')", u.Name),
+					Becomes: palyra.Ask,
+					Change:  fmt.Sprintf("palyra mcp approve %s %s --digest %s", u.Name, show.Arg(t.Name), t.Digest),
 				}, openLook)}
 			}
 		}

@@ -107,7 +107,8 @@ func (p *Explainer) noteLease(ctx context.Context, c *palyra.Call, e *wire.Expla
 	for _, l := range live.Leases {
 		asked.Proposal.Session = l.Terms.Session
 		if d, ok, err := p.Desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
-			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where lease %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)
+			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where lease %s by %s covers it; or %s", l.Terms.Session, d.Lease,
+				d.By, e.Remedy)
 			return
 		}
 	}

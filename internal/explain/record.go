@@ -222,7 +222,8 @@ func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.E
 	switch e.Layer {
 	case palyra.LayerPolicy:
 		if now.Verdict == palyra.Allow {
-			return []wire.Flip{{Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow, Verified: true}}
+			return []wire.Flip{{Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow,
+				Verified: true}}
 		}
 		return p.flips(ctx, c, now)
 	case palyra.LayerApproval:
@@ -261,7 +262,8 @@ func ptr[T any](v T) *T { return &v }
 // endsWithCall reports whether a reason concerned only the call that met it.
 func endsWithCall(r palyra.Reason) bool {
 	switch r {
-	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed, palyra.ReasonApprovalExpired,
+	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed,
+		palyra.ReasonApprovalExpired,
 		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
 		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost, palyra.ReasonEffectsDropped:
 		return true
@@ -306,7 +308,8 @@ func (p *Explainer) proposeAgain(ctx context.Context, again *palyra.Call, reason
 	case palyra.Allow:
 		return []wire.Flip{{Kind: flipArguments, Text: text, Change: string(c.Proposal.Arguments), Becomes: palyra.Allow, Verified: true}}
 	case palyra.Ask:
-		return []wire.Flip{{Kind: flipAnswer, Text: text + ", with an approval by " + policy.Describe(why.Need), Change: string(c.Proposal.Arguments), Becomes: palyra.Ask, Verified: true}}
+		return []wire.Flip{{Kind: flipAnswer, Text: text + ", with an approval by " + policy.Describe(why.Need),
+			Change: string(c.Proposal.Arguments), Becomes: palyra.Ask, Verified: true}}
 	}
 	return p.flips(ctx, &c, why)
 }

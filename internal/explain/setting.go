@@ -92,7 +92,8 @@ func (p *Explainer) relevantSettings(ctx context.Context, c *palyra.Call, reason
 		if c.Proposal.CallsMax != 0 && c.Proposal.CallsMax < conf.ToolCall.MaxCallsPerRun {
 			return nil // the run's own limit is lower
 		}
-		return raised("", "tool_call.max_calls_per_run", 2*conf.ToolCall.MaxCallsPerRun, func(c *config.Config, n int64) { c.ToolCall.MaxCallsPerRun = n })
+		return raised("", "tool_call.max_calls_per_run", 2*conf.ToolCall.MaxCallsPerRun,
+			func(c *config.Config, n int64) { c.ToolCall.MaxCallsPerRun = n })
 	case palyra.ReasonTooManyPending:
 		return p.morePending(ctx, conf)
 	case palyra.ReasonQuestionBytes:
@@ -108,7 +109,8 @@ func (p *Explainer) relevantSettings(ctx context.Context, c *palyra.Call, reason
 		return heldLimits(conf.Process)
 	case palyra.ReasonDisabled:
 		return []setting{{
-			kind: flipConfig, text: "let programs be run", uses: []string{`process.tier = "c"`}, set: func(c *config.Config) { c.Process.Tier = "c" },
+			kind: flipConfig, text: "let programs be run", uses: []string{`process.tier = "c"`},
+			set: func(c *config.Config) { c.Process.Tier = "c" },
 		}}
 	case palyra.ReasonMalformedInput:
 		return raiseDemanded(conf, c.Proposal)
@@ -137,7 +139,8 @@ var limits = []struct {
 	{"processes", "processes", func(c *config.Process) *int64 { return &c.Processes }, func(l palyra.Limits) int64 { return l.Processes }},
 	{"cpu", "cpu_ms", func(c *config.Process) *int64 { return &c.CPUMS }, func(l palyra.Limits) int64 { return l.CPUMS }},
 	{"file_size", "file_bytes", func(c *config.Process) *int64 { return &c.FileBytes }, func(l palyra.Limits) int64 { return l.FileBytes }},
-	{"output", "emitted_bytes", func(c *config.Process) *int64 { return &c.EmittedBytes }, func(l palyra.Limits) int64 { return l.EmittedBytes }},
+	{"output", "emitted_bytes", func(c *config.Process) *int64 { return &c.EmittedBytes },
+		func(l palyra.Limits) int64 { return l.EmittedBytes }},
 	{"disk", "disk_bytes", func(c *config.Process) *int64 { return &c.DiskBytes }, func(l palyra.Limits) int64 { return l.DiskBytes }},
 	{"", "open_files", func(c *config.Process) *int64 { return &c.OpenFiles }, func(l palyra.Limits) int64 { return l.OpenFiles }},
 }
@@ -207,7 +210,8 @@ func (p *Explainer) morePending(ctx context.Context, conf config.Config) []setti
 	if err != nil {
 		return nil
 	}
-	return raised("", "approvals.max_pending", 2*max(conf.Approvals.MaxPending, open), func(c *config.Config, n int64) { c.Approvals.MaxPending = n })
+	return raised("", "approvals.max_pending", 2*max(conf.Approvals.MaxPending, open),
+		func(c *config.Config, n int64) { c.Approvals.MaxPending = n })
 }
 
 // heldLimits lets the kernel hold limits, where that is switched off.

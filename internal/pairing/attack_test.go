@@ -426,12 +426,13 @@ func TestWrongConnections(t *testing.T) {
 	weak, err := x509.CreateCertificate(rand.Reader, template, template, p256.Public(), p256)
 	must(t, err)
 	for name, c := range map[string]*tls.Config{
-		"no protocol":      {Certificates: []tls.Certificate{good}},
-		"no certificate":   {NextProtos: []string{Protocol}},
-		"not Ed25519":      {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{weak}, PrivateKey: p256}}},
-		"not its own":      {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}},
-		"two certificates": {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{good.Certificate[0], leaf.Raw}, PrivateKey: good.PrivateKey}}},
-		"old TLS":          {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12},
+		"no protocol":    {Certificates: []tls.Certificate{good}},
+		"no certificate": {NextProtos: []string{Protocol}},
+		"not Ed25519":    {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{weak}, PrivateKey: p256}}},
+		"not its own":    {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}},
+		"two certificates": {NextProtos: []string{Protocol},
+			Certificates: []tls.Certificate{{Certificate: [][]byte{good.Certificate[0], leaf.Raw}, PrivateKey: good.PrivateKey}}},
+		"old TLS": {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12},
 	} {
 		c.InsecureSkipVerify = true
 		conn, err := tls.Dial("tcp", h.address, c)

@@ -70,7 +70,8 @@ func newAuthority(t testing.TB) *authority {
 	}
 	pin := pinOf(&x509.Certificate{RawSubjectPublicKeyInfo: spki})
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage:                    x509.KeyUsageCertSign,
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: []string{strings.TrimPrefix(nameUnder(pin, "x"), "x.")},
 	}
 	a.cert = sign(t, template, template, a.key.Public(), a.key)

@@ -21,7 +21,8 @@ func TestTheLimiterIsAsked(t *testing.T) {
 	h.limit.no = 7 * time.Second
 	h.limit.mu.Unlock()
 	_, err := h.device("laptop").pin(s.PIN)
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonRateLimited || e.After != 7*time.Second || e.Remedy != "wait 7s before the next attempt" {
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonRateLimited || e.After != 7*time.Second ||
+		e.Remedy != "wait 7s before the next attempt" {
 		t.Errorf("%+v", e)
 	}
 	h.limit.mu.Lock()

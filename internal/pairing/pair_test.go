@@ -162,7 +162,8 @@ func TestWrongThenRight(t *testing.T) {
 	if last := s.wait(); last.State != palyra.PairingDone || last.Tries != Tries {
 		t.Errorf("%+v", last)
 	}
-	want := []palyra.Reason{palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode}
+	want := []palyra.Reason{palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode,
+		palyra.ReasonPairingWrongCode}
 	if diff := cmp.Diff(want, h.failures()); diff != "" {
 		t.Error(diff)
 	}
@@ -308,9 +309,12 @@ func TestThePersonSaysNo(t *testing.T) {
 		state         palyra.PairingState
 		shown, device palyra.Reason
 	}{
-		{palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "no"), palyra.PairingRefused, palyra.ReasonApprovalDenied, palyra.ReasonPairingRefused},
-		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "no"), palyra.PairingRefused, palyra.ReasonPolicyDenied, palyra.ReasonPairingRefused},
-		{palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "late"), palyra.PairingExpired, palyra.ReasonApprovalExpired, palyra.ReasonPairingExpired},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "no"), palyra.PairingRefused, palyra.ReasonApprovalDenied,
+			palyra.ReasonPairingRefused},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "no"), palyra.PairingRefused, palyra.ReasonPolicyDenied,
+			palyra.ReasonPairingRefused},
+		{palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "late"), palyra.PairingExpired, palyra.ReasonApprovalExpired,
+			palyra.ReasonPairingExpired},
 		{errors.New("secret detail"), palyra.PairingRefused, palyra.ReasonInternal, palyra.ReasonPairingRefused},
 		{palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "laptop is there"), palyra.PairingRefused, palyra.ReasonExists, palyra.ReasonExists},
 	} {
@@ -322,7 +326,8 @@ func TestThePersonSaysNo(t *testing.T) {
 		if reason(err) != c.device || last.State != c.state || last.Reason != c.shown || last.Device != nil || len(d.kept) != 0 {
 			t.Errorf("%v: device %v, last %+v", c.err, err, last)
 		}
-		if c.device == palyra.ReasonExists && (!strings.Contains(palyra.AsError(err).Remedy, "--name OTHER") || palyra.AsError(err).Text == last.Text) {
+		if c.device == palyra.ReasonExists && (!strings.Contains(palyra.AsError(err).Remedy, "--name OTHER") ||
+			palyra.AsError(err).Text == last.Text) {
 			t.Errorf("the device is told %+v", palyra.AsError(err))
 		}
 		if strings.Contains(fmt.Sprint(last, err), "secret detail") {

@@ -192,8 +192,10 @@ const MaxName = 64
 // decides, so nothing in it may look like something else, nor like a device's id.
 func CheckName(name string) error {
 	odd := func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune("._-", r) || r >= 'A' && r <= 'Z' }
-	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, odd) || !alphanumeric(rune(name[0])) || strings.HasPrefix(name, "dev-") {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device's name is 1 to %d small letters, digits, dots, dashes and underscores", MaxName).
+	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, odd) || !alphanumeric(rune(name[0])) ||
+		strings.HasPrefix(name, "dev-") {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
+			"a device's name is 1 to %d small letters, digits, dots, dashes and underscores", MaxName).
 			WithRemedy("choose a name such as laptop-2")
 	}
 	return nil

@@ -17,13 +17,15 @@ var problems = map[palyra.Reason]*palyra.Error{
 		WithRemedy("run 'palyra device pair' again; if it was not you who tried, someone else is trying to pair"),
 	palyra.ReasonPairingRefused: palyra.Errorf(palyra.Denied, palyra.ReasonPairingRefused, "the pairing was refused").
 		WithRemedy("ask the person who decides about devices of that daemon"),
-	palyra.ReasonExists: palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device there is or was called by this name, and nobody was asked").
+	palyra.ReasonExists: palyra.Errorf(palyra.Conflict, palyra.ReasonExists,
+		"a device there is or was called by this name, and nobody was asked").
 		WithRemedy("use a new code and another name: palyra device join --name OTHER; that of a revoked device is not given again"),
 	palyra.ReasonPairingBusy: palyra.Errorf(palyra.Conflict, palyra.ReasonPairingBusy, "another pairing is under way there").
 		WithRemedy("wait until it is over, then use a new code"),
 	palyra.ReasonPairingBroken: palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "the pairing broke off").
 		WithRemedy("pair again with a new code, with a current palyra on both machines"),
-	palyra.ReasonPairingImpostor: palyra.Errorf(palyra.Denied, palyra.ReasonPairingImpostor, "the other side is not the daemon that showed the code").
+	palyra.ReasonPairingImpostor: palyra.Errorf(palyra.Denied, palyra.ReasonPairingImpostor,
+		"the other side is not the daemon that showed the code").
 		WithRemedy("check the address; do not use this code again, and be wary of this network"),
 	palyra.ReasonRateLimited: palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many attempts to pair").
 		WithRemedy("wait a little before the next attempt"),

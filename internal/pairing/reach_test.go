@@ -58,7 +58,8 @@ func TestReachNobody(t *testing.T) {
 			_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.cert}, MinVersion: tls.VersionTLS13}).Handshake()
 		}),
 	} {
-		if err := Reach(t.Context(), dial, address); palyra.AsError(err).Reason != palyra.ReasonPairingBroken || palyra.AsError(err).Remedy == "" {
+		if err := Reach(t.Context(), dial, address); palyra.AsError(err).Reason != palyra.ReasonPairingBroken ||
+			palyra.AsError(err).Remedy == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,7 +21,8 @@ func shipped(t *testing.T) *Table {
 func TestShipped(t *testing.T) {
 	tab := shipped(t)
 	if len(tab.Programs) < 590 || len(tab.Bindings) < 140 || len(tab.Refused) < 20 || len(tab.Harmless) < 20 || len(tab.Multicall) == 0 {
-		t.Errorf("%d programs, %d bindings, %d refusals, %d harmless variables", len(tab.Programs), len(tab.Bindings), len(tab.Refused), len(tab.Harmless))
+		t.Errorf("%d programs, %d bindings, %d refusals, %d harmless variables", len(tab.Programs), len(tab.Bindings), len(tab.Refused),
+			len(tab.Harmless))
 	}
 	for name, b := range tab.Bindings {
 		if !slices.Contains(b.Names, name) || b.Source == "" {
@@ -110,7 +111,8 @@ func TestBindingsSayNothingTwice(t *testing.T) {
 		for _, list := range []struct {
 			options string
 			kind    Kind
-		}{{b.Flags, Flag}, {b.Values, Value}, {b.Text, Value}, {b.Attach, Attached}, {b.Dirs, Dir}, {b.Files, File}, {b.Inline, Inline}, {b.Next, Next}} {
+		}{{b.Flags, Flag}, {b.Values, Value}, {b.Text, Value}, {b.Attach, Attached}, {b.Dirs, Dir}, {b.Files, File}, {b.Inline, Inline},
+			{b.Next, Next}} {
 			for _, o := range words(list.options) {
 				bare := strings.TrimLeft(o, "-")
 				k, known := all.Longs[bare]

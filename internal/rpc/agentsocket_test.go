@@ -29,10 +29,12 @@ func TestARunsOwnDoor(t *testing.T) {
 	if code, body := b.post("room", "/palyra.v1.AccessService/ListAgents", "application/json", `{}`); code == 200 {
 		t.Errorf("an agent may look at agents: %s", body)
 	}
-	if code, body := b.post("room", "/palyra.v1.ToolService/GetCall", "application/json", `{"call_id":"C"}`); code != 200 || !strings.Contains(string(body), "agent:inside") {
+	if code, body := b.post("room", "/palyra.v1.ToolService/GetCall", "application/json", `{"call_id":"C"}`); code != 200 ||
+		!strings.Contains(string(body), "agent:inside") {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, body := b.post("room", "/palyra.v1.AccessService/WhoAmI", "application/json", `{}`); code != 200 || !strings.Contains(string(body), `"workspaces":["/w"]`) {
+	if code, body := b.post("room", "/palyra.v1.AccessService/WhoAmI", "application/json", `{}`); code != 200 ||
+		!strings.Contains(string(body), `"workspaces":["/w"]`) {
 		t.Errorf("it does not reach what its run does: %d %s", code, body)
 	}
 	if code, body := b.post("room", "/palyra.v1.RunService/ListRuns", "application/json", `{}`); code == 200 {
@@ -43,7 +45,8 @@ func TestARunsOwnDoor(t *testing.T) {
 		t.Error("the door is open after its end")
 	}
 	defer open("other", int64(os.Geteuid())+1)()
-	if code, body := b.post("other", "/palyra.v1.ToolService/ListTools", "application/json", `{}`); code == 200 || !strings.Contains(string(body), "foreign_uid") {
+	if code, body := b.post("other", "/palyra.v1.ToolService/ListTools", "application/json", `{}`); code == 200 ||
+		!strings.Contains(string(body), "foreign_uid") {
 		t.Errorf("%d %s", code, body)
 	}
 }

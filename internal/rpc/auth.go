@@ -52,7 +52,8 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 	}
 	r := &request{auth: a, access: access, peer: p, since: a.live.begin()}
 	if p.room != nil && strings.HasPrefix(spec.Procedure, runService) {
-		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "runs are not started from inside a sandbox: they would outlive it").
+		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+			"runs are not started from inside a sandbox: they would outlive it").
 			WithRemedy("call tools one by one"))
 	}
 	if err := a.checkBuckets(r, h); err != nil {
@@ -137,12 +138,14 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	}
 	switch {
 	case !r.access.People:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "this is for agents, and the credential is that of %s", palyra.Clip(string(r.caller.Principal), 128)).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "this is for agents, and the credential is that of %s",
+			palyra.Clip(string(r.caller.Principal), 128)).
 			WithRemedy("come with an agent's token, which 'palyra agent add' makes, or without any through the agent socket: unset PALYRA_AGENT_TOKEN_FILE")
 	case r.access.Signed && !r.signed:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")
-	case !a.Roles.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) || !a.Roles.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
+	case !a.Roles.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) ||
+		!a.Roles.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
 		return a.lacks(r)
 	}
 	if err := r.scoped(); err != nil {
@@ -211,20 +214,23 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 
 // bounded are the permissions of a person who is bound to workspaces: their methods show nobody's work, or
 // only that of those workspaces.
-var bounded = []palyra.Permission{palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead, palyra.PermitApprovalsView, decide}
+var bounded = []palyra.Permission{palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead,
+	palyra.PermitApprovalsView, decide}
 
 // scoped refuses methods that a token was not made for, and requests beyond the workspaces that a person is
 // bound to.
 func (r *request) scoped() error {
 	if len(r.caller.Within) > 0 && !r.caller.IsAgent() && !slices.Contains(bounded, r.access.Permission) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "%s is bound to some workspaces, and this is about all of them", r.caller.Principal).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "%s is bound to some workspaces, and this is about all of them",
+			r.caller.Principal).
 			WithRemedy("ask an owner to do it")
 	}
 	if r.caller.Scopes == nil || slices.Contains(r.caller.Scopes, r.access.Permission) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope %s", r.access.Permission).
-		WithRemedy("see what it has: palyra access whoami --agent; have one made with it: palyra access token add --scope %s", r.access.Permission)
+		WithRemedy("see what it has: palyra access whoami --agent; have one made with it: palyra access token add --scope %s",
+			r.access.Permission)
 }
 
 // alert journals a try that should not happen, and returns its error.

@@ -18,8 +18,9 @@ import (
 var (
 	errNoRoom = wire.ToStatus(palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too much is being received at once").
 			WithRemedy("wait for other requests to end").WithAfter(time.Second))
-	errDeclared = palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the request says that it is larger than anything that is taken here").
-			WithRemedy("send at most %d bytes", maxCallBody)
+	errDeclared = palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge,
+		"the request says that it is larger than anything that is taken here").
+		WithRemedy("send at most %d bytes", maxCallBody)
 	errSlow = wire.ToStatus(palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the request did not arrive in time").
 		WithRemedy("send it whole"))
 )

@@ -40,7 +40,8 @@ func (w *world) foreign(d *device) []byte {
 func selfSigned(t testing.TB, k key, names ...string) []byte {
 	t.Helper()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "me"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "me"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 		DNSNames: names, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, k.private.Public(), k.private)
@@ -132,7 +133,8 @@ func (w *world) clockCert(d *device, off time.Duration) []byte {
 	w.t.Helper()
 	pub, _ := base64.StdEncoding.DecodeString(d.key.public)
 	a, err := ca.Open(w.t.Context(), ca.Config{
-		KeyStore: ca.Files(filepath.Join(w.caDir, "keys")), Certs: filepath.Join(w.caDir, "certs"), Days: 30, Now: func() time.Time { return time.Now().Add(off) },
+		KeyStore: ca.Files(filepath.Join(w.caDir, "keys")), Certs: filepath.Join(w.caDir, "certs"), Days: 30,
+		Now: func() time.Time { return time.Now().Add(off) },
 	})
 	w.must(err)
 	leaf, err := a.IssueDevice(ed25519.PublicKey(pub), d.ID)

@@ -24,7 +24,8 @@ type column struct {
 	whose func(rpc.Caller) (palyra.Proposal, string)
 }
 
-var everyRole = []palyra.Role{palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer}
+var everyRole = []palyra.Role{palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor,
+	palyra.RoleViewer}
 
 // roleplay lets a token stand for the role that no credential gives yet.
 type roleplay struct{ rpc.Access }
@@ -55,7 +56,8 @@ func newCrowded(t *testing.T) *crowded {
 	t.Cleanup(func() { rpctest.Question = question })
 	var parts *rpctest.Parts
 	w := newWorld(t, nil, func(c *rpc.Config) {
-		parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: registryStub{}, People: registryStub{}, Tokens: registryStub{}, Roles: registryStub{}}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
+		parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: registryStub{}, People: registryStub{}, Tokens: registryStub{},
+			Roles: registryStub{}}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
 		c.Access, c.Services = roleplay{c.Access}, parts.Services()
 	})
 	w.parts = parts
@@ -110,7 +112,8 @@ func (c *crowded) signers() {
 	c.must(err)
 	c.add("operator/signed by operator, now viewer", nil, c.signed(capped))
 	bound := c.person("bound", palyra.RoleOwner)
-	_, err = c.registry.ChangeUser(c.t.Context(), palyra.User{Principal: "user:bound", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, c.by())
+	_, err = c.registry.ChangeUser(c.t.Context(),
+		palyra.User{Principal: "user:bound", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, c.by())
 	c.must(err)
 	c.add("operator/signed by owner of one workspace", nil, c.signed(bound))
 	gone := c.person("gone", palyra.RoleOwner)
@@ -127,7 +130,8 @@ var (
 )
 
 func (c *crowded) tokens() {
-	heads := map[string]http.Header{"agent's own token": bearer(c.token), "removed agent's token": bearer(c.removed), "unknown token": bearer("plyr_nonsense"), "node": bearer("plyr_node")}
+	heads := map[string]http.Header{"agent's own token": bearer(c.token), "removed agent's token": bearer(c.removed),
+		"unknown token": bearer("plyr_nonsense"), "node": bearer("plyr_node")}
 	make := func(name string, who palyra.Principal, ago time.Duration, scopes ...palyra.Permission) string {
 		id, token := c.apiToken(who, ago, time.Hour, scopes...)
 		heads[name] = bearer(token)
@@ -137,7 +141,8 @@ func (c *crowded) tokens() {
 	make("agent token, status.view", "agent:ci", 0, "status.view")
 	make("owner token, every scope", "user:alice", 0, allViews...)
 	make("owner token, status.view", "user:alice", 0, "status.view")
-	make("viewer token, every scope", "user:viewer", 0, "status.view", "approvals.view", "runs.view", "tools.list", "grants.view", "policy.read")
+	make("viewer token, every scope", "user:viewer", 0, "status.view", "approvals.view", "runs.view", "tools.list", "grants.view",
+		"policy.read")
 	make("expired token", "user:alice", 2*time.Hour, allViews...)
 	c.must(c.registry.RevokeToken(c.t.Context(), make("revoked token", "user:alice", 0, allViews...), c.by()))
 	d := c.pair("carrier", palyra.RoleOwner)

@@ -165,7 +165,8 @@ func (s *Server) wrongCode(w http.ResponseWriter, address string) {
 		if !ok {
 			s.alarm.flood("console", palyra.ReasonRateLimited)
 			w.Header().Set("Retry-After", seconds(after))
-			http.Error(w, "rate_limited: too many wrong codes; run 'palyra console' for a new link, which is taken at once", http.StatusTooManyRequests)
+			http.Error(w, "rate_limited: too many wrong codes; run 'palyra console' for a new link, which is taken at once",
+				http.StatusTooManyRequests)
 			return
 		}
 		done(false)

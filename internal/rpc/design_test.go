@@ -29,7 +29,8 @@ func may(role, permission string) bool {
 	case "approver":
 		return slices.Contains(approverMay, permission)
 	case "auditor":
-		return slices.Contains(viewerMay, permission) || slices.Contains([]string{"journal.read", "journal.export", "approvals.export"}, permission)
+		return slices.Contains(viewerMay, permission) ||
+			slices.Contains([]string{"journal.read", "journal.export", "approvals.export"}, permission)
 	case "viewer":
 		return slices.Contains(viewerMay, permission)
 	}
@@ -80,7 +81,8 @@ func noLink(m method) palyra.Reason { return when(m.Name() == "OpenConsole", pal
 func byToken(m method, name string) palyra.Reason {
 	narrow := when(strings.HasSuffix(name, ", status.view") && m.access.GetPermission() != "status.view", palyra.ReasonScopeDenied)
 	switch {
-	case strings.HasPrefix(name, "unknown"), strings.HasPrefix(name, "expired"), strings.HasPrefix(name, "revoked"), strings.HasPrefix(name, "removed"):
+	case strings.HasPrefix(name, "unknown"), strings.HasPrefix(name, "expired"), strings.HasPrefix(name, "revoked"),
+		strings.HasPrefix(name, "removed"):
 		return palyra.ReasonBadCredential
 	case strings.HasPrefix(name, "agent"):
 		return then(asAgent(m), narrow)
@@ -99,7 +101,8 @@ func isToken(name string) bool {
 // signature says who it is.
 func atSocket(m method, door, name string) palyra.Reason {
 	by, signed := strings.CutPrefix(name, "signed by ")
-	reach := when(!slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()), palyra.ReasonScopeDenied)
+	reach := when(!slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"},
+		m.access.GetPermission()), palyra.ReasonScopeDenied)
 	switch {
 	case door == "agent":
 		return asAgent(m)

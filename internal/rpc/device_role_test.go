@@ -32,7 +32,8 @@ func TestTheDeviceIsNamedNotThePerson(t *testing.T) {
 		return string(raw)
 	}
 	phone := w.pair("phone", palyra.RoleApprover)
-	if got := said(phone, "/palyra.v1.JournalService/GetHead"); !strings.Contains(got, "the device phone has the role approver, which does not hold the permission") ||
+	if got := said(phone, "/palyra.v1.JournalService/GetHead"); !strings.Contains(got,
+		"the device phone has the role approver, which does not hold the permission") ||
 		strings.Contains(got, "user:alice needs") {
 		t.Error(got)
 	}
@@ -48,7 +49,8 @@ func TestTheDeviceIsNamedNotThePerson(t *testing.T) {
 // What helps a device is a role that holds the permission, and not the one it has.
 func TestTheRemedyNamesARoleThatHelps(t *testing.T) {
 	w := newWorld(t, nil)
-	for has, want := range map[palyra.Role]string{palyra.RoleViewer: "--role admin;", palyra.RoleOperator: "--role admin;", palyra.RoleAdmin: ""} {
+	for has, want := range map[palyra.Role]string{palyra.RoleViewer: "--role admin;", palyra.RoleOperator: "--role admin;",
+		palyra.RoleAdmin: ""} {
 		d := w.pair("a-"+string(has), has)
 		m := find(t, "AddUser")
 		msg := m.request(t).(*v1.AddUserRequest)

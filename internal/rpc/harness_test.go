@@ -105,7 +105,8 @@ type maker func(rpc.Config) (*rpc.Server, error)
 
 func newBench(t testing.TB, open maker) *bench {
 	t.Helper()
-	b := &bench{t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(), viewer: newKey()}
+	b := &bench{t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(),
+		viewer: newKey()}
 	b.people()
 	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: b.registry, People: b.registry, Tokens: b.registry, Roles: b.registry}}
 	var err error
@@ -119,7 +120,8 @@ func newBench(t testing.TB, open maker) *bench {
 
 func (b *bench) config() rpc.Config {
 	return rpc.Config{
-		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry, Agents: b.registry, Roles: b.registry,
+		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry, Agents: b.registry,
+		Roles:   b.registry,
 		Journal: b.journal, Services: b.parts.Services(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
 	}
 }

@@ -150,8 +150,10 @@ func TestConsolePagesKeepToThemselves(t *testing.T) {
 	w := newWorld(t, nil)
 	good := cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner))
 	for path, kind := range map[string]string{
-		"/": "text/html", "/login?code=x": "text/html", "/healthz": "text/plain", "/page/page.css": "text/css", "/page/home.js": "text/javascript",
-		"/page/login.js": "text/javascript", "/nothing": "text/plain", "/page/": "text/plain", "/page/home.html": "text/plain", "/page/../console.go": "",
+		"/": "text/html", "/login?code=x": "text/html", "/healthz": "text/plain", "/page/page.css": "text/css",
+		"/page/home.js":  "text/javascript",
+		"/page/login.js": "text/javascript", "/nothing": "text/plain", "/page/": "text/plain", "/page/home.html": "text/plain",
+		"/page/../console.go": "",
 	} {
 		for who, host := range map[string]string{"good": "", "evil": "evil.example"} {
 			res, body := w.browse(http.MethodGet, path, host, "", good)
@@ -184,12 +186,14 @@ func TestConsoleSlowAndLarge(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing":      "",
 		"half headers": "GET / HTTP/1.1\r\nHost: " + w.console + "\r\n",
-		"half a form":  "POST /login HTTP/1.1\r\nHost: " + w.console + "\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nc",
-		"half a call":  "POST " + statusPath + " HTTP/1.1\r\nHost: " + w.console + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-		"refused":      "POST /login HTTP/1.1\r\nHost: " + w.console + "\r\nOrigin: http://evil.example\r\nContent-Length: 100\r\n\r\nc",
-		"other host":   "POST /login HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\nc",
-		"two hosts":    "GET / HTTP/1.1\r\nHost: " + w.console + "\r\nHost: evil.example\r\n\r\n",
-		"no host":      "GET / HTTP/1.1\r\n\r\n",
+		"half a form": "POST /login HTTP/1.1\r\nHost: " + w.console +
+			"\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nc",
+		"half a call": "POST " + statusPath + " HTTP/1.1\r\nHost: " + w.console +
+			"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"refused":    "POST /login HTTP/1.1\r\nHost: " + w.console + "\r\nOrigin: http://evil.example\r\nContent-Length: 100\r\n\r\nc",
+		"other host": "POST /login HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\nc",
+		"two hosts":  "GET / HTTP/1.1\r\nHost: " + w.console + "\r\nHost: evil.example\r\n\r\n",
+		"no host":    "GET / HTTP/1.1\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", w.console)
 		w.must(err)
@@ -221,7 +225,8 @@ func TestConsoleSlowAndLarge(t *testing.T) {
 	}
 	head := asJSON(cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner)))
 	w.parts.Seen()
-	req, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.console+statusPath, strings.NewReader(`{"x":"`+strings.Repeat("x", 2<<20)+`"}`))
+	req, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.console+statusPath,
+		strings.NewReader(`{"x":"`+strings.Repeat("x", 2<<20)+`"}`))
 	req.Header = head
 	if res, err := w.browser().Do(req); err == nil {
 		if _ = res.Body.Close(); res.StatusCode == http.StatusOK {

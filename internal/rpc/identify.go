@@ -178,7 +178,8 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 	}
 	// a device that was paired to answer must not become one that asks
 	if !a.Roles.Permits(d.Role, start, true) || !a.Roles.Permits(role, start, true) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "programs on the device %s may not propose calls: its role %s does not start runs", d.Name, d.Role).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+			"programs on the device %s may not propose calls: its role %s does not start runs", d.Name, d.Role).
 			WithRemedy("pair it with the role operator, where that is wanted")
 	}
 	r.agent(d.Agent(), ByDevice)
@@ -213,7 +214,8 @@ func bearer(h http.Header) (palyra.Secret, bool, error) {
 	}
 	token, ok := strings.CutPrefix(vals[0], "Bearer ")
 	if len(vals) > 1 || !ok || token == "" {
-		return palyra.Secret{}, false, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the Authorization header is not one bearer token")
+		return palyra.Secret{}, false, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
+			"the Authorization header is not one bearer token")
 	}
 	return palyra.NewSecret([]byte(token)), true, nil
 }

@@ -74,7 +74,8 @@ func TestOversizeIsRefusedClearly(t *testing.T) {
 
 func TestLargeHeadersAreRefused(t *testing.T) {
 	b := newBench(t, rpc.New)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://palyra/palyra.v1.ToolService/ListTools", strings.NewReader("{}"))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://palyra/palyra.v1.ToolService/ListTools",
+		strings.NewReader("{}"))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Large", strings.Repeat("x", 64<<10))
 	res, err := b.unix("agent", false).Do(req)
@@ -156,7 +157,8 @@ func TestDeclaredTooLarge(t *testing.T) {
 			conn, err := open()
 			w.must(err)
 			w.must(conn.SetDeadline(time.Now().Add(20 * time.Second))) // bodies have 30
-			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path, w.console, int64(16)<<30)
+			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path,
+				w.console, int64(16)<<30)
 			w.must(err)
 			raw, err := io.ReadAll(conn)
 			if err != nil || !strings.Contains(string(raw), "larger than anything") {

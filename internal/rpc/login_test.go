@@ -45,7 +45,8 @@ func TestLoginCodeIsUsedOnce(t *testing.T) {
 		t.Fatalf("%d %v", res.StatusCode, res.Header)
 	}
 	c := res.Cookies()[0]
-	if c.Name != "palyra_session" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*3600 || len(c.Value) != 43 {
+	if c.Name != "palyra_session" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
+		c.MaxAge != 12*3600 || len(c.Value) != 43 {
 		t.Errorf("%+v", c)
 	}
 	if why := w.looks(c.Value); why != let {
@@ -144,7 +145,8 @@ func TestLoginFlood(t *testing.T) {
 	}
 	if res := w.signIn("guess"); res.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("locked, it takes guesses: %d", res.StatusCode)
-	} else if said, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(said), "run 'palyra console' for a new link, which is taken at once") {
+	} else if said, err := io.ReadAll(res.Body); err != nil ||
+		!strings.Contains(string(said), "run 'palyra console' for a new link, which is taken at once") {
 		t.Errorf("%s %v", said, err)
 	}
 	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusSeeOther {
@@ -243,7 +245,8 @@ func TestWhoMakesLinks(t *testing.T) {
 	w.journal.mu.Lock()
 	w.journal.fails = errors.New("disk full")
 	w.journal.mu.Unlock()
-	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusServiceUnavailable || len(res.Cookies()) > 0 {
+	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusServiceUnavailable ||
+		len(res.Cookies()) > 0 {
 		t.Errorf("a sign-in that cannot be recorded: %d", res.StatusCode)
 	}
 }

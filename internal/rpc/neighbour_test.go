@@ -30,13 +30,15 @@ func (c *crowded) neighbours() {
 	c.room()
 	c.add("room/inside", nil, none)
 	c.place("room/inside"+beside, none, func(w rpc.Caller) (palyra.Proposal, string) {
-		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID, Within: []string{elsewhere}}}, elsewhere
+		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID,
+			Within: []string{elsewhere}}}, elsewhere
 	})
 	c.add("operator/person's command", nil, agent)
 	c.place("operator/person's command"+beside, agent, func(rpc.Caller) (palyra.Proposal, string) {
 		return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Credential: "agent:local"}}, elsewhere
 	})
-	_, token, err := c.registry.AddToken(c.t.Context(), palyra.Token{Name: "bound", Principal: "agent:ci", Scopes: allAgents, Workspaces: []string{"/w"}}, time.Hour, c.by())
+	_, token, err := c.registry.AddToken(c.t.Context(),
+		palyra.Token{Name: "bound", Principal: "agent:ci", Scopes: allAgents, Workspaces: []string{"/w"}}, time.Hour, c.by())
 	c.must(err)
 	var text string
 	_ = token.Use(func(b []byte) error { text = string(b); return nil })
@@ -50,7 +52,8 @@ func (c *crowded) neighbours() {
 		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Credential: "token:first"}}, "/w"
 	})
 	bound := c.person("neighbour", palyra.RoleOwner)
-	_, err = c.registry.ChangeUser(c.t.Context(), palyra.User{Principal: "user:neighbour", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, c.by())
+	_, err = c.registry.ChangeUser(c.t.Context(),
+		palyra.User{Principal: "user:neighbour", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, c.by())
 	c.must(err)
 	c.place("operator/signed by owner of one workspace"+beside, c.signed(bound), far)
 }
@@ -123,7 +126,9 @@ func amongNeighbours(m method, door, name string) palyra.Reason {
 	case strings.HasPrefix(name, "agent's second token"): // the same agent, as far: it sees, and does not feed
 		return then(asAgent(m), when(slices.Contains(feedOne, one), palyra.ReasonNotFound))
 	case strings.HasPrefix(name, "signed by owner of one workspace"):
-		bound := when(slices.Contains(waitMillis, one) || !slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()), palyra.ReasonScopeDenied)
+		bound := when(slices.Contains(waitMillis, one) ||
+			!slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()),
+			palyra.ReasonScopeDenied)
 		return then(person(m, "owner", true), bound, noDevice(m), missing)
 	}
 	return then(asAgent(m), missing)

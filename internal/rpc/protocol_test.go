@@ -55,7 +55,8 @@ func TestProtocols(t *testing.T) {
 			_ = stream.Close()
 			approvals := palyrav1connect.NewApprovalsServiceClient(b.unix("agent", c.http2), "http://palyra", c.opts...)
 			_, err = approvals.ListApprovals(t.Context(), &v1.ListApprovalsRequest{})
-			if e := wire.FromStatus(err); e.Reason != palyra.ReasonPermission || e.Remedy == "" || connect.CodeOf(err) != connect.CodePermissionDenied {
+			if e := wire.FromStatus(err); e.Reason != palyra.ReasonPermission || e.Remedy == "" ||
+				connect.CodeOf(err) != connect.CodePermissionDenied {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -317,7 +317,8 @@ func TestRemoteLargeHeader(t *testing.T) {
 	} {
 		h := w.hand(d, "127.0.0.1")
 		h.listen(true)
-		h.send(hello, frame(frameSettings, 0, 0, ""), inPieces(d.call(statusPath, "application/json", c.more...)), frame(frameData, flagEnd, 1, "{}"))
+		h.send(hello, frame(frameSettings, 0, 0, ""), inPieces(d.call(statusPath, "application/json", c.more...)),
+			frame(frameData, flagEnd, 1, "{}"))
 		f, open := h.next(1, late)
 		if c.want == "" && open || c.want != "" && f.status() != c.want {
 			t.Errorf("%s: %q, open %v", what, f.status(), open)

@@ -105,7 +105,8 @@ func TestEndedCredentialsAreCutOff(t *testing.T) {
 	w.endsSoon("the stream of a key that signed for it", byKey)
 	w.endsSoon("the stream of a browser that the key signed in", byBrowser)
 	status := find(t, "GetStatus")
-	if why, err := w.sendTo(w.browser(), "http://"+w.console, status, status.request(t), cookieHead(session)); why != palyra.ReasonNoCredential || err != nil {
+	if why, err := w.sendTo(w.browser(), "http://"+w.console, status, status.request(t),
+		cookieHead(session)); why != palyra.ReasonNoCredential || err != nil {
 		t.Errorf("the browser: %q %v", why, err)
 	}
 	select {
@@ -204,7 +205,8 @@ func TestNoStreamSurvivesTheRace(t *testing.T) {
 				ctx, info := connect.NewClientContext(ctx)
 				info.RequestHeader().Set("Authorization", "Bearer "+token)
 				<-begin
-				stream, err := palyrav1connect.NewApprovalsServiceClient(w.unix("operator", false), "http://palyra").WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
+				stream, err := palyrav1connect.NewApprovalsServiceClient(w.unix("operator", false), "http://palyra").WatchApprovals(ctx,
+					&v1.WatchApprovalsRequest{})
 				if err != nil {
 					return
 				}

@@ -179,7 +179,8 @@ type Server struct {
 func New(c Config) (*Server, error) { return newServer(c, usual) }
 
 func newServer(c Config, l limits) (*Server, error) {
-	if c.StateID == "" || c.Access == nil || c.Agents == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
+	if c.StateID == "" || c.Access == nil || c.Agents == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil ||
+		len(c.Services) == 0 {
 		return nil, errors.New("rpc: new: a part is missing")
 	}
 	s := &Server{Config: c, limits: l, live: credentials{most: l.share()}}

@@ -351,7 +351,8 @@ func TestRunStreamProtocols(t *testing.T) {
 				t.Fatalf("%s: %v %v", id, res, err)
 			}
 			tape.Write(palyra.TapeEntry{Run: id, ToolOutput: &palyra.TapeOutput{Stream: "stdout", Data: []byte("\x00\xff")}})
-			if res, err := s.Receive(); err != nil || string(res.GetEntry().GetToolOutput().GetData()) != "\x00\xff" || res.GetEntry().GetSeq() != 2 {
+			if res, err := s.Receive(); err != nil || string(res.GetEntry().GetToolOutput().GetData()) != "\x00\xff" ||
+				res.GetEntry().GetSeq() != 2 {
 				t.Fatalf("%s: %v %v", id, res, err)
 			}
 			tape.Write(palyra.TapeEntry{Run: id, RunFinished: &palyra.TapeRunFinished{State: palyra.RunDone}})
@@ -443,7 +444,8 @@ func TestFollowersThatLeave(t *testing.T) {
 	tape.Write(palyra.TapeEntry{Run: "R1", RunAccepted: &palyra.TapeAccepted{}})
 	for _, http2 := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, err := palyrav1connect.NewRunServiceClient(b.unix("operator", http2), "http://palyra").AttachRun(ctx, &v1.AttachRunRequest{RunId: "R1"})
+		stream, err := palyrav1connect.NewRunServiceClient(b.unix("operator", http2), "http://palyra").AttachRun(ctx,
+			&v1.AttachRunRequest{RunId: "R1"})
 		b.must(err)
 		if !stream.Receive() {
 			t.Fatal(stream.Err())
@@ -461,7 +463,8 @@ func TestFollowersThatLeave(t *testing.T) {
 	stalled := b.runStream(t.Context(), "agent", nil)
 	b.must(stalled.Send(attach("R1", 0)))
 	waitReaders(t, tape, 1)
-	plain, err := palyrav1connect.NewRunServiceClient(b.unix("agent", false), "http://palyra").AttachRun(t.Context(), &v1.AttachRunRequest{RunId: "R1"})
+	plain, err := palyrav1connect.NewRunServiceClient(b.unix("agent", false), "http://palyra").AttachRun(t.Context(),
+		&v1.AttachRunRequest{RunId: "R1"})
 	b.must(err)
 	waitReaders(t, tape, 2)
 	noise := make([]byte, 64<<10) // does not compress
@@ -480,7 +483,8 @@ func TestStopEndsRunStreams(t *testing.T) {
 	following, idle := b.runStream(t.Context(), "agent", nil), b.runStream(t.Context(), "agent", nil)
 	b.ask(following, attach("R1", 0))
 	b.ask(idle, attach("none", 0))
-	plain, err := palyrav1connect.NewRunServiceClient(b.unix("agent", false), "http://palyra").AttachRun(t.Context(), &v1.AttachRunRequest{RunId: "R1"})
+	plain, err := palyrav1connect.NewRunServiceClient(b.unix("agent", false), "http://palyra").AttachRun(t.Context(),
+		&v1.AttachRunRequest{RunId: "R1"})
 	b.must(err)
 	b.must(b.stop())
 	for name, s := range map[string]*runStream{"following": following, "idle": idle} {

@@ -44,7 +44,8 @@ func (rpctestRegistry) RemoveUser(context.Context, palyra.Principal, palyra.Sign
 	return nil
 }
 
-func (rpctestRegistry) AddToken(_ context.Context, t palyra.Token, _ time.Duration, _ palyra.Signature) (palyra.Token, palyra.Secret, error) {
+func (rpctestRegistry) AddToken(_ context.Context, t palyra.Token, _ time.Duration, _ palyra.Signature) (palyra.Token,
+	palyra.Secret, error) {
 	return t, palyra.NewSecret([]byte("plyr_x")), nil
 }
 

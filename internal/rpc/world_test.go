@@ -73,17 +73,19 @@ func (w *world) openAuthority() {
 	dir := w.t.TempDir()
 	w.caDir = dir
 	var err error
-	w.authority, err = ca.Open(w.t.Context(), ca.Config{KeyStore: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now})
+	w.authority, err = ca.Open(w.t.Context(),
+		ca.Config{KeyStore: ca.Files(filepath.Join(dir, "keys")), Certs: filepath.Join(dir, "certs"), Days: 30, Now: time.Now})
 	w.must(err)
 }
 
 // openRemote opens the devices' door as the daemon does.
 func (w *world) openRemote() {
 	w.t.Helper()
-	conf := w.authority.Server(ca.ServerConfig{PairProtocol: pairProtocol, Device: func(ctx context.Context, keyID string, _ *x509.Certificate) error {
-		_, err := w.registry.DeviceByKey(ctx, keyID)
-		return err
-	}})
+	conf := w.authority.Server(ca.ServerConfig{PairProtocol: pairProtocol,
+		Device: func(ctx context.Context, keyID string, _ *x509.Certificate) error {
+			_, err := w.registry.DeviceByKey(ctx, keyID)
+			return err
+		}})
 	var err error
 	w.remote, err = w.server.OpenRemote(rpc.RemoteConfig{
 		Listen: "127.0.0.1:0", TLS: conf, Seen: w.registry.Seen, PairProtocol: pairProtocol,
@@ -128,13 +130,14 @@ func (w *world) pair(name string, role palyra.Role) *device {
 
 // mtls is a client of the devices' door.
 func (w *world) mtls(conf *tls.Config) *http.Client {
-	tr := &http.Transport{TLSClientConfig: conf, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := &net.Dialer{}
-		if w.remoteFrom != "" {
-			d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(w.remoteFrom)}
-		}
-		return d.DialContext(ctx, "tcp", w.remote)
-	}}
+	tr := &http.Transport{TLSClientConfig: conf, Protocols: new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := &net.Dialer{}
+			if w.remoteFrom != "" {
+				d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(w.remoteFrom)}
+			}
+			return d.DialContext(ctx, "tcp", w.remote)
+		}}
 	tr.Protocols.SetHTTP2(true)
 	w.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
@@ -189,9 +192,11 @@ func cookieHead(values ...string) http.Header {
 // token makes an API token; ago is how long ago that was.
 func (w *world) apiToken(who palyra.Principal, ago, ttl time.Duration, scopes ...palyra.Permission) (id, token string) {
 	w.t.Helper()
-	r, err := access.New(access.Config{DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID, Now: func() time.Time { return time.Now().Add(-ago) }})
+	r, err := access.New(access.Config{DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID,
+		Now: func() time.Time { return time.Now().Add(-ago) }})
 	w.must(err)
-	tok, secret, err := r.AddToken(w.t.Context(), palyra.Token{Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 10), Principal: who, Scopes: scopes}, ttl, w.by())
+	tok, secret, err := r.AddToken(w.t.Context(),
+		palyra.Token{Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 10), Principal: who, Scopes: scopes}, ttl, w.by())
 	w.must(err)
 	_ = secret.Use(func(b []byte) error { token = string(b); return nil })
 	return tok.ID, token
@@ -201,7 +206,8 @@ func (w *world) apiToken(who palyra.Principal, ago, ttl time.Duration, scopes ..
 func (w *world) person(name string, role palyra.Role) key {
 	w.t.Helper()
 	k := newKey()
-	_, err := w.registry.AddOperator(w.t.Context(), palyra.Operator{Principal: palyra.Principal("user:" + name), Role: role, PublicKey: k.public}, w.by())
+	_, err := w.registry.AddOperator(w.t.Context(),
+		palyra.Operator{Principal: palyra.Principal("user:" + name), Role: role, PublicKey: k.public}, w.by())
 	w.must(err)
 	return k
 }
@@ -212,7 +218,8 @@ var serverConfig = ca.ServerConfig{PairProtocol: pairProtocol}
 func (w *world) newcomer(k key) *tls.Config {
 	der := selfSigned(w.t, k)
 	return &tls.Config{
-		InsecureSkipVerify: true, NextProtos: []string{pairProtocol}, MinVersion: tls.VersionTLS13, //nolint:gosec // it does not know the daemon yet
+		InsecureSkipVerify: true, NextProtos: []string{pairProtocol}, MinVersion: tls.VersionTLS13,
+		//nolint:gosec // it does not know the daemon yet
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: k.private}},
 	}
 }

@@ -70,7 +70,8 @@ func (v *View) roomWhole() {
 		label = ""
 	}
 	for _, f := range p.Files {
-		v.block("File", fmt.Sprintf("%s%s (read only), %s:", show.Arg(f.Target), Readable(f.Target), screen.Count(int64(len(f.Text)), "byte")), f.Text)
+		v.block("File", fmt.Sprintf("%s%s (read only), %s:", show.Arg(f.Target), Readable(f.Target),
+			screen.Count(int64(len(f.Text)), "byte")), f.Text)
 	}
 	v.sealed()
 }

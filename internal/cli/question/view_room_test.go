@@ -20,7 +20,8 @@ func roomApproval() palyra.Approval {
 	p.Executable, p.Inputs, p.Stdin = palyra.Executable{Path: "/usr/bin/dash", Digest: questiontest.SampleDigest}, nil, ""
 	p.Tier, p.Profile, p.Asks, p.UnixSockets = palyra.TierC, "node", true, true
 	p.Mounts = []palyra.Mount{
-		{Source: "/home/ann/.nvm", Target: "/home/ann/.nvm"}, {Source: "/var/lib/palyra/caches/x/npm", Target: "/home/agent/.cache/npm", Writable: true},
+		{Source: "/home/ann/.nvm", Target: "/home/ann/.nvm"},
+		{Source: "/var/lib/palyra/caches/x/npm", Target: "/home/agent/.cache/npm", Writable: true},
 	}
 	p.Files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n\tname = Ann\n"}}
 	p.Seals = []string{".envrc", ".git/config", ".git/hooks", "odd name"}
@@ -34,9 +35,12 @@ func roomApproval() palyra.Approval {
 func TestNothingOfARoomIsLeftOut(t *testing.T) {
 	got := render(roomApproval(), palyra.SeparationNone, 0, false)
 	for _, want := range []string{
-		"Script         36 bytes:\n             │ set -e\n             │ npm ci\n", "# all of it", "\"*.packages.example:443\" (every name that ends so)", "npm.packages.example:443\n",
-		"/home/ann/.nvm at /home/ann/.nvm (read only)", "/var/lib/palyra/caches/x/npm at /home/agent/.cache/npm (writable)", "/home/agent/.gitconfig (read only), 19 bytes:", "name = Ann",
-		"Sealed         .envrc, .git/config, .git/hooks, \"odd name\"\n", "Sockets        unix sockets", "tier C: native, full OS sandbox, profile node", "an answer is for this run only",
+		"Script         36 bytes:\n             │ set -e\n             │ npm ci\n", "# all of it",
+		"\"*.packages.example:443\" (every name that ends so)", "npm.packages.example:443\n",
+		"/home/ann/.nvm at /home/ann/.nvm (read only)", "/var/lib/palyra/caches/x/npm at /home/agent/.cache/npm (writable)",
+		"/home/agent/.gitconfig (read only), 19 bytes:", "name = Ann",
+		"Sealed         .envrc, .git/config, .git/hooks, \"odd name\"\n", "Sockets        unix sockets",
+		"tier C: native, full OS sandbox, profile node", "an answer is for this run only",
 		"the hosts above, and others only by an answer of their own",
 	} {
 		if !strings.Contains(got, want) {
@@ -85,7 +89,8 @@ func TestARoomThatHoldsLittle(t *testing.T) {
 // Text of the room that does not show itself honestly is warned of.
 func TestRoomTextIsChecked(t *testing.T) {
 	for name, change := range map[string]func(*palyra.Plan){
-		"mount": func(p *palyra.Plan) { p.Mounts[0].Source = "/x\u202ey" }, "file": func(p *palyra.Plan) { p.Files[0].Text = "a\u202eb" }, "seal": func(p *palyra.Plan) { p.Seals[0] = "a\u202eb" },
+		"mount": func(p *palyra.Plan) { p.Mounts[0].Source = "/x\u202ey" }, "file": func(p *palyra.Plan) { p.Files[0].Text = "a\u202eb" },
+		"seal":    func(p *palyra.Plan) { p.Seals[0] = "a\u202eb" },
 		"profile": func(p *palyra.Plan) { p.Profile = "a\u202eb" },
 	} {
 		a := roomApproval()

@@ -49,7 +49,8 @@ func spoken(p palyra.Plan) bool {
 	if p.Executable.Path == "" || json.Unmarshal(p.Arguments, &args) != nil {
 		return false
 	}
-	known := []string{"command", "args", "cwd", "env", "stdin_live", "terminal", "tier", "profile", "egress", "script", "require_limits", "live", "agent_socket", "agent_within", "limits", "timeout_ms"}
+	known := []string{"command", "args", "cwd", "env", "stdin_live", "terminal", "tier", "profile", "egress", "script", "require_limits",
+		"live", "agent_socket", "agent_within", "limits", "timeout_ms"}
 	for name := range args {
 		if !slices.Contains(known, name) {
 			return false
@@ -287,18 +288,21 @@ func (v *View) repeatsShort(note string) bool {
 		return false
 	}
 	for prefix, shown := range map[string]bool{
-		"what is sealed stays as it is": len(p.Seals) > 0, "the run itself could change ": p.Executable.Sealed, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
+		"what is sealed stays as it is": len(p.Seals) > 0, "the run itself could change ": p.Executable.Sealed,
+		"may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
 		"other files that it reads than the inputs listed are not bound": len(p.Inputs) == 0,
 		"git knows no name and address of yours: ":                       true, // nothing that an answer would be about
 		"may change any file of the workspace; which ones is not known ": p.Staging.Staged(),
 		"writes to a layer of its own; what it changes is judged when ":  p.Staging.Staged(),
-		"keeps between runs of this workspace: ":                         slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
+		"keeps between runs of this workspace: ": slices.ContainsFunc(p.Mounts,
+			func(m palyra.Mount) bool { return m.Writable }),
 	} {
 		if shown && strings.HasPrefix(note, prefix) {
 			return true
 		}
 	}
-	if limit, polled := strings.CutSuffix(note, " is polled, not enforced by the kernel"); polled && p.Enforcement.Limits[limit] == palyra.HoldPolled {
+	if limit, polled := strings.CutSuffix(note, " is polled, not enforced by the kernel"); polled &&
+		p.Enforcement.Limits[limit] == palyra.HoldPolled {
 		return true
 	}
 	limit, loose := strings.CutSuffix(note, " is not limited")

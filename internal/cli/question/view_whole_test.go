@@ -39,7 +39,8 @@ func TestWhatTheDiffDoesNotShow(t *testing.T) {
 	} {
 		a := unshownApproval(t, name, value)
 		short := renderShort(a, 0)
-		if !strings.HasPrefix(short, "NOT SHOWN ") || strings.Contains(short, "the diff below shows") || !strings.Contains(short, "content_not_shown") ||
+		if !strings.HasPrefix(short, "NOT SHOWN ") || strings.Contains(short, "the diff below shows") ||
+			!strings.Contains(short, "content_not_shown") ||
 			!strings.Contains(short, " the diff does not show all") || !strings.Contains(short, "approvals show "+string(a.ID)+" --full") {
 			t.Errorf("%s: the short view does not say what is missing:\n%s", name, short)
 		}
@@ -66,7 +67,8 @@ func TestAnOldDiffThatShowsNothing(t *testing.T) {
 // Input that comes in base64 is read by whoever approves it, not only by the program.
 func TestEncodedInputIsShown(t *testing.T) {
 	a := questiontest.ProcessApproval()
-	a.Plan.Arguments = json.RawMessage(`{"command":"sh","stdin_b64":"` + base64.StdEncoding.EncodeToString([]byte(hiddenLine+"\n\x1b[2J")) + `"}`)
+	a.Plan.Arguments = json.RawMessage(`{"command":"sh","stdin_b64":"` +
+		base64.StdEncoding.EncodeToString([]byte(hiddenLine+"\n\x1b[2J")) + `"}`)
 	a = questiontest.Bound(a)
 	for _, got := range []string{render(a, palyra.SeparationNone, 0, false), renderShort(a, 0)} {
 		if !strings.Contains(got, "│ "+hiddenLine+"\n             │ \\x1b[2J\n") {

@@ -28,7 +28,8 @@ func (v *View) why() {
 	if needs := Need(need); !v.Short || needs != Need(palyra.Need{}) {
 		v.put("Needs", needs)
 	}
-	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.Approval.Pending() && !(v.Short && slices.Contains(usualRemedies, more)) {
+	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.Approval.Pending() &&
+		!(v.Short && slices.Contains(usualRemedies, more)) {
 		v.text("Remedy", more)
 	}
 	if v.Approval.Pending() && !v.Once && !v.Short { // otherwise the answers are named elsewhere
@@ -200,7 +201,8 @@ func (v *View) printRequester() {
 	if a.Waiting > 1 {
 		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")
 	}
-	if a.SubjectID != "tool:"+string(a.Plan.Tool)+"#"+string(a.PlanDigest) && (!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
+	if a.SubjectID != "tool:"+string(a.Plan.Tool)+"#"+string(a.PlanDigest) &&
+		(!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
 		v.line("Subject", a.SubjectID)
 	}
 	if !v.apart { // who answers without a terminal is told it there

@@ -31,11 +31,13 @@ func TestHostileAtTheStart(t *testing.T) {
 			return true
 		},
 		"another protocol": func(c *conn, m message) bool {
-			_ = c.result(m.ID, map[string]any{"protocolVersion": "1492-10-12", "capabilities": map[string]any{}, "serverInfo": map[string]any{"name": "x", "version": "1"}})
+			_ = c.result(m.ID, map[string]any{"protocolVersion": "1492-10-12", "capabilities": map[string]any{},
+				"serverInfo": map[string]any{"name": "x", "version": "1"}})
 			return true
 		},
 		"a line without end": func(c *conn, _ message) bool {
-			for c.say(`{"jsonrpc":"2.0","method":"x","params":{"a":"`+strings.Repeat("x", 1<<20)+`"%s`, strings.Repeat(",", 0)) == nil && endless(c) {
+			for c.say(`{"jsonrpc":"2.0","method":"x","params":{"a":"`+strings.Repeat("x", 1<<20)+`"%s`, strings.Repeat(",", 0)) == nil &&
+				endless(c) {
 			}
 			return true
 		},
@@ -271,7 +273,8 @@ func webServer(t *testing.T, answer func(http.ResponseWriter, message) bool) str
 		var v any = map[string]any{}
 		switch m.Method {
 		case "initialize":
-			v = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "web", "version": "2"}}
+			v = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]any{"name": "web", "version": "2"}}
 		case "tools/list":
 			v = map[string]any{"tools": []any{tool("add", "Adds.")}}
 		case "tools/call":
@@ -304,7 +307,8 @@ func TestOverHTTP(t *testing.T) {
 	if len(c.Plan.Egress) != 1 || !strings.HasSuffix(url, c.Plan.Egress[0]) {
 		t.Errorf("%v for %s", c.Plan.Egress, url)
 	}
-	if res := w.call(t.Context(), "mcp.far.add"); res.Failure != nil || !strings.Contains(string(res.Output), "far") || res.Executor != "builtin" {
+	if res := w.call(t.Context(), "mcp.far.add"); res.Failure != nil || !strings.Contains(string(res.Output), "far") ||
+		res.Executor != "builtin" {
 		t.Errorf("%+v", res)
 	}
 }

@@ -67,7 +67,8 @@ func TestReach(t *testing.T) {
 		go func() { ends <- w.callAs(id, "mcp.one.sub") }()
 		<-arrived
 	}
-	w.fake.reached(flow("start.test", 1, 3), flow("one.test", 10, 20), flow("one.test", 11, 20), palyra.EgressFlow{Door: "dns", Host: "both.test", Verdict: "deny"})
+	w.fake.reached(flow("start.test", 1, 3), flow("one.test", 10, 20), flow("one.test", 11, 20),
+		palyra.EgressFlow{Door: "dns", Host: "both.test", Verdict: "deny"})
 	close(held)
 	for range 2 {
 		if res := <-ends; len(res.Egress) != 0 || res.Omitted != 2 {
@@ -84,7 +85,8 @@ func TestReach(t *testing.T) {
 		slices.Sort(f.Calls)
 		got[f.Host] = fmt.Sprint(f.Verdict, " ", f.Connections, " ", f.In, " ", f.Out, " ", f.Calls)
 	}
-	want := map[string]string{"start.test": "allow 1 1 3 []", "one.test": "allow 2 21 40 [ALONE LEFT RIGHT]", "both.test": "deny 1 0 0 [LEFT RIGHT]"}
+	want := map[string]string{"start.test": "allow 1 1 3 []", "one.test": "allow 2 21 40 [ALONE LEFT RIGHT]",
+		"both.test": "deny 1 0 0 [LEFT RIGHT]"}
 	if n != 1 || e.Name != "one" || e.Start == "" || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%d lines: %v, %+v", n, got, e)
 	}

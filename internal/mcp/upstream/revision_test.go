@@ -35,8 +35,9 @@ func stateless(refusal string, more func(*conn, message) bool) func(*conn, messa
 			return true
 		case m.Method == "server/discover":
 			_ = c.result(m.ID, map[string]any{
-				"resultType": "complete", "supportedVersions": []string{"2026-07-28"}, "capabilities": map[string]any{"tools": map[string]any{"listChanged": true}},
-				"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{"name": "new", "version": "3"}},
+				"resultType": "complete", "supportedVersions": []string{"2026-07-28"},
+				"capabilities": map[string]any{"tools": map[string]any{"listChanged": true}},
+				"_meta":        map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{"name": "new", "version": "3"}},
 			})
 			return true
 		case m.Method == "subscriptions/listen":
@@ -83,7 +84,8 @@ func TestStatelessList(t *testing.T) {
 	kept := func(c *conn, m message) bool {
 		switch m.Method {
 		case "initialize":
-			_ = c.result(m.ID, map[string]any{"protocolVersion": "2026-07-28", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "x", "version": "1"}})
+			_ = c.result(m.ID, map[string]any{"protocolVersion": "2026-07-28", "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]any{"name": "x", "version": "1"}})
 		case "tools/list":
 			c.f.mu.Lock()
 			defer c.f.mu.Unlock()
@@ -150,12 +152,14 @@ func TestStatelessHostile(t *testing.T) {
 			}
 			_ = c.result(m.ID, map[string]any{
 				"resultType": "input_required", "requestState": "x",
-				"inputRequests": map[string]any{"a": map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "the key?", "requestedSchema": map[string]any{"type": "object"}}}},
+				"inputRequests": map[string]any{"a": map[string]any{"method": "elicitation/create",
+					"params": map[string]any{"message": "the key?", "requestedSchema": map[string]any{"type": "object"}}}},
 			})
 			return true
 		})
 		w.add("one", true)
-		if res := w.call(t.Context(), "mcp.one.add"); res.Failure == nil || res.Failure.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(res.Failure.Text, "tells servers nothing") {
+		if res := w.call(t.Context(), "mcp.one.add"); res.Failure == nil || res.Failure.Reason != palyra.ReasonUpstreamFailed ||
+			!strings.Contains(res.Failure.Text, "tells servers nothing") {
 			t.Errorf("%+v", res)
 		}
 	})
@@ -166,7 +170,8 @@ func TestStatelessHostile(t *testing.T) {
 			return true
 		}
 		_, err := w.Add(t.Context(), stdio("one", true))
-		if e := palyra.AsError(err); err == nil || e.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(e.Text, "speak 2031-01-01") || w.fake.starts.Load() != 2 {
+		if e := palyra.AsError(err); err == nil || e.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(e.Text, "speak 2031-01-01") ||
+			w.fake.starts.Load() != 2 {
 			t.Errorf("%v after %d starts", err, w.fake.starts.Load())
 		}
 	})
@@ -215,7 +220,8 @@ func TestStatelessOverHTTP(t *testing.T) {
 			mcp.AddTool(s, &mcp.Tool{Name: "add"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "far"}}}, nil, nil
 			})
-			inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+			inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+				&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 			far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				if strings.Contains(string(body), `"initialize"`) {

@@ -20,13 +20,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	u := w.add("one", false)
-	if u.State != palyra.UpstreamReady || u.Server != `fake\x1b 1, 2025-11-25` || len(u.Tools) != 2 || named(u, "add").State != palyra.UpstreamToolQuarantined {
+	if u.State != palyra.UpstreamReady || u.Server != `fake\x1b 1, 2025-11-25` || len(u.Tools) != 2 ||
+		named(u, "add").State != palyra.UpstreamToolQuarantined {
 		t.Fatalf("%+v", u)
 	}
 	if _, ok := w.Tool("mcp.one.add"); ok {
 		t.Error("a tool that nobody approved is known")
 	}
-	if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Digest}}, "user:a", palyra.Signature{}); err != nil {
+	if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Digest}}, "user:a",
+		palyra.Signature{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.catalog.Get("mcp.one.add"); err != nil {
@@ -36,7 +38,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("another one is offered too: %v", err)
 	}
 	res := w.call(t.Context(), "mcp.one.add")
-	if res.Failure != nil || res.Refusal != nil || !strings.Contains(string(res.Output), "done") || res.Executor != "sandbox_fake" || res.Enforcement.Limits["memory"] != "cgroup" {
+	if res.Failure != nil || res.Refusal != nil || !strings.Contains(string(res.Output), "done") || res.Executor != "sandbox_fake" ||
+		res.Enforcement.Limits["memory"] != "cgroup" {
 		t.Errorf("%+v", res)
 	}
 	if err := w.Remove(t.Context(), "one", "user:a", palyra.Signature{}); err != nil {
@@ -82,7 +85,8 @@ func TestChangedIsQuarantined(t *testing.T) {
 	for name, changed := range map[string]map[string]any{
 		"description": tool("add", "Adds. "),
 		"title":       other("title", "Add"),
-		"schema":      other("inputSchema", map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string"}}}),
+		"schema": other("inputSchema", map[string]any{"type": "object",
+			"properties": map[string]any{"x": map[string]any{"type": "string"}}}),
 		"annotations": other("annotations", map[string]any{"destructiveHint": false}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +95,8 @@ func TestChangedIsQuarantined(t *testing.T) {
 			c, g := w.granted("mcp.one.add")
 			w.fake.set(changed, tool("sub", "Subtracts."), tool("new", "New."))
 			u, err := w.Get(t.Context(), "one", true)
-			if err != nil || named(u, "add").State != palyra.UpstreamToolQuarantined || named(u, "new").State != palyra.UpstreamToolQuarantined || named(u, "sub").State != palyra.UpstreamToolActive {
+			if err != nil || named(u, "add").State != palyra.UpstreamToolQuarantined || named(u, "new").State != palyra.UpstreamToolQuarantined ||
+				named(u, "sub").State != palyra.UpstreamToolActive {
 				t.Fatalf("%+v %v", u, err)
 			}
 			if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonQuarantined {
@@ -100,12 +105,14 @@ func TestChangedIsQuarantined(t *testing.T) {
 			if n := w.journal.count("upstream.quarantined"); n != 2 {
 				t.Errorf("%d lines", n)
 			}
-			if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Pinned}}, "user:a", palyra.Signature{}); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
+			if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Pinned}}, "user:a",
+				palyra.Signature{}); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
 				t.Errorf("the old digest approves the new tool: %v", err)
 			}
 			w.fake.set(tool("add", "Adds."))
 			u, err = w.Get(t.Context(), "one", true)
-			if err != nil || named(u, "add").State != palyra.UpstreamToolActive || named(u, "sub").State != palyra.UpstreamToolGone || named(u, "new").Name != "" {
+			if err != nil || named(u, "add").State != palyra.UpstreamToolActive || named(u, "sub").State != palyra.UpstreamToolGone ||
+				named(u, "new").Name != "" {
 				t.Errorf("back again: %+v %v", u, err)
 			}
 		})
@@ -135,7 +142,8 @@ func TestPlanChanged(t *testing.T) {
 	w.fake.mu.Lock()
 	w.fake.plan = "another program"
 	w.fake.mu.Unlock()
-	if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonPlanChanged || !strings.Contains(res.Refusal.Text, "mcp:one/start") {
+	if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonPlanChanged ||
+		!strings.Contains(res.Refusal.Text, "mcp:one/start") {
 		t.Errorf("%+v", res)
 	}
 	if res := w.call(t.Context(), "mcp.one.add"); res.Refusal != nil || res.Failure != nil || w.fake.starts.Load() != 2 {
@@ -160,9 +168,11 @@ func TestRefusedTools(t *testing.T) {
 		return map[string]any{"name": name, "description": "x", "inputSchema": s}
 	}
 	w.fake.set(
-		tool("palyra.fs.read", "x"), tool("Palyra_FS-read", "x"), tool("palyra_new", "x"), tool("ok", "x"), tool("twice", "x"), tool("Twice", "x"),
+		tool("palyra.fs.read", "x"), tool("Palyra_FS-read", "x"), tool("palyra_new", "x"), tool("ok", "x"), tool("twice", "x"),
+		tool("Twice", "x"),
 		tool(strings.Repeat("n", 65), "x"), tool("ünï", "x"), tool("sp ace", "x"), tool("", "x"), tool("long", strings.Repeat("d", 33<<10)),
-		schema("list", map[string]any{"type": "array"}), schema("deep", deep), schema("large", map[string]any{"type": "object", "description": strings.Repeat("s", 129<<10)}),
+		schema("list", map[string]any{"type": "array"}), schema("deep", deep),
+		schema("large", map[string]any{"type": "object", "description": strings.Repeat("s", 129<<10)}),
 		schema("ref", map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"$ref": "https://example.com/schema"}}}),
 	)
 	u := w.add("one", true)
@@ -192,11 +202,13 @@ func TestAddRefuses(t *testing.T) {
 		"long":      stdio(strings.Repeat("a", 33), false),
 		"nothing":   {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio}},
 		"transport": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: "carrier pigeon", Command: []string{"x"}}},
-		"both":      {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"}, URL: "https://x"}},
-		"password":  {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "https://u:p@example.com"}},
-		"file":      {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "file:///etc/passwd"}},
-		"secret":    {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"}, Env: map[string]string{"A": "ghp_0123456789abcdefghij"}}},
-		"zero":      {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x\x00"}}},
+		"both": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"},
+			URL: "https://x"}},
+		"password": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "https://u:p@example.com"}},
+		"file":     {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "file:///etc/passwd"}},
+		"secret": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"},
+			Env: map[string]string{"A": "ghp_0123456789abcdefghij"}}},
+		"zero": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x\x00"}}},
 	} {
 		if u, err := w.Add(t.Context(), q); err == nil {
 			t.Errorf("%s: added as %+v", name, u)
@@ -220,8 +232,9 @@ func TestSecretsAreRecognised(t *testing.T) {
 	for text, want := range map[string]bool{
 		"sk-proj-abcdefghijklmnop0123": true, "AKIAIOSFODNN7EXAMPLE": true, "Bearer abcdefghijkl": true, "postgres://u:pw@h/db": true,
 		"eyJhbGciOi.eyJzdWIi.x": true, "-----BEGIN OPENSSH PRIVATE KEY-----": true, "a8F3kL0q9Zx7Vb2Nm5Tt1Rr4Yy6Uu8Ii": true,
-		"": false, "production": false, "/home/user/some/long/path/to/a/project/dir": false, "https://example.com/a": false, "a-long-name-of-a-thing-that-has-words-in-it": false,
-		"0123456789012345678901234567890123456789": false,
+		"": false, "production": false, "/home/user/some/long/path/to/a/project/dir": false, "https://example.com/a": false,
+		"a-long-name-of-a-thing-that-has-words-in-it": false,
+		"0123456789012345678901234567890123456789":    false,
 	} {
 		if got := upstream.LooksSecret(text) != ""; got != want {
 			t.Errorf("%q: %t", text, got)
@@ -275,7 +288,8 @@ func TestContent(t *testing.T) {
 	if err := json.Unmarshal(res.Output, &out); err != nil {
 		t.Fatal(err)
 	}
-	if len(out.Content) != 4 || out.Content[0].Text != "a < b" || out.Content[1].Artifact == "" || out.Content[2].Artifact == "" || !out.IsError || res.Failure == nil || res.ExitCode != 1 {
+	if len(out.Content) != 4 || out.Content[0].Text != "a < b" || out.Content[1].Artifact == "" || out.Content[2].Artifact == "" ||
+		!out.IsError || res.Failure == nil || res.ExitCode != 1 {
 		t.Errorf("%+v %+v", out, res)
 	}
 	if len(w.shelf.kept) != 2 || string(w.shelf.kept[0]) != "hello" {
@@ -303,14 +317,16 @@ func TestBackOff(t *testing.T) {
 		}
 		return m.Method == "tools/call"
 	}
-	if res := w.call(t.Context(), "mcp.one.add"); res.Failure == nil || res.Failure.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(res.Failure.Text, "exit code 7") {
+	if res := w.call(t.Context(), "mcp.one.add"); res.Failure == nil || res.Failure.Reason != palyra.ReasonUpstreamFailed ||
+		!strings.Contains(res.Failure.Text, "exit code 7") {
 		t.Errorf("%+v", res)
 	}
 	u, _ := w.Get(t.Context(), "one", false)
 	if u.State != palyra.UpstreamFailing || !strings.Contains(u.Fault, `last words\x1b`) {
 		t.Errorf("%s %q", u.State, u.Fault)
 	}
-	if res := w.call(t.Context(), "mcp.one.add"); res.Refusal == nil || !strings.Contains(res.Refusal.Remedy, "tried again in") || w.fake.starts.Load() != 1 {
+	if res := w.call(t.Context(), "mcp.one.add"); res.Refusal == nil || !strings.Contains(res.Refusal.Remedy, "tried again in") ||
+		w.fake.starts.Load() != 1 {
 		t.Errorf("%+v", res)
 	}
 }
@@ -324,7 +340,8 @@ func TestNotAdded(t *testing.T) {
 		Name: "one", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"fake"}}, By: "user:a",
 	})
 	e := palyra.AsError(err)
-	if e.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(e.Text, "last words") || !strings.Contains(e.Remedy, "nothing was added") || strings.Contains(e.Remedy, "mcp show") {
+	if e.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(e.Text, "last words") ||
+		!strings.Contains(e.Remedy, "nothing was added") || strings.Contains(e.Remedy, "mcp show") {
 		t.Errorf("%q %q", e.Text, e.Remedy)
 	}
 	if _, err := w.Get(t.Context(), "one", false); palyra.CodeOf(err) != palyra.NotFound {
@@ -407,7 +424,8 @@ func TestClaims(t *testing.T) {
 	w.fake.set(claim("Adds."), tool("sub", "Subtracts."))
 	u := w.add("one", true)
 	add := named(u, "add")
-	if got := strings.Join(add.Claims, ", "); got != "read-only, not destructive, idempotent, does not reach out" || add.ReadOnly || len(named(u, "sub").Claims) > 0 {
+	if got := strings.Join(add.Claims, ", "); got != "read-only, not destructive, idempotent, does not reach out" || add.ReadOnly ||
+		len(named(u, "sub").Claims) > 0 {
 		t.Errorf("%q %+v", got, u)
 	}
 	readOnly := func(want bool) palyra.Plan {
@@ -427,7 +445,8 @@ func TestClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if notes := strings.Join(readOnly(false).Detail.Notes, "\n"); !strings.Contains(notes, "says that the tool is: read-only, ") || strings.Contains(notes, "operator has said") {
+	if notes := strings.Join(readOnly(false).Detail.Notes, "\n"); !strings.Contains(notes, "says that the tool is: read-only, ") ||
+		strings.Contains(notes, "operator has said") {
 		t.Error(notes)
 	}
 	approve(palyra.UpstreamPin{Digest: add.Digest, ReadOnly: true})
