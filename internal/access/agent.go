@@ -18,7 +18,8 @@ const agentColumns = `SELECT principal, owner, token_sha256, added_at, removed_a
 // AddAgent names an agent and returns its token, which exists nowhere else. An
 // empty owner means the signer; only an owner may name somebody else.
 func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Principal, sig palyra.Signature) (palyra.Agent,
-	palyra.Secret, error) {
+	palyra.Secret, error,
+) {
 	if !goodName(name) {
 		return palyra.Agent{}, palyra.Secret{}, invalid("an agent's name has 1 to 64 characters of a-z, 0-9, '.', '_', '-'")
 	}

@@ -24,7 +24,8 @@ const (
 // t names, which the principal and the signer must hold both; a person's only
 // look, because whatever changes something is signed.
 func (r *Registry) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token,
-	palyra.Secret, error) {
+	palyra.Secret, error,
+) {
 	t, err := r.checkedToken(t, ttl)
 	if err != nil {
 		return palyra.Token{}, palyra.Secret{}, err

@@ -159,8 +159,10 @@ func TestBearerFollowsItsPerson(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	got, err := b.Bearer(t.Context(), agent)
-	want := palyra.Bearer{Principal: "agent:ci", Owner: "user:bob", Role: palyra.RoleAgent, Cap: palyra.RoleAgent,
-		Within: []string{"/v", "/w"}, CredentialID: "agent:ci"}
+	want := palyra.Bearer{
+		Principal: "agent:ci", Owner: "user:bob", Role: palyra.RoleAgent, Cap: palyra.RoleAgent,
+		Within: []string{"/v", "/w"}, CredentialID: "agent:ci",
+	}
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}

@@ -83,8 +83,10 @@ func (r *Registry) tokenBearer(tx *store.Tx, digest palyra.Digest) (palyra.Beare
 	if err != nil {
 		return palyra.Bearer{}, "", err
 	}
-	b := palyra.Bearer{Principal: t.Principal, Role: u.Role, Cap: u.Role, Scopes: t.Scopes, CredentialID: "token:" + t.ID,
-		ExpiresAt: t.ExpiresAt}
+	b := palyra.Bearer{
+		Principal: t.Principal, Role: u.Role, Cap: u.Role, Scopes: t.Scopes, CredentialID: "token:" + t.ID,
+		ExpiresAt: t.ExpiresAt,
+	}
 	if t.Principal.IsAgent() {
 		b.Owner, b.Role, b.Cap = person, palyra.RoleAgent, palyra.RoleAgent
 	}

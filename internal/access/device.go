@@ -27,7 +27,8 @@ func DeviceID(pub ed25519.PublicKey) string { return devicePrefix + keyDigest(pu
 // MayPair checks, before a code is shown, that the signer may pair a device for
 // a person (empty: themselves) with a role (empty: approver), and returns both.
 func (r *Registry) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal,
-	palyra.Role, error) {
+	palyra.Role, error,
+) {
 	role = cmp.Or(role, palyra.RoleApprover)
 	if err := personRole(role); err != nil {
 		return "", "", err
@@ -141,7 +142,8 @@ func insertDevice(tx *store.Tx, d palyra.Device) error {
 
 // RenewDevice records a device's next certificate, for the key it has.
 func (r *Registry) RenewDevice(ctx context.Context, id string, cert palyra.Digest, serial string,
-	expires time.Time) (palyra.Device, error) {
+	expires time.Time,
+) (palyra.Device, error) {
 	if !goodCertificate(cert, serial, expires, r.Now()) {
 		return palyra.Device{}, invalid("the certificate is over, or has no digest or serial number")
 	}

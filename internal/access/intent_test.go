@@ -98,8 +98,10 @@ func TestIntentRefused(t *testing.T) {
 		"no fields":     {altered(func(s *palyra.Signature) { s.Fields = nil }), palyra.ReasonBadSignature},
 		"empty sig":     {altered(func(s *palyra.Signature) { s.Sig = "" }), palyra.ReasonBadSignature},
 		"not base64":    {altered(func(s *palyra.Signature) { s.Sig = "!" }), palyra.ReasonBadSignature},
-		"zero signature": {altered(func(s *palyra.Signature) { s.Sig = base64.StdEncoding.EncodeToString(make([]byte, 64)) }),
-			palyra.ReasonBadSignature},
+		"zero signature": {
+			altered(func(s *palyra.Signature) { s.Sig = base64.StdEncoding.EncodeToString(make([]byte, 64)) }),
+			palyra.ReasonBadSignature,
+		},
 	} {
 		err := b.check(c.sig)
 		if err == nil || palyra.AsError(err).Reason != c.want || palyra.CodeOf(err) != palyra.Denied {

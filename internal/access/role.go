@@ -24,8 +24,10 @@ var acts = []palyra.Permission{
 }
 
 var (
-	viewer = []palyra.Permission{palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList,
-		palyra.PermitGrantsView, palyra.PermitPolicyRead}
+	viewer = []palyra.Permission{
+		palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList,
+		palyra.PermitGrantsView, palyra.PermitPolicyRead,
+	}
 	approver = append(slices.Clone(viewer), palyra.PermitApprovalsDecide, palyra.PermitGrantsRevoke)
 )
 
@@ -43,8 +45,10 @@ var roles = map[palyra.Role][]palyra.Permission{
 	palyra.RoleApprover: approver,
 	palyra.RoleAuditor:  append(slices.Clone(viewer), palyra.PermitJournalRead, palyra.PermitJournalExport, palyra.PermitApprovalsExport),
 	palyra.RoleViewer:   viewer,
-	palyra.RoleAgent: {palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitRunsStart, palyra.PermitRunsView,
-		palyra.PermitRunsCancel},
+	palyra.RoleAgent: {
+		palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitRunsStart, palyra.PermitRunsView,
+		palyra.PermitRunsCancel,
+	},
 	palyra.RoleNode: {},
 }
 

@@ -35,8 +35,10 @@ func TestStandingFollowsTheRegistry(t *testing.T) {
 	want("agent:x", "user:bob", palyra.Standing{Roles: agent, Owner: []palyra.Role{palyra.RoleOperator}})
 	phone, _ := b.pair("phone", "bob", palyra.RoleApprover)
 	want("agent:device.phone", "user:bob", palyra.Standing{Roles: agent, Owner: []palyra.Role{palyra.RoleOperator}, Device: phone.ID})
-	want("device:phone", "user:bob", palyra.Standing{Roles: []palyra.Role{palyra.RoleApprover}, Owner: []palyra.Role{palyra.RoleOperator},
-		Device: phone.ID})
+	want("device:phone", "user:bob", palyra.Standing{
+		Roles: []palyra.Role{palyra.RoleApprover}, Owner: []palyra.Role{palyra.RoleOperator},
+		Device: phone.ID,
+	})
 	want(palyra.Principal("device:"+phone.ID), "", palyra.Standing{Roles: []palyra.Role{palyra.RoleApprover}, Device: phone.ID})
 
 	b.must(b.changeUser(b.owner, "bob", palyra.RoleViewer))

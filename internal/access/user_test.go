@@ -44,8 +44,10 @@ func TestUserLife(t *testing.T) {
 	b := newBench(t)
 	u, err := b.addUser(b.owner, "bob", palyra.RoleViewer, "/b", "/a", "/b")
 	b.must(err)
-	want := palyra.User{Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/a", "/b"}, AddedAt: b.now,
-		AddedBy: "user:alice"}
+	want := palyra.User{
+		Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/a", "/b"}, AddedAt: b.now,
+		AddedBy: "user:alice",
+	}
 	if d := cmp.Diff(want, u); d != "" {
 		t.Error(d)
 	}

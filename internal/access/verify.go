@@ -14,8 +14,13 @@ import (
 // that somebody wrote, changed or removed past the daemon must give nobody a power. each walks the journal's
 // entries of a kind, in order, with their bodies. It comes before Adopt.
 func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw []byte) error) error) error {
-	s := journaled{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{},
-		map[string]string{}}
+	s := journaled{
+		map[string]palyra.User{},
+		map[string]palyra.Token{},
+		map[string]palyra.Device{},
+		map[string]palyra.Agent{},
+		map[string]string{},
+	}
 	if err := s.read(each); err != nil {
 		return err
 	}

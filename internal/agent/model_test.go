@@ -100,16 +100,20 @@ func TestAModelTakesItsTurns(t *testing.T) {
 	first := reply{say: []string{"let me"}, answer: calling("write_it", "read_it")}
 	first.answer.Text = "let me"
 	m := &fakeModel{replies: []reply{first, saying("done")}}
-	h := &fakeRun{t: t, parallel: 1, inputs: map[int64][]string{2: {"and hurry"}},
+	h := &fakeRun{
+		t: t, parallel: 1, inputs: map[int64][]string{2: {"and hurry"}},
 		call: func(_ context.Context, _, _ int64, c run.ToolCall) (palyra.Outcome, error) {
 			return palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: string("out of " + c.Tool)}, nil
-		}}
+		},
+	}
 	p := models(t, m).start(t, `{"prompt":"Do it\nplease"}`)
 	if err := loop().drive(t.Context(), h, p); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"anew 1", "say 1 let me false", "keep 1", "say 1  true", "call 1/1 write.it", "call 1/2 read.it", "anew 2",
-		"say 2 done false", "keep 2", "say 2  true"}
+	want := []string{
+		"anew 1", "say 1 let me false", "keep 1", "say 1  true", "call 1/1 write.it", "call 1/2 read.it", "anew 2",
+		"say 2 done false", "keep 2", "say 2  true",
+	}
 	if !slices.Equal(h.notes, want) {
 		t.Errorf("%q, want %q", h.notes, want)
 	}
@@ -269,8 +273,10 @@ func TestFaults(t *testing.T) {
 		"a page":      {&Fault{Status: 200, Odd: "it answered with text/html"}, 1, palyra.ReasonModelFailed, "base_url"},
 		"cut":         {Cut(errors.New("EOF")), tries, palyra.ReasonModelFailed, "again"},
 		"too much":    {Cut(fmt.Errorf("read: %w", errTooLong)), 1, palyra.ReasonModelFailed, "less"},
-		"not there": {palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "x cannot be reached"), tries, palyra.ReasonModelUnreachable,
-			"base_url"},
+		"not there": {
+			palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "x cannot be reached"), tries, palyra.ReasonModelUnreachable,
+			"base_url",
+		},
 		"not allowed":  {palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "no").WithRemedy("so"), 1, palyra.ReasonEgressDenied, "so"},
 		"nothing said": {nil, tries, palyra.ReasonModelFailed, "later"},
 	} {
@@ -319,8 +325,10 @@ func TestEndsOfRuns(t *testing.T) {
 		kept    int
 	}{
 		"turns": {slices.Repeat([]reply{{answer: calling("read_it")}}, 9), palyra.ReasonBudgetSpent, 2},
-		"length": {[]reply{{say: []string{"x"}, answer: Answer{Text: "x", Stop: StopLength, Calls: []Asked{{Name: "read_it"}}}}},
-			palyra.ReasonModelFailed, 1},
+		"length": {
+			[]reply{{say: []string{"x"}, answer: Answer{Text: "x", Stop: StopLength, Calls: []Asked{{Name: "read_it"}}}}},
+			palyra.ReasonModelFailed, 1,
+		},
 		"declined": {[]reply{{answer: Answer{Stop: StopDeclined}}}, palyra.ReasonModelRefused, 1},
 	} {
 		h := &fakeRun{t: t, parallel: 1}
@@ -350,8 +358,11 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	for _, c := range [][3]string{
-		{"", `{"prompt":"x"}`, "fake"}, {"", `{"prompt":"x","model":"other/a"}`, "other"}, {"", `{"prompt":"x","model":"llama"}`, "fake"},
-		{"fake", `{"prompt":"x","model":"meta/llama"}`, "fake"}, {"scripted", "", "scripted"},
+		{"", `{"prompt":"x"}`, "fake"},
+		{"", `{"prompt":"x","model":"other/a"}`, "other"},
+		{"", `{"prompt":"x","model":"llama"}`, "fake"},
+		{"fake", `{"prompt":"x","model":"meta/llama"}`, "fake"},
+		{"scripted", "", "scripted"},
 	} {
 		if got, err := m.Resolve(c[0], []byte(c[1])); err != nil || got != c[2] {
 			t.Errorf("%v: %s, %v", c, got, err)

@@ -114,8 +114,10 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	if err := errors.Join(err, v.flush()); err != nil { // all that was said is on the tape before the turn is kept
 		return Turn{}, err
 	}
-	k := keptTurn{Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.outputOf(a, t.Turn, names)}, Model: m.model,
-		Fail: m.failure(a)}
+	k := keptTurn{
+		Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.outputOf(a, t.Turn, names)}, Model: m.model,
+		Fail: m.failure(a),
+	}
 	raw := []byte(encode(k))
 	if k, err = readTurn(raw); err != nil { // exactly the recorded turn is carried out: a call is recognised by it
 		return Turn{}, fmt.Errorf("agent: keep turn: %w", err)

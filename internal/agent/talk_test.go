@@ -152,8 +152,10 @@ func TestRetryAfter(t *testing.T) {
 
 // Whatever a server says, what we make of it is one short clean line.
 func FuzzFaultOf(f *testing.F) {
-	for _, s := range []string{`{"error":{"type":"x","message":"y"}}`, `{"error":"text"}`, `{"error":{"code":5}}`, "\x1b[2J", `{}`, `null`,
-		`[1]`, ""} {
+	for _, s := range []string{
+		`{"error":{"type":"x","message":"y"}}`, `{"error":"text"}`, `{"error":{"code":5}}`, "\x1b[2J", `{}`, `null`,
+		`[1]`, "",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

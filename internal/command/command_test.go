@@ -239,8 +239,10 @@ func TestOfLooksAtTheFile(t *testing.T) {
 // Programs that wrappers and shells find by name may be the workspace's when PATH
 // leads there.
 func TestOfLooksAtPath(t *testing.T) {
-	for value, want := range map[string]bool{"/usr/bin:/opt/x": true, "/usr/bin:/w/bin": false, "/w": false, ".:/usr/bin": false,
-		"/tmp/bin:/usr/bin": false, "/usr/bin:": false} {
+	for value, want := range map[string]bool{
+		"/usr/bin:/opt/x": true, "/usr/bin:/w/bin": false, "/w": false, ".:/usr/bin": false,
+		"/tmp/bin:/usr/bin": false, "/usr/bin:": false,
+	} {
 		p := palyra.Plan{
 			Argv: []string{"nice", "ls"}, Executable: palyra.Executable{Path: "/usr/bin/nice"}, Cwd: "/w",
 			Workspace: palyra.WorkspaceRef{Path: "/w"}, Env: []palyra.EnvVar{{Name: "PATH", Value: value}},

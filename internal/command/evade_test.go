@@ -28,8 +28,10 @@ func TestLinesThatShellsReadOtherwise(t *testing.T) {
 			}
 		})
 	}
-	for _, line := range []string{"cat <<X\na\nX\n", `printf '%s\n' a 'b c'`, `printf '100%% %5d|%-3s\n' 1 n`, "env -u LANG ls",
-		"cat a \\\n b"} {
+	for _, line := range []string{
+		"cat <<X\na\nX\n", `printf '%s\n' a 'b c'`, `printf '100%% %5d|%-3s\n' 1 n`, "env -u LANG ls",
+		"cat a \\\n b",
+	} {
 		if c := Analyse(Input{Argv: []string{"bash", "-c", line}, Cwd: "/w", Workspace: "/w"}); !c.Understood ||
 			c.Class != palyra.CommandReadOnly {
 			t.Errorf("%q is %+v: want an understood look", line, c)
@@ -168,8 +170,10 @@ func TestBuildsWhereHidden(t *testing.T) {
 			t.Errorf("%q is %+v: want it to be asked about", line, c)
 		}
 	}
-	for _, line := range []string{"cd sub && go build -o app .", "go build -C sub -o bin/app .", "cd .config && make",
-		"cd .github && go vet ./..."} {
+	for _, line := range []string{
+		"cd sub && go build -o app .", "go build -C sub -o bin/app .", "cd .config && make",
+		"cd .github && go vet ./...",
+	} {
 		for _, workspace := range []string{"/w", "/home/u/.work/w"} {
 			if c := Analyse(Input{Argv: []string{"sh", "-c", line}, Cwd: workspace, Workspace: workspace}); !c.Understood ||
 				c.Class != palyra.CommandBuild || len(c.Outside) > 0 {

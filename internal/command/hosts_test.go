@@ -19,8 +19,10 @@ func TestHosts(t *testing.T) {
 		{[]string{"grep", "-r", "https://example.org/"}, nil},
 		{[]string{"echo", "curl", "https://example.org/"}, nil},
 		{[]string{"curl", "example.org"}, nil},
-		{[]string{"curl", "http://127.0.0.1:80/", "http://[::1]/", "http://localhost/", "http://x.localhost/", "ftp://a.example/",
-			"http://{a,b}.example/", "https://"}, nil},
+		{[]string{
+			"curl", "http://127.0.0.1:80/", "http://[::1]/", "http://localhost/", "http://x.localhost/", "ftp://a.example/",
+			"http://{a,b}.example/", "https://",
+		}, nil},
 		{[]string{"curl", "http://a.example:99999999999/", "http://a\xff.example/", "http://a.example/%zz"}, []string{"a.example:99999999999"}},
 		// whoever takes it checks it
 		{nil, nil},

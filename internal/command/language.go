@@ -54,8 +54,10 @@ func plainYq(text string) bool {
 	return true
 }
 
-var yqFunctions = []string{"select", "map", "has", "sort_by", "group_by", "unique_by", "contains", "join", "split", "test", "map_values",
-	"with_entries", "del", "and", "or", "not", "first", "pick"}
+var yqFunctions = []string{
+	"select", "map", "has", "sort_by", "group_by", "unique_by", "contains", "join", "split", "test", "map_values",
+	"with_entries", "del", "and", "or", "not", "first", "pick",
+}
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 

@@ -167,10 +167,14 @@ type Store struct {
 // for Paths.
 func Default() Config {
 	return Config{
-		ToolCall: ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000,
-			RunOutputBytes: 64 << 20, ParallelCalls: 4, DailyBytes: 256 << 20},
-		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000,
-			MaxTTLMS: 24 * 3600_000},
+		ToolCall: ToolCall{
+			MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000,
+			RunOutputBytes: 64 << 20, ParallelCalls: 4, DailyBytes: 256 << 20,
+		},
+		Approvals: Approvals{
+			WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000,
+			MaxTTLMS: 24 * 3600_000,
+		},
 		Tools:    Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Surfaces: []string{"*"}},
 		Sessions: Sessions{IdleMS: 12 * 3600_000},
 		Policy:   Policy{Preset: "default"},

@@ -159,8 +159,10 @@ func TestProblems(t *testing.T) {
 	}{
 		{name: "unknown key", file: "[approvals]\n\nwait = 3\n", want: []string{"config.toml:3: approvals.wait: unknown key"}},
 		{name: "unknown section", file: "[aprovals]\nwait_ms = 3\n", want: []string{"config.toml:1: aprovals: unknown key"}},
-		{name: "two unknown keys", file: "[log]\na = 1\nb = 2\n",
-			want: []string{"config.toml:2: log.a: unknown key", "config.toml:3: log.b: unknown key"}},
+		{
+			name: "two unknown keys", file: "[log]\na = 1\nb = 2\n",
+			want: []string{"config.toml:2: log.a: unknown key", "config.toml:3: log.b: unknown key"},
+		},
 		{name: "other case", file: "[log]\nLevel = 'debug'\n", want: []string{"config.toml:2: log.Level: unknown key"}},
 		{name: "section in other case", file: "[LOG]\nlevel = 'debug'\n", want: []string{"config.toml:1: LOG: unknown key"}},
 		{name: "wrong type", file: "[approvals]\nwait_ms = 'long'\n", want: []string{"config.toml:2: "}},
@@ -172,39 +174,63 @@ func TestProblems(t *testing.T) {
 			"config.toml:8: log.level: this must be a text in quotes, not a number",
 			"config.toml:9: log.format: this must be a text in quotes, not a date or time",
 		}},
-		{name: "section that is none", file: "log = 3\n[[tools]]\nallowed = []\n",
-			want: []string{"config.toml:1: log: this is a section: [log]", "config.toml:2: tools: this is a section: [tools]"}},
-		{name: "all at once", file: "[approvals]\nwait = 1\nwait_ms = 'x'\nmax_pending = 0\n[nothing]\n", env: "PALYRA_LOG_LEVL=x",
+		{
+			name: "section that is none", file: "log = 3\n[[tools]]\nallowed = []\n",
+			want: []string{"config.toml:1: log: this is a section: [log]", "config.toml:2: tools: this is a section: [tools]"},
+		},
+		{
+			name: "all at once", file: "[approvals]\nwait = 1\nwait_ms = 'x'\nmax_pending = 0\n[nothing]\n", env: "PALYRA_LOG_LEVL=x",
 			want: []string{
 				"config.toml:2: approvals.wait: unknown key", "config.toml:3: approvals.wait_ms: this must be a whole number, not a text",
 				"config.toml:4: approvals.max_pending: 0 is out of range", "config.toml:5: nothing: unknown key",
 				"PALYRA_LOG_LEVL: no setting has this variable",
-			}},
+			},
+		},
 		{name: "not TOML", file: "[approvals\n", want: []string{"config.toml:1: "}},
 		{name: "key twice", file: "[log]\nlevel = 'info'\nlevel = 'debug'\n", want: []string{"config.toml:3: "}},
-		{name: "out of range", file: "[approvals]\nwait_ms = 0\n",
-			want: []string{"config.toml:2: approvals.wait_ms: 0 is out of range: 1 to 604800000"}},
-		{name: "negative", file: "[tool_call]\nmax_calls_per_run = -1\n",
-			want: []string{"config.toml:2: tool_call.max_calls_per_run: -1 is out of range: 1 to 1000000"}},
+		{
+			name: "out of range", file: "[approvals]\nwait_ms = 0\n",
+			want: []string{"config.toml:2: approvals.wait_ms: 0 is out of range: 1 to 604800000"},
+		},
+		{
+			name: "negative", file: "[tool_call]\nmax_calls_per_run = -1\n",
+			want: []string{"config.toml:2: tool_call.max_calls_per_run: -1 is out of range: 1 to 1000000"},
+		},
 		{name: "too large for a number", file: "[approvals]\nwait_ms = 99999999999999999999\n", want: []string{"config.toml:2: "}},
-		{name: "word not in the list", file: "[log]\nlevel = 'loud'\n",
-			want: []string{`config.toml:2: log.level: "loud" is not one of debug, info, warn, error`}},
-		{name: "star in the middle", file: "[tools]\nallowed = ['a*b']\n",
-			want: []string{`config.toml:2: tools.allowed: "a*b": a star stands alone or at the end, after a dot`}},
+		{
+			name: "word not in the list", file: "[log]\nlevel = 'loud'\n",
+			want: []string{`config.toml:2: log.level: "loud" is not one of debug, info, warn, error`},
+		},
+		{
+			name: "star in the middle", file: "[tools]\nallowed = ['a*b']\n",
+			want: []string{`config.toml:2: tools.allowed: "a*b": a star stands alone or at the end, after a dot`},
+		},
 		{name: "star after no dot", file: "[tools]\nallowed = ['fs*']\n", want: []string{`config.toml:2: tools.allowed: "fs*": a star`}},
-		{name: "name with an escape", file: "[tools]\nallowed = [\"a\\u001b\"]\n",
-			want: []string{`config.toml:2: tools.allowed: "a\x1b" is not a name`}},
-		{name: "relative store", file: "[store]\npath = 'x.db'\n",
-			want: []string{`config.toml:2: store.path: "x.db" is not an absolute, clean path`}},
-		{name: "variable that is no number", env: "PALYRA_APPROVALS_WAIT_MS=5m",
-			want: []string{`PALYRA_APPROVALS_WAIT_MS: approvals.wait_ms: "5m" is not a whole number`}},
-		{name: "variable out of range", env: "PALYRA_APPROVALS_MAX_PENDING=0",
-			want: []string{"PALYRA_APPROVALS_MAX_PENDING: approvals.max_pending: 0 is out of range"}},
-		{name: "variable that is no setting", env: "PALYRA_APPROVALS_WAIT=5",
-			want: []string{"PALYRA_APPROVALS_WAIT: no setting has this variable"}},
+		{
+			name: "name with an escape", file: "[tools]\nallowed = [\"a\\u001b\"]\n",
+			want: []string{`config.toml:2: tools.allowed: "a\x1b" is not a name`},
+		},
+		{
+			name: "relative store", file: "[store]\npath = 'x.db'\n",
+			want: []string{`config.toml:2: store.path: "x.db" is not an absolute, clean path`},
+		},
+		{
+			name: "variable that is no number", env: "PALYRA_APPROVALS_WAIT_MS=5m",
+			want: []string{`PALYRA_APPROVALS_WAIT_MS: approvals.wait_ms: "5m" is not a whole number`},
+		},
+		{
+			name: "variable out of range", env: "PALYRA_APPROVALS_MAX_PENDING=0",
+			want: []string{"PALYRA_APPROVALS_MAX_PENDING: approvals.max_pending: 0 is out of range"},
+		},
+		{
+			name: "variable that is no setting", env: "PALYRA_APPROVALS_WAIT=5",
+			want: []string{"PALYRA_APPROVALS_WAIT: no setting has this variable"},
+		},
 		{name: "flag that is no setting", flag: "approvals.wait", want: []string{"--set approvals.wait: approvals.wait: unknown key"}},
-		{name: "flag that is no number", flag: "approvals.wait_ms",
-			want: []string{`--set approvals.wait_ms: approvals.wait_ms: "v" is not a whole number`}},
+		{
+			name: "flag that is no number", flag: "approvals.wait_ms",
+			want: []string{`--set approvals.wait_ms: approvals.wait_ms: "v" is not a whole number`},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := place(t, c.file, "")

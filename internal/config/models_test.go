@@ -76,8 +76,10 @@ func TestProviderProblems(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	for _, url := range []string{"http://localhost:11434/v1", "http://[::1]:1/v1", "http://10.0.0.5:8000/v1", "https://x.example",
-		"https://x.example:8443/a/b/"} {
+	for _, url := range []string{
+		"http://localhost:11434/v1", "http://[::1]:1/v1", "http://10.0.0.5:8000/v1", "https://x.example",
+		"https://x.example:8443/a/b/",
+	} {
 		if p := Check(place(t, good+"base_url = \""+url+"\"\n", "")); len(p) != 0 {
 			t.Errorf("%s: %v", url, p)
 		}

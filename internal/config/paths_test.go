@@ -26,8 +26,10 @@ func TestPaths(t *testing.T) {
 			State: "/h/.local/state/palyra/state.db", Quarantine: "/h/.local/state/palyra/quarantine", Remotes: "/h/.config/palyra/remotes",
 			Cache: "/h/.cache/palyra", Run: "/tmp/palyra-" + uid,
 		}},
-		{name: "XDG set", env: map[string]string{"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/", "XDG_CACHE_HOME": "/k",
-			"XDG_RUNTIME_DIR": "/r"}, want: Paths{
+		{name: "XDG set", env: map[string]string{
+			"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/", "XDG_CACHE_HOME": "/k",
+			"XDG_RUNTIME_DIR": "/r",
+		}, want: Paths{
 			Config: "/c/palyra/config.toml", Keys: "/c/palyra/keys", OperatorKey: "/c/palyra/operator.key",
 			State: "/s/palyra/state.db", Quarantine: "/s/palyra/quarantine", Remotes: "/c/palyra/remotes", Cache: "/k/palyra", Run: "/r/palyra",
 		}},
@@ -36,11 +38,13 @@ func TestPaths(t *testing.T) {
 			State: "/h/.local/state/palyra/state.db", Quarantine: "/h/.local/state/palyra/quarantine", Remotes: "/h/.config/palyra/remotes",
 			Cache: "/h/.cache/palyra", Run: "/tmp/palyra-" + uid,
 		}},
-		{name: "PALYRA_HOME", env: map[string]string{"HOME": "/h", "PALYRA_HOME": "/p", "XDG_CONFIG_HOME": "/c", "XDG_RUNTIME_DIR": "/r"},
+		{
+			name: "PALYRA_HOME", env: map[string]string{"HOME": "/h", "PALYRA_HOME": "/p", "XDG_CONFIG_HOME": "/c", "XDG_RUNTIME_DIR": "/r"},
 			want: Paths{
 				Home: "/p", Config: "/p/config.toml", Keys: "/p/keys", OperatorKey: "/p/operator.key", State: "/p/state.db",
 				Quarantine: "/p/quarantine", Remotes: "/p/remotes", Cache: "/p/cache", Run: "/p/run",
-			}},
+			},
+		},
 		{name: "flag beats PALYRA_HOME", home: "/f", env: map[string]string{"PALYRA_HOME": "/p"}, want: Paths{
 			Home: "/f", Config: "/f/config.toml", Keys: "/f/keys", OperatorKey: "/f/operator.key", State: "/f/state.db",
 			Quarantine: "/f/quarantine", Remotes: "/f/remotes", Cache: "/f/cache", Run: "/f/run",

@@ -31,8 +31,10 @@ func (c Config) Places(stateID string) Places {
 }
 
 func placesBelow(cells string) Places {
-	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix,
-		Undo: cells + keptSuffix}
+	return Places{
+		Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix,
+		Undo: cells + keptSuffix,
+	}
 }
 
 func (c Config) cells(root bool, base, stateID string) string {

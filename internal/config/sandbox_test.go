@@ -9,23 +9,31 @@ func TestSandboxValues(t *testing.T) {
 		"process.posture":  {[]string{"off", "require"}, []string{"on", ""}},
 		"process.unproven": {[]string{"off", "seatbelt", "jobobject"}, []string{"on", "", "bubble"}},
 		"egress.mode":      {[]string{"strict", "preflight", "none"}, []string{"off", ""}},
-		"egress.allowed_hosts": {[]string{"example.org", "*.example.org:443", "a.b,c.d:80"},
-			[]string{"Example.org", "*", "*.", "a:0", "a:70000", "a:b", "a/b", "a b", ":443"}},
+		"egress.allowed_hosts": {
+			[]string{"example.org", "*.example.org:443", "a.b,c.d:80"},
+			[]string{"Example.org", "*", "*.", "a:0", "a:70000", "a:b", "a/b", "a b", ":443"},
+		},
 		"egress.private_ranges": {[]string{"10.0.0.0/8", "fd00::/8"}, []string{"10.0.0.1/8", "10.0.0.0", "x"}},
 		"egress.ask":            {[]string{"on", "off"}, []string{"true"}},
 		"egress.resolver":       {[]string{"", "192.0.2.1:53", "[2001:db8::1]:53"}, []string{"192.0.2.1", "dns.example:53", "192.0.2.1:0"}},
-		"egress.upstream": {[]string{"", "http://proxy.example:3128", "socks5://10.0.0.1:1080"},
-			[]string{"https://p:1", "http://p", "http://u:secret@p:1", "http://p:1/x", "p:1"}},
+		"egress.upstream": {
+			[]string{"", "http://proxy.example:3128", "socks5://10.0.0.1:1080"},
+			[]string{"https://p:1", "http://p", "http://u:secret@p:1", "http://p:1/x", "p:1"},
+		},
 	} {
 		for _, v := range values.good {
-			if _, err := Load(Options{Home: t.TempDir(), Env: []string{}, SystemFile: "/nonexistent",
-				Flags: map[string]string{key: v}}); err != nil {
+			if _, err := Load(Options{
+				Home: t.TempDir(), Env: []string{}, SystemFile: "/nonexistent",
+				Flags: map[string]string{key: v},
+			}); err != nil {
 				t.Errorf("%s = %q: %v", key, v, err)
 			}
 		}
 		for _, v := range values.bad {
-			if _, err := Load(Options{Home: t.TempDir(), Env: []string{}, SystemFile: "/nonexistent",
-				Flags: map[string]string{key: v}}); err == nil {
+			if _, err := Load(Options{
+				Home: t.TempDir(), Env: []string{}, SystemFile: "/nonexistent",
+				Flags: map[string]string{key: v},
+			}); err == nil {
 				t.Errorf("%s = %q is accepted", key, v)
 			}
 		}

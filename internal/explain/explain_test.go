@@ -60,8 +60,10 @@ func TestEdits(t *testing.T) {
 		{`{"command":"x","egress":["a:1"]}`, "leave out --egress", `{"command":"x"}`},
 		{`{"command":"x"}`, "leave out --egress", ""},
 		{`{"command":"x","limits":{"cpu_ms":12345678901234567890}}`, "leave out --env", ""},
-		{`{"command":"x","limits":{"cpu_ms":12345678901234567890},"env":{"A":"<b>"}}`, "leave out --env",
-			`{"command":"x","limits":{"cpu_ms":12345678901234567890}}`},
+		{
+			`{"command":"x","limits":{"cpu_ms":12345678901234567890},"env":{"A":"<b>"}}`, "leave out --env",
+			`{"command":"x","limits":{"cpu_ms":12345678901234567890}}`,
+		},
 		{`{"command":"x"}`, "--profile none", `{"command":"x","profile":"none"}`},
 	} {
 		args, ok := object(json.RawMessage(c.args))
@@ -160,10 +162,16 @@ func TestWhyOfHosts(t *testing.T) {
 		want    string
 	}{
 		"this machine, no list": {nil, `{"egress":["localhost:1"]}`, `egress.private_ranges = ["127.0.0.0/8"]`},
-		"not listed": {[]string{"a.example"}, `{"egress":["b.example:1","a.example:1"]}`,
-			`egress.allowed_hosts = ["a.example","b.example:1"]`},
-		"this machine, a list": {[]string{"a.example"}, `{"egress":["localhost:1"]}`,
-			"egress.private_ranges = [\"127.0.0.0/8\"]\negress.allowed_hosts = [\"a.example\",\"localhost:1\"]"},
+		"not listed": {
+			[]string{"a.example"},
+			`{"egress":["b.example:1","a.example:1"]}`,
+			`egress.allowed_hosts = ["a.example","b.example:1"]`,
+		},
+		"this machine, a list": {
+			[]string{"a.example"},
+			`{"egress":["localhost:1"]}`,
+			"egress.private_ranges = [\"127.0.0.0/8\"]\negress.allowed_hosts = [\"a.example\",\"localhost:1\"]",
+		},
 		"listed, this machine":   {[]string{"localhost"}, `{"egress":["localhost:1"]}`, `egress.private_ranges = ["127.0.0.0/8"]`},
 		"nothing wrong":          {nil, `{"egress":["a.example:1"]}`, ""},
 		"not a host":             {nil, `{"egress":["::"]}`, ""},
@@ -209,8 +217,10 @@ func TestInsideLeavesSomething(t *testing.T) {
 		Workspace: palyra.WorkspaceRef{Path: "/w"}, Cwd: "/w", Executable: palyra.Executable{Path: "/usr/bin/cat"},
 		Env: []palyra.EnvVar{{Name: "PATH", Value: "/usr/bin"}},
 	}
-	for line, want := range map[string]bool{"cat /etc/hosts": false, "cat -n /etc/hosts": false, "cat a.txt /etc/hosts": true,
-		"cat a.txt": false} {
+	for line, want := range map[string]bool{
+		"cat /etc/hosts": false, "cat -n /etc/hosts": false, "cat a.txt /etc/hosts": true,
+		"cat a.txt": false,
+	} {
 		plan.Argv = strings.Fields(line)
 		args := map[string]any{"args": []any{}}
 		for _, a := range plan.Argv[1:] {
@@ -247,8 +257,10 @@ func TestBecame(t *testing.T) {
 			Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me", Reused: true, Lease: "G"},
 			Outcome:  &palyra.Outcome{Outcome: "failed", Signal: "KILL"},
 		},
-		"answered allow by user:me\nit has not ended: pending": {Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me"},
-			State: palyra.Pending},
+		"answered allow by user:me\nit has not ended: pending": {
+			Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me"},
+			State:    palyra.Pending,
+		},
 	} {
 		if got := strings.Join(describeEnd(&c), "\n"); got != want {
 			t.Errorf("%s", got)
@@ -274,8 +286,10 @@ func TestJudgement(t *testing.T) {
 // Everything that policy is told of changes is told to whoever asks why, by the name that policies use; and what lies in
 // quarantine is named.
 func TestWhyNamesWhatARunDid(t *testing.T) {
-	c := &palyra.Call{Keep: &palyra.Keep{Effects: palyra.Effects{Created: 1}},
-		Outcome: &palyra.Outcome{Quarantined: []palyra.PathText{"a/.envrc", "b"}}}
+	c := &palyra.Call{
+		Keep:    &palyra.Keep{Effects: palyra.Effects{Created: 1}},
+		Outcome: &palyra.Outcome{Quarantined: []palyra.PathText{"a/.envrc", "b"}},
+	}
 	facts := reflect.ValueOf(&c.Keep.Facts).Elem()
 	for i := range facts.NumField() {
 		switch f := facts.Field(i); f.Kind() {

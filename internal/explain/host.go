@@ -51,7 +51,9 @@ func (p *Explainer) allowRanges(ctx context.Context, c *palyra.Call) []wire.Flip
 	now := p.Settings.Egress
 	var out []wire.Flip
 	for _, one := range []struct{ text, prefix string }{
-		{"this machine", loopback}, {"a network 10.x", "10.0.0.0/8"}, {"a network 192.168.x", "192.168.0.0/16"},
+		{"this machine", loopback},
+		{"a network 10.x", "10.0.0.0/8"},
+		{"a network 192.168.x", "192.168.0.0/16"},
 		{"a network 172.16.x to 172.31.x", "172.16.0.0/12"},
 	} {
 		then := now
@@ -142,8 +144,10 @@ func takes(c config.Egress, hosts []string) bool {
 	if err != nil {
 		return false
 	}
-	g, err := egress.New(egress.Config{Mode: palyra.NetworkMode(c.Mode), Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on",
-		PrivateRanges: ranges})
+	g, err := egress.New(egress.Config{
+		Mode: palyra.NetworkMode(c.Mode), Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on",
+		PrivateRanges: ranges,
+	})
 	if err != nil {
 		return false
 	}

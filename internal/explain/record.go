@@ -222,8 +222,10 @@ func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.E
 	switch e.Layer {
 	case palyra.LayerPolicy:
 		if now.Verdict == palyra.Allow {
-			return []wire.Flip{{Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow,
-				Verified: true}}
+			return []wire.Flip{{
+				Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow,
+				Verified: true,
+			}}
 		}
 		return p.flips(ctx, c, now)
 	case palyra.LayerApproval:
@@ -308,8 +310,10 @@ func (p *Explainer) proposeAgain(ctx context.Context, again *palyra.Call, reason
 	case palyra.Allow:
 		return []wire.Flip{{Kind: flipArguments, Text: text, Change: string(c.Proposal.Arguments), Becomes: palyra.Allow, Verified: true}}
 	case palyra.Ask:
-		return []wire.Flip{{Kind: flipAnswer, Text: text + ", with an approval by " + policy.Describe(why.Need),
-			Change: string(c.Proposal.Arguments), Becomes: palyra.Ask, Verified: true}}
+		return []wire.Flip{{
+			Kind: flipAnswer, Text: text + ", with an approval by " + policy.Describe(why.Need),
+			Change: string(c.Proposal.Arguments), Becomes: palyra.Ask, Verified: true,
+		}}
 	}
 	return p.flips(ctx, &c, why)
 }

@@ -139,8 +139,10 @@ var limits = []struct {
 	{"processes", "processes", func(c *config.Process) *int64 { return &c.Processes }, func(l palyra.Limits) int64 { return l.Processes }},
 	{"cpu", "cpu_ms", func(c *config.Process) *int64 { return &c.CPUMS }, func(l palyra.Limits) int64 { return l.CPUMS }},
 	{"file_size", "file_bytes", func(c *config.Process) *int64 { return &c.FileBytes }, func(l palyra.Limits) int64 { return l.FileBytes }},
-	{"output", "emitted_bytes", func(c *config.Process) *int64 { return &c.EmittedBytes },
-		func(l palyra.Limits) int64 { return l.EmittedBytes }},
+	{
+		"output", "emitted_bytes", func(c *config.Process) *int64 { return &c.EmittedBytes },
+		func(l palyra.Limits) int64 { return l.EmittedBytes },
+	},
 	{"disk", "disk_bytes", func(c *config.Process) *int64 { return &c.DiskBytes }, func(l palyra.Limits) int64 { return l.DiskBytes }},
 	{"", "open_files", func(c *config.Process) *int64 { return &c.OpenFiles }, func(l palyra.Limits) int64 { return l.OpenFiles }},
 }

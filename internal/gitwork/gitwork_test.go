@@ -107,8 +107,10 @@ func TestLost(t *testing.T) {
 		{"an older stash dropped", edit + "git stash -q; echo x > src/4; git stash -q", "git stash drop -q stash@{1}", "", "refs/stash"},
 		{"a branch rewound, and git remembers", "", "git reset -q --hard HEAD~1", "", ""},
 		{"a branch rewound behind the back of git", "", "git rev-parse HEAD~1 > x; mv x .git/refs/heads/main", "", ""},
-		{"and forgets", "", "git reset -q --hard HEAD~1; git reflog expire --expire=now --all", "",
-			"logs/HEAD logs/refs/heads/main refs/heads/main"},
+		{
+			"and forgets", "", "git reset -q --hard HEAD~1; git reflog expire --expire=now --all", "",
+			"logs/HEAD logs/refs/heads/main refs/heads/main",
+		},
 		{"and its commit is gone", "", "o=$(git rev-parse HEAD | sed 's,^..,&/,'); git update-ref refs/heads/main HEAD~1; rm -f .git/objects/$o", "", "refs/heads/main"},
 		{"and another has it", "git branch keep", "git reset -q --hard HEAD~1", "", ""},
 		{"an amended commit", "", "git commit -q --amend -m other", "", ""},

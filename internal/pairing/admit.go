@@ -79,8 +79,10 @@ func unanswered(cause, err error) *ending {
 	e := palyra.AsError(err)
 	switch {
 	case errors.Is(cause, errWithdrawn):
-		return &ending{eventLose, palyra.ReasonCancelled, "the offer was withdrawn while a person was asked",
-			problem(palyra.ReasonPairingRefused)}
+		return &ending{
+			eventLose, palyra.ReasonCancelled, "the offer was withdrawn while a person was asked",
+			problem(palyra.ReasonPairingRefused),
+		}
 	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
 		return lostEnding("the connection ended while a person was asked", cause)
 	case cause != nil || e.Reason == palyra.ReasonApprovalExpired:

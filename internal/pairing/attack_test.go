@@ -430,8 +430,10 @@ func TestWrongConnections(t *testing.T) {
 		"no certificate": {NextProtos: []string{Protocol}},
 		"not Ed25519":    {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{weak}, PrivateKey: p256}}},
 		"not its own":    {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}},
-		"two certificates": {NextProtos: []string{Protocol},
-			Certificates: []tls.Certificate{{Certificate: [][]byte{good.Certificate[0], leaf.Raw}, PrivateKey: good.PrivateKey}}},
+		"two certificates": {
+			NextProtos:   []string{Protocol},
+			Certificates: []tls.Certificate{{Certificate: [][]byte{good.Certificate[0], leaf.Raw}, PrivateKey: good.PrivateKey}},
+		},
 		"old TLS": {NextProtos: []string{Protocol}, Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12},
 	} {
 		c.InsecureSkipVerify = true

@@ -162,8 +162,10 @@ func TestWrongThenRight(t *testing.T) {
 	if last := s.wait(); last.State != palyra.PairingDone || last.Tries != Tries {
 		t.Errorf("%+v", last)
 	}
-	want := []palyra.Reason{palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode,
-		palyra.ReasonPairingWrongCode}
+	want := []palyra.Reason{
+		palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode, palyra.ReasonPairingWrongCode,
+		palyra.ReasonPairingWrongCode,
+	}
 	if diff := cmp.Diff(want, h.failures()); diff != "" {
 		t.Error(diff)
 	}
@@ -309,12 +311,18 @@ func TestThePersonSaysNo(t *testing.T) {
 		state         palyra.PairingState
 		shown, device palyra.Reason
 	}{
-		{palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "no"), palyra.PairingRefused, palyra.ReasonApprovalDenied,
-			palyra.ReasonPairingRefused},
-		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "no"), palyra.PairingRefused, palyra.ReasonPolicyDenied,
-			palyra.ReasonPairingRefused},
-		{palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "late"), palyra.PairingExpired, palyra.ReasonApprovalExpired,
-			palyra.ReasonPairingExpired},
+		{
+			palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "no"), palyra.PairingRefused, palyra.ReasonApprovalDenied,
+			palyra.ReasonPairingRefused,
+		},
+		{
+			palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "no"), palyra.PairingRefused, palyra.ReasonPolicyDenied,
+			palyra.ReasonPairingRefused,
+		},
+		{
+			palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "late"), palyra.PairingExpired, palyra.ReasonApprovalExpired,
+			palyra.ReasonPairingExpired,
+		},
 		{errors.New("secret detail"), palyra.PairingRefused, palyra.ReasonInternal, palyra.ReasonPairingRefused},
 		{palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "laptop is there"), palyra.PairingRefused, palyra.ReasonExists, palyra.ReasonExists},
 	} {

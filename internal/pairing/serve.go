@@ -108,8 +108,10 @@ func (v *visit) run(ctx context.Context) error {
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := f.prove(v.o.c.Now(), c, cancel); err != nil {
-		v.o.failed(ctx, palyra.PairingFailed{Pairing: c.Pairing, Reason: palyra.AsError(err).Reason, Address: v.address,
-			Tries: f.snapshot().Tries})
+		v.o.failed(ctx, palyra.PairingFailed{
+			Pairing: c.Pairing, Reason: palyra.AsError(err).Reason, Address: v.address,
+			Tries: f.snapshot().Tries,
+		})
 		return err
 	}
 	v.proven = true

@@ -41,8 +41,10 @@ func TestTrust(t *testing.T) {
 		"an older one too": {s.welcome("state-1", [][]byte{other.cert.Raw, h.ca.cert.Raw}), ""},
 		"another session":  {another.welcome("state-1", good), palyra.ReasonPairingImpostor},
 		"another state":    {changed, palyra.ReasonPairingImpostor},
-		"the device's tag": {message{Type: typeWelcome, StateID: "state-1", Authorities: good, Tag: s.confirm()},
-			palyra.ReasonPairingImpostor},
+		"the device's tag": {
+			message{Type: typeWelcome, StateID: "state-1", Authorities: good, Tag: s.confirm()},
+			palyra.ReasonPairingImpostor,
+		},
 		"another authority":   {s.welcome("state-1", [][]byte{other.cert.Raw}), palyra.ReasonPairingImpostor},
 		"a leaf":              {s.welcome("state-1", [][]byte{h.cert.Certificate[0]}), palyra.ReasonPairingBroken},
 		"rubbish":             {s.welcome("state-1", [][]byte{{1, 2, 3}}), palyra.ReasonPairingBroken},

@@ -111,8 +111,16 @@ func TestBindingsSayNothingTwice(t *testing.T) {
 		for _, list := range []struct {
 			options string
 			kind    Kind
-		}{{b.Flags, Flag}, {b.Values, Value}, {b.Text, Value}, {b.Attach, Attached}, {b.Dirs, Dir}, {b.Files, File}, {b.Inline, Inline},
-			{b.Next, Next}} {
+		}{
+			{b.Flags, Flag},
+			{b.Values, Value},
+			{b.Text, Value},
+			{b.Attach, Attached},
+			{b.Dirs, Dir},
+			{b.Files, File},
+			{b.Inline, Inline},
+			{b.Next, Next},
+		} {
 			for _, o := range words(list.options) {
 				bare := strings.TrimLeft(o, "-")
 				k, known := all.Longs[bare]

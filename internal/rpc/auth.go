@@ -214,8 +214,10 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 
 // bounded are the permissions of a person who is bound to workspaces: their methods show nobody's work, or
 // only that of those workspaces.
-var bounded = []palyra.Permission{palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead,
-	palyra.PermitApprovalsView, decide}
+var bounded = []palyra.Permission{
+	palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead,
+	palyra.PermitApprovalsView, decide,
+}
 
 // scoped refuses methods that a token was not made for, and requests beyond the workspaces that a person is
 // bound to.

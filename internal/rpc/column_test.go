@@ -24,8 +24,10 @@ type column struct {
 	whose func(rpc.Caller) (palyra.Proposal, string)
 }
 
-var everyRole = []palyra.Role{palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor,
-	palyra.RoleViewer}
+var everyRole = []palyra.Role{
+	palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor,
+	palyra.RoleViewer,
+}
 
 // roleplay lets a token stand for the role that no credential gives yet.
 type roleplay struct{ rpc.Access }
@@ -56,8 +58,10 @@ func newCrowded(t *testing.T) *crowded {
 	t.Cleanup(func() { rpctest.Question = question })
 	var parts *rpctest.Parts
 	w := newWorld(t, nil, func(c *rpc.Config) {
-		parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: registryStub{}, People: registryStub{}, Tokens: registryStub{},
-			Roles: registryStub{}}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
+		parts = &rpctest.Parts{Registry: rpcaccess.Registry{
+			Keys: registryStub{}, People: registryStub{}, Tokens: registryStub{},
+			Roles: registryStub{},
+		}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
 		c.Access, c.Services = roleplay{c.Access}, parts.Services()
 	})
 	w.parts = parts
@@ -130,8 +134,10 @@ var (
 )
 
 func (c *crowded) tokens() {
-	heads := map[string]http.Header{"agent's own token": bearer(c.token), "removed agent's token": bearer(c.removed),
-		"unknown token": bearer("plyr_nonsense"), "node": bearer("plyr_node")}
+	heads := map[string]http.Header{
+		"agent's own token": bearer(c.token), "removed agent's token": bearer(c.removed),
+		"unknown token": bearer("plyr_nonsense"), "node": bearer("plyr_node"),
+	}
 	make := func(name string, who palyra.Principal, ago time.Duration, scopes ...palyra.Permission) string {
 		id, token := c.apiToken(who, ago, time.Hour, scopes...)
 		heads[name] = bearer(token)

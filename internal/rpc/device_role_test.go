@@ -49,8 +49,10 @@ func TestTheDeviceIsNamedNotThePerson(t *testing.T) {
 // What helps a device is a role that holds the permission, and not the one it has.
 func TestTheRemedyNamesARoleThatHelps(t *testing.T) {
 	w := newWorld(t, nil)
-	for has, want := range map[palyra.Role]string{palyra.RoleViewer: "--role admin;", palyra.RoleOperator: "--role admin;",
-		palyra.RoleAdmin: ""} {
+	for has, want := range map[palyra.Role]string{
+		palyra.RoleViewer: "--role admin;", palyra.RoleOperator: "--role admin;",
+		palyra.RoleAdmin: "",
+	} {
 		d := w.pair("a-"+string(has), has)
 		m := find(t, "AddUser")
 		msg := m.request(t).(*v1.AddUserRequest)

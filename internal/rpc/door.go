@@ -77,8 +77,10 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 
 // limitConns bounds the door's connections.
 func (d *door) limitConns(s *Server, most int) {
-	d.listener = &connLimit{Listener: d.listener, most: most, rooms: d.cross != nil,
-		full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
+	d.listener = &connLimit{
+		Listener: d.listener, most: most, rooms: d.cross != nil,
+		full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) },
+	}
 }
 
 func (d *door) admission(h http.Handler, s *Server, bodies *budget) *admission {
@@ -151,8 +153,10 @@ func (g *admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-g.slots }()
 	rc := http.NewResponseController(w)
-	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body, whole: r.ProtoMajor == 1,
-		all: r.Body == http.NoBody}
+	body := &timedBody{
+		ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body, whole: r.ProtoMajor == 1,
+		all: r.Body == http.NoBody,
+	}
 	defer body.finish()
 	body.begin()
 	r = r.WithContext(context.WithValue(context.WithValue(ctx, bodyKey{}, body), visitKey{}, v))

@@ -105,8 +105,10 @@ type maker func(rpc.Config) (*rpc.Server, error)
 
 func newBench(t testing.TB, open maker) *bench {
 	t.Helper()
-	b := &bench{t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(),
-		viewer: newKey()}
+	b := &bench{
+		t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(),
+		viewer: newKey(),
+	}
 	b.people()
 	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: b.registry, People: b.registry, Tokens: b.registry, Roles: b.registry}}
 	var err error

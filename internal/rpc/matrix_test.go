@@ -117,20 +117,28 @@ func credentials() []credential {
 	return []credential{
 		{"none", func(*bench, method, proto.Message) http.Header { return nil }, asAgent, asPerson},
 		{"agent token", func(b *bench, _ method, _ proto.Message) http.Header { return bearer(b.token) }, asAgent, asAgent},
-		{"unknown token", func(*bench, method, proto.Message) http.Header { return bearer("plyr_nonsense") },
-			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential)},
-		{"removed agent", func(b *bench, _ method, _ proto.Message) http.Header { return bearer(b.removed) },
-			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential)},
-		{"basic auth", func(*bench, method, proto.Message) http.Header { return http.Header{"Authorization": {"Basic eDp5"}} },
-			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential)},
+		{
+			"unknown token", func(*bench, method, proto.Message) http.Header { return bearer("plyr_nonsense") },
+			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential),
+		},
+		{
+			"removed agent", func(b *bench, _ method, _ proto.Message) http.Header { return bearer(b.removed) },
+			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential),
+		},
+		{
+			"basic auth", func(*bench, method, proto.Message) http.Header { return http.Header{"Authorization": {"Basic eDp5"}} },
+			always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential),
+		},
 		{"two tokens", func(b *bench, _ method, _ proto.Message) http.Header {
 			return http.Header{"Authorization": {"Bearer " + b.token, "Bearer " + b.token}}
 		}, always(palyra.ReasonBadCredential), always(palyra.ReasonBadCredential)},
 		{"owner's signature", signed(owner, own, 0), asAgent, asOwner},
 		{"viewer's signature", signed(func(b *bench) key { return b.viewer }, own, 0), asAgent, asViewer},
 		{"stranger's key", signed(func(*bench) key { return newKey() }, own, 0), asAgent, always(palyra.ReasonUnknownKey)},
-		{"known id, other key", signed(func(b *bench) key { return key{id: b.owner.id, private: newKey().private} }, own, 0), asAgent,
-			always(palyra.ReasonBadSignature)},
+		{
+			"known id, other key", signed(func(b *bench) key { return key{id: b.owner.id, private: newKey().private} }, own, 0), asAgent,
+			always(palyra.ReasonBadSignature),
+		},
 		{"stale", signed(owner, own, -palyra.IntentWindow-time.Minute), asAgent, always(palyra.ReasonStaleSignature)},
 		{"from the future", signed(owner, own, palyra.IntentWindow+time.Minute), asAgent, always(palyra.ReasonStaleSignature)},
 		{"other daemon's", signed(owner, "01OTHER", 0), asAgent, always(palyra.ReasonBadSignature)},
@@ -141,8 +149,10 @@ func credentials() []credential {
 			}
 			return intent(b.owner.intent(b.t, other, msg, own, time.Now()))
 		}, asAgent, always(palyra.ReasonBadSignature)},
-		{"malformed", func(*bench, method, proto.Message) http.Header { return intent(`{"nonce":"x"}`) }, always(palyra.ReasonBadSignature),
-			always(palyra.ReasonBadSignature)},
+		{
+			"malformed", func(*bench, method, proto.Message) http.Header { return intent(`{"nonce":"x"}`) }, always(palyra.ReasonBadSignature),
+			always(palyra.ReasonBadSignature),
+		},
 		{"token and signature", func(b *bench, m method, msg proto.Message) http.Header {
 			h := bearer(b.token)
 			h.Set(wire.IntentHeader, b.owner.intent(b.t, m, msg, own, time.Now()))

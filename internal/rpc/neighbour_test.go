@@ -30,8 +30,10 @@ func (c *crowded) neighbours() {
 	c.room()
 	c.add("room/inside", nil, none)
 	c.place("room/inside"+beside, none, func(w rpc.Caller) (palyra.Proposal, string) {
-		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID,
-			Within: []string{elsewhere}}}, elsewhere
+		return palyra.Proposal{Proposer: palyra.Proposer{
+			Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID,
+			Within: []string{elsewhere},
+		}}, elsewhere
 	})
 	c.add("operator/person's command", nil, agent)
 	c.place("operator/person's command"+beside, agent, func(rpc.Caller) (palyra.Proposal, string) {

@@ -45,7 +45,8 @@ func (rpctestRegistry) RemoveUser(context.Context, palyra.Principal, palyra.Sign
 }
 
 func (rpctestRegistry) AddToken(_ context.Context, t palyra.Token, _ time.Duration, _ palyra.Signature) (palyra.Token,
-	palyra.Secret, error) {
+	palyra.Secret, error,
+) {
 	return t, palyra.NewSecret([]byte("plyr_x")), nil
 }
 

@@ -81,11 +81,13 @@ func (w *world) openAuthority() {
 // openRemote opens the devices' door as the daemon does.
 func (w *world) openRemote() {
 	w.t.Helper()
-	conf := w.authority.Server(ca.ServerConfig{PairProtocol: pairProtocol,
+	conf := w.authority.Server(ca.ServerConfig{
+		PairProtocol: pairProtocol,
 		Device: func(ctx context.Context, keyID string, _ *x509.Certificate) error {
 			_, err := w.registry.DeviceByKey(ctx, keyID)
 			return err
-		}})
+		},
+	})
 	var err error
 	w.remote, err = w.server.OpenRemote(rpc.RemoteConfig{
 		Listen: "127.0.0.1:0", TLS: conf, Seen: w.registry.Seen, PairProtocol: pairProtocol,
@@ -130,14 +132,16 @@ func (w *world) pair(name string, role palyra.Role) *device {
 
 // mtls is a client of the devices' door.
 func (w *world) mtls(conf *tls.Config) *http.Client {
-	tr := &http.Transport{TLSClientConfig: conf, Protocols: new(http.Protocols),
+	tr := &http.Transport{
+		TLSClientConfig: conf, Protocols: new(http.Protocols),
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			d := &net.Dialer{}
 			if w.remoteFrom != "" {
 				d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(w.remoteFrom)}
 			}
 			return d.DialContext(ctx, "tcp", w.remote)
-		}}
+		},
+	}
 	tr.Protocols.SetHTTP2(true)
 	w.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
@@ -192,8 +196,10 @@ func cookieHead(values ...string) http.Header {
 // token makes an API token; ago is how long ago that was.
 func (w *world) apiToken(who palyra.Principal, ago, ttl time.Duration, scopes ...palyra.Permission) (id, token string) {
 	w.t.Helper()
-	r, err := access.New(access.Config{DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID,
-		Now: func() time.Time { return time.Now().Add(-ago) }})
+	r, err := access.New(access.Config{
+		DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID,
+		Now: func() time.Time { return time.Now().Add(-ago) },
+	})
 	w.must(err)
 	tok, secret, err := r.AddToken(w.t.Context(),
 		palyra.Token{Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 10), Principal: who, Scopes: scopes}, ttl, w.by())

@@ -272,8 +272,10 @@ const (
 // warnings names misleading characters in the text.
 func (v *View) warnings() []string {
 	a := v.Approval
-	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd,
-		a.Plan.Workspace.Path},
+	texts := slices.Concat([]string{
+		a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd,
+		a.Plan.Workspace.Path,
+	},
 		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan),
 		roomTexts(a.Plan))
 	var out []string

@@ -49,8 +49,10 @@ func spoken(p palyra.Plan) bool {
 	if p.Executable.Path == "" || json.Unmarshal(p.Arguments, &args) != nil {
 		return false
 	}
-	known := []string{"command", "args", "cwd", "env", "stdin_live", "terminal", "tier", "profile", "egress", "script", "require_limits",
-		"live", "agent_socket", "agent_within", "limits", "timeout_ms"}
+	known := []string{
+		"command", "args", "cwd", "env", "stdin_live", "terminal", "tier", "profile", "egress", "script", "require_limits",
+		"live", "agent_socket", "agent_within", "limits", "timeout_ms",
+	}
 	for name := range args {
 		if !slices.Contains(known, name) {
 			return false

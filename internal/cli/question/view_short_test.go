@@ -22,8 +22,10 @@ func longApproval() palyra.Approval {
 		p.Seals = append(p.Seals, fmt.Sprintf("seal-%d", i))
 	}
 	for i := range 12 {
-		p.Mounts = append(p.Mounts, palyra.Mount{Source: fmt.Sprintf("/caches/%d", i), Target: fmt.Sprintf("/home/agent/.cache/%d", i),
-			Writable: true})
+		p.Mounts = append(p.Mounts, palyra.Mount{
+			Source: fmt.Sprintf("/caches/%d", i), Target: fmt.Sprintf("/home/agent/.cache/%d", i),
+			Writable: true,
+		})
 		p.Env = append(p.Env, palyra.EnvVar{Name: fmt.Sprintf("OF_THE_PROFILE_%d", i), Value: "x"})
 		p.Inputs = append(p.Inputs, palyra.Input{Path: fmt.Sprintf("input-%d", i), Digest: questiontest.SampleDigest})
 		p.Enforcement.Mechanisms = append(p.Enforcement.Mechanisms, fmt.Sprintf("mechanism-%d", i))
@@ -61,8 +63,10 @@ func TestTheShortViewIsShort(t *testing.T) {
 		}
 	}
 	full := render(a, palyra.SeparationNone, 80, false)
-	for _, want := range []string{"seal-7", "/caches/7", "mechanism-7", "input-11", string(a.PlanDigest), "OF_THE_PROFILE_11=x",
-		"name = Ann"} {
+	for _, want := range []string{
+		"seal-7", "/caches/7", "mechanism-7", "input-11", string(a.PlanDigest), "OF_THE_PROFILE_11=x",
+		"name = Ann",
+	} {
 		if !strings.Contains(full, want) {
 			t.Errorf("no %q in the full view", want)
 		}
@@ -86,8 +90,10 @@ func TestAHooksWriteIsShort(t *testing.T) {
 	if n := strings.Count(got, "\n"); n > mostLines {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
-	for want, times := range map[string]int{"NO SANDBOX": 1, "SANDBOXED": 0, "no_sandbox": 0, "a.txt": 1, "+x": 1, "allow-edits: ": 1,
-		"MEDIUM": 1} {
+	for want, times := range map[string]int{
+		"NO SANDBOX": 1, "SANDBOXED": 0, "no_sandbox": 0, "a.txt": 1, "+x": 1, "allow-edits: ": 1,
+		"MEDIUM": 1,
+	} {
 		if n := strings.Count(got, want); n != times {
 			t.Errorf("%q stands there %d times, not %d:\n%s", want, n, times, got)
 		}
@@ -135,20 +141,28 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		}, " mounts, "},
 		"wildcards":       {func(a *palyra.Approval) { a.Plan.Egress = []string{"*.example:443"} }, "(every name that ends so)"},
 		"private address": {func(a *palyra.Approval) { a.Plan.Egress = []string{"10.0.0.1:443"} }, "10.0.0.1:443 (not a public address)"},
-		"private ranges": {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"private_ranges"} },
-			"private addresses are open to it"},
+		"private ranges": {
+			func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"private_ranges"} },
+			"private addresses are open to it",
+		},
 		"host network":    {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"host_network"} }, "the machine's own services"},
 		"no network wall": {func(a *palyra.Approval) { a.Plan.Enforcement.Mode = "none" }, "NOT enforced: it may reach any public host"},
-		"polled": {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"memory": "polled"} },
-			"memory: only looked at from time to time"},
-		"loose": {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"disk": "none"} },
-			"NOT enforced: disk"},
+		"polled": {
+			func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"memory": "polled"} },
+			"memory: only looked at from time to time",
+		},
+		"loose": {
+			func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"disk": "none"} },
+			"NOT enforced: disk",
+		},
 		"live input": {func(a *palyra.Approval) { a.Plan.Stdin = palyra.StdinLive }, "LIVE"},
 		"bound input": {func(a *palyra.Approval) {
 			a.Plan.Stdin, a.Plan.Arguments = string(questiontest.SampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)
 		}, `"stdin":"rm -rf x"`},
-		"new arguments": {func(a *palyra.Approval) { a.Plan.Arguments = json.RawMessage(`{"command":"make","nobody_knows":1}`) },
-			`"nobody_knows":1`},
+		"new arguments": {
+			func(a *palyra.Approval) { a.Plan.Arguments = json.RawMessage(`{"command":"make","nobody_knows":1}`) },
+			`"nobody_knows":1`,
+		},
 		"secrets": {func(a *palyra.Approval) {
 			a.Plan.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true, Digest: questiontest.SampleDigest}}
 		}, "TOKEN (secret"},

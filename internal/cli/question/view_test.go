@@ -180,8 +180,10 @@ func TestTheGistIsOnTheLastScreen(t *testing.T) {
 	a.Prompt.Diff = strings.Repeat("+line of a long file\n", 500)
 	lines := strings.Split(strings.TrimSuffix(render(a, palyra.SeparationNone, 80, false), "\n"), "\n")
 	screen := strings.Join(lines[len(lines)-23:], "\n")
-	for _, want := range []string{"\nTitle ", "\nSummary ", "\nRisk           MEDIUM", "NEW workspace",
-		"\nWorkspace      /home/ann/shop (as uid 1000) NEW"} {
+	for _, want := range []string{
+		"\nTitle ", "\nSummary ", "\nRisk           MEDIUM", "NEW workspace",
+		"\nWorkspace      /home/ann/shop (as uid 1000) NEW",
+	} {
 		if strings.Count(screen, want) != 1 {
 			t.Errorf("%q is not on it once:\n%s", want, screen)
 		}
@@ -253,8 +255,10 @@ func TestNothingOfAProcessIsLeftOut(t *testing.T) {
 }
 
 func TestStdinSize(t *testing.T) {
-	for in, want := range map[string]int64{`{"stdin":""}`: 0, `{"stdin":"h\u00e9"}`: 3, `{"stdin_b64":"AAEC"}`: 3, `{"stdin_b64":"!"}`: -1,
-		`{}`: -1, `[`: -1, `{"stdin":7}`: -1} {
+	for in, want := range map[string]int64{
+		`{"stdin":""}`: 0, `{"stdin":"h\u00e9"}`: 3, `{"stdin_b64":"AAEC"}`: 3, `{"stdin_b64":"!"}`: -1,
+		`{}`: -1, `[`: -1, `{"stdin":7}`: -1,
+	} {
 		n, ok := stdinSize(json.RawMessage(in))
 		if ok != (want >= 0) || ok && n != want {
 			t.Errorf("%s: %d %v", in, n, ok)
@@ -263,8 +267,10 @@ func TestStdinSize(t *testing.T) {
 }
 
 func TestNetworkOfAPlan(t *testing.T) {
-	for mode, want := range map[string]string{"strict": "the hosts above", "preflight": "NOT enforced while it runs", "none": "NOT enforced",
-		"": "NOT enforced", "odd\x1b": `odd\x1b`} {
+	for mode, want := range map[string]string{
+		"strict": "the hosts above", "preflight": "NOT enforced while it runs", "none": "NOT enforced",
+		"": "NOT enforced", "odd\x1b": `odd\x1b`,
+	} {
 		a := questiontest.ProcessApproval()
 		a.Plan.Egress, a.Plan.Enforcement.Mode = []string{"a.org:443"}, palyra.NetworkMode(mode)
 		if got := render(questiontest.Bound(a), "", 0, false); !strings.Contains(got, want) {

@@ -39,8 +39,10 @@ func TestLimits(t *testing.T) {
 	if got := Limits(palyra.Limits{}); got != "those of the tier" {
 		t.Error(got)
 	}
-	got := Limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5,
-		EmittedBytes: 6, DiskBytes: 7})
+	got := Limits(palyra.Limits{
+		WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5,
+		EmittedBytes: 6, DiskBytes: 7,
+	})
 	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 bytes, written to disk 7 bytes"; got != want {
 		t.Error(got)
 	}

@@ -119,8 +119,10 @@ func (c *conn) serve() {
 func (c *conn) usual(m message) error {
 	switch m.Method {
 	case "initialize":
-		return c.result(m.ID, map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}},
-			"serverInfo": map[string]any{"name": "fake\x1b", "version": "1"}})
+		return c.result(m.ID, map[string]any{
+			"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}},
+			"serverInfo": map[string]any{"name": "fake\x1b", "version": "1"},
+		})
 	case "tools/list":
 		c.f.mu.Lock()
 		defer c.f.mu.Unlock()
@@ -176,8 +178,10 @@ func (f *fake) Start(context.Context, string, palyra.Plan) (upstream.Process, er
 	f.live.Add(1)
 	theirIn, mine := io.Pipe()
 	read, theirOut := io.Pipe()
-	c := &conn{f: f, in: theirIn, out: theirOut, done: make(chan struct{}), mine: mine, read: read, pipe: []io.Closer{theirIn, theirOut},
-		asks: make(chan message, 8)}
+	c := &conn{
+		f: f, in: theirIn, out: theirOut, done: make(chan struct{}), mine: mine, read: read, pipe: []io.Closer{theirIn, theirOut},
+		asks: make(chan message, 8),
+	}
 	go c.serve()
 	return c, nil
 }
@@ -257,8 +261,10 @@ func (w *world) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error
 	if !ok {
 		return palyra.Plan{}, palyra.Errorf(palyra.NotFound, palyra.ReasonQuarantined, "no such tool")
 	}
-	p := palyra.Plan{Tool: t.Name, Arguments: c.Proposal.Arguments, Source: t.Source, Capabilities: t.Capabilities, Tier: t.Tier,
-		Limits: palyra.Limits{WallMS: 5000, OutputBytes: 1 << 20}}
+	p := palyra.Plan{
+		Tool: t.Name, Arguments: c.Proposal.Arguments, Source: t.Source, Capabilities: t.Capabilities, Tier: t.Tier,
+		Limits: palyra.Limits{WallMS: 5000, OutputBytes: 1 << 20},
+	}
 	return p, w.Plan(ctx, c, &p)
 }
 
@@ -273,8 +279,10 @@ func newWorld(t *testing.T, change ...func(*upstream.Config)) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	cat, err := catalog.New(catalog.Config{Tools: []palyra.Tool{{Name: "palyra.fs.read", InputSchema: json.RawMessage(`{"type":"object"}`),
-		MaxInput: 1}}, MaxCalls: 100})
+	cat, err := catalog.New(catalog.Config{Tools: []palyra.Tool{{
+		Name: "palyra.fs.read", InputSchema: json.RawMessage(`{"type":"object"}`),
+		MaxInput: 1,
+	}}, MaxCalls: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,8 +314,10 @@ func (w *world) open() {
 }
 
 func stdio(name string, approve bool) upstream.AddRequest {
-	return upstream.AddRequest{Name: name, Approve: approve, By: "user:a",
-		Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"server"}}}
+	return upstream.AddRequest{
+		Name: name, Approve: approve, By: "user:a",
+		Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"server"}},
+	}
 }
 
 func (w *world) add(name string, approve bool) palyra.Upstream {

@@ -31,8 +31,10 @@ func TestHostileAtTheStart(t *testing.T) {
 			return true
 		},
 		"another protocol": func(c *conn, m message) bool {
-			_ = c.result(m.ID, map[string]any{"protocolVersion": "1492-10-12", "capabilities": map[string]any{},
-				"serverInfo": map[string]any{"name": "x", "version": "1"}})
+			_ = c.result(m.ID, map[string]any{
+				"protocolVersion": "1492-10-12", "capabilities": map[string]any{},
+				"serverInfo": map[string]any{"name": "x", "version": "1"},
+			})
 			return true
 		},
 		"a line without end": func(c *conn, _ message) bool {
@@ -273,8 +275,10 @@ func webServer(t *testing.T, answer func(http.ResponseWriter, message) bool) str
 		var v any = map[string]any{}
 		switch m.Method {
 		case "initialize":
-			v = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
-				"serverInfo": map[string]any{"name": "web", "version": "2"}}
+			v = map[string]any{
+				"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]any{"name": "web", "version": "2"},
+			}
 		case "tools/list":
 			v = map[string]any{"tools": []any{tool("add", "Adds.")}}
 		case "tools/call":

@@ -85,8 +85,10 @@ func TestReach(t *testing.T) {
 		slices.Sort(f.Calls)
 		got[f.Host] = fmt.Sprint(f.Verdict, " ", f.Connections, " ", f.In, " ", f.Out, " ", f.Calls)
 	}
-	want := map[string]string{"start.test": "allow 1 1 3 []", "one.test": "allow 2 21 40 [ALONE LEFT RIGHT]",
-		"both.test": "deny 1 0 0 [LEFT RIGHT]"}
+	want := map[string]string{
+		"start.test": "allow 1 1 3 []", "one.test": "allow 2 21 40 [ALONE LEFT RIGHT]",
+		"both.test": "deny 1 0 0 [LEFT RIGHT]",
+	}
 	if n != 1 || e.Name != "one" || e.Start == "" || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%d lines: %v, %+v", n, got, e)
 	}

@@ -84,8 +84,10 @@ func TestStatelessList(t *testing.T) {
 	kept := func(c *conn, m message) bool {
 		switch m.Method {
 		case "initialize":
-			_ = c.result(m.ID, map[string]any{"protocolVersion": "2026-07-28", "capabilities": map[string]any{"tools": map[string]any{}},
-				"serverInfo": map[string]any{"name": "x", "version": "1"}})
+			_ = c.result(m.ID, map[string]any{
+				"protocolVersion": "2026-07-28", "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]any{"name": "x", "version": "1"},
+			})
 		case "tools/list":
 			c.f.mu.Lock()
 			defer c.f.mu.Unlock()
@@ -152,8 +154,10 @@ func TestStatelessHostile(t *testing.T) {
 			}
 			_ = c.result(m.ID, map[string]any{
 				"resultType": "input_required", "requestState": "x",
-				"inputRequests": map[string]any{"a": map[string]any{"method": "elicitation/create",
-					"params": map[string]any{"message": "the key?", "requestedSchema": map[string]any{"type": "object"}}}},
+				"inputRequests": map[string]any{"a": map[string]any{
+					"method": "elicitation/create",
+					"params": map[string]any{"message": "the key?", "requestedSchema": map[string]any{"type": "object"}},
+				}},
 			})
 			return true
 		})

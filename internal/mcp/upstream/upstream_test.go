@@ -85,8 +85,10 @@ func TestChangedIsQuarantined(t *testing.T) {
 	for name, changed := range map[string]map[string]any{
 		"description": tool("add", "Adds. "),
 		"title":       other("title", "Add"),
-		"schema": other("inputSchema", map[string]any{"type": "object",
-			"properties": map[string]any{"x": map[string]any{"type": "string"}}}),
+		"schema": other("inputSchema", map[string]any{
+			"type":       "object",
+			"properties": map[string]any{"x": map[string]any{"type": "string"}},
+		}),
 		"annotations": other("annotations", map[string]any{"destructiveHint": false}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,12 +204,16 @@ func TestAddRefuses(t *testing.T) {
 		"long":      stdio(strings.Repeat("a", 33), false),
 		"nothing":   {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio}},
 		"transport": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: "carrier pigeon", Command: []string{"x"}}},
-		"both": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"},
-			URL: "https://x"}},
+		"both": {Name: "two", Definition: palyra.UpstreamDefinition{
+			Transport: palyra.TransportStdio, Command: []string{"x"},
+			URL: "https://x",
+		}},
 		"password": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "https://u:p@example.com"}},
 		"file":     {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: "file:///etc/passwd"}},
-		"secret": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x"},
-			Env: map[string]string{"A": "ghp_0123456789abcdefghij"}}},
+		"secret": {Name: "two", Definition: palyra.UpstreamDefinition{
+			Transport: palyra.TransportStdio, Command: []string{"x"},
+			Env: map[string]string{"A": "ghp_0123456789abcdefghij"},
+		}},
 		"zero": {Name: "two", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"x\x00"}}},
 	} {
 		if u, err := w.Add(t.Context(), q); err == nil {

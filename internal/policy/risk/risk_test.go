@@ -19,8 +19,10 @@ func TestGuarded(t *testing.T) {
 			t.Errorf("%q is not guarded", p)
 		}
 	}
-	for _, p := range []string{"a.txt", "git/config", ".gitignore", "a.git/x", "x.envrc", "src/palyra/x.go", "github/x", "...", " ",
-		"docs/.gitkeep"} {
+	for _, p := range []string{
+		"a.txt", "git/config", ".gitignore", "a.git/x", "x.envrc", "src/palyra/x.go", "github/x", "...", " ",
+		"docs/.gitkeep",
+	} {
 		if guarded(p) {
 			t.Errorf("%q is guarded", p)
 		}

@@ -78,8 +78,10 @@ func planTraits(p palyra.Plan) []string {
 		{p.Tier != palyra.TierC, "it does not run in the full sandbox (tier C)"},
 		{len(p.Egress) > 0, "it may connect to hosts"},
 		{len(p.Bindings) > 0, "it gets secrets"},
-		{p.Tier == palyra.TierC && p.Enforcement.Mode != palyra.NetworkStrict,
-			"its network is not held (mode " + pathWord(string(p.Enforcement.Mode)) + ")"},
+		{
+			p.Tier == palyra.TierC && p.Enforcement.Mode != palyra.NetworkStrict,
+			"its network is not held (mode " + pathWord(string(p.Enforcement.Mode)) + ")",
+		},
 		{p.Stdin == palyra.StdinLive, "it is fed while it runs"},
 		{p.Asks, "its profile opens what is sealed otherwise"},
 		{p.UnixSockets, "it reaches sockets of this machine"},
