@@ -38,18 +38,18 @@ var home = map[string][]string{
 	"golang.org/x/net/dns/dnsmessage":                   {"internal/egress"},
 	"golang.org/x/net/idna":                             {"internal/egress"},
 	"golang.org/x/net/publicsuffix":                     {"internal/egress"},
-	"golang.org/x/mod/sumdb/note":                       {"internal/journal", "internal/keyring"},
+	"golang.org/x/mod/sumdb/note":                       {"internal/journal"},
 	"golang.org/x/mod/sumdb/tlog":                       {"internal/journal"},
-	"golang.org/x/term":                                 {"internal/cli/**", "internal/identity"},
+	"golang.org/x/term":                                 {"internal/cli/**"},
 	"google.golang.org/protobuf":                        {"api/gen/**", "internal/rpc/**", "client/**"},
 	"modernc.org/sqlite":                                {"internal/store/sqlite"},
 	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
-		"cmd/palyra-cell", "cmd/palyra-verify", "internal/durable", "internal/daemon", "internal/rpc/**", "internal/workspace",
-		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
+		"cmd/palyra-cell", "internal/daemon", "internal/rpc/**",
+		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
 		"internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
 		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
-		"internal/stage/**", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",
+		"internal/stage/**", "internal/symlink", "internal/profile",
 	},
 }
 
@@ -134,6 +134,14 @@ func TestEveryHomeIsLivedIn(t *testing.T) {
 				return slices.ContainsFunc(slices.Collect(maps.Keys(f.imports())), func(imp string) bool { return under(imp, lib) })
 			}) {
 				bad = append(bad, lib+" has a home and no use")
+			}
+			for _, dir := range home[lib] {
+				if len(home[lib]) > 1 && !slices.ContainsFunc(t.files, func(f *file) bool {
+					return !f.test && matches(dir, f.dir) &&
+						slices.ContainsFunc(slices.Collect(maps.Keys(f.imports())), func(imp string) bool { return under(imp, lib) })
+				}) {
+					bad = append(bad, fmt.Sprintf("%s has a home in %s, and no use there", lib, dir))
+				}
 			}
 		}
 		slices.Sort(bad)
