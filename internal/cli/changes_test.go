@@ -48,7 +48,8 @@ func TestChangesCommand(t *testing.T) {
 	}
 	for _, args := range []string{
 		"redo", "redo C1 --last", "redo --last", // nothing was undone where it stands
-		"undo", "undo C1 --last", "undo --list --last", "undo C1 --list", "undo --last --since 1h", "undo --session nobody's", "undo --since never",
+		"undo", "undo C1 --last", "undo --list --last", "undo C1 --list", "undo --last --since 1h",
+		"undo --session nobody's", "undo --since never",
 	} {
 		if code, out, _ := s.Main(nil, strings.Fields(args)...); code == exit.OK || out != "" {
 			t.Errorf("%s: %d %s", args, code, out)

@@ -232,11 +232,18 @@ func TestNoDaemon(t *testing.T) {
 	digest := string(questiontest.SampleDigest)
 	for _, args := range []string{
 		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
-		"approvals watch", "approvals export", "leases list", "leases show x", "leases revoke x", "grants list", "sessions list", "sessions show x", "sessions close x",
-		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x", "run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
-		"operator list", "operator remove x", "access user list", "access user add user:x", "access token list", "access roles", "access whoami", "access whoami --agent",
-		"device list", "device show x", "device revoke x", "device pair", "console", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
-		"attest show x", "mcp add x https://example.com", "mcp list", "mcp show x", "mcp approve x", "mcp remove x", "policy show", "policy why x", "policy snapshot", "policy check .", "policy replay", "policy suggest", "policy apply .", "policy history", "policy rollback",
+		"approvals watch", "approvals export", "leases list", "leases show x", "leases revoke x", "grants list",
+		"sessions list", "sessions show x", "sessions close x",
+		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x",
+		"run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list",
+		"agent remove x",
+		"operator list", "operator remove x", "access user list", "access user add user:x", "access token list",
+		"access roles", "access whoami", "access whoami --agent",
+		"device list", "device show x", "device revoke x", "device pair", "console", "keys list", "keys export",
+		"keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
+		"attest show x", "mcp add x https://example.com", "mcp list", "mcp show x", "mcp approve x", "mcp remove x",
+		"policy show", "policy why x", "policy snapshot", "policy check .", "policy replay", "policy suggest",
+		"policy apply .", "policy history", "policy rollback",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(args)...)

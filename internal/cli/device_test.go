@@ -212,8 +212,10 @@ func useElsewhere(t *testing.T, there, here *house) {
 		}
 	}
 	for _, args := range []string{
-		"status", "runs list", "tools list", "approvals list", "approvals export", "grants list", "sessions list", "calls list", "workspace list", "agent list", "operator list",
-		"access user list", "access token list", "access roles", "device list", "device show laptop", "keys list", "keys export", "journal tail --limit 1",
+		"status", "runs list", "tools list", "approvals list", "approvals export", "grants list", "sessions list",
+		"calls list", "workspace list", "agent list", "operator list",
+		"access user list", "access token list", "access roles", "device list", "device show laptop", "keys list",
+		"keys export", "journal tail --limit 1",
 		"journal export", "journal verify", "policy show", "policy snapshot", "sandbox posture", "console", "tools call palyra.echo --input {\"text\":\"x\"} -w " + there.work,
 	} {
 		far(strings.Fields(args)...)

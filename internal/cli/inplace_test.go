@@ -125,8 +125,9 @@ func TestDecideForMoreThanIsOffered(t *testing.T) {
 	call := h.stream("tools", "call", "palyra.fs.write", "--input", `{"path":".envrc","content":"x"}`, "--json")
 	id, digest := h.pendingID()
 	s := h.at("approvals", "decide", id, "allow", "--scope", "session")
-	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "asked about each time") || strings.Contains(s.Seen.String(), "Type allow") {
-		t.Errorf("exit %d\n%s", code, s.Seen.String())
+	code, seen := s.End(), s.Seen.String()
+	if code != exit.Failure || !strings.Contains(seen, "asked about each time") || strings.Contains(seen, "Type allow") {
+		t.Errorf("exit %d\n%s", code, seen)
 	}
 	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
 	call.until(`"reason_code":"approval_denied"`)

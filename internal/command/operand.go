@@ -141,7 +141,7 @@ func (c *invocation) removeAll(ops []word) {
 		p := c.anchor(w, c.at)
 		c.raise(palyra.CommandWrite, c.name+" removes "+w.text)
 		switch {
-		case p.root && (p.outside || !w.some()):
+		case p.root && (p.outside || !w.partialPattern()):
 			c.raise(palyra.CommandDestructive, w.text+" is the whole workspace or more")
 		case p.git:
 			c.raise(palyra.CommandDestructive, w.text+" holds a repository's history")

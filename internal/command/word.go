@@ -17,8 +17,8 @@ func literalWord(s string) word { return word{text: s, glob: -1} }
 // fixed reports whether the program gets this very text.
 func (w word) fixed() bool { return !w.loose && w.glob < 0 }
 
-// some reports whether a pattern stands for names of one directory that have letters in common, and for no hidden ones.
-func (w word) some() bool {
+// partialPattern reports whether a pattern stands for names of one directory that have letters in common, and for no hidden ones.
+func (w word) partialPattern() bool {
 	if w.loose || w.glob < 0 {
 		return false
 	}

@@ -118,3 +118,18 @@ func TestCallsByHand(t *testing.T) {
 		t.Errorf("%q: %d %+v", list.Entries[0].Path, code, o)
 	}
 }
+
+// The doctor says where runs are staged, and why where they are not.
+func TestDoctorSaysWhatIsStaged(t *testing.T) {
+	for setting, want := range map[string]string{"all": "staged: what a run changes", "inputs": "not staged, runs write to it directly: "} {
+		d := newDaemon(t)
+		as := d.ordinary(append([]string{"PALYRA_PROCESS_STAGE=" + setting}, shipped...)...)
+		if out, err := as("palyra", "workspace", "add", d.work).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		code, said, errs := ran(t, as("palyra", "sandbox", "doctor", "--tier", "c"))
+		if code != 0 || !strings.Contains(said, "\nStages\n  "+d.work+"  "+want) {
+			t.Errorf("%s: %d\n%s%s", setting, code, said, errs)
+		}
+	}
+}

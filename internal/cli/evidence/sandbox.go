@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -34,7 +36,8 @@ func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
 			"secret, to reach planted listeners and sockets, to take more memory and processes\n" +
 			"than it may, and more. Prints what held, and what to do about what did not. The\n" +
 			"result is signed and kept; attestations carry its digest. Ends with 1 when\n" +
-			"something did not hold.",
+			"something did not hold. Last it says of each registered workspace whether runs write\n" +
+			"to a stage there, and why where they do not.",
 		Example: "  palyra sandbox doctor\n  palyra sandbox doctor --tier c --json",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			tiers, err := tierFlag(tier)
@@ -45,7 +48,7 @@ func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printDoctor(inv, p)
+			return printDoctor(inv, p, func(w io.Writer) { printStages(ctx, c, w) })
 		}),
 	}
 	cmd.Flags().StringVar(&tier, "tier", "", "try only this tier: b or c (default: all)")
@@ -66,9 +69,40 @@ func tierFlag(text string) ([]palyra.Tier, error) {
 	return nil, exit.Usagef("--tier %q is neither b nor c", text)
 }
 
-// printDoctor prints a posture and fails when something did not hold.
-func printDoctor(inv *invocation.Invocation, p palyra.SignedPosture) error {
-	if err := inv.Emit(p, func(w io.Writer) { printPosture(w, p) }); err != nil {
+// mostStages is how many workspaces the doctor looks at.
+const mostStages = 20
+
+// printStages says of registered workspaces whether the writes of runs in tier C are staged there: a run like any other is planned.
+func printStages(ctx context.Context, c *client.Client, w io.Writer) {
+	all, err := c.Workspaces(ctx)
+	if err != nil || len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nStages")
+	for _, at := range all[:min(len(all), mostStages)] {
+		e, err := c.Why(ctx, client.WhyRequest{
+			Tool: palyra.ToolProcessRun, Arguments: json.RawMessage(`{"command":"/bin/true","tier":"c"}`), Workspace: at.Path,
+		})
+		text := "staged: what a run changes is judged before it is kept"
+		switch {
+		case err != nil:
+			text = "not known: " + palyra.AsError(err).Text
+		case e.Plan.Tool == "":
+			text = "not known: " + e.Reason
+		case !e.Plan.Staging.Staged():
+			text = "not staged, runs write to it directly: " + cmp.Or(e.Plan.Staging.Why, "process.stage is not all")
+		}
+		fmt.Fprintf(w, "  %s  %s\n", show.Arg(at.Path), show.Line(text))
+	}
+}
+
+// printDoctor prints a posture, and more for people, and fails when something did not hold.
+func printDoctor(inv *invocation.Invocation, p palyra.SignedPosture, more func(io.Writer)) error {
+	err := inv.Emit(p, func(w io.Writer) {
+		printPosture(w, p)
+		more(w)
+	})
+	if err != nil {
 		return err
 	}
 	if !p.Posture.Held() {

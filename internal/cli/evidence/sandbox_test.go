@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func doctor(t *testing.T, asJSON bool, p palyra.SignedPosture) (string, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	inv := &invocation.Invocation{Stdout: &out, Stderr: &errs, Now: time.Now, JSON: asJSON}
-	code := inv.Finish(printDoctor(inv, p))
+	code := inv.Finish(printDoctor(inv, p, func(io.Writer) {}))
 	if errs.Len() > 0 {
 		t.Errorf("said %q", errs.String())
 	}
