@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"palyra"
+	programs "palyra/internal/program"
 )
 
 // bundleOf compiles a preset.
@@ -141,5 +144,22 @@ func TestStrictIsFresh(t *testing.T) {
 		if v := blind.Judge(t.Context(), program(name, "x")); v.Effect != palyra.Deny {
 			t.Errorf("%s: %s", name, v.Effect)
 		}
+	}
+}
+
+// A bundle's text has a copy of the programs that reach beyond this machine: the same ones, in the same order.
+func TestProgramsThatReachBeyond(t *testing.T) {
+	files, err := Preset(DefaultPreset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(files["commands.cedar"], "context.command.programs.containsAny([")
+	list, _, closed := strings.Cut(rest, "])")
+	var names []string
+	if err := json.Unmarshal([]byte("["+list+"]"), &names); !found || !closed || err != nil {
+		t.Fatal(err)
+	}
+	if want := programs.Shipped().Beyond; !slices.Equal(names, want) {
+		t.Errorf("the preset has %q, the table %q", names, want)
 	}
 }

@@ -128,6 +128,7 @@ type Table struct {
 	Harmless  map[string]string   // variables, and the expression of values that have no say in what programs run
 	Refused   []Refusal           // variables that make a program run or load something else than its arguments say
 	Multicall []string            // files that are many programs
+	Beyond    []string            // programs that reach other machines, act as somebody else or start what no sandbox of ours holds
 }
 
 // file is one file of table/.
@@ -138,6 +139,7 @@ type file struct {
 	Source    string             `json:"source,omitempty"` // of Refused
 	Refused   []Refusal          `json:"refused,omitempty"`
 	Multicall []string           `json:"multicall,omitempty"`
+	Beyond    []string           `json:"beyond,omitempty"`
 	Programs  []*Spec            `json:"programs,omitempty"`
 	Bindings  []*Binding         `json:"bindings,omitempty"`
 }
@@ -188,6 +190,7 @@ func (t *Table) add(data []byte) ([]*Binding, error) {
 		return nil, fmt.Errorf("the refused variables have no source")
 	}
 	t.Multicall = append(t.Multicall, f.Multicall...)
+	t.Beyond = append(t.Beyond, f.Beyond...)
 	t.Refused = append(t.Refused, f.Refused...)
 	maps.Copy(t.Harmless, f.Harmless)
 	for _, s := range f.Programs {

@@ -208,3 +208,18 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// Programs that reach beyond are known as programs, each once.
+func TestBeyond(t *testing.T) {
+	tab := shipped(t)
+	seen := map[string]bool{}
+	for _, name := range tab.Beyond {
+		if tab.Programs[name] == nil || seen[name] {
+			t.Errorf("%s is not known, or twice there", name)
+		}
+		seen[name] = true
+	}
+	if len(seen) < 40 {
+		t.Errorf("%d programs reach beyond", len(seen))
+	}
+}
