@@ -127,7 +127,7 @@ func TestWholeAnswer(t *testing.T) {
 		{in("git", "stash", "list"), palyra.Command{Class: "read_only", Understood: true, Subcommand: "stash list", Programs: []string{"git"}}},
 		{Input{}, palyra.Command{Class: "unknown", RunsCode: true, Why: []string{"there is no command"}}},
 		{in("curl", "-sI", "https://example.org"), palyra.Command{ // ordinary options: they are not what is unknown
-			Class: "unknown", RunsCode: true, Programs: []string{"curl"}, Why: []string{"curl: its words do not tell what it does"},
+			Class: "unknown", RunsCode: true, Programs: []string{"curl"}, Why: []string{"curl: reaches other machines"},
 		}},
 		{in("sort", "-Z", "a"), palyra.Command{
 			Class: "unknown", RunsCode: true, Programs: []string{"sort"}, Why: []string{"sort -Z is not a known option"},

@@ -99,5 +99,8 @@ func outsideError(asked string) *palyra.Error {
 // quote is a path for an error message: short, and without characters that could make it look like another.
 func quote(p string) string {
 	const most = 200
+	if !utf8.ValidString(p) {
+		return palyra.Clip(textOf(p), most)
+	}
 	return strings.TrimSpace(quoteUnlessPlain(palyra.Clip(p, most)))
 }

@@ -71,6 +71,9 @@ func TestQuoteShowsNothingThatHides(t *testing.T) {
 	if got := quote(strings.Repeat("a", 5000)); len(got) > 300 {
 		t.Errorf("%d bytes", len(got))
 	}
+	if got := quote("raw\xffbyte"); got != `"raw\xffbyte"` { // as it is asked for
+		t.Error(got)
+	}
 }
 
 func TestGlob(t *testing.T) {
