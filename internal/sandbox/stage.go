@@ -214,6 +214,10 @@ func settle(res *palyra.Result, e stage.Settled) {
 		res.ExitCode = cmp.Or(res.ExitCode, palyra.ExitRefused)
 	}
 	switch {
+	case e.InUse:
+		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict,
+			"%s, so nothing that the program changed was kept: %s%s", InUse, fewNames(e.Conflicts), setAside(e.Aside)).
+			WithRemedy("run it again when the other one has ended"))
 	case len(e.Conflicts) > 0:
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
@@ -235,6 +239,9 @@ func settle(res *palyra.Result, e stage.Settled) {
 		res.Effects = palyra.EffectsNone
 	}
 }
+
+// InUse is why files cannot be changed that nobody changed.
+const InUse = "another run that is under way in the workspace must find these files as they are"
 
 // StagesFull refuses or ends a run that has no room any more to write to on a layer of its own.
 func StagesFull() *palyra.Error {

@@ -121,9 +121,9 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 func (k *committer) keep(r *reader, ruling Ruling) error {
 	g := k.stage
 	if g.of.Admit != nil {
-		refused, done := g.of.Admit(g.workspace, r.touched())
+		refused, done := g.of.Admit(g.call, g.workspace, r.touched())
 		defer done()
-		if r.out.Conflicts = refused[:min(len(refused), change.MostTold)]; len(refused) > 0 {
+		if r.out.InUse, r.out.Conflicts = len(refused) > 0, refused[:min(len(refused), change.MostTold)]; r.out.InUse {
 			return g.tell(r.out)
 		}
 	}

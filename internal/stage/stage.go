@@ -152,6 +152,7 @@ type Settled struct {
 	Changes    []Change // what the run did, by path, whatever became of it
 	Kept       int      // changes that are the workspace's now
 	Conflicts  []string // paths that somebody else changed since the run began: nothing was kept
+	InUse      bool     // nobody changed them: other runs that are under way must find them as they are
 	Refused    []string // paths that are never kept, and why
 	Changed    []string // bound files that are not in the workspace any more as they were checked; the run had the copies
 	Aside      int      // files of the run's that were not kept, and lie elsewhere (SetAside)

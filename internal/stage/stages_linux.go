@@ -96,9 +96,9 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 // Remember has what is replaced by held stages go to p, under the names of their calls.
 func (s *Stages) Remember(p *preimage.Store) { s.past = p }
 
-// Admit says which of the changed paths of a workspace may not be changed now, and why: nothing is kept then, as with a
-// conflict. Until done is called its answer holds.
-type Admit func(workspace string, paths []string) (refused []string, done func())
+// Admit says which of the paths of a workspace that a call changed may not be changed now, because other runs that are
+// under way must find them as they are: nothing is kept then, as with a conflict. Until done is called its answer holds.
+type Admit func(call, workspace string, paths []string) (refused []string, done func())
 
 // Close gives the directory back. It is removed when nothing is in it. A second one
 // does nothing.

@@ -88,7 +88,13 @@ func (r *reversal) keep(ctx context.Context, as string) (all []palyra.Change, wh
 	if err == nil && len(out.Refused) > 0 {
 		err = errors.New("undo: not put back: " + strings.Join(out.Refused, ", "))
 	}
-	if err == nil && out.Kept == 0 && out.Lost != "" { // nothing was begun
+	switch {
+	case err != nil:
+	case r.stage.Unfinished():
+		err = errors.New("undo: " + out.Lost)
+	case out.InUse:
+		err = inUse(out.Conflicts)
+	case out.Kept == 0 && out.Lost != "": // nothing was begun, or all of it taken back
 		err = &NoRoomError{out.Lost}
 	}
 	why = out.Lost
@@ -117,7 +123,7 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old, lose bool)
 		}
 		olds = append(olds, preimage.Former{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
 	}
-	done, err := k.admit(workspace, olds)
+	done, err := k.admit(name, workspace, olds)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +146,7 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old, lose bool)
 }
 
 // admit asks whether the files may be replaced now, and has the answer hold until done is called.
-func (k *Kept) admit(workspace string, olds []preimage.Former) (done func(), err error) {
+func (k *Kept) admit(call, workspace string, olds []preimage.Former) (done func(), err error) {
 	if k.stages.Admit == nil {
 		return func() {}, nil
 	}
@@ -148,13 +154,18 @@ func (k *Kept) admit(workspace string, olds []preimage.Former) (done func(), err
 	for _, o := range olds {
 		paths = append(paths, o.Path)
 	}
-	refused, done := k.stages.Admit(workspace, paths)
+	refused, done := k.stages.Admit(call, workspace, paths)
 	if len(refused) > 0 {
 		done()
-		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "nothing was changed: %s", refused[0]).
-			WithRemedy("propose it again when that run has ended")
+		return nil, inUse(refused)
 	}
 	return done, nil
+}
+
+// inUse refuses changes of what other runs must find as it is.
+func inUse(paths []string) error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "nothing was changed: %s: %s", sandbox.InUse, paths[0]).
+		WithRemedy("propose it again when that run has ended")
 }
 
 // sweep removes what an earlier daemon had begun to add.

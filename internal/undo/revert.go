@@ -187,6 +187,8 @@ func (u *Undo) failed(line palyra.CallReverted, redo bool, why string, err error
 	switch {
 	case errors.As(err, &none):
 		return noRoom(none)
+	case errors.As(err, new(*palyra.Error)):
+		return err
 	case err != nil:
 		u.Log.Error("the files that a call replaced were not put back whole", "call", line.Call, "redo", redo, "err", err)
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "call %s could not be taken back whole", line.Call).

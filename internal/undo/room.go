@@ -102,5 +102,5 @@ func (u *Undo) lately(all []kept) (n int64) {
 // noRoom refuses what could not be undone, or redone.
 func noRoom(err *NoRoomError) error {
 	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "nothing was changed: %s", err.why).
-		WithRemedy("forget what is not needed ('palyra undo --forget CALL'), or have undo.bytes raised in the configuration")
+		WithRemedy("make room: forget what is not needed ('palyra undo --forget CALL'), or have undo.bytes raised in the configuration")
 }

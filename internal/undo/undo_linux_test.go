@@ -549,7 +549,7 @@ func TestUndoOfLinks(t *testing.T) {
 func TestRememberAsksWhetherItMayBeChanged(t *testing.T) {
 	b := newBench(t)
 	open := 0
-	b.stages.Admit = func(_ string, paths []string) (refused []string, done func()) {
+	b.stages.Admit = func(_, _ string, paths []string) (refused []string, done func()) {
 		open++
 		if slices.Contains(paths, ".envrc") {
 			refused = []string{".envrc (held)"}

@@ -4,22 +4,23 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"palyra"
 	"palyra/internal/subpath"
 )
 
 // A sealed path that is replaced is not held by the mounts of rooms any more. Whoever runs there directly could write to
-// it, and its sweeps would put back what was there before, though somebody agreed to the change. So no staged change of
-// what a run seals that writes directly is kept while that is under way.
+// it, and the sweep at the end of any run with seals would put back what was there before, though somebody agreed to the
+// change. So no change of what another run seals is kept while that is under way.
 
-// admit refuses the changes of paths that runs seal which write to the workspace directly. Until done is called no such
-// run begins there.
-func (b *Backend) admit(workspace string, paths []string) (refused []string, done func()) {
+// admit refuses the changes of paths that other runs than the call's seal. Until done is called no run with seals begins
+// there.
+func (b *Backend) admit(call, workspace string, paths []string) (refused []string, done func()) {
 	now := make(chan struct{})
 	b.mu.Lock()
 	b.keeps[now] = workspace
 	var near []*base
 	for _, o := range b.bases {
-		if o.live > 0 && subpath.Touch(o.workspace, workspace) {
+		if o.runs > o.calls[palyra.CallID(call)] && subpath.Touch(o.workspace, workspace) {
 			near = append(near, o)
 		}
 	}
@@ -28,8 +29,7 @@ func (b *Backend) admit(workspace string, paths []string) (refused []string, don
 		seals := b.sealsOf(o)
 		for _, p := range paths {
 			if rel, inside := subpath.Rel(o.workspace, filepath.Join(workspace, p)); inside && rel != "." && seals(rel) {
-				refused = append(refused, strconv.Quote(p)+
-					" (a run that writes directly is under way there, and holds it: repeat it when that has ended)")
+				refused = append(refused, strconv.Quote(p))
 			}
 		}
 	}

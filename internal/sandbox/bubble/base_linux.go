@@ -29,11 +29,11 @@ type base struct {
 
 	// The rest is guarded by Backend.mu.
 	runs     int
-	live     int            // those of them that write to the workspace directly
-	left     time.Time      // when the last run ended
-	owed     string         // path of a record that must be swept
-	snapshot *seal.Snapshot // replaced, never changed
-	strange  []string       // absolute paths that other sweeps removed since, and that count as unknown
+	calls    map[palyra.CallID]int // whose they are
+	left     time.Time             // when the last run ended
+	owed     string                // path of a record that must be swept
+	snapshot *seal.Snapshot        // replaced, never changed
+	strange  []string              // absolute paths that other sweeps removed since, and that count as unknown
 }
 
 // leftFor is how long the end of a run is remembered; a look at a workspace that is older is
@@ -55,23 +55,17 @@ func (s *base) now() *seal.Snapshot {
 
 // join makes a run one of those under way in a place; s is the state that it found there. again:
 // runs ended while it looked, and it must look once more.
-func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err error) {
+func (b *Backend) join(w *want, s *seal.Snapshot, call palyra.CallID) (of *base, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !w.stage {
-		b.waitKept(w.room.Workspace)
-		defer func() {
-			if of != nil {
-				of.live++
-			}
-		}()
-	}
+	b.waitKept(w.room.Workspace)
 	near, again, err := b.near(w.room.Workspace, s.Began())
 	if err != nil {
 		return nil, false, err
 	}
 	if of = b.bases[w.place]; of != nil { // its snapshot is older than anything that runs there
 		of.runs++
+		of.calls[call]++
 		return of, false, nil
 	}
 	mine := *s
@@ -83,7 +77,7 @@ func (b *Backend) join(w *want, s *seal.Snapshot) (of *base, again bool, err err
 	if err := mine.Hold(); err != nil {
 		return nil, false, err
 	}
-	of = &base{workspace: w.room.Workspace, runs: 1, snapshot: &mine}
+	of = &base{workspace: w.room.Workspace, runs: 1, calls: map[palyra.CallID]int{call: 1}, snapshot: &mine}
 	b.bases[w.place] = of
 	return of, again, nil
 }
@@ -112,12 +106,10 @@ func (b *Backend) near(workspace string, since time.Time) (near []*base, left bo
 // errOwed means that a record in the workspace must be swept first.
 var errOwed = errors.New("bubble: an earlier run is not swept")
 
-func (b *Backend) leave(w *want, of *base) {
+func (b *Backend) leave(w *want, of *base, call palyra.CallID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !w.stage {
-		of.live--
-	}
+	of.calls[call]--
 	if of.runs--; of.runs > 0 {
 		return
 	}
@@ -137,7 +129,7 @@ func (k *keeper) enlist() error {
 	if err := k.b.settle(k.want.room.Workspace); err != nil {
 		return err
 	}
-	of, again, err := k.b.join(k.want, k.snapshot)
+	of, again, err := k.b.join(k.want, k.snapshot, k.call)
 	if err != nil {
 		return changed(err)
 	}

@@ -247,7 +247,7 @@ func (k *keeper) forget() {
 		k.commits = nil
 	}
 	if k.base != nil {
-		k.b.leave(k.want, k.base)
+		k.b.leave(k.want, k.base, k.call)
 		k.base = nil
 	}
 	if k.record == nil {

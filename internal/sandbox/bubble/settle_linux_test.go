@@ -2,10 +2,12 @@ package bubble
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -234,14 +236,30 @@ while [ ! -e up ]; do sleep 0.01; done`
 	})
 }
 
-// What a run seals that writes directly is not changed beside it, by changes that are kept at once or were held: nothing
-// is kept then, and nothing is lost. All else is, and so is that when it has ended.
-func TestBackendKeepsNothingSealedBesideALiveRun(t *testing.T) {
+// What a run seals, whether it writes directly or on a stage, is not changed beside it, by changes that are kept at once
+// or were held: nothing is kept then, and nothing is lost. All else is, and so is that when it has ended.
+func TestBackendKeepsNothingSealedBesideARun(t *testing.T) {
+	for _, onStage := range []bool{false, true} {
+		t.Run(fmt.Sprint("staged ", onStage), func(t *testing.T) { keepsNothingSealed(t, onStage) })
+	}
+}
+
+// sealedBeside starts a run with seals.
+func (s *site) sealedBeside(b *Backend, onStage bool) sandbox.Process {
+	s.t.Helper()
+	beside := *s
+	beside.staged = onStage
+	j := beside.job("/bin/sh", "-c", "echo ready; exec sleep 1000")
+	j.Call, j.Seals = "beside", seal.Default
+	p := celltest.Start(s.t, b, j)
+	eventually(s.t, "ready", func() bool { return strings.Contains(beside.printed(), "ready") })
+	return p
+}
+
+func keepsNothingSealed(t *testing.T, onStage bool) {
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
 		s.repository()
-		live := *s
-		live.staged = false
-		room := live.starts(b, "echo ready; exec sleep 1000")
+		room := s.sealedBeside(b, onStage)
 		stop := func() { room.Stop("cancelled", 0); waitFor(t, room) }
 		text := func() string {
 			text, _ := os.ReadFile(filepath.Join(s.workspace, ".git/config"))
@@ -253,12 +271,17 @@ func TestBackendKeepsNothingSealedBesideALiveRun(t *testing.T) {
 			return runJob(t, b, j)
 		}
 		for _, script := range []string{"echo new > .git/config", "rm .git/config", "touch -d 2001-01-01 .git/config", "echo new > .git/hooks/pre-commit", "echo new > .envrc"} {
-			if x := run(script); x.Effects.Kept != 0 || len(x.Effects.Conflicts) != 1 {
+			if x := run(script); x.Effects.Kept != 0 || len(x.Effects.Conflicts) != 1 || !x.Effects.InUse {
 				t.Errorf("%s: %+v", script, x.Effects)
 			}
 		}
 		if x := run("echo new > .git/index; echo new > plain"); x.Effects.Kept != 2 {
 			t.Errorf("what is not sealed: %+v", x.Effects)
+		}
+		sealed := s.job("/bin/sh", "-c", "echo new > .envrc; echo new > beside")
+		sealed.Call, sealed.Seals = "sealed", seal.Default
+		if x := runJob(t, b, sealed); x.Effects.Kept != 1 || len(x.Quarantined) != 1 {
+			t.Errorf("by a run with the same seals: %+v", x)
 		}
 		j := s.job("/bin/sh", "-c", "echo held > .git/config")
 		j.Call, j.Weigh, j.Seals = "held", hold, nil
@@ -288,5 +311,68 @@ func TestBackendSettleWithoutAPlace(t *testing.T) {
 	_, err = b.Settle(t.Context(), sandbox.HeldRun{Call: "call", Workspace: tempDir(t)}, stage.RulingKeep)
 	if e := palyra.AsError(err); errors.As(err, new(*stage.NotHeldError)) || e.Code != palyra.Unavailable || e.Remedy == "" {
 		t.Errorf("%v", err)
+	}
+}
+
+// A change of a sealed name that somebody agreed to, and a run with seals that begins at that moment and tries to write it:
+// the change is kept and stays, or is not kept because of the run. What the run writes is never there.
+func TestBackendKeepsWhileARunBegins(t *testing.T) {
+	for _, onStage := range []bool{false, true} {
+		t.Run(fmt.Sprint("staged ", onStage), func(t *testing.T) {
+			staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+				seen := map[string]int{}
+				for i := range 6 {
+					seen[s.keepsWhileARunBegins(b, onStage, i)]++
+				}
+				if t.Log(seen); seen["kept"] == 0 || seen["in use"] == 0 {
+					t.Error("not both orders were seen")
+				}
+			})
+		})
+	}
+}
+
+const (
+	sealedName   = "z/.envrc"
+	writesSealed = `echo ready; n=0
+while [ $n -lt 12 ]; do n=$((n+1)); echo evil > z/.envrc; echo evil > x; mv -f x z/.envrc; rm -f z/.envrc; done 2> /dev/null; :`
+	makesMany    = `mkdir -p a && n=0; while [ $n -lt 1500 ]; do : > a/$n; n=$((n+1)); done` // which are kept before the sealed name
+)
+
+// keepsWhileARunBegins has every third keep wait until the run has begun, and the others go on at once.
+func (s *site) keepsWhileARunBegins(b *Backend, onStage bool, i int) string {
+	s.t.Helper()
+	old, agreed := fmt.Sprintln("old", i), fmt.Sprintln("agreed", i)
+	s.dir("z")
+	s.file(sealedName, old)
+	if err := os.RemoveAll(filepath.Join(s.workspace, "a")); err != nil {
+		s.t.Fatal(err)
+	}
+	beside := *s
+	beside.staged = onStage
+	run := beside.job("/bin/sh", "-c", writesSealed)
+	run.Call, run.Seals = palyra.CallID(fmt.Sprint("beside-", i)), seal.Default
+	ended := make(chan sandbox.Exit, 1)
+	change := s.job("/bin/sh", "-c", makesMany+"; printf '%s' '"+agreed+"' > "+sealedName)
+	change.Call, change.Seals = palyra.CallID(fmt.Sprint("change-", i)), nil
+	change.Weigh = func(stage.Found) stage.Ruling {
+		go func() { ended <- celltest.Run(s.t, b, run) }()
+		if i%3 == 0 {
+			eventually(s.t, "ready", func() bool { return strings.Contains(beside.printed(), "ready") })
+		}
+		return stage.RulingKeep
+	}
+	x := runJob(s.t, b, change)
+	<-ended
+	text, err := os.ReadFile(filepath.Join(s.workspace, sealedName))
+	x.Effects.Changes = nil
+	switch now := string(text); {
+	case err == nil && x.Effects.Kept > 1500 && now == agreed:
+		return "kept"
+	case err == nil && x.Effects.InUse && x.Effects.Kept == 0 && now == old:
+		return "in use"
+	default:
+		s.t.Fatalf("%d: %+v, and there is %q, %v", i, x.Effects, now, err)
+		return ""
 	}
 }
