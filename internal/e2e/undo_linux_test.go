@@ -184,7 +184,8 @@ func TestKilledWhileUndoing(t *testing.T) {
 				d.mustStart(unlimited...)
 				op := d.client(client.OperatorDoor)
 				if c.lost {
-					if list, err := op.Changes(t.Context(), client.ChangeFilter{Call: call}); err != nil || list.Undo == state || treeOf(t, d.work) == want {
+					if list, err := op.Changes(t.Context(), client.ChangeFilter{Call: call}); err != nil ||
+						list.Undo == state || treeOf(t, d.work) == want {
 						t.Errorf("redo %v: it was done: %s, %v", redo, list.Undo, err)
 					}
 					again := op.UndoCall

@@ -52,7 +52,8 @@ func fillNames(t *testing.T, dir string, but int) (free func()) {
 	return func() { check(t, os.RemoveAll(top)) }
 }
 
-const fullScript = "rm -r d; head -c 20000 /bin/sh | tr -c a-z x > a; echo run > f; mkdir -p n/m; head -c 20000 /bin/sh | tr -c a-z x > n/m/o; " +
+const fullScript = "rm -r d; head -c 20000 /bin/sh | tr -c a-z x > a; echo run > f; mkdir -p n/m; " +
+	"head -c 20000 /bin/sh | tr -c a-z x > n/m/o; " +
 	"chmod 500 n/m; mkdir e; rm w; chmod 700 k; ln -s f l; head -c 9000 /bin/sh | tr -c a-z x >> z"
 
 // Whatever room a disk has left while held changes are kept, be it at the first step or at any later one: the workspace

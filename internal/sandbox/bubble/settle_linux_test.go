@@ -95,10 +95,12 @@ func TestBackendSettlesWhereNothingRuns(t *testing.T) {
 	if why := b.Stageable(t.Context(), s.workspace, s.who.UID, s.who.GID); why == "" {
 		t.Error("runs could be staged")
 	}
-	if x, err := b.Settle(t.Context(), keep, stage.RulingKeep); err != nil || x.Effects.Kept != 1 || !exists(filepath.Join(s.workspace, "kept")) {
+	if x, err := b.Settle(t.Context(), keep, stage.RulingKeep); err != nil || x.Effects.Kept != 1 ||
+		!exists(filepath.Join(s.workspace, "kept")) {
 		t.Errorf("kept: %+v, %v", x, err)
 	}
-	if x, err := b.Settle(t.Context(), drop, stage.RulingDrop); err != nil || !x.Effects.Dropped || !exists(filepath.Join(s.workspace, "stays")) {
+	if x, err := b.Settle(t.Context(), drop, stage.RulingDrop); err != nil || !x.Effects.Dropped ||
+		!exists(filepath.Join(s.workspace, "stays")) {
 		t.Errorf("dropped: %+v, %v", x, err)
 	}
 }
@@ -211,7 +213,8 @@ func TestBackendDiskFullInTheMiddle(t *testing.T) {
 func TestBackendDescriptorsWriteNothingIntoWhatWasKept(t *testing.T) {
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
 		s.file("f", "old\n")
-		const script = `setsid sh -c 'trap "" TERM HUP INT; exec 9>>f 8>>n; echo up > up; while :; do echo late >&9; echo late >&8; done' < /dev/null > /dev/null 2>&1 &
+		const script = `setsid sh -c 'trap "" TERM HUP INT; exec 9>>f 8>>n; echo up > up; while :; do echo late >&9; echo late >&8; done' < /dev/null \
+> /dev/null 2>&1 &
 while [ ! -e up ]; do sleep 0.01; done`
 		if x := runJob(t, b, s.job("/bin/sh", "-c", script)); x.Effects.Kept != 3 {
 			t.Fatalf("%+v: %s", x, s.printed())
@@ -270,7 +273,9 @@ func keepsNothingSealed(t *testing.T, onStage bool) {
 			j.Seals = nil
 			return runJob(t, b, j)
 		}
-		for _, script := range []string{"echo new > .git/config", "rm .git/config", "touch -d 2001-01-01 .git/config", "echo new > .git/hooks/pre-commit", "echo new > .envrc"} {
+		for _, script := range []string{
+			"echo new > .git/config", "rm .git/config", "touch -d 2001-01-01 .git/config", "echo new > .git/hooks/pre-commit", "echo new > .envrc",
+		} {
 			if x := run(script); x.Effects.Kept != 0 || len(x.Effects.Conflicts) != 1 || !x.Effects.InUse {
 				t.Errorf("%s: %+v", script, x.Effects)
 			}
@@ -336,7 +341,7 @@ const (
 	sealedName   = "z/.envrc"
 	writesSealed = `echo ready; n=0
 while [ $n -lt 12 ]; do n=$((n+1)); echo evil > z/.envrc; echo evil > x; mv -f x z/.envrc; rm -f z/.envrc; done 2> /dev/null; :`
-	makesMany    = `mkdir -p a && n=0; while [ $n -lt 1500 ]; do : > a/$n; n=$((n+1)); done` // which are kept before the sealed name
+	makesMany = `mkdir -p a && n=0; while [ $n -lt 1500 ]; do : > a/$n; n=$((n+1)); done` // which are kept before the sealed name
 )
 
 // keepsWhileARunBegins has every third keep wait until the run has begun, and the others go on at once.
