@@ -26,15 +26,15 @@ func callsCommand(inv *invocation.Invocation) *cobra.Command {
 
 func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.CallFilter
-	var principal, session, state string
+	var of invocation.Selection
 	cmd := &cobra.Command{
 		Use: "list", Short: "List calls, newest first", Args: syntax.Takes(),
 		Example: "  palyra calls list --state pending",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			if state != "" && !slices.Contains(states(), state) {
-				return exit.Usagef("there is no state %q; the states are %s", state, strings.Join(states(), ", "))
+			if of.State != "" && !slices.Contains(of.States, of.State) {
+				return exit.Usagef("there is no state %q; the states are %s", of.State, strings.Join(of.States, ", "))
 			}
-			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.SessionID(session), palyra.State(state)
+			f.Principal, f.Session, f.State = palyra.Principal(of.Principal), palyra.SessionID(of.Session), palyra.State(of.State)
 			page, err := c.Calls(ctx, f)
 			if err != nil {
 				return err
@@ -51,21 +51,9 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			}.Show(inv)
 		}),
 	}
-	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
-	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
-	cmd.Flags().StringVar(&state, "state", "", "only those in this state, such as pending or finished")
+	invocation.Select(inv, cmd, &of, "only those in this state, such as pending or finished", palyra.States())
 	syntax.Paging(cmd, &f.Cursor, &f.Limit)
-	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func states() []string {
-	var out []string
-	for _, s := range palyra.States() {
-		out = append(out, string(s))
-	}
-	return out
 }
 
 func callsShowCommand(inv *invocation.Invocation) *cobra.Command {

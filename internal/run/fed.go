@@ -103,20 +103,7 @@ func (c *Calls) writeFed(ctx context.Context, f *flight) error {
 }
 
 func (c *Calls) noteUntilDone(f *flight) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-f.done:
-			return
-		case <-f.noting:
-		}
-		pause.Reset(fedEvery)
-		select {
-		case <-f.done:
-			return
-		case <-pause.C:
-		}
+	for f.nudged(f.noting) && f.rests(fedEvery) {
 		if err := c.writeFed(c.ctx, f); err != nil && c.ctx.Err() == nil { // the next turn tries again, the end of the call at the latest
 			c.log.Warn("input has no line in the journal yet", "call", f.id, "error", err)
 			nudge(f.noting)

@@ -212,6 +212,28 @@ func (f *flight) wake() {
 	}
 }
 
+// nudged waits for a nudge; false: the call ended first.
+func (f *flight) nudged(ch <-chan struct{}) bool {
+	select {
+	case <-f.done:
+		return false
+	case <-ch:
+		return true
+	}
+}
+
+// rests waits for a while; false: the call ended first.
+func (f *flight) rests(d time.Duration) bool {
+	pause := time.NewTimer(d)
+	defer pause.Stop()
+	select {
+	case <-f.done:
+		return false
+	case <-pause.C:
+		return true
+	}
+}
+
 // nudge wakes whoever waits on a channel of one, and never blocks.
 func nudge(ch chan struct{}) {
 	select {

@@ -31,24 +31,14 @@ func (c *Calls) pump(f *flight) {
 }
 
 func (c *Calls) pumpUntilDone(f *flight) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-f.done:
-			return
-		case <-f.pumping:
-		}
+	for f.nudged(f.pumping) {
 		err := c.ledger.db.Write(c.ctx, "tape.output", func(tx *store.Tx) error { return c.tapeOutput(tx, f.id) })
 		if err != nil && c.ctx.Err() == nil { // the next turn tries again, the end of the call at the latest
 			c.log.Warn("output is not on the tape yet", "call", f.id, "error", err)
 			nudge(f.pumping)
 		}
-		pause.Reset(tapeEvery)
-		select {
-		case <-f.done:
+		if !f.rests(tapeEvery) {
 			return
-		case <-pause.C:
 		}
 	}
 }

@@ -26,12 +26,12 @@ func RunsCommand(inv *invocation.Invocation) *cobra.Command {
 
 func runsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.RunFilter
-	var principal, session, state string
+	var of invocation.Selection
 	cmd := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: syntax.Takes(),
 		Example: "  palyra runs list --state in_progress\n  palyra runs list --json | jq '.runs[].run_id'",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.SessionID(session), palyra.RunState(state)
+			f.Principal, f.Session, f.State = palyra.Principal(of.Principal), palyra.SessionID(of.Session), palyra.RunState(of.State)
 			page, err := c.Runs(ctx, f)
 			if err != nil {
 				return err
@@ -39,21 +39,9 @@ func runsListCommand(inv *invocation.Invocation) *cobra.Command {
 			return printRuns(inv, page)
 		}),
 	}
-	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
-	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
-	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	invocation.Select(inv, cmd, &of, "only those in this state", palyra.RunStates())
 	syntax.Paging(cmd, &f.Cursor, &f.Limit)
-	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(wordsOfStates(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func wordsOfStates() []string {
-	var out []string
-	for _, s := range palyra.RunStates() {
-		out = append(out, string(s))
-	}
-	return out
 }
 
 // printRuns prints a page of runs.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -15,12 +14,10 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
-	"palyra/internal/subpath"
 )
 
 const (
 	watchEveryMS = 50
-	maxID        = 1<<32 - 2
 	cellTasks    = 24       // of the cell itself and of bubblewrap, where they are counted with the run
 	cellMemory   = 32 << 20 // the same in bytes
 )
@@ -30,22 +27,12 @@ func (b *Backend) check(j sandbox.Job) error {
 	bad := func(why string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bubble: %s", why)
 	}
-	clean := func(p string) bool { return filepath.IsAbs(p) && filepath.Clean(p) == p && p != "/" }
+	why := b.fleet.Refuses(j)
 	switch {
-	case j.Stdin == nil || j.Stdout == nil || j.Stderr == nil:
-		return bad("a standard stream is missing")
-	case !clean(j.Path):
+	case why != "":
+		return bad(why)
+	case !cells.Clean(j.Path):
 		return bad("the program is not an absolute path")
-	case !clean(j.Workspace):
-		return bad("the workspace is not an absolute path")
-	case j.Cwd != filepath.Clean(j.Cwd) || !subpath.Within(j.Workspace, j.Cwd):
-		return bad("the working directory is outside the workspace")
-	case len(j.Argv) == 0:
-		return bad("no arguments, not even the program's name")
-	case j.UID < 0 || j.GID < 0 || j.UID > maxID || j.GID > maxID:
-		return bad("no such user or group")
-	case b.fleet.UID != 0 && j.UID != b.fleet.UID:
-		return bad("only root can run a program as somebody else")
 	case len(j.Doors) > cell.MaxDoors || (len(j.Doors) > 0 && j.Open == nil):
 		return bad("too many doors, or nobody behind them")
 	}
@@ -104,7 +91,7 @@ func disks(j sandbox.Job, k *keeper) []string {
 // ceiling is the number of tasks that the kernel allows a room, where an rlimit sets it.
 func ceiling(all []cell.Rlimit) int64 {
 	for _, l := range all {
-		if l.Resource == unix.RLIMIT_NPROC && l.Value < maxID {
+		if l.Resource == unix.RLIMIT_NPROC && l.Value < cells.MaxID {
 			return int64(l.Value)
 		}
 	}

@@ -2,13 +2,11 @@ package confine
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
-	"palyra/internal/subpath"
 )
 
 const (
@@ -58,27 +56,17 @@ func (b *Driver) check(j sandbox.Job) error {
 	bad := func(why string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "confine: %s", why)
 	}
-	clean := func(p string) bool { return filepath.IsAbs(p) && filepath.Clean(p) == p && p != "/" }
+	why := b.fleet.Refuses(j)
 	switch {
-	case j.Stdin == nil || j.Stdout == nil || j.Stderr == nil:
-		return bad("a standard stream is missing")
-	case j.Sealed == nil && !clean(j.Path):
+	case why != "":
+		return bad(why)
+	case j.Sealed == nil && !cells.Clean(j.Path):
 		return bad("the program is not an absolute path")
-	case !clean(j.Workspace) || !clean(j.Private):
-		return bad("the workspace or the private directory is not an absolute path")
-	case j.Cwd != filepath.Clean(j.Cwd) || !subpath.Within(j.Workspace, j.Cwd):
-		return bad("the working directory is outside the workspace")
-	case len(j.Argv) == 0:
-		return bad("no arguments, not even the program's name")
-	case j.UID < 0 || j.GID < 0 || j.UID > maxID || j.GID > maxID:
-		return bad("no such user or group")
-	case b.fleet.UID != 0 && j.UID != b.fleet.UID:
-		return bad("only root can run a program as somebody else")
+	case !cells.Clean(j.Private):
+		return bad("the private directory is not an absolute path")
 	}
 	return nil
 }
-
-const maxID = 1<<32 - 2
 
 // explain turns a cell's failure into what a person can act on.
 func explain(r cell.Report) error {
