@@ -11,7 +11,9 @@ import (
 const MaxID = 1<<32 - 2
 
 // Clean reports whether a path is absolute, in its shortest form, and not the root.
-func Clean(path string) bool { return filepath.IsAbs(path) && filepath.Clean(path) == path && path != "/" }
+func Clean(path string) bool {
+	return filepath.IsAbs(path) && filepath.Clean(path) == path && path != "/"
+}
 
 // Refuses says what is wrong with a job that no Runner should give to any tier; empty: nothing.
 func (f *Fleet) Refuses(j sandbox.Job) (why string) {
