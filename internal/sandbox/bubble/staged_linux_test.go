@@ -502,3 +502,47 @@ for i in $(seq 400); do echo $i > x$i; done`)
 		}
 	})
 }
+
+// What a run writes below or through a link that was there before it is an effect where it really is: in the workspace
+// under the name that the link leads to, and nowhere where it leads out, since the room has nothing there.
+func TestBackendThroughOldLinks(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		outside := tempDir(t)
+		s.own(outside)
+		s.dir(".vscode")
+		s.dir("real")
+		s.file("real/f", "old\n")
+		up, err := filepath.Rel(s.workspace, outside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for link, to := range map[string]string{
+			"abs": outside, "rel": up, "deep": "real/../" + up, "in": "real", "editor": ".vscode", "file": "real/f",
+		} {
+			if err := os.Symlink(to, filepath.Join(s.workspace, link)); err != nil {
+				t.Fatal(err)
+			}
+			s.own(filepath.Join(s.workspace, link))
+		}
+		var paths []string
+		j := s.job("/bin/sh", "-c", `for d in abs rel deep in editor; do
+echo new > $d/tasks.json; mkdir -p $d/made; ln -s /etc $d/made/out
+done; echo new > file`)
+		j.Weigh = func(f stage.Found) stage.Ruling {
+			for _, c := range f.Changes {
+				paths = append(paths, c.Path)
+			}
+			return stage.RulingKeep
+		}
+		x := runJob(t, b, j)
+		want := []string{
+			".vscode/made", ".vscode/made/out", ".vscode/tasks.json", "real/f", "real/made", "real/made/out", "real/tasks.json",
+		}
+		if slices.Sort(paths); !slices.Equal(paths, want) || x.Effects.Kept != len(want) {
+			t.Errorf("weighed %q, %+v: %s", paths, x.Effects, s.printed())
+		}
+		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+			t.Errorf("outside are %v, %v", left, err)
+		}
+	})
+}
