@@ -35,6 +35,9 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 				return exit.Usagef("there is no state %q; the states are %s", of.State, strings.Join(of.States, ", "))
 			}
 			f.Principal, f.Session, f.State = palyra.Principal(of.Principal), palyra.SessionID(of.Session), palyra.State(of.State)
+			if f.State == palyra.Running {
+				f.State = palyra.Granted // what runs is on record as granted until it has ended
+			}
 			page, err := c.Calls(ctx, f)
 			if err != nil {
 				return err
@@ -46,7 +49,7 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			return invocation.Page[palyra.Call]{
 				JSON: page, Things: page.Calls, Next: page.Next, Head: []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
 				Row: func(x palyra.Call) []string {
-					return []string{string(x.ID), string(x.State), string(x.Proposal.Tool), string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
+					return []string{string(x.ID), stateShown(x), string(x.Proposal.Tool), string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
 				},
 			}.Show(inv)
 		}),
@@ -54,6 +57,17 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 	invocation.Select(inv, cmd, &of, "only those in this state, such as pending or finished", palyra.States())
 	syntax.Paging(cmd, &f.Cursor, &f.Limit)
 	return cmd
+}
+
+// stateShown is where a call stands, in the word that says most: a granted one runs, and an end that was not its own is named.
+func stateShown(x palyra.Call) string {
+	switch {
+	case x.State == palyra.Granted:
+		return string(palyra.Running)
+	case x.State == palyra.Finished && x.Outcome != nil:
+		return string(x.Outcome.Outcome)
+	}
+	return string(x.State)
 }
 
 func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
@@ -110,7 +124,7 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID, full bool) {
 	pairs := []screen.Pair{
 		{"Call", string(x.ID)},
 		{screen.SummaryField, x.Detail.Summary},
-		{"State", string(x.State)},
+		{"State", stateShown(x)},
 		{"Outcome", string(o.Outcome)},
 		{"Exit code", exit},
 		{"Signal", o.Signal},
@@ -208,7 +222,7 @@ func callsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			x, err := c.GetCall(ctx, id)
-			return inv.Answer(err, fillLists(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
+			return inv.Answer(err, fillLists(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(stateShown(x))) })
 		}),
 	}
 }

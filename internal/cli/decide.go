@@ -116,7 +116,7 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 		switch {
 		case palyra.CodeOf(err) == palyra.NotFound:
 			return err
-		case r.Answer == palyra.AnswerDeny && err == nil: // nobody has to see what nobody gets
+		case err == nil && (r.Answer == palyra.AnswerDeny || !p.Pending()): // nobody has to see what nobody gets, or what is settled
 			r.Digest = p.PlanDigest
 			return send(ctx, inv, c, r)
 		}

@@ -132,6 +132,9 @@ func TestCallsCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if out := h.palyra("calls", "list", "--state", "running"); !strings.Contains(out, id+"  running ") {
+		t.Errorf("what runs is not among what runs: %s", out)
+	}
 	if out := h.palyra("calls", "cancel", id, "--json"); !strings.Contains(out, id) {
 		t.Errorf("%s", out)
 	}
@@ -142,6 +145,9 @@ func TestCallsCancel(t *testing.T) {
 	}
 	if out := h.palyra("calls", "show", id); !strings.Contains(out, "cancelled") {
 		t.Errorf("%s", out)
+	}
+	if out := h.palyra("calls", "list"); !strings.Contains(out, id+"  cancelled ") {
+		t.Errorf("how it ended is not said: %s", out)
 	}
 	tail.stop()
 }
