@@ -99,6 +99,8 @@ func edges() []edge {
 		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal", "internal/seal/*"}, true, "what a run must leave as it is"},
 		{[]string{"internal/egress"}, []string{"internal/egress/sniff"}, true, "the first bytes of a connection"},
 		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
+		{[]string{"internal/seal"}, []string{"internal/seal/sealname"}, true, "which paths are sealed, by their names"},
+		{[]string{"internal/seal/sealname"}, []string{"<parent>"}, false, "names are read without a workspace"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{[]string{"internal/policy", "internal/policy/replay"}, []string{"internal/policy/risk"}, true, "what a call amounts to is worked out below the judging"},

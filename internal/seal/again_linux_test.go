@@ -92,7 +92,7 @@ func mentions(s *Snapshot) []string {
 	named.dirs = slices.Clone(s.dirs)
 	var states []string
 	for i := range named.dirs {
-		states = append(states, fmt.Sprint("state ", s.path(int32(i)), s.match.sets[named.dirs[i].state]))
+		states = append(states, fmt.Sprint("state ", s.path(int32(i)), s.match.Places(named.dirs[i].state)))
 		named.dirs[i].state = 0
 	}
 	slices.Sort(states)

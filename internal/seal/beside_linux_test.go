@@ -187,7 +187,7 @@ func TestFirstRecords(t *testing.T) {
 		return e.kind == link || e.kind == midway || e.kind == noted || e.path == ".cargo" || e.path == "c/config.toml" || inModules(e.path)
 	})
 	s.bare = nil
-	m, err := Compile(s.match.names)
+	m, err := Compile(s.match.Names())
 	must(t, err)
 	s.match = m
 	doc, err := s.Record()

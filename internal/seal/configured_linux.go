@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/gitfile"
+	"palyra/internal/seal/sealname"
 	"palyra/internal/subpath"
 )
 
@@ -27,18 +28,18 @@ func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 		return false, err
 	}
 	bare := t.intoModules(s)
-	if len(anchors) > maxAnchors {
-		return false, denied("links and git's configuration lead from sealed paths to more than %d others", maxAnchors).
+	if len(anchors) > sealname.MaxAnchors {
+		return false, denied("links and git's configuration lead from sealed paths to more than %d others", sealname.MaxAnchors).
 			WithRemedy("remove links, or unseal names in a profile")
 	}
-	for _, a := range s.match.held {
+	for _, a := range s.match.Held() {
 		if !slices.Contains(anchors, a) {
 			return true, errOther
 		}
 	}
-	known := len(s.match.held)
-	s.match.anchorAll(anchors)
-	again = len(s.match.held) > known || !maps.Equal(bare, s.bare)
+	known := len(s.match.Held())
+	s.match.AnchorAll(anchors)
+	again = len(s.match.Held()) > known || !maps.Equal(bare, s.bare)
 	s.bare = bare
 	return again, nil
 }
@@ -47,7 +48,7 @@ func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 // unchanged, because others use them.
 func (s *Snapshot) leadsAsKnown(t *tree) bool {
 	anchors, err := t.leads(s)
-	return err == nil && len(anchors) == len(s.match.held) && !slices.ContainsFunc(anchors, func(a anchor) bool { return !slices.Contains(s.match.held, a) }) &&
+	return err == nil && len(anchors) == len(s.match.Held()) && !slices.ContainsFunc(anchors, func(a sealname.Anchor) bool { return !slices.Contains(s.match.Held(), a) }) &&
 		maps.Equal(t.intoModules(s), s.bare)
 }
 
@@ -69,7 +70,7 @@ func unreadable(file, why string) error {
 
 // configured returns the anchors for everything that a repository's configuration refers to:
 // directories of hooks, files that it includes, programs that it names.
-func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) {
+func (t *tree) configured(s *Snapshot, e watchedPath) (out []sealname.Anchor, err error) {
 	dir := strings.TrimSuffix(e.path[:len(e.path)-baseLen(e.path)], "/")
 	_, first, in := t.follow(s.workspace, e.path) // the configuration can be a link
 	if !in {
@@ -119,7 +120,7 @@ func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) 
 }
 
 // meant returns the anchors for the references of one setting, and where they end in the workspace.
-func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []anchor, ends []string) {
+func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []sealname.Anchor, ends []string) {
 	for _, p := range s.inWorkspace(t, from, r.Path) {
 		anchors, end, in := t.reach(s.workspace, p)
 		out = append(out, anchors...)
@@ -128,10 +129,10 @@ func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []anc
 			continue
 		case end == "" && r.Hooks:
 			for _, h := range gitfile.HookNames {
-				out = append(out, anchor{h, -1, 0})
+				out = append(out, sealname.Anchor{Path: h, Rule: -1})
 			}
 		case end != "" && (r.Hooks || !t.isDir(end)):
-			out = append(out, anchor{end, -1, 0})
+			out = append(out, sealname.Anchor{Path: end, Rule: -1})
 		}
 		ends = append(ends, end)
 	}
@@ -179,10 +180,10 @@ func (s *Snapshot) inWorkspace(t *tree, from []string, path string) (out []strin
 func gitDirItself(rel string) bool { return rel == ".git" || strings.HasSuffix(rel, "/.git") }
 
 // reach is follow, which also returns the links on the way as anchors.
-func (t *tree) reach(workspace, path string) (out []anchor, end string, in bool) {
+func (t *tree) reach(workspace, path string) (out []sealname.Anchor, end string, in bool) {
 	links, end, in := t.follow(workspace, path)
 	for _, l := range links {
-		out = append(out, anchor{l, -1, 0})
+		out = append(out, sealname.Anchor{Path: l, Rule: -1})
 	}
 	return out, end, in
 }

@@ -1,15 +1,15 @@
 package seal
 
-import "palyra/internal/trusted"
+import (
+	"palyra/internal/seal/sealname"
+	"palyra/internal/trusted"
+)
 
 // ownDir is Palyra's directory in a workspace; quarantineName in it is the quarantine, which walks pass over.
 const (
 	ownDir         = ".palyra"
 	quarantineName = "quarantine"
 )
-
-// repository is the segment of a name that stands for a directory which git takes for a repository.
-const repository = trusted.Repository
 
 // heeded are the names, of one segment and folded, of files that other programs or agents heed and
 // that ordinary work writes: a run's change is reported.
@@ -24,3 +24,17 @@ var heeded = func() map[string]bool {
 // Default are the names that are sealed unless a profile says otherwise: files that other programs
 // take orders from.
 var Default = trusted.With(trusted.Held)
+
+// What the names of sealed paths come to.
+type (
+	Matcher = sealname.Matcher
+	Rule    = sealname.Rule
+	Part    = sealname.Part
+	Spot    = sealname.Spot
+)
+
+// Compile reads names.
+func Compile(names []string) (*Matcher, error) { return sealname.Compile(names) }
+
+// Fold is a name as names are compared.
+func Fold(name string) string { return sealname.Fold(name) }

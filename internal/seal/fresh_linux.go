@@ -29,8 +29,8 @@ func (s *Snapshot) Fresh(into string, call palyra.CallID) (*Fresh, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := s.match.clone()
-	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, quarantine: p.bounded(s)}
+	m := s.match.Clone()
+	f := &Fresh{match: m, root: m.Within(s.start), repos: map[string]bool{}, spots: map[string]Spot{}, quarantine: p.bounded(s)}
 	for i := range s.dirs {
 		if s.dirs[i].flags&repo != 0 {
 			f.repos[s.path(int32(i))] = true
@@ -82,7 +82,7 @@ func (f *Fresh) spot(dir string) (s Spot) {
 
 // Repository reports whether git takes a directory with entries of these names for a repository.
 func (f *Fresh) Repository(names []string) bool {
-	if len(f.match.repos) == 0 {
+	if !f.match.Repositories() {
 		return false
 	}
 	have := map[string]bool{}

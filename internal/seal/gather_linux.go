@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/dirents"
+	"palyra/internal/seal/sealname"
 	"palyra/internal/trusted"
 )
 
@@ -19,7 +20,7 @@ func (w *walker) gather(fd int, n *node, path string) error {
 	w.names, w.found = w.names[:0], w.found[:0]
 	before := w.seen
 	defer func() { n.many = int32(w.seen - before) }()
-	state, _ := w.m.enter(n.state) // whether it is a repository is known only at the end
+	state, _ := w.m.Into(n.state) // whether it is a repository is known only at the end
 	err := dirents.List(fd, w.buf, func(name []byte, typ byte) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
@@ -63,7 +64,7 @@ func (w *walker) bound(path string) error {
 // counts reports whether a file of the name matters to a sweep. The run may have made any number of others.
 func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	w.fold = trusted.Fold(w.fold[:0], name)
-	if what, _ := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK {
+	if what, _ := w.m.Next(state, w.fold, below); what != sealname.Free || typ == unix.DT_LNK {
 		return true
 	}
 	if !below && typ == unix.DT_REG && heeded[string(w.fold)] {

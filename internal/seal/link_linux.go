@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/gitfile"
+	"palyra/internal/seal/sealname"
 )
 
 // A link cannot be mounted over. A link in the place of a sealed path is therefore checked after
@@ -138,7 +139,7 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 }
 
 // leads finds where sealed paths lead: by links, and by the configuration of repositories.
-func (t *tree) leads(s *Snapshot) (anchors []anchor, err error) {
+func (t *tree) leads(s *Snapshot) (anchors []sealname.Anchor, err error) {
 	names := sync.OnceValue(func() cover {
 		return cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
 	})
@@ -157,8 +158,8 @@ func (t *tree) leads(s *Snapshot) (anchors []anchor, err error) {
 			anchors = append(anchors, more...)
 		}
 	}
-	slices.SortFunc(anchors, func(a, b anchor) int {
-		return cmp.Or(strings.Compare(a.path, b.path), a.rule-b.rule, a.seg-b.seg)
+	slices.SortFunc(anchors, func(a, b sealname.Anchor) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), a.Rule-b.Rule, a.Seg-b.Seg)
 	})
 	return slices.Compact(anchors), nil
 }
@@ -180,21 +181,21 @@ func (t *tree) intoModules(s *Snapshot) map[string]bool {
 }
 
 // held returns the anchors for a sealed link: the links on its way, its end, and the sealed paths in there.
-func (t *tree) held(c cover, path string) (out []anchor) {
+func (t *tree) held(c cover, path string) (out []sealname.Anchor) {
 	links, end, in := t.follow(c.top, path)
 	for _, l := range links {
 		if l != path {
-			out = append(out, anchor{l, -1, 0})
+			out = append(out, sealname.Anchor{Path: l, Rule: -1})
 		}
 	}
 	if !in {
 		return out
 	}
 	what, state := c.follow(path)
-	if what == full {
-		out = append(out, anchor{end, -1, 0})
+	if what == sealname.Full {
+		out = append(out, sealname.Anchor{Path: end, Rule: -1})
 	}
-	return append(out, c.m.rests(state, end)...)
+	return append(out, c.m.Rests(state, end)...)
 }
 
 // inMiddle reports whether a directory of a repository holds the state of an unfinished operation,

@@ -9,6 +9,7 @@ import (
 
 	"palyra/internal/dirents"
 	"palyra/internal/gitfile"
+	"palyra/internal/seal/sealname"
 	"palyra/internal/trusted"
 )
 
@@ -130,8 +131,8 @@ func (h *holder) holds(path string, state int32) bool {
 			return found
 		}
 		w.fold = trusted.Fold(w.fold[:0], name)
-		what, next := w.m.step(state, w.fold, false)
-		if what != free || next != 0 && typ == unix.DT_LNK {
+		what, next := w.m.Next(state, w.fold, false)
+		if what != sealname.Free || next != 0 && typ == unix.DT_LNK {
 			return found
 		}
 		if typ == unix.DT_DIR || typ == unix.DT_UNKNOWN {

@@ -35,7 +35,7 @@ func all(t testing.TB, b *box) *Snapshot {
 // leads are the anchors of a snapshot, in one order.
 func leads(s *Snapshot) string {
 	out := []string{fmt.Sprint(s.bare)}
-	for _, a := range s.match.held {
+	for _, a := range s.match.Held() {
 		out = append(out, fmt.Sprint(a))
 	}
 	slices.Sort(out)

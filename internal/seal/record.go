@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"palyra/internal/quarantine"
+	"palyra/internal/seal/sealname"
 )
 
 const (
@@ -22,20 +23,20 @@ const (
 
 // document is the stored form of a Snapshot. Paths are bytes: names of files need not be text.
 type document struct {
-	Version   int      `json:"version"`
-	Workspace []byte   `json:"workspace"`
-	Dev       uint64   `json:"dev"`
-	Ino       uint64   `json:"ino"`
-	Entries   int      `json:"max_entries"`
-	Sealed    int      `json:"max_sealed"`
-	Closed    []byte   `json:"closed,omitempty"` // a single directory, of older records; only read
-	Shut      [][]byte `json:"closed_dirs,omitempty"`
-	Kept      int64    `json:"kept_bytes,omitempty"`
-	Names     []string `json:"names"`
-	Start     []place  `json:"start,omitempty"` // state of the names at the workspace
-	Leads     []lead   `json:"leads,omitempty"`
-	Bare      [][]byte `json:"bare,omitempty"` // directories below node_modules in which every name counts
-	Paths     []item   `json:"paths"`
+	Version   int              `json:"version"`
+	Workspace []byte           `json:"workspace"`
+	Dev       uint64           `json:"dev"`
+	Ino       uint64           `json:"ino"`
+	Entries   int              `json:"max_entries"`
+	Sealed    int              `json:"max_sealed"`
+	Closed    []byte           `json:"closed,omitempty"` // a single directory, of older records; only read
+	Shut      [][]byte         `json:"closed_dirs,omitempty"`
+	Kept      int64            `json:"kept_bytes,omitempty"`
+	Names     []string         `json:"names"`
+	Start     []sealname.Place `json:"start,omitempty"` // state of the names at the workspace
+	Leads     []lead           `json:"leads,omitempty"`
+	Bare      [][]byte         `json:"bare,omitempty"` // directories below node_modules in which every name counts
+	Paths     []item           `json:"paths"`
 }
 
 // lead is the stored form of an anchor.
@@ -65,13 +66,13 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Kept: s.limits.Kept, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Kept: s.limits.Kept, Names: s.match.Names(), Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
 	if s.old {
 		d.Version = firstVersion
 	}
-	for _, a := range s.match.held {
-		d.Leads = append(d.Leads, lead{[]byte(a.path), a.rule, a.seg})
+	for _, a := range s.match.Held() {
+		d.Leads = append(d.Leads, lead{[]byte(a.Path), a.Rule, a.Seg})
 	}
 	for _, p := range slices.Sorted(maps.Keys(s.bare)) {
 		d.Bare = append(d.Bare, []byte(p))
@@ -127,15 +128,15 @@ func load(b []byte) (*Snapshot, error) {
 		return nil, fmt.Errorf("seal: load: %w", err)
 	}
 	for _, p := range d.Start {
-		if int(p.Rule) >= len(m.rules) || p.Seg == 0 || int(p.Seg) >= len(m.rules[p.Rule].segs) {
+		if p.Seg == 0 || !m.Has(int(p.Rule), int(p.Seg)) {
 			return nil, fmt.Errorf("seal: load: name %d has no part %d", p.Rule, p.Seg)
 		}
 	}
-	if err := m.loadLeads(d.Leads); err != nil {
+	if err := loadLeads(m, d.Leads); err != nil {
 		return nil, err
 	}
 	s := &Snapshot{
-		old: d.Version == firstVersion, start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
+		old: d.Version == firstVersion, start: m.Places(m.Number(d.Start)), workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
 		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(), entries: make([]watchedPath, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
@@ -170,13 +171,13 @@ func (d *document) closed() (dirs []string) {
 }
 
 // loadLeads restores anchors.
-func (m *Matcher) loadLeads(list []lead) error {
-	names := len(m.rules)
+func loadLeads(m *Matcher, list []lead) error {
+	names := len(m.Names())
 	for _, l := range list {
-		if !quarantine.Clean(string(l.Path)) || len(list) > maxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && (l.Seg < 0 || l.Seg >= len(m.rules[l.Rule].segs)) {
+		if !quarantine.Clean(string(l.Path)) || len(list) > sealname.MaxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && !m.Has(l.Rule, l.Seg) {
 			return fmt.Errorf("seal: load: %q cannot be led to", l.Path)
 		}
-		m.add(anchor{string(l.Path), l.Rule, l.Seg})
+		m.Add(sealname.Anchor{Path: string(l.Path), Rule: l.Rule, Seg: l.Seg})
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"palyra/internal/trusted"
 )
 
 func TestRules(t *testing.T) {
@@ -26,7 +28,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, none := range []Part{got[1].Parts[0], got[2].Parts[1]} {
-		if none.Fits("") || none.Fits(repository) || none.Fits("**") {
+		if none.Fits("") || none.Fits(trusted.Repository) || none.Fits("**") {
 			t.Errorf("%+v fits a name", none)
 		}
 	}
@@ -39,7 +41,7 @@ func TestRules(t *testing.T) {
 func TestSpots(t *testing.T) {
 	m, err := Compile(Default)
 	must(t, err)
-	top, err := m.Start("/nowhere/work")
+	top, err := Start(m, "/nowhere/work")
 	must(t, err)
 	const repo = "@" // after a directory's name: git takes it for a repository
 	for path, want := range map[string]string{
@@ -79,11 +81,11 @@ func TestSpots(t *testing.T) {
 		}
 	}
 	for _, ws := range []string{"/nowhere/.git", "/nowhere/.vscode/x"} {
-		if _, err := m.Start(ws); err == nil {
+		if _, err := Start(m, ws); err == nil {
 			t.Errorf("%s was taken", ws)
 		}
 	}
-	above, err := m.Start("/nowhere/.github")
+	above, err := Start(m, "/nowhere/.github")
 	must(t, err)
 	if _, seals, _ := m.Step(above, "workflows"); !seals {
 		t.Error("a name that begins above the workspace was lost")

@@ -21,7 +21,7 @@ func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapsho
 
 // scanAgain is scan, starting from an earlier snapshot.
 func scanAgain(ctx context.Context, was *Snapshot) (*Snapshot, error) {
-	return look(ctx, was.workspace, was.match.clone(), was.limits, was)
+	return look(ctx, was.workspace, was.match.Clone(), was.limits, was)
 }
 
 // look walks the workspace. was is an earlier look at it, or nil; its state numbers are those of m.
@@ -31,7 +31,7 @@ func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snap
 		return nil, err
 	}
 	defer t.close()
-	way, err := m.way(workspace)
+	way, err := wayOf(m, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func passes(ctx context.Context, t *tree, m *Matcher, l Limits, way way, was *Sn
 		again, err := s.anchored(t)
 		switch {
 		case errors.Is(err, errOther):
-			if m, err = Compile(m.names); err != nil {
+			if m, err = Compile(m.Names()); err != nil {
 				return nil, err
 			}
 			s = nil
@@ -128,7 +128,7 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer t.close()
-	way, err := s.match.way(s.workspace)
+	way, err := wayOf(s.match, s.workspace)
 	if err != nil || t.id != s.root || !slices.Equal(way.start, s.start) {
 		return true, nil // a scan reports the fault
 	}

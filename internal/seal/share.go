@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"palyra/internal/seal/sealname"
 	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
@@ -34,11 +35,11 @@ func (s *Snapshot) Knows(path string) bool {
 // that contains it or lies in it. Sealed paths that with does not know can be those runs' work: s
 // forgets them, though they were there when s was made. Only s changes.
 func (s *Snapshot) Share(with *Snapshot) error {
-	m, err := Compile(with.match.names) // the matcher of with is in use elsewhere
+	m, err := Compile(with.match.Names()) // the matcher of with is in use elsewhere
 	if err != nil {
 		return err
 	}
-	m.anchorAll(with.match.held)
+	m.AnchorAll(with.match.Held())
 	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories(), bare: with.bare}
 	known, odd := with.known(), map[string]watchedPath{}
 	for _, e := range s.entries {
@@ -71,7 +72,7 @@ const modulesDir = "node_modules"
 // notes reports whether s would have an entry for a link or a rebase at that path of its workspace.
 func (s *Snapshot) notes(rel string, k kind) bool {
 	if k == midway {
-		return len(s.match.repos) > 0
+		return s.match.Repositories()
 	}
 	dir := filepath.Dir(rel)
 	return !inModules(dir) || s.looksInto(dir)
@@ -175,7 +176,7 @@ func (s *Snapshot) repositories() map[string]bool {
 type cover struct {
 	m     *Matcher
 	top   string
-	start []place
+	start []sealname.Place
 	repos map[string]bool
 	bare  map[string]bool
 }
@@ -183,27 +184,27 @@ type cover struct {
 // covers reports whether a path is sealed or kept.
 func (c cover) covers(rel string) bool {
 	what, state := c.follow(rel)
-	_, keeps := c.m.enter(state)
-	return what != free || keeps && c.repos[filepath.Join(c.top, rel)]
+	_, keeps := c.m.Into(state)
+	return what != sealname.Free || keeps && c.repos[filepath.Join(c.top, rel)]
 }
 
 // follow returns what the names make of a path, or of the first sealed path on the way to it, and
 // their state there.
-func (c cover) follow(rel string) (what hit, state int32) {
-	state, dir, modules := c.m.root(c.start), c.top, false
+func (c cover) follow(rel string) (what sealname.Hit, state int32) {
+	state, dir, modules := c.m.Root(c.start), c.top, false
 	for rest := rel; rest != "." && rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
 		folded := trusted.Fold(nil, name)
 		if c.repos[dir] {
-			state, _ = c.m.enter(state)
+			state, _ = c.m.Into(state)
 		}
 		var next int32
-		if what, next = c.m.step(state, folded, modules); what == full {
+		if what, next = c.m.Next(state, folded, modules); what == sealname.Full {
 			return what, next
 		}
-		if c.repos[dir] && stored(folded) {
-			next = c.m.store(next)
+		if c.repos[dir] && sealname.InStore(folded) {
+			next = c.m.Stored(next)
 		}
 		state, dir, modules = next, filepath.Join(dir, name), modules || string(folded) == modulesDir
 		if in, ok := subpath.Rel(c.top, dir); ok && c.bare[in] {
@@ -224,6 +225,6 @@ func (s *Snapshot) Seals() func(rel string) bool {
 	c := cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
 	return func(rel string) bool {
 		what, _ := c.follow(rel)
-		return what != free
+		return what != sealname.Free
 	}
 }

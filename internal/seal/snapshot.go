@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra/internal/cell"
+	"palyra/internal/seal/sealname"
 )
 
 // Snapshot is the state of a workspace at one moment, as far as sealing goes. It is for one
@@ -16,7 +17,7 @@ type Snapshot struct {
 	root        ident
 	limits      Limits
 	match       *Matcher
-	start       []place                // state of the names at the workspace; sorted
+	start       []sealname.Place       // state of the names at the workspace; sorted
 	above       []string               // repositories above the workspace
 	began       time.Time              // when the look began
 	odd         map[string]watchedPath // replaces entries; of kind none: forgotten. Never changed, only replaced

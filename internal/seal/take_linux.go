@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/seal/sealname"
 	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
@@ -26,8 +27,8 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		return w.takeInside(a, string(name), typ)
 	}
 	w.fold = trusted.Fold(w.fold[:0], name)
-	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
-	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
+	what, state := w.m.Next(a.state, w.fold, n.flags&modules != 0)
+	if what == sealname.Free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
 		w.sample(a, name, typ)
 		if typ != unix.DT_REG || n.flags&modules != 0 || w.out.old || !heeded[string(w.fold)] {
 			return nil
@@ -37,13 +38,13 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		}
 		return nil
 	}
-	going := what == free && !w.out.old && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)
-	if n.flags&repo != 0 && stored(w.fold) {
-		state = w.m.store(state)
+	going := what == sealname.Free && !w.out.old && n.flags&repo != 0 && w.m.Repositories() && inMiddle(w.fold)
+	if n.flags&repo != 0 && sealname.InStore(w.fold) {
+		state = w.m.Stored(state)
 	}
 	path := join(a.path, string(name))
 	dir := node{parent: a.dir, name: string(name), state: state, flags: w.modules(n.flags, path), base: -1}
-	if _, ok := a.kids[dir.name]; !ok && what == free && typ == unix.DT_DIR && !going {
+	if _, ok := a.kids[dir.name]; !ok && what == sealname.Free && typ == unix.DT_DIR && !going {
 		return w.add(a, path, dir, status{})
 	}
 	st, err := w.t.look(a.fd, dir.name)
@@ -54,14 +55,14 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		return w.unseen(a, string(name), what, err)
 	}
 	if st.mode&unix.S_IFMT == unix.S_IFLNK {
-		return w.takeLink(a, path, what != free || state != 0 && !w.out.old || going, st)
+		return w.takeLink(a, path, what != sealname.Free || state != 0 && !w.out.old || going, st)
 	}
 	if going && st.dir() {
 		w.note(a.dir, path, midway, st)
 	}
-	if what != free {
+	if what != sealname.Free {
 		k := sealed
-		if what == keep && st.dir() {
+		if what == sealname.Keep && st.dir() {
 			k = kept
 		}
 		w.note(a.dir, path, k, st)
@@ -80,9 +81,9 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 }
 
 // unseen handles an entry without a readable status, such as the root of another user's own mount.
-func (w *walker) unseen(a at, name string, what hit, err error) error {
+func (w *walker) unseen(a at, name string, what sealname.Hit, err error) error {
 	path := join(a.path, name)
-	if what == free && w.known != nil { // not the run's, which can make no mounts
+	if what == sealname.Free && w.known != nil { // not the run's, which can make no mounts
 		return nil
 	}
 	return denied("%q in the workspace cannot be looked at, and so cannot be sealed", path).

@@ -69,7 +69,7 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 // walk makes the snapshot. Directories that had to be opened by force are shut
 // again when shut is called.
 func (w *walker) walk() error {
-	root := node{base: -1, state: w.m.root(w.out.start)}
+	root := node{base: -1, state: w.m.Root(w.out.start)}
 	if w.base != nil && len(w.base.dirs) > 0 {
 		st, err := w.t.look(w.t.fd, "")
 		if err != nil {
@@ -298,7 +298,7 @@ func (w *walker) sort(i int32, fd int, path string, st status) error {
 	if head, ok := w.repository(); ok && n.flags&inside == 0 {
 		n.flags |= repo
 		var keeps bool
-		if state, keeps = w.m.enter(state); keeps && n.flags&held == 0 {
+		if state, keeps = w.m.Into(state); keeps && n.flags&held == 0 {
 			w.note(i, own(path), kept, st)
 			w.heads[i] = head
 			if w.fresh(own(path)) && w.isNew(i) {

@@ -4,37 +4,38 @@ import (
 	"path/filepath"
 	"strings"
 
+	"palyra/internal/seal/sealname"
 	"palyra/internal/trusted"
 )
 
 // way is the state of the names on the path to a workspace.
 type way struct {
-	start []place  // state of the names at the workspace itself
-	repos []string // repositories above the workspace
+	start []sealname.Place // state of the names at the workspace itself
+	repos []string         // repositories above the workspace
 }
 
-// way follows the names from the root of the file system to the workspace. A sealed path does not
+// wayOf follows the names from the root of the file system to the workspace. A sealed path does not
 // become free by being called a workspace: one in or below a sealed or kept path is refused, and
 // one on the way to such a path has it sealed as the directory above would.
-func (m *Matcher) way(workspace string) (way, error) {
+func wayOf(m *Matcher, workspace string) (way, error) {
 	var out way
 	var state int32
 	dir := "/"
 	for _, name := range strings.Split(strings.Trim(workspace, "/"), "/") {
 		folded := trusted.Fold(nil, name)
 		keeps := false
-		if len(m.repos) > 0 && repositoryAt(dir) {
-			state, keeps = m.enter(state)
+		if m.Repositories() && repositoryAt(dir) {
+			state, keeps = m.Into(state)
 			out.repos = append(out.repos, dir)
 		}
-		what, next := m.step(state, folded, false)
+		what, next := m.Next(state, folded, false)
 		path := filepath.Join(dir, name)
-		if what != free || keeps && gitOwn(folded) {
+		if what != sealname.Free || keeps && gitOwn(folded) {
 			return way{}, notHere(workspace, path, dir)
 		}
 		state, dir = next, path
 	}
-	out.start = append(out.start, m.sets[state]...)
+	out.start = append(out.start, m.Places(state)...)
 	return out, nil
 }
 
@@ -55,5 +56,15 @@ func gitOwn(name []byte) bool {
 	case "branches", "hooks", "info", "lfs", "modules", "rebase-apply", "rebase-merge", "sequencer", "worktrees":
 		return true
 	}
-	return stored(name)
+	return sealname.InStore(name)
+}
+
+// Start follows the names from the root of the file system to a workspace, an absolute path without
+// links. It refuses a workspace that is sealed, or lies in a sealed directory.
+func Start(m *Matcher, workspace string) (Spot, error) {
+	w, err := wayOf(m, workspace)
+	if err != nil {
+		return Spot{}, err
+	}
+	return m.From(w.start), nil
 }

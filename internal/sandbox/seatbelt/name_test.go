@@ -18,7 +18,7 @@ import (
 // or something above it.
 func sealedBy(t testing.TB, names *seal.Matcher, p string) bool {
 	t.Helper()
-	spot, err := names.Start("/w")
+	spot, err := seal.Start(names, "/w")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func look(ctx context.Context, workspace string, names *seal.Matcher, most int) 
 	if len(names.Rules()) == 0 {
 		return nil, nil
 	}
-	top, err := names.Start(workspace)
+	top, err := seal.Start(names, workspace)
 	if err != nil {
 		return nil, err
 	}

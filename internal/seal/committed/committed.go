@@ -84,7 +84,7 @@ func watch(workspace string, names, dirs []string) (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, err := m.Start(workspace)
+	start, err := seal.Start(m, workspace)
 	return &Watch{names: m, start: start, dirs: dirs[:min(len(dirs), maxRepositories)]}, err
 }
 

@@ -1,6 +1,11 @@
-package seal
+package sealname
 
-import "palyra/internal/trusted"
+import (
+	"maps"
+	"slices"
+
+	"palyra/internal/trusted"
+)
 
 // Rule is a parsed name, for backends that enforce names by other means than the mounts of a
 // snapshot, such as a profile text for the kernel.
@@ -54,20 +59,16 @@ type Spot struct {
 // like the path that the name would match.
 func (s Spot) Begun() bool { return s.state != 0 }
 
-// Start follows the names from the root of the file system to a workspace, an absolute path without
-// links. It refuses a workspace that is sealed, or lies in a sealed directory.
-func (m *Matcher) Start(workspace string) (Spot, error) {
-	w, err := m.way(workspace)
-	if err != nil {
-		return Spot{}, err
-	}
-	return Spot{state: m.number(w.start)}, nil
-}
+// From is the spot of a workspace with what has begun on the way to it.
+func (m *Matcher) From(start []Place) Spot { return Spot{state: m.Number(slices.Clone(start))} }
+
+// Within is From with the names that begin at the workspace only.
+func (m *Matcher) Within(start []Place) Spot { return Spot{state: m.Root(start)} }
 
 // Enter is the same directory, known to be a repository. It reports whether repositories are kept.
 func (m *Matcher) Enter(s Spot) (_ Spot, keeps bool) {
 	s.repo = true
-	s.state, keeps = m.enter(s.state)
+	s.state, keeps = m.Into(s.state)
 	return s, keeps
 }
 
@@ -75,9 +76,34 @@ func (m *Matcher) Enter(s Spot) (_ Spot, keeps bool) {
 // keeps: it is kept if it is a directory, and sealed otherwise.
 func (m *Matcher) Step(s Spot, name string) (next Spot, seals, keeps bool) {
 	folded := trusted.Fold(nil, name)
-	what, state := m.step(s.state, folded, s.below)
-	if s.repo && stored(folded) {
-		state = m.store(state)
+	what, state := m.Next(s.state, folded, s.below)
+	if s.repo && InStore(folded) {
+		state = m.Stored(state)
 	}
-	return Spot{state: state, below: s.below || string(folded) == "node_modules"}, what == full, what == keep
+	return Spot{state: state, below: s.below || string(folded) == "node_modules"}, what == Full, what == Keep
+}
+
+// Clone is a matcher with the state numbers of m, which numbers new states by itself.
+func (m *Matcher) Clone() *Matcher {
+	c := *m
+	c.sets, c.known = slices.Clone(m.sets), maps.Clone(m.known)
+	c.rules, c.roots, c.held = slices.Clip(m.rules), slices.Clip(m.roots), slices.Clip(m.held)
+	return &c
+}
+
+// Names are what the matcher was made of.
+func (m *Matcher) Names() []string { return m.names }
+
+// Held are the anchors.
+func (m *Matcher) Held() []Anchor { return m.held }
+
+// Repositories reports whether a name begins with a repository.
+func (m *Matcher) Repositories() bool { return len(m.repos) > 0 }
+
+// Places are the names that have begun, by the number of a state.
+func (m *Matcher) Places(state int32) []Place { return m.sets[state] }
+
+// Has reports whether a name has such a part.
+func (m *Matcher) Has(rule, seg int) bool {
+	return rule >= 0 && rule < len(m.rules) && seg >= 0 && seg < len(m.rules[rule].segs)
 }

@@ -1,4 +1,4 @@
-package seal
+package sealname
 
 import (
 	"path"
@@ -13,69 +13,69 @@ import (
 
 // fit says what a path is by the names, the way a walk finds it: from the top,
 // a directory at a time.
-func fit(m *Matcher, p string) hit {
+func fit(m *Matcher, p string) Hit {
 	state, below := int32(0), false
 	parts := strings.Split(p, "/")
 	for i, part := range parts {
 		name := trusted.Fold(nil, part)
-		h, next := m.step(state, name, below)
-		if i == len(parts)-1 || h == full {
+		h, next := m.Next(state, name, below)
+		if i == len(parts)-1 || h == Full {
 			return h
 		}
 		state, below = next, below || string(name) == "node_modules"
 	}
-	return free
+	return Free
 }
 
 func TestNames(t *testing.T) {
-	m, err := Compile(append([]string{"a/*/c", "x*y*z", "d/**/e/f", "k/"}, Default...))
-	must(t, err)
+	m, err := Compile(append([]string{"a/*/c", "x*y*z", "d/**/e/f", "k/"}, held...))
+	check(t, err)
 	for _, test := range []struct {
 		path string
-		want hit
+		want Hit
 	}{
-		{".git", keep},
-		{"a/b/.git", keep},
-		{".git/config", full},
-		{"sub/.git/hooks", full},
-		{".git/hooks/pre-commit", full}, // below a sealed one
-		{".git/objects", free},
-		{".git/info", free},
-		{".git/info/attributes", full},
-		{".git/modules/x/y/z/info/attributes", full},
-		{".git/modules/config", full},
-		{"modules/x/config", free},
-		{"config", free},
-		{".gitx/config", free},
-		{".github/workflows", full},
-		{".github/workflows/x.yml", full},
-		{".github", free},
-		{"a/b/c", full},
-		{"q/a/b/c", full},
-		{"a/c", free},
-		{"xyz", full},
-		{"x1y2z", full},
-		{"xz", free},
-		{"xyzq", free},
-		{"d/e/f", full},
-		{"d/1/2/e/f", full},
-		{"d/e/e/f", full},
-		{"d/e/1/f", free},
-		{"k", keep},
-		{"node_modules/k", free},
-		{"node_modules/x/.envrc", free},
-		{"node_modules/x/.git/config", full},
-		{"node_modules", free},
-		{"CLAUDE.md", free},
-		{".editorconfig", free},
-		{"JENKINSFILE", full},
-		{".ENVRC. ", full},
-		{".v\u017fcode", full},
-		{".con\ufb01g", free},
-		{".git/con\ufb01g", full},
-		{".g\u200bit", keep},
-		{"\xff.git", free},
-		{"a.code-workspace", full},
+		{".git", Keep},
+		{"a/b/.git", Keep},
+		{".git/config", Full},
+		{"sub/.git/hooks", Full},
+		{".git/hooks/pre-commit", Full}, // below a sealed one
+		{".git/objects", Free},
+		{".git/info", Free},
+		{".git/info/attributes", Full},
+		{".git/modules/x/y/z/info/attributes", Full},
+		{".git/modules/config", Full},
+		{"modules/x/config", Free},
+		{"config", Free},
+		{".gitx/config", Free},
+		{".github/workflows", Full},
+		{".github/workflows/x.yml", Full},
+		{".github", Free},
+		{"a/b/c", Full},
+		{"q/a/b/c", Full},
+		{"a/c", Free},
+		{"xyz", Full},
+		{"x1y2z", Full},
+		{"xz", Free},
+		{"xyzq", Free},
+		{"d/e/f", Full},
+		{"d/1/2/e/f", Full},
+		{"d/e/e/f", Full},
+		{"d/e/1/f", Free},
+		{"k", Keep},
+		{"node_modules/k", Free},
+		{"node_modules/x/.envrc", Free},
+		{"node_modules/x/.git/config", Full},
+		{"node_modules", Free},
+		{"CLAUDE.md", Free},
+		{".editorconfig", Free},
+		{"JENKINSFILE", Full},
+		{".ENVRC. ", Full},
+		{".v\u017fcode", Full},
+		{".con\ufb01g", Free},
+		{".git/con\ufb01g", Full},
+		{".g\u200bit", Keep},
+		{"\xff.git", Free},
+		{"a.code-workspace", Full},
 	} {
 		if got := fit(m, test.path); got != test.want {
 			t.Errorf("%q: %d, want %d", test.path, got, test.want)
@@ -87,22 +87,22 @@ func TestNames(t *testing.T) {
 // text, and in the spellings that some file system holds for the same; with other
 // bytes it is another name.
 func TestEveryTrustedNameSeals(t *testing.T) {
-	m, err := Compile(Default)
-	must(t, err)
-	for _, n := range Default {
+	m, err := Compile(held)
+	check(t, err)
+	for _, n := range held {
 		if strings.HasPrefix(n, repository) {
 			continue // no path tells
 		}
 		p := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n, "/"), "**", "m"), "*", "x")
 		for _, s := range []string{p, "a\xff\xfe/b c/" + p, strings.ToUpper(p), strings.Replace(p, "s", "\u017f", 1), p[:1] + "\u200d" + p[1:], p + ". "} {
-			if fit(m, s) == free {
+			if fit(m, s) == Free {
 				t.Errorf("%s: %q is free", n, s)
 			}
 			if _, found := trusted.Write(s); !found {
 				t.Errorf("%s: %q is sealed and not guarded", n, s)
 			}
 		}
-		if only, err := Compile([]string{n}); err != nil || !strings.Contains(n, "*") && fit(only, p+"\xff") != free {
+		if only, err := Compile([]string{n}); err != nil || !strings.Contains(n, "*") && fit(only, p+"\xff") != Free {
 			t.Errorf("%s seals another name (%v)", n, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestNamesMeanWhatTheGrammarSays(t *testing.T) {
 				want = want || plainly(segs, parts[start:end])
 			}
 		}
-		if got := fit(m, strings.Join(parts, "/")) == full; got != want {
+		if got := fit(m, strings.Join(parts, "/")) == Full; got != want {
 			t.Errorf("%q and %q: %v, want %v", segs, parts, got, want)
 		}
 	})
@@ -167,7 +167,7 @@ func TestNamesMeanWhatTheGrammarSays(t *testing.T) {
 // Whatever is a name, a path spelt exactly like it is sealed by it, in any case,
 // at any depth; and nothing that is taken fails later.
 func FuzzName(f *testing.F) {
-	for _, n := range Default {
+	for _, n := range held {
 		f.Add(n, "x/"+n)
 	}
 	f.Add("a/**/b*c", "q\xff/\u212a")
@@ -188,7 +188,7 @@ func FuzzName(f *testing.F) {
 			if p == strings.ToUpper(own) && !ascii(own) {
 				continue // upper case of other letters may be letters of their own
 			}
-			if fit(m, p) == free {
+			if fit(m, p) == Free {
 				t.Errorf("%q does not seal %q", name, p)
 			}
 		}
@@ -216,4 +216,14 @@ func FuzzFold(f *testing.F) {
 			t.Errorf("bytes: %q, text: %q", b, once)
 		}
 	})
+}
+
+// held are the names that are sealed by default.
+var held = trusted.With(trusted.Held)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,4 +1,11 @@
-package seal
+// Package sealname says which paths are sealed, by their names.
+//
+// Words: a name is a path, at any depth, with stars (see Compile for the grammar); a matcher is all names at once; a
+// state is the names that have begun on the way to a directory, by number; a spot is a state with what else counts
+// there; an anchor is a place in a workspace to which a sealed path leads.
+//
+// It looks at no file: who walks says what it finds, a name at a time.
+package sealname
 
 import (
 	"encoding/binary"
@@ -8,6 +15,8 @@ import (
 	"palyra"
 	"palyra/internal/trusted"
 )
+
+const repository = trusted.Repository
 
 // The limits of a list of names.
 const (
@@ -25,8 +34,8 @@ type Matcher struct {
 	globs *[2][256][]uint16   // rules whose first segment has a star: by its first byte, or by its last; 0 where that is a star too
 	repos []uint16            // rules whose first segment is a repository
 	roots []uint16            // rules that begin at the workspace only, one for each anchor
-	held  []anchor
-	sets  [][]place // by number; the first is empty
+	held  []Anchor
+	sets  [][]Place // by number; the first is empty
 	known map[string]int32
 }
 
@@ -42,19 +51,19 @@ type segment struct {
 	pieces []string
 }
 
-// place is the state of one rule: seg is the segment to match next.
-type place struct {
+// Place is the state of one rule: seg is the segment to match next.
+type Place struct {
 	Rule uint16 `json:"rule"`
 	Seg  uint16 `json:"part"`
 }
 
-// hit is what the names make of a path.
-type hit uint8
+// Hit is what the names make of a path.
+type Hit uint8
 
 const (
-	free hit = iota
-	keep     // kept, if it is a directory; sealed otherwise
-	full     // sealed
+	Free Hit = iota
+	Keep     // kept, if it is a directory; sealed otherwise
+	Full     // sealed
 )
 
 // Compile reads names. A name is one or more segments with slashes between; it fits a path whose
@@ -69,7 +78,7 @@ func Compile(names []string) (*Matcher, error) {
 	if len(names) > maxNames {
 		return nil, badName("there are %d sealed names, more than %d", len(names), maxNames)
 	}
-	m := &Matcher{first: map[string][]uint16{}, globs: new([2][256][]uint16), sets: [][]place{nil}, known: map[string]int32{"": 0}}
+	m := &Matcher{first: map[string][]uint16{}, globs: new([2][256][]uint16), sets: [][]Place{nil}, known: map[string]int32{"": 0}}
 	for _, n := range names {
 		r, err := parse(n)
 		if err != nil {
@@ -185,18 +194,18 @@ func (s segment) fits(name []byte) bool {
 	return true
 }
 
-// step follows the rules from a directory's state to an entry in it. The name is folded. below
+// Next follows the rules from a directory's state to an entry in it. The name is folded. below
 // means that the directory is below node_modules. The returned state is that of the entry, should
 // it be a directory.
-func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
+func (m *Matcher) Next(state int32, name []byte, below bool) (Hit, int32) {
 	starts := m.first[string(name)]
 	heads, tails, all := m.near(name)
 	if state == 0 && len(starts)+len(heads)+len(tails)+len(all) == 0 {
-		return free, 0
+		return Free, 0
 	}
-	var found hit
-	var next []place
-	take := func(r, seg uint16) { found, next = m.advance(found, next, place{r, seg}) }
+	var found Hit
+	var next []Place
+	take := func(r, seg uint16) { found, next = m.advance(found, next, Place{r, seg}) }
 	for _, r := range starts {
 		if !below || m.rules[r].every {
 			take(r, 1)
@@ -218,50 +227,50 @@ func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 			take(p.Rule, p.Seg+1)
 		}
 	}
-	return found, m.number(next)
+	return found, m.Number(next)
 }
 
 // advance notes that a rule has come to a place: its end, or a segment. Two stars can also stand
 // for no directory at all.
-func (m *Matcher) advance(found hit, set []place, p place) (hit, []place) {
+func (m *Matcher) advance(found Hit, set []Place, p Place) (Hit, []Place) {
 	r := m.rules[p.Rule]
 	if int(p.Seg) == len(r.segs) {
 		if !r.keep {
-			return full, set
+			return Full, set
 		}
-		return max(found, keep), set
+		return max(found, Keep), set
 	}
 	set = append(set, p)
 	if r.segs[p.Seg].any { // two stars are never the last segment
-		return m.advance(found, set, place{p.Rule, p.Seg + 1})
+		return m.advance(found, set, Place{p.Rule, p.Seg + 1})
 	}
 	return found, set
 }
 
-// enter adds the rules that begin at a repository, and reports whether repositories as such are kept.
-func (m *Matcher) enter(state int32) (int32, bool) {
-	set, whole := slices.Clone(m.sets[state]), free
+// Into adds the rules that begin at a repository, and reports whether repositories as such are kept.
+func (m *Matcher) Into(state int32) (int32, bool) {
+	set, whole := slices.Clone(m.sets[state]), Free
 	for _, r := range m.repos {
-		whole, set = m.advance(whole, set, place{r, 1})
+		whole, set = m.advance(whole, set, Place{r, 1})
 	}
-	return m.number(set), whole != free
+	return m.Number(set), whole != Free
 }
 
-// store drops the rules that wait behind two stars: below refs, logs and objects of a repository
+// Stored drops the rules that wait behind two stars: below refs, logs and objects of a repository
 // names are those of branches.
-func (m *Matcher) store(state int32) int32 {
-	var set []place
+func (m *Matcher) Stored(state int32) int32 {
+	var set []Place
 	for _, p := range m.sets[state] {
 		segs := m.rules[p.Rule].segs
 		if !segs[p.Seg].any && !segs[p.Seg-1].any {
 			set = append(set, p)
 		}
 	}
-	return m.number(set)
+	return m.Number(set)
 }
 
-// stored reports whether a repository keeps its own data under the name.
-func stored(name []byte) bool {
+// InStore reports whether a repository keeps its own data under the name.
+func InStore(name []byte) bool {
 	switch string(name) {
 	case "refs", "logs", "objects":
 		return true
@@ -269,12 +278,12 @@ func stored(name []byte) bool {
 	return false
 }
 
-// number gives equal sets equal numbers.
-func (m *Matcher) number(set []place) int32 {
+// Number gives equal sets equal numbers.
+func (m *Matcher) Number(set []Place) int32 {
 	if len(set) == 0 {
 		return 0
 	}
-	slices.SortFunc(set, func(a, b place) int {
+	slices.SortFunc(set, func(a, b Place) int {
 		return (int(a.Rule)-int(b.Rule))<<16 + int(a.Seg) - int(b.Seg)
 	})
 	set = slices.Compact(set)
