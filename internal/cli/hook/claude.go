@@ -151,24 +151,30 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 	return h.requestFor(palyra.ToolProcessRun, proposal.Arguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
 }
 
+// The agents' own tools that have a like of Palyra's, by the agents' names.
+const (
+	agentRead, agentNotebookRead, agentList, agentGlob, agentGrep = "Read", "NotebookRead", "LS", "Glob", "Grep"
+	agentWrite, agentEdit, agentMultiEdit, agentPatch, agentFetch = "Write", "Edit", "MultiEdit", "apply_patch", "WebFetch"
+)
+
 // mapped is the tool of Palyra that does the same; "" if there is none.
 func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 	switch h.tool {
-	case "Read", "NotebookRead":
+	case agentRead, agentNotebookRead:
 		return h.onPath(palyra.ToolFileRead, h.pathField(), nil)
-	case "LS":
+	case agentList:
 		return h.onPath(palyra.ToolFileList, "path", nil)
-	case "Write":
+	case agentWrite:
 		got, err := h.input.texts("file_path", "content")
 		if err != nil {
 			return "", nil, err
 		}
 		return h.onPath(palyra.ToolFileWrite, "file_path", map[string]any{"content": got["content"], "make_dirs": true})
-	case "Edit", "MultiEdit":
+	case agentEdit, agentMultiEdit:
 		return h.edit()
-	case "Glob":
+	case agentGlob:
 		return h.glob()
-	case "Grep":
+	case agentGrep:
 		got, err := h.input.texts("pattern")
 		if err != nil {
 			return "", nil, err
@@ -178,9 +184,9 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 			return "", nil, nil
 		}
 		return h.onPath(palyra.ToolFileSearch, "path", map[string]any{"pattern": pattern})
-	case "apply_patch":
+	case agentPatch:
 		return h.patch()
-	case "WebFetch":
+	case agentFetch:
 		got, err := h.input.texts("url")
 		return palyra.ToolFetch, map[string]any{"url": got["url"]}, err
 	}
@@ -188,7 +194,7 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 }
 
 func (h *hookCall) pathField() string {
-	if h.tool == "NotebookRead" {
+	if h.tool == agentNotebookRead {
 		return "notebook_path"
 	}
 	return "file_path"

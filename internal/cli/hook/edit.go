@@ -76,7 +76,7 @@ func (s editStep) apply(content string) (string, bool) {
 // steps returns the replacements of an Edit, or of a MultiEdit.
 func (h *hookCall) steps() ([]editStep, bool) {
 	list := []object{h.input}
-	if raw, ok := h.input["edits"]; h.tool == "MultiEdit" && (!ok || json.Unmarshal(raw, &list) != nil) {
+	if raw, ok := h.input["edits"]; h.tool == agentMultiEdit && (!ok || json.Unmarshal(raw, &list) != nil) {
 		return nil, false
 	}
 	if len(list) > maxSteps {

@@ -11,7 +11,7 @@ var reading = map[string]struct {
 	field string
 	file  bool
 }{
-	"Read": {"file_path", true}, "NotebookRead": {"notebook_path", true}, "LS": {"path", false}, "Grep": {"path", false},
+	agentRead: {"file_path", true}, agentNotebookRead: {"notebook_path", true}, agentList: {"path", false}, agentGrep: {"path", false},
 }
 
 // readsItsOwn reports whether a call only reads a file that the agent keeps for this session, and
@@ -52,7 +52,7 @@ func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 		if real, err := filepath.EvalSymlinks(place); err == nil {
 			place = real
 		}
-		if subpath.Within(place, at) || h.tool == "Grep" && subpath.Within(at, place) {
+		if subpath.Within(place, at) || h.tool == agentGrep && subpath.Within(at, place) {
 			return nil, false
 		}
 	}
