@@ -47,6 +47,16 @@ func TestUndoOfFileTools(t *testing.T) {
 	if undone.Outcome != palyra.OutcomeFinished || undone.ExitCode != 0 || treeOf(t, d.work) != before {
 		t.Errorf("by the agent: %+v\n%s", undone, treeOf(t, d.work))
 	}
+	if undone.Effects != palyra.EffectsKept || undone.Changes == nil || undone.Changes.Removed != 3 || undone.Changes.List == "" {
+		t.Errorf("the outcome of the undo says %s, %+v", undone.Effects, undone.Changes)
+	}
+	list, err = op.Changes(t.Context(), client.ChangeFilter{Call: undone.CallID})
+	if err != nil || len(list.Changes) != 3 || list.Undo == client.UndoKept {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if last, err := op.Changes(t.Context(), client.ChangeFilter{Workspace: d.work}); err != nil || last.Lasting != "" {
+		t.Errorf("%s stays: %s, %v", last.Lasting, last.LastingWhy, err)
+	}
 	d.verify()
 	d.stop()
 }

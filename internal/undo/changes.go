@@ -55,8 +55,8 @@ func explainNoChanges(c *palyra.Call) error {
 func (u *Undo) Undoable(c *palyra.Call) (can bool, why string) {
 	_, became := c.Changed()
 	direct := became == "" && ran(c) && !c.Plan.ReadOnly && c.Plan.Staging.Writes == palyra.WritesLive
-	if became == "" && !direct && len(c.Plan.Writes) == 0 { // most calls: nothing is looked up for them
-		return false, ""
+	if became == "" && !direct && len(c.Plan.Writes) == 0 || c.Proposal.Tool == palyra.ToolUndo {
+		return false, "" // most calls, for which nothing is looked up; an undo is taken back by redo of what it undid
 	}
 	state := u.state(c.ID)
 	switch {

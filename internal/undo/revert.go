@@ -117,11 +117,13 @@ func (u *Undo) Revert(ctx context.Context, c *palyra.Call, redo bool, by palyra.
 	if redo {
 		line.Reversal = palyra.ReversalRedo
 	}
-	return u.revert(ctx, c, line)
+	return u.revert(ctx, c, line, nil)
 }
 
-// revert does what a line says that is done with a call.
-func (u *Undo) revert(ctx context.Context, c *palyra.Call, line palyra.CallReverted) (out wire.Reverted, err error) {
+// revert does what a line says that is done with a call, and tells changed, where there is one, what that changed.
+func (u *Undo) revert(
+	ctx context.Context, c *palyra.Call, line palyra.CallReverted, changed func([]palyra.Change),
+) (out wire.Reverted, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	redo := line.Reversal == palyra.ReversalRedo
@@ -155,6 +157,8 @@ func (u *Undo) revert(ctx context.Context, c *palyra.Call, line palyra.CallRever
 	failure := u.failed(line, redo, why, err)
 	if failure != nil {
 		end.Result, end.Reason = palyra.ReversalFailed, palyra.AsError(failure).Reason
+	} else if changed != nil {
+		changed(all)
 	}
 	if _, err := u.Journal.Record(ctx, end); err != nil {
 		return out, errors.Join(failure, err)

@@ -131,6 +131,6 @@ func (u *Undo) Undo(ctx context.Context, env tool.Env, workspace string, id paly
 	}
 	out, err := u.revert(ctx, c, palyra.CallReverted{
 		Call: c.ID, By: env.Principal, Reversal: palyra.ReversalUndo, List: listOf(c), Through: env.Call,
-	})
+	}, env.Changed)
 	return out.Counts, err
 }
