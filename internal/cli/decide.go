@@ -116,7 +116,10 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 		switch {
 		case palyra.CodeOf(err) == palyra.NotFound:
 			return err
-		case err == nil && (r.Answer == palyra.AnswerDeny || !p.Pending()): // nobody has to see what nobody gets, or what is settled
+		case err == nil && !p.Pending():
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s was already decided: %s", r.ID, question.Ending(p)).
+				WithRemedy("the first answer holds; see '%s approvals show %s'", inv.Own(), r.ID)
+		case r.Answer == palyra.AnswerDeny && err == nil: // nobody has to see what nobody gets
 			r.Digest = p.PlanDigest
 			return send(ctx, inv, c, r)
 		}

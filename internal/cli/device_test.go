@@ -328,7 +328,7 @@ func TestRevokedDevice(t *testing.T) {
 	}
 	asked := digOne(t, here.palyra("--remote", "two", "approvals", "list", "--json"), "approvals.0.approval_id")
 	for _, said := range []string{
-		here.fails(exit.Usage, "--remote", "two", "approvals", "decide", asked, "allow"),
+		here.fails(exit.Failure, "--remote", "two", "approvals", "decide", asked, "allow"),
 		here.fails(exit.Usage, "--remote", "two", "policy", "why", "--tool", "palyra.echo"),
 	} {
 		if !strings.Contains(said, "palyra --remote two ") {

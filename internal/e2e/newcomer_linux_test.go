@@ -133,3 +133,33 @@ func TestDoctorSaysWhatIsStaged(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is asked about what a run changed sees it in place, whole or of a file, and then the question again.
+func TestDiffInPlace(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart(shipped...)
+	if out, err := d.palyra("workspace", "add", d.work).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const asks = `diff \[FILE\] to see them`
+	run := []string{"exec", "--tier", "c", "--workspace", d.work, "--", "sh", "-c", "echo one > .envrc; echo two > b"}
+	s := atTerminal(t, d.palyra(run...))
+	s.find(asks)
+	s.enter("diff b")
+	s.find(`\+two`)
+	s.find("Keep\\?")
+	s.find(asks)
+	if strings.Contains(s.Seen.String(), "+one") {
+		t.Errorf("more than the file:\n%s", s.Seen.String())
+	}
+	s.enter("diff")
+	s.find(`\+one`)
+	s.find(asks)
+	s.enter("deny")
+	if code, seen := s.end(); code != palyra.ExitRefused {
+		t.Errorf("exit %d\n%s", code, seen)
+	}
+	if _, err := os.Lstat(filepath.Join(d.work, "b")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -210,13 +211,16 @@ func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 	if err != nil {
 		return err
 	}
-	v := ViewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
-	v.Short, v.Once = true, true
-	v.Print()
+	view := func() {
+		v := ViewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
+		v.Short, v.Once = true, true
+		v.Print()
+	}
+	view()
 	terminal.Drain() // keys typed before the plan was on the screen are no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
-		if r.Answer, err = a.askAnswer(ctx, p); err == nil {
+		if r.Answer, err = a.askAnswer(ctx, c, p, view); err == nil {
 			if r.Answer == palyra.AnswerAllow {
 				r.Scope = palyra.ScopeOnce
 			}
@@ -234,13 +238,16 @@ func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 // unanswered reports whether the person gave no answer, as opposed to one that could not be used.
 func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
 
-// askAnswer asks until the person types one of the words that the question takes.
-func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
+// wordDiff shows what a run changed in the place of an answer, whole or, with a path after it, of a file or directory.
+const wordDiff = "diff"
+
+// askAnswer asks until the person types one of the words that the question takes. What view prints stands right above.
+func (a *Asker) askAnswer(ctx context.Context, c *client.Client, p palyra.Approval, view func()) (palyra.Answer, error) {
 	words, _ := question.Offered(p)
 	ask := "Type allow to allow once, deny to deny"
 	switch {
 	case p.Plan.Effects != nil:
-		ask = "Type allow to keep these, deny to drop all of them"
+		ask = "Type allow to keep these, deny to drop them, diff [FILE] to see them"
 	case len(words) > 0:
 		ask = "Type allow to allow once, " + strings.Join(words, ", ") + " or deny"
 	}
@@ -252,7 +259,29 @@ func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer
 		if slices.Contains(append(words, string(palyra.AnswerAllow), string(palyra.AnswerDeny)), typed) {
 			return palyra.Answer(typed), nil
 		}
+		if word, path, _ := strings.Cut(typed, " "); word == wordDiff && p.Plan.Effects != nil {
+			a.showDiff(ctx, c, p.Call, path)
+			view()
+			continue
+		}
 		a.inv.Say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
+	}
+}
+
+// showDiff shows what a run changed that waits to be kept.
+func (a *Asker) showDiff(ctx context.Context, c *client.Client, call palyra.CallID, path string) {
+	name := palyra.PathText(path)
+	if path != "" && !strings.HasPrefix(path, `"`) { // quoted, as lists show it
+		name = palyra.TextOfPath(filepath.Clean(path))
+	}
+	d, err := c.ChangesDiff(ctx, call, name)
+	if err != nil {
+		a.inv.Say("palyra: %s", show.Line(palyra.AsError(err).Text))
+		return
+	}
+	fmt.Fprint(a.inv.Stderr, show.Block(d.Diff))
+	for _, n := range d.Notes {
+		fmt.Fprintln(a.inv.Stderr, show.Line(n))
 	}
 }
 
