@@ -35,25 +35,26 @@ type firm struct{ sealed, kept bool }
 
 // held is a stage that waits, as it is written down: all that reading it again needs.
 type held struct {
-	Version   int           `json:"version"`
-	Call      string        `json:"call"`
-	Workspace string        `json:"workspace"`
-	Dev       uint64        `json:"dev"`
-	Ino       uint64        `json:"ino"`
-	Upper     uint64        `json:"upper"` // the device that the stage lies on
-	UID       int64         `json:"uid"`
-	GID       int64         `json:"gid"`
-	Boot      string        `json:"boot"` // of the machine: devices may have other numbers after the next
-	At        time.Time     `json:"at"`
-	Since     unix.Timespec `json:"since"` // changes from then on are others'
-	Payer     string        `json:"payer,omitempty"`
-	Bytes     int64         `json:"bytes"` // as they are counted
-	Firm      []heldFirm    `json:"firm,omitempty"`
-	Bound     []heldBound   `json:"bound,omitempty"`
-	Parents   []heldParent  `json:"parents,omitempty"`
-	Shut      []heldParent  `json:"shut,omitempty"` // directories of the stage that are opened to be read
-	Steps     []steps.Step  `json:"steps"`
-	Changes   []heldChange  `json:"changes"`
+	Version   int            `json:"version"`
+	Call      string         `json:"call"`
+	Workspace string         `json:"workspace"`
+	Dev       uint64         `json:"dev"`
+	Ino       uint64         `json:"ino"`
+	Upper     uint64         `json:"upper"` // the device that the stage lies on
+	UID       int64          `json:"uid"`
+	GID       int64          `json:"gid"`
+	Boot      string         `json:"boot"` // of the machine: devices may have other numbers after the next
+	At        time.Time      `json:"at"`
+	Since     unix.Timespec  `json:"since"` // changes from then on are others'
+	Payer     string         `json:"payer,omitempty"`
+	Bytes     int64          `json:"bytes"` // as they are counted
+	Firm      []heldFirm     `json:"firm,omitempty"`
+	Bound     []heldBound    `json:"bound,omitempty"`
+	Parents   []heldParent   `json:"parents,omitempty"`
+	Shut      []heldParent   `json:"shut,omitempty"`    // directories of the stage that are opened to be read
+	Stirred   []beneath.Mark `json:"stirred,omitempty"` // directories of the workspace that were opened to be read, and shut again
+	Steps     []steps.Step   `json:"steps"`
+	Changes   []heldChange   `json:"changes"`
 }
 
 type heldFirm struct {
@@ -154,6 +155,7 @@ func (k *committer) held(r *reader) held {
 	for _, p := range slices.Sorted(maps.Keys(g.parents)) {
 		h.Parents = append(h.Parents, heldParent{[]byte(p), g.parents[p]})
 	}
+	h.Stirred = slices.Collect(maps.Keys(r.stirs))
 	for _, d := range r.unlocked {
 		h.Shut = append(h.Shut, heldParent{[]byte(d.path), d.mode})
 	}
@@ -469,6 +471,10 @@ func (g *Stage) keepHeld(ctx context.Context, h held, ruling Ruling, aside func(
 		r.firmly[string(f.Path)] = firm{f.Sealed, f.Kept}
 	}
 	r.shutBefore(h.Shut)
+	r.stirs = map[beneath.Mark]bool{}
+	for _, m := range h.Stirred {
+		r.stirs[m] = true
+	}
 	defer g.Drop()
 	defer k.close()
 	err := k.look(r)

@@ -93,6 +93,7 @@ func (k *committer) look(r *reader) error {
 	if err == nil {
 		err = r.readAll()
 	}
+	err = errors.Join(err, r.shutAgain(&k.Worker))
 	if err == nil { // else not all of it was seen
 		r.out.Changes = r.seen.List()
 	}

@@ -50,6 +50,7 @@ type reader struct {
 	firmly   map[string]firm   // what Names said of paths
 	unlocked []dirMode         // directories of the stage that were opened to be read
 	shut     map[string]uint32 // those that were so when it was read before, with their modes
+	opened   []dirMode         // directories of the workspace that were opened to be read
 	refused  int               // things that are never kept, whatever they are called
 }
 
@@ -258,7 +259,7 @@ func (r *reader) clear(p string, at *unix.Stat_t) error {
 
 // untouched looks through all that a removal would take.
 func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
-	if r.others(at) {
+	if r.others(at) && !r.stirs[beneath.MarkOf(at)] {
 		return false, nil
 	}
 	if r.stays(p, true) != (firm{}) {
@@ -272,9 +273,12 @@ func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
 	if !beneath.IsDir(at) {
 		return true, nil
 	}
+	if r.ajar(p, at) != nil {
+		return false, nil // nobody could say what is in it
+	}
 	fd, err := beneath.OpenIn(r.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return false, nil // nobody could say what is in it
+		return false, nil
 	}
 	defer func() { _ = unix.Close(fd) }()
 	names, err := listNames(fd, r.of.limits.Entries-r.count)

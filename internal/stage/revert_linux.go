@@ -107,8 +107,9 @@ type reverter struct {
 }
 
 // compare looks whether the workspace is as the run left it.
-func (v *reverter) compare() error {
+func (v *reverter) compare() (err error) {
 	differs := &DiffersError{}
+	defer func() { err = errors.Join(err, v.reader.shutNow(&steps.Worker{})) }()
 	for i := range v.all {
 		same, err := v.still(&v.all[i])
 		if err != nil {
@@ -142,6 +143,9 @@ func (v *reverter) still(e *preimage.Replacement) (bool, error) {
 	st, missing, err := beneath.LookBelow(v.ws, p)
 	if err == nil && !missing && e.Left != nil {
 		return e.Left.Same(st), nil
+	}
+	if err == nil && !missing && beneath.IsDir(st) {
+		err = v.reader.ajar(p, st)
 	}
 	if err == nil && !missing {
 		now, err = v.reader.state(v.ws, p, st)

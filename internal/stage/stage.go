@@ -45,8 +45,7 @@
 // the other is not put in turn: the two are to each other as somebody else.
 // Copies across file systems lose holes. A file to which a run gave several names is as many files once it is kept.
 // Attributes and access lists that a run sets are not kept. Times alone are kept, but are no change
-// that is listed or taken back. A directory that its owner may not open is neither removed nor
-// taken back with what is in it: nobody could say what that is.
+// that is listed or taken back. A directory that its owner shut is opened while it is read, and its time of change is another then.
 package stage
 
 import (

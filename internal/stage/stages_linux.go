@@ -128,16 +128,17 @@ type Stage struct {
 	began      unix.Timespec // changes from then on are others'
 	at         time.Time     // the same by the clock that nobody sets
 	placed     map[string]placed
-	parents    map[string]uint32 // directories that were made for what was placed, with the modes they got
-	quarantine Quarantine        // nil: what is new is kept, whatever it is called
-	past       *preimage.Store   // where what is replaced goes; nil: it is forgotten
-	as         string            // under this name
-	archived   bool              // the stage lies there now
-	call       string            // whose run it is; empty: its changes cannot be held
-	payer      string            // in whose share it is counted
-	isHeld     bool              // it waits, or waited, to be settled
-	looking    sync.Mutex        // of who adds up what is there
-	ended      atomic.Bool       // nobody adds it up any more
+	parents    map[string]uint32     // directories that were made for what was placed, with the modes they got
+	quarantine Quarantine            // nil: what is new is kept, whatever it is called
+	past       *preimage.Store       // where what is replaced goes; nil: it is forgotten
+	as         string                // under this name
+	archived   bool                  // the stage lies there now
+	call       string                // whose run it is; empty: its changes cannot be held
+	payer      string                // in whose share it is counted
+	isHeld     bool                  // it waits, or waited, to be settled
+	stirs      map[beneath.Mark]bool // directories of the workspace that were opened to be read, as they looked when they were shut again
+	looking    sync.Mutex            // of who adds up what is there
+	ended      atomic.Bool           // nobody adds it up any more
 }
 
 // Guard has new paths that must not come to be in the workspace go to q instead.

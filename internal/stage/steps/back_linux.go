@@ -182,8 +182,12 @@ func (w *Worker) bring(s *Step, name string, i int) error {
 		if err != nil {
 			return err
 		}
-		if !missing && (at.dir == w.Away || s.Was != nil && s.Was.Moved(&st)) {
-			return replacing(beneath.MoveTo(at.dir, at.name, w.to, name))
+		if !missing && (at.dir == w.Away || s.Was != nil && s.Was.Ident() == beneath.IdentOf(&st)) {
+			err := replacing(beneath.MoveTo(at.dir, at.name, w.to, name))
+			if err == nil && at.dir != w.Away && beneath.IsDir(&st) && st.Mode != s.Was.Mode { // it was opened to be copied
+				err = beneath.ChmodAt(w.to, name, s.Was.Mode&0o7777)
+			}
+			return err
 		}
 	}
 	second := strconv.Itoa(i) + ".copy"

@@ -208,9 +208,13 @@ func (w *Worker) settle(s *Step, dir int, aside, name string, i int) error {
 
 // link remembers a file with other names: its time of change is another now.
 func (w *Worker) link(st *unix.Stat_t) {
-	if st.Nlink < 2 || beneath.IsDir(st) {
-		return
+	if st.Nlink > 1 && !beneath.IsDir(st) {
+		w.Touched(st)
 	}
+}
+
+// Touched says that the time of change of something is its worker's doing.
+func (w *Worker) Touched(st *unix.Stat_t) {
 	if w.linked == nil {
 		w.linked = map[beneath.Ident]bool{}
 	}
@@ -219,6 +223,12 @@ func (w *Worker) link(st *unix.Stat_t) {
 
 // quiet reports whether nothing in a directory was changed by others.
 func (w *Worker) quiet(dir int, name string) bool {
+	if st, missing, err := beneath.LookAt(dir, name); err == nil && !missing && beneath.IsDir(&st) && st.Mode&0o500 != 0o500 {
+		defer func() { _ = beneath.ChmodAt(dir, name, st.Mode&0o7777) }()
+		if beneath.ChmodAt(dir, name, st.Mode&0o7777|0o500) != nil {
+			return false
+		}
+	}
 	fd, err := beneath.OpenIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return false
