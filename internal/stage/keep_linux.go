@@ -153,6 +153,9 @@ func (k *committer) keep(r *reader, ruling Ruling) error {
 		return nil
 	}
 	told := k.reportSteps(&r.out, r.steps, err)
+	if r.out.Kept > 0 {
+		go g.of.flush(g.workspace)
+	}
 	if told != nil {
 		g.noWord(told)
 		if r.out.Kept > 0 {
@@ -164,6 +167,17 @@ func (k *committer) keep(r *reader, ruling Ruling) error {
 	err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
 	fault.Point("stage.kept/kept")
 	return err
+}
+
+// flush has the kernel write what came into a workspace to its disk: on a stage it ignores the programs' own requests.
+func (s *Stages) flush(workspace string) {
+	fd, err := unix.Open(workspace, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = errors.Join(unix.Syncfs(fd), unix.Close(fd))
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		s.log.Warn("changes that were kept may not be on the disk yet", "workspace", workspace, "err", err)
+	}
 }
 
 // touched are the paths that keeping puts something else at, be it the same once more.

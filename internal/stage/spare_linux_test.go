@@ -1,7 +1,9 @@
 package stage
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"palyra/internal/owner"
@@ -33,11 +35,20 @@ func TestStageMadeAhead(t *testing.T) {
 	if e := b.keep(g); e.Kept != 1 {
 		t.Errorf("%+v", e)
 	}
-	b.all.Prepare(self())
-	spare := b.all.spares[ids(self())]
-	check(t, os.RemoveAll(spare.path))
-	if again := b.stage(); again.name == spare.name {
-		t.Error("a stage that is gone was used")
+	for what, spoil := range map[string]func(dir string) error{
+		"gone":    os.RemoveAll,
+		"half":    func(dir string) error { return os.Remove(filepath.Join(dir, "old")) },
+		"written": func(dir string) error { return os.WriteFile(filepath.Join(dir, "upper", "x"), nil, 0o644) },
+		"a link": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "upper")), os.Symlink(b.ws, filepath.Join(dir, "upper")))
+		},
+	} {
+		b.all.Prepare(self())
+		spare := b.all.spares[ids(self())]
+		check(t, spoil(spare.path))
+		if again := b.stage(); again.name == spare.name {
+			t.Errorf("a stage that is %s was used", what)
+		}
 	}
 	b.all.Prepare(self())
 	g.Drop()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -267,6 +268,11 @@ func (g *Stage) fit(workspace string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(top) }()
+	for _, sub := range []string{Upper, Work, preimage.Old} { // it may have lain there for long
+		if err := mustBeEmpty(top, sub); err != nil {
+			return err
+		}
+	}
 	g.root, g.parents[""] = beneath.IdentOf(&st), st.Mode&modeBits|0o700
 	if err := beneath.ChmodAt(top, Upper, g.parents[""]); err != nil {
 		return err
@@ -275,6 +281,18 @@ func (g *Stage) fit(workspace string) error {
 		return err
 	}
 	return g.Begin()
+}
+
+func mustBeEmpty(top int, sub string) error {
+	dir, err := beneath.OpenDir(top, sub)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if names, err := dir.Readdirnames(1); len(names) > 0 || !errors.Is(err, io.EOF) {
+		return errors.Join(fmt.Errorf("%s of a new stage is not empty", sub), err)
+	}
+	return nil
 }
 
 // Begin says that the run begins now: what changes in the workspace from here on

@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 
@@ -53,14 +54,20 @@ func (b *Backend) sealsOf(o *base) func(rel string) bool {
 }
 
 // waitKept waits until no changes are being put into a workspace. The caller has Backend.mu.
-func (b *Backend) waitKept(workspace string) {
+func (b *Backend) waitKept(ctx context.Context, workspace string) error {
 	for now, in := range b.keeps {
 		if subpath.Touch(in, workspace) {
 			b.mu.Unlock()
-			<-now
+			select {
+			case <-now:
+			case <-ctx.Done():
+			}
 			b.mu.Lock()
-			b.waitKept(workspace) // another may have begun
-			return
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return b.waitKept(ctx, workspace) // another may have begun
 		}
 	}
+	return nil
 }

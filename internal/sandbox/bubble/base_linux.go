@@ -55,10 +55,12 @@ func (s *base) now() *seal.Snapshot {
 
 // join makes a run one of those under way in a place; s is the state that it found there. again:
 // runs ended while it looked, and it must look once more.
-func (b *Backend) join(w *want, s *seal.Snapshot, call palyra.CallID) (of *base, again bool, err error) {
+func (b *Backend) join(ctx context.Context, w *want, s *seal.Snapshot, call palyra.CallID) (of *base, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waitKept(w.room.Workspace)
+	if err := b.waitKept(ctx, w.room.Workspace); err != nil {
+		return nil, false, err
+	}
 	near, again, err := b.near(w.room.Workspace, s.Began())
 	if err != nil {
 		return nil, false, err
@@ -125,11 +127,14 @@ func (b *Backend) leftNow(workspace string) {
 
 // enlist makes the run one of those in its workspace. The state that it found must hold from now
 // on: what others made before they ended has been removed by then.
-func (k *keeper) enlist() error {
+func (k *keeper) enlist(ctx context.Context) error {
 	if err := k.b.settle(k.want.room.Workspace); err != nil {
 		return err
 	}
-	of, again, err := k.b.join(k.want, k.snapshot, k.call)
+	of, again, err := k.b.join(ctx, k.want, k.snapshot, k.call)
+	if ctx.Err() != nil && err != nil {
+		return notBegun(ctx)
+	}
 	if err != nil {
 		return changed(err)
 	}

@@ -236,7 +236,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	}
 	if err == nil {
 		k.rule = j.Weigh
-		err = k.begin(j.Call)
+		err = k.begin(ctx, j.Call)
 	}
 	t := cells.Terms{Holds: e, Explain: b.explain, After: k.finish}
 	if k.building {

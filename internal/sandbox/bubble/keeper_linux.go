@@ -204,7 +204,7 @@ func (k *keeper) occupied(said cells.Said) error {
 // whyNot finds out why a room was not built: bubblewrap gives the reason only in the log.
 func (k *keeper) whyNot(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
+		return notBegun(ctx)
 	}
 	w, no := k.b.current()
 	if no == nil && w.Places.Again(k.hides) { // bubblewrap cannot cover a path that is gone
@@ -221,6 +221,11 @@ func (k *keeper) whyNot(ctx context.Context, err error) error {
 		err = cells.SpawnFailed("the room could not be built").WithCause(err)
 	}
 	return err
+}
+
+// notBegun is the refusal of a call that was given up.
+func notBegun(ctx context.Context) error {
+	return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 }
 
 // fresh makes sure that a warm cell still fits its job.

@@ -1,12 +1,14 @@
 package bubble
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/internal/sandbox/celltest"
@@ -98,12 +100,26 @@ func TestBackendLookedTooEarly(t *testing.T) {
 		}
 		first.Stop("cancelled", 0)
 		waitFor(t, first)
-		if err := k.begin("call"); !errors.Is(err, errChanged) {
+		if err := k.begin(t.Context(), "call"); !errors.Is(err, errChanged) {
 			t.Errorf("%q: %v", second, err)
 		}
 		k.discard()
 		runJob(t, b, out.trueJob())
 	}
+}
+
+// TestBackendGivesUpWaitingForChanges: a run that waits until changes are put into its workspace ends with its call.
+func TestBackendGivesUpWaitingForChanges(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, celltest.Residents()[0])
+	_, done := b.admit("other", s.workspace, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := b.Start(ctx, s.trueJob()); err == nil || !errors.Is(palyra.AsError(err).Cause, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	done()
+	runJob(t, b, s.trueJob())
 }
 
 // TestBackendMovedWorkspace: a run whose workspace another one moves away is swept

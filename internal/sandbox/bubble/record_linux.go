@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -199,13 +200,13 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 }
 
 // begin records that a run is under way, before it is.
-func (k *keeper) begin(call palyra.CallID) (err error) {
+func (k *keeper) begin(ctx context.Context, call palyra.CallID) (err error) {
 	k.call = palyra.CallID(callText(call))
 	k.unused = k.b.users.add(k.call)
 	if k.snapshot == nil {
 		return k.b.settle(k.want.room.Workspace) // what an earlier run made there is removed before anybody uses it
 	}
-	if err := k.enlist(); err != nil {
+	if err := k.enlist(ctx); err != nil {
 		return err
 	}
 	k.b.mu.Lock()

@@ -164,7 +164,7 @@ func (b *Backend) attend(ctx context.Context, run sandbox.HeldRun, comes bool) (
 			return k, nil
 		}
 		if err = k.scan(ctx); err == nil {
-			err = k.begin(run.Call)
+			err = k.begin(ctx, run.Call)
 		}
 		if err == nil {
 			return k, nil

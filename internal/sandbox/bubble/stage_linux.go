@@ -256,14 +256,11 @@ const dropWithin = 2 * time.Second
 // unstageSoon is unstage for a run whose end is waited for: another run, which is alive, may be
 // using the directories that are removed. A stage that nothing was changed on is not waited for.
 func (k *keeper) unstageSoon(e *stage.Settled) {
-	g, done, came := k.stage, make(chan struct{}), e.Kept > 0
+	g, done := k.stage, make(chan struct{})
 	k.stage = nil
 	k.b.fleet.Go(func() {
 		g.Drop()
 		close(done)
-		if came {
-			k.b.flush(k.want.room.Workspace)
-		}
 		k.b.stages.all.Prepare(k.owner())
 	})
 	if len(e.Changes) == 0 && e.Kept == 0 && e.Lost == "" {
@@ -274,17 +271,6 @@ func (k *keeper) unstageSoon(e *stage.Settled) {
 	select {
 	case <-done:
 	case <-late.C:
-	}
-}
-
-// flush has the kernel write what came into a workspace to its disk: on a stage it ignores the programs' own requests.
-func (b *Backend) flush(workspace string) {
-	fd, err := unix.Open(workspace, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == nil {
-		err = errors.Join(unix.Syncfs(fd), unix.Close(fd))
-	}
-	if err != nil {
-		b.fleet.Log.Warn("changes that were kept may not be on the disk yet", "workspace", workspace, "err", err)
 	}
 }
 
