@@ -38,6 +38,7 @@ import (
 	"palyra/internal/prune"
 	"palyra/internal/rpc"
 	"palyra/internal/run"
+	"palyra/internal/session"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -69,7 +70,7 @@ type Daemon struct {
 	attester *attest.Attester
 	work     *workspace.Registry
 	files    *artifact.Store
-	sessions *run.Sessions
+	sessions *session.Sessions
 	undo     *undo.Undo
 	path     *path
 	posture  *posture.Store

@@ -27,6 +27,7 @@ import (
 	"palyra/internal/undo"
 	"palyra/internal/workspace"
 
+	"palyra/internal/session"
 	toolartifact "palyra/internal/tool/artifact"
 	toolundo "palyra/internal/tool/undo"
 )
@@ -189,7 +190,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
 	p.ledger.Envelopes(d.attester.Envelope)
 	p.ledger.Budget(d.Settings.ToolCall.DailyBytes)
-	d.sessions, err = run.NewSessions(run.SessionConfig{
+	d.sessions, err = session.New(session.Config{
 		DB: d.db, Journal: d.journal, Now: now, Idle: d.Settings.Sessions.Idle(),
 		OnClose: []func(*store.Tx, palyra.SessionID, string) error{
 			func(tx *store.Tx, id palyra.SessionID, by string) error {

@@ -18,7 +18,7 @@ import (
 	"palyra/internal/policy"
 	"palyra/internal/profile"
 	"palyra/internal/rpc/wire"
-	"palyra/internal/run"
+	"palyra/internal/session"
 	"palyra/internal/workspace"
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 	Desk       *approval.Desk
 	Attester   *attest.Attester
 	Access     *access.Registry
-	Sessions   *run.Sessions
+	Sessions   *session.Sessions
 	Workspaces *workspace.Registry
 	Settings   config.Config
 	Now        func() time.Time

@@ -28,7 +28,7 @@ var (
 		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy",
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
-		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
+		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
@@ -114,7 +114,8 @@ func edges() []edge {
 		{[]string{"internal/agent/*"}, append([]string{".", "internal/agent"}, small...), true, "a provider knows the loop only"},
 		{[]string{"internal/agent/**"}, []string{"**"}, false, "the loop knows no part"},
 
-		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate"}, small...), true, "runs stand on the gate"},
+		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline"}, small...), true, "runs stand on the gate"},
+		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 
 		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},

@@ -17,7 +17,7 @@ var slashed = []struct{ dir, why string }{
 	{"cmd/palyra-cell", "options of its own command line, and a path that was checked"},
 	{"internal/agent", "a provider before the name of its model"},
 	{"internal/policy", "names of a bundle's files, which are no paths"},
-	{"internal/run", "a run before the number of its turn"},
+	{"internal/run/tapeline", "a run before the number of its turn"},
 	{"internal/subpath", "it is the one place"},
 	{"internal/trusted", "a name of the list that stands for any repository"},
 }

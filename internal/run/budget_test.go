@@ -417,7 +417,7 @@ func TestCallsOfATurnCanBeMadeAtOnce(t *testing.T) {
 // keep a record from being written.
 func TestTapeOfOddArguments(t *testing.T) {
 	for name, args := range map[string]string{
-		"large": `{"x":"` + strings.Repeat("x", maxTapedArguments) + `"}`, "broken": `{"x":`, "not utf-8": "{\"x\":\"\xff\"}",
+		"large": `{"x":"` + strings.Repeat("x", 8<<10) + `"}`, "broken": `{"x":`, "not utf-8": "{\"x\":\"\xff\"}",
 	} {
 		w := newWorldWith(t, calls(args))
 		for _, e := range w.attach(w.start(w.request("x")).ID, 0) {

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/ulid"
 )
 
@@ -35,7 +36,7 @@ const (
 type Calls struct {
 	gate     *gate.Gate
 	ledger   *Ledger
-	sessions *Sessions
+	sessions Sessions
 	now      func() time.Time
 	log      *slog.Logger
 	lease    func(context.Context, palyra.LeaseID) (palyra.Lease, error)
@@ -66,7 +67,7 @@ type flightKey struct {
 type CallsConfig struct {
 	Gate     *gate.Gate
 	Ledger   *Ledger
-	Sessions *Sessions
+	Sessions Sessions
 	Now      func() time.Time
 	Log      *slog.Logger
 	// Lease finds a lease, to see whether it has ended. Nil: none ever does.
@@ -145,7 +146,7 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad idempotency key").
 			WithRemedy("use at most %d printable characters", maxKey)
 	}
-	if p.Run == "" && runsKey(p.Key) { // or a run would find its own calls made by somebody else
+	if p.Run == "" && tapeline.IsCallKey(p.Key) { // or a run would find its own calls made by somebody else
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "idempotency keys of this form are those of runs").
 			WithRemedy("use a key of your own that is not an id with two numbers after it")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -231,7 +232,7 @@ func (r *Runs) ending(l *Live, err error) palyra.TapeRunFinished {
 	}
 	e := palyra.AsError(err)
 	return palyra.TapeRunFinished{
-		State: palyra.RunFailed, ReasonCode: e.Reason, Reason: palyra.Clip(e.Text, maxTapedText), Remedy: palyra.Clip(e.Remedy, maxTapedText),
+		State: palyra.RunFailed, ReasonCode: e.Reason, Reason: palyra.Clip(e.Text, tapeline.MaxText), Remedy: palyra.Clip(e.Remedy, tapeline.MaxText),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/run/tapeline"
 )
 
 // World is the world of this package's tests, for those that stand outside it:
@@ -46,7 +47,7 @@ func (x World) Restart() { x.w.restart() }
 
 // Ran says how often a call of a run was run.
 func (x World) Ran(run palyra.RunID, turn, index int64) int {
-	return x.w.ran.times(callKey(run, turn, index))
+	return x.w.ran.times(tapeline.CallKey(run, turn, index))
 }
 
 // Meet makes the next n calls with {"meet":true} wait for each other.

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/session"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/ulid"
@@ -61,7 +62,7 @@ type world struct {
 	db       *store.DB
 	tape     *recorder
 	ledger   *Ledger
-	sessions *Sessions
+	sessions *session.Sessions
 	calls    *Calls
 	runs     *Runs
 	parts    *parts
@@ -347,7 +348,7 @@ func (w *world) open() {
 		w.parts.answers = old.answers
 	}
 	w.ledger = NewLedger(w.db, w.tape, w.parts.apply)
-	if w.sessions, err = NewSessions(SessionConfig{DB: w.db, Journal: w.tape, Now: time.Now, Idle: time.Hour}); err != nil {
+	if w.sessions, err = session.New(session.Config{DB: w.db, Journal: w.tape, Now: time.Now, Idle: time.Hour}); err != nil {
 		w.t.Fatal(err)
 	}
 	p := w.parts

@@ -73,7 +73,7 @@ func (l *Ledger) keptSince(ctx context.Context, who palyra.Principal) func(time.
 	return func(from time.Time) (n int64, err error) {
 		err = l.db.Read(ctx, func(tx *store.Tx) error {
 			return tx.Get(`SELECT coalesce(sum(length(doc) + coalesce(length(outcome), 0)), 0) FROM calls WHERE principal = ? AND proposed_at >= ?`,
-				[]any{string(who), nanos(from)}, &n)
+				[]any{string(who), store.Nanos(from)}, &n)
 		})
 		return n, err
 	}

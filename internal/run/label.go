@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -88,7 +89,7 @@ func (l *Ledger) label(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	case palyra.CallChecked: // the agent does it itself, and nobody sees how it ends
 		did = may
 	}
-	if !ends(e) || len(may)+len(did) == 0 {
+	if !tapeline.Ends(e) || len(may)+len(did) == 0 {
 		return nil
 	}
 	if _, err := tx.Exec(`DELETE FROM call_labels WHERE call=?`, string(c.ID)); err != nil || len(did) == 0 {

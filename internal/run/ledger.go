@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/pack"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -71,7 +72,7 @@ func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Ev
 }
 
 func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Position, error) {
-	if l.fed != nil && ends(e) {
+	if l.fed != nil && tapeline.Ends(e) {
 		if err := l.fed(tx, c.ID); err != nil {
 			return palyra.Position{}, err
 		}
@@ -225,7 +226,7 @@ func (r row) save(tx *store.Tx, c *palyra.Call) error {
 	if c.Finished.IsZero() {
 		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, r.outcome, string(c.ID))
 	} else {
-		_, err = tx.Exec(endCall, string(c.State), nanos(c.Finished), r.outcome, doc, string(c.ID))
+		_, err = tx.Exec(endCall, string(c.State), store.Nanos(c.Finished), r.outcome, doc, string(c.ID))
 	}
 	return err
 }
@@ -241,11 +242,11 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 		return err
 	}
 	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
-		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), doc, r.outcome, string(p.Origin))
+		string(c.Approval), string(c.Input), store.Nanos(c.Proposed), store.Nanos(c.Finished), doc, r.outcome, string(p.Origin))
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
 	}
-	n, err := tx.Exec(`UPDATE sessions SET used_at=?, calls=calls+1 WHERE id=? AND closed_at=0`, nanos(c.Proposed), string(p.Session))
+	n, err := tx.Exec(`UPDATE sessions SET used_at=?, calls=calls+1 WHERE id=? AND closed_at=0`, store.Nanos(c.Proposed), string(p.Session))
 	if err == nil && n == 0 {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonSessionClosed, "session %s was closed", p.Session).WithRemedy("call again without it")
 	}
@@ -278,7 +279,7 @@ func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(
 	if err := json.Unmarshal(doc, c); err != nil {
 		return nil, 0, fmt.Errorf("run: decode call: %w", err)
 	}
-	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ApprovalID(approval), palyra.Digest(input), moment(finished)
+	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ApprovalID(approval), palyra.Digest(input), store.Moment(finished)
 	c.Stored = c.State
 	c.Plan.Detail = c.Detail
 	if len(outcome) == 0 {

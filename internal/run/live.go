@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -182,7 +183,7 @@ func (l *Live) proposal(turn, index int64, c ToolCall) palyra.Proposal {
 			Session: l.run.Session, Run: l.run.ID, CallsUsed: l.tally.number(turn, index), CallsMax: l.run.Budget.Calls,
 			Within: l.run.Within, Credential: l.run.Credential,
 		},
-		Key: callKey(l.run.ID, turn, index), Workspace: c.Workspace, Tool: c.Tool, Arguments: c.Arguments, NoWait: l.run.NoWait,
+		Key: tapeline.CallKey(l.run.ID, turn, index), Workspace: c.Workspace, Tool: c.Tool, Arguments: c.Arguments, NoWait: l.run.NoWait,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -116,7 +117,7 @@ func checkSurvivor(t *testing.T, w *world, id palyra.RunID, n int) {
 		t.Errorf("after %d commits: %v", n, kinds)
 	}
 	for turn := range int64(3) {
-		if times := w.ran.times(callKey(id, turn+1, 1)); times > 1 {
+		if times := w.ran.times(tapeline.CallKey(id, turn+1, 1)); times > 1 {
 			t.Errorf("after %d commits: turn %d ran %d times", n, turn+1, times)
 		}
 	}
@@ -186,7 +187,7 @@ func TestRestartWithAnOpenQuestion(t *testing.T) {
 		t.Error(d)
 	}
 	for turn := range int64(3) {
-		if n := w.ran.times(callKey(run.ID, turn+1, 1)); n != 1 {
+		if n := w.ran.times(tapeline.CallKey(run.ID, turn+1, 1)); n != 1 {
 			t.Errorf("turn %d ran %d times", turn+1, n)
 		}
 	}
@@ -205,7 +206,7 @@ func TestRestartWithAnAnswer(t *testing.T) {
 	w.allow(approval, calls[0].Digest)
 	w.open()
 	w.recover()
-	if got := w.ended(run.ID); got.State != palyra.RunDone || got.Calls != 1 || w.ran.times(callKey(run.ID, 1, 1)) != 1 {
+	if got := w.ended(run.ID); got.State != palyra.RunDone || got.Calls != 1 || w.ran.times(tapeline.CallKey(run.ID, 1, 1)) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -240,7 +241,7 @@ func TestUnknownCallIsNotRunAgain(t *testing.T) {
 	if !slices.Equal(told, []palyra.OutcomeKind{palyra.OutcomeUnknown, palyra.OutcomeFinished}) {
 		t.Errorf("told %v", told)
 	}
-	if n := w.ran.times(callKey(run.ID, 1, 1)); n != 1 {
+	if n := w.ran.times(tapeline.CallKey(run.ID, 1, 1)); n != 1 {
 		t.Errorf("it ran %d times", n)
 	}
 }

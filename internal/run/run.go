@@ -1,4 +1,4 @@
-// Package run keeps sessions, calls and runs: the ledger behind the gate, the
+// Package run keeps calls and runs: the ledger behind the gate, the
 // calls under way, the runs they belong to with their tapes, and what becomes of
 // them after a crash.
 //
@@ -18,8 +18,10 @@
 package run
 
 import (
+	"context"
 	"embed"
-	"time"
+	"strings"
+	"unicode/utf8"
 
 	"palyra"
 	"palyra/internal/store"
@@ -31,20 +33,15 @@ var schema embed.FS
 // Schema returns the package's tables.
 func Schema() store.Schema { return store.SchemaOf("run", schema) }
 
+// Sessions finds the session of a call, and closes those of a room.
+type Sessions interface {
+	Resolve(ctx context.Context, p palyra.Proposal) (palyra.Session, error)
+	CloseRoom(ctx context.Context, room palyra.CallID) error
+}
+
+// plain reports whether a text is one line.
+func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\n\r") }
+
 // Projector changes a part's tables for an event, in the transaction that
 // journals it. Its error undoes the whole record.
 type Projector func(tx *store.Tx, c *palyra.Call, e palyra.Event) error
-
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func moment(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
-}

@@ -27,7 +27,7 @@ func scanRun(scan func(...any) error) (palyra.Run, error) {
 	if err := json.Unmarshal(doc, &run); err != nil {
 		return run, fmt.Errorf("run: decode run: %w", err)
 	}
-	run.State, run.Calls, run.Output, run.LastSeq, run.EndedAt = palyra.RunState(state), calls, output, last, moment(ended)
+	run.State, run.Calls, run.Output, run.LastSeq, run.EndedAt = palyra.RunState(state), calls, output, last, store.Moment(ended)
 	run.Tokens = tokens
 	return run, nil
 }
@@ -106,7 +106,7 @@ func move(tx *store.Tx, run *palyra.Run, to palyra.RunState, change func(*palyra
 	if to.Ended() { // nothing will drive it again
 		q = `UPDATE runs SET state=?, doc=?, ended_at=?, input=NULL WHERE id=?`
 	}
-	_, err = tx.Exec(q, string(to), doc, nanos(run.EndedAt), string(run.ID))
+	_, err = tx.Exec(q, string(to), doc, store.Nanos(run.EndedAt), string(run.ID))
 	return err
 }
 

@@ -48,7 +48,7 @@ type RunsConfig struct {
 	DB       *store.DB
 	Journal  store.Recorder
 	Calls    *Calls
-	Sessions *Sessions
+	Sessions Sessions
 	Driver   Driver
 	Limits   palyra.Budget // what a run gets, and the most it can get
 	Now      func() time.Time

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
@@ -267,7 +268,7 @@ func TestRunKey(t *testing.T) {
 	} else {
 		w.ended(run.ID)
 	}
-	if w.ran.times(callKey(first.ID, 1, 1)) != 1 {
+	if w.ran.times(tapeline.CallKey(first.ID, 1, 1)) != 1 {
 		t.Error("it did not run once")
 	}
 }
@@ -445,12 +446,12 @@ func TestRunsCallsAreItsOwn(t *testing.T) {
 	}))
 	run := w.start(w.request("x"))
 	p := w.proposal(`{}`)
-	p.Session, p.Key = run.Session, callKey(run.ID, 1, 1)
+	p.Session, p.Key = run.Session, tapeline.CallKey(run.ID, 1, 1)
 	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("the key of a run's call can be spent before it: %v", err)
 	}
 	for _, own := range []string{"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1/x", "a/1/1", "1/1"} {
-		if p.Key = own; runsKey(own) {
+		if p.Key = own; tapeline.IsCallKey(own) {
 			t.Errorf("%s is not a run's", own)
 		}
 	}

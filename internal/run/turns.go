@@ -66,7 +66,7 @@ type KeptTurn struct {
 func (l *Live) Earlier(ctx context.Context, most int) (turns []KeptTurn, err error) {
 	q := `SELECT t.run, t.turn, t.body FROM run_turns t JOIN runs r ON r.id=t.run
 		WHERE r.session=? AND r.principal=? AND r.ended_at>0 AND r.ended_at<=? AND r.id<>? ORDER BY t.run DESC, t.turn DESC`
-	args := []any{string(l.run.Session), string(l.run.Principal), nanos(l.run.CreatedAt), string(l.run.ID)}
+	args := []any{string(l.run.Session), string(l.run.Principal), store.Nanos(l.run.CreatedAt), string(l.run.ID)}
 	err = l.runs.retry(ctx, func() error {
 		turns = nil
 		size := 0

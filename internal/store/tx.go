@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"palyra"
 )
@@ -151,4 +152,20 @@ func (tx *Tx) failed(err error) error {
 		tx.broken = err
 	}
 	return err
+}
+
+// Nanos is a time as tables have it; 0 for none.
+func Nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Moment is the time that Nanos was given.
+func Moment(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
 }

@@ -1,18 +1,68 @@
-package run
+package session
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"palyra"
+	"palyra/internal/run"
 	"palyra/internal/store"
+	"palyra/internal/store/sqlite"
 )
+
+// world is sessions on a store of their own, with what was recorded of them.
+type world struct {
+	sessions *Sessions
+	kinds    []string
+}
+
+// Append implements store.Recorder.
+func (w *world) Append(_ *store.Tx, e palyra.Event) (palyra.Position, error) {
+	w.kinds = append(w.kinds, e.Kind())
+	return palyra.Position{Seq: int64(len(w.kinds))}, nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	e, err := sqlite.Open(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), e, run.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{}
+	if w.sessions, err = New(Config{DB: db, Journal: w, Now: time.Now, Idle: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) proposal() palyra.Proposal {
+	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w", Tool: "palyra.echo"}
+}
+
+func (w *world) count(kind string) (n int) {
+	for _, k := range w.kinds {
+		if k == kind {
+			n++
+		}
+	}
+	return n
+}
 
 func TestDefaultSessionPerPrincipalWorkspaceDoor(t *testing.T) {
 	w := newWorld(t)
-	base := w.proposal(`{}`)
+	base := w.proposal()
 	first, err := w.sessions.Resolve(t.Context(), base)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +84,7 @@ func TestDefaultSessionPerPrincipalWorkspaceDoor(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, other, err)
 		}
 	}
-	if n := w.tape.count("session.opened"); n != 5 {
+	if n := w.count("session.opened"); n != 5 {
 		t.Errorf("%d sessions journaled", n)
 	}
 }
@@ -46,7 +96,7 @@ func TestClosedSessionIsNeverReused(t *testing.T) {
 		ended = append(ended, id)
 		return nil
 	})
-	p := w.proposal(`{}`)
+	p := w.proposal()
 	s, err := w.sessions.Resolve(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +123,7 @@ func TestClosedSessionIsNeverReused(t *testing.T) {
 
 func TestForeignAndBadSessions(t *testing.T) {
 	w := newWorld(t)
-	p := w.proposal(`{}`)
+	p := w.proposal()
 	s, err := w.sessions.Resolve(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -96,12 +146,12 @@ func TestIdleSessionCloses(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now()
 	w.sessions.now = func() time.Time { return now }
-	s, err := w.sessions.Resolve(t.Context(), w.proposal(`{}`))
+	s, err := w.sessions.Resolve(t.Context(), w.proposal())
 	if err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)
-	fresh, err := w.sessions.Resolve(t.Context(), w.proposal(`{}`))
+	fresh, err := w.sessions.Resolve(t.Context(), w.proposal())
 	if err != nil || fresh.ID == s.ID {
 		t.Fatalf("%+v, %v", fresh, err)
 	}
@@ -121,7 +171,7 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var err error
 	for i := range maxOpenSessions + 1 {
-		p := w.proposal(`{}`)
+		p := w.proposal()
 		p.Session = palyra.SessionID(fmt.Sprintf("s%d", i))
 		_, err = w.sessions.Resolve(t.Context(), p)
 	}

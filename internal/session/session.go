@@ -1,4 +1,10 @@
-package run
+// Package session opens, finds and closes sessions, each a line of work of one principal. What hangs on a session ends with
+// it, in the transaction that closes it.
+//
+// The table is that of package run, which counts the calls of a session and keeps its labels.
+//
+// Its words are those of docs/words.md.
+package session
 
 import (
 	"cmp"
@@ -22,6 +28,7 @@ const (
 	maxOpenSessions = 256 // per principal: an agent must not fill the store with names
 	maxSessionName  = 128
 	maxWorkspace    = 4096
+	maxList         = 500
 )
 
 // Sessions opens, finds and closes sessions.
@@ -82,8 +89,8 @@ func (s *Sessions) forget(id palyra.SessionID) {
 	}
 }
 
-// SessionConfig wires Sessions.
-type SessionConfig struct {
+// Config wires Sessions.
+type Config struct {
 	DB      *store.DB
 	Journal store.Recorder
 	Now     func() time.Time
@@ -92,10 +99,10 @@ type SessionConfig struct {
 	OnClose []func(tx *store.Tx, session palyra.SessionID, by string) error
 }
 
-// NewSessions returns Sessions.
-func NewSessions(c SessionConfig) (*Sessions, error) {
+// New returns Sessions.
+func New(c Config) (*Sessions, error) {
 	if c.DB == nil || c.Journal == nil || c.Now == nil || c.Idle <= 0 {
-		return nil, errors.New("run: sessions: incomplete config")
+		return nil, errors.New("session: incomplete config")
 	}
 	return &Sessions{db: c.DB, journal: c.Journal, now: c.Now, idle: c.Idle, ends: c.OnClose}, nil
 }
@@ -116,7 +123,7 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 	}
 	s.Room = palyra.CallID(room)
 	s.ID, s.Principal = palyra.SessionID(id), palyra.Principal(principal)
-	s.OpenedAt, s.UsedAt, s.ClosedAt = moment(opened), moment(used), moment(closed)
+	s.OpenedAt, s.UsedAt, s.ClosedAt = store.Moment(opened), store.Moment(used), store.Moment(closed)
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
 }
 
@@ -174,7 +181,7 @@ func at(p palyra.Proposal) (place, error) {
 	if len(p.Within) > 0 {
 		raw, err := json.Marshal(slices.Compact(slices.Sorted(slices.Values(p.Within))))
 		if err != nil {
-			return place{}, fmt.Errorf("run: bounds: %w", err)
+			return place{}, fmt.Errorf("session: bounds: %w", err)
 		}
 		a.bounds = string(raw)
 	}
@@ -236,7 +243,7 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 		}
 		n, err := tx.Exec(`INSERT INTO sessions (id, principal, workspace, door, name, labels, opened_at, used_at, room, bounds)
 			VALUES (?,?,?,?,?,'[]',?,?,?,?) ON CONFLICT DO NOTHING`,
-			string(x.ID), string(at.principal), at.workspace, string(at.surface), at.name, nanos(now), nanos(now), string(at.room), at.bounds)
+			string(x.ID), string(at.principal), at.workspace, string(at.surface), at.name, store.Nanos(now), store.Nanos(now), string(at.room), at.bounds)
 		if err != nil || n == 0 {
 			return err // n == 0: someone else opened it just now
 		}
@@ -293,7 +300,7 @@ func (s *Sessions) List(ctx context.Context, all bool, before palyra.SessionID, 
 // is a Conflict.
 func (s *Sessions) Close(ctx context.Context, id palyra.SessionID, by string) error {
 	err := s.db.Write(ctx, "session.closed", func(tx *store.Tx) error {
-		n, err := tx.Exec(`UPDATE sessions SET closed_at=? WHERE id=? AND closed_at=0`, nanos(s.now()), string(id))
+		n, err := tx.Exec(`UPDATE sessions SET closed_at=? WHERE id=? AND closed_at=0`, store.Nanos(s.now()), string(id))
 		if err != nil {
 			return err
 		}
@@ -368,7 +375,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 func (s *Sessions) sweep(ctx context.Context) error {
 	var old []palyra.SessionID
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT id FROM sessions WHERE closed_at=0 AND used_at<? LIMIT 1000`, []any{nanos(s.now().Add(-s.idle))},
+		return tx.Each(`SELECT id FROM sessions WHERE closed_at=0 AND used_at<? LIMIT 1000`, []any{store.Nanos(s.now().Add(-s.idle))},
 			func(scan func(...any) error) error {
 				var id string
 				err := scan(&id)
