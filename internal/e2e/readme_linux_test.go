@@ -171,7 +171,7 @@ func (r reader) runsPrograms() {
 		if a.Plan.Effects == nil || !strings.Contains(shown, ".git") || r.there(".git") {
 			r.t.Errorf("the question is\n%s", shown)
 		}
-		r.says(text, "(`palyra changes CALL --diff`), and allow it or drop it")
+		r.says(text, "(type `diff`, or `palyra changes CALL --diff` elsewhere), and allow it or drop it")
 		if diff := r.unasked("palyra changes " + string(a.Call) + " --diff"); !strings.Contains(diff, "+++ b/.git/HEAD") {
 			r.t.Errorf("the diff is\n%s", diff)
 		}
