@@ -18,11 +18,8 @@ const pathMore = "…" // begins the entry that says how many names are not list
 
 // TextOfPath returns the text of a name.
 func TextOfPath(name string) PathText {
-	plain := name != "" && name[0] != '"' && !strings.HasPrefix(name, pathMore) && utf8.ValidString(name)
-	for _, r := range name {
-		plain = plain && strconv.IsPrint(r)
-	}
-	if plain {
+	if name != "" && name[0] != '"' && !strings.HasPrefix(name, pathMore) && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return PathText(name)
 	}
 	return PathText(strconv.Quote(name))
@@ -31,11 +28,8 @@ func TextOfPath(name string) PathText {
 // Name returns the bytes that TextOfPath was given, or an error for a text that it does not write.
 func (t PathText) Name() (string, error) {
 	name := string(t)
-	if strings.HasPrefix(name, `"`) {
-		var err error
-		if name, err = strconv.Unquote(name); err != nil {
-			return "", errors.New("palyra: the quoted path cannot be read")
-		}
+	if quoted, err := strconv.Unquote(name); err == nil && name[0] == '"' {
+		name = quoted
 	}
 	if TextOfPath(name) != t {
 		return "", errors.New("palyra: this is not the text of a path")
@@ -43,8 +37,7 @@ func (t PathText) Name() (string, error) {
 	return name, nil
 }
 
-// Raw is the name, or, of what is not the text of one, the text itself. Whoever shows it escapes it as any outside
-// text.
+// Raw is the name, or the text itself where it is not that of a name. Whoever shows it escapes it as any outside text.
 func (t PathText) Raw() string {
 	if name, err := t.Name(); err == nil {
 		return name
@@ -52,13 +45,20 @@ func (t PathText) Raw() string {
 	return string(t)
 }
 
+// Asked is the name that a path of a call or a plan means: quoted there is only what is not UTF-8 or looks so.
+func (t PathText) Asked() string {
+	if name := t.Raw(); !utf8.ValidString(name) || name != string(t) && PathText(name).Asked() != name {
+		return name
+	}
+	return string(t)
+}
+
 // More is what the last entry of a shortened list says, such as "and 12 more". It is empty for the text of a name.
 func (t PathText) More() string {
-	rest, cut := strings.CutPrefix(string(t), pathMore+" ")
-	if !cut {
-		return ""
+	if rest, cut := strings.CutPrefix(string(t), pathMore+" "); cut {
+		return rest
 	}
-	return rest
+	return ""
 }
 
 // MaxPathTexts bounds the bytes of a list that TextOfPaths returns. A record holds it up to four times: in the

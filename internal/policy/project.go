@@ -158,7 +158,7 @@ func PlacesOf(p palyra.Plan) []string {
 	var out []string
 	for _, place := range slices.Concat([]string{p.Cwd}, p.Reads, p.Writes) {
 		if !path.IsAbs(place) {
-			place = path.Join(top, palyra.PathText(place).Raw()) // a name that is not UTF-8 is quoted
+			place = path.Join(top, palyra.PathText(place).Asked())
 		}
 		if place = path.Clean(place); subpath.Below(top, place) {
 			out = append(out, place)

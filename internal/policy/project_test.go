@@ -140,3 +140,15 @@ func TestPlacesBelow(t *testing.T) {
 		t.Error("it was changed")
 	}
 }
+
+// A name that begins with a quotation mark is that name: only what is not UTF-8 is asked for quoted, as by the file tools.
+func TestPlacesOfQuotedNames(t *testing.T) {
+	for asked, want := range map[string]string{
+		`"sub/\n"`: `/w/"sub/\n"`, `"a"`: `/w/"a"`, `"d\xff/b"`: "/w/d\xff/b", `"\"a\\xff\""`: `/w/"a\xff"`, "a\nb": "/w/a\nb", "…": "/w/…",
+	} {
+		p := palyra.Plan{Workspace: palyra.WorkspaceRef{Path: "/w"}, Cwd: "/w", Reads: []string{asked}}
+		if got := PlacesOf(p); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q", asked, got, want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func clean(asked string, spellings ...string) (string, error) {
 	if !utf8.ValidString(asked) {
 		return "", badPath("the path is not valid UTF-8").WithRemedy("give it quoted, as palyra.fs.list shows it")
 	}
-	asked = nameOf(asked)
+	asked = palyra.PathText(asked).Asked()
 	switch {
 	case len(asked) > maxPath:
 		return "", badPath("the path has %d bytes; at most %d are accepted", len(asked), maxPath)
@@ -56,18 +56,9 @@ func stripRoot(abs string, roots []string) (string, bool) {
 	return "", false
 }
 
-// nameOf is the name that is asked for by a path: one that is not UTF-8 is given quoted, as textOf writes it.
-func nameOf(asked string) string {
-	name, err := palyra.PathText(asked).Name()
-	if err != nil || name == asked || utf8.ValidString(name) && nameOf(name) == name {
-		return asked
-	}
-	return name
-}
-
 // textOf is a path in plans and results: quoted where it is not UTF-8, and where it would be taken for such a one.
 func textOf(name string) string {
-	if utf8.ValidString(name) && nameOf(name) == name {
+	if utf8.ValidString(name) && palyra.PathText(name).Asked() == name {
 		return name
 	}
 	return string(palyra.TextOfPath(name))
@@ -75,8 +66,8 @@ func textOf(name string) string {
 
 // cleanTarget is clean for a file that is to be written: it must have a name, which is text, as policies and records take it.
 func cleanTarget(asked string, spellings ...string) (string, error) {
-	if nameOf(asked) != asked {
-		return "", badPath("%s is a name that is not UTF-8: it can be read, and not be written", quote(nameOf(asked))).
+	if palyra.PathText(asked).Asked() != asked {
+		return "", badPath("%s is a name that is not UTF-8: it can be read, and not be written", quote(palyra.PathText(asked).Asked())).
 			WithRemedy("write to another name, and move it there with a program")
 	}
 	rel, err := clean(asked, spellings...)

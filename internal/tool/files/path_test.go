@@ -37,8 +37,8 @@ func TestNamesThatAreNoText(t *testing.T) {
 	for name, text := range map[string]string{
 		"a\xff": `"a\xff"`, "d\xff/b": `"d\xff/b"`, `"a\xff"`: `"\"a\\xff\""`, "a\nb": "a\nb", `"a`: `"a`, `"a"`: `"a"`, "…": "…",
 	} {
-		if got := textOf(name); got != text || nameOf(got) != name {
-			t.Errorf("%q: %s, which means %q", name, got, nameOf(got))
+		if got := textOf(name); got != text || palyra.PathText(got).Asked() != name {
+			t.Errorf("%q: %s, which means %q", name, got, palyra.PathText(got).Asked())
 		}
 	}
 	for _, asked := range []string{`"../\xff"`, `"/etc/\xff"`, `"a\xff/../.."`} {

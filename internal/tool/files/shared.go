@@ -105,5 +105,5 @@ func planned(p palyra.Plan) (string, error) {
 	if len(p.Reads) == 0 {
 		return "", palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the plan of %s names no path", p.Tool)
 	}
-	return nameOf(p.Reads[len(p.Reads)-1]), nil
+	return palyra.PathText(p.Reads[len(p.Reads)-1]).Asked(), nil
 }
