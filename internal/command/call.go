@@ -103,6 +103,9 @@ func (c *invocation) effect(s *spec) {
 	if s.Code {
 		c.code = true
 	}
+	if s.Code && s.class() == palyra.CommandBuild && c.saves {
+		c.obey() // a build runs the files of the workspace, and what was fetched may be one
+	}
 	why := s.Why
 	if why == "" {
 		why = meaning(s.class())
@@ -204,6 +207,7 @@ func (c *invocation) write(w word) {
 	if standsForNoFile(w.text) && w.text != "-" { // to most that is a file of this name
 		return
 	}
+	c.saves = true
 	p := c.noteWritten(w, c.at)
 	if !c.build || p.hidden || !isProductName(w.text) {
 		c.raise(palyra.CommandWrite, c.name+" writes "+w.text)

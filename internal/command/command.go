@@ -172,17 +172,20 @@ func (r *reading) command(words []word, at scope, depth int) {
 	}
 	if len(words) == 0 || words[0].text == "" || !words[0].fixed() {
 		r.doubt("the program is not named by a plain word")
+		r.obey()
 		return
 	}
 	name := r.program(words[0].text, depth)
 	r.fetch(name, words[1:])
-	s := r.tables.programs[name]
+	s := r.tables.named(name)
 	if s == nil {
 		r.doubt(name + " is not a known program")
+		r.obey()
 		return
 	}
-	r.fetches = r.fetches || s == r.tables.programs["curl"]
-	r.obeys = r.obeys || s.interpreter || s == r.tables.programs["eval"]
+	if s.obeys || s == r.tables.programs["eval"] {
+		r.obey()
+	}
 	c := &invocation{reading: r, name: name, at: at, depth: depth}
 	c.apply(s, words[1:])
 }
@@ -192,6 +195,7 @@ func (r *reading) program(called string, depth int) string {
 	name := path.Base(called)
 	if strings.Contains(called, "/") && !slices.Contains(systemDirs(), path.Dir(called)) {
 		r.doubt(name + " is not one of the system's programs")
+		r.obey()
 	}
 	if depth > 0 && r.ownPath {
 		r.doubt("programs may be found in the workspace")

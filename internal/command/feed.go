@@ -73,6 +73,10 @@ func fixedWords(s *syntax.Stmt) ([]string, bool) {
 // pipe looks at both ends of a pipe. A reading end that adds its input to its words is told when that input
 // is names of files that the other end found.
 func (l *line) pipe(c *syntax.BinaryCmd) {
+	if _, simple := c.X.Cmd.(*syntax.CallExpr); !simple {
+		b, pipe := c.X.Cmd.(*syntax.BinaryCmd)
+		l.jumbled = l.jumbled || !pipe || b.Op != syntax.Pipe // both ends run at once
+	}
 	l.stmt(c.X)
 	if words, ok := fixedWords(c.Y); ok && words[0] == "xargs" && onlyOut(c.Y.Redirs) && printsFoundNames(c.X) {
 		l.fed = true
@@ -93,7 +97,15 @@ func (c *invocation) fedHarmlessly(s *spec) bool {
 			return false
 		}
 	}
+	return c.runsHarmless()
+}
+
+// runsHarmless reports whether the program that a wrapper runs is one that no word can make do harm.
+func (c *invocation) runsHarmless() bool {
+	if len(c.operands) == 0 {
+		return c.name == "xargs" // which runs echo then
+	}
 	runs := c.tables.programs[c.operands[0].text]
-	return runs != nil && runs.Harmless && runs.Wrap == nil && len(runs.Sub) == 0 &&
+	return c.operands[0].fixed() && runs != nil && runs.Harmless && runs.Wrap == nil && len(runs.Sub) == 0 &&
 		slices.Contains([]string{argsPaths, argsPattern, argsText}, runs.Args)
 }

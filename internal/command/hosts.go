@@ -27,13 +27,31 @@ func Hosts(argv []string) []string {
 	return r.hosts
 }
 
-// fetch notes where a program would go.
+// fetch notes whether a program fetches and where it would go. What git pull brings is the work itself.
 func (r *reading) fetch(name string, args []word) {
+	verb := name
+	if name == "git" {
+		verb, _ = gitCommand(fixedBegin(args))
+	}
+	curls := r.tables.programs["curl"] != nil && r.tables.programs[name] == r.tables.programs["curl"]
+	r.fetches = r.fetches || curls || verb == "git clone" || verb == "git fetch" || verb == "git submodule add"
+	r.saves = r.saves || verb == "git clone" || name == "wget" || name == "aria2c" || curls && slices.ContainsFunc(args, func(w word) bool {
+		return strings.HasPrefix(w.text, "--output") || strings.HasPrefix(w.text, "--remote-name") ||
+			strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.ContainsAny(w.text, "oO")
+	})
 	for _, w := range repositories(name, args) {
 		if at := placeOf(w); at != "" && len(r.hosts) < maxHosts && !slices.Contains(r.hosts, at) {
 			r.hosts = append(r.hosts, at)
 		}
 	}
+}
+
+// fixedBegin is the words before the first that is not known.
+func fixedBegin(args []word) []word {
+	if i := slices.IndexFunc(args, func(w word) bool { return !w.fixed() }); i >= 0 {
+		return args[:i]
+	}
+	return args
 }
 
 // placeOf is the host:port of a word that is a URL of a public name, else "".

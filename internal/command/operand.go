@@ -137,11 +137,17 @@ func (c *invocation) transfer(ops []word, moves bool) {
 // removeAll notes files that go away. The workspace itself, directories around it, a repository's own files
 // and files outside cannot be brought back from here.
 func (c *invocation) removeAll(ops []word) {
+	short := 0
 	for _, w := range ops {
 		p := c.anchor(w, c.at)
 		c.raise(palyra.CommandWrite, c.name+" removes "+w.text)
+		begins := w.begins()
+		if begins == 1 && p.root {
+			short++ // a* b* c* and so on are the whole
+		}
+		deep := c.seen["-r"] || c.seen["-R"] || c.seen["--recursive"]
 		switch {
-		case p.root && (p.outside || !w.partialPattern()):
+		case p.root && (p.outside || begins < 0 || deep && begins < 2 || short > 1):
 			c.raise(palyra.CommandDestructive, w.text+" is the whole workspace or more")
 		case p.git:
 			c.raise(palyra.CommandDestructive, w.text+" holds a repository's history")

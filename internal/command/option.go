@@ -1,6 +1,8 @@
 package command
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -19,7 +21,7 @@ func (c *invocation) parse(s *spec, args []word) {
 	case program.StyleTar:
 		args = oldTar(args)
 	}
-	early := s.Style == program.StylePosix || len(s.Sub) > 0 || s.Wrap != nil
+	early := s.Style == program.StylePosix || len(s.Sub) > 0 || s.Wrap != nil || s.late
 	for len(args) > 0 {
 		w := args[0]
 		if w.text == "--" && w.fixed() && s.Style != program.StyleFind {
@@ -28,13 +30,32 @@ func (c *invocation) parse(s *spec, args []word) {
 		}
 		if !c.mayBeOption(s, w) {
 			if early {
-				c.operands = append(c.operands, args...)
+				c.rest(s, args)
 				return
 			}
 			c.operands, args = append(c.operands, w), args[1:]
 			continue
 		}
 		args = c.option(s, w, args[1:])
+		if slices.ContainsFunc(strings.Fields(s.ends), func(name string) bool { return c.seen[name] }) {
+			c.rest(s, args)
+			return
+		}
+	}
+}
+
+// rest takes words for operands. Those of a script may have paths in its options: -k/x, --key=/x.
+func (c *invocation) rest(s *spec, words []word) {
+	c.operands = append(c.operands, words...)
+	for _, w := range words {
+		if !s.late || !w.dashed() || len(w.text) < 3 {
+			continue
+		}
+		value := w.text[2:]
+		if _, after, is := strings.Cut(w.text, "="); is {
+			value = after
+		}
+		c.reads = append(c.reads, literalWord(value))
 	}
 }
 
@@ -56,6 +77,9 @@ func (c *invocation) mayBeOption(s *spec, w word) bool {
 func (c *invocation) option(s *spec, w word, rest []word) []word {
 	if !w.fixed() {
 		c.doubt("a word of " + c.name + " may turn into an option")
+		if s.Args == argsRemoves && !w.loose { // or into what goes away
+			c.operands = append(c.operands, w)
+		}
 		return rest
 	}
 	switch {
@@ -122,6 +146,7 @@ func (c *invocation) take(s *spec, name string, value *word, rest []word) []word
 	case "":
 	case raiseCode:
 		c.doubt(c.name + " " + name + " can run code")
+		c.obey()
 	default:
 		c.raise(palyra.CommandClass(o.raise), c.name+" "+name)
 	}
@@ -157,7 +182,8 @@ func (c *invocation) value(o option, name string, v word) {
 	}
 	switch o.role {
 	case rolePath:
-		if c.build && isEmptyDevice(v.text) {
+		if c.build && (isEmptyDevice(v.text) || anchors("/proc", path.Clean(v.text))) {
+			c.obey()
 			c.doubt(c.name + " reads what to do from its input")
 		}
 		c.reads = append(c.reads, v)

@@ -22,7 +22,10 @@ type reading struct {
 	outside  []string
 	hosts    []string // where programs that fetch are told to go
 	fetches  bool     // one of its programs fetches
-	obeys    bool     // one of its programs takes its orders from input, from a file or from a word that is not known
+	saves    bool     // files are written
+	obeys    bool     // then one takes its orders from input, from a file or from a word that is not known, or is no known one
+	before   bool     // one that came before does
+	jumbled  bool     // what comes later may run earlier
 	several  bool     // more than one simple command may run, or none
 	why      []string
 	commands int
@@ -93,6 +96,11 @@ func (r *reading) result() palyra.Command {
 	}
 	return palyra.Command{
 		Class: r.class, Understood: !r.doubtful, Subcommand: r.sub, Shell: r.shell, RunsCode: r.code,
-		Programs: r.programs, Outside: r.outside, Why: r.why, RunsFetched: r.fetches && r.obeys,
+		Programs: r.programs, Outside: r.outside, Why: r.why, RunsFetched: r.obeys || r.fetches && r.before && r.jumbled,
 	}
+}
+
+// obey notes that something runs which words do not bring.
+func (r *reading) obey() {
+	r.obeys, r.before = r.obeys || r.fetches, true
 }

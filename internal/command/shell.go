@@ -70,6 +70,7 @@ func (l *line) stmt(s *syntax.Stmt) {
 	}
 	if s.Background || s.Coprocess || s.Disown {
 		l.doubt("something goes on in the background")
+		l.jumbled = true
 	}
 	for _, rd := range s.Redirs {
 		l.redirect(rd)
@@ -127,7 +128,7 @@ func (l *line) timed(c *syntax.TimeClause) {
 
 // search looks for destructive commands in a part that is not understood.
 func (l *line) search(n syntax.Node) {
-	l.several = true // words found here are not operands of a command that is known to run
+	l.several, l.jumbled = true, true // words found here are not operands of a command that is known to run
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok {
 			l.simple(c) // which goes on into its words

@@ -20,7 +20,9 @@ type spec struct {
 	operand *regexp.Regexp
 	subs    map[string]*spec
 
-	interpreter bool // its orders are text
+	obeys bool   // takes its orders from input or from a file, unless words bring them
+	late  bool   // what follows its script is the script's own
+	ends  string // the options that end its own, as its script does
 }
 
 // option is one option as the table knows it.
@@ -72,11 +74,13 @@ func compile(known *program.Table) (*tables, error) {
 	type row struct {
 		*program.Spec
 		*program.Binding
+		obeys bool
 	}
 	made := map[row]*spec{}
 	for _, name := range slices.Sorted(maps.Keys(known.Programs)) {
-		of := row{Spec: known.Programs[name]}
-		if b := known.Binding(name); b != nil && interprets(of.Spec, b) {
+		b := known.Binding(name)
+		of := row{Spec: known.Programs[name], obeys: obeys(known.Programs[name], b)}
+		if b != nil && interprets(of.Spec, b) {
 			of.Binding = b
 		}
 		if made[of] == nil {
@@ -85,6 +89,7 @@ func compile(known *program.Table) (*tables, error) {
 				return nil, fmt.Errorf("command: %s: %w", name, err)
 			}
 			s.instructions(of.Binding)
+			s.obeys = of.obeys
 			made[of] = s
 		}
 		t.programs[name] = made[of]
@@ -97,13 +102,35 @@ func interprets(s *program.Spec, b *program.Binding) bool {
 	return s.Code && s.Style == program.StyleGNU && s.Sub == nil && s.Wrap == nil && b.Style == program.StyleGNU && len(b.Instructions()) > 0
 }
 
+// obeys reports whether a program takes its orders from input: a row says that it may, and it is no wrapper. Make and
+// its like are told by a file of theirs and do so only when an option says it.
+func obeys(s *program.Spec, b *program.Binding) bool {
+	foreign := s.Wrap != nil && s.Wrap.Kind == program.WrapCmd
+	return s.Code && s.Class != string(palyra.CommandBuild) && (foreign || b != nil && b.Live && !b.Wraps)
+}
+
+// named finds a program by its name. An interpreter may have its version behind it, as in python3.12; another program of such
+// a name is another one.
+func (t *tables) named(name string) *spec {
+	if s := t.programs[name]; s != nil {
+		return s
+	}
+	if s := t.programs[strings.TrimRight(name, "0123456789.-")]; s != nil && s.obeys && s.Wrap == nil {
+		return s
+	}
+	return nil
+}
+
 // instructions takes over from a row which options bring program text, which is no path. The value of any other
 // option may be one.
 func (s *spec) instructions(b *program.Binding) {
 	if b == nil {
 		return
 	}
-	s.interpreter = true
+	s.late = b.Script && !b.All
+	if len(s.Modules) > 0 {
+		s.ends = b.Inline
+	}
 	put := func(name string, k program.Kind) {
 		if _, known := s.known[name]; known {
 			return

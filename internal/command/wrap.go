@@ -16,6 +16,9 @@ func (c *invocation) unwrap(s *spec) {
 		c.wrapped(s)
 		return
 	}
+	if (s.Wrap.Feeds != "" || c.name == "parallel") && !c.runsHarmless() {
+		c.obey()
+	}
 	if s.Wrap.Floor != "" {
 		c.raise(palyra.CommandClass(s.Wrap.Floor), c.name+": "+s.Why)
 	}
@@ -112,17 +115,20 @@ func (r *reading) assign(name, value string) {
 func (c *invocation) runShell() {
 	c.shell = true
 	if !c.seen["-c"] || len(c.operands) == 0 {
-		c.obeys = true
+		c.obey()
 		c.doubt(c.name + " runs a script")
+		c.lookAt(c.operands)
 		return
 	}
 	c.inner(c.operands[0])
+	c.lookAt(c.operands[1:])
 }
 
 // inner reads a word that a shell gets as a line.
 func (c *invocation) inner(w word) {
 	if !w.fixed() {
-		c.shell, c.obeys = true, true
+		c.shell = true
+		c.obey()
 		c.doubt("the line that a shell reads is not known")
 		return
 	}
