@@ -35,15 +35,15 @@ func TestRisk(t *testing.T) {
 			r.Plan.Writes, r.Plan.Guarded = []string{"a", "c/config.toml"}, []string{"c/config.toml"}
 		}, palyra.RiskCritical, "guarded_path: c/config.toml"},
 		{"hosts", func(r *palyra.Request) { r.Plan.Egress = []string{"b:2", "a:1", "b:2"} }, palyra.RiskMedium, "egress: a:1, egress: b:2"},
-		{"names below", func(r *palyra.Request) { r.Plan.Egress = []string{"*.b:2"} }, palyra.RiskHigh, "egress: *.b:2, wildcard_host: *.b:2"},
+		{"names below", func(r *palyra.Request) { r.Plan.Egress = []string{"*.b:2"} }, palyra.RiskHigh, "wildcard_host: *.b:2, egress: *.b:2"},
 		{"secret", func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} }, palyra.RiskHigh, "secret: github"},
 		{
 			"secret and host", func(r *palyra.Request) { r.Plan.Bindings, r.Plan.Egress = []string{"g"}, []string{"a:1"} }, palyra.RiskCritical,
-			"egress: a:1, secret: g, secret_may_leave",
+			"secret_may_leave, secret: g, egress: a:1",
 		},
 		{
 			"send after reading a secret", func(r *palyra.Request) { r.Labels, r.Plan.Egress = []string{"secret-read"}, []string{"a:1"} }, palyra.RiskCritical,
-			"egress: a:1, secret_may_leave",
+			"secret_may_leave, egress: a:1",
 		},
 		{
 			"write after a strange page", func(r *palyra.Request) { r.Labels, r.Plan.Writes = []string{"untrusted-input"}, []string{"a"} }, palyra.RiskHigh,

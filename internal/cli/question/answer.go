@@ -84,29 +84,34 @@ func (v *View) answers() {
 		return
 	}
 	if a.Plan.Effects != nil {
-		v.put(answerWith, "allow: keep these and no others; 'palyra undo' takes them back")
-		v.put("", "deny: drop them; none is in the workspace (--full: the rest)")
+		v.answer(answerWith, "allow", "keep these and no others; 'palyra undo' takes them back")
+		v.answer("", "deny", "drop them; none is in the workspace (--full: the rest)")
 		return
 	}
 	label := answerWith
 	if !v.Once { // else the line that takes the answer says it
-		once := "allow: this call, once (--scope session: the same again, unasked)"
+		once := "this call, once (--scope session: the same again, unasked)"
 		if a.Need.Fresh || unshown(a) {
-			once = "allow: this call, once; it is asked about every time"
+			once = "this call, once; it is asked about every time"
 		}
-		v.put(label, once)
+		v.answer(label, "allow", once)
 		label = ""
 	}
 	for _, w := range words {
-		v.put(label, w+": "+show.Line(labels[w])+", for 8h")
+		v.answer(label, w, show.Line(labels[w])+", for 8h")
 		label = ""
 	}
 	if len(words) > 0 {
 		v.aside(exceptions(words))
 	}
 	if !v.Once {
-		v.put("", "deny: not at all; the same is not asked again for a while")
+		v.answer("", "deny", "not at all; the same is not asked again for a while")
 	}
+}
+
+// answer prints the word of an answer and what it does; where there is no room, the word.
+func (v *View) answer(label, word, does string) {
+	v.emit(part{label: label, texts: []string{word + ": " + does}, briefs: []string{word}})
 }
 
 // exceptions says what the wide answers leave out.

@@ -71,12 +71,16 @@ func (v *View) inputs() {
 // variables prints the environment; of a secret only its name.
 func (v *View) variables(env []palyra.EnvVar) {
 	label := "Environment"
+	if v.Short {
+		env = gravestFirst(env, variableKind)
+	}
 	for _, e := range env {
-		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + Readable(e.Value)
+		name := pinched(show.Arg(e.Name), briefValue)
+		value, brief := show.Arg(e.Name)+"="+show.Arg(e.Value)+Readable(e.Value), name+"="+pinched(show.Arg(e.Value), briefValue)
 		if e.Secret {
-			value = show.Arg(e.Name) + " (secret, " + show.Line(string(e.Digest)) + ")"
+			value, brief = show.Arg(e.Name)+" (secret, "+show.Line(string(e.Digest))+")", name+" (secret)"
 		}
-		v.put(label, value)
+		v.emit(part{label: label, texts: []string{value}, briefs: []string{brief}})
 		label = ""
 	}
 }
@@ -104,7 +108,7 @@ func (v *View) stdin() {
 	p := v.Approval.Plan
 	switch {
 	case p.Stdin == palyra.StdinLive:
-		v.shout("Stdin", "LIVE: fed while it runs; nobody has seen it, and no digest binds it")
+		v.shout("Stdin", "LIVE: fed while it runs; nobody has seen it, and no digest binds it", liveInput)
 	case p.Stdin != "":
 		text := show.Line(p.Stdin)
 		if n, ok := stdinSize(p.Arguments); ok {
@@ -145,9 +149,9 @@ func nonEmpty(s string) []string {
 // reach prints what the call can touch and how it is confined.
 func (v *View) reach() {
 	p := v.Approval.Plan
-	v.list("Reads", p.Reads)
+	v.list("Reads", v.ranked(p.Reads, "secret_place"))
 	if !v.Short || !v.written() {
-		v.list("Writes", p.Writes)
+		v.list("Writes", v.ranked(p.Writes, "outside_workspace", "guarded_path"))
 	}
 	v.hosts()
 	v.list("Secrets", p.Bindings)
@@ -156,7 +160,7 @@ func (v *View) reach() {
 		v.printPlace()
 	}
 	if p.Asks {
-		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
+		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only", opensSeals)
 	}
 	if !v.Short { // otherwise they are counted with the mechanisms
 		v.put("Limits", Limits(p.Limits))
@@ -169,7 +173,7 @@ func (v *View) reach() {
 func (v *View) printPlace() {
 	p := v.Approval.Plan
 	if p.Tier == palyra.TierUnsandboxed {
-		v.shout("Runs in", "NO SANDBOX: the agent does it itself, with all its rights; Palyra neither holds it nor sees what it does")
+		v.shout("Runs in", "NO SANDBOX: the agent does it itself, with all its rights; Palyra neither holds it nor sees what it does", noSandbox)
 		return
 	}
 	text := TierText(p.Tier) + inProfile(p.Profile)
@@ -190,12 +194,12 @@ func (v *View) enforcement() {
 		return // the place says it
 	}
 	if p.Tier == palyra.TierUnsandboxed {
-		v.shout("NOT enforced", "anything: files, network, time and memory are what the agent itself may use")
+		v.shout("NOT enforced", "anything: files, network, time and memory are what the agent itself may use", unenforced)
 		return
 	}
 	if e.Mode == "" && len(e.Mechanisms) == 0 && len(e.Limits) == 0 {
 		if p.Executable.Path != "" {
-			v.shout("NOT enforced", "anything: the plan promises nothing about how it is held")
+			v.shout("NOT enforced", "anything: the plan promises nothing about how it is held", unenforced)
 		}
 		return
 	}
@@ -226,10 +230,10 @@ func (v *View) enforcement() {
 	if v.Short && slices.Equal(polled, []string{"disk"}) { // as everywhere
 		v.leave(1, "polled limit (disk)", "")
 	} else if polled != nil {
-		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
+		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel", "limits only polled")
 	}
 	if loose != nil {
-		v.shout("NOT enforced", strings.Join(loose, ", "))
+		v.shout("NOT enforced", strings.Join(loose, ", "), unenforced+": limits")
 	}
 }
 
@@ -241,13 +245,13 @@ func (v *View) network(mode palyra.NetworkMode, p palyra.Plan) {
 	case mode == palyra.NetworkStrict:
 		v.put("Network", v.strictNetwork("the hosts above"))
 	case mode == palyra.NetworkPreflight:
-		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
+		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)", unenforced+": network")
 	case mode == palyra.NetworkOpen && p.Tier == palyra.TierC:
-		v.shout("Network", "NOT enforced: it may reach any public host; what it reaches is on record (none)")
+		v.shout("Network", "NOT enforced: it may reach any public host; what it reaches is on record (none)", unenforced+": network")
 	case mode == palyra.NetworkOpen || mode == "":
-		v.shout("Network", "NOT enforced")
+		v.shout("Network", "NOT enforced", unenforced+": network")
 	default:
-		v.shout("Network", show.Line(string(mode)))
+		v.shout("Network", show.Line(string(mode)), unenforced+": network")
 	}
 }
 

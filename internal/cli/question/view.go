@@ -125,9 +125,9 @@ func (v *View) text(label, s string) {
 // put prints a labelled line of text that is already escaped.
 func (v *View) put(label, safe string) { v.emit(part{label: label, texts: []string{safe}}) }
 
-// shout prints a line in the colour of a warning.
-func (v *View) shout(label, safe string) {
-	v.emit(part{label: label, texts: []string{safe}, tone: alarm})
+// shout prints a line in the colour of a warning; short is what stands for it where there is no room.
+func (v *View) shout(label, safe, short string) {
+	v.emit(part{label: label, texts: []string{safe}, briefs: []string{short}, tone: alarm})
 }
 
 // aside prints a line that nothing depends on.
@@ -152,7 +152,7 @@ func (v *View) digest(label string, d palyra.Digest) {
 // list prints one labelled line per entry.
 func (v *View) list(label string, entries []string) {
 	for _, e := range entries {
-		v.put(label, show.Arg(e)+Readable(e))
+		v.emit(part{label: label, texts: []string{show.Arg(e) + Readable(e)}, briefs: []string{briefPath(e)}})
 		label = ""
 	}
 }
@@ -169,7 +169,7 @@ func Readable(s string) string {
 func (v *View) head() {
 	a := v.Approval
 	if unshown(a) && v.Short {
-		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.showAllHint()+" shows all of it")
+		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.showAllHint()+" shows all of it", contentUnseen)
 	}
 	state := "pending"
 	switch {
@@ -210,8 +210,8 @@ func (v *View) summaryBlock() {
 		v.printPlace() // right above the question, because a long diff may come before
 	}
 	v.risk()
-	for _, note := range v.warnings() {
-		v.shout("", "WARNING: "+note)
+	for _, n := range v.warnings() {
+		v.shout("", "WARNING: "+n.text, n.short)
 	}
 	if ws := a.Plan.Workspace; ws.Path != "" && (ws.Known || !v.Short) {
 		text := fmt.Sprintf("%s%s (as uid %d)", show.Arg(ws.Path), Readable(ws.Path), ws.Owner)
@@ -236,25 +236,23 @@ func (v *View) risk() {
 	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
 		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.Short && f == unsandboxedFactor
 	})
-	if words, rest := factors(list); v.Short && len(words) > 0 {
-		level, list = level+": "+strings.Join(words, ", "), rest
+	how := alarm
+	if r.Level == palyra.RiskLow || r.Level == palyra.RiskMedium {
+		how = plain
 	}
-	if len(list) == 1 && v.Short { // what is out of the ordinary
-		level, list = level+", "+show.Line(list[0]), nil
-	}
-	switch r.Level {
-	case palyra.RiskLow, palyra.RiskMedium:
-		v.put("Risk", level)
-	default:
-		v.shout("Risk", level)
+	if v.Short {
+		v.emit(riskPart(level, list, how))
+		list = nil
+	} else {
+		v.emit(part{label: riskLabel, texts: []string{level}, tone: how})
 	}
 	for _, f := range list {
 		v.line("", f)
 	}
 	if fresh && v.Short {
-		v.shout("", newWorkspaceText(ws))
+		v.shout("", newWorkspaceText(ws), newPlace)
 	} else if fresh {
-		v.shout("", "NEW workspace: no operator registered it")
+		v.shout("", "NEW workspace: no operator registered it", newPlace)
 	}
 }
 
@@ -269,8 +267,11 @@ const (
 	unsandboxedFactor = "no_sandbox: the agent runs it itself"
 )
 
-// warnings names misleading characters in the text.
-func (v *View) warnings() []string {
+// notice is a warning and the words that stand for it where there is no room.
+type notice struct{ text, short string }
+
+// warnings names what is not as it seems, and misleading characters in the text.
+func (v *View) warnings() []notice {
 	a := v.Approval
 	texts := slices.Concat([]string{
 		a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd,
@@ -278,20 +279,21 @@ func (v *View) warnings() []string {
 	},
 		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan),
 		roomTexts(a.Plan))
-	var out []string
+	var out []notice
 	if err := Seen(a); err != nil {
-		out = append(out, err.Error())
+		out = append(out, notice{err.Error(), wrongDigest})
 	}
 	if unshown(a) {
-		out = append(out, "the diff does not show all that it would write; "+v.showAllHint()+" does: an answer is for this call only")
+		hint := "the diff does not show all that it would write; " + v.showAllHint() + " does: an answer is for this call only"
+		out = append(out, notice{hint, contentUnseen})
 	}
 	if a.Plan.Stdin == palyra.StdinLive {
-		out = append(out, "its input is LIVE: you approve what it is, not what it will be told")
+		out = append(out, notice{"its input is LIVE: you approve what it is, not what it will be told", liveInput})
 	}
 	for _, text := range texts {
 		for _, note := range show.Notes(text) {
-			if note = "there are " + note; !slices.Contains(out, note) {
-				out = append(out, note)
+			if n := (notice{"there are " + note, misleading}); !slices.Contains(out, n) {
+				out = append(out, n)
 			}
 		}
 	}
@@ -345,7 +347,7 @@ func (v *View) printTool() {
 	case v.Brief:
 		v.aside("--json has them whole")
 	case unshown(v.Approval):
-		v.shout("", "what they write is not all shown; "+v.showAllHint()+" shows it")
+		v.shout("", "what they write is not all shown; "+v.showAllHint()+" shows it", contentUnseen)
 	default:
 		v.aside("the diff below shows what they do; " + v.showAllHint() + " has them whole")
 	}
@@ -394,7 +396,8 @@ func (v *View) decoded() {
 			what += ", decoded"
 		}
 		if v.Short && show.Opaque(m.Data) {
-			v.shout(label, what+": "+screen.Count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.showAllHint()+" shows them")
+			text := what + ": " + screen.Count(int64(len(m.Data)), "byte") + " that are not text are not shown; " + v.showAllHint() + " shows them"
+			v.shout(label, text, argumentUnseen)
 			continue
 		}
 		v.block(label, what+", "+screen.Count(int64(len(m.Data)), "byte")+":", string(m.Data))

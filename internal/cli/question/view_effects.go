@@ -1,12 +1,10 @@
 package question
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"palyra"
 	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
@@ -22,7 +20,7 @@ func (v *View) effectsShort() {
 	counts, _, _ := strings.Cut(a.Prompt.Summary, "; ") // the notes have the rest
 	v.row(keepLabel, strings.TrimPrefix(counts, "keep what it changed: "))
 	whys := v.keepReasons()
-	most := effectLines + 1 - len(whys) - min(len(v.effectWarnings()), 1)
+	most := max(effectLines+1-len(whys)-min(len(v.warnings()), 1), 2) // the gravest note comes first, and stays
 	for i, note := range a.Prompt.Notes {
 		if i == most-1 && len(a.Prompt.Notes) > most {
 			v.put("", fmt.Sprintf("and more, %s in all: see below, without --diff", screen.Count(a.Plan.Effects.Total(), "path")))
@@ -31,23 +29,14 @@ func (v *View) effectsShort() {
 		v.row("", note)
 	}
 	v.put("See it", v.changesHint())
-	v.riskShort()
+	v.risk()
 	for i, why := range whys {
 		v.row([]string{"Why asked", ""}[min(i, 1)], why)
 	}
 	v.row("It ran", show.Argv(a.Plan.Argv)+" for "+string(a.Principal)+" in "+a.Plan.Workspace.Path)
-	for _, note := range v.effectWarnings() {
-		v.shout("", "WARNING: "+note)
+	for _, n := range v.warnings() {
+		v.shout("", "WARNING: "+n.text, n.short)
 	}
-}
-
-// effectWarnings is what a person is warned of who is asked about changes.
-func (v *View) effectWarnings() []string {
-	out := v.warnings()
-	if ws := v.Approval.Plan.Workspace; !ws.Known {
-		out = append(out, newWorkspaceText(ws))
-	}
-	return out
 }
 
 // mostWhys is how many reasons of a question about changes are shown.
@@ -79,20 +68,6 @@ func (v *View) row(label, text string) {
 // leastRow is the room below which a line is rather broken than shortened.
 const leastRow = 40
 
-// riskShort prints the level and its factors on one line.
-func (v *View) riskShort() {
-	r := v.Approval.Prompt.Risk
-	text := cmp.Or(strings.ToUpper(string(r.Level)), "UNKNOWN")
-	if len(r.Factors) > 0 {
-		text += ": " + strings.Join(r.Factors, ", ")
-	}
-	if r.Level == palyra.RiskLow || r.Level == palyra.RiskMedium {
-		v.row("Risk", text)
-		return
-	}
-	v.shout("Risk", screen.SafeMiddle(text, 2*screen.CellWidth))
-}
-
 // effects prints the counts and the digest that a question about changes is bound to.
 func (v *View) effects() {
 	e := v.Approval.Plan.Effects
@@ -102,7 +77,7 @@ func (v *View) effects() {
 	v.put("Changes", fmt.Sprintf("%d created, %d changed, %d removed, %d mode, %d link; %d bytes before and %d now",
 		e.Created, e.Changed, e.Removed, e.Mode, e.Link, e.BytesWas, e.BytesNow))
 	if e.Omitted > 0 {
-		v.shout("", fmt.Sprintf("%d of them are counted and not listed", e.Omitted))
+		v.shout("", fmt.Sprintf("%d of them are counted and not listed", e.Omitted), "")
 	}
 	v.digest("List", e.Digest)
 	v.line("", string(e.List))

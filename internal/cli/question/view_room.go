@@ -43,17 +43,17 @@ func (v *View) room() {
 		v.roomWhole()
 	}
 	if p.AgentSocket {
-		v.shout("Agent", "it is an agent itself: it may call tools for as long as it runs, in this workspace and with what it starts there")
+		v.shout("Agent", "it is an agent itself: it may call tools for as long as it runs, in this workspace and with what it starts there", agentInside)
 	}
 	for _, w := range p.AgentWithin {
 		if w == palyra.AnyWorkspace {
-			v.shout("Agent", "it may work in EVERY workspace that its caller reaches")
+			v.shout("Agent", "it may work in EVERY workspace that its caller reaches", everywhere)
 			continue
 		}
-		v.shout("Agent", "it may work in "+show.Arg(w)+" too")
+		v.shout("Agent", "it may work in "+show.Arg(w)+" too", agentAt+briefPath(w))
 	}
 	if p.UnixSockets {
-		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")
+		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there", "unix sockets")
 	}
 }
 
@@ -94,22 +94,25 @@ func (v *View) sealed() {
 		}
 		v.put("Sealed", strings.Join(names, ", "))
 	case p.Tier == palyra.TierC && !p.Staging.Staged():
-		v.shout("Sealed", "nothing: it may leave hooks and settings that other programs run")
+		v.shout("Sealed", "nothing: it may leave hooks and settings that other programs run", unsealed)
 	}
 }
 
 // hosts prints the hosts that a run may connect to.
 func (v *View) hosts() {
-	label := "Hosts"
-	for _, h := range v.Approval.Plan.Egress {
-		text := show.Arg(h) + Readable(h)
+	label, hosts := "Hosts", v.Approval.Plan.Egress
+	if v.Short {
+		hosts = gravestFirst(hosts, hostKind)
+	}
+	for _, h := range hosts {
+		text, brief := show.Arg(h)+Readable(h), pinched(show.Arg(h), briefHost)
 		if strings.HasPrefix(h, "*.") {
 			text += " (every name that ends so" + v.bounded() + ")"
 		}
 		if private(h) {
-			v.shout(label, text+" (not a public address)")
+			v.shout(label, text+" (not a public address)", privateHost+brief)
 		} else {
-			v.put(label, text)
+			v.emit(part{label: label, texts: []string{text}, briefs: []string{brief}})
 		}
 		label = ""
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // The short view is for the person who is asked: the command, where it runs, what it may change and reach, what
-// is unusual, and the risk. Long lists of usual things are counted, and the last line says how many of what
-// were left out and how to see them. The command itself, hosts, mounts of the operator's own, live input,
-// sockets, opened seals and everything that is not enforced are never left out.
+// is unusual, and the risk. Long lists of usual things are counted, and a line names what was left out and how to
+// see it. Where twelve lines are too few for the rest, view_fit.go folds it: every warning keeps at least its short
+// words, a list its gravest entries, and a command its ends.
 
 // leave notes that n things of a kind are not shown.
 func (v *View) leave(n int, one, many string) {
@@ -39,7 +39,7 @@ func (v *View) details() {
 
 // leftPart names what is not shown, and how to see it.
 func (v *View) leftPart() part {
-	return part{label: notShown, texts: v.left, tail: "; see " + v.showAllHint()}
+	return part{label: notShown, texts: v.left, tail: "; see " + v.showAllHint(), briefTail: "; see approvals show --full"}
 }
 
 // spoken reports whether the view shows every argument of the call elsewhere: it does for a
@@ -162,8 +162,8 @@ func (v *View) variablesShort() {
 func (v *View) programShort() {
 	p := v.Approval.Plan
 	dir, base := path.Split(p.Executable.Path)
-	named := len(p.Argv) > 0 && (p.Argv[0] == base ||
-		p.Argv[0] == "sh" && slices.Contains([]string{"dash", "bash", "busybox"}, base)) // whichever is the system's
+	named := len(p.Argv) > 0 && (p.Argv[0] == base || p.Argv[0] == p.Executable.Path ||
+		(p.Argv[0] == "sh" || p.Argv[0] == "/bin/sh") && slices.Contains([]string{"dash", "bash", "busybox"}, base)) // whichever is the system's
 	expected := named && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
 	if expected {
 		v.leave(1, "path and digest of the program", "")
@@ -171,18 +171,6 @@ func (v *View) programShort() {
 	}
 	v.put("Program", show.Arg(p.Executable.Path)+Readable(p.Executable.Path))
 	v.leave(1, "digest of the program", "")
-}
-
-// factors takes those risk factors that are plain words out of a list, to be printed on one line.
-func factors(list []string) (words, rest []string) {
-	for _, f := range list {
-		if f != "" && strings.Trim(f, "abcdefghijklmnopqrstuvwxyz_") == "" {
-			words = append(words, f)
-		} else {
-			rest = append(rest, f)
-		}
-	}
-	return words, rest
 }
 
 // inputsShort prints the paths of the files that the plan binds.
@@ -239,18 +227,18 @@ func (v *View) roomShort() {
 }
 
 // opened are mechanisms that open something instead of confining.
-var opened = map[string]string{
-	"host_network":   "the machine's own services and private addresses are open to it (egress.host_network)",
-	"private_ranges": "private addresses are open to it (egress.private_ranges)",
-	"root_workspace": "it runs as root, without capabilities: the workspace is root's",
+var opened = map[string]notice{
+	"host_network":   {"the machine's own services and private addresses are open to it (egress.host_network)", "the machine's network is open"},
+	"private_ranges": {"private addresses are open to it (egress.private_ranges)", "private addresses are open"},
+	"root_workspace": {"it runs as root, without capabilities: the workspace is root's", "runs as root"},
 }
 
 // mechanisms counts the mechanisms that confine a run, and names those that do not.
 func (v *View) mechanisms(list []string) {
 	held := 0
 	for _, m := range list {
-		if text := opened[m]; text != "" {
-			v.shout("", text)
+		if n, is := opened[m]; is {
+			v.shout("", n.text, n.short)
 		} else {
 			held++
 		}

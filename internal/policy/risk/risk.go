@@ -4,6 +4,7 @@
 package risk
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -218,13 +219,24 @@ func (f Findings) Names() []string {
 // Level is how much all of it together amounts to.
 func (f Findings) Level() palyra.RiskLevel { return levels[f.Rank()] }
 
-// Risk is the findings for people.
+// Risk is the findings for people, the gravest first; of one rank those first that tell more than what the tool is for.
 func (f Findings) Risk() palyra.Risk {
-	r := palyra.Risk{Level: f.Level()}
-	for _, x := range f.factors {
+	r, list := palyra.Risk{Level: f.Level()}, slices.Clone(f.factors)
+	slices.SortStableFunc(list, func(a, b factor) int {
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(f.ofTool(a), f.ofTool(b)))
+	})
+	for _, x := range list {
 		r.Factors = append(r.Factors, palyra.Clip(x.String(), 256))
 	}
 	return r
+}
+
+// ofTool is 1 for a factor that is only a capability.
+func (f Findings) ofTool(x factor) int {
+	if slices.Contains(f.Capabilities, palyra.Capability(x.name)) {
+		return 1
+	}
+	return 0
 }
 
 // guarded reports whether a file to be written is one that other programs run or
