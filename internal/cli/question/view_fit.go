@@ -356,8 +356,11 @@ func (v *View) squeezed(parts []part, most int) []part {
 	})
 	give(v.needed)
 	for _, limits := range []map[string]int{
-		{"Command": 2, "Arguments": 2, "Argument": 3, "Diff": 7}, {warning: 3}, {notShown: 2},
-		{riskLabel: 2, "Hosts": 2, "Writes": 2, "Environment": 2, "Program": 2}, {"Command": 4, "Arguments": 3},
+		{"Command": 2, "Arguments": 2, "Argument": 3, "Diff": 7},
+		{warning: 3},
+		{notShown: 2},
+		{riskLabel: 2, "Hosts": 2, "Writes": 2, "Environment": 2, "Program": 2},
+		{"Command": 4, "Arguments": 3},
 	} {
 		give(func(p part) int {
 			if p.label == "Command" && p.block != "" {
