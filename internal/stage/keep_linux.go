@@ -154,7 +154,7 @@ func (k *committer) keep(r *reader, ruling Ruling) error {
 	}
 	told := k.reportSteps(&r.out, r.steps, err)
 	if r.out.Kept > 0 {
-		go g.of.flush(g.workspace)
+		g.of.flushSoon(g.workspace)
 	}
 	if told != nil {
 		g.noWord(told)
@@ -167,6 +167,28 @@ func (k *committer) keep(r *reader, ruling Ruling) error {
 	err = beneath.Ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
 	fault.Point("stage.kept/kept")
 	return err
+}
+
+// flushAfter is how long nothing must have come into a workspace before it is flushed: what is kept meanwhile would wait.
+const flushAfter = 2 * time.Second
+
+// flushSoon has a workspace flushed once nothing more comes into it.
+func (s *Stages) flushSoon(workspace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.flushes[workspace]; t != nil {
+		t.Reset(flushAfter) // one that has just begun is followed by another
+		return
+	}
+	if s.flushes == nil {
+		s.flushes = map[string]*time.Timer{}
+	}
+	s.flushes[workspace] = time.AfterFunc(flushAfter, func() {
+		s.mu.Lock()
+		delete(s.flushes, workspace)
+		s.mu.Unlock()
+		s.flush(workspace)
+	})
 }
 
 // flush has the kernel write what came into a workspace to its disk: on a stage it ignores the programs' own requests.

@@ -50,6 +50,7 @@ type Stages struct {
 	live    map[string]bool
 	spares  map[[2]int64]*Stage     // made ahead, by uid and gid
 	keeping map[beneath.Ident]*turn // by workspace
+	flushes map[string]*time.Timer  // that are to come, by workspace
 }
 
 // turn is whose turn it is in a workspace.
