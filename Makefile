@@ -32,6 +32,7 @@ BENCHTIME ?= 2s
 SOAK      ?= 1h
 CHECKS    ?= 5000
 SCRIPTS   ?= 10000
+DRAWS     ?= 1000
 RACE      ?= ./...
 
 .PHONY: help
@@ -116,8 +117,10 @@ bench: ## benchmarks; BENCH=regexp BENCHTIME=2s
 	@scripts/bench.sh '$(BENCH)' '$(BENCHTIME)'
 
 .PHONY: fuzz
-fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=regexp
+fuzz: setup ## fuzz everything that reads from outside (FUZZTIME=30s each, FUZZ=regexp), then new draws of every property (DRAWS=1000)
 	@scripts/fuzz.sh $(FUZZTIME) '$(FUZZ)'
+	RAPID_CHECKS=$(DRAWS) $(TOOL) gotestsum --format pkgname -- -count 1 -timeout 4h \
+		$$(grep -rl --include='*_test.go' pgregory.net/rapid ./internal | xargs -n 1 dirname | sort -u)
 
 .PHONY: faults
 faults: ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
