@@ -68,24 +68,27 @@ func (e Effects) Total() int64 { return e.Created + e.Changed + e.Removed + e.Mo
 
 // EffectFacts is what policy is told of the changes of a run. Lists are bounded; what is beyond them is in Omitted.
 type EffectFacts struct {
-	Created      int64      `json:"created"` // this and the next four are paths, as in Effects
-	Changed      int64      `json:"changed"`
-	Removed      int64      `json:"removed"`
-	Mode         int64      `json:"mode"`
-	Link         int64      `json:"link"`
-	Bytes        int64      `json:"bytes"`                  // that files have which were created or changed
-	RemovedFiles int64      `json:"removed_files"`          // that were there before the run and are gone: removed, emptied, or with something else in their place
-	Executables  int64      `json:"executables"`            // files that are executable now and were not there or were not
-	NeverKept    int64      `json:"never_kept"`             // set-id files, devices, sockets: they are left out whatever anybody says
-	Share        int64      `json:"share"`                  // per cent of the files that git knows in the workspace that are different; -1: not known
-	Omitted      int64      `json:"omitted"`                // changes and names beyond what is read or listed
-	NotUndoable  bool       `json:"not_undoable,omitempty"` // what they replace is more than can be kept for undo
-	PushesOut    int64      `json:"pushes_out,omitempty"`   // calls of the last day that could not be undone any more
-	Trusted      []PathText `json:"trusted,omitempty"`      // names that make other programs run code, at their real place, also in git's index and commits
-	Outward      []PathText `json:"outward,omitempty"`      // links that lead out of the workspace
-	RunByTools   []PathText `json:"run_by_tools,omitempty"` // what builds and tests run
-	Uncommitted  []PathText `json:"uncommitted,omitempty"`  // edits that no commit has, and that go
-	Rewound      []string   `json:"rewound,omitempty"`      // refs that lose commits
+	Created int64 `json:"created"` // this and the next four are paths, as in Effects
+	Changed int64 `json:"changed"`
+	Removed int64 `json:"removed"`
+	Mode    int64 `json:"mode"`
+	Link    int64 `json:"link"`
+	Bytes   int64 `json:"bytes"` // that files have which were created or changed
+	// that were there before the run and are gone: removed, emptied, or with something else in their place
+	RemovedFiles int64 `json:"removed_files"`
+	Executables  int64 `json:"executables"` // files that are executable now and were not there or were not
+	NeverKept    int64 `json:"never_kept"`  // set-id files, devices, sockets: they are left out whatever anybody says
+	// per cent of the files that git knows in the workspace that are different; -1: not known
+	Share       int64 `json:"share"`
+	Omitted     int64 `json:"omitted"`                // changes and names beyond what is read or listed
+	NotUndoable bool  `json:"not_undoable,omitempty"` // what they replace is more than can be kept for undo
+	PushesOut   int64 `json:"pushes_out,omitempty"`   // calls of the last day that could not be undone any more
+	// names that make other programs run code, at their real place, also in git's index and commits
+	Trusted     []PathText `json:"trusted,omitempty"`
+	Outward     []PathText `json:"outward,omitempty"`      // links that lead out of the workspace
+	RunByTools  []PathText `json:"run_by_tools,omitempty"` // what builds and tests run
+	Uncommitted []PathText `json:"uncommitted,omitempty"`  // edits that no commit has, and that go
+	Rewound     []string   `json:"rewound,omitempty"`      // refs that lose commits
 }
 
 // Staged is what a run left on its stage, before any of it is kept.

@@ -21,7 +21,10 @@ var snake = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // Reasons and codes are protocol: one name each, one spelling each.
 func TestReasonsAndCodesAreDistinct(t *testing.T) {
-	for _, typ := range []string{"Reason", "Code", "Layer", "State", "OutcomeKind", "SubjectType", "Scope", "Surface", "Method", "Capability"} {
+	for _, typ := range []string{
+		"Reason", "Code", "Layer", "State", "OutcomeKind", "SubjectType", "Scope", "Surface", "Method",
+		"Capability",
+	} {
 		seen := map[string]string{}
 		for name, value := range declared(t, typ) {
 			if value == "" || !snake.MatchString(value) {
@@ -94,9 +97,11 @@ func TestCodeOfAndAsError(t *testing.T) {
 }
 
 func TestRefusalOf(t *testing.T) {
-	r := palyra.RefusalOf(palyra.LayerPlan, fmt.Errorf("x: %w", palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "bad").WithRemedy("good")))
+	r := palyra.RefusalOf(palyra.LayerPlan, fmt.Errorf("x: %w", palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "bad").
+		WithRemedy("good")))
 	want := palyra.Refusal{Layer: palyra.LayerPlan, Code: palyra.Invalid, Reason: palyra.ReasonPathInvalid, Text: "bad", Remedy: "good"}
-	if r.Layer != want.Layer || r.Code != want.Code || r.Reason != want.Reason || r.Text != want.Text || r.Remedy != want.Remedy || r.Policies != nil {
+	if r.Layer != want.Layer || r.Code != want.Code || r.Reason != want.Reason || r.Text != want.Text || r.Remedy != want.Remedy ||
+		r.Policies != nil {
 		t.Errorf("got %+v", r)
 	}
 	r = palyra.RefusalOf(palyra.LayerPlan, errors.New("pq: password authentication failed for user alice"))

@@ -13,8 +13,11 @@ import (
 func judgedCall(t *testing.T) *palyra.Call {
 	t.Helper()
 	c := &palyra.Call{
-		ID:      "01ARZ3NDEKTSV4RRFFQ69G5FAV",
-		Plan:    palyra.Plan{Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a"}`), Writes: []string{"a"}, Tier: palyra.TierBuiltin},
+		ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		Plan: palyra.Plan{
+			Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a"}`), Writes: []string{"a"},
+			Tier: palyra.TierBuiltin,
+		},
 		Verdict: palyra.Verdict{Effect: palyra.Allow},
 	}
 	var err error

@@ -40,7 +40,8 @@ func granted(t *testing.T) palyra.Grant {
 func TestConfirm(t *testing.T) {
 	g := granted(t)
 	l, err := g.Confirm(g.Plan())
-	if err != nil || !l.Valid() || l.Digest() != g.Digest() || l.Call() != g.Call() || l.Grant() != g.ID() || !reflect.DeepEqual(l.Plan(), g.Plan()) {
+	if err != nil || !l.Valid() || l.Digest() != g.Digest() || l.Call() != g.Call() || l.Grant() != g.ID() ||
+		!reflect.DeepEqual(l.Plan(), g.Plan()) {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if err := l.For(&palyra.Call{ID: g.Call()}); err != nil {
@@ -90,12 +91,15 @@ func TestConfirmRefusesAnotherPlan(t *testing.T) {
 		"tier":              {func(p *palyra.Plan) { p.Tier = palyra.TierC }, ": the tier"},
 		"limits":            {func(p *palyra.Plan) { p.Limits.MemoryBytes = 1 }, ": the limits"},
 		"enforcement":       {func(p *palyra.Plan) { p.Enforcement.Mechanisms = []string{"cell"} }, ": what the tier enforces"},
-		"a limit's way":     {func(p *palyra.Plan) { p.Enforcement.Limits = map[string]palyra.Hold{"memory": "cgroup"} }, ": what the tier enforces"},
-		"egress":            {func(p *palyra.Plan) { p.Egress = []string{"a:1"} }, ": the hosts it may reach"},
-		"bindings":          {func(p *palyra.Plan) { p.Bindings = []string{"a"} }, ": the secrets it gets"},
-		"mounts":            {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/a"}} }, ": the directories it sees"},
-		"writes":            {func(p *palyra.Plan) { p.Writes = []string{"another"} }, ": the files it names"},
-		"arguments":         {func(p *palyra.Plan) { p.Arguments = []byte(`{"a":1}`) }, "another plan than the one that was judged"},
+		"a limit's way": {
+			func(p *palyra.Plan) { p.Enforcement.Limits = map[string]palyra.Hold{"memory": "cgroup"} },
+			": what the tier enforces",
+		},
+		"egress":    {func(p *palyra.Plan) { p.Egress = []string{"a:1"} }, ": the hosts it may reach"},
+		"bindings":  {func(p *palyra.Plan) { p.Bindings = []string{"a"} }, ": the secrets it gets"},
+		"mounts":    {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/a"}} }, ": the directories it sees"},
+		"writes":    {func(p *palyra.Plan) { p.Writes = []string{"another"} }, ": the files it names"},
+		"arguments": {func(p *palyra.Plan) { p.Arguments = []byte(`{"a":1}`) }, "another plan than the one that was judged"},
 		"many": {func(p *palyra.Plan) {
 			p.Argv, p.Inputs, p.Cwd, p.Stdin, p.Terminal = nil, nil, p.Cwd+"/a", palyra.StdinLive, true
 		}, ": a, the program's arguments, the working directory, stdin and 1 more"},
@@ -106,7 +110,8 @@ func TestConfirmRefusesAnotherPlan(t *testing.T) {
 			c.change(&now)
 			l, err := g.Confirm(now)
 			e := palyra.AsError(err)
-			if l.Valid() || e.Code != palyra.Conflict || e.Reason != palyra.ReasonPlanChanged || e.Remedy == "" || !strings.Contains(e.Text, c.text) {
+			if l.Valid() || e.Code != palyra.Conflict || e.Reason != palyra.ReasonPlanChanged || e.Remedy == "" ||
+				!strings.Contains(e.Text, c.text) {
 				t.Errorf("%v, %+v", l.Valid(), e)
 			}
 			if c.text[0] == ':' && !strings.HasPrefix(e.Text, "changed since the plan was judged: ") {

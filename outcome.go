@@ -35,29 +35,31 @@ const (
 	ExitCancelled = 130
 )
 
-// Outcome is what the agent gets. Its JSON form is a contract: the fields stand
-// in this order, all of them always but those that are left out when empty, and the attestation comes last and binds
-// every byte before it (see Body).
+// Outcome is what the agent gets. Its JSON form is a contract: the fields stand in this order, all of them always
+// but those that are left out when empty, and the attestation comes last and binds every byte before it (see Body).
 type Outcome struct {
-	Outcome         OutcomeKind     `json:"outcome"`
-	Tool            ToolName        `json:"tool"`
-	Layer           Layer           `json:"layer"`
-	ReasonCode      Reason          `json:"reason_code"`
-	Reason          string          `json:"reason"`
-	Remedy          string          `json:"remedy"`
-	Policies        []string        `json:"policies"`
-	ExitCode        int             `json:"exit_code"`
-	Signal          string          `json:"signal"`
-	Stdout          string          `json:"stdout"`
-	StdoutB64       string          `json:"stdout_b64"` // set instead of stdout when it is not UTF-8
-	Stderr          string          `json:"stderr"`
-	StderrB64       string          `json:"stderr_b64"`
-	Truncated       bool            `json:"truncated"`
-	Quarantined     []PathText      `json:"sealed_path_created"`     // sealed paths that the run made; they were taken away
-	Left            []string        `json:"left_behind,omitempty"`   // what else of the run's somebody should know of
-	Effects         Settlement      `json:"effects,omitempty"`       // what became of what the run wrote on a layer of its own; left out: it had none
-	Changes         *Effects        `json:"changes,omitempty"`       // what a staged run changed, in short; left out: nothing, or it had no such layer
-	InputChanged    []PathText      `json:"input_changed,omitempty"` // inputs of the plan that were not as they had been checked when the run was over
+	Outcome     OutcomeKind `json:"outcome"`
+	Tool        ToolName    `json:"tool"`
+	Layer       Layer       `json:"layer"`
+	ReasonCode  Reason      `json:"reason_code"`
+	Reason      string      `json:"reason"`
+	Remedy      string      `json:"remedy"`
+	Policies    []string    `json:"policies"`
+	ExitCode    int         `json:"exit_code"`
+	Signal      string      `json:"signal"`
+	Stdout      string      `json:"stdout"`
+	StdoutB64   string      `json:"stdout_b64"` // set instead of stdout when it is not UTF-8
+	Stderr      string      `json:"stderr"`
+	StderrB64   string      `json:"stderr_b64"`
+	Truncated   bool        `json:"truncated"`
+	Quarantined []PathText  `json:"sealed_path_created"`   // sealed paths that the run made; they were taken away
+	Left        []string    `json:"left_behind,omitempty"` // what else of the run's somebody should know of
+	// what became of what the run wrote on a layer of its own; left out: it had none
+	Effects Settlement `json:"effects,omitempty"`
+	// what a staged run changed, in short; left out: nothing, or it had no such layer
+	Changes *Effects `json:"changes,omitempty"`
+	// inputs of the plan that were not as they had been checked when the run was over
+	InputChanged    []PathText      `json:"input_changed,omitempty"`
 	Output          json.RawMessage `json:"output"`
 	SessionID       SessionID       `json:"session_id"`
 	CallID          CallID          `json:"call_id"`
@@ -99,8 +101,7 @@ func (o Outcome) Marshal() ([]byte, error) {
 	return canon.JSON(o)
 }
 
-// Body returns the bytes that the attestation binds: the compact JSON up to,
-// not including, the attestation member.
+// Body returns the bytes that the attestation binds: the compact JSON up to, not including, the attestation member.
 func (o Outcome) Body() ([]byte, error) {
 	o.Attestation = nil
 	b, err := o.Marshal()

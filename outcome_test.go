@@ -45,9 +45,10 @@ func TestOutcomeGolden(t *testing.T) {
 
 func TestOutcomeIsAlwaysWhole(t *testing.T) {
 	var keys []string
-	tags(typeOf[palyra.Outcome](), map[typ]bool{typeOf[palyra.Envelope](): true, typeOf[palyra.Effects](): true}, func(_ typ, _ field, name string) {
-		keys = append(keys, name)
-	})
+	tags(typeOf[palyra.Outcome](), map[typ]bool{typeOf[palyra.Envelope](): true, typeOf[palyra.Effects](): true},
+		func(_ typ, _ field, name string) {
+			keys = append(keys, name)
+		})
 	if keys[len(keys)-1] != "attestation" {
 		t.Errorf("the last field is %s: what follows the attestation is not bound by it", keys[len(keys)-1])
 	}
@@ -61,7 +62,8 @@ func TestOutcomeIsAlwaysWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range keys {
-			if leftOut := []string{"left_behind", "effects", "changes", "input_changed"}; slices.Contains(leftOut, want) && !bytes.Contains(b, []byte(`"`+want+`":`)) {
+			if leftOut := []string{"left_behind", "effects", "changes", "input_changed"}; slices.Contains(leftOut, want) &&
+				!bytes.Contains(b, []byte(`"`+want+`":`)) {
 				continue // younger than outcomes that people have kept: it is there when it says something
 			}
 			tok, err := dec.Token()

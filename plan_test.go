@@ -41,17 +41,18 @@ func TestArgumentSpellingIsNotBound(t *testing.T) {
 
 func TestPlanDigestRefuses(t *testing.T) {
 	for name, p := range map[string]palyra.Plan{
-		"malformed arguments":       {Arguments: json.RawMessage(`{`)},
-		"a repeated key":            {Arguments: json.RawMessage(`{"a":1,"a":2}`)},
-		"a lone surrogate":          {Arguments: json.RawMessage(`"\ud800"`)},
-		"arguments not UTF-8":       {Arguments: json.RawMessage("\"\xff\"")},
-		"a directory not UTF-8":     {Cwd: "/w/\xff"},
-		"a path not UTF-8":          {Writes: []string{"a\xfe"}},
-		"a program not UTF-8":       {Executable: palyra.Executable{Path: "/bin/\xff"}},
-		"a workspace not UTF-8":     {Workspace: palyra.WorkspaceRef{Path: "/\xff"}},
-		"an argument not UTF-8":     {Argv: []string{"x", "\xc3"}},
-		"a variable not UTF-8":      {Env: []palyra.EnvVar{{Name: "A", Value: "\xc3"}}},
-		"arguments too deep to see": {Arguments: json.RawMessage(string(bytes.Repeat([]byte("["), 100)) + string(bytes.Repeat([]byte("]"), 100)))},
+		"malformed arguments":   {Arguments: json.RawMessage(`{`)},
+		"a repeated key":        {Arguments: json.RawMessage(`{"a":1,"a":2}`)},
+		"a lone surrogate":      {Arguments: json.RawMessage(`"\ud800"`)},
+		"arguments not UTF-8":   {Arguments: json.RawMessage("\"\xff\"")},
+		"a directory not UTF-8": {Cwd: "/w/\xff"},
+		"a path not UTF-8":      {Writes: []string{"a\xfe"}},
+		"a program not UTF-8":   {Executable: palyra.Executable{Path: "/bin/\xff"}},
+		"a workspace not UTF-8": {Workspace: palyra.WorkspaceRef{Path: "/\xff"}},
+		"an argument not UTF-8": {Argv: []string{"x", "\xc3"}},
+		"a variable not UTF-8":  {Env: []palyra.EnvVar{{Name: "A", Value: "\xc3"}}},
+		"arguments too deep to see": {Arguments: json.RawMessage(string(bytes.Repeat([]byte("["), 100)) +
+			string(bytes.Repeat([]byte("]"), 100)))},
 	} {
 		if d, err := p.Digest(); err == nil {
 			t.Errorf("%s: digest %s", name, d)

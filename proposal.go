@@ -43,7 +43,8 @@ type Proposer struct {
 	Origin     Principal    `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
 	Credential string       `json:"credential,omitempty"` // what it was proposed with
 	Scopes     []Permission `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
-	Inside     bool         `json:"-"`                    // it comes out of a room, though by no door of it: a host that the agent in it wants to reach
+	// it comes out of a room, though by no door of it: a host that the agent in it wants to reach
+	Inside bool `json:"-"`
 }
 
 // Child is the proposer of what comes out of a running call: the same one, one call further in. Labels are those of

@@ -74,15 +74,17 @@ var things = []struct {
 		"join": {"room A"}, "use": {"room A"},
 	}},
 	{"a call out of room N", called("room N in A", "/a", "A", "N"), map[palyra.Act][]string{
-		"see": {"person", "person of /a", "command", "room A", "room N in A"}, "cancel": {"person", "person of /a", "command", "room A", "room N in A"},
-		"feed": {"room N in A"}, "join": {"room N in A"}, "use": {"room N in A"},
+		"see":    {"person", "person of /a", "command", "room A", "room N in A"},
+		"cancel": {"person", "person of /a", "command", "room A", "room N in A"},
+		"feed":   {"room N in A"}, "join": {"room N in A"}, "use": {"room N in A"},
 	}},
 	{"a call without a workspace out of room A", called("room A", "", "A"), map[palyra.Act][]string{
 		"see": {"person", "person of /a", "command", "room A"}, "cancel": {"person", "person of /a", "command", "room A"}, "feed": {"room A"},
 		"join": {"room A"}, "use": {"room A"},
 	}},
 	{"a call of the agent without a room", called("local", "/a"), map[palyra.Act][]string{
-		"see": {"person", "person of /a", "local"}, "cancel": {"person", "person of /a", "local"}, "feed": {"local"}, "join": {"local"}, "use": {"local"},
+		"see": {"person", "person of /a", "local"}, "cancel": {"person", "person of /a", "local"}, "feed": {"local"}, "join": {"local"},
+		"use": {"local"},
 	}},
 	{"a call of ci in /a", called("ci", "/a"), map[palyra.Act][]string{
 		"see": {"person", "person of /a", "ci", "ci, other", "ci of /a"}, "cancel": {"person", "person of /a", "ci", "ci, other", "ci of /a"},
@@ -97,10 +99,12 @@ var things = []struct {
 		"join": {"ci", "ci, other"}, "use": {"ci", "ci, other"},
 	}},
 	{"a call of ci without a workspace", called("ci", ""), map[palyra.Act][]string{
-		"see": {"person", "ci", "ci, other"}, "cancel": {"person", "ci", "ci, other"}, "feed": {"ci"}, "join": {"ci", "ci, other"}, "use": {"ci", "ci, other"},
+		"see": {"person", "ci", "ci, other"}, "cancel": {"person", "ci", "ci, other"}, "feed": {"ci"}, "join": {"ci", "ci, other"},
+		"use": {"ci", "ci, other"},
 	}},
 	{"a run of ci", ran("ci"), map[palyra.Act][]string{
-		"see": {"person", "ci", "ci, other"}, "cancel": {"person", "ci", "ci, other"}, "feed": {"person", "ci"}, "join": {"ci", "ci, other"}, "use": {"ci", "ci, other"},
+		"see": {"person", "ci", "ci, other"}, "cancel": {"person", "ci", "ci, other"}, "feed": {"person", "ci"}, "join": {"ci", "ci, other"},
+		"use": {"ci", "ci, other"},
 	}},
 	{"a run of ci, bound to /a", ran("ci of /a"), map[palyra.Act][]string{
 		"see": {"person", "person of /a", "ci", "ci, other", "ci of /a"}, "cancel": {"person", "person of /a", "ci", "ci, other", "ci of /a"},
@@ -111,13 +115,15 @@ var things = []struct {
 		"join": {"ci", "ci, other"}, "use": {"ci", "ci, other"},
 	}},
 	{"a session of room A", opened("room A", "/a"), map[palyra.Act][]string{
-		"see": {"person", "person of /a", "local", "room A"}, "cancel": {"person", "person of /a", "local", "room A"}, "join": {"room A"}, "use": {"room A"},
+		"see": {"person", "person of /a", "local", "room A"}, "cancel": {"person", "person of /a", "local", "room A"}, "join": {"room A"},
+		"use": {"room A"},
 	}},
 	{"a lease of the command in /b", leased("command", "/b"), map[palyra.Act][]string{
 		"see": {"person", "command"}, "cancel": {"person", "command"}, "join": {"command"}, "use": {"command"},
 	}},
 	{"a lease of room A", leased("room A", "/a"), map[palyra.Act][]string{
-		"see": {"person", "person of /a", "local", "room A"}, "cancel": {"person", "person of /a", "local", "room A"}, "join": {"room A"}, "use": {"room A"},
+		"see": {"person", "person of /a", "local", "room A"}, "cancel": {"person", "person of /a", "local", "room A"}, "join": {"room A"},
+		"use": {"room A"},
 	}},
 }
 

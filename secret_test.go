@@ -49,7 +49,10 @@ func holding() holder {
 }
 
 func TestShowsCanFail(t *testing.T) {
-	for _, leak := range []string{hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%X", hidden), fmt.Sprint([]byte(hidden)), fmt.Sprintf("%#v", []byte(hidden))} {
+	for _, leak := range []string{
+		hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%X", hidden), fmt.Sprint([]byte(hidden)),
+		fmt.Sprintf("%#v", []byte(hidden)),
+	} {
 		if !shows(leak) {
 			t.Errorf("%q would not be noticed", leak)
 		}

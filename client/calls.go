@@ -51,9 +51,8 @@ func (r CallRequest) wire() *v1.CallToolRequest {
 	return req
 }
 
-// WatchCall follows a call that was made before and waits for its outcome. watch
-// may be nil; it does not hear what the call prints. When ctx ends the call goes
-// on.
+// WatchCall follows a call that was made before and waits for its outcome. watch may be nil; it does not hear what
+// the call prints. When ctx ends the call goes on.
 func (c *Client) WatchCall(ctx context.Context, id palyra.CallID, watch func(CallEvent)) (palyra.Outcome, error) {
 	stream, err := c.tools.WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
 	f := follower{watch: watch}

@@ -1,18 +1,15 @@
-// Package client is the Go client of the daemon; the command line, the terminal
-// UI and end-to-end tests use nothing else. It speaks root words, never wire
-// types, over the unix sockets of a home directory, or over mutual TLS to a daemon
-// on another machine that this one is paired with (Remote).
+// Package client is the Go client of the daemon; the command line, the terminal UI and end-to-end tests use nothing
+// else. It speaks root words, never wire types, over the unix sockets of a home directory, or over mutual TLS to a
+// daemon on another machine that this one is paired with (Remote).
 //
-// The agent door needs no credential, or an agent's token. The operator door
-// shows everything to the daemon's own user; whatever changes something is
-// signed by Config.Signer, which the client calls by itself for the methods
+// The agent door needs no credential, or an agent's token. The operator door shows everything to the daemon's own
+// user; whatever changes something is signed by Config.Signer, which the client calls by itself for the methods
 // that the protocol marks as signed.
 //
-// Every error is a *palyra.Error. One with ReasonNoDaemon means that nobody
-// listens; the remedy is "palyra up --detach". One with ReasonOutOfReach means that this
-// process may not connect, as in another sandbox. One with ReasonConnectionLost means that
-// the daemon went away in the middle, and that what became of the request must
-// be looked up. The client never starts a daemon.
+// Every error is a *palyra.Error. One with ReasonNoDaemon means that nobody listens; the remedy is "palyra up
+// --detach". One with ReasonOutOfReach means that this process may not connect, as in another sandbox. One with
+// ReasonConnectionLost means that the daemon went away in the middle, and that what became of the request must be
+// looked up. The client never starts a daemon.
 package client
 
 import (
@@ -44,8 +41,7 @@ const (
 type Signer interface {
 	// KeyID names the key.
 	KeyID() string
-	// Sign returns the base64 signature over the intent's bytes. It may ask
-	// the person for a passphrase, once.
+	// Sign returns the base64 signature over the intent's bytes. It may ask the person for a passphrase, once.
 	Sign(palyra.Intent) (string, error)
 }
 
@@ -92,8 +88,7 @@ type Client struct {
 // local is the URL that stands for the socket.
 const local = "http://palyra"
 
-// Open returns a client. It does not connect: each request does, so that a
-// client outlives a daemon's restart.
+// Open returns a client. It does not connect: each request does, so that a client outlives a daemon's restart.
 func Open(cfg Config) (*Client, error) {
 	if cfg.Socket == "" && cfg.Home == "" && cfg.Find == nil && cfg.Remote == nil {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "neither a home nor a socket is given")

@@ -70,7 +70,8 @@ func newBench(t *testing.T) *bench {
 	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: reg, People: reg, Tokens: reg, Roles: reg}}
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(home, "run", "agent.sock"), OperatorSocket: filepath.Join(home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: b.parts.Services(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: b.parts.Services(),
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -208,7 +209,10 @@ func TestLookingAtEvidence(t *testing.T) {
 	b := newBench(t)
 	c, ctx := b.operator(), t.Context()
 	for i := range 600 {
-		e := palyra.Entry{Seq: int64(i + 1), Kind: "call.proposed", Time: "2026-11-15T12:00:00Z", Call: "C1", Body: map[string]any{"n": json.Number("9007199254740993")}}
+		e := palyra.Entry{
+			Seq: int64(i + 1), Kind: "call.proposed", Time: "2026-11-15T12:00:00Z", Call: "C1",
+			Body: map[string]any{"n": json.Number("9007199254740993")},
+		}
 		if i%2 == 0 {
 			e.Kind, e.Call = "call.refused", "C2"
 		}
@@ -270,7 +274,8 @@ func TestLookingAtPolicy(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 	e, err := c.Why(ctx, client.WhyRequest{Tool: "palyra.echo", Arguments: json.RawMessage(`{"a":1.0}`)})
-	if err != nil || e.Verdict.Effect != palyra.Ask || e.Verdict.Policies[0].Line != 3 || string(e.Plan.Arguments) != `{"a":1.0}` || string(e.Detail) != `{"rungs":[1]}` {
+	if err != nil || e.Verdict.Effect != palyra.Ask || e.Verdict.Policies[0].Line != 3 || string(e.Plan.Arguments) != `{"a":1.0}` ||
+		string(e.Detail) != `{"rungs":[1]}` {
 		t.Errorf("%+v %v", e, err)
 	}
 	if e, err := c.Why(ctx, client.WhyRequest{ID: "C1"}); err != nil || e.Call != "C1" {
@@ -297,7 +302,8 @@ func TestDoing(t *testing.T) {
 		t.Fatalf("%+v %v", a, err)
 	}
 	v := a.Decision.Votes[0]
-	if v.Scope != palyra.ScopeOnce || v.Method != palyra.MethodCLI || v.TTLMS != 60000 || v.Reason != "<ok>" || v.Signature.Intent.PlanDigest != "sha256:00" {
+	if v.Scope != palyra.ScopeOnce || v.Method != palyra.MethodCLI || v.TTLMS != 60000 || v.Reason != "<ok>" ||
+		v.Signature.Intent.PlanDigest != "sha256:00" {
 		t.Errorf("%+v", v)
 	}
 	l, err := c.RevokeLease(ctx, "L1")
@@ -342,7 +348,10 @@ func TestPeopleAndAgents(t *testing.T) {
 	c, ctx := b.operator(), t.Context()
 	other, err := identity.Create(filepath.Join(b.home, "other.key"))
 	must(t, err)
-	o, err := c.AddOperator(ctx, palyra.Operator{Principal: "user:bob", Role: palyra.RoleApprover, PublicKey: other.Public(), Separation: other.Separation()})
+	o, err := c.AddOperator(ctx, palyra.Operator{
+		Principal: "user:bob", Role: palyra.RoleApprover, PublicKey: other.Public(),
+		Separation: other.Separation(),
+	})
 	if err != nil || o.KeyID != other.KeyID() { // both sides name a key alike
 		t.Fatalf("%+v %v", o, err)
 	}
@@ -362,7 +371,8 @@ func TestPeopleAndAgents(t *testing.T) {
 		t.Fatalf("%+v %v", ag, err)
 	}
 	named := b.open(client.Config{AgentToken: token})
-	if _, err := named.Call(ctx, client.CallRequest{Tool: "x"}, nil); err != nil || b.parts.Who().Principal != "agent:ci" || b.parts.Who().Owner != "user:alice" {
+	if _, err := named.Call(ctx, client.CallRequest{Tool: "x"}, nil); err != nil || b.parts.Who().Principal != "agent:ci" ||
+		b.parts.Who().Owner != "user:alice" {
 		t.Errorf("%v %+v", err, b.parts.Who())
 	}
 	must(t, c.RemoveAgent(ctx, "agent:ci"))
@@ -403,7 +413,10 @@ func TestCall(t *testing.T) {
 		t.Errorf("the outcome's bytes changed:\n%s\n%s", sent, had)
 	}
 	same(t, "proposal", nil, got, palyra.Proposal{
-		Key: "k", Proposer: palyra.Proposer{Credential: "agent:local", Principal: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Session: "mine"},
+		Key: "k", Proposer: palyra.Proposer{
+			Credential: "agent:local", Principal: "agent:local", Owner: "user:alice",
+			PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Session: "mine",
+		},
 		Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(`{"a": 1}`), NoWait: true, TimeoutMS: 1000,
 	})
 	same(t, "events", nil, events, []client.CallEvent{
@@ -466,7 +479,10 @@ func TestProtectedSigner(t *testing.T) {
 	path := filepath.Join(b.home, "protected.key")
 	made, err := identity.CreateProtected(path, palyra.NewSecret([]byte("correct horse")))
 	must(t, err)
-	_, err = b.operator().AddOperator(t.Context(), palyra.Operator{Principal: "user:bob", Role: palyra.RoleApprover, PublicKey: made.Public(), Separation: made.Separation()})
+	_, err = b.operator().AddOperator(t.Context(), palyra.Operator{
+		Principal: "user:bob", Role: palyra.RoleApprover,
+		PublicKey: made.Public(), Separation: made.Separation(),
+	})
 	must(t, err)
 	asked := 0
 	s, err := client.LoadSigner(path, func() (palyra.Secret, error) {
@@ -490,7 +506,8 @@ func TestProtectedSigner(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	wrong, _ := client.LoadSigner(path, func() (palyra.Secret, error) { return palyra.NewSecret([]byte("wrong one!")), nil })
-	if _, err := b.open(client.Config{Door: client.OperatorDoor, Signer: wrong}).Decide(t.Context(), client.DecideRequest{ID: "A1"}); reason(err) != palyra.ReasonBadCredential {
+	if _, err := b.open(client.Config{Door: client.OperatorDoor, Signer: wrong}).
+		Decide(t.Context(), client.DecideRequest{ID: "A1"}); reason(err) != palyra.ReasonBadCredential {
 		t.Errorf("%v", err)
 	}
 }
@@ -502,7 +519,8 @@ func TestCreateProtectedKey(t *testing.T) {
 	path := filepath.Join(b.home, "new.key")
 	short := palyra.NewSecret([]byte(strings.Repeat("x", client.MinPassphrase-1)))
 	checked := client.CheckPassphrase(short)
-	if _, err := client.CreateProtectedKey(path, short); palyra.CodeOf(err) != palyra.Invalid || checked == nil || err.Error() != checked.Error() {
+	if _, err := client.CreateProtectedKey(path, short); palyra.CodeOf(err) != palyra.Invalid || checked == nil ||
+		err.Error() != checked.Error() {
 		t.Errorf("short passphrase: %v, %v", err, checked)
 	}
 	pass := palyra.NewSecret([]byte("correct horse"))
@@ -512,7 +530,8 @@ func TestCreateProtectedKey(t *testing.T) {
 	defer made.Close()
 	loaded, err := client.LoadSigner(path, nil)
 	must(t, err)
-	if loaded.KeyID() != made.KeyID() || loaded.Separation() != palyra.SeparationPassphrase || made.Separation() != palyra.SeparationPassphrase {
+	if loaded.KeyID() != made.KeyID() || loaded.Separation() != palyra.SeparationPassphrase ||
+		made.Separation() != palyra.SeparationPassphrase {
 		t.Errorf("%s %s, %s %s", made.KeyID(), made.Separation(), loaded.KeyID(), loaded.Separation())
 	}
 	if _, err := made.Sign(palyra.Intent{KeyID: made.KeyID()}); err != nil {
@@ -566,7 +585,8 @@ func TestDaemonThatDies(t *testing.T) {
 	}()
 	c, err := client.Open(client.Config{Socket: path})
 	must(t, err)
-	if _, err := c.Call(t.Context(), client.CallRequest{Tool: "x"}, nil); reason(err) != client.ReasonConnectionLost || palyra.CodeOf(err) != palyra.Unavailable {
+	if _, err := c.Call(t.Context(), client.CallRequest{Tool: "x"}, nil); reason(err) != client.ReasonConnectionLost ||
+		palyra.CodeOf(err) != palyra.Unavailable {
 		t.Errorf("%v (%s)", err, reason(err))
 	}
 	if _, err := c.Status(t.Context()); reason(err) != client.ReasonConnectionLost {

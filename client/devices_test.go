@@ -51,7 +51,8 @@ func TestPairDevice(t *testing.T) {
 		all = append(all, p)
 		return nil
 	}))
-	if len(all) != 3 || all[0].PIN != "12345678" || all[1].PIN+all[1].Code+all[2].PIN != "" || all[2].Device == nil || all[2].Device.Name != "laptop" {
+	if len(all) != 3 || all[0].PIN != "12345678" || all[1].PIN+all[1].Code+all[2].PIN != "" || all[2].Device == nil ||
+		all[2].Device.Name != "laptop" {
 		t.Errorf("%+v", all)
 	}
 	enough := errors.New("enough")
@@ -82,7 +83,8 @@ func TestPeopleAndTokens(t *testing.T) {
 	if list, err := c.Users(ctx); err != nil || len(list) != 2 {
 		t.Errorf("%+v %v", list, err)
 	}
-	entry, token, err := c.AddToken(ctx, palyra.Token{Name: "dash", Principal: "user:bob", Scopes: []palyra.Permission{"status.view"}}, time.Hour)
+	entry, token, err := c.AddToken(ctx, palyra.Token{Name: "dash", Principal: "user:bob", Scopes: []palyra.Permission{"status.view"}},
+		time.Hour)
 	if err != nil || token.Empty() || entry.Name != "dash" || entry.ExpiresAt.Sub(entry.AddedAt) != time.Hour {
 		t.Errorf("%+v %v", entry, err)
 	}
@@ -107,7 +109,8 @@ func TestPeopleAndTokens(t *testing.T) {
 			t.Errorf("%s has no list", r.Role)
 		}
 	}
-	if _, _, err := c.AddToken(ctx, palyra.Token{Name: "x", Scopes: []palyra.Permission{"king"}}, time.Hour); palyra.CodeOf(err) != palyra.Invalid {
+	if _, _, err := c.AddToken(ctx, palyra.Token{Name: "x", Scopes: []palyra.Permission{"king"}},
+		time.Hour); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
 	}
 }

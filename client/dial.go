@@ -19,8 +19,7 @@ import (
 const (
 	// ReasonNoDaemon means that nobody listens.
 	ReasonNoDaemon palyra.Reason = "no_daemon"
-	// ReasonOutOfReach means that this process may not connect, so that it is not known whether a
-	// daemon listens.
+	// ReasonOutOfReach means that this process may not connect, so that it is not known whether a daemon listens.
 	ReasonOutOfReach palyra.Reason = "daemon_out_of_reach"
 	// ReasonConnectionLost means that the daemon went away before it answered.
 	ReasonConnectionLost palyra.Reason = "connection_lost"
@@ -45,9 +44,8 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// socket finds the socket of the door: run/addr names the directory of the sockets when they are
-// not in run itself. A home that is a copy has no daemon: the address in it is that of the
-// original's daemon.
+// socket finds the socket of the door: run/addr names the directory of the sockets when they are not in run itself.
+// A home that is a copy has no daemon: the address in it is that of the original's daemon.
 func (cfg Config) socket() (path string, err error) {
 	switch {
 	case cfg.Find != nil:
@@ -58,7 +56,8 @@ func (cfg Config) socket() (path string, err error) {
 		path, err = cfg.socketIn(filepath.Join(cfg.Home, "run"))
 	}
 	if errors.Is(err, address.ErrOther) {
-		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon runs here: this home is a copy, and what its run/addr names is the original's daemon").
+		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon,
+			"no daemon runs here: this home is a copy, and what its run/addr names is the original's daemon").
 			WithRemedy("palyra up starts one of its own; palyra --home ORIGINAL speaks with the other").WithCause(err)
 	}
 	return path, err
@@ -82,16 +81,17 @@ func (cfg Config) socketIn(run string) (string, error) {
 	return filepath.Join(dir, "agent.sock"), nil
 }
 
-// forbidden reports whether the system does not let this process connect. Other sandboxes answer so
-// for a socket that exists: by a filter of system calls (EPERM), or by the rights of a user or of a
-// domain (EACCES).
+// forbidden reports whether the system does not let this process connect. Other sandboxes answer so for a socket
+// that exists: by a filter of system calls (EPERM), or by the rights of a user or of a domain (EACCES).
 func forbidden(err error) bool {
 	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
 }
 
 func outOfReach(path string, err error) error {
-	return palyra.Errorf(palyra.Unavailable, ReasonOutOfReach, "this process may not connect to %s: another sandbox, or another user's socket", path).
-		WithRemedy("let that sandbox reach the socket (in Codex: sandbox_workspace_write.network_access = true), or call it from outside").WithCause(err)
+	return palyra.Errorf(palyra.Unavailable, ReasonOutOfReach,
+		"this process may not connect to %s: another sandbox, or another user's socket", path).
+		WithRemedy("let that sandbox reach the socket (in Codex: sandbox_workspace_write.network_access = true), or call it from outside").
+		WithCause(err)
 }
 
 func noDaemon(path string, err error) error {

@@ -25,10 +25,9 @@ type FollowOptions struct {
 	Watch func(CallEvent)
 	// Cancelling is called when the call is about to be cancelled.
 	Cancelling func(id palyra.CallID)
-	// Lost is called when the daemon went away. The call is then looked for until the daemon is
-	// back: a call that is on record is watched; one that may not be is proposed again by its key,
-	// for a few seconds, and never without a key. Nil: a daemon that goes away ends the following
-	// with its error.
+	// Lost is called when the daemon went away. The call is then looked for until the daemon is back: a call that is
+	// on record is watched; one that may not be is proposed again by its key, for a few seconds, and never without a
+	// key. Nil: a daemon that goes away ends the following with its error.
 	Lost func(error)
 }
 

@@ -220,14 +220,26 @@ func TestFollowOverARestart(t *testing.T) {
 		asked   []string
 		outcome bool
 	}{
-		"on record":         {"k", true, []error{gone(palyra.ReasonStopping), gone(client.ReasonNoDaemon)}, false, []string{"call k", "watch C1", "watch C1"}, true},
-		"without a key":     {"", true, []error{gone(client.ReasonConnectionLost)}, false, []string{"call ", "watch C1"}, true},
-		"perhaps on record": {"k", false, []error{gone(client.ReasonConnectionLost), gone(client.ReasonNoDaemon)}, false, []string{"call k", "call k", "call k"}, true},
-		"and no key":        {"", false, []error{gone(client.ReasonConnectionLost)}, false, []string{"call "}, false},
-		"not wanted":        {"k", true, []error{gone(client.ReasonConnectionLost)}, true, []string{"call k"}, false},
-		"refused":           {"k", true, []error{gone("no_space")}, false, []string{"call k"}, false},
-		"gone for long":     {"k", true, slices.Repeat([]error{gone(client.ReasonNoDaemon)}, 200), false, nil, true},
-		"and never there":   {"k", false, slices.Repeat([]error{gone(client.ReasonNoDaemon)}, 200), false, nil, false},
+		"on record": {
+			"k", true,
+			[]error{gone(palyra.ReasonStopping), gone(client.ReasonNoDaemon)},
+			false,
+			[]string{"call k", "watch C1", "watch C1"},
+			true,
+		},
+		"without a key": {"", true, []error{gone(client.ReasonConnectionLost)}, false, []string{"call ", "watch C1"}, true},
+		"perhaps on record": {
+			"k", false,
+			[]error{gone(client.ReasonConnectionLost), gone(client.ReasonNoDaemon)},
+			false,
+			[]string{"call k", "call k", "call k"},
+			true,
+		},
+		"and no key":      {"", false, []error{gone(client.ReasonConnectionLost)}, false, []string{"call "}, false},
+		"not wanted":      {"k", true, []error{gone(client.ReasonConnectionLost)}, true, []string{"call k"}, false},
+		"refused":         {"k", true, []error{gone("no_space")}, false, []string{"call k"}, false},
+		"gone for long":   {"k", true, slices.Repeat([]error{gone(client.ReasonNoDaemon)}, 200), false, nil, true},
+		"and never there": {"k", false, slices.Repeat([]error{gone(client.ReasonNoDaemon)}, 200), false, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// TailJournal calls f with entries in order until the last one, the end of ctx or an error of f,
-// which it returns.
+// TailJournal calls f with entries in order until the last one, the end of ctx or an error of f, which it returns.
 func (c *Client) TailJournal(ctx context.Context, r TailRequest, f func(palyra.Entry) error) error {
 	stream, err := c.journal.TailJournal(ctx, &v1.TailJournalRequest{
 		From: r.From, Kind: r.Kind, CallId: string(r.Call), Limit: r.Limit, Follow: r.Follow,
@@ -49,8 +48,7 @@ func (c *Client) VerifyJournal(ctx context.Context, progress func(done, total in
 	return *report, nil
 }
 
-// ExportJournal writes the entries from..to as a sealed segment to w (signed);
-// to 0 means up to the head.
+// ExportJournal writes the entries from..to as a sealed segment to w (signed); to 0 means up to the head.
 func (c *Client) ExportJournal(ctx context.Context, from, to int64, w io.Writer) error {
 	stream, err := c.journal.ExportJournal(ctx, &v1.ExportJournalRequest{From: from, To: to})
 	return receiveAll(stream, err, func(m *v1.ExportJournalResponse) error {
@@ -94,8 +92,7 @@ func (c *Client) Why(ctx context.Context, r WhyRequest) (Explanation, error) {
 	return word[Explanation](res.GetExplanation(), err)
 }
 
-// Snapshot returns the security configuration of a digest; empty: the one in
-// force.
+// Snapshot returns the security configuration of a digest; empty: the one in force.
 func (c *Client) Snapshot(ctx context.Context, d palyra.Digest) (palyra.Snapshot, error) {
 	res, err := c.policy.GetSnapshot(ctx, &v1.GetSnapshotRequest{Digest: string(d)})
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// Upstreams lists the MCP servers behind the gate, without the texts of their
-// tools.
+// Upstreams lists the MCP servers behind the gate, without the texts of their tools.
 func (c *Client) Upstreams(ctx context.Context) ([]palyra.Upstream, error) {
 	res, err := c.mcp.ListUpstreams(ctx, &v1.ListUpstreamsRequest{})
 	return words[palyra.Upstream](res, err, "upstreams")
@@ -38,7 +37,9 @@ func (c *Client) RemoveUpstream(ctx context.Context, name string) error {
 
 // ApproveUpstream pins tools of an MCP server as they are now, by the digests that the approver saw
 // (signed). Those in readOnly are marked as changing nothing.
-func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest, readOnly ...palyra.Digest) (palyra.Upstream, error) {
+func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest, readOnly ...palyra.Digest) (palyra.Upstream,
+	error,
+) {
 	req := &v1.ApproveUpstreamRequest{Name: name}
 	for _, d := range readOnly {
 		req.ReadOnly = append(req.ReadOnly, string(d))

@@ -39,15 +39,13 @@ func (c *Client) ApplyPolicy(ctx context.Context, files map[string]string, force
 	return check, a, err
 }
 
-// RollbackPolicy puts an earlier bundle back into force (signed); an empty digest means the one
-// before the present.
+// RollbackPolicy puts an earlier bundle back into force (signed); an empty digest means the one before the present.
 func (c *Client) RollbackPolicy(ctx context.Context, bundle palyra.Digest, force bool) (Activation, error) {
 	res, err := c.policy.RollbackPolicy(ctx, &v1.RollbackPolicyRequest{BundleDigest: string(bundle), Force: force})
 	return word[Activation](res.GetActivation(), err)
 }
 
-// Activations lists the bundles that were put into force, newest first; a limit of 0 means the
-// daemon's default.
+// Activations lists the bundles that were put into force, newest first; a limit of 0 means the daemon's default.
 func (c *Client) Activations(ctx context.Context, limit int64) ([]Activation, error) {
 	res, err := c.policy.ListActivations(ctx, &v1.ListActivationsRequest{Limit: limit})
 	return words[Activation](res, err, "activations")

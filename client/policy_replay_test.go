@@ -28,7 +28,8 @@ func TestReplayAndSuggest(t *testing.T) {
 	same(t, "suggestion", err, found, rpctest.Suggested)
 	_, err = c.SuggestPolicy(ctx, client.ReplayQuery{}, 0, nil)
 	must(t, err)
-	if seen := b.parts.Seen(); !slices.Equal(seen, []string{"replay 1 5 9", "replay 0 0 0", "suggest 7 5 9", "suggest 10 0 0"}) || !slices.Equal(steps, []int64{3}) {
+	if seen := b.parts.Seen(); !slices.Equal(seen, []string{"replay 1 5 9", "replay 0 0 0", "suggest 7 5 9", "suggest 10 0 0"}) ||
+		!slices.Equal(steps, []int64{3}) {
 		t.Errorf("%v %v", seen, steps)
 	}
 }

@@ -117,9 +117,8 @@ func LoadRemote(dir, name string) (*Remote, error) {
 	return r, nil
 }
 
-// loadKey opens the device's key, which must be that of the certificate. It does not check that the
-// certificate is still valid: the connection does, and a remote whose certificate has ended can
-// still be loaded.
+// loadKey opens the device's key, which must be that of the certificate. It does not check that the certificate is
+// still valid: the connection does, and a remote whose certificate has ended can still be loaded.
 func (r *Remote) loadKey() error {
 	path := filepath.Join(r.dir, remoteKey)
 	if err := private(path, false); err != nil {
@@ -137,7 +136,8 @@ func (r *Remote) loadKey() error {
 		return damagedRemote(r.dir, "its certificate does not parse").WithCause(err)
 	}
 	pub, ok := leaf.PublicKey.(ed25519.PublicKey)
-	if !ok || base64.StdEncoding.EncodeToString(pub) != key.Public() || r.Device.KeyID != key.KeyID() || key.Separation() != palyra.SeparationNone {
+	if !ok || base64.StdEncoding.EncodeToString(pub) != key.Public() || r.Device.KeyID != key.KeyID() ||
+		key.Separation() != palyra.SeparationNone {
 		return damagedRemote(r.dir, "its key is not that of its certificate")
 	}
 	r.key = key
@@ -151,7 +151,8 @@ func noRemote(name string) *palyra.Error {
 
 func damagedRemote(own, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "the stored pairing with the daemon %s is damaged: %s", filepath.Base(own), why).
-		WithRemedy("have the device revoked there, forget it here (palyra device forget %s) and pair again: palyra device join", filepath.Base(own))
+		WithRemedy("have the device revoked there, forget it here (palyra device forget %s) and pair again: palyra device join",
+			filepath.Base(own))
 }
 
 func unreadable(path string, err error) *palyra.Error {
@@ -214,7 +215,10 @@ func (r *Remote) Separation() palyra.Separation { return palyra.SeparationDevice
 func (r *Remote) Copy() *Remote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &Remote{Name: r.Name, Address: r.Address, StateID: r.StateID, Device: r.Device, Certificate: r.Certificate, Authorities: r.Authorities}
+	return &Remote{
+		Name: r.Name, Address: r.Address, StateID: r.StateID, Device: r.Device, Certificate: r.Certificate,
+		Authorities: r.Authorities,
+	}
 }
 
 // Expires returns when the certificate ends, and when it is due for renewal: after two thirds of

@@ -98,7 +98,8 @@ func (r *Remote) silent(caller context.Context, err error) error {
 		return gaveUp(caller)
 	}
 	return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon answers at %s", r.Address).
-		WithRemedy("see whether it runs there and can be reached, or this machine was revoked: the port closes with the last device (there: palyra device list)").WithCause(err)
+		WithRemedy("see whether it runs there and can be reached, or this machine was revoked: the port closes with the last device " +
+			"(there: palyra device list)").WithCause(err)
 }
 
 // gaveUp is the error for a caller whose context ended.

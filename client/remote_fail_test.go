@@ -29,7 +29,8 @@ func moved(t *testing.T, dir, from, to string) *client.Remote {
 	path := filepath.Join(dir, "work", "remote.json")
 	raw, err := os.ReadFile(path)
 	must(t, err)
-	must(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"address": "`+from+`",`+"\n"+`  "state`), []byte(`"address": "`+to+`",`+"\n"+`  "state`), 1), 0o600))
+	must(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"address": "`+from+`",`+"\n"+`  "state`),
+		[]byte(`"address": "`+to+`",`+"\n"+`  "state`), 1), 0o600))
 	r, err := client.LoadRemote(dir, "work")
 	must(t, err)
 	if r.Address != to {

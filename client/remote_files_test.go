@@ -76,7 +76,10 @@ func TestLoadRemoteRefuses(t *testing.T) {
 		{"the directory is another's", func() error { return os.Chown(own, os.Geteuid()+1, -1) }, palyra.ReasonUnsafePermissions},
 		{"the record is a link", link(record), palyra.ReasonUnsafePermissions},
 		{"the key is a link", link(key), palyra.ReasonUnsafePermissions},
-		{"the record is a pipe", func() error { return errors.Join(os.Remove(record), syscall.Mkfifo(record, 0o600)) }, palyra.ReasonUnsafePermissions},
+		{
+			"the record is a pipe", func() error { return errors.Join(os.Remove(record), syscall.Mkfifo(record, 0o600)) },
+			palyra.ReasonUnsafePermissions,
+		},
 		{"the record is a directory", func() error { return errors.Join(os.Remove(record), os.Mkdir(record, 0o700)) }, palyra.ReasonConfig},
 		{"no record", func() error { return os.Remove(record) }, palyra.ReasonConfig},
 		{"no key", func() error { return os.Remove(key) }, palyra.ReasonConfig},
@@ -186,10 +189,13 @@ func TestJoinLooksFirst(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "remotes")
 	l := listen(t)
 	_ = l.Close()
-	err := errOf(client.Join(t.Context(), client.JoinRequest{Dir: dir, Device: "x", Address: l.Addr().String(), PIN: func() (palyra.Secret, error) {
-		t.Error("the PIN was asked for")
-		return palyra.Secret{}, errors.New("no")
-	}}))
+	err := errOf(client.Join(t.Context(), client.JoinRequest{
+		Dir: dir, Device: "x", Address: l.Addr().String(),
+		PIN: func() (palyra.Secret, error) {
+			t.Error("the PIN was asked for")
+			return palyra.Secret{}, errors.New("no")
+		},
+	}))
 	named(t, err, palyra.ReasonPairingBroken)
 	if got := left(t, dir); len(got) != 0 {
 		t.Errorf("%v", got)
@@ -355,8 +361,10 @@ func TestJoinIntoAnUnsafePlace(t *testing.T) {
 
 func TestPlainName(t *testing.T) {
 	for in, want := range map[string]string{
-		"Laptop.example.org": "laptop.example.org", "192.0.2.7": "192.0.2.7", "::1": "1", "fe80::1%eth0": "fe80--1-eth0", "": "device", "---": "device",
-		"dev-box": "box", "dev-dev-": "dev", "dev-": "dev", "Ünicode": "nicode", strings.Repeat("ab-", 30): "ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-a", "x\x1b[31m": "x--31m",
+		"Laptop.example.org": "laptop.example.org", "192.0.2.7": "192.0.2.7", "::1": "1", "fe80::1%eth0": "fe80--1-eth0", "": "device",
+		"---":     "device",
+		"dev-box": "box", "dev-dev-": "dev", "dev-": "dev", "Ünicode": "nicode",
+		strings.Repeat("ab-", 30): "ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-ab-a", "x\x1b[31m": "x--31m",
 	} {
 		got := client.PlainName(in)
 		if got != want || pairing.CheckName(got) != nil {

@@ -32,8 +32,7 @@ type JoinRequest struct {
 	Wrong func(err error, left int)
 }
 
-// joinTries is how many PINs a person may type for one key. The daemon counts by
-// itself.
+// joinTries is how many PINs a person may type for one key. The daemon counts by itself.
 const joinTries = 3
 
 const (
@@ -66,7 +65,8 @@ func Join(ctx context.Context, q JoinRequest) (*Remote, error) {
 	own := filepath.Join(q.Dir, q.Name)
 	if _, err := os.Lstat(own); !errors.Is(err, fs.ErrNotExist) {
 		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a daemon called %s is known here already", q.Name).
-			WithRemedy("give another name with --as; or, if it is no longer used, have the device revoked there and forget it here: palyra device forget %s", q.Name)
+			WithRemedy("give another name with --as; or, if it is no longer used, have the device revoked there and forget it here: palyra "+
+				"device forget %s", q.Name)
 	}
 	sweep(q.Dir)
 	making, err := os.MkdirTemp(q.Dir, joining)

@@ -50,11 +50,13 @@ func (r *Remote) Renew(ctx context.Context) (palyra.Device, error) {
 // the working one.
 func (r *Remote) fits(next *Remote) error {
 	_, _, err := ca.Client(ca.ClientConfig{Certificate: next.Certificate, Key: r.key.Certificate(), Authorities: next.Authorities})
-	if err == nil && (next.Device.ID != r.Copy().Device.ID || next.Device.KeyID != r.key.KeyID() || next.Device.Certificate != palyra.SumBytes(next.Certificate)) {
+	if err == nil && (next.Device.ID != r.Copy().Device.ID || next.Device.KeyID != r.key.KeyID() ||
+		next.Device.Certificate != palyra.SumBytes(next.Certificate)) {
 		err = palyra.Errorf(palyra.Denied, palyra.ReasonBadCertificate, "it is not this device's")
 	}
 	if err != nil {
-		return palyra.Errorf(palyra.Internal, palyra.ReasonBadCertificate, "the daemon's next certificate for this device is of no use: %s", palyra.AsError(err).Text).
+		return palyra.Errorf(palyra.Internal, palyra.ReasonBadCertificate, "the daemon's next certificate for this device is of no use: %s",
+			palyra.AsError(err).Text).
 			WithRemedy("the present one stays; look at the daemon's log, and check the clocks of both machines").WithCause(err)
 	}
 	return nil

@@ -73,8 +73,9 @@ func newFar(t *testing.T) *far {
 	f.ca, err = ca.Open(t.Context(), ca.Config{KeyStore: ca.Files(filepath.Join(f.home, "keys")), Now: f.now})
 	must(t, err)
 	f.office, err = pairing.New(pairing.Config{
-		StateID: rpctest.StateID, Authorities: f.ca.Certificates, Leaf: f.ca.ServerLeaf, Ask: f.ask, Addresses: func() []string { return []string{f.address} },
-		Record: func(context.Context, ...palyra.Event) error { return nil }, Limit: free{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		StateID: rpctest.StateID, Authorities: f.ca.Certificates, Leaf: f.ca.ServerLeaf, Ask: f.ask,
+		Addresses: func() []string { return []string{f.address} },
+		Record:    func(context.Context, ...palyra.Event) error { return nil }, Limit: free{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		NewID: func() palyra.ID { return palyra.ID("P" + strconv.FormatInt(f.ids.Add(1), 10)) },
 	})
 	must(t, err)
@@ -98,7 +99,8 @@ func (f *far) serve() {
 	var err error
 	f.server, err = rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(f.home, "run", "agent.sock"), OperatorSocket: filepath.Join(f.home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: f.reg, Agents: f.reg, Roles: f.reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: f.reg, Agents: f.reg, Roles: f.reg, Journal: nowhere{}, Services: services,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	must(f.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +111,8 @@ func (f *far) serve() {
 		listen = f.address // again, at the same place
 	}
 	f.address, err = f.server.OpenRemote(rpc.RemoteConfig{
-		Listen: listen, TLS: f.ca.Server(ca.ServerConfig{Device: f.live, PairProtocol: pairing.Protocol}), Name: func(string) bool { return true },
+		Listen: listen, TLS: f.ca.Server(ca.ServerConfig{Device: f.live, PairProtocol: pairing.Protocol}),
+		Name: func(string) bool { return true },
 		Device: func(ctx context.Context, s tls.ConnectionState) (palyra.Device, error) {
 			peer, err := ca.PeerOf(s)
 			if err != nil {
@@ -160,7 +163,8 @@ func (f *far) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.Ap
 		return pairing.Issued{}, err
 	}
 	d, err := f.reg.AddDevice(ctx, palyra.Device{
-		ID: id, Name: c.Name, Principal: c.Principal, Role: c.Role, KeyID: c.KeyID, PublicKey: c.PublicKey, Certificate: leaf.Digest, Serial: leaf.Serial,
+		ID: id, Name: c.Name, Principal: c.Principal, Role: c.Role, KeyID: c.KeyID, PublicKey: c.PublicKey, Certificate: leaf.Digest,
+		Serial:    leaf.Serial,
 		ExpiresAt: leaf.NotAfter.UTC(), PairedAt: time.Now().UTC(), PairedBy: c.By, Call: "C1", Address: c.Address,
 	}, c.Pairing)
 	return pairing.Issued{Device: d, Certificate: leaf.DER, Authorities: f.ca.Certificates()}, err
@@ -190,13 +194,14 @@ func (f *far) offered() palyra.Pairing {
 	first, done := make(chan palyra.Pairing, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = f.office.Offer(ctx, palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleOwner, By: "user:alice"}, func(p palyra.Pairing) error {
-			select {
-			case first <- p:
-			default: // it was read already, or never will be
-			}
-			return nil
-		})
+		_ = f.office.Offer(ctx, palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleOwner, By: "user:alice"},
+			func(p palyra.Pairing) error {
+				select {
+				case first <- p:
+				default: // it was read already, or never will be
+				}
+				return nil
+			})
 	}()
 	f.t.Cleanup(func() {
 		cancel()
@@ -218,7 +223,10 @@ func pin(text string) func() (palyra.Secret, error) {
 // join pairs this machine with f.
 func (f *far) join(dir string) *client.Remote {
 	f.t.Helper()
-	r, err := client.Join(f.t.Context(), client.JoinRequest{Dir: dir, Name: "work", Device: "laptop", Address: f.address, PIN: pin(f.offered().PIN)})
+	r, err := client.Join(f.t.Context(), client.JoinRequest{
+		Dir: dir, Name: "work", Device: "laptop", Address: f.address,
+		PIN: pin(f.offered().PIN),
+	})
 	must(f.t, err)
 	return r
 }
@@ -307,7 +315,8 @@ func TestRemoteDoors(t *testing.T) {
 		t.Errorf("%+v %v", agent, err)
 	}
 	// Streams in both directions work too.
-	o, err := f.open(client.Config{Remote: r}).Call(ctx, client.CallRequest{Tool: "palyra.echo", Arguments: []byte(`{}`), Workspace: "/w"}, nil)
+	o, err := f.open(client.Config{Remote: r}).Call(ctx, client.CallRequest{Tool: "palyra.echo", Arguments: []byte(`{}`), Workspace: "/w"},
+		nil)
 	if err != nil || o.Outcome != palyra.OutcomeFinished {
 		t.Errorf("%+v %v", o, err)
 	}

@@ -13,9 +13,8 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// StartRun starts a run and returns it as it stands; AttachRun follows it. The
-// daemon owns it: it goes on without its client, and CancelRun ends it. Through
-// the operator door it is signed.
+// StartRun starts a run and returns it as it stands; AttachRun follows it. The daemon owns it: it goes on without
+// its client, and CancelRun ends it. Through the operator door it is signed.
 func (c *Client) StartRun(ctx context.Context, r RunRequest) (palyra.Run, error) {
 	req, err := r.message()
 	if err != nil {
@@ -80,7 +79,9 @@ func (c *Client) SendRunInput(ctx context.Context, id palyra.RunID, text string)
 // A lost connection is made again, with pauses that grow to two seconds, from the last entry that f
 // has seen; the daemon may have been restarted meanwhile. Each time, lost is called with the entry
 // and the error. It is an error when no daemon listens in the first place.
-func (c *Client) AttachRun(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error {
+func (c *Client) AttachRun(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error,
+	lost ...func(after int64, err error),
+) error {
 	a := &attachment{client: c, run: id, seen: after, f: f}
 	var wait pause
 	for first := true; ; first = false {

@@ -40,7 +40,10 @@ func TestCallTellsItsOutput(t *testing.T) {
 	if _, err := b.agent().Call(t.Context(), client.CallRequest{Tool: "x", StreamOutput: true}, watch); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "output", nil, got, []palyra.Chunk{{Stream: "stdout", Data: []byte("a\x00\xff")}, {Stream: "stderr", Offset: 3, Data: []byte("b")}})
+	same(t, "output", nil, got, []palyra.Chunk{
+		{Stream: "stdout", Data: []byte("a\x00\xff")},
+		{Stream: "stderr", Offset: 3, Data: []byte("b")},
+	})
 	out, err := b.agent().Call(t.Context(), client.CallRequest{Tool: "x"}, watch)
 	if err != nil || out.Stdout != "nobody watched" || len(got) != 2 {
 		t.Errorf("%+v %v", out, err)
@@ -93,8 +96,9 @@ func TestRuns(t *testing.T) {
 		Budget: palyra.Budget{Calls: 3, WallMS: 4, OutputBytes: 5, Parallel: 6}, Surface: palyra.SurfaceCLI,
 	}
 	want := runs.StartRequest{
-		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Provider: "scripted",
-		Input: "turns: [<é>]\n", Title: "t", Workspace: "/w", Session: "mine", Key: "k", Budget: req.Budget, NoWait: true,
+		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI,
+		Provider: "scripted",
+		Input:    "turns: [<é>]\n", Title: "t", Workspace: "/w", Session: "mine", Key: "k", Budget: req.Budget, NoWait: true,
 	}
 	run, err := b.agent().StartRun(ctx, req)
 	if err != nil || run.ID != "R1" || run.Principal != "agent:local" || run.Budget != req.Budget || run.State != palyra.RunPending {
@@ -173,7 +177,8 @@ func TestBadRuns(t *testing.T) {
 			t.Errorf("%s: %v", name, c.err)
 		}
 	}
-	if seen := strings.Join(b.parts.Seen(), " "); strings.Contains(seen, "cancel") || strings.Contains(seen, "input") || strings.Contains(seen, "attach") {
+	if seen := strings.Join(b.parts.Seen(), " "); strings.Contains(seen, "cancel") || strings.Contains(seen, "input") ||
+		strings.Contains(seen, "attach") {
 		t.Errorf("reached %s", seen)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// RunDoctor has the daemon probe its sandbox tiers (signed); without a tier, all of them. It takes
-// some seconds.
+// RunDoctor has the daemon probe its sandbox tiers (signed); without a tier, all of them. It takes some seconds.
 func (c *Client) RunDoctor(ctx context.Context, tiers ...palyra.Tier) (palyra.SignedPosture, error) {
 	req := &v1.RunDoctorRequest{}
 	for _, t := range tiers {

@@ -17,8 +17,7 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// signing puts the credentials on requests: an agent's token, or a signature
-// where the protocol asks for one.
+// signing puts the credentials on requests: an agent's token, or a signature where the protocol asks for one.
 type signing struct{ c *Client }
 
 // WrapUnary implements connect.Interceptor.

@@ -143,8 +143,7 @@ func (s *RunStream) id() palyra.RunID {
 	return s.run
 }
 
-// ask sends a message and waits for its answer. Entries that come before it are
-// kept for Recv.
+// ask sends a message and waits for its answer. Entries that come before it are kept for Recv.
 func (s *RunStream) ask(m *v1.RunStreamRequest) (*v1.RunStreamResponse, error) {
 	answer, err := s.send(m)
 	if err != nil {
@@ -197,8 +196,7 @@ func (s *RunStream) send(m *v1.RunStreamRequest) (<-chan *v1.RunStreamResponse, 
 	return answer, nil
 }
 
-// read takes one message off the stream and hands it to Recv or to the one who asked. The caller
-// holds reading.
+// read takes one message off the stream and hands it to Recv or to the one who asked. The caller holds reading.
 func (s *RunStream) read() error {
 	s.state.Lock()
 	broken := s.broken

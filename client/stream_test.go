@@ -45,7 +45,8 @@ func TestRunStream(t *testing.T) {
 			must(t, s.Input("go on"))
 			must(t, s.Cancel())
 			seen := b.parts.Seen()
-			if !slices.Contains(seen, "input R1 go on") || !slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "cancel run R1") }) {
+			if !slices.Contains(seen, "input R1 go on") || !slices.ContainsFunc(seen,
+				func(s string) bool { return strings.HasPrefix(s, "cancel run R1") }) {
 				t.Errorf("%q", seen)
 			}
 			tape.Write(finished("R1"))

@@ -25,9 +25,8 @@ type ProjectReport struct {
 	Problems []Problem // with any, calls in the workspace are refused
 }
 
-// CheckProject reads the policies of a workspace as a daemon does before every
-// call there. Dir is the workspace, or the directory with the policies itself. An
-// error means that there was nothing to read.
+// CheckProject reads the policies of a workspace as a daemon does before every call there. Dir is the workspace, or
+// the directory with the policies itself. An error means that there was nothing to read.
 func CheckProject(dir string) (ProjectReport, error) {
 	workspace, err := filepath.Abs(dir)
 	if err != nil {

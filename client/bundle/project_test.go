@@ -69,14 +69,16 @@ func TestCheckProjectLink(t *testing.T) {
 	if err := os.Symlink(filepath.Join(project(t, "a.cedar", forbids), ".palyra"), filepath.Join(dir, ".palyra")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := bundle.CheckProject(dir); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "link") || r.Bundle != "" {
+	if r, err := bundle.CheckProject(dir); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "link") ||
+		r.Bundle != "" {
 		t.Errorf("%+v %v", r, err)
 	}
 }
 
 func TestCheckNoProject(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none"), project(t, "readme.txt", "x")} {
-		if r, err := bundle.CheckProject(dir); palyra.AsError(err).Reason != palyra.ReasonFileNotFound || !strings.Contains(palyra.AsError(err).Remedy, bundle.ProjectDir) {
+		if r, err := bundle.CheckProject(dir); palyra.AsError(err).Reason != palyra.ReasonFileNotFound ||
+			!strings.Contains(palyra.AsError(err).Remedy, bundle.ProjectDir) {
 			t.Errorf("%s: %+v %v", dir, r, err)
 		}
 	}

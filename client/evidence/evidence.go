@@ -1,6 +1,5 @@
-// Package evidence checks what a daemon signed, without a daemon: attestations,
-// the journal or a part of it, a proof that an entry stands in the journal, and
-// exported approvals. All it needs is the daemon's trust file, which
+// Package evidence checks what a daemon signed, without a daemon: attestations, the journal or a part of it, a
+// proof that an entry stands in the journal, and exported approvals. All it needs is the daemon's trust file, which
 // client.ExportKeys or "palyra keys export" returns, or one of its keys.
 //
 // A nil error means that everything was checked and fits. Any other result is

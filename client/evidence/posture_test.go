@@ -11,9 +11,12 @@ import (
 
 func TestPosture(t *testing.T) {
 	d, other := newDaemon(t), newDaemon(t)
-	p := palyra.Posture{StateID: "01STATE", At: "2026-11-15T10:00:00Z", Facts: map[string]string{"kernel": "6.18"}, Tiers: []palyra.TierPosture{
-		{Tier: palyra.TierB, Available: true, Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "refused: EACCES"}}},
-	}}
+	p := palyra.Posture{
+		StateID: "01STATE", At: "2026-11-15T10:00:00Z", Facts: map[string]string{"kernel": "6.18"},
+		Tiers: []palyra.TierPosture{
+			{Tier: palyra.TierB, Available: true, Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "refused: EACCES"}}},
+		},
+	}
 	signed, err := posture.Sign(d.ring.Signer("attestation"), p)
 	d.must(err)
 	raw, err := json.Marshal(signed.Envelope)

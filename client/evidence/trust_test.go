@@ -85,7 +85,8 @@ func TestTrustIsAValue(t *testing.T) {
 	if !first.ForJournal() || second.ForJournal() {
 		t.Error("one trust has another's key")
 	}
-	if !slices.Equal(first.operators, []string{"a", "b", "c", "x"}) || !slices.Equal(second.attestation().OperatorKeys, []string{"a", "b", "c", "y"}) {
+	if !slices.Equal(first.operators, []string{"a", "b", "c", "x"}) || !slices.Equal(second.attestation().OperatorKeys,
+		[]string{"a", "b", "c", "y"}) {
 		t.Errorf("operators %q and %q", first.operators, second.operators)
 	}
 }

@@ -37,10 +37,9 @@ func (p *program) pointers() (err error) {
 	return err
 }
 
-// become applies the Spec to this thread and executes the program; it returns only on failure. Each
-// step is a raw system call: nothing here may wake Go's scheduler, start a thread or grow the heap,
-// least of all once the program's own limits hold. A step that fails ends the launcher, so none can
-// be left out.
+// become applies the Spec to this thread and executes the program; it returns only on failure. Each step is a raw
+// system call: nothing here may wake Go's scheduler, start a thread or grow the heap, least of all once the
+// program's own limits hold. A step that fails ends the launcher, so none can be left out.
 func (p *program) become() (step string, e unix.Errno) {
 	for _, s := range [...]struct {
 		name string
@@ -88,8 +87,7 @@ func (p *program) descriptors() unix.Errno {
 	return e
 }
 
-// terminal makes stdin the controlling terminal of the session that the launcher
-// has led since it was started.
+// terminal makes stdin the controlling terminal of the session that the launcher has led since it was started.
 func (p *program) terminal() unix.Errno {
 	if !p.spec.Terminal {
 		return 0
@@ -151,7 +149,8 @@ func (p *program) followParent() unix.Errno {
 func (p *program) enter() unix.Errno {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	at := unix.AT_FDCWD
-	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT2, uintptr(at), uintptr(unsafe.Pointer(p.cwd)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT2, uintptr(at), uintptr(unsafe.Pointer(p.cwd)), uintptr(unsafe.Pointer(&how)),
+		unsafe.Sizeof(how), 0, 0)
 	if e != 0 {
 		return e
 	}

@@ -36,9 +36,8 @@ func (b *builder) begin() {
 	b.spaces = func() failure { wait(); return failed("namespace", "", err) }
 }
 
-// build finishes the room in its own namespaces, and then gives up the capabilities that this
-// takes. Only making processes, sockets and mounts needs the hand's thread; this thread uses the
-// sockets while the hand mounts.
+// build finishes the room in its own namespaces, and then gives up the capabilities that this takes. Only making
+// processes, sockets and mounts needs the hand's thread; this thread uses the sockets while the hand mounts.
 func (b *builder) build() ([]*os.File, failure) {
 	if f := b.spaces(); f.step != "" {
 		return nil, f
@@ -118,16 +117,18 @@ func (b *builder) rehearse() {
 	}
 }
 
-// seal lays every sealed path, and every directory on the way to one, over
-// itself. A mount point can be neither renamed nor removed nor replaced, and a
-// read-only one not be changed either.
+// seal lays every sealed path, and every directory on the way to one, over itself. A mount point can be neither
+// renamed nor removed nor replaced, and a read-only one not be changed either.
 func (b *builder) seal() failure {
 	defer b.unstage()
 	if len(b.room.Seals) == 0 {
 		return failure{}
 	}
 	var workspace unix.Statx_t
-	dir, err := unix.Openat2(unix.AT_FDCWD, b.room.Workspace, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	dir, err := unix.Openat2(unix.AT_FDCWD, b.room.Workspace, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
 	if err == nil {
 		defer func() { _ = unix.Close(dir) }()
 		err = unix.Statx(dir, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &workspace)

@@ -49,7 +49,10 @@ func TestCountersByDescriptor(t *testing.T) {
 	r.Extra = []string{cell.ExtraCounter, cell.ExtraCounter, cell.ExtraCounter, cell.ExtraCounter}
 	h, _ := room(t, me, r, file("low 3\noom_kill 0\n"), file("123456789\n"), file("7\n"), file("usage_usec 42000000\nuser_usec 1\n"))
 	s := shell("sleep 0.1")
-	s.Watch.Counters = cell.Counters{OOM: cell.ExtraPath(0), PeakBytes: cell.ExtraPath(1), PeakPids: cell.ExtraPath(2), CPUMicros: cell.ExtraPath(3)}
+	s.Watch.Counters = cell.Counters{
+		OOM: cell.ExtraPath(0), PeakBytes: cell.ExtraPath(1), PeakPids: cell.ExtraPath(2),
+		CPUMicros: cell.ExtraPath(3),
+	}
 	if _, ended := h.runs(s); ended.Limit != "" || ended.Usage != (cell.Usage{CPUMS: 42000, PeakMemory: 123456789, Processes: 7}) {
 		t.Errorf("%+v", ended)
 	}

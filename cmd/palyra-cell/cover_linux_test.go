@@ -78,7 +78,10 @@ func TestCannotCover(t *testing.T) {
 	if err := os.Symlink("sub", filepath.Join(dir, "way")); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]unix.Errno{"missing": unix.ENOENT, "sub": unix.EINVAL, "link": unix.EINVAL, "way/x": unix.ELOOP, "file/x": unix.ENOTDIR} {
+	for path, want := range map[string]unix.Errno{
+		"missing": unix.ENOENT, "sub": unix.EINVAL, "link": unix.EINVAL, "way/x": unix.ELOOP,
+		"file/x": unix.ENOTDIR,
+	} {
 		h, _ := room(t, me, plain(dir))
 		s := covered(filepath.Join(dir, path))
 		s.Cwd = "/"

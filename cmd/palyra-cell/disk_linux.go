@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk follows what a tree does to file systems on disk: how much it has written, by the kernel's
-// account of each process, and how much space is left, whoever took it. The account counts every
-// page that is made dirty, by writing or through a mapping, but not space that is reserved without
-// being written, which the filter refuses.
+// disk follows what a tree does to file systems on disk: how much it has written, by the kernel's account of each
+// process, and how much space is left, whoever took it. The account counts every page that is made dirty, by
+// writing or through a mapping, but not space that is reserved without being written, which the filter refuses.
 type disk struct {
 	seen   map[int]written // accounts of the walk before
 	sum    int64           // sum of that walk
@@ -51,10 +50,9 @@ func (w *watch) written() (string, error) {
 	return "", nil
 }
 
-// account adds the bytes written since the account before. A process hands its sum on to the parent
-// that waits for it, and orphans come to this process, so that the sum over the tree and this
-// process only grows; but a parent that lets the kernel discard its children makes the sum fall,
-// and the difference stays counted.
+// account adds the bytes written since the account before. A process hands its sum on to the parent that waits for
+// it, and orphans come to this process, so that the sum over the tree and this process only grows; but a parent
+// that lets the kernel discard its children makes the sum fall, and the difference stays counted.
 func (w *watch) account(members []process) int64 {
 	now := make(map[int]written, len(members)+1)
 	for _, p := range members {

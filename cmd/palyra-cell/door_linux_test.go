@@ -107,7 +107,8 @@ func TestNetwork(t *testing.T) {
 		r := plain(workspace(t, w))
 		r.Range, r.Listeners = synthetic, everyDoor()
 		out := inRoom(t, w, r, "tail -n +3 /proc/net/dev | cut -d: -f1; cat /proc/net/route; "+mirror+" inside:serve "+
-			"tcp/127.0.0.1:8080 tcp/[::1]:8080 tcp/0.0.0.0:9090 tcp/198.18.0.2:3128 tcp/198.18.0.1:3128 tcp/0.0.0.0:3128 tcp/0.0.0.0:443 tcp/127.0.0.1:80 udp/198.18.0.1:53")
+			"tcp/127.0.0.1:8080 tcp/[::1]:8080 tcp/0.0.0.0:9090 tcp/198.18.0.2:3128 tcp/198.18.0.1:3128 tcp/0.0.0.0:3128 tcp/0.0.0.0:443 "+
+			"tcp/127.0.0.1:80 udp/198.18.0.1:53")
 		want := `    lo
 Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT                                                       
 tcp/127.0.0.1:8080 ok

@@ -41,7 +41,8 @@ func TestRoomsThatFail(t *testing.T) {
 			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{null(t)}, step: "room", errno: unix.EINVAL,
 		},
 		"a counter that only names something": {
-			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{opened(t, "/sys", unix.O_PATH)}, step: "room", errno: unix.EINVAL,
+			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{opened(t, "/sys", unix.O_PATH)}, step: "room",
+			errno: unix.EINVAL,
 		},
 		"a filter that is none": {
 			change: func(r *cell.Room) { r.Filter = []byte{255, 255, 0, 0, 0, 0, 0, 0} }, step: "seccomp", errno: unix.EINVAL,

@@ -46,8 +46,7 @@ func (f failure) message() string {
 	return f.text
 }
 
-// send tells the supervisor. It allocates no memory: the launcher may be under the program's own
-// limits already.
+// send tells the supervisor. It allocates no memory: the launcher may be under the program's own limits already.
 func (f failure) send() {
 	var b [maxFailure]byte
 	b[0] = sayFailed

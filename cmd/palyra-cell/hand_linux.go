@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hand is the one thread that reaches the tree. It is in a Landlock domain of its own that only
-// scopes signals; the launcher is started from it, so everything that will ever run below is in
-// that domain too, and nothing can leave it. A kill(-1) from this thread therefore reaches all of
-// the tree and nothing else, in one step under the kernel's own lock: no process can fork past it,
-// and no process id can have been reused.
+// hand is the one thread that reaches the tree. It is in a Landlock domain of its own that only scopes signals; the
+// launcher is started from it, so everything that will ever run below is in that domain too, and nothing can leave
+// it. A kill(-1) from this thread therefore reaches all of the tree and nothing else, in one step under the
+// kernel's own lock: no process can fork past it, and no process id can have been reused.
 //
 // The thread is locked for as long as the supervisor lives: the launcher's death signal is tied to it.
 type hand struct {
@@ -105,7 +104,10 @@ func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
 		defer func() { _ = into.Close() }()
 		sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
+	pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
+		Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)},
+		Sys: sys,
+	})
 	if err == nil {
 		err = g.leave()
 	}

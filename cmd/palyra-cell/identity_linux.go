@@ -82,8 +82,7 @@ func (p *program) identity() unix.Errno {
 	return e
 }
 
-// isAlready reports whether the process has that identity: an ordinary user may not call setgroups,
-// and need not.
+// isAlready reports whether the process has that identity: an ordinary user may not call setgroups, and need not.
 func isAlready(id *cell.Identity) bool {
 	if id == nil {
 		return true
@@ -93,8 +92,7 @@ func isAlready(id *cell.Identity) bool {
 	return id.UID != 0 && [3]int{r, e, s} == [3]int{id.UID, id.UID, id.UID} && [3]int{rg, eg, sg} == [3]int{id.GID, id.GID, id.GID}
 }
 
-// dropCapabilities empties the sets that a change of uid leaves (inheritable),
-// and all of them where uid 0 stays.
+// dropCapabilities empties the sets that a change of uid leaves (inheritable), and all of them where uid 0 stays.
 func (p *program) dropCapabilities() unix.Errno {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData

@@ -24,8 +24,7 @@ func landlockABI() int {
 	return int(v)
 }
 
-// newRuleset asks the kernel for a ruleset. A kernel that does not know one of
-// the bits refuses, and so do we.
+// newRuleset asks the kernel for a ruleset. A kernel that does not know one of the bits refuses, and so do we.
 func newRuleset(fs, net, scoped uint64) (int, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: fs, Handled_access_net: net, Scoped: scoped}
 	size := unsafe.Offsetof(attr.Quiet_access_fs) // later fields are newer than the ABI we use
@@ -67,7 +66,8 @@ func allowFile(ruleset, fd int, access uint64) error {
 	}
 	// The kernel's struct is packed. A pointer to Go's, which has padding only at its end, reads the same.
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
-	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)),
+		0, 0, 0)
 	runtime.KeepAlive(&attr)
 	if e != 0 {
 		return e

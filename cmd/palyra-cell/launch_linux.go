@@ -32,9 +32,8 @@ const (
 // In a room it may have to lay a sealed program over its path first.
 func launch(errs io.Writer, room bool) int {
 	runtime.LockOSThread()
-	// When the machine runs out of memory the program goes first, not the daemon and not the
-	// supervisor. This is written before the process becomes undumpable and its /proc files root's;
-	// a failure costs no protection.
+	// When the machine runs out of memory the program goes first, not the daemon and not the supervisor. This is
+	// written before the process becomes undumpable and its /proc files root's; a failure costs no protection.
 	_ = setOOMScore("500")
 	// Should the host's core pattern ignore the core limit, the dump holds nothing of the program's
 	// memory. The program inherits the setting, and Landlock keeps it from changing it.
@@ -206,8 +205,7 @@ func specimen() cell.Spec {
 	return s
 }
 
-// setOOMScore says how much the kernel should prefer this process when it needs
-// memory back.
+// setOOMScore says how much the kernel should prefer this process when it needs memory back.
 func setOOMScore(value string) error { return setOwn("oom_score_adj", value) }
 
 // setOwn writes a setting of this process.

@@ -145,8 +145,14 @@ func TestCounters(t *testing.T) {
 		usage    cell.Usage
 	}{
 		{"nothing", quiet, "", cell.Usage{CPUMS: 2500, PeakMemory: 123456, Processes: 17}},
-		{"oom", change(func(c *cell.Counters) { c.OOM = write("oom2", "low 0\nmax 5\noom 1\noom_kill 1\n") }), limitMemory, cell.Usage{CPUMS: 2500, PeakMemory: 123456, Processes: 17}},
-		{"pids", change(func(c *cell.Counters) { c.PidsMax = write("pids2", "max 3\n") }), limitProcesses, cell.Usage{CPUMS: 2500, PeakMemory: 123456, Processes: 17}},
+		{
+			"oom", change(func(c *cell.Counters) { c.OOM = write("oom2", "low 0\nmax 5\noom 1\noom_kill 1\n") }), limitMemory,
+			cell.Usage{CPUMS: 2500, PeakMemory: 123456, Processes: 17},
+		},
+		{
+			"pids", change(func(c *cell.Counters) { c.PidsMax = write("pids2", "max 3\n") }), limitProcesses,
+			cell.Usage{CPUMS: 2500, PeakMemory: 123456, Processes: 17},
+		},
 		{"v2", change(func(c *cell.Counters) {
 			c.CPUNanos, c.CPUMicros = "", write("stat", "usage_usec 1500000\nuser_usec 1\n")
 		}), "", cell.Usage{CPUMS: 1500, PeakMemory: 123456, Processes: 17}},

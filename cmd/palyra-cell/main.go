@@ -1,16 +1,13 @@
-// Command palyra-cell starts and ends everything that runs natively. It is
-// started by palyrad, never by hand.
+// Command palyra-cell starts and ends everything that runs natively. It is started by palyrad, never by hand.
 //
-// As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, starts its
-// launcher ahead, and once a program runs reaps, watches and kills until nothing of the tree is
-// left. As "inside" it is the same for a room: process 1 of namespaces that bubblewrap made, where
-// it first hides and seals paths and opens the room's listeners. As "launch", which only the
-// supervisor starts, it waits, then confines itself as the Spec says and becomes the program. As
-// "probe" it is itself a program in the sandbox and tries what must not work there.
+// As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, starts its launcher ahead, and
+// once a program runs reaps, watches and kills until nothing of the tree is left. As "inside" it is the same for a
+// room: process 1 of namespaces that bubblewrap made, where it first hides and seals paths and opens the room's
+// listeners. As "launch", which only the supervisor starts, it waits, then confines itself as the Spec says and
+// becomes the program. As "probe" it is itself a program in the sandbox and tries what must not work there.
 //
-// It promises: Failed means that nothing ran; Ended means that nothing is left; when palyrad goes,
-// so does the tree. It does not judge a Spec, for which palyrad answers; it applies all of it or
-// runs nothing.
+// It promises: Failed means that nothing ran; Ended means that nothing is left; when palyrad goes, so does the
+// tree. It does not judge a Spec, for which palyrad answers; it applies all of it or runs nothing.
 //
 // It imports only the standard library, x/sys, internal/cell and what is below that: it must be
 // small and start fast. (The directives turn off features that read cgroup files at every start.)

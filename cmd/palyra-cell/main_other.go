@@ -4,8 +4,7 @@ package main
 
 import "io"
 
-// A cell is made of Landlock, seccomp and a subreaper; other systems have backends of their own,
-// without cells.
+// A cell is made of Landlock, seccomp and a subreaper; other systems have backends of their own, without cells.
 const onlyLinux = "cells exist on Linux only"
 
 func supervise(errs io.Writer, _ bool, _ ...string) int { return refuse(errs, onlyLinux) }

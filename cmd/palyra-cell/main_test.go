@@ -16,7 +16,20 @@ func TestVersion(t *testing.T) {
 // The cell becomes a program only for a supervisor: whatever a command line asks
 // for is refused in one line.
 func TestEverythingElseIsRefused(t *testing.T) {
-	for _, args := range [][]string{nil, {""}, {"--help"}, {"--version", "x"}, {"supervise", "x"}, {"launch", "/bin/true"}, {"launch", "room", "x"}, {"inside"}, {"inside", ""}, {"inside", "a", "b"}, {"--", "/bin/true"}, {"/bin/sh", "-c", "exit 0"}} {
+	for _, args := range [][]string{
+		nil,
+		{""},
+		{"--help"},
+		{"--version", "x"},
+		{"supervise", "x"},
+		{"launch", "/bin/true"},
+		{"launch", "room", "x"},
+		{"inside"},
+		{"inside", ""},
+		{"inside", "a", "b"},
+		{"--", "/bin/true"},
+		{"/bin/sh", "-c", "exit 0"},
+	} {
 		var out, errs bytes.Buffer
 		code := run(args, &out, &errs)
 		if code != refused || out.Len() != 0 || strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), "never run by hand") {

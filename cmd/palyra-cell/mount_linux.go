@@ -63,9 +63,8 @@ func tmpfs(options [][2]string) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// hide lays an empty file or directory over each of the paths. The file system of both stays open
-// until the cell ends: closing the last descriptor of an unmounted one makes the kernel wait for
-// all processors.
+// hide lays an empty file or directory over each of the paths. The file system of both stays open until the cell
+// ends: closing the last descriptor of an unmounted one makes the kernel wait for all processors.
 func hide(paths []string) (text string, err error) {
 	if len(paths) == 0 {
 		return "", nil
@@ -116,8 +115,7 @@ func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text 
 	return "", nil
 }
 
-// withPath opens path, for reference and without following its last part, and calls do
-// with it.
+// withPath opens path, for reference and without following its last part, and calls do with it.
 func withPath(dir int, path string, resolve uint64, do func(fd int, st *unix.Stat_t) error) error {
 	fd, err := unix.Openat2(dir, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve})
 	if err != nil {
@@ -131,9 +129,8 @@ func withPath(dir int, path string, resolve uint64, do func(fd int, st *unix.Sta
 	return do(fd, &st)
 }
 
-// cover lays the content of a sealed program over path, so that scripts find themselves where they
-// are expected. The copy is in a file system that only this thread could ever write to, and cannot
-// once it is in place.
+// cover lays the content of a sealed program over path, so that scripts find themselves where they are expected.
+// The copy is in a file system that only this thread could ever write to, and cannot once it is in place.
 func cover(program int, path string) error {
 	fs, err := scratch()
 	if err != nil {

@@ -126,8 +126,7 @@ func netlink(fd int, kind, flags uint16, body []byte) error {
 	return nil
 }
 
-// place binds a socket and lets it listen. Without SO_REUSEADDR and SO_REUSEPORT the run cannot listen beside
-// it.
+// place binds a socket and lets it listen. Without SO_REUSEADDR and SO_REUSEPORT the run cannot listen beside it.
 func place(fd int, d cell.Listener) error {
 	var at unix.Sockaddr = &unix.SockaddrInet6{Port: int(d.Addr.Port()), Addr: d.Addr.Addr().As16()}
 	if d.Addr.Addr().Is4() {

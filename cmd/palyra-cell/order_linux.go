@@ -168,8 +168,7 @@ func (s *supervisor) stop(o cell.Order) {
 // mostGrace is longer than any run, and short enough to be added to a time without overflow.
 const mostGrace = 24 * 60 * 60 * 1000
 
-// pass hands a signal or a size to the program. During the launch they wait for it; after its end
-// they are dropped.
+// pass hands a signal or a size to the program. During the launch they wait for it; after its end they are dropped.
 func (s *supervisor) pass(o cell.Order) {
 	switch {
 	case s.phase == idle:

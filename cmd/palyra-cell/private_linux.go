@@ -47,7 +47,11 @@ func lay(p *cell.Private) (fs int, text string, err error) {
 	if err != nil {
 		return -1, p.Path, err
 	}
-	if err := withPath(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) }); err != nil {
+	if err := withPath(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int,
+		_ *unix.Stat_t,
+	) error {
+		return attach(fs, target)
+	}); err != nil {
 		return -1, p.Path, err
 	}
 	for i, k := range p.Keep {
@@ -97,7 +101,8 @@ func put(tree, fs int, name string) error {
 	} else if err := stub(fs, name); err != nil {
 		return err
 	}
-	return withPath(fs, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(tree, target) })
+	return withPath(fs, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS,
+		func(target int, _ *unix.Stat_t) error { return attach(tree, target) })
 }
 
 // stub makes an empty file to mount something on.

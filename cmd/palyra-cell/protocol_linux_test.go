@@ -84,7 +84,12 @@ func TestMalformedPackets(t *testing.T) {
 // claim that nothing ran.
 func TestMalformedPacketWhileRunning(t *testing.T) {
 	each(t, func(t *testing.T, w who) {
-		for _, packet := range []any{"nonsense", cell.Order{Kind: cell.OrderResize}, cell.Order{Kind: cell.OrderSignal, Signal: 65}, cell.Order{Kind: "leave"}} {
+		for _, packet := range []any{
+			"nonsense",
+			cell.Order{Kind: cell.OrderResize},
+			cell.Order{Kind: cell.OrderSignal, Signal: 65},
+			cell.Order{Kind: "leave"},
+		} {
 			m := mark()
 			h := start(t, w)
 			h.order(shell(litter(m) + "sleep " + m))
@@ -158,7 +163,8 @@ func TestNoSocket(t *testing.T) {
 			c := exec.Command(built, mode)
 			c.ExtraFiles = files
 			out, err := c.CombinedOutput()
-			if err == nil || c.ProcessState.ExitCode() != refused || strings.Count(string(out), "\n") != 1 || !strings.HasPrefix(string(out), "palyra-cell: ") {
+			if err == nil || c.ProcessState.ExitCode() != refused || strings.Count(string(out), "\n") != 1 ||
+				!strings.HasPrefix(string(out), "palyra-cell: ") {
 				t.Errorf("%s: %v, %q", mode, err, out)
 			}
 		}

@@ -15,11 +15,10 @@ import (
 // reside is a cell that is process 1 of namespaces which bubblewrap made. It finishes the room as
 // its daemon says, and then is a supervisor like any other.
 //
-// Namespaces and capabilities belong to threads. The hand makes the namespaces and starts the
-// launcher, so whatever runs is in them; the other threads stay where they were and touch nothing.
-// When the room is built, all threads lose every capability and get the filter, so that the waiting
-// cell is harmless. Only the launcher keeps one capability, to lay a sealed program over its path,
-// until it becomes the program.
+// Namespaces and capabilities belong to threads. The hand makes the namespaces and starts the launcher, so whatever
+// runs is in them; the other threads stay where they were and touch nothing. When the room is built, all threads
+// lose every capability and get the filter, so that the waiting cell is harmless. Only the launcher keeps one
+// capability, to lay a sealed program over its path, until it becomes the program.
 func reside(errs io.Writer) int {
 	if err := checkPIDNamespace(); err != nil {
 		return refuse(errs, err.Error())

@@ -99,7 +99,8 @@ func TestPowerless(t *testing.T) {
 				until(t, "a launcher that waits", func() bool {
 					b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", launcher))
 					s := status(string(b))
-					return s["CapEff"] == "0000000000200000" && s["CapPrm"] == s["CapEff"] && s["CapInh"] == noneOf && s["CapAmb"] == noneOf && s["CapBnd"] == noneOf
+					return s["CapEff"] == "0000000000200000" && s["CapPrm"] == s["CapEff"] && s["CapInh"] == noneOf && s["CapAmb"] == noneOf &&
+						s["CapBnd"] == noneOf
 				})
 				h.order(shell("echo ready; read x"))
 				h.expect(cell.ReportStarted)
@@ -121,7 +122,8 @@ func TestCalls(t *testing.T) {
 		r.Filter = allowOnly(cell.Calls())
 		for range 3 {
 			h, _ := room(t, w, r)
-			s := shell("trap 'go=1' USR1; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; : > ready; while [ -z $go ]; do sleep 0.01; done; exec " + mirror + " inside:hog 400 seen")
+			s := shell("trap 'go=1' USR1; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; : > ready; while [ -z $go ]; do sleep 0.01; " +
+				"done; exec " + mirror + " inside:hog 400 seen")
 			h.send(cell.Order{Kind: cell.OrderPrepare}, int(specFile(t, s).Fd()))
 			s.Cwd, s.Watch = r.Workspace, cell.Watch{EveryMS: 5, Memory: 64 << 20, Processes: 1000, CPUMS: 60_000}
 			h.order(s)

@@ -56,7 +56,8 @@ func (r *rules) complete(want *cell.Landlock) failure {
 }
 
 // toTalk are the rights that programs need on their terminal.
-const toTalk = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+const toTalk = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+	unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 // onTerminal allows the terminal that came as a descriptor: programs open it again by the names
 // that their own descriptors have in /proc, as /dev/stdout. It may have no name in the room at all.

@@ -87,7 +87,8 @@ func TestSeals(t *testing.T) {
 		for _, line := range lines(attempts) {
 			script.WriteString("if { " + line + "; } 2>/dev/null; then echo 'WORKED: " + line + "'; fi\n")
 		}
-		script.WriteString("echo more >> .git/index && echo new > .git/HEAD && mv .git/HEAD .git/MAIN && echo new > a/b/new && mkdir own/sub && mv file own/file && rm a/b/new && echo could\n")
+		script.WriteString("echo more >> .git/index && echo new > .git/HEAD && mv .git/HEAD .git/MAIN && echo new > a/b/new && mkdir " +
+			"own/sub && mv file own/file && rm a/b/new && echo could\n")
 		s := shell(script.String())
 		s.Cwd, s.Filter = dir, refuseCall(unix.SYS_UNSHARE)
 		out, _ := h.runs(s)

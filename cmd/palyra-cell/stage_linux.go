@@ -40,7 +40,10 @@ func (b *builder) unstage() {
 }
 
 func openDirectory(name string) (int, error) {
-	return unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	return unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
 }
 
 // overlay makes an overlay that is mounted nowhere yet. Nobody needs the content of a stage after a

@@ -103,7 +103,10 @@ func newCell() (*supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{conn: conn, orders: make(chan order), reaps: make(chan reap), heard: make(chan hearing, 1), timer: time.NewTimer(time.Hour)}
+	s := &supervisor{
+		conn: conn, orders: make(chan order), reaps: make(chan reap), heard: make(chan hearing, 1),
+		timer: time.NewTimer(time.Hour),
+	}
 	s.timer.Stop()
 	if s.watch, err = newWatch(); err != nil {
 		return nil, err
@@ -235,8 +238,7 @@ func (s *supervisor) cause(what *string, why string) {
 	}
 }
 
-// reap handles the end of a process. The program's own end is reported at once; whatever it left
-// behind is killed.
+// reap handles the end of a process. The program's own end is reported at once; whatever it left behind is killed.
 func (s *supervisor) reap(r reap) {
 	s.reaped.add(r)
 	if r.pid != s.launcher {

@@ -122,7 +122,11 @@ func TestStop(t *testing.T) {
 			orders       []cell.Order
 			signal, code int
 		}{
-			{"politely", `trap 'exit 5' TERM; echo; while :; do sleep 0.01; done`, []cell.Order{{Kind: cell.OrderStop, Reason: "because", GraceMS: 60_000}}, 0, 5},
+			{
+				"politely", `trap 'exit 5' TERM; echo; while :; do sleep 0.01; done`,
+				[]cell.Order{{Kind: cell.OrderStop, Reason: "because", GraceMS: 60_000}},
+				0, 5,
+			},
 			{"deaf", `trap "" TERM; echo; while :; do sleep 1000; done`, []cell.Order{{Kind: cell.OrderStop, Reason: "because", GraceMS: 50}}, 9, 0},
 			{"twice", `trap "" TERM; echo; while :; do sleep 1000; done`, []cell.Order{
 				{Kind: cell.OrderStop, Reason: "because", GraceMS: 60_000},

@@ -79,7 +79,13 @@ func TestTerminalOpenedAgain(t *testing.T) {
 			stty size < /dev/stdin; cat < ` + other.Name() + ` || echo closed; echo end`)
 		s.Terminal, s.Cwd = true, cwd
 		const see = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-		s.Landlock.Rules = []cell.Rule{{Path: "/usr", Access: see}, {Path: "/lib", Access: see}, {Path: "/lib64", Access: see, Optional: true}, {Path: "/bin", Access: see}, {Path: "/dev/tty", Access: handled()}}
+		s.Landlock.Rules = []cell.Rule{
+			{Path: "/usr", Access: see},
+			{Path: "/lib", Access: see},
+			{Path: "/lib64", Access: see, Optional: true},
+			{Path: "/bin", Access: see},
+			{Path: "/dev/tty", Access: handled()},
+		}
 		out := bufio.NewScanner(master)
 		h.orderWith(s, slave, dup(t, slave), dup(t, slave))
 		h.expect(cell.ReportStarted)

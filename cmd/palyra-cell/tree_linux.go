@@ -85,8 +85,7 @@ const (
 	stranger                // does not, and never will
 )
 
-// belongs follows the line of parents. A parent younger than its child is
-// someone else under the same number.
+// belongs follows the line of parents. A parent younger than its child is someone else under the same number.
 func (t *tree) belongs(p process, seen map[int]process) kinship {
 	for range len(seen) + 1 {
 		switch _, known := t.strangers[p.parent]; {

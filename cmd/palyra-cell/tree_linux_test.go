@@ -17,7 +17,10 @@ func TestParseStat(t *testing.T) {
 	if want := (process{parent: 17, start: 123456, own: 110, waited: 150, tasks: 9, pages: 77}); !ok || p != want {
 		t.Errorf("%+v, want %+v", p, want)
 	}
-	for _, bad := range []string{"", "1", "1 (x", "1 (x)", "1 (x) S 1 2 3", "1 (x) S -1 4242 4242 34816 4242 4194304 1 2 3 4 50 60 70 80 20 0 9 0 123456 1000 77"} {
+	for _, bad := range []string{
+		"", "1", "1 (x", "1 (x)", "1 (x) S 1 2 3",
+		"1 (x) S -1 4242 4242 34816 4242 4194304 1 2 3 4 50 60 70 80 20 0 9 0 123456 1000 77",
+	} {
 		if p, ok := parseStat([]byte(bad)); ok {
 			t.Errorf("%q: %+v", bad, p)
 		}

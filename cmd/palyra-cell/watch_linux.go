@@ -113,9 +113,8 @@ func (w *watch) see(reaped time.Duration, cpu bool) (string, error) {
 	return "", nil
 }
 
-// full reports whether the kernel refuses another task: a tree that waits for one would never be
-// seen over its limit. The cell's own threads count there too, and how many Go's runtime takes is
-// not known before.
+// full reports whether the kernel refuses another task: a tree that waits for one would never be seen over its
+// limit. The cell's own threads count there too, and how many Go's runtime takes is not known before.
 func (w *watch) full(tasks int64) bool {
 	if w.limits.Ceiling <= 0 {
 		return false
@@ -140,10 +139,9 @@ func (w *watch) accumulate(members []process) time.Duration {
 	return w.spent
 }
 
-// weigh reads the tree's proportional memory (PSS), and reports whether it is over the limit. It
-// cannot be more than the resident memory, which is cheap to read: proportions, which cost a walk
-// over page tables, are read only near the limit or at a new maximum. (The resident count lags a
-// little; hence near.)
+// weigh reads the tree's proportional memory (PSS), and reports whether it is over the limit. It cannot be more
+// than the resident memory, which is cheap to read: proportions, which cost a walk over page tables, are read only
+// near the limit or at a new maximum. (The resident count lags a little; hence near.)
 func (w *watch) weigh(members []process, resident int64) bool {
 	others := w.tables(members) + w.inPlaces()
 	resident += others

@@ -45,9 +45,8 @@ func boundWatching(w cell.Watching) (text string, err error) {
 	return "", nil
 }
 
-// ofOne reports whether a namespace has exactly one user. Limits are for each user of a namespace,
-// so only there is one limit for the whole of it; the machine's own namespace, whose limits are
-// everybody's, has many.
+// ofOne reports whether a namespace has exactly one user. Limits are for each user of a namespace, so only there is
+// one limit for the whole of it; the machine's own namespace, whose limits are everybody's, has many.
 func ofOne(ids string) bool {
 	fields := strings.Fields(ids)
 	return len(fields) == 3 && fields[2] == "1"

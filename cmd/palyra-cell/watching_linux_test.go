@@ -14,7 +14,10 @@ import (
 // machineLimits are what the machine allows everybody.
 func machineLimits(t *testing.T) (all string) {
 	t.Helper()
-	for _, p := range []string{instancesPath, watchesPath, "/proc/sys/fs/inotify/max_user_instances", "/proc/sys/fs/inotify/max_user_watches"} {
+	for _, p := range []string{
+		instancesPath, watchesPath, "/proc/sys/fs/inotify/max_user_instances",
+		"/proc/sys/fs/inotify/max_user_watches",
+	} {
 		b, err := os.ReadFile(p)
 		if err != nil {
 			t.Skip("UNPROVEN HERE: the kernel has no such limits: ", err)

@@ -70,9 +70,11 @@ func statement(st, p object) {
 	execution, plan := p["execution_sha256"], str(p, "plan_digest")
 	delete(p, "execution_sha256")
 	subject := object{"name": "palyra:call:" + str(p, "call_id"), "digest": object{"sha256": strings.TrimPrefix(plan, "sha256:")}}
-	must(st["_type"] == "https://in-toto.io/Statement/v1" && st["predicateType"] == "https://palyra.dev/attestation/tool-call/v1", "the statement is of another type")
+	must(st["_type"] == "https://in-toto.io/Statement/v1" && st["predicateType"] == "https://palyra.dev/attestation/tool-call/v1",
+		"the statement is of another type")
 	must(reflect.DeepEqual(st["subject"], []any{subject}), "the subject is not the call and its plan")
-	must(isDigest(plan) && isDigest(str(p, "outcome_sha256")) && p["call_id"] != "" && p["attestation_id"] != "", "an id or a digest is missing")
+	must(isDigest(plan) && isDigest(str(p, "outcome_sha256")) && p["call_id"] != "" && p["attestation_id"] != "",
+		"an id or a digest is missing")
 	must(execution == sum(canon([]byte("palyra/execution/v1\x00"), p)), "execution_sha256 is not the digest of the predicate")
 	must(p["timed_out"] == (p["outcome"] == "timed_out"), "timed_out and outcome disagree")
 }
@@ -84,12 +86,15 @@ func decision(p object, operators []ed25519.PublicKey) {
 		return
 	}
 	must((p["verdict"] == "allow" || p["verdict"] == "ask") && d["answer"] == "allow", "neither policy nor people allowed this")
-	must(str(d, "grant_id") != "" && d["grant_id"] == p["lease_id"] && str(d, "separation") == p["approver_separation"] && d["votes"] != nil, "the decision is not about this run, or has no votes")
+	must(str(d, "grant_id") != "" && d["grant_id"] == p["lease_id"] && str(d, "separation") == p["approver_separation"] && d["votes"] != nil,
+		"the decision is not about this run, or has no votes")
 	t, _ := d["terms"].(object)
 	exact := t["plan_digest"] == p["plan_digest"] // otherwise the lease must cover a directory, and every answer must say so
-	must(t["principal"] == p["principal"] && forTool(t, p["tool"]) && (t["session_id"] == nil || t["session_id"] == p["session_id"]), "the grant does not cover this run")
+	must(t["principal"] == p["principal"] && forTool(t, p["tool"]) && (t["session_id"] == nil || t["session_id"] == p["session_id"]),
+		"the grant does not cover this run")
 	must(exact || t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil) && wide(d), "the grant does not cover this plan")
-	must(d["plan_digest"] == p["plan_digest"] || d["reused"] == true && !exact && isDigest(str(d, "plan_digest")), "the decision is about another plan")
+	must(d["plan_digest"] == p["plan_digest"] || d["reused"] == true && !exact && isDigest(str(d, "plan_digest")),
+		"the decision is about another plan")
 	seen := map[string]bool{}
 	for _, item := range d["votes"].([]any) {
 		v := item.(object)
@@ -104,13 +109,16 @@ func decision(p object, operators []ed25519.PublicKey) {
 func vote(v, d, p object, operators []ed25519.PublicKey) {
 	s := v["signature"].(object)
 	intent, pub := s["intent"].(object), ed25519.PublicKey(unbase64(str(s, "public_key")))
-	must(len(operators) == 0 || slices.ContainsFunc(operators, func(k ed25519.PublicKey) bool { return k.Equal(pub) }), "an approver's key is not one of the operator keys given")
+	must(len(operators) == 0 || slices.ContainsFunc(operators, func(k ed25519.PublicKey) bool { return k.Equal(pub) }),
+		"an approver's key is not one of the operator keys given")
 	must(intent["key_id"] == "op-"+sum(pub)[7:39], "an approver's key id is not the key's")
 	must(ed25519.Verify(pub, canon([]byte("palyra/intent/v1\x00"), intent), unbase64(str(s, "sig"))), "an approver's signature does not match")
 	must(intent["body"] == sum(canon([]byte("palyra/intent-body/v1\x00"), s["fields"])), "the fields of an answer are not the signed ones")
-	must(intent["method"] == "palyra.v1.ApprovalsService/DecideApproval" && intent["audience"] == p["state_id"], "an approver's signature is not for a decision, or for another daemon")
+	must(intent["method"] == "palyra.v1.ApprovalsService/DecideApproval" && intent["audience"] == p["state_id"],
+		"an approver's signature is not for a decision, or for another daemon")
 	must(str(intent, "plan_digest") == v["plan_digest"] && v["plan_digest"] == d["plan_digest"], "an answer was given for another plan")
-	must(d["terms"].(object)["plan_digest"] != nil || widened(d["terms"].(object), v["widen"]) && wide(v), "an answer was given for one plan, and the grant covers more")
+	must(d["terms"].(object)["plan_digest"] != nil || widened(d["terms"].(object), v["widen"]) && wide(v),
+		"an answer was given for one plan, and the grant covers more")
 	must(v["approval_id"] != "" && v["approval_id"] == d["approval_id"], "an answer belongs to another approval")
 	must(v["answer"] == "allow" && v["by"] != "agent" && !strings.HasPrefix(str(v, "by"), "agent:"), "an answer is not an allow by a person")
 	fields, _ := s["fields"].(object)
@@ -124,7 +132,10 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 func outcome(text, envelope []byte, p object) {
 	o := object{}
 	must(reread(text, &o) != nil && sum(bytes.TrimSuffix(text, envelope)) == p["outcome_sha256"], "the outcome is not the one that was signed")
-	for _, name := range []string{"outcome", "tool", "call_id", "session_id", "grant_id", "plan_digest", "exit_code", "signal", "effects", "changes"} {
+	for _, name := range []string{
+		"outcome", "tool", "call_id", "session_id", "grant_id", "plan_digest", "exit_code", "signal", "effects",
+		"changes",
+	} {
 		must(reflect.DeepEqual(o[name], p[name]), name+" is not the attested one")
 	}
 	d, _ := p["decision"].(object)
@@ -170,12 +181,16 @@ var shapes = map[string]string{
 	"intent": `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
 	"limits": `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
 	"usage":  `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
-	"flow":   `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`, "effects": effectsShape,
+	"flow":   `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
+	"effects": effectsShape,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s
 		stderr_b64:s truncated:b sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s output:r session_id:s call_id:s approval_id:s grant_id:s plan_digest:s journal_position:i attestation:envelope`,
 }
 
-var types, values = map[string]reflect.Type{"envelope": typeOf("envelope"), "statement": typeOf("statement"), "outcome": typeOf("outcome")}, map[byte]reflect.Type{
+var types, values = map[string]reflect.Type{
+	"envelope": typeOf("envelope"), "statement": typeOf("statement"),
+	"outcome": typeOf("outcome"),
+}, map[byte]reflect.Type{
 	's': reflect.TypeFor[string](), 'i': reflect.TypeFor[int64](), 'b': reflect.TypeFor[bool](), 't': reflect.TypeFor[time.Time](),
 	'm': reflect.TypeFor[map[string]string](), 'r': reflect.TypeFor[json.RawMessage](),
 }

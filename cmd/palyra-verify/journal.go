@@ -80,7 +80,10 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	must(openNote(str(t, "seal"), origin, keys) == sealed, "these are not the lines that were sealed")
 	must(to < c.size || chain == c.chain, "the chain does not end where the checkpoint says")
 	must(consistent(to, c.size, seen.root(), c.root, digestsOf(t["proof"])), "these are not the entries that the checkpoint covers")
-	return object{"kind": "journal export", "origin": origin, "from": from, "to": to, "size": c.size, "root": fmt.Sprintf("sha256:%x", c.root), "time": c.time}, nil
+	return object{
+		"kind": "journal export", "origin": origin, "from": from, "to": to, "size": c.size,
+		"root": fmt.Sprintf("sha256:%x", c.root), "time": c.time,
+	}, nil
 }
 
 // verifyProof checks that an entry stands in the journal.
@@ -97,7 +100,10 @@ func verifyProof(raw []byte, keys []named) (facts object, err error) {
 	leaf := leafOf(entry, index+1)
 	must(digestOf(p["leaf"]) == leaf && integer(p, "size") == c.size, "leaf or size is not the entry's and the checkpoint's")
 	must(included(index, c.size, leaf, c.root, digestsOf(p["hashes"])), "the hashes do not lead from the entry to the checkpoint's root")
-	return object{"kind": "journal proof", "origin": c.origin, "seq": index + 1, "event": entry["kind"], "at": entry["time"], "size": c.size, "root": fmt.Sprintf("sha256:%x", c.root), "time": c.time}, nil
+	return object{
+		"kind": "journal proof", "origin": c.origin, "seq": index + 1, "event": entry["kind"], "at": entry["time"], "size": c.size,
+		"root": fmt.Sprintf("sha256:%x", c.root), "time": c.time,
+	}, nil
 }
 
 // line returns the next whole line without its end.
@@ -140,7 +146,8 @@ func unrepeated(dec *json.Decoder) {
 func leafOf(entry object, seq int64) hash {
 	_, called := entry["call_id"]
 	must(integer(entry, "seq") == seq, fmt.Sprintf("another entry stands in the place of %d", seq))
-	must(len(entry) == map[bool]int{false: 4, true: 5}[called] && entry["body"] != nil && entry["kind"] != nil && entry["time"] != nil, "an entry has other members than it should")
+	must(len(entry) == map[bool]int{false: 4, true: 5}[called] && entry["body"] != nil && entry["kind"] != nil && entry["time"] != nil,
+		"an entry has other members than it should")
 	return sha256.Sum256(canon([]byte{0}, entry))
 }
 
@@ -237,7 +244,8 @@ func openNote(msg, name string, keys []named) string {
 	must(len(sig) == 4+ed25519.SignatureSize, "a note's signature is malformed")
 	for _, k := range keys {
 		id := sha256.Sum256(slices.Concat([]byte(name+"\n\x01"), k.pub))
-		if (k.name == name || k.name == "") && binary.BigEndian.Uint32(sig) == binary.BigEndian.Uint32(id[:]) && ed25519.Verify(k.pub, []byte(text), sig[4:]) {
+		if (k.name == name || k.name == "") && binary.BigEndian.Uint32(sig) == binary.BigEndian.Uint32(id[:]) &&
+			ed25519.Verify(k.pub, []byte(text), sig[4:]) {
 			return text
 		}
 	}
@@ -251,8 +259,12 @@ func openHead(msg string, keys []named) head {
 	must(len(lines) > 5, "this is not a checkpoint")
 	text := openNote(msg, lines[0], keys)
 	size, err := strconv.ParseInt(lines[1], 10, 64)
-	h := head{origin: lines[0], size: size, root: hash(unbase64(lines[2])), chain: hash(unbase64(strings.TrimPrefix(lines[3], "chain "))), time: strings.TrimPrefix(lines[4], "time ")}
-	must(err == nil && text == fmt.Sprintf("%s\n%d\n%s\n%s\ntime %s\n", h.origin, size, lines[2], lines[3], h.time) && strings.HasPrefix(lines[3], "chain "), "this is not a checkpoint")
+	h := head{
+		origin: lines[0], size: size, root: hash(unbase64(lines[2])), chain: hash(unbase64(strings.TrimPrefix(lines[3], "chain "))),
+		time: strings.TrimPrefix(lines[4], "time "),
+	}
+	must(err == nil && text == fmt.Sprintf("%s\n%d\n%s\n%s\ntime %s\n", h.origin, size, lines[2], lines[3], h.time) &&
+		strings.HasPrefix(lines[3], "chain "), "this is not a checkpoint")
 	return h
 }
 

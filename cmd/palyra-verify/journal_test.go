@@ -65,7 +65,10 @@ func written(t *testing.T, n int) *journal.Journal {
 	}
 	events := make([]palyra.Event, n)
 	for i := range events {
-		events[i] = palyra.CallRefused{Call: palyra.CallID(fmt.Sprintf("call-%d", i)), Layer: palyra.LayerPolicy, Reason: "a <b> & \u2028 \"é\"\n"}
+		events[i] = palyra.CallRefused{
+			Call: palyra.CallID(fmt.Sprintf("call-%d", i)), Layer: palyra.LayerPolicy,
+			Reason: "a <b> & \u2028 \"é\"\n",
+		}
 		if i%3 == 0 {
 			events[i] = palyra.DoorFlood{Door: "api", Count: 1 << 60}
 		}
@@ -217,8 +220,10 @@ func TestProofsRefused(t *testing.T) {
 	p, _ := j.Proof(t.Context(), 2)
 	raw, _ := json.Marshal(p)
 	for name, text := range map[string]string{
-		"member twice": strings.Replace(string(raw), `{"format"`, `{"index":5,"format"`, 1), "entry twice": strings.Replace(string(raw), `"seq":`, `"seq":9,"seq":`, 1),
-		"extra": strings.Replace(string(raw), `{"format"`, `{"x":5,"format"`, 1), "two": string(raw) + string(raw), "nothing": "", "list": "[]", "not UTF-8": string(raw) + "\xff",
+		"member twice": strings.Replace(string(raw), `{"format"`, `{"index":5,"format"`, 1),
+		"entry twice":  strings.Replace(string(raw), `"seq":`, `"seq":9,"seq":`, 1),
+		"extra":        strings.Replace(string(raw), `{"format"`, `{"x":5,"format"`, 1), "two": string(raw) + string(raw), "nothing": "",
+		"list": "[]", "not UTF-8": string(raw) + "\xff",
 	} {
 		if _, err := verifyProof([]byte(text), keys); err == nil {
 			t.Errorf("%s: accepted", name)

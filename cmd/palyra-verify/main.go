@@ -1,6 +1,5 @@
-// Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon
-// and uses the standard library only, so that trust in the evidence does not rest on the program
-// that made it.
+// Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon and uses the
+// standard library only, so that trust in the evidence does not rest on the program that made it.
 //
 // attestation.go checks attestations and outcomes, changes.go the list of a run's changes, posture.go postures,
 // journal.go journal exports and proofs; docs/formats.md describes these formats. The command exits 0 when the
@@ -134,7 +133,8 @@ func (t trust) check(stdin io.Reader) (object, error) {
 		return verifyPosture(raw, t.daemon)
 	}
 	if isShownForm(raw) {
-		return nil, errors.New("this is what --json of a showing command prints; give what is signed: 'palyra attest show REF --envelope', 'palyra sandbox posture DIGEST --envelope'")
+		return nil, errors.New("this is what --json of a showing command prints; give what is signed: 'palyra attest show REF " +
+			"--envelope', 'palyra sandbox posture DIGEST --envelope'")
 	}
 	p, err := verify(raw, t.daemon, t.operators)
 	if err != nil {
@@ -244,7 +244,10 @@ func notes(facts object) (text string) {
 		{facts["kind"] == "posture", "whether the host is still as it was then, only the daemon there can say"},
 		{facts["kind"] == "posture" && facts["held"] == false, "it is genuine, and says that NOT everything held: see its tiers"},
 		{facts["reused"] == true, "an earlier answer covered this run; nobody was asked again"},
-		{facts["reused"] == true && facts["plan_shown"] != facts["plan_digest"], "the approvers saw another plan, plan_shown, and allowed others under the same directory"},
+		{
+			facts["reused"] == true && facts["plan_shown"] != facts["plan_digest"],
+			"the approvers saw another plan, plan_shown, and allowed others under the same directory",
+		},
 	} {
 		if n.applies {
 			text += "note: " + n.text + "\n"

@@ -161,23 +161,27 @@ func runs(t *testing.T, text []byte, args ...string) (code int, stdout, stderr s
 func TestCommand(t *testing.T) {
 	outcome, _ := attesttest.NewRun().Seal()
 	daemon, ada := attesttest.Daemon.Public(), attesttest.Ada.Public()
-	if code, out, _ := runs(t, outcome, "--key", daemon, "--operator-key", ada); code != 0 || !strings.HasPrefix(out, "OK\n") || strings.Contains(out, "note:") || !strings.Contains(out, "palyra.process.run") {
+	if code, out, _ := runs(t, outcome, "--key", daemon, "--operator-key", ada); code != 0 || !strings.HasPrefix(out, "OK\n") ||
+		strings.Contains(out, "note:") || !strings.Contains(out, "palyra.process.run") {
 		t.Errorf("%d: %s", code, out)
 	}
 	if code, out, _ := runs(t, outcome, "--key", daemon); code != 0 || !strings.Contains(out, "note: no --operator-key") {
 		t.Errorf("%d: %s", code, out)
 	}
-	if code, out, _ := runs(t, bytes.Replace(outcome, []byte("hello"), []byte("hallo"), 1), "--key", daemon); code != 1 || !strings.HasPrefix(out, "BAD: ") {
+	if code, out, _ := runs(t, bytes.Replace(outcome, []byte("hello"), []byte("hallo"), 1), "--key", daemon); code != 1 ||
+		!strings.HasPrefix(out, "BAD: ") {
 		t.Errorf("%d: %s", code, out)
 	}
 	var found map[string]any
 	code, out, _ := runs(t, outcome, "--json", "--key", daemon)
-	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 0 || found["ok"] != true || found["operators_pinned"] != false || found["exit_code"] != 3.0 {
+	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 0 || found["ok"] != true || found["operators_pinned"] != false ||
+		found["exit_code"] != 3.0 {
 		t.Errorf("%d %v: %s", code, err, out)
 	}
 	found = nil
 	code, out, _ = runs(t, outcome, "--json", "--key", ada)
-	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 1 || found["ok"] != false || found["error"] == "" || found["tool"] != nil {
+	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 1 || found["ok"] != false || found["error"] == "" ||
+		found["tool"] != nil {
 		t.Errorf("%d %v: %s", code, err, out)
 	}
 	var stdout bytes.Buffer
@@ -222,8 +226,10 @@ func TestNotes(t *testing.T) {
 func TestCommandUsage(t *testing.T) {
 	daemon := attesttest.Daemon.Public()
 	for name, args := range map[string][]string{
-		"nothing": {}, "no key": {"x"}, "no file": {"--key", daemon}, "two files": {"--key", daemon, "x", "y"}, "bad key": {"--key", "nonsense", "x"},
-		"short key": {"--key", "AAAA", "x"}, "missing file": {"--key", daemon, "/nonexistent"}, "unknown flag": {"--force", "x"}, "directory": {"--key", daemon, "/"},
+		"nothing": {}, "no key": {"x"}, "no file": {"--key", daemon}, "two files": {"--key", daemon, "x", "y"},
+		"bad key":   {"--key", "nonsense", "x"},
+		"short key": {"--key", "AAAA", "x"}, "missing file": {"--key", daemon, "/nonexistent"}, "unknown flag": {"--force", "x"},
+		"directory":    {"--key", daemon, "/"},
 		"bad operator": {"--key", daemon, "--operator-key", "AAAA", "x"},
 	} {
 		var out, errs bytes.Buffer
@@ -237,7 +243,8 @@ func TestCommandUsage(t *testing.T) {
 func TestCommandHelp(t *testing.T) {
 	for _, arg := range []string{"--help", "-h"} {
 		var out, errs bytes.Buffer
-		if code := run([]string{arg}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "usage: palyra-verify") || errs.Len() > 0 {
+		if code := run([]string{arg}, strings.NewReader(""), &out, &errs); code != 0 ||
+			!strings.Contains(out.String(), "usage: palyra-verify") || errs.Len() > 0 {
 			t.Errorf("%s: exit %d, %q, %q", arg, code, &out, &errs)
 		}
 	}
@@ -263,8 +270,9 @@ func TestKeyFiles(t *testing.T) {
 		text string
 		code int
 	}{
-		"bare key":     {daemon + "\n", 0},
-		"trust file":   {`{"palyra_keys":1,"keys":[` + entry("journal", ada) + "," + entry("attestation", zero) + "," + entry("attestation", daemon) + `]}`, 0},
+		"bare key": {daemon + "\n", 0},
+		"trust file": {`{"palyra_keys":1,"keys":[` + entry("journal", ada) + "," + entry("attestation", zero) + "," +
+			entry("attestation", daemon) + `]}`, 0},
 		"journal only": {`{"palyra_keys":1,"keys":[` + entry("journal", daemon) + `]}`, 1},
 		"bad journal":  {`{"palyra_keys":1,"keys":[` + entry("journal", "AAAA") + `]}`, 2},
 		"verifier":     {"palyra/test+00000000+AQ==", 2},

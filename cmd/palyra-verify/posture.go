@@ -93,7 +93,8 @@ func verifyPosture(raw []byte, daemon []ed25519.PublicKey) (p object, err error)
 	}
 	var typed postureStatement
 	payload, st := open(envelope, daemon), object{}
-	must(bytes.Equal(reread(payload, &typed), payload) && reread(payload, &st) != nil, "the payload is not a statement about a posture, written the one way")
+	must(bytes.Equal(reread(payload, &typed), payload) && reread(payload, &st) != nil,
+		"the payload is not a statement about a posture, written the one way")
 	p = st["predicate"].(object)
 	digest := sum(canon([]byte("palyra/posture/v1\x00"), p))
 	subject := object{"name": "palyra:posture:" + typed.Predicate.StateID, "digest": object{"sha256": strings.TrimPrefix(digest, "sha256:")}}
@@ -101,9 +102,13 @@ func verifyPosture(raw []byte, daemon []ed25519.PublicKey) (p object, err error)
 	must(typed.Predicate.StateID != "" && reflect.DeepEqual(st["subject"], []any{subject}), "the subject is not the posture and its daemon")
 	if shown.Envelope != nil {
 		beside := object{}
-		must(reread(shown.Posture, &beside) != nil && reflect.DeepEqual(beside, p) && shown.Digest == digest, "what is shown beside the envelope is not what was signed")
+		must(reread(shown.Posture, &beside) != nil && reflect.DeepEqual(beside, p) && shown.Digest == digest,
+			"what is shown beside the envelope is not what was signed")
 	}
-	return object{"kind": "posture", "state_id": p["state_id"], "at": p["at"], "digest": digest, "held": typed.Predicate.held(), "tiers": typed.Predicate.names()}, nil
+	return object{
+		"kind": "posture", "state_id": p["state_id"], "at": p["at"], "digest": digest, "held": typed.Predicate.held(),
+		"tiers": typed.Predicate.names(),
+	}, nil
 }
 
 // held reports whether every tier could be used and nothing that was tried succeeded.

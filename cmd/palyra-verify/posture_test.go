@@ -66,7 +66,11 @@ func TestPosture(t *testing.T) {
 		code  int
 		wants []string
 	}{
-		"envelope":    {text(t, signedPosture(t, true).Envelope), key, 0, []string{"OK\n", `kind                 "posture"`, `state_id             "01STATE"`, `held                 "true"`, "only the daemon there can say", string(signedPosture(t, true).Digest)}},
+		"envelope": {text(t, signedPosture(t, true).Envelope), key, 0, []string{
+			"OK\n", `kind                 "posture"`,
+			`state_id             "01STATE"`, `held                 "true"`, "only the daemon there can say",
+			string(signedPosture(t, true).Digest),
+		}},
 		"shown":       {text(t, signedPosture(t, true)), key, 0, []string{"OK\n", `"posture"`}},
 		"not held":    {text(t, signedPosture(t, false).Envelope), key, 0, []string{`held                 "false"`, "NOT everything held"}},
 		"another key": {text(t, signedPosture(t, true).Envelope), other, 1, []string{"BAD: the signing key is not a trusted one"}},

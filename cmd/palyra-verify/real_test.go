@@ -60,7 +60,10 @@ func TestRealKeys(t *testing.T) {
 			}
 		}
 	})
-	a, err := attest.New(attest.Config{DB: db, StateID: attesttest.StateID, Signer: func() attest.Signer { return ring.Signer(keyring.Attestation) }})
+	a, err := attest.New(attest.Config{
+		DB: db, StateID: attesttest.StateID,
+		Signer: func() attest.Signer { return ring.Signer(keyring.Attestation) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,17 @@
-// Package access knows who may do what: people, their signing keys, devices and
-// API tokens, agents by their tokens, roles by their permissions, and which
-// signatures were used.
+// Package access knows who may do what: people, their signing keys, devices and API tokens, agents by their tokens,
+// roles by their permissions, and which signatures were used.
 //
-// Words: a user is a person with a role; an operator is a key of theirs with a
-// role of its own; a device is another machine of theirs, with a key; a token is
-// a bearer's credential, with scopes and an end; an agent is a named caller with
-// an owner and a token; an intent is one signed request. A credential may do
-// what both its own role and its person's hold.
+// Words: a user is a person with a role; an operator is a key of theirs with a role of its own; a device is another
+// machine of theirs, with a key; a token is a bearer's credential, with scopes and an end; an agent is a named
+// caller with an owner and a token; an intent is one signed request. A credential may do what both its own role and
+// its person's hold.
 //
-// Promises: every change is journaled in the transaction that makes it; a
-// signature counts once, also across a restart and a clock that was set back;
-// what is removed ends at once, and with a person all that is theirs; nobody
-// gives more than they have; the last owner cannot be removed; nobody but an
-// owner makes or unmakes one; the name of a person, a device or an agent is
-// never given twice, because grants outlive them.
+// Promises: every change is journaled in the transaction that makes it; a signature counts once, also across a
+// restart and a clock that was set back; what is removed ends at once, and with a person all that is theirs; nobody
+// gives more than they have; the last owner cannot be removed; nobody but an owner makes or unmakes one; the name
+// of a person, a device or an agent is never given twice, because grants outlive them.
 //
-// The package does not read headers or sockets: the doors do, and hand in what
-// they found.
+// The package does not read headers or sockets: the doors do, and hand in what they found.
 //
 // Its words are those of docs/words.md.
 package access
@@ -83,9 +78,8 @@ func moment(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// AddFirstOwner makes a person and their key the owner of an empty registry. uid is
-// the user that the daemon runs as, whose unsigned requests may look around as
-// this owner.
+// AddFirstOwner makes a person and their key the owner of an empty registry. uid is the user that the daemon runs
+// as, whose unsigned requests may look around as this owner.
 func (r *Registry) AddFirstOwner(ctx context.Context, o palyra.Operator, uid int64) (palyra.Operator, error) {
 	o.Role = palyra.RoleOwner
 	o, err := r.checked(o)

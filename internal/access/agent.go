@@ -9,8 +9,7 @@ import (
 	"palyra/internal/store"
 )
 
-// LocalName is the agent that needs no token: whoever comes through the agent
-// door without one.
+// LocalName is the agent that needs no token: whoever comes through the agent door without one.
 const LocalName = "local"
 
 const agentColumns = `SELECT principal, owner, token_sha256, added_at, removed_at FROM access_agents`
@@ -60,8 +59,7 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 	return a, token, nil
 }
 
-// ownerFor checks that an agent's owner is the signer, or somebody known that
-// an owner names.
+// ownerFor checks that an agent's owner is the signer, or somebody known that an owner names.
 func ownerFor(tx *store.Tx, by giver, owner palyra.Principal) (palyra.Principal, error) {
 	if owner == "" || owner == by.Principal {
 		return by.Principal, nil

@@ -19,10 +19,9 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// AddToken makes an API token that speaks for a person (empty: the signer) or an
-// agent for ttl, and returns it: it exists nowhere else. It holds the scopes that
-// t names, which the principal and the signer must hold both; a person's only
-// look, because whatever changes something is signed.
+// AddToken makes an API token that speaks for a person (empty: the signer) or an agent for ttl, and returns it: it
+// exists nowhere else. It holds the scopes that t names, which the principal and the signer must hold both; a
+// person's only look, because whatever changes something is signed.
 func (r *Registry) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token,
 	palyra.Secret, error,
 ) {

@@ -64,9 +64,8 @@ func pairable(tx *store.Tx, by giver, p palyra.Principal, role palyra.Role) erro
 	return by.mayGive(role, u.Workspaces)
 }
 
-// AddDevice makes a paired device known. The call that d.Call names holds the
-// decision to; d.PairedBy is who showed the code, and must still be able to give
-// what the device gets. A key or a name is never given twice.
+// AddDevice makes a paired device known. The call that d.Call names holds the decision to; d.PairedBy is who showed
+// the code, and must still be able to give what the device gets. A key or a name is never given twice.
 func (r *Registry) AddDevice(ctx context.Context, d palyra.Device, pairing palyra.ID) (palyra.Device, error) {
 	d, err := r.checkedDevice(d)
 	if err != nil {
@@ -168,8 +167,7 @@ func (r *Registry) RenewDevice(ctx context.Context, id string, cert palyra.Diges
 	return r.withSeen(d), nil
 }
 
-// RevokeDevice ends a device at once: one's own, or that of somebody who has no
-// more than the signer.
+// RevokeDevice ends a device at once: one's own, or that of somebody who has no more than the signer.
 func (r *Registry) RevokeDevice(ctx context.Context, id string, sig palyra.Signature) (palyra.Device, error) {
 	var d palyra.Device
 	err := r.DB.Write(ctx, "device.revoked", func(tx *store.Tx) error {
@@ -232,8 +230,7 @@ func (r *Registry) Device(ctx context.Context, idOrName string) (palyra.Device, 
 	return r.withSeen(d), err
 }
 
-// DeviceByKey returns the live device of a key: device_revoked when it is
-// revoked, unknown_key when there is none.
+// DeviceByKey returns the live device of a key: device_revoked when it is revoked, unknown_key when there is none.
 func (r *Registry) DeviceByKey(ctx context.Context, keyID string) (palyra.Device, error) {
 	var d palyra.Device
 	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {

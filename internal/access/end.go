@@ -7,11 +7,10 @@ import (
 	"palyra/internal/store"
 )
 
-// OnEnd has f called with the id of every credential that ended, after that is
-// durable: "key:<id>", "device:<id>", "token:<id>", "agent:<name>", and
-// "user:<name>" for whatever else speaks for a person. It is called, too, when a
-// person's role or reach becomes less; then the credential lives, and only what
-// was opened with it is over. f must be quick.
+// OnEnd has f called with the id of every credential that ended, after that is durable: "key:<id>", "device:<id>",
+// "token:<id>", "agent:<name>", and "user:<name>" for whatever else speaks for a person. It is called, too, when a
+// person's role or reach becomes less; then the credential lives, and only what was opened with it is over. f must
+// be quick.
 func (r *Registry) OnEnd(f func(credentialID string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"palyra/internal/store"
 )
 
-// giver is who signed a change: the key with its role and the person with
-// theirs. It gives at most what both hold.
+// giver is who signed a change: the key with its role and the person with theirs. It gives at most what both hold.
 type giver struct {
 	palyra.Operator
 	user palyra.User
@@ -80,8 +79,7 @@ func (g giver) mayGive(role palyra.Role, workspaces []string) error {
 	return nil
 }
 
-// mayEndFor checks that g may end what is p's: their own always, another's when g
-// has all that p has.
+// mayEndFor checks that g may end what is p's: their own always, another's when g has all that p has.
 func (g giver) mayEndFor(tx *store.Tx, p palyra.Principal) error {
 	if p == g.Principal {
 		return nil

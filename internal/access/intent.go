@@ -17,13 +17,11 @@ const (
 	pruneEvery = time.Minute
 )
 
-// CheckIntent returns the operator behind a signature and the signature as
-// evidence, with the public key filled in. A device's key is an operator whose
-// Device is set: it counts only on that device's own connection, which the door
-// sees to, as it does to the person's own role (Cap). It checks, in this order: the
-// audience and the body, the key, the signature itself, its time, and that it
-// was never used. When it returns nil the use is durable: the same signature is
-// refused from then on, whatever becomes of the request.
+// CheckIntent returns the operator behind a signature and the signature as evidence, with the public key filled in.
+// A device's key is an operator whose Device is set: it counts only on that device's own connection, which the door
+// sees to, as it does to the person's own role (Cap). It checks, in this order: the audience and the body, the key,
+// the signature itself, its time, and that it was never used. When it returns nil the use is durable: the same
+// signature is refused from then on, whatever becomes of the request.
 func (r *Registry) CheckIntent(ctx context.Context, sig palyra.Signature) (palyra.Operator, palyra.Signature, error) {
 	if err := r.checkBound(sig); err != nil {
 		return palyra.Operator{}, palyra.Signature{}, err
@@ -107,8 +105,7 @@ func (r *Registry) use(ctx context.Context, sig palyra.Signature) error {
 	})
 }
 
-// prune forgets signatures that are far out of the window and raises the floor
-// over them, both or neither.
+// prune forgets signatures that are far out of the window and raises the floor over them, both or neither.
 func (r *Registry) prune(tx *store.Tx, now time.Time) error {
 	r.mu.Lock()
 	due := now.Sub(r.pruned) >= pruneEvery || now.Before(r.pruned)

@@ -165,7 +165,8 @@ func lastOwner(tx *store.Tx) error {
 	case err != nil:
 		return err
 	}
-	return e.WithRemedy("%[1]s is an owner without an owner's key: 'palyra up' under their account makes one and 'palyra operator show' prints it; "+
+	return e.WithRemedy("%[1]s is an owner without an owner's key: 'palyra up' under their account makes one and 'palyra operator "+
+		"show' prints it; "+
 		"then here: palyra operator add %[1]s --role owner --public-key KEY", other)
 }
 

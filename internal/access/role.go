@@ -6,8 +6,7 @@ import (
 	"palyra"
 )
 
-// views are the permissions that only look. Without a signature a person has
-// these of their role and no other.
+// views are the permissions that only look. Without a signature a person has these of their role and no other.
 var views = []palyra.Permission{
 	palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView,
 	palyra.PermitPolicyRead, palyra.PermitJournalRead, palyra.PermitVaultList,
@@ -80,9 +79,8 @@ func lesser(a, b palyra.Role) palyra.Role {
 	return ""
 }
 
-// Permits reports whether a role holds a permission. signed says that the
-// request carries the person's own signature; without it a person may only
-// look. Agents have no key: their role alone holds them.
+// Permits reports whether a role holds a permission. signed says that the request carries the person's own
+// signature; without it a person may only look. Agents have no key: their role alone holds them.
 func (*Registry) Permits(role palyra.Role, permission palyra.Permission, signed bool) bool {
 	if !slices.Contains(roles[role], permission) {
 		return false

@@ -15,8 +15,7 @@ const flushEvery = time.Minute
 // Seen notes that a device is here.
 func (r *Registry) Seen(id string) { r.note(r.seen, id) }
 
-// note keeps a use in memory. Only what was found in the tables comes here, so
-// the maps are no larger than those.
+// note keeps a use in memory. Only what was found in the tables comes here, so the maps are no larger than those.
 func (r *Registry) note(m map[string]time.Time, id string) {
 	at := r.Now().UTC().Truncate(flushEvery)
 	r.mu.Lock()
@@ -42,8 +41,7 @@ func (r *Registry) withSeen(d palyra.Device) palyra.Device {
 	return d
 }
 
-// Run writes last uses down every minute, off the path of requests, and once
-// more when ctx ends.
+// Run writes last uses down every minute, off the path of requests, and once more when ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()

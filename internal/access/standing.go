@@ -12,14 +12,12 @@ import (
 // maxStanding bounds how many standings are remembered; beyond it the memory starts anew.
 const maxStanding = 4096
 
-// asked is whose standing is remembered together: both come out of one look at
-// the registry.
+// asked is whose standing is remembered together: both come out of one look at the registry.
 type asked struct{ principal, owner palyra.Principal }
 
-// Standing returns the roles of a principal and of its owner, as of one moment.
-// Somebody removed or unknown has none; an agent has the role agent. What is
-// remembered is dropped with every change of the registry, before the change is
-// acknowledged.
+// Standing returns the roles of a principal and of its owner, as of one moment. Somebody removed or unknown has
+// none; an agent has the role agent. What is remembered is dropped with every change of the registry, before the
+// change is acknowledged.
 func (r *Registry) Standing(ctx context.Context, p, owner palyra.Principal) (palyra.Standing, error) {
 	key := asked{p, owner}
 	r.mu.Lock()
@@ -79,8 +77,7 @@ func standing(tx *store.Tx, p palyra.Principal) (roles []palyra.Role, deviceID s
 	return nil, "", nil
 }
 
-// deviceStanding is that of a device by its name or id: no more than both its own
-// role and its person's.
+// deviceStanding is that of a device by its name or id: no more than both its own role and its person's.
 func deviceStanding(tx *store.Tx, name string) ([]palyra.Role, string, error) {
 	var id, principal string
 	var role palyra.Role

@@ -9,9 +9,8 @@ import (
 	"palyra"
 )
 
-// A token is "plyr_", 256 random bits in 43 characters of base 62, and a
-// checksum of 6, so that a scanner can tell a real one from a look-alike and a
-// mistyped one costs no look-up.
+// A token is "plyr_", 256 random bits in 43 characters of base 62, and a checksum of 6, so that a scanner can tell
+// a real one from a look-alike and a mistyped one costs no look-up.
 const (
 	tokenPrefix = "plyr_"
 	secretBytes = 32
@@ -49,8 +48,7 @@ func parseToken(token []byte) (palyra.Digest, bool) {
 	return palyra.SumBytes(token), true
 }
 
-// tokenID names an API token by a digest of its digest. It says nothing about
-// the token, and no other token has it.
+// tokenID names an API token by a digest of its digest. It says nothing about the token, and no other token has it.
 func tokenID(digest palyra.Digest) string {
 	return "tok-" + strings.TrimPrefix(string(palyra.SumBytes([]byte("palyra/token-id/v1\x00"+string(digest)))), "sha256:")[:32]
 }

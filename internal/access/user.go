@@ -54,9 +54,8 @@ func (r *Registry) insertUser(tx *store.Tx, u palyra.User, sig *palyra.Signature
 	return r.record(tx, palyra.UserAdded{User: u, Signature: sig})
 }
 
-// ChangeUser gives a person another role and other workspaces, both as a whole.
-// The signer must have all that the person had and all that they get. What was
-// opened with more than the person has now ends.
+// ChangeUser gives a person another role and other workspaces, both as a whole. The signer must have all that the
+// person had and all that they get. What was opened with more than the person has now ends.
 func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error) {
 	next, err := r.checkedUser(u)
 	if err != nil {
@@ -106,8 +105,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 	return next, nil
 }
 
-// RemoveUser ends a person with every key, device, token and agent of theirs at
-// once. The last owner stays.
+// RemoveUser ends a person with every key, device, token and agent of theirs at once. The last owner stays.
 func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyra.Signature) error {
 	var over []string
 	err := r.DB.Write(ctx, "user.removed", func(tx *store.Tx) error {
@@ -183,9 +181,8 @@ func (r *Registry) User(ctx context.Context, p palyra.Principal) (palyra.User, e
 	return u, err
 }
 
-// Cap returns the role that bounds every credential of a principal, and the
-// workspaces that it reaches; none means all. An agent reaches what its owner
-// does. Somebody unknown or removed is Denied.
+// Cap returns the role that bounds every credential of a principal, and the workspaces that it reaches; none means
+// all. An agent reaches what its owner does. Somebody unknown or removed is Denied.
 func (r *Registry) Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error) {
 	var role palyra.Role
 	var within []string

@@ -1,15 +1,13 @@
 // Package address writes down where a running daemon listens, and reads it.
 //
-// The file addr in a daemon's run directory names the directory of its sockets,
-// and for which run directory it was written, by device and inode; the directory
-// of the sockets, where it is another one, has the same in its file of. A copy of
-// a home brings addr along and is another directory: nobody who names the copy
-// talks to the original's daemon. A home that was moved keeps its directory, and
-// what now stands in its old place does not point back to it.
+// The file addr in a daemon's run directory names the directory of its sockets, and for which run directory it was
+// written, by device and inode; the directory of the sockets, where it is another one, has the same in its file of.
+// A copy of a home brings addr along and is another directory: nobody who names the copy talks to the original's
+// daemon. A home that was moved keeps its directory, and what now stands in its old place does not point back to
+// it.
 //
-// Promises: a file that others could have written is not believed; a file of
-// another directory gives ErrOther; both ends must name each other. It does not
-// say whether anybody listens.
+// Promises: a file that others could have written is not believed; a file of another directory gives ErrOther; both
+// ends must name each other. It does not say whether anybody listens.
 package address
 
 import (
@@ -33,8 +31,7 @@ const (
 // maxFile is the most that is read of it: two paths would fit.
 const maxFile = 8 << 10
 
-// ErrOther is the error of a run directory whose addr was written for another
-// one: no daemon serves from here.
+// ErrOther is the error of a run directory whose addr was written for another one: no daemon serves from here.
 var ErrOther = errors.New("address: the file addr was written for another directory: this one is a copy")
 
 // Save writes down, in the run directory run, that the sockets are in dir.
@@ -81,8 +78,7 @@ func Find(run, usual string) (string, error) {
 	return usual, nil
 }
 
-// read returns the file's text; "" where there is none, or others could have
-// written it.
+// read returns the file's text; "" where there is none, or others could have written it.
 func read(path string) (string, error) {
 	f, err := openPlain(path)
 	if errors.Is(err, fs.ErrNotExist) {

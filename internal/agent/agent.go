@@ -1,20 +1,16 @@
-// Package agent takes the turns of runs: it asks a provider what to say and
-// which tools to call, has the calls made, and shows the provider what became of
-// them, until the provider is done.
+// Package agent takes the turns of runs: it asks a provider what to say and which tools to call, has the calls
+// made, and shows the provider what became of them, until the provider is done.
 //
-// A Provider is a model (Models, on agent/openai or agent/anthropic), or a script
-// in its place (agent/scripted). Consecutive calls of a turn that only read are
-// made at once, as many as the run's budget allows; everything else in order,
-// one at a time. A refused call is not the end of a run: the provider is told. An
-// error of the provider is.
+// A Provider is a model (Models, on agent/openai or agent/anthropic), or a script in its place (agent/scripted).
+// Consecutive calls of a turn that only read are made at once, as many as the run's budget allows; everything else
+// in order, one at a time. A refused call is not the end of a run: the provider is told. An error of the provider
+// is.
 //
-// The package judges and runs nothing: every call goes through the run to the
-// gate. A run that is driven again after a restart is asked its turns anew and
-// meets the outcomes it had, so a provider must give the same turns for the same
-// transcript. A model does not: each of its turns is kept with the run before
-// anything is done because of it, and only what was not kept is asked for. Those
-// records are also the conversation of a session, which its next run goes on
-// with.
+// The package judges and runs nothing: every call goes through the run to the gate. A run that is driven again
+// after a restart is asked its turns anew and meets the outcomes it had, so a provider must give the same turns for
+// the same transcript. A model does not: each of its turns is kept with the run before anything is done because of
+// it, and only what was not kept is asked for. Those records are also the conversation of a session, which its next
+// run goes on with.
 //
 // What a model says is data from outside: bounded, and a wish at most. What it is
 // told of tools is bounded as well, and marked as untrusted.
@@ -56,8 +52,7 @@ type Modelled interface {
 	ModelName() string
 }
 
-// Turn is what a provider wants: some text to be shown, calls to be made in this
-// order, and whether that was all.
+// Turn is what a provider wants: some text to be shown, calls to be made in this order, and whether that was all.
 type Turn struct {
 	Text  string
 	Calls []ToolCall
@@ -73,8 +68,7 @@ type ToolCall struct {
 	Arguments json.RawMessage
 	Workspace string // empty: the run's
 	Bad       string // why it cannot be proposed at all; the provider is told
-	// Check, if set, looks at the outcome. Its error fails the run before the
-	// next call is made.
+	// Check, if set, looks at the outcome. Its error fails the run before the next call is made.
 	Check func(palyra.Outcome) error
 }
 

@@ -25,8 +25,7 @@ type errSaid struct{ error }
 // Unwrap returns say's error.
 func (e errSaid) Unwrap() error { return e.error }
 
-// ask asks until there is an answer, or no hope of one. Each time it begins
-// anew, again is told.
+// ask asks until there is an answer, or no hope of one. Each time it begins anew, again is told.
 func (m *modelRun) ask(ctx context.Context, q Question, v *voice, again func() error) (Answer, error) {
 	rest := m.rest
 	for try := 1; ; try++ {
@@ -99,16 +98,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// jitter adds up to a quarter, so that many who were turned away together do not
-// come back together.
+// jitter adds up to a quarter, so that many who were turned away together do not come back together.
 func jitter(d time.Duration) time.Duration {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return d + time.Duration(binary.LittleEndian.Uint64(b[:])%uint64(d/4+1))
 }
 
-// voice puts what a model says onto the tape as it comes, in pieces of a size
-// that a store can keep up with.
+// voice puts what a model says onto the tape as it comes, in pieces of a size that a store can keep up with.
 type voice struct {
 	say  func(text string) error
 	buf  []byte

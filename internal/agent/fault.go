@@ -37,8 +37,7 @@ func (f *Fault) Unwrap() error { return f.Cause }
 // Cut is the fault of an answer that broke off.
 func Cut(cause error) error { return &Fault{Cut: true, Cause: cause} }
 
-// FaultOf reads what a server says of an error: an object, or a text, under
-// "error", or anything else.
+// FaultOf reads what a server says of an error: an object, or a text, under "error", or anything else.
 func FaultOf(body []byte) *Fault {
 	var doc struct {
 		Error json.RawMessage `json:"error"`
@@ -106,8 +105,7 @@ type Source struct {
 // tries is how often a model is asked before its fault is the run's.
 const tries = 5
 
-// explain puts a fault into words that people can act on, and says how often
-// such a thing is tried in all.
+// explain puts a fault into words that people can act on, and says how often such a thing is tried in all.
 func (s *Source) explain(err error, model string) (*palyra.Error, int) {
 	var f *Fault
 	if !errors.As(err, &f) {
@@ -183,8 +181,7 @@ func (s *Source) badKey(status int) *palyra.Error {
 	return e.WithRemedy("put a valid key into %s (providers.%s.key_file); it is read anew each time", s.KeyFile, s.Name)
 }
 
-// aboutContext reports whether the server says that the conversation is too
-// long: there is no common word for it.
+// aboutContext reports whether the server says that the conversation is too long: there is no common word for it.
 func (f *Fault) aboutContext() bool {
 	if f.Status != http.StatusBadRequest && f.Status != http.StatusRequestEntityTooLarge && f.Status != http.StatusUnprocessableEntity {
 		return false

@@ -13,8 +13,7 @@ const (
 	maxAnswerName = 256
 )
 
-// Gather puts an answer together from the pieces of a stream, within bounds. The
-// zero Gather is ready.
+// Gather puts an answer together from the pieces of a stream, within bounds. The zero Gather is ready.
 type Gather struct {
 	text  strings.Builder
 	calls []*piece
@@ -36,9 +35,8 @@ func (g *Gather) Text(s string) error {
 	return nil
 }
 
-// Call adds a piece of a call. Pieces of one call have the same index. Some
-// servers use one index for all their calls: another id, or another name, begins
-// another call.
+// Call adds a piece of a call. Pieces of one call have the same index. Some servers use one index for all their
+// calls: another id, or another name, begins another call.
 func (g *Gather) Call(index int64, id, name, args string) error {
 	if g.at == nil {
 		g.at = map[int64]*piece{}

@@ -7,18 +7,15 @@ import (
 	"palyra"
 )
 
-// Model speaks the protocol of a model's API. It keeps nothing between
-// questions.
+// Model speaks the protocol of a model's API. It keeps nothing between questions.
 type Model interface {
-	// Ask sends a conversation, passes on the pieces of text as they come, and
-	// returns the answer once it is whole. It asks once: a Fault says why there is no
-	// answer, and the loop decides whether to ask again. An error of say is
+	// Ask sends a conversation, passes on the pieces of text as they come, and returns the answer once it is whole. It
+	// asks once: a Fault says why there is no answer, and the loop decides whether to ask again. An error of say is
 	// returned as it is.
 	Ask(ctx context.Context, q Question, say func(piece string) error) (Answer, error)
 }
 
-// Question is what a model is asked: to go on from the last exchange, of which
-// only Heard is set.
+// Question is what a model is asked: to go on from the last exchange, of which only Heard is set.
 type Question struct {
 	Model     string
 	System    string
@@ -40,8 +37,7 @@ type Exchange struct {
 	Said  Said  `json:"said"`
 }
 
-// Heard is what a model is told: what became of the calls it asked for last,
-// all of them, and what people say.
+// Heard is what a model is told: what became of the calls it asked for last, all of them, and what people say.
 type Heard struct {
 	Results []Result `json:"results,omitempty"`
 	Texts   []string `json:"texts,omitempty"`
@@ -60,8 +56,7 @@ type Said struct {
 	Calls []Wish `json:"calls,omitempty"`
 }
 
-// Wish is a call that a model asks for. ID is ours: it is the same in every
-// question, whoever is asked.
+// Wish is a call that a model asks for. ID is ours: it is the same in every question, whoever is asked.
 type Wish struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`           // as models spell it

@@ -14,9 +14,8 @@ import (
 	"palyra/internal/toolname"
 )
 
-// modelRun is one run that a model drives. A model does not repeat a turn: each turn is kept as it was given
-// before anything is done because of it, and a drive after a restart asks the model only for the turns that
-// were not kept.
+// modelRun is one run that a model drives. A model does not repeat a turn: each turn is kept as it was given before
+// anything is done because of it, and a drive after a restart asks the model only for the turns that were not kept.
 type modelRun struct {
 	source         *Source
 	model          string

@@ -208,7 +208,6 @@ func (m *Models) open(s *Source, raw []byte) (Provider, error) {
 
 // Keys gives out the keys of providers. The caller destroys the key.
 type Keys interface {
-	// Key returns the key of a provider, by its name in the configuration. An empty
-	// one means that it needs none.
+	// Key returns the key of a provider, by its name in the configuration. An empty one means that it needs none.
 	Key(ctx context.Context, provider string) (palyra.Secret, error)
 }

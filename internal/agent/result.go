@@ -16,8 +16,7 @@ type Artifacts interface {
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
-// modelOutcome is an outcome as a model is told it. What a tool gave stands under
-// untrusted and nowhere else.
+// modelOutcome is an outcome as a model is told it. What a tool gave stands under untrusted and nowhere else.
 type modelOutcome struct {
 	Outcome    palyra.OutcomeKind `json:"outcome"`
 	ReasonCode palyra.Reason      `json:"reason_code,omitempty"`

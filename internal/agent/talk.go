@@ -16,8 +16,7 @@ const (
 	emptyHeard = "[nothing]"
 )
 
-// wishID names a call in a conversation. Some servers take no more than 40
-// characters.
+// wishID names a call in a conversation. Some servers take no more than 40 characters.
 func wishID(run palyra.RunID, turn int64, index int) string {
 	s := string(run)
 	return "c" + s[max(0, len(s)-12):] + "_" + strconv.FormatInt(turn, 10) + "_" + strconv.Itoa(index)
@@ -50,10 +49,9 @@ func sound(talk []Exchange) []Exchange {
 	return out
 }
 
-// fit makes a conversation no longer than so many bytes, as far as that can be
-// done: first the oldest results are left out, then the oldest exchanges. What
-// the model hears now stays whole, and so does the prompt, which was heard in
-// exchange number first.
+// fit makes a conversation no longer than so many bytes, as far as that can be done: first the oldest results are
+// left out, then the oldest exchanges. What the model hears now stays whole, and so does the prompt, which was
+// heard in exchange number first.
 func fit(talk []Exchange, first, most int) []Exchange {
 	size := 0
 	for _, x := range talk {

@@ -23,10 +23,9 @@ const (
 	usualIdle = 3 * time.Minute
 )
 
-// Wire carries the requests of one provider. It is what the libraries that
-// speak the protocols use as their HTTP client: every request has a way out of
-// its own through the guard, nothing is followed, nothing is asked twice, and
-// the key is put on at the last moment, so that no library ever holds it.
+// Wire carries the requests of one provider. It is what the libraries that speak the protocols use as their HTTP
+// client: every request has a way out of its own through the guard, nothing is followed, nothing is asked twice,
+// and the key is put on at the last moment, so that no library ever holds it.
 type Wire struct {
 	// Way opens the way out for one request.
 	Way func(ctx context.Context) (Way, error)
@@ -158,8 +157,7 @@ var (
 			WithRemedy("ask for less at once, or use another model")
 )
 
-// exchange is the body of an answer: bounded in size and in how long it may be
-// silent.
+// exchange is the body of an answer: bounded in size and in how long it may be silent.
 type exchange struct {
 	body   io.ReadCloser
 	left   int64

@@ -47,8 +47,7 @@ func (d *Desk) apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	return nil
 }
 
-// open inserts a question. The flood guard is checked again here, where writes
-// are one after the other.
+// open inserts a question. The flood guard is checked again here, where writes are one after the other.
 func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) error {
 	a := e.Record
 	if err := sameQuestion(c, e); err != nil {

@@ -58,9 +58,8 @@ func (c *clock) passed(d deadline, m moment) bool {
 	return c.floor(m) >= d.wall
 }
 
-// held reports whether a hold is still on. A hold protects people, so that a
-// wall clock set forward does not end it: the boot's clock counts, else the
-// wall with its floor.
+// held reports whether a hold is still on. A hold protects people, so that a wall clock set forward does not end
+// it: the boot's clock counts, else the wall with its floor.
 func (c *clock) held(d deadline, m moment) bool {
 	if m.boot == d.boot {
 		return m.since < d.since
@@ -68,8 +67,7 @@ func (c *clock) held(d deadline, m moment) bool {
 	return c.floor(m) < d.wall
 }
 
-// floor is the least that the wall time can be: the mark plus what has passed
-// since on this boot's clock.
+// floor is the least that the wall time can be: the mark plus what has passed since on this boot's clock.
 func (c *clock) floor(m moment) int64 {
 	c.mu.Lock()
 	mark := c.mark
@@ -122,8 +120,7 @@ func (c *clock) save(tx *store.Tx, m moment) error {
 	return nil
 }
 
-// carryOver gives open deadlines of other boots what is left of them on this
-// boot's clock, counted from the floor.
+// carryOver gives open deadlines of other boots what is left of them on this boot's clock, counted from the floor.
 var carryOver = []string{
 	`UPDATE approvals SET boot_id = ?, expires_boot = ? + CASE WHEN expires_at > ? THEN expires_at - ? ELSE 0 END
 		WHERE decision = '' AND boot_id <> ?`,

@@ -59,7 +59,9 @@ func TestSettingTheClockBackNeverExtends(t *testing.T) {
 		"same boot": func(w *world, d time.Duration) { w.jump(-time.Hour, d) },
 		"reboot": func(w *world, d time.Duration) {
 			w.pass(time.Minute)
-			if err := w.db.Write(t.Context(), "approval.clock", func(tx *store.Tx) error { return w.desk.clock.save(tx, w.desk.clock.read()) }); err != nil {
+			if err := w.db.Write(t.Context(), "approval.clock", func(tx *store.Tx) error {
+				return w.desk.clock.save(tx, w.desk.clock.read())
+			}); err != nil {
 				t.Fatal(err)
 			}
 			w.reboot("boot-2", -time.Hour)
@@ -68,7 +70,9 @@ func TestSettingTheClockBackNeverExtends(t *testing.T) {
 		"two reboots": func(w *world, d time.Duration) {
 			w.reboot("boot-2", -time.Hour)
 			w.pass(d / 2)
-			if err := w.db.Write(t.Context(), "approval.clock", func(tx *store.Tx) error { return w.desk.clock.save(tx, w.desk.clock.read()) }); err != nil {
+			if err := w.db.Write(t.Context(), "approval.clock", func(tx *store.Tx) error {
+				return w.desk.clock.save(tx, w.desk.clock.read())
+			}); err != nil {
 				t.Fatal(err)
 			}
 			w.reboot("boot-3", -time.Hour)

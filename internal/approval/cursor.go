@@ -11,9 +11,8 @@ import (
 	"palyra/internal/ulid"
 )
 
-// cursor is where a page ended: the time and id of its last item, and a tag of
-// the query it belongs to. It is opaque to clients, not secret, and every field
-// is checked when it comes back.
+// cursor is where a page ended: the time and id of its last item, and a tag of the query it belongs to. It is
+// opaque to clients, not secret, and every field is checked when it comes back.
 type cursor struct {
 	at  int64
 	id  string

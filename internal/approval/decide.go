@@ -11,15 +11,13 @@ import (
 	"palyra/internal/store"
 )
 
-// Decide takes one person's signed answer. The question is settled at the first
-// deny, or when policy's need is met; until then the vote is kept and the
-// approval returned is still pending. An allow leaves a lease.
+// Decide takes one person's signed answer. The question is settled at the first deny, or when policy's need is met;
+// until then the vote is kept and the approval returned is still pending. An allow leaves a lease.
 //
-// The answer counts only for the plan whose digest it echoes. A later answer
-// gets Conflict with ReasonAlreadyDecided, together with the approval as it was
-// settled first; one after the deadline settles it as timeout and gets Conflict
-// with ReasonApprovalExpired. The door has verified the signature; a vote
-// without one is refused.
+// The answer counts only for the plan whose digest it echoes. A later answer gets Conflict with
+// ReasonAlreadyDecided, together with the approval as it was settled first; one after the deadline settles it as
+// timeout and gets Conflict with ReasonApprovalExpired. The door has verified the signature; a vote without one is
+// refused.
 func (d *Desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
 	if err := checkVoter(v); err != nil {
 		return palyra.Approval{}, d.recordAlert(ctx, v, err)

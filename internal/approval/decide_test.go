@@ -21,7 +21,8 @@ func TestAllowLeavesALease(t *testing.T) {
 	w.pass(time.Minute)
 	got := w.decide(a, palyra.AnswerAllow, changed(func(v *palyra.Vote) { v.Reason = "fine"; v.At = epoch.Add(-time.Hour) }))
 	d := got.Decision
-	if d.Answer != palyra.AnswerAllow || d.Scope != palyra.ScopeOnce || d.By != "user:alice" || d.Method != palyra.MethodCLI || d.Reason != "fine" ||
+	if d.Answer != palyra.AnswerAllow || d.Scope != palyra.ScopeOnce || d.By != "user:alice" || d.Method != palyra.MethodCLI ||
+		d.Reason != "fine" ||
 		d.Digest != a.PlanDigest || d.Approval != a.ID || d.Lease == "" || d.Reused || !d.At.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("decision %+v", d)
 	}
@@ -38,7 +39,8 @@ func TestAllowLeavesALease(t *testing.T) {
 	want := palyra.Lease{
 		ID: d.Lease, Approval: a.ID, Scope: palyra.ScopeOnce, By: "user:alice", CreatedAt: d.At, ExpiresAt: d.At.Add(15 * time.Minute),
 		UsesLeft: 1, Decision: d, Terms: palyra.Terms{
-			Principal: "agent:local", Session: session1, Tool: "palyra.fs.write", PlanDigest: c.Digest, Workspace: "/w", TierFloor: palyra.TierBuiltin,
+			Principal: "agent:local", Session: session1, Tool: "palyra.fs.write", PlanDigest: c.Digest, Workspace: "/w",
+			TierFloor: palyra.TierBuiltin,
 		},
 	}
 	if diff := cmp.Diff(want, l); diff != "" {
@@ -82,7 +84,8 @@ func TestScopesOfLeases(t *testing.T) {
 			ends = l.ExpiresAt.Sub(l.CreatedAt)
 		}
 		exact := l.Terms.PlanDigest == c.Digest
-		if l.UsesLeft != test.uses || ends != test.ends || l.Terms.PathRoot != test.root || exact != (test.root == "") || l.Terms.Session != session1 {
+		if l.UsesLeft != test.uses || ends != test.ends || l.Terms.PathRoot != test.root || exact != (test.root == "") ||
+			l.Terms.Session != session1 {
 			t.Errorf("%d: lease %+v, ends in %s", i, l, ends)
 		}
 	}
@@ -113,43 +116,118 @@ func TestVotesThatAreRefused(t *testing.T) {
 		{"nobody", a, palyra.AnswerAllow, []voteOption{from("")}, palyra.Denied, palyra.ReasonPermission},
 		{"no name", a, palyra.AnswerAllow, []voteOption{from("user:")}, palyra.Denied, palyra.ReasonPermission},
 		{"requester", users, palyra.AnswerAllow, []voteOption{from("user:carol")}, palyra.Denied, palyra.ReasonRequesterDecides},
-		{"no signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Sig = "" }), palyra.Denied, palyra.ReasonSignatureRequired},
-		{"no public key", a, palyra.AnswerDeny, set(func(v *palyra.Vote) { v.Signature.PublicKey = "" }), palyra.Denied, palyra.ReasonSignatureRequired},
-		{"huge signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Sig = strings.Repeat("x", maxSignature) }), palyra.Invalid, palyra.ReasonInputTooLarge},
-		{"unkeepable signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Fields = map[string]any{"f": func() {}} }), palyra.Invalid, palyra.ReasonInputTooLarge},
+		{
+			"no signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Sig = "" }), palyra.Denied,
+			palyra.ReasonSignatureRequired,
+		},
+		{
+			"no public key", a, palyra.AnswerDeny, set(func(v *palyra.Vote) { v.Signature.PublicKey = "" }), palyra.Denied,
+			palyra.ReasonSignatureRequired,
+		},
+		{
+			"huge signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Sig = strings.Repeat("x", maxSignature) }),
+			palyra.Invalid, palyra.ReasonInputTooLarge,
+		},
+		{
+			"unkeepable signature", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Fields = map[string]any{"f": func() {}} }),
+			palyra.Invalid, palyra.ReasonInputTooLarge,
+		},
 		{"other digest", a, palyra.AnswerAllow, []voteOption{echoing(other)}, palyra.Conflict, palyra.ReasonStaleDigest},
 		{"no digest", a, palyra.AnswerDeny, []voteOption{echoing("")}, palyra.Conflict, palyra.ReasonStaleDigest},
 		{"digest of another question", a, palyra.AnswerAllow, []voteOption{echoing(fresh.PlanDigest)}, palyra.Conflict, palyra.ReasonStaleDigest},
-		{"other digest signed", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Intent.PlanDigest = other }), palyra.Conflict, palyra.ReasonStaleDigest},
+		{
+			"other digest signed", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Signature.Intent.PlanDigest = other }), palyra.Conflict,
+			palyra.ReasonStaleDigest,
+		},
 		{"no answer", a, "", nil, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"timeout", a, palyra.AnswerTimeout, nil, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"error", a, palyra.AnswerError, nil, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"no method", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Method = "" }), palyra.Invalid, palyra.ReasonMalformedInput},
-		{"method of the clock", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Method = palyra.MethodClock }), palyra.Invalid, palyra.ReasonMalformedInput},
+		{
+			"method of the clock", a, palyra.AnswerAllow, set(func(v *palyra.Vote) { v.Method = palyra.MethodClock }), palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
 		{"unknown separation", a, palyra.AnswerAllow, []voteOption{level("best")}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"long reason", a, palyra.AnswerDeny, set(func(v *palyra.Vote) { v.Reason = strings.Repeat("x", maxReason+1) }), palyra.Invalid, palyra.ReasonInputTooLarge},
+		{
+			"long reason", a, palyra.AnswerDeny, set(func(v *palyra.Vote) { v.Reason = strings.Repeat("x", maxReason+1) }), palyra.Invalid,
+			palyra.ReasonInputTooLarge,
+		},
 		{"reason not text", a, palyra.AnswerDeny, set(func(v *palyra.Vote) { v.Reason = "\xff" }), palyra.Invalid, palyra.ReasonMalformedInput},
 		{"no scope", a, palyra.AnswerAllow, []voteOption{scoped("")}, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"unknown scope", a, palyra.AnswerAllow, []voteOption{scoped("forever")}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"timeboxed without time", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"too short", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed), ttl(999 * time.Millisecond)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"too long", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed), ttl(24*time.Hour + time.Millisecond)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"time overflow", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed), func(v *palyra.Vote) { v.TTLMS = 1 << 62 }}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"negative time", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed), ttl(-time.Hour)}, palyra.Invalid, palyra.ReasonMalformedInput},
+		{
+			"timeboxed without time", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
+		{
+			"too short", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(999 * time.Millisecond)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
+		{
+			"too long", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(24*time.Hour + time.Millisecond)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
+		{
+			"time overflow", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed), func(v *palyra.Vote) { v.TTLMS = 1 << 62 }},
+			palyra.Invalid, palyra.ReasonMalformedInput,
+		},
+		{
+			"negative time", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(-time.Hour)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
 		{"once with time", a, palyra.AnswerAllow, []voteOption{ttl(time.Minute)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"session with time", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeSession), ttl(time.Minute)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"negative uses", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeSession), uses(-1)}, palyra.Invalid, palyra.ReasonMalformedInput},
+		{
+			"session with time", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeSession), ttl(time.Minute)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
+		{
+			"negative uses", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeSession), uses(-1)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
 		{"once more than once", a, palyra.AnswerAllow, []voteOption{uses(2)}, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"once widened", a, palyra.AnswerAllow, []voteOption{widened("path_root")}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"unknown widening", a, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeSession), widened("all")}, palyra.Invalid, palyra.ReasonMalformedInput},
+		{
+			"unknown widening", a, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeSession), widened("all")},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
 		{"deny with scope", a, palyra.AnswerDeny, []voteOption{scoped(palyra.ScopeSession)}, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"deny with time", a, palyra.AnswerDeny, []voteOption{ttl(time.Minute)}, palyra.Invalid, palyra.ReasonMalformedInput},
 		{"fresh, session", fresh, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeSession)}, palyra.Invalid, palyra.ReasonMalformedInput},
-		{"fresh, timeboxed", fresh, palyra.AnswerAllow, []voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Minute)}, palyra.Invalid, palyra.ReasonMalformedInput},
+		{
+			"fresh, timeboxed", fresh, palyra.AnswerAllow,
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Minute)},
+			palyra.Invalid,
+			palyra.ReasonMalformedInput,
+		},
 		{"weak key", strict, palyra.AnswerAllow, []voteOption{level(palyra.SeparationPassphrase)}, palyra.Denied, palyra.ReasonPermission},
 		{"no device", device, palyra.AnswerAllow, nil, palyra.Denied, palyra.ReasonPermission},
-		{"a level nobody knows", unknown, palyra.AnswerAllow, []voteOption{level(palyra.SeparationOtherUID)}, palyra.Denied, palyra.ReasonPermission},
-		{"no such approval", palyra.Approval{ID: palyra.ApprovalID(newID()), PlanDigest: a.PlanDigest}, palyra.AnswerAllow, nil, palyra.NotFound, palyra.ReasonNotFound},
+		{
+			"a level nobody knows", unknown, palyra.AnswerAllow,
+			[]voteOption{level(palyra.SeparationOtherUID)},
+			palyra.Denied,
+			palyra.ReasonPermission,
+		},
+		{
+			"no such approval",
+			palyra.Approval{ID: palyra.ApprovalID(newID()), PlanDigest: a.PlanDigest},
+			palyra.AnswerAllow, nil,
+			palyra.NotFound, palyra.ReasonNotFound,
+		},
 		{"no id", palyra.Approval{PlanDigest: a.PlanDigest}, palyra.AnswerAllow, nil, palyra.NotFound, palyra.ReasonNotFound},
 	} {
 		_, err := w.desk.Decide(t.Context(), vote(test.a, test.answer, test.options...))
@@ -235,7 +313,8 @@ func TestNeedsAreMet(t *testing.T) {
 		"another person": {palyra.Need{Votes: 1, OtherPerson: true}, []step{{"user:alice", nil, false}, {"user:bob", nil, true}}, "none"},
 		"device":         {palyra.Need{Votes: 1, Device: true}, []step{{"user:alice", []voteOption{device}, true}}, "none"},
 		"the lowest separation": {palyra.Need{Votes: 2, Separation: palyra.SeparationPassphrase}, []step{
-			{"user:alice", []voteOption{level(palyra.SeparationOtherUID)}, false}, {"user:bob", []voteOption{level(palyra.SeparationPassphrase)}, true},
+			{"user:alice", []voteOption{level(palyra.SeparationOtherUID)}, false},
+			{"user:bob", []voteOption{level(palyra.SeparationPassphrase)}, true},
 		}, "passphrase"},
 	} {
 		w := newWorld(t)
@@ -283,9 +362,21 @@ func TestSeveralVotersGetWhatAllAgreedTo(t *testing.T) {
 		want     extent
 	}{
 		{[]voteOption{scoped(palyra.ScopeSession)}, []voteOption{scoped(palyra.ScopeOnce)}, extent{palyra.ScopeOnce, 0, 1, "exact"}},
-		{[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Hour)}, []voteOption{scoped(palyra.ScopeSession), uses(3)}, extent{palyra.ScopeTimeboxed, time.Hour, 3, "exact"}},
-		{[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Hour), uses(9), widened("path_root")}, []voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Minute), uses(2), widened("path_root")}, extent{palyra.ScopeTimeboxed, time.Minute, 2, "path_root"}},
-		{[]voteOption{scoped(palyra.ScopeSession), widened("path_root")}, []voteOption{scoped(palyra.ScopeSession), widened("exact")}, extent{palyra.ScopeSession, 0, -1, "exact"}},
+		{
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Hour)},
+			[]voteOption{scoped(palyra.ScopeSession), uses(3)},
+			extent{palyra.ScopeTimeboxed, time.Hour, 3, "exact"},
+		},
+		{
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Hour), uses(9), widened("path_root")},
+			[]voteOption{scoped(palyra.ScopeTimeboxed), ttl(time.Minute), uses(2), widened("path_root")},
+			extent{palyra.ScopeTimeboxed, time.Minute, 2, "path_root"},
+		},
+		{
+			[]voteOption{scoped(palyra.ScopeSession), widened("path_root")},
+			[]voteOption{scoped(palyra.ScopeSession), widened("exact")},
+			extent{palyra.ScopeSession, 0, -1, "exact"},
+		},
 	} {
 		a := w.ask(call(t, "src/"+string(rune('a'+i)), withNeed(palyra.Need{Votes: 2})))
 		w.decide(a, palyra.AnswerAllow, test.one...)
@@ -318,7 +409,8 @@ func TestADecisionAfterTheDeadlineSettlesAsTimeout(t *testing.T) {
 		got, err := w.desk.Decide(t.Context(), vote(a, palyra.AnswerAllow))
 		wantErr(t, err, palyra.Conflict, palyra.ReasonApprovalExpired)
 		d := w.get(a.ID).Decision
-		if d.Answer != palyra.AnswerTimeout || d.By != "system:clock" || d.Method != palyra.MethodClock || d.Lease != "" || got.Decision.Answer != palyra.AnswerTimeout {
+		if d.Answer != palyra.AnswerTimeout || d.By != "system:clock" || d.Method != palyra.MethodClock || d.Lease != "" ||
+			got.Decision.Answer != palyra.AnswerTimeout {
 			t.Errorf("%s: %+v", name, d)
 		}
 		if diff := cmp.Diff([]string{"approval.requested", "approval.decided"}, w.kinds()); diff != "" {

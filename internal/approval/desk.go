@@ -1,10 +1,8 @@
-// Package approval is the desk where people are asked, and the leases that
-// their answers leave.
+// Package approval is the desk where people are asked, and the leases that their answers leave.
 //
-// Words: an approval is a question about one plan; a vote is one person's
-// signed answer; a decision settles the question; a lease is what an allow
-// permits, with explicit terms, and every run that took a question takes one
-// use of a lease.
+// Words: an approval is a question about one plan; a vote is one person's signed answer; a decision settles the
+// question; a lease is what an allow permits, with explicit terms, and every run that took a question takes one use
+// of a lease.
 //
 // Promises:
 //   - A question is settled exactly once, by compare-and-set: at the first deny,
@@ -18,9 +16,8 @@
 //     it. Setting the wall clock back never lengthens anything, also across a
 //     reboot. A clock that runs ahead ends things early: that is the safe side.
 //
-// What it does not do: it does not verify signatures or permissions (the door
-// does, before a vote gets here), does not judge (policy does, before and after
-// the answer), and does not render for terminals.
+// What it does not do: it does not verify signatures or permissions (the door does, before a vote gets here), does
+// not judge (policy does, before and after the answer), and does not render for terminals.
 //
 // Its words are those of docs/words.md.
 package approval
@@ -44,8 +41,7 @@ var schema embed.FS
 // Schema returns the desk's tables.
 func Schema() store.Schema { return store.SchemaOf("approval", schema) }
 
-// Config wires a Desk. The first five fields are required; a zero limit is the
-// default.
+// Config wires a Desk. The first five fields are required; a zero limit is the default.
 type Config struct {
 	DB      *store.DB
 	Journal store.Recorder
@@ -125,11 +121,10 @@ func orDefault[T time.Duration | int | int64](v, def T) T {
 	return v
 }
 
-// OnLeaseEnd registers f, to be told of every lease that was revoked, expired
-// or ended with its session, so that work running under it can be stopped. A
-// spent lease is not told: the run that took its last use goes on. f is called
-// after the end is durable, on the committing goroutine: it must be quick and
-// must not write. Register before the desk is in use.
+// OnLeaseEnd registers f, to be told of every lease that was revoked, expired or ended with its session, so that
+// work running under it can be stopped. A spent lease is not told: the run that took its last use goes on. f is
+// called after the end is durable, on the committing goroutine: it must be quick and must not write. Register
+// before the desk is in use.
 func (d *Desk) OnLeaseEnd(f func(lease palyra.LeaseID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -31,7 +31,9 @@ type journal struct {
 }
 
 var journalSchema = store.Schema{Part: "testjournal", FS: fstest.MapFS{
-	"sqlite/0001_lines.sql": {Data: []byte("-- +goose Up\nCREATE TABLE lines (seq BIGINT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL);\n")},
+	"sqlite/0001_lines.sql": {
+		Data: []byte("-- +goose Up\nCREATE TABLE lines (seq BIGINT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL);\n"),
+	},
 }}
 
 func (j *journal) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {

@@ -20,8 +20,7 @@ type Ended struct {
 	Method palyra.Method
 }
 
-// Ended returns how questions ended, at most 256 of them. One that is not there is
-// not in the answer.
+// Ended returns how questions ended, at most 256 of them. One that is not there is not in the answer.
 func (d *Desk) Ended(ctx context.Context, questions []palyra.ApprovalID) (map[palyra.ApprovalID]Ended, error) {
 	if len(questions) == 0 {
 		return nil, nil

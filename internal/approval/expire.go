@@ -34,8 +34,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	return nil
 }
 
-// sleep returns when next has come by either clock, when a deadline was added,
-// or when ctx ends.
+// sleep returns when next has come by either clock, when a deadline was added, or when ctx ends.
 func (d *Desk) sleep(ctx context.Context, next deadline) {
 	if next == (deadline{}) {
 		select {

@@ -73,9 +73,8 @@ func (t exportTrailer) signed() ([]byte, error) {
 	return append([]byte("palyra/"+trailerDomain+"\x00"), b...), err
 }
 
-// Export writes all approvals asked so far, each as it stands when it is read,
-// and returns how many. That they leave is journaled before the first byte
-// does. Without its trailer an export is not valid: a broken one cannot be
+// Export writes all approvals asked so far, each as it stands when it is read, and returns how many. That they
+// leave is journaled before the first byte does. Without its trailer an export is not valid: a broken one cannot be
 // mistaken for a whole one.
 func (d *Desk) Export(ctx context.Context, w io.Writer, format Format, by palyra.Principal, s Signer) (int64, error) {
 	if format != NDJSON && format != JSON {

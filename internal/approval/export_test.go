@@ -51,7 +51,8 @@ func somewhat(t testing.TB) *world {
 	w.decide(w.ask(call(t, "src/a.txt")), palyra.AnswerAllow)
 	w.decide(w.ask(call(t, "src/b.txt", withNeed(palyra.Need{Votes: 2}))), palyra.AnswerAllow)
 	c := call(t, "src/c.txt")
-	c.Plan.Arguments = json.RawMessage(`{ "deep" : ` + strings.Repeat("[", 60) + `1.50, 12345678901234567890, "\u00e9\u2028<\/>"` + strings.Repeat("]", 60) + `}`)
+	c.Plan.Arguments = json.RawMessage(`{ "deep" : ` + strings.Repeat("[", 60) + `1.50, 12345678901234567890, "\u00e9\u2028<\/>"` +
+		strings.Repeat("]", 60) + `}`)
 	c.Digest, _ = c.Plan.Digest()
 	w.decide(w.ask(c), palyra.AnswerDeny)
 	w.pass(time.Second)
@@ -200,7 +201,8 @@ func TestAChainMadeAnewIsNoticed(t *testing.T) {
 		t.Errorf("another plan under the old digest: %v", err)
 	}
 	header.Count = 4 // the header promises one more than there is
-	if _, err := VerifyExport(bytes.NewReader(forge(s, func(*palyra.Approval) {})), keys); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := VerifyExport(bytes.NewReader(forge(s, func(*palyra.Approval) {})), keys); err == nil ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("fewer approvals than the header says: %v", err)
 	}
 }

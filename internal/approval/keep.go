@@ -26,7 +26,8 @@ func (d *Desk) spend(tx *store.Tx, who string, n int64, m moment) error {
 	}
 	if spent+n > d.cfg.DailyBytes {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuestionBytes,
-			"the questions of %s keep %d bytes of this day, and this one would add %d: more than approvals.daily_bytes (%d)", who, spent, n, d.cfg.DailyBytes).
+			"the questions of %s keep %d bytes of this day, and this one would add %d: more than approvals.daily_bytes (%d)", who, spent, n,
+			d.cfg.DailyBytes).
 			WithRemedy("write less at once, have an operator raise approvals.daily_bytes, or ask again after %s", palyra.Time(timeOf((day+1)*aDay)))
 	}
 	if _, err := tx.Exec(`DELETE FROM approval_bytes WHERE principal = ? AND day < ?`, who, day-1); err != nil {
@@ -67,7 +68,8 @@ func (d *Desk) shrink(tx *store.Tx, r record) (palyra.Digest, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return "", err
 	}
-	if _, err := tx.Exec(`UPDATE approval_documents SET plan = ?, prompt = ?, left_out = ? WHERE approval_id = ?`, plan, prompt, left, r.ID); err != nil {
+	if _, err := tx.Exec(`UPDATE approval_documents SET plan = ?, prompt = ?, left_out = ? WHERE approval_id = ?`, plan, prompt, left,
+		r.ID); err != nil {
 		return "", err
 	}
 	_, err = tx.Exec(`UPDATE approval_bytes SET bytes = MAX(0, bytes - ?) WHERE principal = ? AND day = ?`,

@@ -67,7 +67,8 @@ func TestWhatIsKeptOfAQuestion(t *testing.T) {
 			if got.Pending() || (n > 2<<20) != c.whole || (got.LeftOut == nil) != c.whole || !c.whole && n > maxKept {
 				t.Fatalf("%q: %d bytes are kept, left out %+v", got.Decision.Answer, n, got.LeftOut)
 			}
-			if l := got.LeftOut; l != nil && (l.Arguments != palyra.SumBytes(x.Plan.Arguments) || l.ArgumentsBytes != int64(len(x.Plan.Arguments)) || l.DiffBytes == 0) {
+			if l := got.LeftOut; l != nil && (l.Arguments != palyra.SumBytes(x.Plan.Arguments) ||
+				l.ArgumentsBytes != int64(len(x.Plan.Arguments)) || l.DiffBytes == 0) {
 				t.Errorf("%+v", l)
 			}
 			if got.PlanDigest != x.Digest || got.Plan.Tool != x.Plan.Tool || got.Prompt.Summary == "" {

@@ -74,10 +74,9 @@ func getLease(tx *store.Tx, id palyra.LeaseID) (leaseRow, error) {
 	return l, err
 }
 
-// Cover finds a live lease that covers the call and returns the decision behind
-// it, marked as reused. It takes nothing: the use is taken when the grant is
-// recorded. A lease whose answer is less than policy now needs does not cover,
-// so that people are asked again rather than the call refused.
+// Cover finds a live lease that covers the call and returns the decision behind it, marked as reused. It takes
+// nothing: the use is taken when the grant is recorded. A lease whose answer is less than policy now needs does not
+// cover, so that people are asked again rather than the call refused.
 func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, ok bool, err error) {
 	if c.Verdict.Need.Fresh || !c.Digest.Valid() {
 		return palyra.Decision{}, false, nil

@@ -18,7 +18,8 @@ func TestOnceIsOnce(t *testing.T) {
 	w := newWorld(t)
 	c := call(t, "src/a.txt")
 	d := w.decide(w.ask(c), palyra.AnswerAllow).Decision
-	if got, ok := w.covered(c); !ok || !got.Reused || got.Lease != d.Lease || got.By != "user:alice" || len(got.Votes) != 1 || !got.At.Equal(d.At) {
+	if got, ok := w.covered(c); !ok || !got.Reused || got.Lease != d.Lease || got.By != "user:alice" || len(got.Votes) != 1 ||
+		!got.At.Equal(d.At) {
 		t.Errorf("covered %v by %+v", ok, got)
 	}
 	if err := w.grant(c, d.Lease); err != nil {

@@ -13,8 +13,7 @@ import (
 const (
 	MaxLimit     = 500 // most items of a page
 	defaultLimit = 100
-	// pageBytes ends a page early when its plans and prompts are large; the
-	// cursor goes on from there.
+	// pageBytes ends a page early when its plans and prompts are large; the cursor goes on from there.
 	pageBytes = 8 << 20
 	maxText   = 4096 // of a filter
 )
@@ -29,9 +28,8 @@ func (d *Desk) Get(ctx context.Context, id palyra.ApprovalID) (a palyra.Approval
 	return a, wrap("get", err)
 }
 
-// List returns a page of approvals and the cursor of the next one, empty at the
-// end. A page may hold fewer than Limit when its documents are large. Invalid:
-// the filter or the cursor makes no sense.
+// List returns a page of approvals and the cursor of the next one, empty at the end. A page may hold fewer than
+// Limit when its documents are large. Invalid: the filter or the cursor makes no sense.
 func (d *Desk) List(ctx context.Context, f palyra.ApprovalFilter) (palyra.ApprovalPage, error) {
 	q, err := approvalQuery(f)
 	if err != nil {
@@ -64,9 +62,8 @@ func (d *Desk) List(ctx context.Context, f palyra.ApprovalFilter) (palyra.Approv
 	return page, nil
 }
 
-// query is a list as SQL. There are few distinct texts, whatever the filter:
-// the most selective column leads and is served by an index, the others are
-// compared only when set.
+// query is a list as SQL. There are few distinct texts, whatever the filter: the most selective column leads and is
+// served by an index, the others are compared only when set.
 type query struct {
 	text  string
 	args  []any

@@ -77,7 +77,12 @@ func TestListAgainstAPlainFilter(t *testing.T) {
 		{Principal: "agent:0", Session: session1, SubjectType: palyra.SubjectTool},
 		{Principal: "agent:none"},
 	}
-	times := []palyra.ApprovalFilter{{}, {Since: all[5].RequestedAt}, {Until: all[12].RequestedAt}, {Since: all[3].RequestedAt, Until: all[20].RequestedAt}}
+	times := []palyra.ApprovalFilter{
+		{},
+		{Since: all[5].RequestedAt},
+		{Until: all[12].RequestedAt},
+		{Since: all[3].RequestedAt, Until: all[20].RequestedAt},
+	}
 	for _, s := range states {
 		for _, c := range columns {
 			for _, tm := range times {
@@ -165,7 +170,14 @@ func TestAPageOfLargeDocumentsEndsEarly(t *testing.T) {
 func TestEveryQueryUsesAnIndex(t *testing.T) {
 	w := newWorld(t)
 	var queries []query
-	for _, f := range []palyra.ApprovalFilter{{}, {Principal: "p"}, {Session: "s"}, {SubjectType: "t"}, {SubjectID: "i"}, {Principal: "p", SubjectType: "t"}} {
+	for _, f := range []palyra.ApprovalFilter{
+		{},
+		{Principal: "p"},
+		{Session: "s"},
+		{SubjectType: "t"},
+		{SubjectID: "i"},
+		{Principal: "p", SubjectType: "t"},
+	} {
 		for _, state := range []palyra.ApprovalFilter{{}, {Pending: true}, {Answer: palyra.AnswerDeny}} {
 			for _, oldest := range []bool{true, false} {
 				f.Pending, f.Answer, f.OldestFirst = state.Pending, state.Answer, oldest
@@ -204,7 +216,8 @@ func TestEveryQueryUsesAnIndex(t *testing.T) {
 		`SELECT id FROM approvals WHERE decision = '' AND session_id = ?`,
 		`SELECT COALESCE(MIN(expires_boot), 0) FROM approvals WHERE decision = '' AND boot_id = ?`,
 	) {
-		if plan := explainPlan(t, w, q, make([]any, strings.Count(q, "?"))...); !strings.Contains(plan, "INDEX") || strings.Contains(plan, "TEMP B-TREE") {
+		if plan := explainPlan(t, w, q, make([]any, strings.Count(q, "?"))...); !strings.Contains(plan, "INDEX") ||
+			strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("%s\n%s", q, plan)
 		}
 	}
@@ -232,7 +245,10 @@ func explainPlan(t *testing.T, w *world, q string, args ...any) string {
 func FuzzCursor(f *testing.F) {
 	const tag = "0123abcd"
 	good := cursor{at: 1234567890, id: string(newID()), tag: tag}.String()
-	for _, s := range []string{good, "", "x", good + "=", good[1:], cursor{at: -1, id: string(newID()), tag: tag}.String(), cursor{tag: tag}.String()} {
+	for _, s := range []string{
+		good, "", "x", good + "=", good[1:], cursor{at: -1, id: string(newID()), tag: tag}.String(),
+		cursor{tag: tag}.String(),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -17,7 +17,8 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 	if !l.isStanding() {
 		return nil
 	}
-	open, err := ids[palyra.ApprovalID](tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
+	open, err := ids[palyra.ApprovalID](tx,
+		`SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
 		l.Terms.Session, l.Terms.Principal)
 	if err != nil {
 		return err
@@ -32,7 +33,8 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 			continue
 		}
 		err = d.settle(tx, r, palyra.Decision{
-			Answer: palyra.AnswerError, Reason: "covered by lease " + string(l.ID), Lease: l.ID, By: bySystem, Method: palyra.MethodSystem, At: m.time(),
+			Answer: palyra.AnswerError, Reason: "covered by lease " + string(l.ID), Lease: l.ID, By: bySystem, Method: palyra.MethodSystem,
+			At: m.time(),
 		})
 		if err != nil {
 			return err
@@ -41,8 +43,7 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 	return nil
 }
 
-// leaseSuffices reports whether a lease covers a call, and the answer behind it is all that policy needs for
-// it.
+// leaseSuffices reports whether a lease covers a call, and the answer behind it is all that policy needs for it.
 func (d *Desk) leaseSuffices(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
 	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c.Proposal.Owner, dec))
 }
@@ -57,8 +58,7 @@ func (r record) asCall() *palyra.Call {
 	}
 }
 
-// overtaken refuses to open a question that a lease has come to cover since the desk was asked: Cover finds
-// it now.
+// overtaken refuses to open a question that a lease has come to cover since the desk was asked: Cover finds it now.
 func (d *Desk) overtaken(tx *store.Tx, c *palyra.Call) error {
 	dec, ok, err := d.leaseDecision(tx, c, leaseRow.isStanding)
 	if err != nil || !ok {

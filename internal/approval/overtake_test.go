@@ -43,11 +43,15 @@ func TestALeaseOvertakesOpenQuestions(t *testing.T) {
 	before := len(w.kinds())
 	lease := w.decide(a, palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(palyra.WidenWorkspace)).Decision.Lease
 	for range 2 {
-		if d := <-woken; !d.Overtaken() || d.Lease != lease || len(d.Votes) != 0 || d.By != bySystem || d.Reason != "covered by lease "+string(lease) {
+		if d := <-woken; !d.Overtaken() || d.Lease != lease || len(d.Votes) != 0 || d.By != bySystem ||
+			d.Reason != "covered by lease "+string(lease) {
 			t.Errorf("a waiter is told %+v", d)
 		}
 	}
-	if got, want := w.kinds()[before:], []string{"approval.decided", "grant.created", "approval.decided", "approval.decided"}; !slices.Equal(got, want) {
+	if got, want := w.kinds()[before:], []string{
+		"approval.decided", "grant.created", "approval.decided",
+		"approval.decided",
+	}; !slices.Equal(got, want) {
 		t.Errorf("lines %v, want %v", got, want)
 	}
 	for _, c := range []*palyra.Call{second, third, joined} {
@@ -103,7 +107,8 @@ func TestOvertakingIsOneStep(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := w.desk.Decide(context.Background(), vote(a, palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(palyra.WidenWorkspace))); err == nil {
+	if _, err := w.desk.Decide(context.Background(), vote(a, palyra.AnswerAllow, scoped(palyra.ScopeSession),
+		widened(palyra.WidenWorkspace))); err == nil {
 		t.Fatal("decided without its line")
 	}
 	if !w.get(a.ID).Pending() || !w.get(b.ID).Pending() {

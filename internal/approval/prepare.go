@@ -10,17 +10,16 @@ import (
 	"palyra/internal/store"
 )
 
-// Prepare makes the question about a call, or finds the open one about the same
-// plan in the same session; joined says which. Nothing is written: the question
-// becomes real when the gate records it and Apply sees it, which checks the
-// same rules again.
+// Prepare makes the question about a call, or finds the open one about the same plan in the same session; joined
+// says which. Nothing is written: the question becomes real when the gate records it and Apply sees it, which
+// checks the same rules again.
 //
-// Exhausted with ReasonTooManyPending: the principal has too many open
-// questions. Denied with ReasonRecentlyDenied: the plan was denied a short
-// while ago.
+// Exhausted with ReasonTooManyPending: the principal has too many open questions. Denied with ReasonRecentlyDenied:
+// the plan was denied a short while ago.
 func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, joined bool, err error) {
 	if !c.Digest.Valid() || c.Proposal.Session == "" || c.Proposal.Principal == "" {
-		return palyra.Approval{}, false, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "a call without plan, session or principal cannot be asked about")
+		return palyra.Approval{}, false, palyra.Errorf(palyra.Internal, palyra.ReasonInternal,
+			"a call without plan, session or principal cannot be asked about")
 	}
 	m := d.clock.read()
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
@@ -47,7 +46,8 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 func (d *Desk) question(c *palyra.Call, m moment) palyra.Approval {
 	p, v := c.Proposal, c.Verdict
 	a := palyra.Approval{
-		ID: palyra.ApprovalID(d.cfg.NewID()), Session: p.Session, Run: p.Run, Call: c.ID, Principal: p.Principal, Owner: p.Owner, PeerUID: p.PeerUID,
+		ID: palyra.ApprovalID(d.cfg.NewID()), Session: p.Session, Run: p.Run, Call: c.ID, Principal: p.Principal, Owner: p.Owner,
+		PeerUID: p.PeerUID,
 		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.deadlineAfter(d.waits(c.Plan)).wall), PlanDigest: c.Digest, Plan: c.Plan,
 		Prompt: d.promptOf(c), Need: v.Need, Bundle: v.Bundle, Snapshot: v.Snapshot, Waiting: 1,
 		Room: p.Room, Payer: p.Payer(),
@@ -78,8 +78,7 @@ func samePlan(tx *store.Tx, c *palyra.Call) (record, error) {
 	})
 }
 
-// mayAsk is the flood guard: a bounded number of open questions, and no nagging
-// about a plan that was denied.
+// mayAsk is the flood guard: a bounded number of open questions, and no nagging about a plan that was denied.
 func (d *Desk) mayAsk(tx *store.Tx, c *palyra.Call, m moment) error {
 	payer := c.Proposal.Payer()
 	var hold deadline
@@ -90,7 +89,8 @@ func (d *Desk) mayAsk(tx *store.Tx, c *palyra.Call, m moment) error {
 		return err
 	case err == nil && d.clock.held(hold, m):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonRecentlyDenied, "an approver denied this very plan a short while ago").
-			WithRemedy("propose something else, or ask again after %s", timeOf(hold.wall).UTC().Add(time.Second-1).Truncate(time.Second).Format(time.RFC3339))
+			WithRemedy("propose something else, or ask again after %s", timeOf(hold.wall).UTC().Add(time.Second-1).Truncate(time.Second).
+				Format(time.RFC3339))
 	}
 	var open int
 	err = tx.Get(`SELECT COUNT(*) FROM (SELECT 1 AS one FROM approvals WHERE decision = '' AND payer = ? AND expires_at > ? LIMIT ?) AS open`,
@@ -113,8 +113,7 @@ func (d *Desk) tooMany(tx *store.Tx, who string, m moment) error {
 		WithRemedy("have an operator decide some of them; the oldest expires at %s", palyra.Time(timeOf(first)))
 }
 
-// hold keeps a denied plan from being asked again for a while, in any session
-// of the principal.
+// hold keeps a denied plan from being asked again for a while, in any session of the principal.
 func (d *Desk) hold(tx *store.Tx, who palyra.Principal, plan palyra.Digest, m moment) error {
 	if _, err := tx.Exec(`DELETE FROM approval_denials WHERE boot_id = ? AND until_boot <= ?`, m.boot, m.since); err != nil {
 		return err

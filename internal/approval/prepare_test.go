@@ -78,7 +78,10 @@ func TestSubjectIsTheMostSpecificThatAsks(t *testing.T) {
 		{[]palyra.PairResult{tool, pair("vault.use", `Secret::"a\"b"`, palyra.Ask)}, palyra.SubjectSecret, `a"b`},
 		{[]palyra.PairResult{tool, pair("vault.use", `Secret::"s"`, palyra.Allow)}, palyra.SubjectTool, "/bin/git"},
 		{[]palyra.PairResult{pair("channel.send", `Channel::"ops"`, palyra.Ask), tool}, palyra.SubjectChannel, "ops"},
-		{[]palyra.PairResult{pair("channel.send", `Channel::"ops"`, palyra.Ask), pair("vault.use", `broken::"`, palyra.Ask)}, palyra.SubjectSecret, `broken::"`},
+		{
+			[]palyra.PairResult{pair("channel.send", `Channel::"ops"`, palyra.Ask), pair("vault.use", `broken::"`, palyra.Ask)},
+			palyra.SubjectSecret, `broken::"`,
+		},
 		{[]palyra.PairResult{pair("node.invoke", "plain", palyra.Ask)}, palyra.SubjectNode, "plain"},
 		{[]palyra.PairResult{pair("browser.act", `B::"b"`, palyra.Ask)}, palyra.SubjectBrowser, "b"},
 		{[]palyra.PairResult{pair("device.pair", `D::"d"`, palyra.Ask)}, palyra.SubjectPairing, "d"},

@@ -58,8 +58,7 @@ func titleOf(c *palyra.Call) string {
 	return fmt.Sprintf("%s wants to %s %s%s", c.Proposal.Principal, verb, c.Plan.Tool, where)
 }
 
-// riskOf returns the risk to show: one that nobody assessed is shown as the
-// highest.
+// riskOf returns the risk to show: one that nobody assessed is shown as the highest.
 func riskOf(r palyra.Risk) palyra.Risk {
 	switch r.Level {
 	case palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical:
@@ -126,8 +125,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// oneLine keeps outside text on one line: control characters become visible
-// escapes.
+// oneLine keeps outside text on one line: control characters become visible escapes.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, unicode.IsControl) < 0 {
 		return s

@@ -10,8 +10,7 @@ import (
 	"palyra/internal/store"
 )
 
-// record is an approval as its short row has it: everything but the documents
-// and the votes.
+// record is an approval as its short row has it: everything but the documents and the votes.
 type record struct {
 	palyra.Approval
 	seq  int64
@@ -59,8 +58,7 @@ func getRecord(tx *store.Tx, id palyra.ApprovalID) (record, error) {
 	return r, err
 }
 
-// withVotes reads the short row, the votes and the terms of the lease: all that
-// a decision is.
+// withVotes reads the short row, the votes and the terms of the lease: all that a decision is.
 func withVotes(tx *store.Tx, id palyra.ApprovalID) (record, error) {
 	r, err := getRecord(tx, id)
 	if err != nil {
@@ -133,8 +131,7 @@ func putVote(tx *store.Tx, v palyra.Vote) error {
 	return err
 }
 
-// putRecord inserts a new, pending question and its documents, and says how large
-// those are.
+// putRecord inserts a new, pending question and its documents, and says how large those are.
 func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) (int64, error) {
 	need, err1 := encode(a.Need)
 	policies, err2 := encode(a.Policies)

@@ -7,10 +7,9 @@ import (
 	"palyra/internal/store"
 )
 
-// OnSettled registers f, to be told of every approval that has its answer,
-// whoever waits for it. f is called after the answer is durable, on the
-// committing goroutine: it must be quick and must not write. Register before the
-// desk is in use.
+// OnSettled registers f, to be told of every approval that has its answer, whoever waits for it. f is called after
+// the answer is durable, on the committing goroutine: it must be quick and must not write. Register before the desk
+// is in use.
 func (d *Desk) OnSettled(f func(approval palyra.ApprovalID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

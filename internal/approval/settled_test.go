@@ -82,7 +82,10 @@ func TestDecisionsCarryTheirTerms(t *testing.T) {
 		if !ok || !reused.Reused {
 			t.Errorf("%s: not covered: %+v", name, reused)
 		}
-		for how, d := range map[string]palyra.Decision{"decided": decided, "waited": waited, "reused": reused, "read": w.get(a.ID).Decision, "lease": lease.Decision} {
+		for how, d := range map[string]palyra.Decision{
+			"decided": decided, "waited": waited, "reused": reused, "read": w.get(a.ID).Decision,
+			"lease": lease.Decision,
+		} {
 			if d.Terms == nil {
 				t.Errorf("%s, %s: no terms", name, how)
 			} else if diff := cmp.Diff(lease.Terms, *d.Terms); diff != "" {

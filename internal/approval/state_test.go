@@ -115,9 +115,11 @@ func TestStateTable(t *testing.T) {
 				}
 			}
 			if reason != want.reason || after.Decision.Answer != want.answer {
-				t.Errorf("%s on %s: reason %q (%v), answer %q; want %q, %q", action, state, reason, err, after.Decision.Answer, want.reason, want.answer)
+				t.Errorf("%s on %s: reason %q (%v), answer %q; want %q, %q", action, state, reason, err, after.Decision.Answer, want.reason,
+					want.answer)
 			}
-			if !before.Pending() && (before.Decision.At != after.Decision.At || before.Decision.By != after.Decision.By || before.Waiting != after.Waiting) {
+			if !before.Pending() && (before.Decision.At != after.Decision.At || before.Decision.By != after.Decision.By ||
+				before.Waiting != after.Waiting) {
 				t.Errorf("%s on %s: a settled question changed", action, state)
 			}
 			if n := len(w.lines("approval.decided")); n > 1 || (n == 1) == after.Pending() {
@@ -142,7 +144,8 @@ func TestWithdrawal(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := w.get(a.ID)
-	if d := got.Decision; d.Answer != palyra.AnswerError || d.Reason != "withdrawn" || d.By != "system:desk" || d.Method != palyra.MethodSystem || got.Waiting != 0 {
+	if d := got.Decision; d.Answer != palyra.AnswerError || d.Reason != "withdrawn" || d.By != "system:desk" ||
+		d.Method != palyra.MethodSystem || got.Waiting != 0 {
 		t.Errorf("the last one withdrew: %+v", got)
 	}
 	lines := w.lines("approval.decided")

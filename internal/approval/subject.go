@@ -48,8 +48,7 @@ func specific(pairs []palyra.PairResult) (palyra.Pair, palyra.SubjectType, bool)
 	return palyra.Pair{}, "", false
 }
 
-// entityName takes the name out of a policy entity: Secret::"github" → github.
-// What is not one stays as it is.
+// entityName takes the name out of a policy entity: Secret::"github" → github. What is not one stays as it is.
 func entityName(entity string) string {
 	_, quoted, ok := strings.Cut(entity, `::"`)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// exactTerms cover the approved plan and no other, for the one who asked, in
-// the session in which it was asked.
+// exactTerms cover the approved plan and no other, for the one who asked, in the session in which it was asked.
 func exactTerms(a palyra.Approval) palyra.Terms {
 	return palyra.Terms{
 		Principal: a.Principal, Session: a.Session, Tool: a.Plan.Tool, PlanDigest: a.PlanDigest,
@@ -19,9 +18,8 @@ func exactTerms(a palyra.Approval) palyra.Terms {
 	}
 }
 
-// covers reports whether terms permit the call: the proposer reaches the lease, which
-// names its session always, and the session's bounds are the proposer's. Terms that
-// name no plan must be widened ones.
+// covers reports whether terms permit the call: the proposer reaches the lease, which names its session always, and
+// the session's bounds are the proposer's. Terms that name no plan must be widened ones.
 func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 	p := c.Plan
 	switch {
@@ -58,9 +56,8 @@ func local(p string) bool {
 	return filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\x00\\")
 }
 
-// hidden reports whether a path has a hidden name in it, but for those that only list
-// files for a tool to leave alone, or hold a directory's place: programs keep their
-// settings in hidden names, and not all of them are known.
+// hidden reports whether a path has a hidden name in it, but for those that only list files for a tool to leave
+// alone, or hold a directory's place: programs keep their settings in hidden names, and not all of them are known.
 func hidden(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		if strings.HasPrefix(name, ".") && !slices.Contains(harmless, name) {
@@ -70,4 +67,7 @@ func hidden(p string) bool {
 	return false
 }
 
-var harmless = []string{".gitignore", ".gitkeep", ".keep", ".dockerignore", ".npmignore", ".prettierignore", ".eslintignore", ".env.example"}
+var harmless = []string{
+	".gitignore", ".gitkeep", ".keep", ".dockerignore", ".npmignore", ".prettierignore", ".eslintignore",
+	".env.example",
+}

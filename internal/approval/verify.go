@@ -29,10 +29,9 @@ type Report struct {
 // maxLine bounds a line of an export.
 const maxLine = 64 << 20
 
-// VerifyExport checks an export without a daemon: framing, encoding, the chain
-// of hashes, each plan's digest, and the trailer's signature by one of keys
-// (base64 Ed25519 public keys). Any changed byte is noticed. It does not check
-// the approvers' own signatures, which the records carry.
+// VerifyExport checks an export without a daemon: framing, encoding, the chain of hashes, each plan's digest, and
+// the trailer's signature by one of keys (base64 Ed25519 public keys). Any changed byte is noticed. It does not
+// check the approvers' own signatures, which the records carry.
 //
 // The error is Invalid with ReasonVerifyFailed and names the line; the report
 // then holds what was read so far and proves nothing.

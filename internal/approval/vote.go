@@ -89,9 +89,8 @@ func checkScope(v palyra.Vote, a palyra.Approval, longest time.Duration) error {
 	return nil
 }
 
-// checkQuestion refuses a vote that does not fit the question. An allow signed
-// more weakly than policy needs is refused rather than kept: it could never
-// count, and its voter would have no second vote.
+// checkQuestion refuses a vote that does not fit the question. An allow signed more weakly than policy needs is
+// refused rather than kept: it could never count, and its voter would have no second vote.
 func checkQuestion(v palyra.Vote, a palyra.Approval) error {
 	digest := v.Signature.Intent.PlanDigest
 	switch {

@@ -158,13 +158,25 @@ func TestFacts(t *testing.T) {
 		d    palyra.Decision
 		want palyra.ApprovalFacts
 	}{
-		"deny":         {palyra.Decision{Answer: palyra.AnswerDeny, Votes: []palyra.Vote{v("user:bob", "device", true)}}, palyra.ApprovalFacts{}},
-		"nothing":      {palyra.Decision{}, palyra.ApprovalFacts{}},
-		"owner":        {allow(v("user:alice", "none", false)), palyra.ApprovalFacts{Votes: 1, Separation: "none", Scope: "session", Fresh: true}},
-		"lease":        {reused, palyra.ApprovalFacts{Votes: 1, Separation: "none", Scope: "session"}},
-		"other":        {allow(v("user:bob", "device", true)), palyra.ApprovalFacts{Votes: 1, OtherPerson: true, Device: true, Separation: "device", Scope: "session", Fresh: true}},
-		"weakest":      {allow(v("user:alice", "other_uid", true), v("user:bob", "passphrase", false)), palyra.ApprovalFacts{Votes: 2, OtherPerson: true, Separation: "passphrase", Scope: "session", Fresh: true}},
-		"same twice":   {allow(v("user:bob", "none", true), v("user:bob", "none", true)), palyra.ApprovalFacts{Votes: 1, OtherPerson: true, Device: true, Separation: "none", Scope: "session", Fresh: true}},
+		"deny":    {palyra.Decision{Answer: palyra.AnswerDeny, Votes: []palyra.Vote{v("user:bob", "device", true)}}, palyra.ApprovalFacts{}},
+		"nothing": {palyra.Decision{}, palyra.ApprovalFacts{}},
+		"owner": {allow(v("user:alice", "none", false)), palyra.ApprovalFacts{
+			Votes: 1, Separation: "none", Scope: "session",
+			Fresh: true,
+		}},
+		"lease": {reused, palyra.ApprovalFacts{Votes: 1, Separation: "none", Scope: "session"}},
+		"other": {allow(v("user:bob", "device", true)), palyra.ApprovalFacts{
+			Votes: 1, OtherPerson: true, Device: true,
+			Separation: "device", Scope: "session", Fresh: true,
+		}},
+		"weakest": {
+			allow(v("user:alice", "other_uid", true), v("user:bob", "passphrase", false)),
+			palyra.ApprovalFacts{Votes: 2, OtherPerson: true, Separation: "passphrase", Scope: "session", Fresh: true},
+		},
+		"same twice": {
+			allow(v("user:bob", "none", true), v("user:bob", "none", true)),
+			palyra.ApprovalFacts{Votes: 1, OtherPerson: true, Device: true, Separation: "none", Scope: "session", Fresh: true},
+		},
 		"nobody voted": {allow(), palyra.ApprovalFacts{Separation: "none", Scope: "session", Fresh: true}},
 	} {
 		if got := w.desk.Facts(c.Proposal.Owner, test.d); got != test.want {

@@ -32,9 +32,8 @@ const watchQueue = 1024
 // as it becomes durable, until ctx ends or f returns an error, which Watch
 // returns. Of the filter SubjectType, SubjectID, Principal and Session count.
 //
-// Each change carries the approval as it stands when it is told, so that quick
-// changes of one approval may come as one. f may be slow: it slows nobody else;
-// when it falls too far behind it gets ChangeLagged and a fresh snapshot.
+// Each change carries the approval as it stands when it is told, so that quick changes of one approval may come as
+// one. f may be slow: it slows nobody else; when it falls too far behind it gets ChangeLagged and a fresh snapshot.
 func (d *Desk) Watch(ctx context.Context, f palyra.ApprovalFilter, tell func(Change) error) error {
 	f = palyra.ApprovalFilter{SubjectType: f.SubjectType, SubjectID: f.SubjectID, Principal: f.Principal, Session: f.Session}
 	if err := checkFilter(f); err != nil {

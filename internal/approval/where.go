@@ -19,8 +19,7 @@ func (w *listFilter) add(term string, args ...any) {
 	w.args = append(w.args, args...)
 }
 
-// state adds the condition on the decision. The texts are the ones the partial
-// indexes are made for.
+// state adds the condition on the decision. The texts are the ones the partial indexes are made for.
 func (w *listFilter) state(f palyra.ApprovalFilter) {
 	switch {
 	case f.Answer != palyra.AnswerPending:

@@ -19,8 +19,7 @@ var editTools = map[palyra.Tier][]palyra.ToolName{
 	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", palyra.ToolFileWrite},
 }
 
-// readTools are the agent's own that read what their one path names, and nothing
-// below it.
+// readTools are the agent's own that read what their one path names, and nothing below it.
 var readTools = []palyra.ToolName{"hook.ls", "hook.notebookread", "hook.read"}
 
 // offers lists the generalisations the approver may pick.
@@ -33,19 +32,24 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 		if root != wholeWorkspace {
 			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: fmt.Sprintf("any edit of files under %s/", oneLine(root))})
 		} else {
-			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: "any edit of files in the workspace, because the file is at its top"})
+			list = append(list, palyra.Widening{
+				Name:  palyra.WidenPathRoot,
+				Label: "any edit of files in the workspace, because the file is at its top",
+			})
 		}
 		list = append(list, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in " + oneLine(p.Workspace.Path)})
 	}
 	if root, ok := readRoot(p); ok {
-		list = append(list, palyra.Widening{Name: palyra.WidenReadRoot, Label: fmt.Sprintf("reading any file under %s/", strings.TrimSuffix(oneLine(root), "/"))})
+		list = append(list, palyra.Widening{Name: palyra.WidenReadRoot, Label: fmt.Sprintf("reading any file under %s/",
+			strings.TrimSuffix(oneLine(root), "/"))})
 	}
 	return list
 }
 
 // Exceptions are what the wider answers never cover, in words.
 const (
-	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, nothing outside, no removal, nothing riskier"
+	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, " +
+		"nothing outside, no removal, nothing riskier"
 	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
 )
 
@@ -107,13 +111,15 @@ func sourceOf(tool palyra.ToolName) palyra.Source {
 // directory say all about it. A plan that removes a file, or writes something that nobody could be shown, is
 // asked about each time.
 func plainWrite(p palyra.Plan) bool {
-	return onlyFileAccess(p, palyra.FilesystemWrite, palyra.FilesystemRead) && slices.Contains(editTools[p.Tier], p.Tool) && p.Source == sourceOf(p.Tool) &&
+	return onlyFileAccess(p, palyra.FilesystemWrite, palyra.FilesystemRead) && slices.Contains(editTools[p.Tier], p.Tool) &&
+		p.Source == sourceOf(p.Tool) &&
 		p.Workspace.Path != "" && len(p.Writes) > 0 && slices.Contains(p.Capabilities, palyra.FilesystemWrite)
 }
 
 // plainRead reports whether a plan only lets the agent read at one path outside of its workspace.
 func plainRead(p palyra.Plan) bool {
-	return onlyFileAccess(p, palyra.FilesystemRead) && p.Tier == palyra.TierUnsandboxed && slices.Contains(readTools, p.Tool) && p.Source == sourceOf(p.Tool) &&
+	return onlyFileAccess(p, palyra.FilesystemRead) && p.Tier == palyra.TierUnsandboxed && slices.Contains(readTools, p.Tool) &&
+		p.Source == sourceOf(p.Tool) &&
 		len(p.Writes) == 0 && len(p.Reads) == 1
 }
 

@@ -90,7 +90,10 @@ func TestReadADirectoryOutside(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.decide(w.ask(read("hook.read", "/opt/lib/a.go")), palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(palyra.WidenReadRoot))
-	for _, c := range []*palyra.Call{read("hook.read", "/opt/lib/b.go"), read("hook.read", "/opt/lib/x/c.go"), read("hook.ls", "/opt/lib/x"), read("hook.ls", "/opt/lib")} {
+	for _, c := range []*palyra.Call{
+		read("hook.read", "/opt/lib/b.go"), read("hook.read", "/opt/lib/x/c.go"), read("hook.ls", "/opt/lib/x"),
+		read("hook.ls", "/opt/lib"),
+	} {
 		if _, ok := w.covered(c); !ok {
 			t.Errorf("%s %v: not covered", c.Plan.Tool, c.Plan.Reads)
 		}

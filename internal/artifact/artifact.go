@@ -1,18 +1,14 @@
-// Package artifact keeps outputs that are too large to deliver with a call's
-// outcome.
+// Package artifact keeps outputs that are too large to deliver with a call's outcome.
 //
-// Words: an artifact is a run of bytes with an id, a digest and a session; that
-// session reads it, and whoever may see the call that made it. The bytes are a file of the daemon's own directory,
-// the rest is a row.
+// Words: an artifact is a run of bytes with an id, a digest and a session; that session reads it, and whoever may
+// see the call that made it. The bytes are a file of the daemon's own directory, the rest is a row.
 //
-// Promises: an artifact that Keep returned is durable, and Read hands out
-// exactly the bytes that were kept or fails: a damaged file is noticed. The file
-// is durable before its row, so that a crash leaves at most a file without a
-// row, which the next start removes.
+// Promises: an artifact that Keep returned is durable, and Read hands out exactly the bytes that were kept or
+// fails: a damaged file is noticed. The file is durable before its row, so that a crash leaves at most a file
+// without a row, which the next start removes.
 //
-// It does not judge who may read (the session is given by the caller, from the
-// credential) and does not journal: the attestation of the call that made the
-// artifact carries its id and digest.
+// It does not judge who may read (the session is given by the caller, from the credential) and does not journal:
+// the attestation of the call that made the artifact carries its id and digest.
 //
 // Its words are those of docs/words.md.
 package artifact
@@ -97,7 +93,8 @@ func (s *Store) sweep(ctx context.Context) error {
 func (s *Store) Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error) {
 	size := int64(len(data))
 	if size > s.MaxBytes {
-		return "", palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "an output of %d bytes is over the limit of %d for artifacts", size, s.MaxBytes).
+		return "", palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "an output of %d bytes is over the limit of %d for artifacts",
+			size, s.MaxBytes).
 			WithRemedy("ask for less at once")
 	}
 	now := s.Now()
@@ -133,10 +130,11 @@ func (s *Store) room(tx *store.Tx, session palyra.SessionID, size int64) error {
 	return nil
 }
 
-// Read returns up to limit bytes of an artifact from offset on, and its size.
-// The artifact must be the session's; any other is not found, so that ids of
-// other sessions tell nothing.
-func (s *Store) Read(ctx context.Context, session palyra.SessionID, id palyra.ID, offset, limit int64) (data []byte, size int64, err error) {
+// Read returns up to limit bytes of an artifact from offset on, and its size. The artifact must be the session's;
+// any other is not found, so that ids of other sessions tell nothing.
+func (s *Store) Read(ctx context.Context, session palyra.SessionID, id palyra.ID, offset, limit int64) (data []byte, size int64,
+	err error,
+) {
 	b, err := s.whole(ctx, id, `session = ?`, string(session))
 	if errors.Is(err, store.ErrNoRows) {
 		return nil, 0, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "this session has no such artifact").

@@ -1,21 +1,16 @@
-// Package attest signs what ran, keeps it, and checks it again without a
-// daemon.
+// Package attest signs what ran, keeps it, and checks it again without a daemon.
 //
-// An attestation is an in-toto Statement (subject: the call, by the digest of
-// its plan) whose predicate says who asked, what policy and people answered,
-// what ran under which enforcement and with which result, in a DSSE envelope
-// signed with Ed25519.
+// An attestation is an in-toto Statement (subject: the call, by the digest of its plan) whose predicate says who
+// asked, what policy and people answered, what ran under which enforcement and with which result, in a DSSE
+// envelope signed with Ed25519.
 //
-// Words: a statement is what is signed; an envelope is the signed text; an
-// outcome is what the agent got, with the envelope as its last member; trust is
-// the set of keys a reader accepts.
+// Words: a statement is what is signed; an envelope is the signed text; an outcome is what the agent got, with the
+// envelope as its last member; trust is the set of keys a reader accepts.
 //
-// Promises: what Attest signs, Verify accepts; a text that Verify accepts is, up
-// to white space between tokens, byte for byte the one that was signed, and each
-// answer in it was signed by its approver, for this daemon, and for this plan or
-// for a generalisation that the approver chose. Verify does not say that the
-// journal holds the attestation (that takes an inclusion proof), nor that the
-// daemon told the truth about what it saw.
+// Promises: what Attest signs, Verify accepts; a text that Verify accepts is, up to white space between tokens,
+// byte for byte the one that was signed, and each answer in it was signed by its approver, for this daemon, and for
+// this plan or for a generalisation that the approver chose. Verify does not say that the journal holds the
+// attestation (that takes an inclusion proof), nor that the daemon told the truth about what it saw.
 //
 // Its words are those of docs/words.md.
 package attest
@@ -61,8 +56,7 @@ func New(cfg Config) (*Attester, error) {
 	return &Attester{cfg: cfg, shelf: pack.NewShelf("attestation_bases")}, nil
 }
 
-// Attest signs a predicate in the daemon's name. It does not keep it: Apply
-// does, together with the finished line.
+// Attest signs a predicate in the daemon's name. It does not keep it: Apply does, together with the finished line.
 func (a *Attester) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error) {
 	p.StateID = a.cfg.StateID
 	return Sign(ctx, a.cfg.Signer(), p)

@@ -8,9 +8,8 @@ import (
 	"palyra/internal/canon"
 )
 
-// outcome checks what the agent got against what was signed. The digest binds
-// every byte before the envelope; the rest makes sure that the daemon's two
-// accounts of one run agree.
+// outcome checks what the agent got against what was signed. The digest binds every byte before the envelope; the
+// rest makes sure that the daemon's two accounts of one run agree.
 func (v *verifier) outcome(text, body []byte) error {
 	p := v.predicate
 	if palyra.SumBytes(body) != p.OutcomeDigest {
@@ -59,9 +58,8 @@ func askedAs(id palyra.ApprovalID, d *palyra.Decision) bool {
 	return id == d.Approval
 }
 
-// runes writes the escaped replacement character as the character. The JSON
-// package writes the escape for bytes that are not UTF-8 and the character for
-// the character, so one value has two spellings and both are ours.
+// runes writes the escaped replacement character as the character. The JSON package writes the escape for bytes
+// that are not UTF-8 and the character for the character, so one value has two spellings and both are ours.
 func runes(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(`\ufffd`), []byte("\uFFFD"))
 }

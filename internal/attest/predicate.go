@@ -34,13 +34,13 @@ func (v *verifier) statement(payload []byte) error {
 
 func (v *verifier) describe() {
 	r, p := &v.report, v.predicate
-	r.AttestationID, r.StateID, r.CallID, r.Tool, r.Principal, r.PlanDigest = p.AttestationID, p.StateID, p.CallID, p.Tool, p.Principal, p.PlanDigest
+	r.AttestationID, r.StateID, r.CallID, r.Tool, r.Principal, r.PlanDigest = p.AttestationID, p.StateID, p.CallID, p.Tool, p.Principal,
+		p.PlanDigest
 	r.Separation, r.Tier, r.Executor, r.Enforcement = p.Separation, p.Tier, p.Executor, p.Enforcement
 	r.Outcome, r.ExitCode, r.StartedAt, r.FinishedAt, r.Granted = p.Outcome, p.ExitCode, p.StartedAt, p.FinishedAt, p.Granted
 }
 
-// decision checks that what ran was allowed: by policy, or by people whose
-// signatures are here.
+// decision checks that what ran was allowed: by policy, or by people whose signatures are here.
 func (v *verifier) decision() error {
 	p, d := v.predicate, v.predicate.Decision
 	switch {

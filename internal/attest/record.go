@@ -46,8 +46,7 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	return nil
 }
 
-// Get returns the attestation with that id, of the call with that id, or with
-// that digest.
+// Get returns the attestation with that id, of the call with that id, or with that digest.
 func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, error) {
 	var att palyra.Attestation
 	var raw []byte

@@ -40,10 +40,9 @@ func statementOf(p palyra.Predicate) statement {
 	}
 }
 
-// encodeStatement returns the one text of a predicate's statement, and the
-// predicate as a reader will see it. The predicate goes through JSON once before
-// that: afterwards text and value determine each other, also where the value
-// held what JSON cannot (invalid UTF-8, a clock's monotonic part).
+// encodeStatement returns the one text of a predicate's statement, and the predicate as a reader will see it. The
+// predicate goes through JSON once before that: afterwards text and value determine each other, also where the
+// value held what JSON cannot (invalid UTF-8, a clock's monotonic part).
 func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 	if p.AttestationID == "" || p.CallID == "" || !p.PlanDigest.Valid() || !p.OutcomeDigest.Valid() {
 		return nil, p, errors.New("the predicate lacks an id or a digest")
@@ -72,8 +71,7 @@ func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 	return text, st.Predicate, err
 }
 
-// decodeStatement reads a payload that encodeStatement could have written, and
-// no other.
+// decodeStatement reads a payload that encodeStatement could have written, and no other.
 func decodeStatement(payload []byte) (palyra.Predicate, error) {
 	var st statement
 	if err := canon.Strict(payload, &st); err != nil {

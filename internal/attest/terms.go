@@ -2,10 +2,9 @@ package attest
 
 import "palyra"
 
-// terms checks that the lease covers what ran. Terms that name no plan must name
-// a directory instead, and each vote must have asked for that (see vote); else
-// the plan that ran is the one that was decided, whether or not the answer was
-// given earlier.
+// terms checks that the lease covers what ran. Terms that name no plan must name a directory instead, and each vote
+// must have asked for that (see vote); else the plan that ran is the one that was decided, whether or not the
+// answer was given earlier.
 func (v *verifier) terms() error {
 	p, d := v.predicate, v.predicate.Decision
 	t := d.Terms

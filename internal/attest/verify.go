@@ -62,9 +62,8 @@ func KeyOf(text string) (palyra.Key, error) {
 	return palyra.Key{ID: keyID(pub), Use: keyUse, PublicKey: text}, nil
 }
 
-// Verify checks an envelope, or a whole outcome with its envelope. White space
-// between tokens is free; any other change is found. The error names what is
-// wrong.
+// Verify checks an envelope, or a whole outcome with its envelope. White space between tokens is free; any other
+// change is found. The error names what is wrong.
 func Verify(raw []byte, trust Trust) (Report, error) {
 	v := verifier{trust: trust, report: Report{Form: "envelope", DecidedBy: []palyra.Principal{}, Warnings: []string{}}}
 	text, err := compact(raw)
@@ -119,10 +118,9 @@ const (
 	envelopeStart = `{"payloadType":`
 )
 
-// split takes an outcome apart into its envelope and the bytes before it. The
-// text is one compact JSON value, so a last member of the outermost object is
-// the only thing that can begin with palyra.AttestationKey, begin an envelope, and end
-// with the last brace. Without one, all of it must be the envelope.
+// split takes an outcome apart into its envelope and the bytes before it. The text is one compact JSON value, so a
+// last member of the outermost object is the only thing that can begin with palyra.AttestationKey, begin an
+// envelope, and end with the last brace. Without one, all of it must be the envelope.
 func split(text []byte) (envelope, body []byte) {
 	i := bytes.LastIndex(text, []byte(palyra.AttestationKey+envelopeStart))
 	if i < 0 || text[len(text)-1] != '}' {

@@ -91,7 +91,8 @@ func TestReport(t *testing.T) {
 	}
 	p := attesttest.NewRun().Predicate
 	want := attest.Report{
-		Form: "outcome", AttestationID: p.AttestationID, StateID: attesttest.StateID, Digest: palyra.SumBytes(envelope), CallID: p.CallID, Tool: p.Tool, Principal: p.Principal,
+		Form: "outcome", AttestationID: p.AttestationID, StateID: attesttest.StateID, Digest: palyra.SumBytes(envelope), CallID: p.CallID,
+		Tool: p.Tool, Principal: p.Principal,
 		PlanDigest: p.PlanDigest, DecidedBy: []palyra.Principal{"user:ada"}, Separation: p.Separation, Tier: p.Tier, Executor: p.Executor,
 		Enforcement: p.Enforcement, Outcome: p.Outcome, ExitCode: 3, StartedAt: p.StartedAt, FinishedAt: p.FinishedAt, Granted: p.Granted,
 		KeyID: attesttest.Daemon.KeyID(), Warnings: []string{},

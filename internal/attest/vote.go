@@ -70,9 +70,8 @@ func (v *verifier) voteSignature(n int, s palyra.Signature) error {
 	return nil
 }
 
-// signedFields compares the vote with the fields that were signed, by the names
-// of the request. A field that is empty is left out; one that is not known here
-// is refused, because nobody could say what was agreed to.
+// signedFields compares the vote with the fields that were signed, by the names of the request. A field that is
+// empty is left out; one that is not known here is refused, because nobody could say what was agreed to.
 func signedFields(n int, vote palyra.Vote) error {
 	want := []struct{ name, value string }{
 		{"approval_id", string(vote.Approval)},
@@ -121,8 +120,7 @@ func text(name string, v any) (string, bool) {
 	return s, ok && s != ""
 }
 
-// operatorID names an approver's public key: "op-" and the first 32 hex digits
-// of its SHA-256.
+// operatorID names an approver's public key: "op-" and the first 32 hex digits of its SHA-256.
 func operatorID(pub []byte) string {
 	h := sha256.Sum256(pub)
 	return "op-" + hex.EncodeToString(h[:16])

@@ -126,7 +126,8 @@ func (a access) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 
 func (a access) holdDevices(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"access_devices", "id", []string{
-		"name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at", "paired_at", "paired_by", "call_id", "address", "revoked_at<>0", "revoked_by",
+		"name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at", "paired_at", "paired_by", "call_id",
+		"address", "revoked_at<>0", "revoked_by",
 	}}.hold(tx, rows(a.devices, func(k *accessRecord[palyra.Device]) []any {
 		d := k.is
 		return []any{
@@ -148,11 +149,15 @@ func (a access) holdAgents(tx *store.Tx) (*palyra.Finding, error) {
 }
 
 func (a access) holdTokens(tx *store.Tx) (*palyra.Finding, error) {
-	f, err := table{"access_tokens", "id", []string{"name", "principal", "scopes", "workspaces", "added_at", "added_by", "expires_at", "revoked_at<>0", "revoked_by"}}.hold(tx,
+	f, err := table{"access_tokens", "id", []string{
+		"name", "principal", "scopes", "workspaces", "added_at", "added_by", "expires_at",
+		"revoked_at<>0", "revoked_by",
+	}}.hold(tx,
 		rows(a.tokens, func(k *accessRecord[palyra.Token]) []any {
 			t := k.is
 			return []any{
-				t.Name, str(t.Principal), texts(t.Scopes), texts(t.Workspaces), t.AddedAt.UnixNano(), str(t.AddedBy), t.ExpiresAt.UnixNano(), k.over, str(k.by),
+				t.Name, str(t.Principal), texts(t.Scopes), texts(t.Workspaces), t.AddedAt.UnixNano(), str(t.AddedBy), t.ExpiresAt.UnixNano(), k.over,
+				str(k.by),
 			}
 		}))
 	if f != nil || err != nil {

@@ -1,17 +1,15 @@
 // Package audit holds the tables that follow from the journal against it.
 //
-// The journal is signed and its tables are not: a row that somebody changed beside
-// the daemon is believed by whoever reads it. An audit hears every line, in order,
-// makes of them what the tables must say, and compares. It reads the tables of all
-// parts and shares no code with those who write them, so that a fault of theirs is
-// not made twice.
+// The journal is signed and its tables are not: a row that somebody changed beside the daemon is believed by
+// whoever reads it. An audit hears every line, in order, makes of them what the tables must say, and compares. It
+// reads the tables of all parts and shares no code with those who write them, so that a fault of theirs is not made
+// twice.
 //
 // Words: said is what the journal says; a finding is the first difference.
 //
-// Promises: in one view of the store, every row of Held has the lines it follows
-// from and agrees with them in the columns that Held names, no row is missing that
-// must be there, and every granted call has ended or may still run. Loose says why
-// a table cannot be held, or need not be.
+// Promises: in one view of the store, every row of Held has the lines it follows from and agrees with them in the
+// columns that Held names, no row is missing that must be there, and every granted call has ended or may still run.
+// Loose says why a table cannot be held, or need not be.
 //
 // Its words are those of docs/words.md.
 package audit
@@ -49,7 +47,8 @@ type Audit struct {
 // New begins an audit. A call that has not ended is overdue by the time now.
 func New(now time.Time) *Audit {
 	return &Audit{
-		now: now, calls: map[palyra.CallID]*callRecord{}, sessions: map[palyra.SessionID]*sessionRecord{}, runs: map[palyra.RunID]*runRecord{}, asked: map[palyra.ApprovalID]*question{},
+		now: now, calls: map[palyra.CallID]*callRecord{}, sessions: map[palyra.SessionID]*sessionRecord{}, runs: map[palyra.RunID]*runRecord{},
+		asked: map[palyra.ApprovalID]*question{},
 		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.LeaseID]*leaseRecord{}, keys: map[string]*key{}, places: map[string]place{},
 		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(),
 	}
@@ -102,7 +101,8 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 // Settle looks at the tables, when every line was heard.
 func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	for _, check := range []func(*store.Tx) (*palyra.Finding, error){
-		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls, a.holdAttestations,
+		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls,
+		a.holdAttestations,
 		a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
 	} {
 		if f, err := check(tx); f != nil || err != nil {

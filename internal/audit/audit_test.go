@@ -103,7 +103,8 @@ func (b *bench) insert(table string, pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		columns, values = append(columns, pairs[i].(string)), append(values, pairs[i+1])
 	}
-	b.exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "), strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
+	b.exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "),
+		strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ")), values...)
 }
 
 // found is what verifying a copy finds: with the time at which its head was signed.
@@ -160,9 +161,13 @@ func (b *bench) everyColumn(table string, columns ...string) {
 func TestAccess(t *testing.T) {
 	b := newBench(t)
 	at, digest := began.UnixNano(), "sha256:"+strings.Repeat("a", 64)
-	token := palyra.Token{ID: tokenID(digest), Name: "ci", Principal: "user:alice", Scopes: []palyra.Permission{"status.view"}, AddedAt: began, AddedBy: "user:alice", ExpiresAt: began}
+	token := palyra.Token{
+		ID: tokenID(digest), Name: "ci", Principal: "user:alice", Scopes: []palyra.Permission{"status.view"},
+		AddedAt: began, AddedBy: "user:alice", ExpiresAt: began,
+	}
 	device := palyra.Device{
-		ID: "dev-1", Name: "phone", Principal: "user:alice", Role: "viewer", KeyID: "op-2", PublicKey: "BBBB", Certificate: "sha256:1", Serial: "01", ExpiresAt: began,
+		ID: "dev-1", Name: "phone", Principal: "user:alice", Role: "viewer", KeyID: "op-2", PublicKey: "BBBB", Certificate: "sha256:1",
+		Serial: "01", ExpiresAt: began,
 		PairedAt: began, PairedBy: "user:alice", Call: "01", Address: "192.0.2.1",
 	}
 	operator := palyra.Operator{Principal: "user:alice", Role: "owner", KeyID: "op-1", PublicKey: "AAAA", Separation: "none", AddedAt: began}
@@ -171,31 +176,44 @@ func TestAccess(t *testing.T) {
 	b.say(
 		palyra.UserAdded{User: palyra.User{Principal: "user:alice", Role: "viewer", AddedAt: began, AddedBy: "system:daemon"}},
 		palyra.UserChanged{User: palyra.User{Principal: "user:alice", Role: "owner", Workspaces: []string{"/w"}}, By: "user:alice"},
-		palyra.UserAdded{User: palyra.User{Principal: "user:bob", Role: "viewer", AddedAt: began, AddedBy: "user:alice"}}, palyra.UserRemoved{Principal: "user:bob", By: "user:alice"},
+		palyra.UserAdded{User: palyra.User{Principal: "user:bob", Role: "viewer", AddedAt: began, AddedBy: "user:alice"}},
+		palyra.UserRemoved{Principal: "user:bob", By: "user:alice"},
 		palyra.OperatorAdded{Operator: operator}, palyra.OperatorAdded{Operator: again}, palyra.OperatorRemoved{KeyID: "op-1", By: "user:alice"},
-		palyra.DevicePaired{Device: device}, palyra.DeviceRenewed{Device: "dev-1", Certificate: "sha256:2", Serial: "02", ExpiresAt: began.Add(1)},
+		palyra.DevicePaired{Device: device}, palyra.DeviceRenewed{
+			Device: "dev-1", Certificate: "sha256:2", Serial: "02",
+			ExpiresAt: began.Add(1),
+		},
 		palyra.DeviceRevoked{Device: "dev-1", By: "user:alice"},
 		palyra.AgentAdded{Agent: palyra.Agent{Principal: "agent:ci", Owner: "user:alice", AddedAt: began}, Token: tokenID(digest)},
-		palyra.AgentAdded{Agent: palyra.Agent{Principal: "agent:old", Owner: "user:alice", AddedAt: began}}, palyra.AgentRemoved{Principal: "agent:old", By: "user:alice"},
+		palyra.AgentAdded{Agent: palyra.Agent{Principal: "agent:old", Owner: "user:alice", AddedAt: began}},
+		palyra.AgentRemoved{Principal: "agent:old", By: "user:alice"},
 		palyra.TokenAdded{Token: token}, palyra.TokenRevoked{Token: token.ID, By: "user:alice"},
 	)
-	b.insert("access_users", "principal", "user:alice", "role", "owner", "workspaces", `["/w"]`, "added_at", at, "added_by", "system:daemon", "removed_at", 0)
-	b.insert("access_users", "principal", "user:bob", "role", "viewer", "workspaces", `[]`, "added_at", at, "added_by", "user:alice", "removed_at", 7)
-	b.insert("access_operators", "key_id", "op-1", "seq", 1, "principal", "user:alice", "role", "owner", "public_key", "AAAA", "separation", "passphrase", "uid", 0, "added_at", at, "removed_at", 9)
-	b.insert("access_devices", "id", "dev-1", "name", "phone", "principal", "user:alice", "role", "viewer", "key_id", "op-2", "public_key", "BBBB", "certificate", "sha256:2", "serial", "02",
-		"expires_at", at+1, "paired_at", at, "paired_by", "user:alice", "call_id", "01", "address", "192.0.2.1", "seen_at", 5, "revoked_at", 6, "revoked_by", "user:alice")
+	b.insert("access_users", "principal", "user:alice", "role", "owner", "workspaces", `["/w"]`, "added_at", at, "added_by", "system:daemon",
+		"removed_at", 0)
+	b.insert("access_users", "principal", "user:bob", "role", "viewer", "workspaces", `[]`, "added_at", at, "added_by", "user:alice",
+		"removed_at", 7)
+	b.insert("access_operators", "key_id", "op-1", "seq", 1, "principal", "user:alice", "role", "owner", "public_key", "AAAA", "separation",
+		"passphrase", "uid", 0, "added_at", at, "removed_at", 9)
+	b.insert("access_devices", "id", "dev-1", "name", "phone", "principal", "user:alice", "role", "viewer", "key_id", "op-2", "public_key",
+		"BBBB", "certificate", "sha256:2", "serial", "02",
+		"expires_at", at+1, "paired_at", at, "paired_by", "user:alice", "call_id", "01", "address", "192.0.2.1", "seen_at", 5, "revoked_at", 6,
+		"revoked_by", "user:alice")
 	b.insert("access_agents", "principal", "agent:ci", "owner", "user:alice", "token_sha256", digest, "added_at", at, "removed_at", 0)
 	b.insert("access_agents", "principal", "agent:old", "owner", "user:alice", "token_sha256", "sha256:b", "added_at", at, "removed_at", 4)
-	b.insert("access_tokens", "id", token.ID, "name", "ci", "principal", "user:alice", "scopes", `["status.view"]`, "workspaces", "[]", "token_sha256", digest, "added_at", at,
+	b.insert("access_tokens", "id", token.ID, "name", "ci", "principal", "user:alice", "scopes", `["status.view"]`, "workspaces", "[]",
+		"token_sha256", digest, "added_at", at,
 		"added_by", "user:alice", "expires_at", at, "used_at", 3, "revoked_at", 3, "revoked_by", "user:alice")
 	if why := b.found(); why != "" {
 		t.Fatal(why)
 	}
 	b.everyColumn("access_users", "principal", "role", "workspaces", "added_at", "added_by")
 	b.everyColumn("access_operators", "key_id", "principal", "role", "public_key", "separation", "added_at")
-	b.everyColumn("access_devices", "id", "name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at", "paired_at", "paired_by", "call_id", "address", "revoked_by")
+	b.everyColumn("access_devices", "id", "name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at",
+		"paired_at", "paired_by", "call_id", "address", "revoked_by")
 	b.everyColumn("access_agents", "principal", "owner", "token_sha256", "added_at")
-	b.everyColumn("access_tokens", "id", "name", "principal", "scopes", "workspaces", "token_sha256", "added_at", "added_by", "expires_at", "revoked_by")
+	b.everyColumn("access_tokens", "id", "name", "principal", "scopes", "workspaces", "token_sha256", "added_at", "added_by", "expires_at",
+		"revoked_by")
 	for table, change := range map[string]string{
 		"access_users": "removed_at = 0 WHERE principal = 'user:bob'", "access_operators": "removed_at = 0", "access_devices": "revoked_at = 0",
 		"access_agents": "removed_at = 0 WHERE principal = 'agent:old'", "access_tokens": "revoked_at = 0",
@@ -213,12 +231,14 @@ func TestPolicyAndPostures(t *testing.T) {
 		b.must(err)
 		return canon.Sum(domain, raw)
 	}
-	files, body, tried := `{"a.cedar":"permit (principal, action, resource);"}`, `{"tier":"C"}`, `{"at":"x","tiers":[{"tier":"C"},{"tier":"B"}]}`
+	files, body, tried := `{"a.cedar":"permit (principal, action, resource);"}`, `{"tier":"C"}`,
+		`{"at":"x","tiers":[{"tier":"C"},{"tier":"B"}]}`
 	content := palyra.SumBytes([]byte("permit (principal, action, resource);"))
 	bundle, snapshot, held := sum("policy-bundle/v1", `{"a.cedar":"`+string(content)+`"}`), sum("snapshot/v1", body), sum("posture/v1", tried)
 	envelope, err := json.Marshal(palyra.Envelope{Payload: base64.StdEncoding.EncodeToString([]byte(`{"predicate":` + tried + `}`))})
 	b.must(err)
-	b.say(palyra.PolicyActivated{Bundle: palyra.Digest(bundle), Snapshot: palyra.Digest(snapshot), By: "system:daemon"}, palyra.PostureChecked{Posture: palyra.Digest(held), By: "system:daemon"})
+	b.say(palyra.PolicyActivated{Bundle: palyra.Digest(bundle), Snapshot: palyra.Digest(snapshot), By: "system:daemon"},
+		palyra.PostureChecked{Posture: palyra.Digest(held), By: "system:daemon"})
 	b.insert("policy_bundle", "digest", bundle, "files", files, "saved_at", 1)
 	b.insert("policy_snapshot", "digest", snapshot, "body", body, "saved_at", 1)
 	b.insert("policy_activation", "seq", 1, "bundle", bundle, "snapshot", snapshot, "activated_by", "system:daemon", "activated_at", 1)
@@ -236,7 +256,8 @@ func TestPolicyAndPostures(t *testing.T) {
 	b.noticed("policy_snapshot", "a row", `DELETE FROM policy_snapshot`)
 	b.noticed("posture_tiers", "a tier", `UPDATE posture_tiers SET tier = 'A' WHERE tier = 'C'`)
 	b.noticed("posture_tiers", "a row", `DELETE FROM posture_tiers WHERE tier = 'C'`)
-	b.noticed("policy_activation", "a row too many", `INSERT INTO policy_activation SELECT 2, bundle, snapshot, activated_by, 2 FROM policy_activation`)
+	b.noticed("policy_activation", "a row too many",
+		`INSERT INTO policy_activation SELECT 2, bundle, snapshot, activated_by, 2 FROM policy_activation`)
 }
 
 // called is a call that was granted for a time, with its rows.
@@ -248,18 +269,28 @@ func (b *bench) called(id palyra.CallID, wall time.Duration) {
 	b.say(palyra.SessionOpened{Session: palyra.SessionID("S" + id), Principal: "agent:local", Workspace: "/w", Surface: "api"},
 		palyra.CallProposed{Call: id, Session: palyra.SessionID("S" + id), Principal: "agent:local", Tool: "palyra.echo", Input: "sha256:1"},
 		palyra.CallJudged{Call: id, Plan: digest, Effect: palyra.Allow}, palyra.CallGranted{Call: id, Plan: digest, WallMS: wall.Milliseconds()})
-	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Session: palyra.SessionID("S" + id)}, Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
+	doc, err := json.Marshal(palyra.Call{
+		ID: id, Proposal: palyra.Proposal{
+			Proposer: palyra.Proposer{Principal: "agent:local", Session: palyra.SessionID("S" + id)}, Arguments: json.RawMessage(`{}`),
+		}, Plan: plan,
+		Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")},
+	})
 	b.must(err)
-	b.insert("sessions", "id", "S"+string(id), "principal", "agent:local", "workspace", "/w", "door", "api", "name", string(id), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)
-	b.insert("calls", "id", string(id), "session", "S"+string(id), "principal", "agent:local", "tool", "palyra.echo", "state", "granted", "approval", "", "input", "sha256:1", "proposed_at", 1, "doc", doc)
+	b.insert("sessions", "id", "S"+string(id), "principal", "agent:local", "workspace", "/w", "door", "api", "name", string(id), "labels",
+		"[]", "opened_at", 1, "used_at", 1, "calls", 1)
+	b.insert("calls", "id", string(id), "session", "S"+string(id), "principal", "agent:local", "tool", "palyra.echo", "state", "granted",
+		"approval", "", "input", "sha256:1", "proposed_at", 1, "doc", doc)
 }
 
 // asked is the row of a question that user:alice refused.
 func (b *bench) asked(id, call, need, digest string) {
 	b.Helper()
-	b.insert("approvals", "id", id, "seq", id[1:], "session_id", "", "run_id", "", "call_id", call, "principal", "agent:local", "owner", "", "peer_uid", 0, "door", "", "requested_at", 1,
-		"expires_at", began.UnixNano(), "boot_id", "", "expires_boot", 0, "subject_type", "", "subject_id", "", "plan_digest", digest, "need", need, "bundle", "", "snapshot", "", "policies", "",
-		"waiting", 0, "decision", "deny", "scope", "", "lease_id", "", "reason", "", "decided_by", "user:alice", "decided_method", "", "decided_at", 1, "separation", "")
+	b.insert("approvals", "id", id, "seq", id[1:], "session_id", "", "run_id", "", "call_id", call, "principal", "agent:local", "owner", "",
+		"peer_uid", 0, "door", "", "requested_at", 1,
+		"expires_at", began.UnixNano(), "boot_id", "", "expires_boot", 0, "subject_type", "", "subject_id", "", "plan_digest", digest, "need",
+		need, "bundle", "", "snapshot", "", "policies", "",
+		"waiting", 0, "decision", "deny", "scope", "", "lease_id", "", "reason", "", "decided_by", "user:alice", "decided_method", "",
+		"decided_at", 1, "separation", "")
 }
 
 // A call that was granted and has no end when it cannot be running any more is found
@@ -309,17 +340,25 @@ func TestDocumentsThatWereShrunk(t *testing.T) {
 	for i, kept := range []palyra.Digest{sum("{}\x00{}\x00{\"diff_bytes\":9}"), ""} {
 		id, call := palyra.ApprovalID(fmt.Sprintf("Q%d", i)), palyra.CallID(fmt.Sprintf("C%d", i))
 		b.say(palyra.SessionOpened{Session: palyra.SessionID("S" + call), Principal: "agent:local", Surface: "api"},
-			palyra.CallProposed{Call: call, Session: palyra.SessionID("S" + call), Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: digest},
-			palyra.ApprovalRequested{Approval: id, Call: call, Principal: "agent:local", Plan: digest, Need: palyra.Need{Votes: 1}, ExpiresAt: began},
-			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: digest, By: "user:alice", Kept: kept}, palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})
+			palyra.CallProposed{Call: call, Session: palyra.SessionID("S" + call), Principal: "agent:local", Tool: "t", Input: "sha256:1"},
+			palyra.CallJudged{Call: call, Plan: digest},
+			palyra.ApprovalRequested{
+				Approval: id, Call: call, Principal: "agent:local", Plan: digest, Need: palyra.Need{Votes: 1},
+				ExpiresAt: began,
+			},
+			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: digest, By: "user:alice", Kept: kept},
+			palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})
 		outcome, err := palyra.Outcome{
 			Outcome: palyra.OutcomeRefused, Tool: "t", Layer: "approval", ReasonCode: "approval_denied", ExitCode: palyra.ExitRefused,
 			SessionID: palyra.SessionID("S" + call), CallID: call, ApprovalID: id, PlanDigest: digest,
 		}.Marshal()
 		b.must(err)
-		b.insert("sessions", "id", "S"+string(call), "principal", "agent:local", "workspace", "", "door", "api", "name", string(call), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)
-		b.insert("calls", "id", string(call), "session", "S"+string(call), "principal", "agent:local", "tool", "t", "state", "refused", "approval", string(id), "input", "sha256:1", "proposed_at", 1,
-			"doc", fmt.Sprintf(`{"call_id":%q,"proposal":{"principal":"agent:local","session":%q,"arguments":null},"plan":%s,"plan_digest":%q}`, call, "S"+call, plan, digest),
+		b.insert("sessions", "id", "S"+string(call), "principal", "agent:local", "workspace", "", "door", "api", "name", string(call), "labels",
+			"[]", "opened_at", 1, "used_at", 1, "calls", 1)
+		b.insert("calls", "id", string(call), "session", "S"+string(call), "principal", "agent:local", "tool", "t", "state", "refused",
+			"approval", string(id), "input", "sha256:1", "proposed_at", 1,
+			"doc", fmt.Sprintf(`{"call_id":%q,"proposal":{"principal":"agent:local","session":%q,"arguments":null},"plan":%s,"plan_digest":%q}`,
+				call, "S"+call, plan, digest),
 			"outcome", outcome)
 		b.asked(string(id), string(call), string(need), string(digest))
 		b.insert("approval_documents", "approval_id", string(id), "plan", "{}", "prompt", "{}", "left_out", `{"diff_bytes":9}`)

@@ -181,8 +181,7 @@ func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 // questions at most, then it is ended and its end is recorded.
 const grace = 45 * time.Minute
 
-// overdue finds calls that were granted and have no end, though they cannot be
-// running any more.
+// overdue finds calls that were granted and have no end, though they cannot be running any more.
 func (a *Audit) overdue(*store.Tx) (f *palyra.Finding, err error) {
 	for _, c := range a.calls {
 		if c.state == palyra.Granted && c.wall > 0 && a.now.After(c.granted.Add(c.wall+grace)) && (f == nil || c.seq < f.Seq) {

@@ -7,8 +7,9 @@ var Loose = map[string]string{
 	"journal_head":        "the journal itself: it is signed",
 	"journal_checkpoints": "the journal itself: the head counts and hashes them",
 
-	"access_intents": "signatures that were used lately; each stands with its line, and a row that is gone lets a replay through until its time is up",
-	"access_floor":   "a clock",
+	"access_intents": "signatures that were used lately; each stands with its line, and a row that is gone lets a replay through " +
+		"until its time is up",
+	"access_floor": "a clock",
 
 	"approval_bytes":    "a count for a day's budget",
 	"approval_clock":    "a clock",
@@ -23,8 +24,7 @@ var Loose = map[string]string{
 	"state":             "the state's id, which is in the journal's origin and in every signature",
 }
 
-// Free are columns of tables that are held which do not follow from the journal,
-// with the reason.
+// Free are columns of tables that are held which do not follow from the journal, with the reason.
 var Free = map[string]string{
 	"signing_keys.seq":               "an order for lists",
 	"signing_keys.retired":           "when is not journaled, that it is retired is held",

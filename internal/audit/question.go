@@ -178,7 +178,8 @@ func (a *Audit) holdLeases(tx *store.Tx) (*palyra.Finding, error) {
 			end = *l.ended
 		}
 		want["text:"+str(id)] = row{seq: l.seq, values: []any{
-			str(l.Approval), str(l.Scope), str(t.Principal), str(t.Session), t.Tool, str(t.PlanDigest), string(terms), expires, left, str(end.Why), str(end.By),
+			str(l.Approval), str(l.Scope), str(t.Principal), str(t.Session), t.Tool, str(t.PlanDigest), string(terms), expires, left, str(end.Why),
+			str(end.By),
 		}}
 	}
 	return table{"approval_leases", "id", []string{

@@ -18,7 +18,10 @@ type kept struct {
 }
 
 func newKept(state palyra.State, word palyra.OutcomeKind) *kept {
-	plan := palyra.Plan{Tool: "palyra.process.run", Arguments: json.RawMessage(`{"argv":["make","test"],"n":15e-1}`), Argv: []string{"make", "test"}, Tier: palyra.TierC}
+	plan := palyra.Plan{
+		Tool: "palyra.process.run", Arguments: json.RawMessage(`{"argv":["make","test"],"n":15e-1}`),
+		Argv: []string{"make", "test"}, Tier: palyra.TierC,
+	}
 	digest, _ := plan.Digest()
 	return &kept{
 		doc: palyra.Call{
@@ -28,7 +31,10 @@ func newKept(state palyra.State, word palyra.OutcomeKind) *kept {
 				Tool:     plan.Tool, Arguments: json.RawMessage(`{"n": 1.5, "argv": ["make","test"]}`),
 			},
 		},
-		out: palyra.Outcome{Outcome: word, CallID: "C", Layer: palyra.LayerPolicy, ReasonCode: palyra.ReasonPolicyDenied, ExitCode: 126, Stdout: "said"},
+		out: palyra.Outcome{
+			Outcome: word, CallID: "C", Layer: palyra.LayerPolicy, ReasonCode: palyra.ReasonPolicyDenied, ExitCode: 126,
+			Stdout: "said",
+		},
 		end: func(c palyra.Call, body palyra.Digest, k palyra.Kept) palyra.Event {
 			switch c.State {
 			case palyra.Refused:

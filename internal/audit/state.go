@@ -38,8 +38,7 @@ type (
 	}
 )
 
-// hearKey takes in a key that signs records. The authority of devices is another,
-// and lies in a file of its own.
+// hearKey takes in a key that signs records. The authority of devices is another, and lies in a file of its own.
 func (a *Audit) hearKey(k *key) {
 	if k.Use == palyra.KeyJournal || k.Use == palyra.KeyAttestation {
 		a.keys[k.ID] = k
@@ -51,7 +50,8 @@ func (a *Audit) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 	for id, k := range a.keys {
 		want["text:"+id] = row{seq: k.seq, values: []any{k.Use, k.PublicKey, k.Verifier, k.by, k.sig, k.CreatedAt.UnixNano(), k.retired}}
 	}
-	return table{"signing_keys", "key_id", []string{"key_use", "public_key", "verifier", "signed_by", "sig", "created", "retired<>0"}}.hold(tx, want)
+	return table{"signing_keys", "key_id", []string{"key_use", "public_key", "verifier", "signed_by", "sig", "created", "retired<>0"}}.hold(
+		tx, want)
 }
 
 func (a *Audit) holdPlaces(tx *store.Tx) (*palyra.Finding, error) {
@@ -80,7 +80,8 @@ func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		var labels []string
 		s := a.sessions[id]
-		if json.Unmarshal([]byte(text), &labels) != nil || !slices.Equal(palyra.JoinLabels(labels, nil), s.labels) || palyra.Clip(workspace, 512) != s.Workspace {
+		if json.Unmarshal([]byte(text), &labels) != nil || !slices.Equal(palyra.JoinLabels(labels, nil), s.labels) ||
+			palyra.Clip(workspace, 512) != s.Workspace {
 			f = finding(s.seq, "session %s has other labels or another workspace than the journal says", id)
 			return errFound
 		}

@@ -19,8 +19,7 @@ type row struct {
 	values []any
 }
 
-// table is one that is held: its key, and the columns that follow from the
-// journal, each as an expression.
+// table is one that is held: its key, and the columns that follow from the journal, each as an expression.
 type table struct {
 	name, key string
 	columns   []string

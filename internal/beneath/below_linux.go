@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resolve is how paths are resolved: below a directory, without following a link or entering
-// another file system.
+// Resolve is how paths are resolved: below a directory, without following a link or entering another file system.
 const Resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS
 
 // OpenTree opens the top of a tree by an absolute path without links.
@@ -188,8 +187,7 @@ func readable(top int, path string, st *unix.Stat_t) ([]string, error) {
 	return NamesOf(fd, mostInOne)
 }
 
-// CopyFile makes a second file of one that is its owner's, who may read it whatever
-// its mode says.
+// CopyFile makes a second file of one that is its owner's, who may read it whatever its mode says.
 func CopyFile(from int, name string, to int, fresh string, st *unix.Stat_t) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:

@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Empty removes all that is in a directory which a hostile program filled. It follows no link and
-// never goes up: every name is taken below an open directory. Deep trees are not
-// climbed into either, so neither stack nor descriptors nor path lengths bound
-// it: a directory that is not empty is moved to the top and is swept when its
-// turn comes, so that each is moved at most once. Who goes on filling it meanwhile is not
-// waited for: what is left after a while stays, and the error says so.
+// Empty removes all that is in a directory which a hostile program filled. It follows no link and never goes up:
+// every name is taken below an open directory. Deep trees are not climbed into either, so neither stack nor
+// descriptors nor path lengths bound it: a directory that is not empty is moved to the top and is swept when its
+// turn comes, so that each is moved at most once. Who goes on filling it meanwhile is not waited for: what is left
+// after a while stays, and the error says so.
 func Empty(top *os.File) error {
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -75,8 +74,7 @@ func (s *sweeper) clear(name string) error {
 	return err
 }
 
-// raise moves a directory to the top. Moving one writes to it, so it must be
-// writable first.
+// raise moves a directory to the top. Moving one writes to it, so it must be writable first.
 func (s *sweeper) raise(dir int, name string) error {
 	f, err := OpenDir(dir, name)
 	if err != nil {
@@ -105,9 +103,8 @@ func (s *sweeper) drop(dir int, name string) error {
 
 func notEmpty(err error) bool { return errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) }
 
-// eachEntry calls f for the entries of a directory, a batch at a time. It returns the
-// first error and goes on after it. Entries that come and go meanwhile may be
-// missed: the sweep looks again.
+// eachEntry calls f for the entries of a directory, a batch at a time. It returns the first error and goes on after
+// it. Entries that come and go meanwhile may be missed: the sweep looks again.
 func eachEntry(parent int, name string, f func(dir int, name string) error) error {
 	dir, err := OpenDir(parent, name)
 	if err != nil {
@@ -135,9 +132,8 @@ func eachEntry(parent int, name string, f func(dir int, name string) error) erro
 	}
 }
 
-// OpenDir opens a directory, never a link, and makes it one that its owner may
-// read and change. One that its owner shut is opened first without any right but
-// to change its mode.
+// OpenDir opens a directory, never a link, and makes it one that its owner may read and change. One that its owner
+// shut is opened first without any right but to change its mode.
 func OpenDir(dir int, name string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags, 0)

@@ -187,7 +187,8 @@ func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error
 		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
 	by := who.Principal
-	if ok, hits := d.engine.AuthorizeAction(ctx, by, []palyra.Role{who.Role}, string(palyra.PermitPolicyWrite), "Policy", inforce.TheBundle); !ok {
+	if ok, hits := d.engine.AuthorizeAction(ctx, by, []palyra.Role{who.Role}, string(palyra.PermitPolicyWrite), "Policy",
+		inforce.TheBundle); !ok {
 		var said []string
 		for _, h := range hits {
 			if h.Remedy != "" && !slices.Contains(said, h.Remedy) {
@@ -205,9 +206,8 @@ func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error
 // there as a digest only.
 const maxEvidence = 48 << 10
 
-// abridged is a signature with the digests of the bundle's texts in place of
-// them. The texts are kept once, under the bundle's digest; with them the request
-// that was signed can be put together again.
+// abridged is a signature with the digests of the bundle's texts in place of them. The texts are kept once, under
+// the bundle's digest; with them the request that was signed can be put together again.
 func abridged(sig palyra.Signature) (palyra.Signature, error) {
 	if files, ok := sig.Fields["files"].(map[string]any); ok {
 		digests := make(map[string]any, len(files))

@@ -42,8 +42,7 @@ type Bundles struct {
 	changing sync.Mutex // held while another bundle comes into force
 }
 
-// Engine returns the engine that judges by the policies in force. It stays the same when others come into
-// force.
+// Engine returns the engine that judges by the policies in force. It stays the same when others come into force.
 func (d *Bundles) Engine() *policy.Engine { return d.engine }
 
 // Snapshot returns a kept configuration.
@@ -70,8 +69,7 @@ func open(ctx context.Context, c Config) (d *Bundles, err error) {
 	return d, d.checkActivations(ctx)
 }
 
-// Open puts the bundle that was chosen last into force with the configuration, or
-// the preset where nobody chose.
+// Open puts the bundle that was chosen last into force with the configuration, or the preset where nobody chose.
 func Open(ctx context.Context, c Config) (*Bundles, error) {
 	d, err := open(ctx, c)
 	if err != nil {
@@ -96,10 +94,9 @@ func Open(ctx context.Context, c Config) (*Bundles, error) {
 	return d, nil
 }
 
-// chosenBundle is the bundle that somebody put into force last. A change of the
-// configuration alone is recorded under the daemon's own name and chooses nothing.
-// Where nobody chose it is the preset, which comes with the program and so
-// changes with it.
+// chosenBundle is the bundle that somebody put into force last. A change of the configuration alone is recorded
+// under the daemon's own name and chooses nothing. Where nobody chose it is the preset, which comes with the
+// program and so changes with it.
 func (d *Bundles) chosenBundle(ctx context.Context) (b *policy.Bundle, chosen bool, err error) {
 	a, err := d.kept.Chosen(ctx, byDaemon)
 	if palyra.CodeOf(err) == palyra.NotFound {
@@ -117,7 +114,8 @@ func (d *Bundles) chosenBundle(ctx context.Context) (b *policy.Bundle, chosen bo
 		return nil, false, err
 	}
 	if b, err = d.kept.Bundle(ctx, a.Bundle); err != nil {
-		return nil, false, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the policies in force (%s) cannot be read: %s", a.Bundle, palyra.AsError(err).Text).
+		return nil, false, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the policies in force (%s) cannot be read: %s", a.Bundle,
+			palyra.AsError(err).Text).
 			WithRemedy("put others into force with 'palyra policy rollback --offline'").WithCause(err)
 	}
 	return b, true, nil
@@ -181,9 +179,8 @@ func (d *Bundles) Name() string {
 	return "custom"
 }
 
-// put makes a bundle the one in force: it is kept and on record before the first
-// verdict is made with it. A daemon that dies between the two starts with it.
-// Whoever calls it holds changing.
+// put makes a bundle the one in force: it is kept and on record before the first verdict is made with it. A daemon
+// that dies between the two starts with it. Whoever calls it holds changing.
 func (d *Bundles) put(ctx context.Context, b *policy.Bundle, a inforce.Author) (inforce.Activation, error) {
 	c := d.Judging(b)
 	trial, err := policy.New(c) // a trial engine, so that the real one cannot refuse the bundle

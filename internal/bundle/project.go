@@ -19,8 +19,7 @@ import (
 // maxProjects bounds how many workspaces' policies are held ready.
 const maxProjects = 256
 
-// Projects reads the policies of workspaces, and keeps them while they are the
-// same.
+// Projects reads the policies of workspaces, and keeps them while they are the same.
 type Projects struct {
 	Find  func(context.Context, string) (palyra.Workspace, bool, error) // of the registry; nil: none is registered
 	mu    sync.Mutex
@@ -100,8 +99,7 @@ func (p *Projects) policiesAround(workspace string) (*policy.Bundle, error) {
 	return policy.JoinProjects(levels), nil
 }
 
-// maxAbove bounds the directories between a workspace and the outermost registered
-// one.
+// maxAbove bounds the directories between a workspace and the outermost registered one.
 const maxAbove = 64
 
 // policyDirs are the directories whose policies a workspace has, its own first.
@@ -124,7 +122,8 @@ func (p *Projects) policyDirs(workspace string) ([]string, error) {
 	out := []string{workspace}
 	for dir := workspace; dir != top && dir != filepath.Dir(dir); {
 		if dir = filepath.Dir(dir); len(out) == maxAbove {
-			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the workspace lies more than %d directories below the one that is registered", maxAbove).
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig,
+				"the workspace lies more than %d directories below the one that is registered", maxAbove).
 				WithRemedy("name a directory further up")
 		}
 		if _, err := os.Lstat(filepath.Join(dir, filepath.Dir(policy.ProjectDir))); dir != top && errors.Is(err, fs.ErrNotExist) {

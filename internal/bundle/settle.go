@@ -29,7 +29,8 @@ func settledFiles(ctx context.Context, dir string) (map[string]string, error) {
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "policy directory: not read, since %v", cause).
-				WithRemedy("write the new policies beside it and rename the directory into place, then signal again; the policies in force stay as they are")
+				WithRemedy("write the new policies beside it and rename the directory into place, then signal again; the policies in force " +
+					"stay as they are")
 		}
 	}
 }

@@ -248,7 +248,10 @@ func TestConstraintsHoldByTheBook(t *testing.T) {
 			t.Errorf("%s: verifies", name)
 		}
 	}
-	opts := x509.VerifyOptions{Roots: roots, CurrentTime: f.now, DNSName: d.id + "." + zone, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	opts := x509.VerifyOptions{
+		Roots: roots, CurrentTime: f.now, DNSName: d.id + "." + zone,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	if _, err := parsed(t, signedBy(t, a, d, nil)).Verify(opts); err != nil {
 		t.Error(err)
 	}

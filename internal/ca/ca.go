@@ -1,20 +1,16 @@
-// Package ca is the daemon's own certificate authority: it says which machine
-// is a device of this daemon, and lets a device know that it talks to the daemon
-// it was paired with.
+// Package ca is the daemon's own certificate authority: it says which machine is a device of this daemon, and lets
+// a device know that it talks to the daemon it was paired with.
 //
-// Words: an authority is an Ed25519 key with a self-signed certificate that may
-// sign leaves only (path length 0), and only for names below its own zone
-// "<ca id>.palyra.internal"; the ca id is the beginning of the digest of its
-// public key. A device leaf names "<device id>.<ca id>.palyra.internal" and is
-// good for a client only; a server leaf names "daemon.<ca id>.palyra.internal"
-// and is good for a server only. A rotation puts a new authority in the place of
-// the current one, which is then retired: it signs nothing any more, but what it
-// signed holds until it expires. A keeper keeps the secret state.
+// Words: an authority is an Ed25519 key with a self-signed certificate that may sign leaves only (path length 0),
+// and only for names below its own zone "<ca id>.palyra.internal"; the ca id is the beginning of the digest of its
+// public key. A device leaf names "<device id>.<ca id>.palyra.internal" and is good for a client only; a server
+// leaf names "daemon.<ca id>.palyra.internal" and is good for a server only. A rotation puts a new authority in the
+// place of the current one, which is then retired: it signs nothing any more, but what it signed holds until it
+// expires. A keeper keeps the secret state.
 //
-// Promises: everything secret is one value of the keeper, replaced whole, so a
-// crash leaves the authority before a rotation or the one after it. The private
-// key of a retired authority is gone with the rotation; what stays is one server
-// leaf, for the devices that trust the old authority only. Connections are TLS
+// Promises: everything secret is one value of the keeper, replaced whole, so a crash leaves the authority before a
+// rotation or the one after it. The private key of a retired authority is gone with the rotation; what stays is one
+// server leaf, for the devices that trust the old authority only. Connections are TLS
 // 1.3 with a certificate on both sides and without resumption, so that every
 // connection asks anew whether the device is still welcome.
 //
@@ -55,8 +51,7 @@ type Config struct {
 	Now      func() time.Time // nil is time.Now
 }
 
-// Authority issues certificates and checks them. It is safe for concurrent use
-// and has no goroutines of its own.
+// Authority issues certificates and checks them. It is safe for concurrent use and has no goroutines of its own.
 type Authority struct {
 	cfg   Config
 	point func(string) // tests crash here
@@ -87,7 +82,8 @@ type Leaf struct {
 // every device would have to be paired again without anybody having said so.
 func Open(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.KeyStore == nil || cfg.Days < 0 || cfg.Days > mostDays {
-		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "device certificates hold for 1 to %d days, and their authority needs a keeper", mostDays)
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig,
+			"device certificates hold for 1 to %d days, and their authority needs a keeper", mostDays)
 	}
 	cfg.Days = cmp.Or(cfg.Days, defaultDays)
 	if cfg.Now == nil {
@@ -121,7 +117,8 @@ func (a *Authority) begin(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	if len(left) > 0 {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the key of the device authority is missing, but %s shows that there was one", a.cfg.Certs).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
+			"the key of the device authority is missing, but %s shows that there was one", a.cfg.Certs).
 			WithRemedy("restore the key from a backup; or remove that directory for a new authority, and pair every device again")
 	}
 	first, err := newIssuer(a.cfg.Now())
@@ -161,9 +158,8 @@ func (a *Authority) ID() string { return a.current().id }
 // Key returns the current authority's public key.
 func (a *Authority) Key() palyra.Key { return a.current().public() }
 
-// Certificates returns the certificates of the authorities in service, newest
-// first: the current one, and those before it while one of their device
-// certificates may still hold.
+// Certificates returns the certificates of the authorities in service, newest first: the current one, and those
+// before it while one of their device certificates may still hold.
 func (a *Authority) Certificates() [][]byte {
 	var out [][]byte
 	for _, i := range a.serving() {
@@ -181,7 +177,8 @@ func (a *Authority) Serves(name string) bool {
 // It is always the current authority's; while a rotation runs it waits.
 func (a *Authority) IssueDevice(pub ed25519.PublicKey, deviceID string) (Leaf, error) {
 	if len(pub) != ed25519.PublicKeySize || !validDevice(deviceID) {
-		return Leaf{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device has an Ed25519 key and an id like dev-<32 hex digits>")
+		return Leaf{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
+			"a device has an Ed25519 key and an id like dev-<32 hex digits>")
 	}
 	a.signing.RLock()
 	defer a.signing.RUnlock()
@@ -189,7 +186,8 @@ func (a *Authority) IssueDevice(pub ed25519.PublicKey, deviceID string) (Leaf, e
 	st, unsure := a.st, a.unsure
 	a.mu.RUnlock()
 	if unsure {
-		return Leaf{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "it is not known whether the last rotation of the device authority is kept, so no certificate is issued").
+		return Leaf{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal,
+			"it is not known whether the last rotation of the device authority is kept, so no certificate is issued").
 			WithRemedy("rotate again, or restart the daemon")
 	}
 	for _, i := range st.issuers {

@@ -200,7 +200,8 @@ func TestAuthorityCertificate(t *testing.T) {
 	if !c.IsCA || c.MaxPathLen != 0 || !c.MaxPathLenZero || c.KeyUsage != x509.KeyUsageCertSign || c.PublicKeyAlgorithm != x509.Ed25519 {
 		t.Errorf("certificate %+v", c)
 	}
-	if !c.PermittedDNSDomainsCritical || !slices.Equal(c.PermittedDNSDomains, []string{a.ID() + ".palyra.internal"}) || len(c.ExcludedIPRanges) != 2 {
+	if !c.PermittedDNSDomainsCritical || !slices.Equal(c.PermittedDNSDomains, []string{a.ID() + ".palyra.internal"}) ||
+		len(c.ExcludedIPRanges) != 2 {
 		t.Errorf("constraints: %v %v %v", c.PermittedDNSDomainsCritical, c.PermittedDNSDomains, c.ExcludedIPRanges)
 	}
 	if got := c.NotBefore; !got.Before(f.now) || f.now.Sub(got) > time.Hour {
@@ -220,7 +221,8 @@ func TestIssueDevice(t *testing.T) {
 	a := f.open()
 	d := newDevice(t).renew(t, a)
 	c := parsed(t, d.leaf.DER)
-	if !slices.Equal(c.DNSNames, []string{d.id + "." + a.ID() + ".palyra.internal"}) || !slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
+	if !slices.Equal(c.DNSNames, []string{d.id + "." + a.ID() + ".palyra.internal"}) ||
+		!slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
 		t.Errorf("names %v, usages %v", c.DNSNames, c.ExtKeyUsage)
 	}
 	if c.IsCA || c.KeyUsage != x509.KeyUsageDigitalSignature || !d.public().Equal(c.PublicKey) {

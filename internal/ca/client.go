@@ -20,9 +20,8 @@ type ClientConfig struct {
 	Now         func() time.Time
 }
 
-// Client returns the configuration with which a device talks to its daemon and
-// the name it asks for: that of the authority which signed the device's
-// certificate, because a daemon serves that one for as long as the certificate
+// Client returns the configuration with which a device talks to its daemon and the name it asks for: that of the
+// authority which signed the device's certificate, because a daemon serves that one for as long as the certificate
 // holds.
 func Client(cfg ClientConfig) (*tls.Config, string, error) {
 	if cfg.Now == nil {
@@ -52,8 +51,7 @@ func Client(cfg ClientConfig) (*tls.Config, string, error) {
 	}, name, nil
 }
 
-// ownAuthority finds the authority that signed a device's certificate among
-// those the device was given.
+// ownAuthority finds the authority that signed a device's certificate among those the device was given.
 func ownAuthority(leaf *x509.Certificate, authorities [][]byte, now time.Time) (*issuer, error) {
 	if len(authorities) == 0 || len(authorities) > mostIssuers {
 		return nil, refused("a device knows 1 to %d authorities of its daemon", mostIssuers)

@@ -55,9 +55,15 @@ func TestADeviceRefusesImpostors(t *testing.T) {
 		"expired":                impostor(server.key, signed(a, func(c *x509.Certificate) { c.NotAfter = f.now.Add(-time.Minute) })),
 		"not yet valid":          impostor(server.key, signed(a, func(c *x509.Certificate) { c.NotBefore = f.now.Add(time.Minute) })),
 		"another name":           impostor(server.key, signed(a, func(c *x509.Certificate) { c.DNSNames[0] = "console." + a.current().zone() })),
-		"a name more":            impostor(server.key, signed(a, func(c *x509.Certificate) { c.DNSNames = append(c.DNSNames, "console."+a.current().zone()) })),
-		"wildcard":               impostor(server.key, signed(a, func(c *x509.Certificate) { c.DNSNames[0] = "*." + a.current().zone() })),
-		"both usages":            impostor(server.key, signed(a, func(c *x509.Certificate) { c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) })),
+		"a name more": impostor(server.key, signed(a, func(c *x509.Certificate) {
+			c.DNSNames = append(c.DNSNames,
+				"console."+a.current().zone())
+		})),
+		"wildcard": impostor(server.key, signed(a, func(c *x509.Certificate) { c.DNSNames[0] = "*." + a.current().zone() })),
+		"both usages": impostor(server.key, signed(a, func(c *x509.Certificate) {
+			c.ExtKeyUsage = append(c.ExtKeyUsage,
+				x509.ExtKeyUsageClientAuth)
+		})),
 		"an authority as leaf":   impostor(server.key, signed(a, func(c *x509.Certificate) { c.IsCA = true })),
 		"the authority itself":   impostor(a.current().key, a.current().cert.Raw),
 		"RSA 1024":               impostor(rsaKey, signedFor(t, a, rsaKey.Public(), server.id, as)),
@@ -137,10 +143,11 @@ func TestRequestsOverBothConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	conf := a.Server(ServerConfig{PairProtocol: pairing, Device: anyDevice})
-	server := &http.Server{TLSConfig: conf, ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, err := PeerOf(*r.TLS)
-		_, _ = fmt.Fprintln(w, r.Proto, p.Device, err)
-	})}
+	server := &http.Server{TLSConfig: conf, ReadHeaderTimeout: patience, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			p, err := PeerOf(*r.TLS)
+			_, _ = fmt.Fprintln(w, r.Proto, p.Device, err)
+		})}
 	done := make(chan error, 1)
 	go func() { done <- server.ServeTLS(ln, "", "") }()
 	way := &http.Transport{TLSClientConfig: d.config(t, f.clock), ForceAttemptHTTP2: true}

@@ -35,8 +35,7 @@ const (
 	deviceDigits = 32
 )
 
-// issuer is an authority: the current one has its key, a retired one the server
-// leaf it made last.
+// issuer is an authority: the current one has its key, a retired one the server leaf it made last.
 type issuer struct {
 	id   string
 	cert *x509.Certificate
@@ -68,7 +67,10 @@ func newIssuer(now time.Time) (*issuer, error) {
 		PermittedDNSDomains:         []string{zone},
 		PermittedEmailAddresses:     []string{zone},
 		PermittedURIDomains:         []string{zone},
-		ExcludedIPRanges:            []*net.IPNet{{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}},
+		ExcludedIPRanges: []*net.IPNet{
+			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+			{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+		},
 	}
 	i.cert, err = i.sign(i.cert, key.pub, now, issuerLife)
 	return i, err
@@ -102,7 +104,8 @@ func (i *issuer) sign(template *x509.Certificate, pub ed25519.PublicKey, now tim
 		template.NotAfter = i.cert.NotAfter
 	}
 	if !now.Before(template.NotAfter) {
-		return nil, palyra.Errorf(palyra.Expired, palyra.ReasonBadCertificate, "the device authority %s expired on %s", i.id, i.cert.NotAfter.Format(time.DateOnly)).
+		return nil, palyra.Errorf(palyra.Expired, palyra.ReasonBadCertificate, "the device authority %s expired on %s", i.id,
+			i.cert.NotAfter.Format(time.DateOnly)).
 			WithRemedy("check the clock; rotate the ca key")
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, i.cert, pub, i.key)
@@ -129,8 +132,7 @@ func (i *issuer) server(now time.Time, life time.Duration) (*tls.Certificate, er
 	return i.chain(cert, key), nil
 }
 
-// chain is what the server sends: also the authority, which a device that pairs
-// does not have yet.
+// chain is what the server sends: also the authority, which a device that pairs does not have yet.
 func (i *issuer) chain(leaf *x509.Certificate, key *signer) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{leaf.Raw, i.cert.Raw}, PrivateKey: key, Leaf: leaf}
 }
@@ -165,7 +167,8 @@ func parseIssuer(der []byte) (*issuer, error) {
 		return nil, bad
 	}
 	i := &issuer{id: idOf(pub), cert: c}
-	if c.KeyUsage != x509.KeyUsageCertSign || !c.PermittedDNSDomainsCritical || len(c.PermittedDNSDomains) != 1 || c.PermittedDNSDomains[0] != i.zone() {
+	if c.KeyUsage != x509.KeyUsageCertSign || !c.PermittedDNSDomainsCritical || len(c.PermittedDNSDomains) != 1 ||
+		c.PermittedDNSDomains[0] != i.zone() {
 		return nil, bad
 	}
 	if c.CheckSignatureFrom(c) != nil {
@@ -196,8 +199,7 @@ func newSerial() (*big.Int, error) {
 	}
 }
 
-// SerialOf returns a certificate's serial number as it stands in records: hex
-// digits, at least 32.
+// SerialOf returns a certificate's serial number as it stands in records: hex digits, at least 32.
 func SerialOf(c *x509.Certificate) string { return fmt.Sprintf("%0*x", 2*serialBytes, c.SerialNumber) }
 
 func validDevice(id string) bool {

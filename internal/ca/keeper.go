@@ -22,10 +22,9 @@ const (
 
 // KeyStore keeps secrets under names.
 //
-// Load's error has the code NotFound when there is nothing under the name and
-// any other when that cannot be known; the secret is the caller's to destroy.
-// Store replaces the value whole: after a crash, or an error, Load returns the
-// old one or the new one; after nil, the new one. It must not keep s.
+// Load's error has the code NotFound when there is nothing under the name and any other when that cannot be known;
+// the secret is the caller's to destroy. Store replaces the value whole: after a crash, or an error, Load returns
+// the old one or the new one; after nil, the new one. It must not keep s.
 type KeyStore interface {
 	Load(ctx context.Context, name string) (palyra.Secret, error)
 	Store(ctx context.Context, name string, s palyra.Secret) error
@@ -90,13 +89,13 @@ func (f *files) Store(ctx context.Context, name string, s palyra.Secret) error {
 
 func (f *files) path(ctx context.Context, name string) (string, error) {
 	if name == "" || len(name) > mostName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a key's name has 1 to %d small letters, digits and dashes", mostName)
+		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a key's name has 1 to %d small letters, digits and dashes",
+			mostName)
 	}
 	return filepath.Join(f.dir, name+keyExt), ctx.Err()
 }
 
-// sweep removes what a write that a crash cut short left behind: private keys do
-// not lie about.
+// sweep removes what a write that a crash cut short left behind: private keys do not lie about.
 func (f *files) sweep(name string) error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -141,7 +140,8 @@ func readPrivate(dir, path string) ([]byte, error) {
 // explain turns durable's finding about a path into an error with a remedy.
 func explain(err error) error {
 	if open := (*durable.UnsafeError)(nil); errors.As(err, &open) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the device authority's key is not safe in %s: %s", open.Path, open.Why).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the device authority's key is not safe in %s: %s", open.Path,
+			open.Why).
 			WithRemedy("%s; if others may have read the key, rotate it", open.Fix)
 	}
 	return fmt.Errorf("ca: keep: %w", err)

@@ -68,9 +68,8 @@ func (a *Authority) Rotations() []Rotation {
 	return out
 }
 
-// Rotate puts a new authority in the place of the current one and returns both
-// keys and the old one's signature over the new. Every crash can be told apart by
-// what the keeper holds afterwards:
+// Rotate puts a new authority in the place of the current one and returns both keys and the old one's signature
+// over the new. Every crash can be told apart by what the keeper holds afterwards:
 //
 //	the new authority's certificate is published   crash: the keeper knows nothing of it; Open takes it away
 //	the keeper's value is replaced                 crash: the new authority is in force; Rotations tells of it
@@ -136,8 +135,7 @@ func (a *Authority) successor(now time.Time) (*state, error) {
 	return out, nil
 }
 
-// adopt makes a state ours; the key of the one before is gone with that. Its
-// caller keeps everybody from signing.
+// adopt makes a state ours; the key of the one before is gone with that. Its caller keeps everybody from signing.
 func (a *Authority) adopt(st *state) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,8 +153,7 @@ func (a *Authority) reload(ctx context.Context) error {
 	return nil
 }
 
-// settle finds out what a store that failed left in force. No device gets a
-// certificate until that is known.
+// settle finds out what a store that failed left in force. No device gets a certificate until that is known.
 func (a *Authority) settle(ctx context.Context, cause error) error {
 	a.mu.Lock()
 	a.unsure = true
@@ -169,7 +166,8 @@ func (a *Authority) settle(ctx context.Context, cause error) error {
 	}
 	_ = a.publish(a.state()) // copies only; Open does it again
 	if now := a.ID(); now != before {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "the device authority is rotated to %s, but its keeper failed while saying so", now).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal,
+			"the device authority is rotated to %s, but its keeper failed while saying so", now).
 			WithRemedy("check where the key is kept; the rotation holds").WithCause(cause)
 	}
 	return fmt.Errorf("ca: rotate: %w", cause)

@@ -43,7 +43,8 @@ func TestRotate(t *testing.T) {
 	b := f.open()
 	for _, x := range []*Authority{a, b} {
 		certs := x.Certificates()
-		if len(certs) != 2 || parsed(t, certs[0]).Subject.CommonName != "Palyra CA "+next.ID || parsed(t, certs[1]).Subject.CommonName != "Palyra CA "+old.ID {
+		if len(certs) != 2 || parsed(t, certs[0]).Subject.CommonName != "Palyra CA "+next.ID ||
+			parsed(t, certs[1]).Subject.CommonName != "Palyra CA "+old.ID {
 			t.Errorf("certificates of %d authorities, not newest first", len(certs))
 		}
 		if diff := cmp.Diff([]Rotation{{Old: old, New: next, Sig: sig}}, x.Rotations()); diff != "" {

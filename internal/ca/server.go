@@ -20,9 +20,8 @@ const (
 
 // ServerConfig says who may come in.
 type ServerConfig struct {
-	// Device reports, with nil, that a live device has this key and was given
-	// this certificate. Nobody has proved to hold the key yet when it is asked:
-	// it must change nothing. Without it no device comes in.
+	// Device reports, with nil, that a live device has this key and was given this certificate. Nobody has proved to
+	// hold the key yet when it is asked: it must change nothing. Without it no device comes in.
 	Device func(ctx context.Context, keyID string, leaf *x509.Certificate) error
 	// PairProtocol is the ALPN name under which a machine that is no device yet
 	// may come with a certificate that it made itself; empty: none.
@@ -83,9 +82,8 @@ func (a *Authority) answer(hello *tls.ClientHelloInfo, cfg ServerConfig) (*tls.C
 	return conf, nil
 }
 
-// ServerLeaf returns the certificate, in DER, with which a connection that asked
-// for name is answered: the state's ServerName of a connection of ours. A
-// newcomer that names nobody gets the current authority's.
+// ServerLeaf returns the certificate, in DER, with which a connection that asked for name is answered: the state's
+// ServerName of a connection of ours. A newcomer that names nobody gets the current authority's.
 func (a *Authority) ServerLeaf(name string) ([]byte, error) {
 	cert, err := a.serverCert(name, true)
 	if err != nil {

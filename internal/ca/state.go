@@ -26,8 +26,7 @@ const (
 	certType     = "CERTIFICATE"
 )
 
-// state is everything an authority remembers. It is never changed, only
-// replaced.
+// state is everything an authority remembers. It is never changed, only replaced.
 type state struct {
 	issuers []*issuer // newest first; the first has its key, the others have not
 	longest int       // days; no device certificate was ever made to hold longer
@@ -194,8 +193,7 @@ func (a *Authority) published() ([]string, error) {
 	return names, nil
 }
 
-// publish makes the directory of public certificates show the authorities in
-// service and no other.
+// publish makes the directory of public certificates show the authorities in service and no other.
 func (a *Authority) publish(st *state) error {
 	if a.cfg.Certs == "" {
 		return nil

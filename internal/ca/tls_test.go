@@ -131,7 +131,9 @@ func TestADeviceComesIn(t *testing.T) {
 	a := f.open()
 	d := newDevice(t).renew(t, a)
 	asked := make(chan string, 1)
-	door := listen(t, a.Server(ServerConfig{PairProtocol: pairing, Device: func(ctx context.Context, key string, leaf *x509.Certificate) error {
+	door := listen(t, a.Server(ServerConfig{PairProtocol: pairing, Device: func(ctx context.Context, key string,
+		leaf *x509.Certificate,
+	) error {
 		asked <- key + " " + SerialOf(leaf)
 		return ctx.Err()
 	}}))
@@ -146,7 +148,8 @@ func TestADeviceComesIn(t *testing.T) {
 		t.Errorf("key %x, %v", key, err)
 	}
 	p, err := PeerOf(state)
-	if err != nil || p.Device != d.id || p.KeyID != keyID(d.public()) || p.Serial != d.leaf.Serial || !p.NotAfter.Equal(d.leaf.NotAfter) || !p.Key.Equal(d.public()) {
+	if err != nil || p.Device != d.id || p.KeyID != keyID(d.public()) || p.Serial != d.leaf.Serial || !p.NotAfter.Equal(d.leaf.NotAfter) ||
+		!p.Key.Equal(d.public()) {
 		t.Errorf("peer %+v, %v", p, err)
 	}
 	state.HandshakeComplete = false // as the state is before the key is proved

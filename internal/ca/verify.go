@@ -62,7 +62,9 @@ func keyID(pub ed25519.PublicKey) string {
 }
 
 // checkDevice is the check of a device's connection.
-func (a *Authority) checkDevice(ctx context.Context, s tls.ConnectionState, live func(context.Context, string, *x509.Certificate) error) error {
+func (a *Authority) checkDevice(ctx context.Context, s tls.ConnectionState,
+	live func(context.Context, string, *x509.Certificate) error,
+) error {
 	leaf, err := onlyCertificate(s)
 	if err != nil {
 		return err
@@ -90,8 +92,7 @@ func onlyCertificate(s tls.ConnectionState) (*x509.Certificate, error) {
 	return s.PeerCertificates[0], nil
 }
 
-// verify accepts a device leaf as IssueDevice makes it, of an authority in
-// service, at this time.
+// verify accepts a device leaf as IssueDevice makes it, of an authority in service, at this time.
 func (a *Authority) verify(leaf *x509.Certificate) error {
 	if err := checkLeaf(leaf, x509.ExtKeyUsageClientAuth); err != nil {
 		return err
@@ -173,9 +174,8 @@ func deviceName(leaf *x509.Certificate) (device, id string, err error) {
 	return device, id, nil
 }
 
-// checkNewcomer is the check of a connection that wants to pair: a certificate
-// that the holder of its key made, whatever stands in it. All it is for is that
-// TLS proves the key.
+// checkNewcomer is the check of a connection that wants to pair: a certificate that the holder of its key made,
+// whatever stands in it. All it is for is that TLS proves the key.
 func checkNewcomer(s tls.ConnectionState) error {
 	leaf, err := onlyCertificate(s)
 	if err != nil {

@@ -1,8 +1,7 @@
 // Package canon gives every JSON value exactly one byte string.
 //
-// Digests and signatures in Palyra are made over these bytes, never over JSON
-// text, so that two spellings of one value have one digest and two values never
-// share one. The form is length-prefixed: there is nothing to escape and
+// Digests and signatures in Palyra are made over these bytes, never over JSON text, so that two spellings of one
+// value have one digest and two values never share one. The form is length-prefixed: there is nothing to escape and
 // nothing to guess. docs/formats.md publishes the grammar and test vectors.
 //
 //	null    z
@@ -12,9 +11,8 @@
 //	list    l<count>:<items>
 //	map     m<count>:<key string><value>…   keys in byte order, no repeats
 //
-// The package refuses what cannot be kept apart: repeated keys, invalid UTF-8,
-// lone surrogates, numbers out of range, nesting beyond MaxDepth. It does not
-// know any of Palyra's words.
+// The package refuses what cannot be kept apart: repeated keys, invalid UTF-8, lone surrogates, numbers out of
+// range, nesting beyond MaxDepth. It does not know any of Palyra's words.
 package canon
 
 import (
@@ -45,9 +43,8 @@ var (
 	ErrRange     = errors.New("canon: exponent out of range")
 )
 
-// Marshal returns the canonical bytes of v's JSON form. Strings that are not
-// UTF-8 are refused: the JSON package would write U+FFFD for every bad byte, and
-// two file names would share a digest.
+// Marshal returns the canonical bytes of v's JSON form. Strings that are not UTF-8 are refused: the JSON package
+// would write U+FFFD for every bad byte, and two file names would share a digest.
 func Marshal(v any) ([]byte, error) {
 	if err := checkText(reflect.ValueOf(v)); err != nil {
 		return nil, err
@@ -68,8 +65,7 @@ func FromJSON(raw []byte) ([]byte, error) {
 	return Append(nil, v)
 }
 
-// Unmarshal reads canonical bytes into v by way of JSON. It refuses bytes that
-// Append would not have written.
+// Unmarshal reads canonical bytes into v by way of JSON. It refuses bytes that Append would not have written.
 func Unmarshal(b []byte, v any) error {
 	val, err := Decode(b)
 	if err != nil {

@@ -75,7 +75,8 @@ func TestRefused(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+2) + strings.Repeat("]", MaxDepth+2)
 	for _, s := range []string{
 		``, `{`, `[1,]`, `{"a":1,"a":2}`, `"\ud800"`, `"\udffd"`, `"\ud800\u0061"`, `1 2`, `nul`, "\"\xff\"",
-		`-`, `1.`, `.5`, `1e`, `+1`, `"\x"`, `"\u12"`, `"\u12g4"`, `"abc`, "\"\x01\"", `{"a"}`, `{"a":}`, `{a:1}`, `[1 2]`, `{"a":1 "b":2}`, `"\`, `tru`,
+		`-`, `1.`, `.5`, `1e`, `+1`, `"\x"`, `"\u12"`, `"\u12g4"`, `"abc`, "\"\x01\"", `{"a"}`, `{"a":}`, `{a:1}`, `[1 2]`, `{"a":1 "b":2}`,
+		`"\`, `tru`,
 		`"\ud800\n"`, `"\ud800\u0"`, "\u00a01", `1e1000`, `1e99999999999`, strings.Repeat("1", 65), deep, `{"a":1}}`, `01`,
 	} {
 		if b, err := FromJSON([]byte(s)); err == nil {

@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is a JSON document that was read once, as strictly as Parse reads it. Its
-// values can be looked at where they stand, and its canonical bytes made, without
-// reading or copying it again: whoever checks a digest and needs what it stands for
-// pays for one reading. The zero Doc is ready, and Read may be called again and
-// again; values of an earlier document are then void, their texts are not.
+// Doc is a JSON document that was read once, as strictly as Parse reads it. Its values can be looked at where they
+// stand, and its canonical bytes made, without reading or copying it again: whoever checks a digest and needs what
+// it stands for pays for one reading. The zero Doc is ready, and Read may be called again and again; values of an
+// earlier document are then void, their texts are not.
 type Doc struct {
 	p     parser
 	nodes []node
@@ -19,8 +18,7 @@ type Doc struct {
 	texts []string // that do not stand in the document as they are
 }
 
-// node is a value, or a key before its value. The nodes of what is in a list or an
-// object follow it.
+// node is a value, or a key before its value. The nodes of what is in a list or an object follow it.
 type node struct {
 	kind     Kind
 	odd      bool  // its text is in texts, at size

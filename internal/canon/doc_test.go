@@ -14,7 +14,8 @@ var docTexts = []string{
 	`null`, `true`, ` false `, `0`, `-0`, `-12`, `1.50`, `1e3`, `100000000000000000000000`, `""`, `"a"`, `"\u00e9\n\ud83d\ude00"`,
 	`[]`, `{}`, `[ ]`, `{ }`, `[1,[2,{"a":[]}],"x"]`, `{"b":1,"a":{"d":[true,null],"c":"\\"}}`, ` { "b" : 1 , "a" : [ 2 , 3 ] } `,
 	`{"\u0062":1,"a":2}`, `{"é":1,"z":2,"":3}`,
-	``, ` `, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `[1,]`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1 2]`, `{"a":1]`, `[1}`, `"`, `"\`, `"\u12`, `"\ud800"`, `"\x"`, "\"\x01\"",
+	``, ` `, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `[1,]`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1 2]`, `{"a":1]`, `[1}`, `"`, `"\`, `"\u12`,
+	`"\ud800"`, `"\x"`, "\"\x01\"",
 	"\"\xff\"", `tru`, `nul`, `01`, `1.`, `1e`, `-`, `1e9999`, `{} {}`, "1\x00", "\x00", `[`, `{`, `{"a":`, `{"a":1,"b"`,
 	strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth), strings.Repeat("[", MaxDepth+2) + strings.Repeat("]", MaxDepth+2),
 }
@@ -110,7 +111,8 @@ func TestDocValues(t *testing.T) {
 		n, whole := v.Int()
 		_, truth := v.Bool()
 		items := len(slices.Collect(v.Items()))
-		if text != (name == "s") || whole != (name == "n") || whole && n != 7 || truth != (name == "b") || (items == 1) != (name == "l") || len(maps.Collect(v.Members())) != 0 {
+		if text != (name == "s") || whole != (name == "n") || whole && n != 7 || truth != (name == "b") || (items == 1) != (name == "l") ||
+			len(maps.Collect(v.Members())) != 0 {
 			t.Errorf("%s: %v %v %v %d", name, text, whole, truth, items)
 		}
 	}

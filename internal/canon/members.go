@@ -4,9 +4,8 @@ import (
 	"bytes"
 )
 
-// Members tells the members of a JSON object as encoding/json writes it, without
-// white space. It looks no further into a value than to find its end: whoever reads
-// the value checks it.
+// Members tells the members of a JSON object as encoding/json writes it, without white space. It looks no further
+// into a value than to find its end: whoever reads the value checks it.
 func Members(doc []byte, f func(name string, value []byte)) bool {
 	if len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
 		return false

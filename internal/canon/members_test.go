@@ -22,7 +22,8 @@ func TestMembers(t *testing.T) {
 		`{a:1}`:                                  nil,
 	} {
 		got := map[string]string{}
-		if ok := Members([]byte(doc), func(name string, value []byte) { got[name] = string(value) }); ok != (want != nil) || ok && !maps.Equal(got, want) {
+		if ok := Members([]byte(doc), func(name string, value []byte) { got[name] = string(value) }); ok != (want != nil) ||
+			ok && !maps.Equal(got, want) {
 			t.Errorf("%s: %v %v", doc, ok, got)
 		}
 	}

@@ -12,10 +12,9 @@ const (
 	plainDigits   = 21  // integers up to this many digits are written plainly
 )
 
-// normal rewrites a JSON number as its one decimal form: a plain integer where
-// that takes at most plainDigits digits, else <digits>e<exponent> with no
-// trailing zero in the digits. It is exact: no float is involved, so that two
-// numbers a float cannot tell apart keep different digests.
+// normal rewrites a JSON number as its one decimal form: a plain integer where that takes at most plainDigits
+// digits, else <digits>e<exponent> with no trailing zero in the digits. It is exact: no float is involved, so that
+// two numbers a float cannot tell apart keep different digests.
 func normal(s string) (string, error) {
 	if len(s) == 0 || len(s) > maxNumberText {
 		return "", fmt.Errorf("%w of %d characters", ErrNumber, len(s))

@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads one JSON document strictly: no repeated keys, no invalid UTF-8,
-// no lone surrogates, nothing after the value, bounded depth. Numbers stay text,
-// in normal form. It accepts nothing that encoding/json would refuse.
+// Parse reads one JSON document strictly: no repeated keys, no invalid UTF-8, no lone surrogates, nothing after the
+// value, bounded depth. Numbers stay text, in normal form. It accepts nothing that encoding/json would refuse.
 func Parse(raw []byte) (any, error) {
 	if !utf8.Valid(raw) {
 		return nil, ErrText
@@ -157,8 +156,7 @@ func (p *parser) member(m map[string]any, depth int) error {
 	return err
 }
 
-// number takes the longest run of number characters, checks its form and returns
-// its normal one.
+// number takes the longest run of number characters, checks its form and returns its normal one.
 func (p *parser) number() (string, error) {
 	start := p.i
 	digits := func() bool {
@@ -215,10 +213,9 @@ func (p *parser) text() (string, error) {
 	return "", p.bad("control character in a string")
 }
 
-// ordinary counts the bytes before the first that is not an ordinary one of a
-// string: a quote, a backslash or a control character. It looks at eight at a time;
-// a byte that differs from c has zero bits only where c does, and taking one from a
-// zero byte borrows into its highest bit.
+// ordinary counts the bytes before the first that is not an ordinary one of a string: a quote, a backslash or a
+// control character. It looks at eight at a time; a byte that differs from c has zero bits only where c does, and
+// taking one from a zero byte borrows into its highest bit.
 func ordinary(s string) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	i := 0

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// Value is a value of a Doc, as long as that reads nothing else. The zero Value is
-// of Kind Nothing.
+// Value is a value of a Doc, as long as that reads nothing else. The zero Value is of Kind Nothing.
 type Value struct {
 	d *Doc
 	i int32
@@ -76,8 +75,7 @@ func (v Value) Items() iter.Seq[Value] {
 	}
 }
 
-// Members goes through an object in the order of the document; anything else has
-// none.
+// Members goes through an object in the order of the document; anything else has none.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		if v.Kind() != Object {

@@ -1,13 +1,11 @@
 // Package catalog knows the tools and admits calls to them.
 //
-// Words: a tool is known by its name and has a schema; a proposal is admitted
-// when its tool is known, its arguments are one clean JSON object that fits the
-// schema and the caps, and its run has calls left.
+// Words: a tool is known by its name and has a schema; a proposal is admitted when its tool is known, its arguments
+// are one clean JSON object that fits the schema and the caps, and its run has calls left.
 //
-// Admit is the first thing a proposal meets after it is on record, so it looks
-// at hostile bytes: they are bounded before they are parsed, parsed strictly (no
-// repeated keys, no invalid text, bounded depth) and never repeated in an error.
-// It does not say whether a call is allowed; that is policy's matter.
+// Admit is the first thing a proposal meets after it is on record, so it looks at hostile bytes: they are bounded
+// before they are parsed, parsed strictly (no repeated keys, no invalid text, bounded depth) and never repeated in
+// an error. It does not say whether a call is allowed; that is policy's matter.
 //
 // Its words are those of docs/words.md.
 package catalog
@@ -28,8 +26,7 @@ import (
 // HardCap bounds the arguments of every tool, whatever its own cap.
 const HardCap = 10 << 20
 
-// nameForm is what a tool's name looks like. Those of upstream servers' tools end
-// as the server calls them.
+// nameForm is what a tool's name looks like. Those of upstream servers' tools end as the server calls them.
 var nameForm = regexp.MustCompile(`^([a-z0-9._-]{1,128}|mcp\.[a-z0-9-]{1,32}\.[A-Za-z0-9._-]{1,64})$`)
 
 // Config wires a Catalog.
@@ -139,8 +136,7 @@ func serverOf(tool palyra.ToolName) (string, bool) {
 	return server, ok && named && server != ""
 }
 
-// proposed finds the tool of a proposal. One that is only to be checked may be the
-// agent's own.
+// proposed finds the tool of a proposal. One that is only to be checked may be the agent's own.
 func (c *Catalog) proposed(p palyra.Proposal) (known, error) {
 	if p.Check && c.foreign != nil {
 		if t, ok := c.foreign(p.Tool); ok {
@@ -169,7 +165,8 @@ func (c *Catalog) Admit(ctx context.Context, p palyra.Proposal) (palyra.Tool, er
 			WithRemedy("start a new run, or have the limit tool_call.max_calls_per_run raised")
 	}
 	if most := min(k.tool.MaxInput, HardCap); int64(len(p.Arguments)) > most {
-		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the arguments have %d bytes; %s takes at most %d", len(p.Arguments), k.tool.Name, most).
+		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the arguments have %d bytes; %s takes at most %d",
+			len(p.Arguments), k.tool.Name, most).
 			WithRemedy("send less at once")
 	}
 	args, err := object(p.Arguments)

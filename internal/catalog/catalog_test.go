@@ -46,13 +46,19 @@ func admit(c *Catalog, tool, args string) (palyra.Tool, error) {
 func TestAdmit(t *testing.T) {
 	c := real(t)
 	for tool, all := range map[string][]string{
-		"palyra.echo":           {`{"text":""}`, `{"text":"é\n"}`},
-		"palyra.sleep":          {`{"duration_ms":0}`, `{"duration_ms":600000}`, `{"duration_ms":1e3}`, `{"duration_ms":1.0}`},
-		"palyra.fs.read":        {`{"path":"a"}`, `{"path":"a","offset":5,"limit":1,"encoding":"base64"}`},
-		"palyra.fs.list":        {`{}`, `{"path":"a","recursive":true,"limit":5000}`},
-		"palyra.fs.search":      {`{"pattern":"x"}`, `{"pattern":"x","glob":"*.go","ignore_case":true,"max_results":1,"path":"."}`},
-		"palyra.fs.write":       {`{"path":"a","content":"b"}`, `{"path":"a","content_b64":"AA==","mode":"create","make_dirs":true,"executable":false}`},
-		"palyra.fs.edit":        {`{"path":"a","old_string":"x","new_string":""}`, `{"path":"a","old_string":"x","new_string":"y","replace_all":true}`},
+		"palyra.echo":      {`{"text":""}`, `{"text":"é\n"}`},
+		"palyra.sleep":     {`{"duration_ms":0}`, `{"duration_ms":600000}`, `{"duration_ms":1e3}`, `{"duration_ms":1.0}`},
+		"palyra.fs.read":   {`{"path":"a"}`, `{"path":"a","offset":5,"limit":1,"encoding":"base64"}`},
+		"palyra.fs.list":   {`{}`, `{"path":"a","recursive":true,"limit":5000}`},
+		"palyra.fs.search": {`{"pattern":"x"}`, `{"pattern":"x","glob":"*.go","ignore_case":true,"max_results":1,"path":"."}`},
+		"palyra.fs.write": {
+			`{"path":"a","content":"b"}`,
+			`{"path":"a","content_b64":"AA==","mode":"create","make_dirs":true,"executable":false}`,
+		},
+		"palyra.fs.edit": {
+			`{"path":"a","old_string":"x","new_string":""}`,
+			`{"path":"a","old_string":"x","new_string":"y","replace_all":true}`,
+		},
 		"palyra.fs.apply_patch": {`{"patch":"x"}`},
 		"palyra.artifact.read":  {`{"artifact_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`},
 	} {
@@ -164,7 +170,8 @@ func TestNearestNames(t *testing.T) {
 	c := real(t)
 	for asked, want := range map[string]string{
 		"palyra.ehco": "palyra.echo", "fs.read": "palyra.fs.read", "read": "palyra.fs.read", "palyra.fs.wirte": "palyra.fs.write",
-		"mcp.files.read_file": "palyra mcp show files", "apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch", "palyra_fs_list": "palyra.fs.list",
+		"mcp.files.read_file": "palyra mcp show files", "apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch",
+		"palyra_fs_list": "palyra.fs.list",
 	} {
 		_, err := c.Get(palyra.ToolName(asked))
 		e := palyra.AsError(err)
@@ -193,11 +200,15 @@ func TestCaps(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	greedy, err := New(Config{MaxCalls: 1, Tools: []palyra.Tool{{Name: "greedy", MaxInput: 1 << 40, InputSchema: json.RawMessage(`{"type":"object"}`)}}})
+	greedy, err := New(Config{MaxCalls: 1, Tools: []palyra.Tool{{
+		Name: "greedy", MaxInput: 1 << 40,
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admit(greedy, "greedy", `{"a":"`+strings.Repeat("x", HardCap)+`"}`); palyra.AsError(err).Reason != palyra.ReasonInputTooLarge {
+	if _, err := admit(greedy, "greedy", `{"a":"`+strings.Repeat("x", HardCap)+`"}`); palyra.AsError(err).
+		Reason != palyra.ReasonInputTooLarge {
 		t.Errorf("over the hard cap: %v", err)
 	}
 }
@@ -255,7 +266,10 @@ func TestSchemaWithReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for args, ok := range map[string]bool{`{"a":1}`: true, `{"b":null}`: true, `{"a":"x"}`: false, `{}`: false, `{"b":1}`: false, `{"a":1,"other":1}`: true} {
+	for args, ok := range map[string]bool{
+		`{"a":1}`: true, `{"b":null}`: true, `{"a":"x"}`: false, `{}`: false, `{"b":1}`: false,
+		`{"a":1,"other":1}`: true,
+	} {
 		if _, err := admit(c, "ref", args); (err == nil) != ok {
 			t.Errorf("%s: %v", args, err)
 		}
@@ -274,7 +288,10 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 // with a reason of its own.
 func FuzzAdmit(f *testing.F) {
 	c := real(f)
-	for _, s := range []string{`{"text":"a"}`, `{"text":"a","text":"b"}`, `{"path":"a","limit":1e2}`, `[`, `{"a":"\u0000"}`, "{\"text\":\"\xff\"}"} {
+	for _, s := range []string{
+		`{"text":"a"}`, `{"text":"a","text":"b"}`, `{"path":"a","limit":1e2}`, `[`, `{"a":"\u0000"}`,
+		"{\"text\":\"\xff\"}",
+	} {
 		f.Add("palyra.echo", []byte(s))
 		f.Add("palyra.fs.read", []byte(s))
 	}

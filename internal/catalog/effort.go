@@ -10,9 +10,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Bounds of what a schema may cost. Those of upstream servers are written by
-// strangers: one that refers to itself would end the daemon by its stack, which
-// nothing can recover from, and a short pattern can take gigabytes.
+// Bounds of what a schema may cost. Those of upstream servers are written by strangers: one that refers to itself
+// would end the daemon by its stack, which nothing can recover from, and a short pattern can take gigabytes.
 const (
 	maxPattern  = 4 << 10 // bytes of one pattern
 	maxLevels   = 512     // of schemas in schemas, on the way to one value
@@ -28,8 +27,7 @@ var (
 	errRef      = errors.New("it refers to another document, or by an anchor")
 )
 
-// effort walks a schema as the library would, to know before it does what that
-// takes.
+// effort walks a schema as the library would, to know before it does what that takes.
 type effort struct {
 	root     any
 	patterns map[string]int // what each takes
@@ -63,9 +61,8 @@ func partOf(v any) *part {
 	return p
 }
 
-// newEffort reads the schema as the library understood it, which takes keywords in
-// any case. It refuses patterns that would be too large and references that cannot
-// be followed here.
+// newEffort reads the schema as the library understood it, which takes keywords in any case. It refuses patterns
+// that would be too large and references that cannot be followed here.
 func newEffort(top *jsonschema.Schema) (*effort, error) {
 	raw, err := json.Marshal(top)
 	if err != nil {

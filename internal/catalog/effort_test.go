@@ -18,9 +18,12 @@ func TestSchemasThatDoNotEnd(t *testing.T) {
 		twice = append(twice, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
 	}
 	for name, c := range map[string]struct{ schema, args string }{
-		"itself":           {`{"type":"object","$ref":"#"}`, `{}`},
-		"in another case":  {`{"type":"object","$REF":"#"}`, `{}`},
-		"by a definition":  {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"anyOf":[{"$ref":"#/$defs/x"}]}}}`, `{"a":1}`},
+		"itself":          {`{"type":"object","$ref":"#"}`, `{}`},
+		"in another case": {`{"type":"object","$REF":"#"}`, `{}`},
+		"by a definition": {
+			`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"anyOf":[{"$ref":"#/$defs/x"}]}}}`,
+			`{"a":1}`,
+		},
 		"escaped":          {`{"type":"object","allOf":[{"$ref":"#/%24defs/x~1y"}],"$defs":{"x/y":{"not":{"$ref":"#/$defs/x~1y"}}}}`, `{}`},
 		"twice each level": {`{"type":"object","additionalProperties":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}`, deep},
 		"many times":       {`{"type":"object","$ref":"#/$defs/d0","$defs":{` + strings.Join(twice, ",") + `,"d40":{}}}`, `{}`},
@@ -73,9 +76,10 @@ func TestSchemasThatTakeLong(t *testing.T) {
 
 // What people send is far from it, also where it is as large as can be.
 func TestSchemasOfLargeArguments(t *testing.T) {
-	s, err := newSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},` +
-		`"content":{"type":"string","pattern":"^[ -~\\n]*$"},"mode":{"enum":["create","overwrite"]},` +
-		`"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string"}}}}}}`))
+	s, err := newSchema(json.RawMessage(
+		`{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},` +
+			`"content":{"type":"string","pattern":"^[ -~\\n]*$"},"mode":{"enum":["create","overwrite"]},` +
+			`"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string"}}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,16 +123,17 @@ func TestSchemasOfTrees(t *testing.T) {
 
 func TestSchemasThatAreRefused(t *testing.T) {
 	for name, raw := range map[string]string{
-		"a pattern that is a gigabyte": `{"type":"object","properties":{"a":{"type":"string","pattern":"(?:` + strings.Repeat("x", 500) + `){1000}"}}}`,
-		"in another case":              `{"type":"object","properties":{"a":{"type":"string","Pattern":"(?:` + strings.Repeat("x", 500) + `){1000}"}}}`,
-		"of names":                     `{"type":"object","patternProperties":{"(?:` + strings.Repeat("[a-c]", 500) + `){1000}":{}}}`,
-		"many":                         `{"type":"object","allOf":[` + strings.Repeat(`{"pattern":"x{1000}"},`, 10) + `{}]}`,
-		"a long one":                   `{"type":"object","pattern":"` + strings.Repeat("x", maxPattern+1) + `"}`,
-		"elsewhere":                    `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
-		"by an anchor":                 `{"type":"object","properties":{"a":{"$ref":"#x"}},"$defs":{"x":{"$anchor":"x"}}}`,
-		"dynamic":                      `{"type":"object","$dynamicAnchor":"y","$dynamicRef":"#y"}`,
-		"a document inside":            `{"type":"object","properties":{"a":{"$id":"http://x/y","allOf":[{"$ref":"#"}]}}}`,
-		"nowhere":                      `{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}}}`,
+		"a pattern that is a gigabyte": `{"type":"object","properties":{"a":{"type":"string","pattern":"(?:` + strings.Repeat("x", 500) +
+			`){1000}"}}}`,
+		"in another case":   `{"type":"object","properties":{"a":{"type":"string","Pattern":"(?:` + strings.Repeat("x", 500) + `){1000}"}}}`,
+		"of names":          `{"type":"object","patternProperties":{"(?:` + strings.Repeat("[a-c]", 500) + `){1000}":{}}}`,
+		"many":              `{"type":"object","allOf":[` + strings.Repeat(`{"pattern":"x{1000}"},`, 10) + `{}]}`,
+		"a long one":        `{"type":"object","pattern":"` + strings.Repeat("x", maxPattern+1) + `"}`,
+		"elsewhere":         `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
+		"by an anchor":      `{"type":"object","properties":{"a":{"$ref":"#x"}},"$defs":{"x":{"$anchor":"x"}}}`,
+		"dynamic":           `{"type":"object","$dynamicAnchor":"y","$dynamicRef":"#y"}`,
+		"a document inside": `{"type":"object","properties":{"a":{"$id":"http://x/y","allOf":[{"$ref":"#"}]}}}`,
+		"nowhere":           `{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}}}`,
 	} {
 		if _, err := newSchema(json.RawMessage(raw)); err == nil {
 			t.Errorf("%s: taken", name)

@@ -37,8 +37,7 @@ func nearest[S ~string](asked S, names []S) []string {
 	return near
 }
 
-// distance counts the letters to change, add or drop. Both texts are short: a
-// longer one is as far away as can be.
+// distance counts the letters to change, add or drop. Both texts are short: a longer one is as far away as can be.
 func distance(a, b string) int {
 	const most = 128
 	if len(a) > most || len(b) > most {

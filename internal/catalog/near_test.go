@@ -33,7 +33,8 @@ func TestDistanceIsOne(t *testing.T) {
 func TestNearest(t *testing.T) {
 	names := []string{"palyra.echo", "palyra.fs.list", "palyra.fs.read", "palyra.fs.search", "palyra.fs.write"}
 	for asked, want := range map[string][]string{
-		"palyra.fs.reed": {"palyra.fs.read"}, "READ": nil, "search": {"palyra.fs.search"}, "xy": nil, "": nil, "palyra-fs-write": {"palyra.fs.write"},
+		"palyra.fs.reed": {"palyra.fs.read"}, "READ": nil, "search": {"palyra.fs.search"}, "xy": nil, "": nil,
+		"palyra-fs-write": {"palyra.fs.write"},
 	} {
 		got := nearest(asked, names)
 		if len(want) == 0 && len(got) > 0 || len(want) > 0 && (len(got) == 0 || got[0] != want[0]) {

@@ -58,8 +58,7 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 	return s, nil
 }
 
-// check validates arguments. The error names the field and what it must be,
-// never what it was.
+// check validates arguments. The error names the field and what it must be, never what it was.
 func (s *schema) check(tool palyra.ToolName, args map[string]any) error {
 	mismatch := func(format string, a ...any) *palyra.Error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, format, a...).WithRemedy("see 'palyra tools show %s'", tool)
@@ -114,9 +113,8 @@ func (s *schema) strangers(args map[string]any) string {
 	return text
 }
 
-// toNumbers turns number texts into numbers: the library takes a json.Number for a
-// string, and would accept one where a string is due. One that no number can
-// hold is refused.
+// toNumbers turns number texts into numbers: the library takes a json.Number for a string, and would accept one
+// where a string is due. One that no number can hold is refused.
 func toNumbers(v any) (any, error) {
 	switch v := v.(type) {
 	case json.Number:

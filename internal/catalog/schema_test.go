@@ -33,7 +33,8 @@ func TestExpected(t *testing.T) {
 
 // A number is a number: the library would take its text for a string.
 func TestNumbersAreNotStrings(t *testing.T) {
-	s, err := newSchema(json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"},"list":{"type":"array","items":{"type":"string"}},"o":{"type":"object","properties":{"s":{"type":"string"}}}}}`))
+	s, err := newSchema(json.RawMessage(
+		`{"type":"object","properties":{"s":{"type":"string"},"list":{"type":"array","items":{"type":"string"}},"o":{"type":"object","properties":{"s":{"type":"string"}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func TestNumbersAreNotStrings(t *testing.T) {
 }
 
 func TestUnknownArgumentSuggestsOne(t *testing.T) {
-	s, err := newSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"make_dirs":{"type":"boolean"},"path":{"type":"string"}}}`))
+	s, err := newSchema(json.RawMessage(
+		`{"type":"object","additionalProperties":false,"properties":{"make_dirs":{"type":"boolean"},"path":{"type":"string"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,7 @@
 // which can be large, travels in its own encoding in a sealed memfd beside the program's
 // descriptors. When the socket closes the daemon is gone, and the cell ends its tree.
 //
-// The package is shared by both ends and imports nothing else of Palyra. Its words are those of
-// docs/words.md.
+// The package is shared by both ends and imports nothing else of Palyra. Its words are those of docs/words.md.
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
@@ -48,9 +47,8 @@ const (
 	OrderResize OrderKind = "resize" // of the program's terminal
 	OrderStop   OrderKind = "stop"   // SIGTERM to the whole tree, GraceMS later SIGKILL until nothing is left
 
-	// OrderBuild, with the descriptors of a sealed Room and of its Extra, is the first order to a
-	// cell that was started inside a room. The answer is ReportBuilt with the sockets of the room's
-	// Doors, or Failed.
+	// OrderBuild, with the descriptors of a sealed Room and of its Extra, is the first order to a cell that was
+	// started inside a room. The answer is ReportBuilt with the sockets of the room's Doors, or Failed.
 	OrderBuild OrderKind = "build"
 
 	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the launcher makes that Spec's
@@ -74,8 +72,7 @@ type Order struct {
 // ReportKind is the kind of a report.
 type ReportKind string
 
-// The reports, in the order in which they come. After Failed or Ended the cell
-// is gone.
+// The reports, in the order in which they come. After Failed or Ended the cell is gone.
 const (
 	ReportReady   ReportKind = "ready"   // the cell waits; Launcher is the process to put into a cgroup
 	ReportBuilt   ReportKind = "built"   // the room is finished; descriptors: one socket for each of its Doors, in order
@@ -108,9 +105,8 @@ type Usage struct {
 	Processes  int64 `json:"processes"` // most at once
 }
 
-// Spec is everything that decides how the program runs. The launcher applies it
-// in this order: terminal or session, rlimits, groups and uid, cwd, capabilities,
-// no_new_privs, Landlock, seccomp, exec.
+// Spec is everything that decides how the program runs. The launcher applies it in this order: terminal or session,
+// rlimits, groups and uid, cwd, capabilities, no_new_privs, Landlock, seccomp, exec.
 type Spec struct {
 	Version int      `json:"version"`
 	Path    string   `json:"path"`             // program, absolute; not used when Sealed

@@ -7,10 +7,9 @@ import (
 	"fmt"
 )
 
-// A Spec is read twice between an order and the program, so it (and a Room) is not JSON but a plain
-// sequence of its fields: numbers as varints, everything else behind its length. One walk over the
-// fields, spec, both writes and reads, so that the two cannot differ. Bytes left over after reading
-// are an error.
+// A Spec is read twice between an order and the program, so it (and a Room) is not JSON but a plain sequence of its
+// fields: numbers as varints, everything else behind its length. One walk over the fields, spec, both writes and
+// reads, so that the two cannot differ. Bytes left over after reading are an error.
 
 // coder writes to out or, with reading, reads from in.
 type coder struct {

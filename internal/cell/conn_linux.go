@@ -63,8 +63,7 @@ func duplicate(f *os.File) (int, error) {
 	return fd, dupErr
 }
 
-// Pair makes the two ends of a cell's socket: one for NewConn, one to be the
-// cell's descriptor ControlFD.
+// Pair makes the two ends of a cell's socket: one for NewConn, one to be the cell's descriptor ControlFD.
 func Pair() (ours, cells *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

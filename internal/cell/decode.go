@@ -98,7 +98,10 @@ func (w *Watch) check() error {
 			return errors.New("cell: spec: a disk that is no absolute path")
 		}
 	}
-	for _, p := range []string{w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos, w.Counters.CPUMicros} {
+	for _, p := range []string{
+		w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos,
+		w.Counters.CPUMicros,
+	} {
 		if _, extra := ExtraIndex(p); p != "" && !extra && (!strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0) {
 			return errors.New("cell: spec: a counter that is neither an absolute path nor one of the room's")
 		}

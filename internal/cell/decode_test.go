@@ -15,9 +15,15 @@ func good() Spec {
 	return Spec{
 		Version: Version, Path: "/bin/true", Argv: []string{"true", ""}, Env: []string{"A=1"}, Cwd: "/",
 		Identity: &Identity{UID: 1000, GID: 1000}, Terminal: true, Rlimits: []Rlimit{{Resource: 7, Value: math.MaxUint64}}, Nice: 5,
-		Landlock: Landlock{FS: 1<<16 - 1, Net: 3, Scoped: 3, Rules: []Rule{{Path: "/usr", Access: 13}, {Path: "/opt", Access: 13, Optional: true}}},
-		Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
-		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Ceiling: 80, Disk: 1 << 30, Disks: []string{"/w"}, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
+		Landlock: Landlock{FS: 1<<16 - 1, Net: 3, Scoped: 3, Rules: []Rule{
+			{Path: "/usr", Access: 13},
+			{Path: "/opt", Access: 13, Optional: true},
+		}},
+		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
+		Watch: Watch{
+			EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Ceiling: 80, Disk: 1 << 30, Disks: []string{"/w"},
+			Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"},
+		},
 	}
 }
 

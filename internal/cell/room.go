@@ -6,23 +6,20 @@ import (
 	"strings"
 )
 
-// InsideArg is the first argument of a cell that is process 1 of its own
-// namespaces, which bubblewrap made; the second is the mark by which its daemon
-// finds it again.
+// InsideArg is the first argument of a cell that is process 1 of its own namespaces, which bubblewrap made; the
+// second is the mark by which its daemon finds it again.
 const InsideArg = "inside"
 
 // MaxDoors is the most listening sockets of a room: they travel in one packet.
 const MaxDoors = 64
 
-// Room says what is left to do inside existing namespaces before anything may run there: the cell
-// makes a mount and a network namespace of its own inside the given ones, mounts the room's private
-// places, seals paths of the workspace and opens listening sockets. It does all of this by
-// descriptor and without following links. Afterwards the cell has a launcher that waits, as any
-// cell has, and no capability and no way back. (The launcher keeps the capability that Spec.Cover
-// takes until it becomes the program.)
+// Room says what is left to do inside existing namespaces before anything may run there: the cell makes a mount and
+// a network namespace of its own inside the given ones, mounts the room's private places, seals paths of the
+// workspace and opens listening sockets. It does all of this by descriptor and without following links. Afterwards
+// the cell has a launcher that waits, as any cell has, and no capability and no way back. (The launcher keeps the
+// capability that Spec.Cover takes until it becomes the program.)
 //
-// The run may be ordered right behind the room: it begins once the room is built, and not at all
-// when that fails.
+// The run may be ordered right behind the room: it begins once the room is built, and not at all when that fails.
 type Room struct {
 	Version   int        `json:"version"`
 	Workspace string     `json:"workspace"`       // a mount of the room
@@ -54,10 +51,9 @@ const (
 // SealedPaths is the mechanism by which a run cannot change sealed names. It holds only where some are sealed.
 const SealedPaths = "sealed_paths"
 
-// ExtraCounter is the only word in Extra: a file for Counters, which a Spec then names by
-// ExtraPath. It is open for reading only. A cell in a room gets no descriptor that can move a
-// process into or out of a cgroup: it runs under the uid of a user, who can take its descriptors
-// from it. It is born in its cgroups.
+// ExtraCounter is the only word in Extra: a file for Counters, which a Spec then names by ExtraPath. It is open for
+// reading only. A cell in a room gets no descriptor that can move a process into or out of a cgroup: it runs under
+// the uid of a user, who can take its descriptors from it. It is born in its cgroups.
 const ExtraCounter = "counter"
 
 // MaxExtra is the longest Extra.
@@ -91,10 +87,9 @@ type Watching struct {
 // without: it then builds the room with the zero Watching, for runs whose filter refuses inotify.
 const StepWatching = "watching"
 
-// Seal keeps a path of the workspace in place. Every directory on the way to a sealed path is
-// sealed as well, without ReadOnly: a mount point cannot be renamed. Parents come before their
-// children. Dev and Ino identify the file that was found there; another file at the path fails the
-// build with step "seal" and ESTALE.
+// Seal keeps a path of the workspace in place. Every directory on the way to a sealed path is sealed as well,
+// without ReadOnly: a mount point cannot be renamed. Parents come before their children. Dev and Ino identify the
+// file that was found there; another file at the path fails the build with step "seal" and ESTALE.
 type Seal struct {
 	Path     string `json:"path"` // relative to the workspace
 	ReadOnly bool   `json:"read_only,omitempty"`
@@ -102,10 +97,9 @@ type Seal struct {
 	Ino      uint64 `json:"ino"`
 }
 
-// Private is a directory of the room that a file system in memory is mounted over, for the run to
-// write to. Bytes and Inodes bound it: names take memory of the kernel even when the files are
-// empty. Keep lists mounts and single files of the room below Path that stay in place, unchanged;
-// none lies in another.
+// Private is a directory of the room that a file system in memory is mounted over, for the run to write to. Bytes
+// and Inodes bound it: names take memory of the kernel even when the files are empty. Keep lists mounts and single
+// files of the room below Path that stay in place, unchanged; none lies in another.
 type Private struct {
 	Path   string   `json:"path"`
 	Mode   int      `json:"mode"` // permissions, with the sticky bit

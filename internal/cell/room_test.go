@@ -15,9 +15,18 @@ func goodRoom() Room {
 			{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a", "/tmp/b/c"}},
 			{Path: "/run", Mode: 0o755, Bytes: 1, Inodes: 1},
 		},
-		Seals:     []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
-		Listeners: []Listener{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
-		Hide:      []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1}, Range: "198.18.0.0/15", Hostname: "palyra",
+		Seals: []Seal{
+			{Path: ".git", Dev: 7, Ino: 8},
+			{Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63},
+			{Path: ".envrc", ReadOnly: true},
+		},
+		Listeners: []Listener{
+			{Addr: netip.MustParseAddrPort("198.18.0.1:3128")},
+			{UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")},
+			{Path: "/run/palyra/run/agent.sock"},
+		},
+		Hide: []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1},
+		Range: "198.18.0.0/15", Hostname: "palyra",
 		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraCounter, ExtraCounter, ExtraCounter, ExtraCounter},
 	}
 }
@@ -163,7 +172,10 @@ func TestExtraPath(t *testing.T) {
 			t.Errorf("%d became %d, %v", i, n, ok)
 		}
 	}
-	for _, p := range []string{"", "extra/", "extra/-1", "extra/+1", "extra/01", "extra/1x", "/extra/1", "extra/ 1", ExtraPath(MaxExtra), "extra/99999999999999999999"} {
+	for _, p := range []string{
+		"", "extra/", "extra/-1", "extra/+1", "extra/01", "extra/1x", "/extra/1", "extra/ 1", ExtraPath(MaxExtra),
+		"extra/99999999999999999999",
+	} {
 		if _, ok := ExtraIndex(p); ok {
 			t.Errorf("%q passes", p)
 		}
@@ -208,7 +220,8 @@ func FuzzRoom(f *testing.F) {
 			return
 		}
 		for _, s := range r.Seals {
-			if s.Path == "" || s.Path[0] == '/' || s.Path == ".." || strings.HasPrefix(s.Path, "../") || strings.Contains(s.Path, "/../") || strings.HasSuffix(s.Path, "/..") {
+			if s.Path == "" || s.Path[0] == '/' || s.Path == ".." || strings.HasPrefix(s.Path, "../") || strings.Contains(s.Path, "/../") ||
+				strings.HasSuffix(s.Path, "/..") {
 				t.Fatalf("%q passed", s.Path)
 			}
 		}

@@ -75,17 +75,20 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	said := h.palyra(append(add, "file", "--out", out, "--json")...)
 	raw, err := os.ReadFile(out)
 	stagetest.Fatal(t, err)
-	if info, err := os.Stat(out); err != nil || info.Mode() != 0o600 || !strings.HasPrefix(string(raw), "plyr_") || strings.Contains(said, "plyr_") {
+	if info, err := os.Stat(out); err != nil || info.Mode() != 0o600 || !strings.HasPrefix(string(raw), "plyr_") ||
+		strings.Contains(said, "plyr_") {
 		t.Errorf("%v %v %s", info.Mode(), err, said)
 	}
 	// It speaks for its person as far as its scopes go.
-	if me := h.withToken(out, "access", "whoami", "--agent", "--json"); digOne(t, me, "credential") != "token" || digOne(t, me, "permissions.len") != "1" {
+	if me := h.withToken(out, "access", "whoami", "--agent", "--json"); digOne(t, me, "credential") != "token" ||
+		digOne(t, me, "permissions.len") != "1" {
 		t.Errorf("%s", me)
 	}
 	// Whoever asks without --agent is told that it is not used.
 	cmd := h.command("access", "whoami", "--json")
 	cmd.Env = append(cmd.Env, invocation.TokenVariable+"="+out)
-	if me, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(me), "is set and not used here") || !strings.Contains(string(me), "whoami --agent") || !strings.Contains(string(me), `"credential":"operator_socket"`) {
+	if me, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(me), "is set and not used here") ||
+		!strings.Contains(string(me), "whoami --agent") || !strings.Contains(string(me), `"credential":"operator_socket"`) {
 		t.Errorf("%v %s", err, me)
 	}
 	// What it was not made for is refused with the same code wherever it is tried.
@@ -127,7 +130,8 @@ func (h *house) plainly(token string) {
 	}}
 	defer tr.CloseIdleConnections()
 	for token, want := range map[string]int{token: http.StatusOK, token + "x": http.StatusForbidden} {
-		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://palyra/palyra.v1.StatusService/GetStatus", strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://palyra/palyra.v1.StatusService/GetStatus",
+			strings.NewReader("{}"))
 		stagetest.Fatal(h.t, err)
 		req.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
 		res, err := (&http.Client{Transport: tr}).Do(req)
@@ -156,8 +160,9 @@ func TestCompletionOfPeople(t *testing.T) {
 	h := openHouse(t)
 	h.palyra("access", "user", "add", "user:bob")
 	for args, want := range map[string]string{
-		"__complete access user remove ": "user:bob", "__complete device pair --for ": "user:bob", "__complete device show ": ":4", "__complete access token revoke ": ":4",
-		"__complete device pair --role ": "approver", "__complete device renew ": ":4",
+		"__complete access user remove ": "user:bob", "__complete device pair --for ": "user:bob", "__complete device show ": ":4",
+		"__complete access token revoke ": ":4",
+		"__complete device pair --role ":  "approver", "__complete device renew ": ":4",
 	} {
 		if out := h.palyra(append(strings.Fields(args), "")...); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", args, out)

@@ -59,7 +59,8 @@ func (f *approvalFilter) flags(cmd *cobra.Command) {
 	set.StringVar(&f.since, "since", "", "only those asked at or after: a time, or a duration ago")
 	set.StringVar(&f.until, "until", "", "only those asked before: a time, or a duration ago")
 	set.BoolVar(&f.OldestFirst, "oldest-first", false, "oldest first")
-	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allow", "deny", "timeout", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allow", "deny", "timeout", "error"},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // filter checks the flags and returns the filter.
@@ -150,14 +151,16 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: syntax.Takes(),
-		Long:    "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID allow', or deny. With --json there is one object per line.",
+		Long: "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID " +
+			"allow', or deny. With --json there is one object per line.",
 		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if err := c.Health(ctx); err != nil {
 				return err
 			}
 			if !inv.JSON && !inv.Quiet {
-				fmt.Fprintln(inv.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny; allow-edits and allow-reads go on unasked where the question offers them")
+				fmt.Fprintln(inv.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny; allow-edits and "+
+					"allow-reads go on unasked where the question offers them")
 				fmt.Fprintf(inv.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
 			}
 			return c.WatchApprovals(ctx, func(p palyra.Approval) error {

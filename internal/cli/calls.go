@@ -49,7 +49,10 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			return invocation.Page[palyra.Call]{
 				JSON: page, Things: page.Calls, Next: page.Next, Head: []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
 				Row: func(x palyra.Call) []string {
-					return []string{string(x.ID), stateShown(x), string(x.Proposal.Tool), string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
+					return []string{
+						string(x.ID), stateShown(x), string(x.Proposal.Tool), string(x.Proposal.Principal), screen.Stamp(x.Proposed),
+						x.Detail.Summary,
+					}
 				},
 			}.Show(inv)
 		}),

@@ -1,9 +1,8 @@
 // Package cli is the palyra command: what people type, on top of the client.
 //
-// Data goes to stdout and messages to stderr. With --json stdout has one JSON object (or one per
-// line where a command streams), in the words of package palyra. Exit codes are in one table
-// (package exit). Text that comes from outside, names and reasons included, reaches a terminal only
-// through package show.
+// Data goes to stdout and messages to stderr. With --json stdout has one JSON object (or one per line where a
+// command streams), in the words of package palyra. Exit codes are in one table (package exit). Text that comes
+// from outside, names and reasons included, reaches a terminal only through package show.
 //
 // Promises: no command but up starts a daemon; nothing but a typed word or an echoed plan digest
 // approves; a passphrase comes only from the person's terminal. The daemon decides what the command
@@ -85,7 +84,8 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&inv.Home, "home", "", "directory of state, keys and sockets (default $PALYRA_HOME, else the XDG directories)")
-	flags.Var(&inv.Remote, "remote", "talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
+	flags.Var(&inv.Remote, "remote",
+		"talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
 	flags.BoolVar(&inv.JSON, "json", false, "print one JSON object")
 	flags.BoolVarP(&inv.Quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVar(&inv.NoColor, "no-color", false, "print without colours")

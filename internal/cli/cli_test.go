@@ -28,7 +28,10 @@ func play(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func playIn(t *testing.T, home string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = Main(t.Context(), Process{Args: args, Env: []string{"PALYRA_HOME=" + home}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err})
+	code = Main(t.Context(), Process{
+		Args: args, Env: []string{"PALYRA_HOME=" + home}, Stdin: strings.NewReader(""), Stdout: &out,
+		Stderr: &err,
+	})
 	return code, out.String(), err.String()
 }
 
@@ -145,7 +148,8 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(c.args)...)
-			if code != exit.Usage || out != "" || !strings.HasPrefix(err, "palyra: ") || !strings.Contains(err, c.want) || !strings.Contains(err, "\n  remedy: ") {
+			if code != exit.Usage || out != "" || !strings.HasPrefix(err, "palyra: ") || !strings.Contains(err, c.want) ||
+				!strings.Contains(err, "\n  remedy: ") {
 				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 			}
 		})
@@ -231,7 +235,8 @@ func TestDownWithoutADaemon(t *testing.T) {
 func TestNoDaemon(t *testing.T) {
 	digest := string(questiontest.SampleDigest)
 	for _, args := range []string{
-		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
+		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x",
+		"approvals decide x allow --digest " + digest,
 		"approvals watch", "approvals export", "leases list", "leases show x", "leases revoke x", "grants list",
 		"sessions list", "sessions show x", "sessions close x",
 		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x",
@@ -275,7 +280,8 @@ func TestErrorsAsJSON(t *testing.T) {
 	if json.Unmarshal([]byte(err), &got) != nil || strings.Count(err, "\n") != 1 {
 		t.Fatalf("stderr %s", err)
 	}
-	if code != exit.NoDaemon || out != "" || got.Error.Reason != client.ReasonNoDaemon || got.Error.Code != palyra.Unavailable || got.Error.Text == "" || got.Error.Remedy == "" {
+	if code != exit.NoDaemon || out != "" || got.Error.Reason != client.ReasonNoDaemon || got.Error.Code != palyra.Unavailable ||
+		got.Error.Text == "" || got.Error.Remedy == "" {
 		t.Errorf("exit %d, %+v", code, got)
 	}
 	code, _, err = play(t, "approvals", "show", "--json")
@@ -302,7 +308,10 @@ func TestInterruption(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	code := Main(ctx, Process{Args: []string{"status"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+	code := Main(ctx, Process{
+		Args: []string{"status"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: strings.NewReader(""),
+		Stdout: &out, Stderr: &errs,
+	})
 	if code != exit.Cancelled {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}

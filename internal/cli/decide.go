@@ -142,14 +142,16 @@ func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Clie
 		return "", err
 	}
 	if r.Digest != "" && r.Digest != p.PlanDigest {
-		return "", palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "%s is about the plan %s, not about the one of --digest", r.ID, p.PlanDigest).
+		return "", palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "%s is about the plan %s, not about the one of --digest", r.ID,
+			p.PlanDigest).
 			WithRemedy("leave --digest out and look at the plan")
 	}
 	if err := question.CheckOffered(p, r); err != nil {
 		return "", err
 	}
 	if p.Need.Fresh && r.Scope != "" && r.Scope != palyra.ScopeOnce { // nobody types the word for nothing
-		return "", exit.Failedf(palyra.ReasonMalformedInput, "this is asked about each time, so --scope %s is not offered; nothing was decided", r.Scope).
+		return "", exit.Failedf(palyra.ReasonMalformedInput, "this is asked about each time, so --scope %s is not offered; nothing was decided",
+			r.Scope).
 			WithRemedy("leave --scope out")
 	}
 	execute.ViewApproval(inv, inv.Stderr, p, inv.Separation())

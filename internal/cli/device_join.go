@@ -30,7 +30,8 @@ func deviceJoinCommand(inv *invocation.Invocation) *cobra.Command {
 			"code, neither an address nor a PIN is needed; an ADDRESS beside it is tried in place of\n" +
 			"those in the code. What is kept is in the directory of 'palyra config path', under\n" +
 			"remotes; the key never leaves it.",
-		Example: "  palyra device join 192.0.2.7\n  palyra device join 192.0.2.7:7443 --as work --name laptop\n  palyra device join --code - < code.txt",
+		Example: "  palyra device join 192.0.2.7\n  palyra device join 192.0.2.7:7443 --as work --name laptop\n  palyra device join " +
+			"--code - < code.txt",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := joinRequest(inv, args, o)
 			if err != nil {
@@ -100,7 +101,8 @@ func pin(inv *invocation.Invocation) (palyra.Secret, error) {
 	if err != nil && palyra.AsError(err).Reason == palyra.ReasonCancelled {
 		return s, palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "no PIN was typed").WithCause(err)
 	}
-	return s, noTerminal(err, "there is no terminal to type the PIN on", "run it from a terminal; it is taken from nowhere else. Without one, pair with the text of the QR code: --code -")
+	return s, noTerminal(err, "there is no terminal to type the PIN on",
+		"run it from a terminal; it is taken from nowhere else. Without one, pair with the text of the QR code: --code -")
 }
 
 // wrongPIN says that the person may try again.
@@ -121,8 +123,7 @@ func hostname() string {
 	return first
 }
 
-// withPort adds the usual port to an address without one. Invalid addresses stay unchanged and are
-// refused later.
+// withPort adds the usual port to an address without one. Invalid addresses stay unchanged and are refused later.
 func withPort(address string) string {
 	bare, open := strings.CutPrefix(address, "[")
 	bare, shut := strings.CutSuffix(bare, "]")

@@ -128,7 +128,8 @@ func qrLines(code string) []string {
 	var b bytes.Buffer
 	qrterminal.GenerateWithConfig(code, qrterminal.Config{
 		Level: qrterminal.L, Writer: &b, HalfBlocks: true, QuietZone: quietZone,
-		BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK,
+		BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE,
+		WhiteBlackChar: qrterminal.WHITE_BLACK,
 	})
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
@@ -166,13 +167,19 @@ var pairEnds = map[palyra.PairingState]struct {
 	reason       palyra.Reason
 	text, remedy string
 }{
-	palyra.PairingExpired: {palyra.Expired, palyra.ReasonPairingExpired, "nobody used the code in time", "show another one: palyra device pair"},
+	palyra.PairingExpired: {
+		palyra.Expired, palyra.ReasonPairingExpired, "nobody used the code in time",
+		"show another one: palyra device pair",
+	},
 	palyra.PairingLocked: {
 		palyra.Exhausted, palyra.ReasonPairingLocked, "the code was tried too often and is dead",
 		"somebody guessed five times; make sure who, then show another code: palyra device pair",
 	},
 	palyra.PairingRefused: {palyra.Denied, palyra.ReasonPairingRefused, "the machine was refused", "nothing was paired"},
-	palyra.PairingGone:    {palyra.Expired, palyra.ReasonCancelled, "the code was withdrawn", "nothing was paired; show another one: palyra device pair"},
+	palyra.PairingGone: {
+		palyra.Expired, palyra.ReasonCancelled, "the code was withdrawn",
+		"nothing was paired; show another one: palyra device pair",
+	},
 }
 
 // end reports how the pairing ended.
@@ -197,7 +204,8 @@ func (w *pairWatch) end() error {
 		end.reason = p.Reason
 	}
 	if p.Reason == palyra.ReasonExists {
-		end.code, end.remedy = palyra.Conflict, "nobody was asked and nothing was paired; show another code (palyra device pair) and join with another name: palyra device join --name OTHER"
+		end.code, end.remedy = palyra.Conflict, "nobody was asked and nothing was paired; show another code (palyra device pair) and "+
+			"join with another name: palyra device join --name OTHER"
 	}
 	return palyra.Errorf(end.code, end.reason, "%s", end.text).WithRemedy("%s", end.remedy)
 }

@@ -135,7 +135,10 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 		t.Errorf("the PIN is on the screen:\n%s", join.Seen.String())
 	}
 	pair.Expect("Type allow to allow once, deny to deny (Ctrl-C withdraws the code)")
-	for _, want := range []string{"A machine at 127.0.0.1:", "(1 of 5)", "laptop at 127.0.0.1", "knows the code", keyOn(t, join.Seen.String()), "palyra.device.pair"} {
+	for _, want := range []string{
+		"A machine at 127.0.0.1:", "(1 of 5)", "laptop at 127.0.0.1", "knows the code",
+		keyOn(t, join.Seen.String()), "palyra.device.pair",
+	} {
 		if !strings.Contains(pair.Seen.String(), want) {
 			t.Errorf("no %q on the screen:\n%s", want, pair.Seen.String())
 		}
@@ -148,7 +151,8 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 		t.Errorf("exits %d and %d\n%s", c, d, join.Seen.String())
 	}
 	// That join looked whether anybody is there cost nothing: one try failed.
-	if failed := there.palyra("journal", "tail", "--kind", "pairing.failed", "--json"); strings.Count(failed, "\n") != 1 || !strings.Contains(failed, "pairing_wrong_code") {
+	if failed := there.palyra("journal", "tail", "--kind", "pairing.failed", "--json"); strings.Count(failed, "\n") != 1 ||
+		!strings.Contains(failed, "pairing_wrong_code") {
 		t.Errorf("%s", failed)
 	}
 	useElsewhere(t, there, here)
@@ -186,7 +190,8 @@ func useElsewhere(t *testing.T, there, here *house) {
 	// Where another machine asks, the device's key is a thing apart.
 	asked := there.stream("tools", "call", "palyra.fs.write", "--input", strings.ReplaceAll(aWrite, "a.txt", "b.txt"), "--json")
 	id, digest = there.pendingID()
-	if decided := far("approvals", "decide", id, "allow", "--digest", digest, "--json"); digOne(t, decided, "decision.votes.0.separation") != "device" {
+	if decided := far("approvals", "decide", id, "allow", "--digest", digest, "--json"); digOne(t, decided,
+		"decision.votes.0.separation") != "device" {
 		t.Errorf("%s", decided)
 	}
 	asked.until(`"outcome":"finished"`)
@@ -216,11 +221,13 @@ func useElsewhere(t *testing.T, there, here *house) {
 		"calls list", "workspace list", "agent list", "operator list",
 		"access user list", "access token list", "access roles", "device list", "device show laptop", "keys list",
 		"keys export", "journal tail --limit 1",
-		"journal export", "journal verify", "policy show", "policy snapshot", "sandbox posture", "console", "tools call palyra.echo --input {\"text\":\"x\"} -w " + there.work,
+		"journal export", "journal verify", "policy show", "policy snapshot", "sandbox posture", "console",
+		"tools call palyra.echo --input {\"text\":\"x\"} -w " + there.work,
 	} {
 		far(strings.Fields(args)...)
 	}
-	stagetest.Fatal(t, os.WriteFile(filepath.Join(here.work, "s.yaml"), []byte("title: t\nturns:\n  - calls:\n      - {tool: palyra.echo, with: {text: x}, expect: finished}\n"), 0o600))
+	stagetest.Fatal(t, os.WriteFile(filepath.Join(here.work, "s.yaml"), []byte(
+		"title: t\nturns:\n  - calls:\n      - {tool: palyra.echo, with: {text: x}, expect: finished}\n"), 0o600))
 	far("run", "--script", "s.yaml", "-w", there.work)
 	here.fails(exit.Refused, "--remote", "work", "exec", "--no-wait", "--no-stdin", "-w", there.work, "--", "true")
 	// Codes can be shown from here as well; hanging up withdraws them.
@@ -236,7 +243,8 @@ func useElsewhere(t *testing.T, there, here *house) {
 	}
 	renewedInTime(t, here)
 	// By its own hand; it is the last one, so the door closes behind it.
-	if said, err := here.command("--remote", "work", "device", "revoke", "laptop").CombinedOutput(); err != nil && !strings.Contains(string(said), "as it does when a device is revoked") {
+	if said, err := here.command("--remote", "work", "device", "revoke", "laptop").CombinedOutput(); err != nil &&
+		!strings.Contains(string(said), "as it does when a device is revoked") {
 		t.Errorf("%v\n%s", err, said)
 	}
 	writeShape(t, &shapes, "device show (revoked)", there.palyra("device", "show", "laptop", "--json"))
@@ -255,7 +263,10 @@ func renewedInTime(t *testing.T, here *house) {
 	at := func(ahead time.Duration) string {
 		var out, errs bytes.Buffer
 		env := append(here.env, "PALYRA_REMOTE=work")
-		code := Main(t.Context(), Process{Args: []string{"status"}, Env: env, Stdout: &out, Stderr: &errs, Now: func() time.Time { return time.Now().Add(ahead) }})
+		code := Main(t.Context(), Process{
+			Args: []string{"status"}, Env: env, Stdout: &out, Stderr: &errs,
+			Now: func() time.Time { return time.Now().Add(ahead) },
+		})
 		if code != exit.OK || errs.String() != "" {
 			t.Errorf("exit %d\n%s", code, errs.String())
 		}
@@ -335,7 +346,8 @@ func TestRevokedDevice(t *testing.T) {
 			t.Errorf("%s", said)
 		}
 	}
-	if said := here.fails(exit.Unauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role auditor") {
+	if said := here.fails(exit.Unauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said,
+		"the device two has the role approver") || !strings.Contains(said, "--role auditor") {
 		t.Errorf("%s", said)
 	}
 	// A device that is not an owner's may not end itself either, and is told so.

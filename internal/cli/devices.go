@@ -68,8 +68,9 @@ func deviceRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke DEVICE", Short: "End a device at once, with every connection it has open", Args: syntax.Takes("DEVICE"),
 		ValidArgsFunction: completeDevices(inv),
-		Long:              "DEVICE is its name or id. It is not let in any more, from now on; the machine itself\nkeeps its key, which opens nothing here. To let it in again, pair it under another name.",
-		Example:           "  palyra device revoke laptop",
+		Long: "DEVICE is its name or id. It is not let in any more, from now on; the machine itself\nkeeps its key, which " +
+			"opens nothing here. To let it in again, pair it under another name.",
+		Example: "  palyra device revoke laptop",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := c.Device(ctx, args[0])
 			if err != nil {
@@ -102,9 +103,9 @@ func parted(ctx context.Context, inv *invocation.Invocation, c *client.Client, d
 	case e.Reason == palyra.ReasonBadCertificate || e.Reason == palyra.ReasonDeviceRevoked:
 		return nil
 	}
-	// The daemon closes its port with the last device, so a lost connection can be the success; it
-	// need not be.
-	return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the daemon hung up on this machine, as it does when a device is revoked, and does not answer any more").
+	// The daemon closes its port with the last device, so a lost connection can be the success; it need not be.
+	return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost,
+		"the daemon hung up on this machine, as it does when a device is revoked, and does not answer any more").
 		WithRemedy("make sure on its machine: palyra device list").WithCause(err)
 }
 

@@ -53,7 +53,8 @@ func TestHookRewritesShellCommands(t *testing.T) {
 		}
 		d := decodeAnswer(t, out)
 		var line string
-		if d.Decision != "allow" || json.Unmarshal(d.Input["command"], &line) != nil || string(d.Input["timeout"]) != "120000" || string(d.Input["description"]) != `"d"` {
+		if d.Decision != "allow" || json.Unmarshal(d.Input["command"], &line) != nil || string(d.Input["timeout"]) != "120000" ||
+			string(d.Input["description"]) != `"d"` {
 			t.Fatalf("%s", out)
 		}
 		// The shell's own words, with a program in palyra's place that prints them.
@@ -62,7 +63,10 @@ func TestHookRewritesShellCommands(t *testing.T) {
 			t.Fatalf("%q does not begin with this program", line)
 		}
 		got, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+rest).Output()
-		want := []string{"exec", "--as-agent", "--no-stdin", "--workspace", s.Work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
+		want := []string{
+			"exec", "--as-agent", "--no-stdin", "--workspace", s.Work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c",
+			command, "",
+		}
 		if err != nil || !slices.Equal(strings.Split(string(got), "\x00"), want) {
 			t.Errorf("%q: %q, %v", line, got, err)
 		}
@@ -123,7 +127,8 @@ func TestHookDoesNotWaitForItsInput(t *testing.T) {
 	stagetest.Fatal(t, err)
 	defer r.Close()
 	defer w.Close()
-	if code, out, errs := s.Main(r, "hook", "claude-code", "--wait", "50ms"); code != 2 || out != "" || !strings.Contains(errs, "did not end in time") {
+	if code, out, errs := s.Main(r, "hook", "claude-code", "--wait", "50ms"); code != 2 || out != "" ||
+		!strings.Contains(errs, "did not end in time") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -145,18 +150,25 @@ func TestHookDecides(t *testing.T) {
 		{"new", "deny"},
 	} {
 		outcome = palyra.Outcome{Outcome: c.kind, Reason: "because", ReasonCode: palyra.ReasonPolicyDenied, Remedy: "do this"}
-		code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "ls"})), "hook", "claude-code", "--mode", "check")
+		code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "ls"})), "hook", "claude-code",
+			"--mode", "check")
 		d := decodeAnswer(t, out)
-		if code != 0 || errs != "" || d.Decision != c.want || d.Input != nil || !strings.Contains(d.Reason, "because") || !strings.Contains(d.Reason, "C1") {
+		if code != 0 || errs != "" || d.Decision != c.want || d.Input != nil || !strings.Contains(d.Reason, "because") ||
+			!strings.Contains(d.Reason, "C1") {
 			t.Errorf("%s: %d %q %q", c.kind, code, out, errs)
 		}
 		x := s.Running()
-		if !x.Proposal.Check || x.Proposal.Surface != palyra.SurfaceHook || x.Proposal.Workspace != s.Work || x.Proposal.Session != "claude-code-0c3e-51" {
+		if !x.Proposal.Check || x.Proposal.Surface != palyra.SurfaceHook || x.Proposal.Workspace != s.Work ||
+			x.Proposal.Session != "claude-code-0c3e-51" {
 			t.Errorf("proposed %+v", x.Proposal)
 		}
 	}
-	for _, tool := range []string{"TodoWrite", "ToolSearch", "TaskCreate", "Agent", "ListAgents", "ReportFindings", "ScheduleWakeup", "BashOutput", "TaskOutput"} {
-		if code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, tool, map[string]any{"todos": []any{}})), "hook", "claude-code"); code != 0 || out != "{}\n" || errs != "" {
+	for _, tool := range []string{
+		"TodoWrite", "ToolSearch", "TaskCreate", "Agent", "ListAgents", "ReportFindings", "ScheduleWakeup",
+		"BashOutput", "TaskOutput",
+	} {
+		if code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, tool, map[string]any{"todos": []any{}})), "hook",
+			"claude-code"); code != 0 || out != "{}\n" || errs != "" {
 			t.Errorf("%s is the agent's own talk: %d %q %q", tool, code, out, errs)
 		}
 	}
@@ -171,12 +183,14 @@ func TestHookLeavesTheOwnServer(t *testing.T) {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	for _, name := range []string{"a b", "__x", "x__", "$(x)", "a__b"} {
-		if code, out, _ := s.Main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.Work); code != exit.Usage {
+		if code, out, _ := s.Main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace",
+			s.Work); code != exit.Usage {
 			t.Errorf("%q: %d %s", name, code, out)
 		}
 	}
 	in := `{"hook_event_name":"PreToolUse","tool_name":"mcp__palyra__palyra_echo","tool_input":{},"cwd":"/w","session_id":"s"}`
-	if code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 || strings.TrimSpace(out) != "{}" {
+	if code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 ||
+		strings.TrimSpace(out) != "{}" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -188,8 +202,12 @@ func TestHookThatIsEnded(t *testing.T) {
 	defer feed.Close()
 	end()
 	var out, errs bytes.Buffer
-	code := Main(ctx, Process{Args: []string{"hook", "claude-code"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: stdin, Stdout: &out, Stderr: &errs})
-	if said := errs.String(); code != exit.Usage || out.Len() > 0 || !strings.Contains(said, "the hook was ended before there was an answer") || strings.Contains(said, "context") {
+	code := Main(ctx, Process{
+		Args: []string{"hook", "claude-code"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: stdin, Stdout: &out,
+		Stderr: &errs,
+	})
+	if said := errs.String(); code != exit.Usage || out.Len() > 0 || !strings.Contains(said,
+		"the hook was ended before there was an answer") || strings.Contains(said, "context") {
 		t.Errorf("%d %q %q", code, &out, said)
 	}
 }
@@ -211,7 +229,8 @@ func TestHookInstall(t *testing.T) {
 	if err != nil || !bytes.Contains(doc, []byte("--mode check")) {
 		t.Errorf("%s %v", doc, err)
 	}
-	if code, out, _ = s.Main(nil, "hook", "install", "claude-code", "--workspace", s.Work, "--mode", "check"); code != 0 || !strings.Contains(out, "already") {
+	if code, out, _ = s.Main(nil, "hook", "install", "claude-code", "--workspace", s.Work, "--mode", "check"); code != 0 ||
+		!strings.Contains(out, "already") {
 		t.Errorf("a second time: %d %q", code, out)
 	}
 	for _, args := range [][]string{{"hook", "install"}, {"hook", "install", "emacs"}, {"hook", "install", "claude-code", "--mode", "x"}} {
@@ -228,7 +247,8 @@ func TestHookInstall(t *testing.T) {
 // word, commands are rewritten, and the rest is judged under a name that policies have.
 func TestHookOfRecordedInputs(t *testing.T) {
 	want := map[string]string{
-		"Bash": "rewritten", "Monitor": "rewritten", "Read": "palyra.fs.read", "Write": "palyra.fs.write", "Edit": "hook.edit", "Skill": "hook.skill",
+		"Bash": "rewritten", "Monitor": "rewritten", "Read": "palyra.fs.read", "Write": "palyra.fs.write", "Edit": "hook.edit",
+		"Skill":      "hook.skill",
 		"ToolSearch": "", "Agent": "", "ListAgents": "", "CronList": "", "ReportFindings": "", "ScheduleWakeup": "",
 	}
 	raw, err := os.ReadFile("testdata/claude-code-2.1.325.jsonl")
@@ -291,15 +311,19 @@ func TestHookForCodex(t *testing.T) {
 	if code != 0 || out != "{}\n" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
-	if x := s.Running(); x.Proposal.Tool != "palyra.fs.write" || !strings.Contains(string(x.Proposal.Arguments), `"content":"x\n"`) || strings.Contains(string(x.Proposal.Arguments), `"mode"`) {
+	if x := s.Running(); x.Proposal.Tool != "palyra.fs.write" || !strings.Contains(string(x.Proposal.Arguments), `"content":"x\n"`) ||
+		strings.Contains(string(x.Proposal.Arguments), `"mode"`) {
 		t.Errorf("%s %s: a patch that adds a file", x.Proposal.Tool, x.Proposal.Arguments)
 	}
 	code, out, errs = s.Main(nil, "hook", "install", "codex", "--workspace", s.Work)
 	doc, err := os.ReadFile(filepath.Join(s.Work, ".codex", "hooks.json"))
-	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") || strings.Contains(string(doc), "onFailure") || !strings.Contains(string(doc), install.HookStatus) || !strings.Contains(errs, "trust the hook") {
+	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") ||
+		strings.Contains(string(doc), "onFailure") || !strings.Contains(string(doc), install.HookStatus) ||
+		!strings.Contains(errs, "trust the hook") {
 		t.Errorf("%d %q %q %v\n%s", code, out, errs, err, doc)
 	}
-	if code, out, errs = s.Main(nil, "hook", "uninstall", "codex", "--workspace", s.Work); code != 0 || !strings.Contains(out, "Codex does not ask") {
+	if code, out, errs = s.Main(nil, "hook", "uninstall", "codex", "--workspace", s.Work); code != 0 ||
+		!strings.Contains(out, "Codex does not ask") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -345,7 +369,8 @@ func TestHookInstallByVersion(t *testing.T) {
 			if refused := c.name == "cannot rewrite"; (code != 0) != refused || (err != nil) != refused {
 				t.Fatalf("%d %q %v", code, errs, err)
 			}
-			if !strings.Contains(errs, c.wantErr) || !strings.Contains(string(doc), c.want) || c.want == "" && strings.Contains(string(doc), "onFailure") {
+			if !strings.Contains(errs, c.wantErr) || !strings.Contains(string(doc), c.want) ||
+				c.want == "" && strings.Contains(string(doc), "onFailure") {
 				t.Errorf("%q\n%s", errs, doc)
 			}
 		})

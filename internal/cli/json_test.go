@@ -22,9 +22,14 @@ func sampleLease() leaseJSON {
 
 func sampleOutcome() palyra.Outcome {
 	return palyra.Outcome{
-		Outcome: palyra.OutcomeFinished, Tool: "palyra.echo", Policies: []string{"allow-echo"}, Output: json.RawMessage(`{"text":"<hi> & \u202e"}`),
-		SessionID: questiontest.SampleID, CallID: questiontest.SampleID, GrantID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, JournalPosition: 7,
-		Attestation: &palyra.Envelope{PayloadType: palyra.PayloadType, Payload: "e30=", Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}}},
+		Outcome: palyra.OutcomeFinished, Tool: "palyra.echo", Policies: []string{"allow-echo"},
+		Output:    json.RawMessage(`{"text":"<hi> & \u202e"}`),
+		SessionID: questiontest.SampleID, CallID: questiontest.SampleID, GrantID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest,
+		JournalPosition: 7,
+		Attestation: &palyra.Envelope{
+			PayloadType: palyra.PayloadType, Payload: "e30=",
+			Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}},
+		},
 	}
 }
 

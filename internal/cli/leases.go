@@ -133,7 +133,8 @@ func covers(t palyra.Terms) string {
 
 func printLease(inv *invocation.Invocation, l leaseJSON) error {
 	return inv.Emit(l, func(w io.Writer) {
-		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{screen.SummaryField, l.Summary}, screen.Pair{"State", leaseState(inv, l.Lease)},
+		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{screen.SummaryField, l.Summary},
+			screen.Pair{"State", leaseState(inv, l.Lease)},
 			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
 			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
 			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
@@ -168,7 +169,10 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.LeaseID(args[0]))
-			return inv.Answer(err, leaseJSON{LeaseID: l.ID, Lease: l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
+			return inv.Answer(err, leaseJSON{LeaseID: l.ID, Lease: l}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)),
+					show.Line(leaseState(inv, l)))
+			})
 		}),
 	}
 }

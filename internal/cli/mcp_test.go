@@ -46,7 +46,8 @@ func TestMCPInstall(t *testing.T) {
 	}
 	code, said, _ = alone(t, env, "mcp", "install", "vscode", "--workspace", home, "--json")
 	var done install.Result
-	if err := json.Unmarshal([]byte(said), &done); code != exit.OK || err != nil || !done.Changed || done.Path != filepath.Join(home, ".vscode", "mcp.json") {
+	if err := json.Unmarshal([]byte(said), &done); code != exit.OK || err != nil || !done.Changed ||
+		done.Path != filepath.Join(home, ".vscode", "mcp.json") {
 		t.Errorf("%d %v %s", code, err, said)
 	}
 }
@@ -133,7 +134,10 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	if code != exit.OK || err != nil || !strings.Contains(string(raw), `"mcp__palyra"`) || strings.Contains(string(raw), "PreToolUse") {
 		t.Fatalf("%d %v %s\n%s", code, err, said, raw)
 	}
-	for _, want := range []string{`set: "mcp__palyra" in permissions.allow`, "does not pass Palyra", "palyra hook install claude-code --own-server palyra"} {
+	for _, want := range []string{
+		`set: "mcp__palyra" in permissions.allow`, "does not pass Palyra",
+		"palyra hook install claude-code --own-server palyra",
+	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not said:\n%s", want, said)
 		}
@@ -144,13 +148,15 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 			t.Fatal(said)
 		}
 		code, _, said = alone(t, env, "mcp", "install", "claude-code")
-		if code != exit.OK || !strings.Contains(said, want) || strings.Contains(said, "does not pass Palyra") || strings.Contains(said, "as well") != (own == "") {
+		if code != exit.OK || !strings.Contains(said, want) || strings.Contains(said, "does not pass Palyra") ||
+			strings.Contains(said, "as well") != (own == "") {
 			t.Errorf("with the hook for %q: %d %s", own, code, said)
 		}
 	}
 	stagetest.Fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said = alone(t, env, "mcp", "install", "claude-code", "--hook")
-	if raw, err = os.ReadFile(settings); code != exit.OK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
+	if raw, err = os.ReadFile(settings); code != exit.OK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") ||
+		!strings.Contains(said, "version is not known") {
 		t.Errorf("%d %v %s\n%s", code, err, said, raw)
 	}
 	code, out, said := alone(t, env, "mcp", "install", "claude-code", "--hook", "--json")
@@ -158,7 +164,8 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 		Client string
 		Hook   struct{ Command string }
 	}
-	if err := json.Unmarshal([]byte(out), &one); code != exit.OK || err != nil || one.Client != "claude-code" || !strings.Contains(one.Hook.Command, "hook claude-code") {
+	if err := json.Unmarshal([]byte(out), &one); code != exit.OK || err != nil || one.Client != "claude-code" ||
+		!strings.Contains(one.Hook.Command, "hook claude-code") {
 		t.Errorf("not one object: %d %v %s\n%s", code, err, said, out)
 	}
 	for _, args := range [][]string{{"hook", "uninstall", "claude-code"}, {"mcp", "uninstall", "claude-code"}} {
@@ -168,11 +175,13 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	}
 	var got, want any
 	raw, err = os.ReadFile(settings)
-	if stagetest.Fatal(t, err); json.Unmarshal(raw, &got) != nil || json.Unmarshal([]byte(mine), &want) != nil || !reflect.DeepEqual(got, want) {
+	if stagetest.Fatal(t, err); json.Unmarshal(raw, &got) != nil || json.Unmarshal([]byte(mine), &want) != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("not as it was:\n%s", raw)
 	}
 	code, _, said = alone(t, env, "mcp", "install", "codex")
-	if code != exit.OK || !strings.Contains(said, `default_tools_approval_mode = "approve"`) || !strings.Contains(said, "does not pass Palyra") {
+	if code != exit.OK || !strings.Contains(said, `default_tools_approval_mode = "approve"`) ||
+		!strings.Contains(said, "does not pass Palyra") {
 		t.Errorf("%d %s", code, said)
 	}
 	if code, _, said = alone(t, env, "mcp", "install", "goose", "--hook"); code != exit.Usage {
@@ -218,7 +227,8 @@ func TestMCPServeNeedsADaemon(t *testing.T) {
 func TestMCPServeSpeaksOnStdout(t *testing.T) {
 	s := stagetest.Open(t, Main, nil)
 	cmd := s.Command("mcp", "serve")
-	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n")
+	cmd.Stdin = strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ func TestUpstreamUsage(t *testing.T) {
 		"mcp import /nowhere --yes -y": "cannot be read",
 	} {
 		s := stagetest.Open(t, Main, nil)
-		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.Home}, strings.Fields(args)...); code == exit.OK || out != "" || !strings.Contains(said, want) {
+		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.Home}, strings.Fields(args)...); code == exit.OK || out != "" ||
+			!strings.Contains(said, want) {
 			t.Errorf("%s: exit %d\n%s%s", args, code, out, said)
 		}
 	}
@@ -48,7 +49,8 @@ func TestUpstreamCommands(t *testing.T) {
 		}
 		return out + said
 	}
-	said := run(exit.OK, "mcp", "add", "files", "--workspace", s.Work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
+	said := run(exit.OK, "mcp", "add", "files", "--workspace", s.Work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server",
+		"-x", "--", "y")
 	if !strings.Contains(said, "files: added") || !strings.Contains(said, "palyra mcp approve files") {
 		t.Error(said)
 	}
@@ -69,16 +71,19 @@ func TestUpstreamCommands(t *testing.T) {
 	if said = run(exit.OK, "mcp", "show", "files"); !strings.Contains(said, "Server says") || strings.Contains(said, "Operator says") {
 		t.Error(said)
 	}
-	if said = run(exit.OK, "mcp", "approve", "files", "--digest", digest, "--read-only", "read", "--json"); !strings.Contains(said, `"read_only":true`) {
+	if said = run(exit.OK, "mcp", "approve", "files", "--digest", digest, "--read-only", "read", "--json"); !strings.Contains(said,
+		`"read_only":true`) {
 		t.Error(said)
 	}
 	for _, other := range []string{"write", "READ", ""} {
-		if said = run(exit.Failure, "mcp", "approve", "files", "--digest", digest, "--read-only", other); !strings.Contains(said, "not one of the tools") {
+		if said = run(exit.Failure, "mcp", "approve", "files", "--digest", digest, "--read-only", other); !strings.Contains(said,
+			"not one of the tools") {
 			t.Error(said)
 		}
 	}
 	run(exit.Usage, "mcp", "approve", "files", "--json")
-	if said = run(exit.Cancelled, "mcp", "approve", "files"); strings.Contains(said, "Reads.") || !strings.Contains(said, "there is nobody to ask") {
+	if said = run(exit.Cancelled, "mcp", "approve", "files"); strings.Contains(said, "Reads.") ||
+		!strings.Contains(said, "there is nobody to ask") {
 		t.Errorf("pages for nobody:\n%s", said)
 	}
 	if said = run(exit.OK, "mcp", "remove", "files"); !strings.Contains(said, "files: removed") {
@@ -113,7 +118,10 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"PALYRA_HOME=" + s.Home}
-	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "palyra": "skipped", "broken": "refused"}
+	want := map[string]string{
+		"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused",
+		"none": "refused", "palyra": "skipped", "broken": "refused",
+	}
 	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.Work)
 	var got struct {
 		Servers []struct {
@@ -132,22 +140,28 @@ func TestImport(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	}
-	if code, out, said := alone(t, env, "mcp", "import", file, "--print"); code != exit.OK || !strings.Contains(out, "found") || !strings.Contains(out, "palyra: it is Palyra itself") || said != "" {
+	if code, out, said := alone(t, env, "mcp", "import", file, "--print"); code != exit.OK || !strings.Contains(out, "found") ||
+		!strings.Contains(out, "palyra: it is Palyra itself") || said != "" {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
-	if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.OK || !strings.Contains(said, "palyra mcp approve web") || !strings.Contains(said, "past the gate") {
+	if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.OK ||
+		!strings.Contains(said, "palyra mcp approve web") || !strings.Contains(said, "past the gate") {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	if err := os.WriteFile(file, []byte(`{"mcpServers":{"none":{}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.Failure || !strings.Contains(out, "none: it has neither a command nor a url") || !strings.Contains(said, "no server was added") {
+	if code, out, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.Failure ||
+		!strings.Contains(out, "none: it has neither a command nor a url") || !strings.Contains(said, "no server was added") {
 		t.Errorf("nothing was added: exit %d\n%s%s", code, out, said)
 	}
 	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exit.Usage {
 		t.Errorf("exit %d\n%s", code, said)
 	}
-	for _, bad := range []string{"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`, `{"mcpServers":{"a":` + strings.Repeat(" ", 1<<20) + `{}}}`} {
+	for _, bad := range []string{
+		"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`,
+		`{"mcpServers":{"a":` + strings.Repeat(" ", 1<<20) + `{}}}`,
+	} {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}

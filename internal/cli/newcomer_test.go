@@ -17,7 +17,10 @@ import (
 func TestChecksTellAboutForm(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f.json")
 	key := strings.Repeat("A", 43) + "="
-	for command, form := range map[string]string{"attest": `{"attestation_id":"X","envelope":{"payload":"x"}}`, "sandbox": `{"postures":[{"envelope":{}}]}`} {
+	for command, form := range map[string]string{
+		"attest":  `{"attestation_id":"X","envelope":{"payload":"x"}}`,
+		"sandbox": `{"postures":[{"envelope":{}}]}`,
+	} {
 		if err := os.WriteFile(file, []byte(form), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +104,8 @@ func TestMistakesInTheConfigurationAreNotInTheWay(t *testing.T) {
 	other := t.TempDir()
 	stagetest.Fatal(t, os.Chmod(other, 0o700))
 	stagetest.Fatal(t, os.WriteFile(filepath.Join(other, "config.toml"), []byte("[approvals]\nwait = 5\n"), 0o600))
-	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exit.Failure || !strings.Contains(said, "approvals.wait") {
+	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exit.Failure ||
+		!strings.Contains(said, "approvals.wait") {
 		t.Errorf("nobody listens: exit %d\n%s", code, said)
 	}
 }

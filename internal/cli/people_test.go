@@ -297,7 +297,8 @@ func checkStop(t *testing.T, h *house) {
 		s.ExpectSecret("Passphrase of the operator key")
 		s.Send("wrong horse battery\n")
 	}
-	if code := s.End(); code != exit.Unauthorised || strings.Contains(s.Seen.String(), "SIGTERM") || !strings.Contains(s.Seen.String(), "kill -TERM ") {
+	if code := s.End(); code != exit.Unauthorised || strings.Contains(s.Seen.String(), "SIGTERM") ||
+		!strings.Contains(s.Seen.String(), "kill -TERM ") {
 		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("down")
@@ -393,7 +394,8 @@ func checkProtected(t *testing.T, h *house, pass string) {
 	}
 	cmd := h.command("workspace", "remove", h.work)
 	cmd.Stdin = strings.NewReader(pass + "\n")
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "is behind a passphrase, and there is no terminal to ask on") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out),
+		"is behind a passphrase, and there is no terminal to ask on") {
 		t.Errorf("without a terminal: %v %s", err, out)
 	}
 }

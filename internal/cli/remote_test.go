@@ -30,14 +30,19 @@ func alone(t *testing.T, env []string, args ...string) (code int, stdout, stderr
 // Every command is one about this machine, one that works elsewhere as well, or
 // one that asks no daemon. A new one must be put somewhere.
 func TestEveryCommandKnowsWhere(t *testing.T) {
-	offline := strings.Fields("version man mcp-install mcp-uninstall approvals-verify journal-verify-proof attest-verify sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
+	offline := strings.Fields("version man mcp-install mcp-uninstall approvals-verify journal-verify-proof attest-verify " +
+		"sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
 		"completion-bash completion-zsh completion-fish completion-powershell exit-codes environment __complete __completeNoDesc")
-	anywhere := strings.Fields("status mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
+	anywhere := strings.Fields("status mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run " +
+		"runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
 		"approvals-list approvals-show approvals-decide approvals-watch approvals-export approvals-stats leases-list leases-show leases-revoke " +
 		"sessions-list sessions-show sessions-close calls-list calls-show calls-cancel workspace-add workspace-list workspace-remove " +
-		"agent-add agent-list agent-remove agent-run operator-list operator-add operator-remove access-user-list access-user-add access-user-change access-user-remove " +
-		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show device-revoke console " +
-		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
+		"agent-add agent-list agent-remove agent-run operator-list operator-add operator-remove access-user-list access-user-add " +
+		"access-user-change access-user-remove " +
+		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show " +
+		"device-revoke console " +
+		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why " +
+		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
 		"sandbox-doctor sandbox-posture changes undo redo")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
@@ -75,7 +80,8 @@ func TestCommandsAboutThisMachine(t *testing.T) {
 	for path := range maps.Keys(ownMachine) {
 		args := strings.Fields(path)[1:]
 		code, out, said := alone(t, []string{"PALYRA_HOME=" + home}, append(args, "--remote", "work")...)
-		if code != exit.Usage || out != "" || !strings.Contains(said, "cannot be meant for work") || !strings.Contains(said, "leave --remote out") {
+		if code != exit.Usage || out != "" || !strings.Contains(said, "cannot be meant for work") ||
+			!strings.Contains(said, "leave --remote out") {
 			t.Errorf("%s: exit %d\n%s%s", path, code, out, said)
 		}
 		code, _, said = alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, args...)
@@ -87,7 +93,8 @@ func TestCommandsAboutThisMachine(t *testing.T) {
 		t.Errorf("%v %v", entries, err)
 	}
 	// An empty name is this machine, whatever the environment says.
-	if code, out, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, "config", "path", "--remote", ""); code != exit.OK || !strings.Contains(out, home) {
+	if code, out, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, "config", "path", "--remote",
+		""); code != exit.OK || !strings.Contains(out, home) {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 }
@@ -97,7 +104,8 @@ func TestUnknownRemote(t *testing.T) {
 	for _, env := range [][]string{{"PALYRA_HOME=" + home, "PALYRA_REMOTE=nowhere"}, {"PALYRA_HOME=" + home, "PALYRA_REMOTE=../x"}} {
 		for _, args := range []string{"status", "tools list", "device renew", "approvals list", "access whoami --agent"} {
 			code, _, said := alone(t, env, strings.Fields(args)...)
-			if code != exit.Failure || !strings.Contains(said, "is not paired with a daemon called") || !strings.Contains(said, "palyra device remotes") {
+			if code != exit.Failure || !strings.Contains(said, "is not paired with a daemon called") ||
+				!strings.Contains(said, "palyra device remotes") {
 				t.Errorf("%s: exit %d\n%s", args, code, said)
 			}
 		}
@@ -181,13 +189,15 @@ func TestPINNeedsATerminal(t *testing.T) {
 	there, _ := openFar(t)
 	pair := there.stream("device", "pair", "--json")
 	at := digOne(t, pair.until(`"code"`), "addresses.0")
-	if said := h.fails(exit.Failure, "device", "join", "127.0.0.1:1"); !strings.Contains(said, "no daemon that pairs answers there") || strings.Contains(said, "PIN on") {
+	if said := h.fails(exit.Failure, "device", "join", "127.0.0.1:1"); !strings.Contains(said, "no daemon that pairs answers there") ||
+		strings.Contains(said, "PIN on") {
 		t.Errorf("%s", said)
 	}
 	cmd := h.command("device", "join", at)
 	cmd.Stdin = strings.NewReader("12345678\n")
 	out, err := cmd.CombinedOutput()
-	if exitCodeOf(err) != exit.Failure || !strings.Contains(string(out), "there is no terminal to type the PIN on") || !strings.Contains(string(out), "--code") {
+	if exitCodeOf(err) != exit.Failure || !strings.Contains(string(out), "there is no terminal to type the PIN on") ||
+		!strings.Contains(string(out), "--code") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	noRemotes(t, h)
@@ -220,9 +230,17 @@ func TestPairingEnds(t *testing.T) {
 	}{
 		{palyra.Pairing{State: palyra.PairingExpired}, exit.Failure, "in time"},
 		{palyra.Pairing{State: palyra.PairingLocked, Reason: palyra.ReasonPairingLocked}, exit.Failure, "too often"},
-		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonApprovalDenied, Text: "denied by user:ann"}, exit.Approval, "denied by user:ann"},
+		{
+			palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonApprovalDenied, Text: "denied by user:ann"},
+			exit.Approval,
+			"denied by user:ann",
+		},
 		{palyra.Pairing{State: palyra.PairingRefused}, exit.Approval, "refused"},
-		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonExists, Text: "a device is or was called x"}, exit.Failure, "is or was called x"},
+		{
+			palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonExists, Text: "a device is or was called x"},
+			exit.Failure,
+			"is or was called x",
+		},
 		{palyra.Pairing{State: palyra.PairingGone}, exit.Cancelled, "withdrawn"},
 		{palyra.Pairing{State: palyra.PairingIssued}, exit.Failure, "broke off"},
 		{palyra.Pairing{State: palyra.PairingDone}, exit.Failure, "broke off"}, // without a device nothing is paired
@@ -244,20 +262,25 @@ func TestPairingWithoutATerminal(t *testing.T) {
 	if code != exit.OK || out != "" || strings.Contains(said, "█") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
-	for _, want := range []string{"PIN    1234 5678\n", "Code   palyra-pair:1?", "palyra device join 192.0.2.1:7443", "palyra approvals decide A1 allow, or deny", "Paired: laptop"} {
+	for _, want := range []string{
+		"PIN    1234 5678\n", "Code   palyra-pair:1?", "palyra device join 192.0.2.1:7443",
+		"palyra approvals decide A1 allow, or deny", "Paired: laptop",
+	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q:\n%s", want, said)
 		}
 	}
 	code, out, said = s.Main(strings.NewReader(""), "device", "pair", "--json", "-q")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); code != exit.OK || said != "" || len(lines) != 3 || digOne(t, lines[0], "pin") != "12345678" || strings.Contains(lines[2], "pin") {
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); code != exit.OK || said != "" || len(lines) != 3 ||
+		digOne(t, lines[0], "pin") != "12345678" || strings.Contains(lines[2], "pin") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 }
 
 // A QR code that does not fit is not drawn; the text is there all the same.
 func TestQRLines(t *testing.T) {
-	lines := qrLines("palyra-pair:1?a=192.0.2.1:7443&c=3yzILo2AwpVxnQJ0Va74BTwH7dX4deAeWQaC0Da14fk&t=d5I3fP4FOwHYWKhSh0wCqy5RfoVZAGd8dGH4x0A3lDc")
+	lines := qrLines("palyra-pair:1?a=192.0.2.1:7443&c=3yzILo2AwpVxnQJ0Va74BTwH7dX4deAeWQaC0Da14fk" +
+		"&t=d5I3fP4FOwHYWKhSh0wCqy5RfoVZAGd8dGH4x0A3lDc")
 	for _, line := range lines {
 		if len([]rune(line)) != len([]rune(lines[0])) {
 			t.Fatalf("ragged:\n%s", strings.Join(lines, "\n"))

@@ -35,9 +35,15 @@ func sessionsListCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			page.Sessions = screen.Some(page.Sessions)
 			return invocation.Page[palyra.Session]{
-				JSON: page, Things: page.Sessions, Next: page.Next, Head: []string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"},
+				JSON: page, Things: page.Sessions, Next: page.Next, Head: []string{
+					"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED",
+					"CLOSED", "WORKSPACE",
+				},
 				Row: func(s palyra.Session) []string {
-					return []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace}
+					return []string{
+						string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt),
+						screen.Stamp(s.ClosedAt), s.Workspace,
+					}
 				},
 			}.Show(inv)
 		}),

@@ -168,7 +168,8 @@ func writeShape(t *testing.T, w *bytes.Buffer, name, text string) {
 func freeForm(name string) []string {
 	free := []string{"features", "output", "body", "input_schema", "tools[].input_schema", "tool_proposed.arguments"}
 	for _, base := range []string{"", "approvals[].", "grants[].", "leases[].", "calls[]."} {
-		free = append(free, base+"plan.arguments", base+"proposal.arguments", base+"tool.input_schema", base+"votes[].signature", base+"decision.votes[].signature",
+		free = append(free, base+"plan.arguments", base+"proposal.arguments", base+"tool.input_schema", base+"votes[].signature",
+			base+"decision.votes[].signature",
 			base+"outcome.output", base+"predicate.decision.votes[].signature")
 	}
 	if name == "policy suggest" {
@@ -194,14 +195,16 @@ func (h *house) runTape() string {
 	h.t.Helper()
 	script := filepath.Join(h.work, "steps.yaml")
 	stagetest.Fatal(h.t, os.WriteFile(script, []byte("title: steps\nturns:\n  - say: hello\n    calls:\n"+
-		"      - {tool: palyra.echo, with: {text: x}}\n      - {tool: palyra.fs.read, with: {path: ../x}}\n      - {tool: palyra.fs.write, with: {path: b.txt, content: x}}\n"), 0o600))
+		"      - {tool: palyra.echo, with: {text: x}}\n      - {tool: palyra.fs.read, with: {path: ../x}}\n      - {tool: "+
+		"palyra.fs.write, with: {path: b.txt, content: x}}\n"), 0o600))
 	run := h.stream("run", "--script", script, "--json")
 	var b strings.Builder
 	for run.lines.Scan() {
 		line := run.lines.Text()
 		b.WriteString(line + "\n")
 		if id, err := stagetest.Dig([]byte(line), "approval_requested.approval_id"); err == nil {
-			h.palyra("approvals", "decide", id, "allow", "--scope", "session", "--reason", "fine", "--digest", digOne(h.t, line, "approval_requested.plan_digest"))
+			h.palyra("approvals", "decide", id, "allow", "--scope", "session", "--reason", "fine", "--digest",
+				digOne(h.t, line, "approval_requested.plan_digest"))
 		}
 	}
 	stagetest.Fatal(h.t, run.cmd.Wait())

@@ -36,7 +36,8 @@ func TestMCPUninstall(t *testing.T) {
 	}
 	code, out, errs = alone(t, env, "mcp", "uninstall", "cursor")
 	now, err := os.ReadFile(file)
-	if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, file+".before-palyra") || !strings.Contains(errs, "start Cursor anew") {
+	if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, file+".before-palyra") ||
+		!strings.Contains(errs, "start Cursor anew") {
 		t.Errorf("%d %v %s %s\n%s", code, err, out, errs, now)
 	}
 	if kept, err := os.ReadFile(file + ".before-palyra"); err != nil || string(kept) != mine {
@@ -54,14 +55,16 @@ func TestMCPUninstall(t *testing.T) {
 func TestMCPUninstallInAWorkspace(t *testing.T) {
 	work := t.TempDir()
 	env := []string{"HOME=" + t.TempDir(), "PALYRA_REMOTE=far"}
-	if code, _, errs := alone(t, env, "mcp", "install", "codex", "--workspace", work); code != exit.OK || !strings.Contains(errs, "undo: palyra mcp uninstall codex --workspace "+work) {
+	if code, _, errs := alone(t, env, "mcp", "install", "codex", "--workspace", work); code != exit.OK ||
+		!strings.Contains(errs, "undo: palyra mcp uninstall codex --workspace "+work) {
 		t.Fatalf("%d %s", code, errs)
 	}
 	file := filepath.Join(work, ".codex", "config.toml")
 	for _, want := range []bool{true, false} {
 		code, out, errs := alone(t, env, "mcp", "uninstall", "codex", "--workspace", work, "--json")
 		var done map[string]any
-		if err := json.Unmarshal([]byte(out), &done); code != exit.OK || err != nil || done["client"] != "codex" || done["path"] != file || done["changed"] != want {
+		if err := json.Unmarshal([]byte(out), &done); code != exit.OK || err != nil || done["client"] != "codex" || done["path"] != file ||
+			done["changed"] != want {
 			t.Errorf("%d %v %s %s", code, err, out, errs)
 		}
 		if gone := done["removed"] == true; gone != want {
@@ -81,7 +84,8 @@ func TestMCPUninstallRefuses(t *testing.T) {
 			t.Errorf("%q: %d %s %s", args, code, out, said)
 		}
 	}
-	if code, _, said := alone(t, env, "mcp", "uninstall", "goose", "--workspace", home); code == exit.OK || !strings.Contains(said, "leave --workspace out") {
+	if code, _, said := alone(t, env, "mcp", "uninstall", "goose", "--workspace", home); code == exit.OK ||
+		!strings.Contains(said, "leave --workspace out") {
 		t.Errorf("%d %s", code, said)
 	}
 	if code, _, said := alone(t, nil, "mcp", "uninstall", "cursor"); code == exit.OK || !strings.Contains(said, "set HOME") {
@@ -99,8 +103,10 @@ func TestMCPUninstallRefuses(t *testing.T) {
 	}
 	stagetest.
 		// What a project's file says is made safe to look at.
-		Fatal(t, os.WriteFile(filepath.Join(home, ".mcp.json"), []byte("{\"mcpServers\":{\"palyra\":{\"command\":\"\u202e\",\"args\":[\"mcp\",\"serve\"]}}}"), 0o600))
-	if code, out, _ := alone(t, env, "mcp", "uninstall", "claude-code", "--workspace", home, "--print"); code != exit.OK || strings.Contains(out, "\u202e") || !strings.Contains(out, `"serve"`) {
+		Fatal(t, os.WriteFile(filepath.Join(home, ".mcp.json"),
+			[]byte("{\"mcpServers\":{\"palyra\":{\"command\":\"\u202e\",\"args\":[\"mcp\",\"serve\"]}}}"), 0o600))
+	if code, out, _ := alone(t, env, "mcp", "uninstall", "claude-code", "--workspace", home, "--print"); code != exit.OK ||
+		strings.Contains(out, "\u202e") || !strings.Contains(out, `"serve"`) {
 		t.Errorf("%d %q", code, out)
 	}
 }
@@ -120,10 +126,12 @@ func TestHookUninstall(t *testing.T) {
 		}
 		code, out, errs := alone(t, env, append([]string{"hook", "uninstall"}, place...)...)
 		now, err := os.ReadFile(file)
-		if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, "does not ask Palyra") || !strings.Contains(out, file+".before-palyra") {
+		if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, "does not ask Palyra") ||
+			!strings.Contains(out, file+".before-palyra") {
 			t.Errorf("%d %v %s %s\n%s", code, err, out, errs, now)
 		}
-		if code, out, _ = alone(t, env, append([]string{"hook", "uninstall"}, place...)...); code != exit.OK || !strings.Contains(out, "no hook of Palyra") {
+		if code, out, _ = alone(t, env, append([]string{"hook", "uninstall"}, place...)...); code != exit.OK ||
+			!strings.Contains(out, "no hook of Palyra") {
 			t.Errorf("a second time: %d %s", code, out)
 		}
 	}

@@ -46,10 +46,16 @@ func TestXDG(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.env = []string{"PALYRA_HOME=", "HOME=" + at("user"), "XDG_RUNTIME_DIR=" + at("runtime"), "XDG_CONFIG_HOME=" + at("config"), "XDG_STATE_HOME=" + at("state"), "XDG_CACHE_HOME=" + at("cache")}
+	h.env = []string{
+		"PALYRA_HOME=", "HOME=" + at("user"), "XDG_RUNTIME_DIR=" + at("runtime"), "XDG_CONFIG_HOME=" + at("config"),
+		"XDG_STATE_HOME=" + at("state"), "XDG_CACHE_HOME=" + at("cache"),
+	}
 	out := h.palyra("up", "--detach", "--json")
 	t.Cleanup(func() { killStatus(out) })
-	for _, path := range []string{"config/palyra/operator.key", "config/palyra/keys", "state/palyra/state.db", "runtime/palyra/agent.sock", "runtime/palyra/operator.sock"} {
+	for _, path := range []string{
+		"config/palyra/operator.key", "config/palyra/keys", "state/palyra/state.db", "runtime/palyra/agent.sock",
+		"runtime/palyra/operator.sock",
+	} {
 		if _, err := os.Stat(at(path)); err != nil {
 			t.Error(err)
 		}

@@ -20,7 +20,8 @@ import (
 func sampleCall() palyra.Call {
 	o := sampleOutcome()
 	return palyra.Call{
-		ID: questiontest.SampleID, State: palyra.Finished, Digest: questiontest.SampleDigest, Grant: questiontest.SampleID, Approval: questiontest.SampleID, Proposed: questiontest.SampleNow, Finished: questiontest.SampleNow.Add(time.Second),
+		ID: questiontest.SampleID, State: palyra.Finished, Digest: questiontest.SampleDigest, Grant: questiontest.SampleID,
+		Approval: questiontest.SampleID, Proposed: questiontest.SampleNow, Finished: questiontest.SampleNow.Add(time.Second),
 		Proposal: palyra.Proposal{
 			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Session: questiontest.SampleID},
 			Tool:     "palyra.fs.write", Workspace: "/home/ann/shop",
@@ -51,10 +52,16 @@ func TestCallInWords(t *testing.T) {
 
 func TestCovers(t *testing.T) {
 	for want, terms := range map[string]palyra.Terms{
-		"palyra.fs.write, exactly one plan":                 {Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest},
-		"palyra.fs.write, writes under src, in /w":          {Tool: "palyra.fs.write", PathRoot: "src", Workspace: "/w"},
-		"edits of files under src, in /w":                   {Tool: "palyra.fs.write", Tools: []palyra.ToolName{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w"},
-		"palyra.process.run /usr/bin/git, exactly one plan": {Tool: "palyra.process.run", Program: "/usr/bin/git", PlanDigest: questiontest.SampleDigest},
+		"palyra.fs.write, exactly one plan":        {Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest},
+		"palyra.fs.write, writes under src, in /w": {Tool: "palyra.fs.write", PathRoot: "src", Workspace: "/w"},
+		"edits of files under src, in /w": {
+			Tool:  "palyra.fs.write",
+			Tools: []palyra.ToolName{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w",
+		},
+		"palyra.process.run /usr/bin/git, exactly one plan": {
+			Tool: "palyra.process.run", Program: "/usr/bin/git",
+			PlanDigest: questiontest.SampleDigest,
+		},
 	} {
 		if got := covers(terms); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -99,7 +106,8 @@ func TestApprovalFilter(t *testing.T) {
 	f.Limit, f.OldestFirst, f.SubjectID = 5, true, "x"
 	got, err := f.filter(questiontest.SampleNow)
 	want := client.ApprovalFilter{
-		SubjectType: palyra.SubjectTool, SubjectID: "x", Principal: "agent:local", Answer: palyra.AnswerDeny, Since: questiontest.SampleNow.Add(-time.Hour),
+		SubjectType: palyra.SubjectTool, SubjectID: "x", Principal: "agent:local", Answer: palyra.AnswerDeny,
+		Since: questiontest.SampleNow.Add(-time.Hour),
 		Until: questiontest.SampleNow.Add(-30 * time.Minute), OldestFirst: true, Limit: 5,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

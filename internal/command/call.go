@@ -76,8 +76,7 @@ func (c *invocation) readOnlySpec(s *spec) *spec {
 	return &other
 }
 
-// describesItself reports whether the few words are there that make any program only say something about
-// itself.
+// describesItself reports whether the few words are there that make any program only say something about itself.
 func (c *invocation) describesItself(s *spec, args []word) bool {
 	if len(args) != 1 || !args[0].fixed() || !slices.Contains(s.Exact, args[0].text) {
 		return false
@@ -155,8 +154,7 @@ func (c *invocation) subcommand(s *spec) {
 	next.apply(sub, c.operands[1:])
 }
 
-// place anchors the paths that options gave. A build that leaves the workspace is no longer the workspace's
-// own.
+// place anchors the paths that options gave. A build that leaves the workspace is no longer the workspace's own.
 func (c *invocation) place(before int) {
 	for _, w := range c.reads {
 		c.noteRead(w, c.at)

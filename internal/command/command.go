@@ -2,11 +2,10 @@
 // wrappers and shells, whether words can make them run other code, which paths lead out of the workspace, and
 // what class that makes it.
 //
-// The meaning of programs and their options stands in internal/program, with the manual it was read from. A
-// command starts as unknown, and gets a better class only when every word is in the tables: an option that is
-// not there, an abbreviation of one, a word that is made while a shell runs, a program of another place than
-// the system's – each leaves it unknown, with RunsCode set. A destructive command stays destructive,
-// understood or not.
+// The meaning of programs and their options stands in internal/program, with the manual it was read from. A command
+// starts as unknown, and gets a better class only when every word is in the tables: an option that is not there, an
+// abbreviation of one, a word that is made while a shell runs, a program of another place than the system's – each
+// leaves it unknown, with RunsCode set. A destructive command stays destructive, understood or not.
 //
 // The package runs nothing, opens no file and keeps no state. It therefore sees no symbolic links, no aliases
 // and no configuration: what a program is told by its files (a git configuration, a Makefile) is the
@@ -144,8 +143,7 @@ func bounded(argv []string) bool {
 	return n <= maxArgvBytes && len(argv) <= maxWords
 }
 
-// executable looks at the file that runs: a name says nothing about a file that
-// somebody put in its way.
+// executable looks at the file that runs: a name says nothing about a file that somebody put in its way.
 func (r *reading) executable(called string, exe *palyra.Executable, at scope) {
 	name, file := path.Base(called), path.Base(exe.Path)
 	switch {

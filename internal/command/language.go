@@ -61,9 +61,8 @@ var yqFunctions = []string{
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// plainSed reports whether a sed script is made of the commands that only print, skip and substitute. All of
-// e, r, R, w, W, a, i, c, labels and files are refused, and so is anything that versions of sed read
-// differently.
+// plainSed reports whether a sed script is made of the commands that only print, skip and substitute. All of e, r,
+// R, w, W, a, i, c, labels and files are refused, and so is anything that versions of sed read differently.
 func plainSed(text string) bool {
 	p := &sedText{rest: text}
 	for _, c := range text {

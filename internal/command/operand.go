@@ -91,9 +91,8 @@ func (c *invocation) lookAt(ops []word) {
 	}
 }
 
-// testAll looks at the words that may be files in an expression of test. How many
-// words there are decides which of them are operators; here each that can be one is
-// taken for one, so that no file is missed.
+// testAll looks at the words that may be files in an expression of test. How many words there are decides which of
+// them are operators; here each that can be one is taken for one, so that no file is missed.
 func (c *invocation) testAll(ops []word) {
 	for i, w := range ops {
 		if !w.fixed() || len(w.text) < 2 || w.text[0] != '-' {
@@ -116,8 +115,7 @@ func (c *invocation) writeAll(ops []word) {
 	}
 }
 
-// transfer handles copies and moves: the last word is written, unless an option
-// named the directory.
+// transfer handles copies and moves: the last word is written, unless an option named the directory.
 func (c *invocation) transfer(ops []word, moves bool) {
 	if !c.given {
 		if len(ops) < 2 {

@@ -106,8 +106,7 @@ func (c *invocation) long(s *spec, text string, rest []word) []word {
 	return c.take(s, name, &v, rest)
 }
 
-// cluster handles -abV. Each letter must be known; the first that takes a value
-// takes the rest.
+// cluster handles -abV. Each letter must be known; the first that takes a value takes the rest.
 func (c *invocation) cluster(s *spec, letters string, rest []word) []word {
 	for i, l := range letters {
 		name := "-" + string(l)

@@ -41,8 +41,7 @@ func rank(c palyra.CommandClass) int {
 	}, c)
 }
 
-// raise notes that the command does at least what the class says. It returns
-// whether that is more than was known.
+// raise notes that the command does at least what the class says. It returns whether that is more than was known.
 func (r *reading) raise(c palyra.CommandClass, why string) bool {
 	if rank(c) < 0 {
 		c = palyra.CommandUnknown

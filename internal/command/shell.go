@@ -18,8 +18,7 @@ type line struct {
 	depth int
 }
 
-// shellLine reads a line as a shell would. Only what POSIX shells and bash take
-// alike is understood.
+// shellLine reads a line as a shell would. Only what POSIX shells and bash take alike is understood.
 func (r *reading) shellLine(text string, at scope, depth int) {
 	r.shell = true
 	if depth > maxDepth {
@@ -188,8 +187,7 @@ func (l *line) assignment(a *syntax.Assign) {
 	l.assign(a.Name.Value, value.text)
 }
 
-// cd follows a change of directory. It may fail, so the old directory stays
-// possible.
+// cd follows a change of directory. It may fail, so the old directory stays possible.
 func (l *line) cd(args []word) {
 	l.raise(palyra.CommandReadOnly, "")
 	if len(args) == 2 && args[0] == literalWord("--") {

@@ -1,14 +1,12 @@
-// Package config is the operator's configuration: one typed struct, and for every value the place it comes
-// from.
+// Package config is the operator's configuration: one typed struct, and for every value the place it comes from.
 //
 // A value is taken from the strongest place that names it: a flag, then the environment
 // (PALYRA_TOOL_CALL_MAX_CALLS_PER_RUN for tool_call.max_calls_per_run), then the user's file, then the
 // system's file, then the default. Files are TOML.
 //
-// Promises: an unknown key, a wrong type, a value out of range or a file that somebody else could write is an
-// error that names file and line, never a silent default; the daemon does not start on a configuration that
-// was only half understood. The package also says where things live (Paths). It holds no secrets and watches
-// no files.
+// Promises: an unknown key, a wrong type, a value out of range or a file that somebody else could write is an error
+// that names file and line, never a silent default; the daemon does not start on a configuration that was only half
+// understood. The package also says where things live (Paths). It holds no secrets and watches no files.
 package config
 
 import (
@@ -163,8 +161,7 @@ type Store struct {
 	Path string `key:"path"`
 }
 
-// Default returns the configuration of an installation that set nothing, but
-// for Paths.
+// Default returns the configuration of an installation that set nothing, but for Paths.
 func Default() Config {
 	return Config{
 		ToolCall: ToolCall{
@@ -196,8 +193,7 @@ func Default() Config {
 	}
 }
 
-// Options say where to look. The zero Options read the process's own
-// environment and the usual files.
+// Options say where to look. The zero Options read the process's own environment and the usual files.
 type Options struct {
 	Home       string            // --home: beats PALYRA_HOME
 	Flags      map[string]string // key → value, from the command line
@@ -230,8 +226,7 @@ func (p Problem) String() string {
 	return out
 }
 
-// Load reads the configuration. On any problem it returns an error about the
-// first one, and no configuration.
+// Load reads the configuration. On any problem it returns an error about the first one, and no configuration.
 func Load(o Options) (Config, error) {
 	c, problems := read(o)
 	if len(problems) == 0 {
@@ -269,8 +264,7 @@ func Locate(o Options) (Paths, error) {
 	return pathsOf(o.Home, environ(env))
 }
 
-// read goes from the weakest place to the strongest. It reads on after a
-// problem so that Check can name them all.
+// read goes from the weakest place to the strongest. It reads on after a problem so that Check can name them all.
 func read(o Options) (Config, []Problem) {
 	c := Default()
 	c.origins = map[string]origin{}
@@ -296,8 +290,7 @@ func read(o Options) (Config, []Problem) {
 	return c, problems
 }
 
-// Match reports whether a name is in a list of names, prefixes with ".*" and
-// "*".
+// Match reports whether a name is in a list of names, prefixes with ".*" and "*".
 func Match(list []string, name string) bool {
 	for _, entry := range list {
 		prefix, wild := strings.CutSuffix(entry, "*")

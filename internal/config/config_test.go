@@ -62,7 +62,8 @@ func TestDefaults(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	o := place(t,
 		"[tool_call]\nmax_calls_per_run = 3\nexecution_timeout_ms = 3\n\n[approvals]\nwait_ms = 3\n",
-		"tool_call = { max_calls_per_run = 2, execution_timeout_ms = 2 }\n[approvals]\nwait_ms = 2\nmax_pending = 2\n[tools]\nallowed = [\"palyra.echo\"]\n")
+		"tool_call = { max_calls_per_run = 2, execution_timeout_ms = 2 }\n[approvals]\nwait_ms = 2\nmax_pending = 2\n[tools]\nallowed = "+
+			"[\"palyra.echo\"]\n")
 	o.Env = []string{"PALYRA_TOOL_CALL_MAX_CALLS_PER_RUN=4", "PALYRA_APPROVALS_WAIT_MS=4", "OTHER=x", "PALYRA_HOME=/nowhere"}
 	o.Flags = map[string]string{"approvals.wait_ms": "5"}
 	c, err := Load(o)
@@ -166,7 +167,8 @@ func TestProblems(t *testing.T) {
 		{name: "other case", file: "[log]\nLevel = 'debug'\n", want: []string{"config.toml:2: log.Level: unknown key"}},
 		{name: "section in other case", file: "[LOG]\nlevel = 'debug'\n", want: []string{"config.toml:1: LOG: unknown key"}},
 		{name: "wrong type", file: "[approvals]\nwait_ms = 'long'\n", want: []string{"config.toml:2: "}},
-		{name: "wrong types", file: "[approvals]\nwait_ms = 1.5\nmax_pending = true\n[tools]\nallowed = 'x'\ntool_execute_channels = [1]\n[log]\nlevel = 3\nformat = 2026-01-02\n", want: []string{
+		{name: "wrong types", file: "[approvals]\nwait_ms = 1.5\nmax_pending = true\n[tools]\nallowed = 'x'\ntool_execute_channels = " +
+			"[1]\n[log]\nlevel = 3\nformat = 2026-01-02\n", want: []string{
 			"config.toml:2: approvals.wait_ms: this must be a whole number, not a number with a fraction",
 			"config.toml:3: approvals.max_pending: this must be a whole number, not true or false",
 			"config.toml:5: tools.allowed: this must be a list of texts, not a text",

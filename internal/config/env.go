@@ -8,8 +8,7 @@ import (
 // envPrefix starts the name of every variable of ours.
 const envPrefix = "PALYRA_"
 
-// environ makes name=value pairs into a lookup. The last one of a name holds,
-// as it does for a process.
+// environ makes name=value pairs into a lookup. The last one of a name holds, as it does for a process.
 func environ(pairs []string) map[string]string {
 	m := make(map[string]string, len(pairs))
 	for _, p := range pairs {

@@ -21,8 +21,7 @@ import (
 // maxFile is the largest configuration file that is read.
 const maxFile = 1 << 20
 
-// fromFile takes the values a file names. A file that does not exist names
-// none.
+// fromFile takes the values a file names. A file that does not exist names none.
 func (c *Config) fromFile(path string, source Source) []Problem {
 	raw, err := readFile(path)
 	var unsafe unsafeError
@@ -215,8 +214,7 @@ type unsafeError string
 
 func (e unsafeError) Error() string { return string(e) }
 
-// Unsafe reports whether err is about a file that somebody else could read or
-// write.
+// Unsafe reports whether err is about a file that somebody else could read or write.
 func Unsafe(err error) bool {
 	var unsafe unsafeError
 	return errors.As(err, &unsafe)

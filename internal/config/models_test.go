@@ -11,7 +11,8 @@ import (
 func TestProviders(t *testing.T) {
 	o := place(t,
 		"[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:11434/v1\"\n\n[models]\ndefault = \"local/qwen3\"\n",
-		"[providers.local]\nkind = \"anthropic\"\ntimeout_ms = 5000\nmodels = [\"a\", \"b/c\"]\n[providers.cloud]\nkind = \"anthropic\"\nkey_file = \"/etc/palyra/key\"\n")
+		"[providers.local]\nkind = \"anthropic\"\ntimeout_ms = 5000\nmodels = [\"a\", \"b/c\"]\n[providers.cloud]\nkind = "+
+			"\"anthropic\"\nkey_file = \"/etc/palyra/key\"\n")
 	o.Flags = map[string]string{"providers.cloud.timeout_ms": "7000"}
 	c, err := Load(o)
 	if err != nil {

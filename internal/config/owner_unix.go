@@ -13,8 +13,7 @@ func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// writableByOthers says who else could have written the file: only we and root
-// may.
+// writableByOthers says who else could have written the file: only we and root may.
 func writableByOthers(info os.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {

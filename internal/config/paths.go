@@ -12,8 +12,7 @@ import (
 	"palyra/internal/address"
 )
 
-// Paths is where things live: all under Home when that is set, else in the XDG
-// directories.
+// Paths is where things live: all under Home when that is set, else in the XDG directories.
 type Paths struct {
 	Home        string `json:"home,omitempty"`
 	Config      string `json:"config"` // the user's config.toml
@@ -88,8 +87,7 @@ func pathsOf(home string, env map[string]string) (Paths, error) {
 	return p, nil
 }
 
-// xdg returns a base directory. A relative one counts as unset, as the XDG
-// rules demand.
+// xdg returns a base directory. A relative one counts as unset, as the XDG rules demand.
 func xdg(env map[string]string, variable, fallback string) string {
 	if dir := env[variable]; filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
@@ -111,10 +109,9 @@ func (p Paths) SocketDir() string {
 // ErrCopied is the error of a home whose run directory is a copy of another's.
 var ErrCopied = address.ErrOther
 
-// Sockets returns the sockets that a client should dial: those the running daemon
-// wrote down, else those it would bind. It refuses a directory of somebody
-// else, who would be at the other end, and with ErrCopied a home that is
-// a copy: the daemon that is written down there serves another.
+// Sockets returns the sockets that a client should dial: those the running daemon wrote down, else those it would
+// bind. It refuses a directory of somebody else, who would be at the other end, and with ErrCopied a home that is a
+// copy: the daemon that is written down there serves another.
 func (p Paths) Sockets() (agent, operator string, err error) {
 	dir, err := address.Find(p.Run, p.SocketDir())
 	if err != nil {
@@ -161,8 +158,7 @@ func makeDir(dir string, forbidden os.FileMode) error {
 	return private(dir, info, forbidden)
 }
 
-// private refuses a directory that is not ours or grants others a bit of
-// forbidden.
+// private refuses a directory that is not ours or grants others a bit of forbidden.
 func private(dir string, info os.FileInfo, forbidden os.FileMode) error {
 	why, remedy := foreignOwner(info), "name a directory of your own with PALYRA_HOME or --home"
 	switch {

@@ -23,9 +23,8 @@ type Places struct {
 	Undo    string `json:"undo"`    // what calls replaced in their workspaces, for a while
 }
 
-// Places finds them for the state with this id. A root daemon's runs are of other
-// users, who cannot reach into its state, so theirs are below /var/lib: not /run,
-// which is often mounted so that nothing there can be executed.
+// Places finds them for the state with this id. A root daemon's runs are of other users, who cannot reach into its
+// state, so theirs are below /var/lib: not /run, which is often mounted so that nothing there can be executed.
 func (c Config) Places(stateID string) Places {
 	return placesBelow(c.cells(os.Geteuid() == 0, "/var/lib", stateID))
 }

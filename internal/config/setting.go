@@ -113,8 +113,7 @@ func (s setting) errTwice() error {
 	return fmt.Errorf("%s is its former name, and both are set", s.was)
 }
 
-// parse sets the value from text, as variables and flags give it. Lists are
-// separated by commas.
+// parse sets the value from text, as variables and flags give it. Lists are separated by commas.
 func (s setting) parse(c *Config, text string) error {
 	switch v := s.value(c).(type) {
 	case *int64:
@@ -209,8 +208,7 @@ func (s setting) problem(c *Config) error {
 	return nil
 }
 
-// Fits reports whether a daemon would start with the values, as far as each is
-// looked at by itself.
+// Fits reports whether a daemon would start with the values, as far as each is looked at by itself.
 func (c Config) Fits() bool {
 	return !slices.ContainsFunc(settings, func(s setting) bool { return s.problem(&c) != nil })
 }

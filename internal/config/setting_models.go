@@ -122,8 +122,7 @@ func cloneProviders(from map[string]*Provider) map[string]*Provider {
 	return out
 }
 
-// settings is every key there is in this configuration: those of the providers
-// that it names as well.
+// settings is every key there is in this configuration: those of the providers that it names as well.
 func (c *Config) settings() []setting {
 	all := settings[:len(settings):len(settings)]
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
@@ -179,8 +178,7 @@ func modelName(s string) error {
 	return nil
 }
 
-// baseURL is https, or http on this machine or at an address of a private
-// network: names could lead anywhere.
+// baseURL is https, or http on this machine or at an address of a private network: names could lead anywhere.
 func baseURL(s string) error {
 	if s == "" {
 		return nil

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// remoteSettings are about other machines, browsers, and how much each may ask
-// for.
+// remoteSettings are about other machines, browsers, and how much each may ask for.
 var remoteSettings = []setting{
 	{
 		key: "remote.listen", text: "where paired devices come in, as host:port or :port; closed until the first pairing; off never opens it",
@@ -63,7 +62,8 @@ func loopbackAddress(s string) error {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if ip := net.ParseIP(host); err != nil || !portNumber(port) || ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%s is not a loopback address with a port, like 127.0.0.1:7142: the console speaks plain HTTP and stays on this machine", strconv.Quote(s))
+		return fmt.Errorf("%s is not a loopback address with a port, like 127.0.0.1:7142: the console speaks plain HTTP and stays on "+
+			"this machine", strconv.Quote(s))
 	}
 	return nil
 }

@@ -29,10 +29,12 @@ var sandboxSettings = []setting{
 	},
 	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
 	{
-		key: "process.all_stages_bytes", text: "bytes on the layers of all programs, with what waits for an answer; the program with the most is ended", min: 4096, max: 1 << 50,
+		key:  "process.all_stages_bytes",
+		text: "bytes on the layers of all programs, with what waits for an answer; the program with the most is ended", min: 4096, max: 1 << 50,
 	},
 	{
-		key: "process.stage", text: "which programs of tier C write to a layer of their own: all, or inputs (those with inputs in their workspace)",
+		key: "process.stage", text: "which programs of tier C write to a layer of their own: all, or inputs (those with inputs in their " +
+			"workspace)",
 		check: oneOf("inputs", "all"),
 	},
 	{key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000},
@@ -47,7 +49,8 @@ var sandboxSettings = []setting{
 		key: "process.tmp_bytes", text: "size of the private home and of the private /tmp of a program in tier c", min: 1 << 20, max: 1 << 50,
 	},
 	{
-		key: "process.posture", text: "require refuses tiers that were not probed since this machine started, or that did not hold; off does not", check: oneOf("off", "require"),
+		key: "process.posture", text: "require refuses tiers that were not probed since this machine started, or that did not hold; off " +
+			"does not", check: oneOf("off", "require"),
 	},
 	{
 		key: "process.unproven", text: "seatbelt (macOS) or jobobject (Windows) uses that tier c, which nobody has shown to hold; off does not",
@@ -74,10 +77,13 @@ var sandboxSettings = []setting{
 		key: "undo.bytes", text: "bytes of it that are kept in all; the oldest goes for what is new", min: 1 << 20, max: 1 << 50,
 	},
 	{
-		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets them reach every public host", check: oneOf("strict", "preflight", "none"),
+		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets " +
+			"them reach every public host", check: oneOf("strict", "preflight", "none"),
 	},
 	{
-		key: "egress.allowed_hosts", text: "hosts that may be asked for: host, *.suffix, each with or without :port; an empty list lets every host be asked for", check: hostRule,
+		key:   "egress.allowed_hosts",
+		text:  "hosts that may be asked for: host, *.suffix, each with or without :port; an empty list lets every host be asked for",
+		check: hostRule,
 	},
 	{
 		key: "egress.private_ranges", text: "private address ranges that granted names may lead to, like 10.1.0.0/16", check: prefix,

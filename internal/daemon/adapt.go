@@ -73,7 +73,8 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 	if who.Device.ID != "" && a.Principal == who.Device.Agent().Principal { // who asks lives where the key lies: nothing separates them
 		v.Separation, v.Device = palyra.SeparationNone, false
 	}
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []palyra.Role{p.d.access.Lesser(who.Role, who.Cap)}, "approval.decide", "Approval", string(v.Approval)); !ok {
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []palyra.Role{p.d.access.Lesser(who.Role, who.Cap)}, "approval.decide", "Approval",
+		string(v.Approval)); !ok {
 		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s decide approvals", v.By)
 		for _, h := range hits {
 			e = e.WithRemedy("%s", h.Remedy)
@@ -95,7 +96,8 @@ func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error 
 			WithRemedy("have an owner or admin answer")
 	}
 	if who.Operator.Device != "" && p.d.devices.OfferedWith(who.Operator.KeyID) {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonRequesterDecides, "the device that showed the code may not answer for the machine that used it").
+		return palyra.Errorf(palyra.Denied, palyra.ReasonRequesterDecides,
+			"the device that showed the code may not answer for the machine that used it").
 			WithRemedy("answer on the daemon's own machine, or on another device")
 	}
 	return nil
@@ -196,7 +198,8 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
-		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
+		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console,
+		Remote: remote,
 	}, nil
 }
 
@@ -209,8 +212,7 @@ func (p statusPart) addresses() (console, remote string) {
 	return s.ConsoleAddress(), s.RemoteAddress()
 }
 
-// separation is the weakest level of a key that may decide: a chain is as
-// strong as that.
+// separation is the weakest level of a key that may decide: a chain is as strong as that.
 func (p statusPart) separation(ctx context.Context) (palyra.Separation, error) {
 	all, err := p.d.access.Operators(ctx)
 	if err != nil {

@@ -28,7 +28,10 @@ func testDaemon(tb testing.TB) *Daemon {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"policy.preset": "ask", "process.dir": filepath.Join(tb.TempDir(), "cells")}})
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{
+		"policy.preset": "ask",
+		"process.dir":   filepath.Join(tb.TempDir(), "cells"),
+	}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -146,7 +149,10 @@ func programDaemon(b *testing.B) *Daemon {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := New(b.Context(), Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d, err := New(b.Context(), Config{
+		Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

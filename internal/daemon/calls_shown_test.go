@@ -44,7 +44,8 @@ func TestAgentsSeeNoDiffs(t *testing.T) {
 				t.Fatalf("%v %v", all, err)
 			}
 			for _, call := range []*v1.Call{one.GetCall(), all.GetCalls()[0]} {
-				if got := strings.Contains(call.String(), "hunter"); got != sees || call.GetDetail().GetSummary() == "" || who == "agent:local" && len(call.GetDetail().GetNotes()) > 0 {
+				if got := strings.Contains(call.String(), "hunter"); got != sees || call.GetDetail().GetSummary() == "" ||
+					who == "agent:local" && len(call.GetDetail().GetNotes()) > 0 {
 					t.Errorf("%s, %s: %v", who, c.args, call.GetDetail())
 				}
 			}

@@ -15,8 +15,7 @@ import (
 )
 
 // credentialEnded ends everything that depends on a credential which the registry has ended: its requests and
-// connections, and of an agent also its sessions with their questions and leases, and its runs and calls
-// under way.
+// connections, and of an agent also its sessions with their questions and leases, and its runs and calls under way.
 func (d *Daemon) credentialEnded(id string) {
 	ctx := context.Background()
 	if s := d.server.Load(); s != nil {

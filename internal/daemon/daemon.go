@@ -1,10 +1,9 @@
 // Package daemon puts the parts together and runs them. It is the only package
 // that names leaves; nothing but the mains imports it.
 //
-// New opens the state in the order in which things depend on each other and
-// settles what an earlier daemon left; Run serves until its context ends; Close
-// gives everything back. A second daemon on the same state is refused before it
-// touches anything.
+// New opens the state in the order in which things depend on each other and settles what an earlier daemon left;
+// Run serves until its context ends; Close gives everything back. A second daemon on the same state is refused
+// before it touches anything.
 package daemon
 
 import (
@@ -115,7 +114,8 @@ func (d *records) openState(ctx context.Context) error {
 	}
 	held, err := durable.Lock(paths.State + ".lock")
 	if locked := (*durable.LockedError)(nil); errors.As(err, &locked) {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon (pid %d) runs on this state: %s", locked.PID, filepath.Dir(paths.State)).
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon (pid %d) runs on this state: %s", locked.PID,
+			filepath.Dir(paths.State)).
 			WithRemedy("use that one, stop it with 'palyra down', or set PALYRA_HOME to another directory").WithCause(err)
 	}
 	if err != nil {
@@ -209,7 +209,10 @@ func (d *Daemon) openDesk(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.attester, err = attest.New(attest.Config{DB: d.db, StateID: d.stateID, Signer: func() attest.Signer { return d.ring.Signer(keyring.Attestation) }})
+	d.attester, err = attest.New(attest.Config{
+		DB: d.db, StateID: d.stateID,
+		Signer: func() attest.Signer { return d.ring.Signer(keyring.Attestation) },
+	})
 	return err
 }
 
@@ -235,8 +238,7 @@ func (d *Daemon) settle(ctx context.Context) error {
 	return d.path.runs.Recover(ctx)
 }
 
-// Close stops the calls under way and closes the state. It may be called after
-// a New that failed half way.
+// Close stops the calls under way and closes the state. It may be called after a New that failed half way.
 func (d *Daemon) Close() error {
 	var errs []error
 	if d.path != nil {

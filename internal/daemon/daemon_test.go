@@ -16,7 +16,10 @@ import (
 
 func open(t *testing.T, home string) (*Daemon, error) {
 	t.Helper()
-	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"policy.preset": "ask", "process.dir": filepath.Join(t.TempDir(), "cells")}})
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{
+		"policy.preset": "ask",
+		"process.dir":   filepath.Join(t.TempDir(), "cells"),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +164,8 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why, err := part.Explain(t.Context(), palyra.ID(refused.CallID), palyra.Proposal{}); err != nil || why.Layer != palyra.LayerCatalog || why.Reason != refused.Reason ||
+	if why, err := part.Explain(t.Context(), palyra.ID(refused.CallID), palyra.Proposal{}); err != nil || why.Layer != palyra.LayerCatalog ||
+		why.Reason != refused.Reason ||
 		why.Remedy != refused.Remedy || why.ReasonCode != palyra.ReasonUnknownTool || why.Verdict.Effect != palyra.Deny {
 		t.Errorf("a call that policy never saw: %+v, %v", why, err)
 	}

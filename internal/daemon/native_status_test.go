@@ -19,7 +19,8 @@ func TestStatusNamesProblems(t *testing.T) {
 	}
 	defer func() { _ = d.Close() }()
 	profiles := filepath.Join(dir, "profiles")
-	if err := errors.Join(os.MkdirAll(profiles, 0o700), os.WriteFile(filepath.Join(profiles, "mine.toml"), []byte("nonsense = \n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(profiles, 0o700), os.WriteFile(filepath.Join(profiles, "mine.toml"), []byte("nonsense = \n"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := statusPart{d: d}.Status(t.Context())

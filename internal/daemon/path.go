@@ -81,7 +81,8 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	p.tiers, err = tiers.Open(tiers.Config{
-		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p, Ask: p.askHost,
+		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
+		Ask:   p.askHost,
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
@@ -177,7 +178,8 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) (became palyra.Resul
 	}
 	stay, err := files.Sweep(ctx, c.ID, c.Plan)
 	if err != nil {
-		d.Log.Warn("cannot take away the temporary files of a call that was cut off", "call", c.ID, "workspace", c.Plan.Workspace.Path, "error", err)
+		d.Log.Warn("cannot take away the temporary files of a call that was cut off", "call", c.ID, "workspace", c.Plan.Workspace.Path, "error",
+			err)
 	}
 	for _, name := range stay {
 		d.Log.Warn("a call that was cut off left what a file was before", "call", c.ID, "workspace", c.Plan.Workspace.Path, "file", name)

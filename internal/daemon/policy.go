@@ -35,7 +35,8 @@ func (d *Daemon) bundleConfig() bundle.Config {
 // judging is what an engine judges with.
 func (d *Daemon) judging(b *policy.Bundle) policy.Config {
 	return policy.Config{
-		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.tierHolds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing, Now: now,
+		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.tierHolds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing,
+		Now: now,
 	}
 }
 
@@ -61,7 +62,9 @@ func callerOf(c rpc.Caller) bundle.Caller {
 }
 
 // Apply implements the door's Bundles.
-func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
+func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation,
+	error,
+) {
 	return p.Bundles.Apply(ctx, callerOf(who), files, force)
 }
 
@@ -70,8 +73,7 @@ func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra
 	return p.Bundles.Rollback(ctx, callerOf(who), digest, force)
 }
 
-// RollbackPolicy puts earlier policies back into force on a state that no daemon
-// runs on; see bundle.Offline.
+// RollbackPolicy puts earlier policies back into force on a state that no daemon runs on; see bundle.Offline.
 func RollbackPolicy(ctx context.Context, c Config, to string) (a wire.Activation, err error) {
 	if _, err := os.Lstat(c.Settings.Paths.State); errors.Is(err, fs.ErrNotExist) {
 		return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no state yet, and so nothing to roll back").

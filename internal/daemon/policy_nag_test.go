@@ -18,7 +18,8 @@ func inRoom(argv []string) palyra.Request {
 		Tool: palyra.Tool{Name: "palyra.process.run", Source: palyra.SourceBuiltin, Capabilities: caps, Workspace: true, Tier: palyra.TierC},
 		Plan: palyra.Plan{
 			Tool: "palyra.process.run", Capabilities: caps, Tier: palyra.TierC, Argv: argv, Cwd: "/w",
-			Executable: palyra.Executable{Path: "/usr/bin/" + argv[0], Digest: palyra.SumBytes(nil)}, Workspace: palyra.WorkspaceRef{Path: "/w", Known: true},
+			Executable:  palyra.Executable{Path: "/usr/bin/" + argv[0], Digest: palyra.SumBytes(nil)},
+			Workspace:   palyra.WorkspaceRef{Path: "/w", Known: true},
 			Enforcement: palyra.Enforcement{Mode: "strict"},
 		},
 	}
@@ -44,7 +45,8 @@ func defaultEngine(t *testing.T) *policy.Engine {
 func TestEverydayCommandsDoNotNag(t *testing.T) {
 	e := defaultEngine(t)
 	for _, line := range []string{
-		"ls", "ls -la src", "cat README.md", "head -n 20 main.go", "tail -n 5 log.txt", "wc -l main.go", "grep -rn TODO src", "find . -name *.go", "pwd", "echo hello",
+		"ls", "ls -la src", "cat README.md", "head -n 20 main.go", "tail -n 5 log.txt", "wc -l main.go", "grep -rn TODO src",
+		"find . -name *.go", "pwd", "echo hello",
 		"git status", "git diff", "git log --oneline -n 10", "git show HEAD", "git rev-parse HEAD", "git ls-files", "git branch --list",
 		"go version", "go build ./...", "go test ./...", "go vet ./...", "make", "npm test", "cargo build", "cargo test",
 		"sort names.txt", "uniq names.txt", "diff a.txt b.txt", "stat main.go", "du -sh .", "sha256sum main.go", "uname -a", "true",

@@ -127,10 +127,12 @@ func TestProjectPolicyHoldsBelow(t *testing.T) {
 	put(work, forbid("palyra.fs.list"))
 	put(below, forbid("palyra.fs.write"))
 	for range 2 {
-		if v := judge(below, "palyra.fs.list", `{"path":"."}`); v.Effect != palyra.Deny || len(v.Policies) != 1 || v.Policies[0].ID != "project/../../x" || v.Policies[0].File != "../../.palyra/policy/a.cedar" {
+		if v := judge(below, "palyra.fs.list", `{"path":"."}`); v.Effect != palyra.Deny || len(v.Policies) != 1 ||
+			v.Policies[0].ID != "project/../../x" || v.Policies[0].File != "../../.palyra/policy/a.cedar" {
 			t.Errorf("what is forbidden above: %+v", v)
 		}
-		if v := judge(below, "palyra.fs.write", `{"path":"n","content":"b"}`); v.Effect != palyra.Deny || len(v.Policies) != 1 || v.Policies[0].ID != "project/x" {
+		if v := judge(below, "palyra.fs.write", `{"path":"n","content":"b"}`); v.Effect != palyra.Deny || len(v.Policies) != 1 ||
+			v.Policies[0].ID != "project/x" {
 			t.Errorf("what is forbidden here: %+v", v)
 		}
 		if v := judge(work, "palyra.fs.write", `{"path":"n","content":"b"}`); v.Effect != palyra.Ask {
@@ -188,7 +190,8 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		filepath.Join(dir, "a.cedar"): `@id("hands-off") forbid (principal, action in Action::"call", resource);`, filepath.Join(work, "a", "sub", "file"): "x", filepath.Join(work, "a", "other"): "x",
+		filepath.Join(dir, "a.cedar"):           `@id("hands-off") forbid (principal, action in Action::"call", resource);`,
+		filepath.Join(work, "a", "sub", "file"): "x", filepath.Join(work, "a", "other"): "x",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -214,7 +217,8 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := why.Verdict
-		if held := v.Effect == palyra.Deny; held != c.held || held && (len(v.Policies) != 1 || v.Policies[0].ID != "project/a/sub/hands-off" || v.Policies[0].File != "a/sub/.palyra/policy/a.cedar") {
+		if held := v.Effect == palyra.Deny; held != c.held || held && (len(v.Policies) != 1 || v.Policies[0].ID != "project/a/sub/hands-off" ||
+			v.Policies[0].File != "a/sub/.palyra/policy/a.cedar") {
 			t.Errorf("%s %s: %s %+v %v", c.tool, c.arguments, v.Effect, v.Policies, v.Errors)
 		}
 	}

@@ -121,19 +121,28 @@ func (p *recordedPast) call(tb testing.TB, e ending, n int) (*palyra.Call, []pal
 	c.ID, c.State, c.Proposed = palyra.CallID(newID()), e.state, now()
 	c.Finished = c.Proposed
 	pr := c.Proposal
-	v := p.d.policy.Judge(ctx, palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface, Tool: c.Tool, Plan: c.Plan})
+	v := p.d.policy.Judge(ctx, palyra.Request{
+		Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface,
+		Tool: c.Tool, Plan: c.Plan,
+	})
 	if e.deny {
 		v.Effect = palyra.Deny
 	}
 	c.Verdict = v
 	if e.answer != "" {
-		c.Decision = palyra.Decision{Answer: e.answer, Scope: palyra.ScopeOnce, By: "user:me", At: c.Proposed, Votes: []palyra.Vote{{By: "user:me", Answer: e.answer}}}
+		c.Decision = palyra.Decision{
+			Answer: e.answer, Scope: palyra.ScopeOnce, By: "user:me", At: c.Proposed,
+			Votes: []palyra.Vote{{By: "user:me", Answer: e.answer}},
+		}
 	}
 	judged := palyra.CallJudged{Call: c.ID, Plan: c.Digest, Effect: v.Effect, Bundle: v.Bundle, Snapshot: v.Snapshot}
 	for _, h := range v.Policies {
 		judged.Policies = append(judged.Policies, h.ID)
 	}
-	return &c, []palyra.Event{palyra.CallProposed{Call: c.ID, Session: pr.Session, Principal: pr.Principal, Surface: pr.Surface, Tool: pr.Tool}, judged}
+	return &c, []palyra.Event{palyra.CallProposed{
+		Call: c.ID, Session: pr.Session, Principal: pr.Principal, Surface: pr.Surface,
+		Tool: pr.Tool,
+	}, judged}
 }
 
 // lay puts n calls on record.
@@ -265,7 +274,8 @@ func TestReplayOfTheStore(t *testing.T) {
 	if err != nil || string(first) != string(again) {
 		t.Errorf("two replays differ: %v", err)
 	}
-	if r := p.replay(t, wire.ReplayQuery{}); r.Same != 9*tens || moved(r, palyra.Deny, palyra.Allow) != tens || r.Bundle != p.d.policy.Bundle().Digest() {
+	if r := p.replay(t, wire.ReplayQuery{}); r.Same != 9*tens || moved(r, palyra.Deny, palyra.Allow) != tens ||
+		r.Bundle != p.d.policy.Bundle().Digest() {
 		t.Errorf("the policies in force: %+v", r)
 	}
 }
@@ -376,7 +386,8 @@ func TestReplayOfABrokenCandidate(t *testing.T) {
 	}
 	files := plainly(t, noEcho)
 	files["tests/a.yaml"] = "tests:\n  - name: an echo is heard\n    request: {tool: palyra.echo}\n    expect: allow\n"
-	if r = p.replay(t, wire.ReplayQuery{Files: files}); len(r.Problems) != 1 || r.Problems[0].File != "tests/a.yaml" || !strings.Contains(r.Problems[0].Text, "an echo is heard") {
+	if r = p.replay(t, wire.ReplayQuery{Files: files}); len(r.Problems) != 1 || r.Problems[0].File != "tests/a.yaml" ||
+		!strings.Contains(r.Problems[0].Text, "an echo is heard") {
 		t.Errorf("%+v", r.Problems)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -410,7 +421,9 @@ func TestReplayKeepsLabelsAndStanding(t *testing.T) {
 		"owner roles": `principal has owner && principal.owner in Role::"viewer"`,
 		"device":      `context has device_id && context.device_id == "dev-1"`,
 	} {
-		r := p.replay(t, wire.ReplayQuery{Files: plainly(t, `@id("x") forbid (principal is Agent, action == Action::"tool.execute", resource) when { `+when+` };`)})
+		r := p.replay(t, wire.ReplayQuery{
+			Files: plainly(t, `@id("x") forbid (principal is Agent, action == Action::"tool.execute", resource) when { `+when+` };`),
+		})
 		if r.Records != 4 || moved(r, palyra.Allow, palyra.Deny) != 1 || r.Same != 3 {
 			t.Errorf("%s: %d of %d are denied, %d the same: %+v", name, moved(r, palyra.Allow, palyra.Deny), r.Records, r.Same, r)
 		}
@@ -493,7 +506,8 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 		got[g.Reason] = g.Count
 	}
 	want := map[string]int64{
-		"it was refused before there was a plan (catalog)": 1, past.GapVerdict: 2, past.GapCut: 1, past.GapProject: 2, past.GapLarge: 1, past.GapPlan: 2, past.GapRow: 1,
+		"it was refused before there was a plan (catalog)": 1, past.GapVerdict: 2, past.GapCut: 1, past.GapProject: 2, past.GapLarge: 1,
+		past.GapPlan: 2, past.GapRow: 1,
 	}
 	if !maps.Equal(got, want) || r.Records != 12 || r.Unreplayable != 10 || r.Same != 2 {
 		t.Errorf("%v of %d, %d the same", got, r.Records, r.Same)
@@ -501,7 +515,8 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(p.work, policy.ProjectDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(p.work, policy.ProjectDir, "a.cedar"), []byte(`@id("x") forbid (principal, action, resource == Tool::"palyra.fs.read");`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.work, policy.ProjectDir, "a.cedar"),
+		[]byte(`@id("x") forbid (principal, action, resource == Tool::"palyra.fs.read");`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if r = p.replay(t, wire.ReplayQuery{}); r.Unreplayable != 11 { // the echo needs no workspace
@@ -517,7 +532,8 @@ func TestSuggestFromTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Rules) != 1 || s.Rules[0].Saves != 10 || len(s.Rules[0].Calls) != 10 || s.File != "suggested.cedar" || s.Report.Prompts.Before != 15 || s.Report.Prompts.After != 5 {
+	if len(s.Rules) != 1 || s.Rules[0].Saves != 10 || len(s.Rules[0].Calls) != 10 || s.File != "suggested.cedar" ||
+		s.Report.Prompts.Before != 15 || s.Report.Prompts.After != 5 {
 		t.Fatalf("%+v %+v", s.Rules, s.Report.Prompts)
 	}
 	before := p.d.policy.Bundle().Digest()
@@ -555,7 +571,10 @@ func TestReadPlanLeavesOutNothingJudged(t *testing.T) {
 	}
 	context := func(plan palyra.Plan) string {
 		pr := c.Proposal
-		why := p.d.policy.Why(t.Context(), palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface, Tool: c.Tool, Plan: plan})
+		why := p.d.policy.Why(t.Context(), palyra.Request{
+			Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface,
+			Tool: c.Tool, Plan: plan,
+		})
 		var judged map[string]json.RawMessage
 		if err := json.Unmarshal(why.Context, &judged); err != nil {
 			t.Fatal(err)

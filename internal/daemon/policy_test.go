@@ -119,7 +119,8 @@ func TestApplyHoldsAndRollsBack(t *testing.T) {
 	if err != nil || again.Bundle != a.Bundle {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), palyra.SumBytes(nil), false); palyra.CodeOf(err) != palyra.NotFound {
+	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), palyra.SumBytes(nil),
+		false); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("a bundle that never was: %v", err)
 	}
 }
@@ -148,10 +149,12 @@ func TestNothingToRollBackTo(t *testing.T) {
 func TestApplyTellsWhichTestsFailed(t *testing.T) {
 	d := testDaemon(t)
 	files := with(t, noEcho)
-	files["tests/echo.yaml"] = "tests:\n  - name: echo runs\n    request: {tool: palyra.echo}\n    expect: allow\n  - name: so it does\n    request: {tool: palyra.echo}\n    expect: allow\n"
+	files["tests/echo.yaml"] = "tests:\n  - name: echo runs\n    request: {tool: palyra.echo}\n    expect: allow\n  - name: so it " +
+		"does\n    request: {tool: palyra.echo}\n    expect: allow\n"
 	_, _, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, nil), files, false)
 	text := palyra.AsError(err).Text
-	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml:2: echo runs: ") || !strings.Contains(text, "; tests/echo.yaml:5: so it does: ") {
+	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml:2: echo runs: ") ||
+		!strings.Contains(text, "; tests/echo.yaml:5: so it does: ") {
 		t.Errorf("%q", text)
 	}
 }
@@ -173,7 +176,8 @@ func TestApplyRefuses(t *testing.T) {
 		"a typo":        {with(t, "\n  @id(\"x\") permit (principal, action, resource) when { context.tol };"), palyra.Invalid, "more.cedar:2:"},
 		"a stray file":  {map[string]string{"../x.cedar": noEcho}, palyra.Invalid, "a bundle has no such file"},
 		"a failed test": {failing, palyra.Invalid, "echo runs"},
-		"nobody's say":  {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more, because of nobody (more.cedar:1); no owner could change policy any more, because of nobody (more.cedar:1)"},
+		"nobody's say": {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more, because of nobody " +
+			"(more.cedar:1); no owner could change policy any more, because of nobody (more.cedar:1)"},
 	} {
 		_, _, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, nil), c.files, false)
 		if e := palyra.AsError(err); e.Code != c.code || !strings.Contains(e.Text, c.say) || e.Remedy == "" {
@@ -232,7 +236,8 @@ func TestActivationEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who.Evidence.PublicKey, who.Evidence.Sig = base64.StdEncoding.EncodeToString(public), base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed))
+	who.Evidence.PublicKey, who.Evidence.Sig = base64.StdEncoding.EncodeToString(public), base64.StdEncoding.EncodeToString(
+		ed25519.Sign(private, signed))
 	_, a, err := bundlesPart{d.bundles}.Apply(t.Context(), who, files, false)
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +287,8 @@ func anyMap(files map[string]string) map[string]any {
 // Every verdict made while bundles change is of one of them, whole.
 func TestApplyUnderLoad(t *testing.T) {
 	d := testDaemon(t)
-	quietly, loud := with(t, noEcho), with(t, `@id("x") permit (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo");`)
+	quietly, loud := with(t, noEcho), with(t,
+		`@id("x") permit (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo");`)
 	want := map[palyra.Digest]palyra.Effect{d.policy.Bundle().Digest(): palyra.Allow}
 	for _, f := range []map[string]string{quietly, loud} {
 		b, _ := policy.Check(f)
@@ -339,7 +345,12 @@ func TestForeignActivationIsRefused(t *testing.T) {
 
 func TestPresetIsFollowed(t *testing.T) {
 	dir := home(t)
-	for _, c := range []struct{ setting, want string }{{"", "default"}, {"policy.preset=strict", "strict"}, {"policy.preset=ci", "ci"}, {"", "default"}} {
+	for _, c := range []struct{ setting, want string }{
+		{"", "default"},
+		{"policy.preset=strict", "strict"},
+		{"policy.preset=ci", "ci"},
+		{"", "default"},
+	} {
 		d, err := start(t, dir, c.setting)
 		if err != nil {
 			t.Fatal(err)
@@ -434,10 +445,12 @@ func TestExaminingEndsWithItsCaller(t *testing.T) {
 	before := d.policy.Bundle().Digest()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := (bundlesPart{d.bundles}).Check(ctx, with(t, noEcho)); palyra.AsError(err).Reason != palyra.ReasonCancelled || palyra.AsError(err).Remedy == "" {
+	if _, err := (bundlesPart{d.bundles}).Check(ctx, with(t, noEcho)); palyra.AsError(err).Reason != palyra.ReasonCancelled ||
+		palyra.AsError(err).Remedy == "" {
 		t.Errorf("check: %v", err)
 	}
-	if _, _, err := (bundlesPart{d.bundles}).Apply(ctx, person(t, d, nil), with(t, noEcho), false); palyra.AsError(err).Reason != palyra.ReasonCancelled {
+	if _, _, err := (bundlesPart{d.bundles}).Apply(ctx, person(t, d, nil), with(t, noEcho), false); palyra.AsError(err).
+		Reason != palyra.ReasonCancelled {
 		t.Errorf("apply: %v", err)
 	}
 	if d.policy.Bundle().Digest() != before {

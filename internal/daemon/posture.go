@@ -29,8 +29,7 @@ func (d *Daemon) openPosture(ctx context.Context) (err error) {
 	return err
 }
 
-// ownDir makes a directory that is the daemon's alone and that others may pass
-// through.
+// ownDir makes a directory that is the daemon's alone and that others may pass through.
 func ownDir(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

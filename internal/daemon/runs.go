@@ -49,8 +49,12 @@ func (d *Daemon) openRuns(p *path) (err error) {
 // kinds are the wire formats of models, each by its official library.
 func kinds() map[string]provider.Kind {
 	return map[string]provider.Kind{
-		"openai":    {URL: openai.DefaultURL, Sign: openai.Sign, Make: func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
-		"anthropic": {URL: anthropic.DefaultURL, Sign: anthropic.Sign, Make: func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
+		"openai": {URL: openai.DefaultURL, Sign: openai.Sign, Make: func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
+		"anthropic": {URL: anthropic.DefaultURL, Sign: anthropic.Sign, Make: func(u string,
+			w *agent.Wire,
+		) agent.Model {
+			return anthropic.New(u, w)
+		}},
 	}
 }
 
@@ -61,8 +65,7 @@ type runsPart struct {
 	may    []string // principals that may start runs of models
 }
 
-// Start implements the door's Runs. A run that names no provider gets that of
-// its model.
+// Start implements the door's Runs. A run that names no provider gets that of its model.
 func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Run, err error) {
 	if r.Provider, err = p.models.Resolve(r.Provider, []byte(r.Input)); err != nil {
 		return palyra.Run{}, err
@@ -72,7 +75,9 @@ func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Ru
 			WithRemedy("the operator can add it to models.principals in the configuration")
 	}
 	return p.Runs.Start(ctx, run.StartRequest{
-		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
-		Workspace: r.Workspace, Session: palyra.SessionID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within, Credential: r.Credential,
+		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input),
+		Title:     r.Title,
+		Workspace: r.Workspace, Session: palyra.SessionID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within,
+		Credential: r.Credential,
 	})
 }

@@ -100,15 +100,15 @@ func (d *Daemon) prune(ctx context.Context) error {
 	}
 }
 
-// doors binds the two sockets and puts every service on them; the doors that come
-// and go have the same.
+// doors binds the two sockets and puts every service on them; the doors that come and go have the same.
 func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	paths := d.Settings.Paths
 	dir := paths.SocketDir()
 	c := rpc.Config{
 		AgentSocket:    filepath.Join(dir, config.AgentSocket),
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
-		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
+		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log,
+		Now: now,
 	}
 	desk := approvals.New(deskPart{d.desk, d}, d.desk, now)
 	c.Services = []rpc.Service{
@@ -140,8 +140,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	return server, nil
 }
 
-// openConsole opens the door for browsers. A daemon without one serves: that is in
-// the status and the log.
+// openConsole opens the door for browsers. A daemon without one serves: that is in the status and the log.
 func (d *Daemon) openConsole(s *rpc.Server) {
 	listen := d.Settings.Console.Listen
 	if listen == "off" {
@@ -151,7 +150,8 @@ func (d *Daemon) openConsole(s *rpc.Server) {
 	var elsewhere error
 	if d.Settings.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
 		if address, err = s.OpenConsole("127.0.0.1:0"); err == nil {
-			elsewhere = palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "%s is taken by another program, so it is served at %s until this daemon ends", listen, address).
+			elsewhere = palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
+				"%s is taken by another program, so it is served at %s until this daemon ends", listen, address).
 				WithRemedy("set console.listen to an address of its own (127.0.0.1:0 takes any that is free)")
 			d.Log.Warn("the console is not where it usually is", "usual", listen, "address", address)
 		}

@@ -15,7 +15,8 @@ func (d *Daemon) prunableDirs() map[string]prune.Shelf {
 	p := d.Settings.Process
 	return map[string]prune.Shelf{
 		"quarantine": {
-			Dir: d.Settings.Paths.Quarantine, Name: prune.IsCall, Keep: prune.Days(p.QuarantineDays), Most: p.QuarantineBytes, Used: quarantine.Usage,
+			Dir: d.Settings.Paths.Quarantine, Name: prune.IsCall, Keep: prune.Days(p.QuarantineDays), Most: p.QuarantineBytes,
+			Used: quarantine.Usage,
 		},
 		"caches": {Dir: d.places().Caches, Name: prune.IsCache, Keep: prune.Days(p.CacheDays)},
 	}
@@ -24,8 +25,7 @@ func (d *Daemon) prunableDirs() map[string]prune.Shelf {
 // places are the directories that programs run with.
 func (d *Daemon) places() config.Places { return d.Settings.Places(d.stateID) }
 
-// tidy removes the directories beside that of the runs, which goes with the runner,
-// where there is nothing in them.
+// tidy removes the directories beside that of the runs, which goes with the runner, where there is nothing in them.
 func (d *Daemon) tidy() {
 	if d.stateID == "" {
 		return

@@ -79,9 +79,8 @@ func (d *records) checkState() (left []string, err error) {
 	return left, d.checkNamed(files, left)
 }
 
-// checkNamed refuses a store without its log in which nothing was ever recorded, beside keys of an earlier
-// one. It only reads the store: a store that was written to would no longer fit its log when that is put
-// back.
+// checkNamed refuses a store without its log in which nothing was ever recorded, beside keys of an earlier one. It
+// only reads the store: a store that was written to would no longer fit its log when that is put back.
 func (d *records) checkNamed(files statedir.Files, left []string) error {
 	if there, err := files.There(); err != nil || !there || slices.Contains(left, files.State+"-wal") {
 		return err
@@ -141,5 +140,6 @@ func (d *Daemon) diskProblem() []string {
 	case err != nil || free >= lowDisk:
 		return nil
 	}
-	return []string{fmt.Sprintf("the disk under %s is full or nearly so (%d KiB left): calls and decisions that cannot be recorded are refused; remedy: make space; 'palyra down' works all the same", dir, free>>10)}
+	return []string{fmt.Sprintf("the disk under %s is full or nearly so (%d KiB left): calls and decisions that cannot be recorded "+
+		"are refused; remedy: make space; 'palyra down' works all the same", dir, free>>10)}
 }

@@ -41,7 +41,8 @@ func asked(t *testing.T, d *Daemon, p palyra.Proposal, answer palyra.Answer, sco
 		t.Fatalf("%+v, %v", out, err)
 	}
 	_, err = d.desk.Decide(t.Context(), palyra.Vote{
-		Approval: out.ApprovalID, Answer: answer, Scope: scope, By: person(t, d, nil).Principal, Method: palyra.MethodCLI, At: now(), Digest: out.PlanDigest,
+		Approval: out.ApprovalID, Answer: answer, Scope: scope, By: person(t, d, nil).Principal, Method: palyra.MethodCLI, At: now(),
+		Digest:     out.PlanDigest,
 		Separation: palyra.SeparationNone, Signature: palyra.Signature{PublicKey: "k", Sig: "s"},
 	})
 	if err != nil {
@@ -58,7 +59,8 @@ func TestWhyKnowsGrants(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	asked(t, d, p, palyra.AnswerAllow, palyra.ScopeSession)
-	if e := explained(t, d, "", p); e.Layer != "" || !strings.Contains(e.Remedy, "nobody would be asked") || !slices.Contains(e.Lines, e.Remedy) || e.Verdict.Effect != palyra.Ask {
+	if e := explained(t, d, "", p); e.Layer != "" || !strings.Contains(e.Remedy, "nobody would be asked") ||
+		!slices.Contains(e.Lines, e.Remedy) || e.Verdict.Effect != palyra.Ask {
 		t.Errorf("%q %q", e.Layer, e.Remedy)
 	}
 	p.Surface = palyra.SurfaceAPI
@@ -78,7 +80,8 @@ func TestWhyTellsTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := explained(t, d, out.CallID, palyra.Proposal{}); !slices.ContainsFunc(e.Lines, func(s string) bool { return strings.HasPrefix(s, "it ended: ") && strings.HasSuffix(s, "exit code 0") }) {
+	if e := explained(t, d, out.CallID, palyra.Proposal{}); !slices.ContainsFunc(e.Lines,
+		func(s string) bool { return strings.HasPrefix(s, "it ended: ") && strings.HasSuffix(s, "exit code 0") }) {
 		t.Errorf("%q", e.Lines)
 	}
 }
@@ -117,7 +120,9 @@ func TestWhyStaysWithinWorkspaces(t *testing.T) {
 	if e := palyra.AsError(err); e.Code != palyra.NotFound || e.Text != same || e.Remedy != palyra.AsError(none).Remedy {
 		t.Errorf("%v, want %s", err, same)
 	}
-	if _, err := part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{Proposer: palyra.Proposer{Within: []string{other}}}); err != nil {
+	if _, err := part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{
+		Proposer: palyra.Proposer{Within: []string{other}},
+	}); err != nil {
 		t.Error(err)
 	}
 	p.Within = []string{mine}

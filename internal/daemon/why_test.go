@@ -44,7 +44,8 @@ func TestWhyUsesTheRefusalsWords(t *testing.T) {
 	}{
 		"unknown tool": {proposal("palyra.none", `{}`), palyra.LayerCatalog, palyra.ReasonUnknownTool, nil},
 		"bad schema":   {proposal("palyra.echo", `{"text":1}`), palyra.LayerCatalog, palyra.ReasonSchemaMismatch, nil},
-		"no calls":     {spent, palyra.LayerCatalog, palyra.ReasonBudgetSpent, []string{"arguments false", "limit false"}}, // its arguments are not kept
+		// its arguments are not kept
+		"no calls": {spent, palyra.LayerCatalog, palyra.ReasonBudgetSpent, []string{"arguments false", "limit false"}},
 		"outside": {func() palyra.Proposal {
 			p := file
 			p.Arguments = json.RawMessage(`{"path":"../a","content":"b"}`)
@@ -67,7 +68,8 @@ func TestWhyUsesTheRefusalsWords(t *testing.T) {
 		if !slices.Equal(got, c.flips) {
 			t.Errorf("%s: %v", name, e.Flips)
 		}
-		if imagined := explained(t, d, "", c.p); c.layer != palyra.LayerApproval && (imagined.Reason != out.Reason || imagined.Remedy != out.Remedy || imagined.Layer != out.Layer) {
+		if imagined := explained(t, d, "", c.p); c.layer != palyra.LayerApproval &&
+			(imagined.Reason != out.Reason || imagined.Remedy != out.Remedy || imagined.Layer != out.Layer) {
 			t.Errorf("%s, imagined: %+v", name, imagined)
 		}
 	}
@@ -103,14 +105,16 @@ func TestWhyOfADenial(t *testing.T) {
 	}
 	e, imagined := explained(t, d, out.CallID, palyra.Proposal{}), explained(t, d, "", p)
 	for _, one := range []wire.Explanation{e, imagined} {
-		if one.Reason != out.Reason || one.Remedy != out.Remedy || one.Layer != palyra.LayerPolicy || one.ReasonCode != palyra.ReasonPolicyDenied || !strings.Contains(one.Remedy, "@id(") {
+		if one.Reason != out.Reason || one.Remedy != out.Remedy || one.Layer != palyra.LayerPolicy ||
+			one.ReasonCode != palyra.ReasonPolicyDenied || !strings.Contains(one.Remedy, "@id(") {
 			t.Errorf("%+v\nfor %+v", one, out)
 		}
 	}
 	if err := d.policy.Swap(d.judging(bundleOf(t, "default"))); err != nil {
 		t.Fatal(err)
 	}
-	if e = explained(t, d, out.CallID, palyra.Proposal{}); e.Verdict.Effect != palyra.Deny || !strings.Contains(strings.Join(e.Lines, "\n"), "judged now, the answer is ask") || len(e.Flips) == 0 {
+	if e = explained(t, d, out.CallID, palyra.Proposal{}); e.Verdict.Effect != palyra.Deny ||
+		!strings.Contains(strings.Join(e.Lines, "\n"), "judged now, the answer is ask") || len(e.Flips) == 0 {
 		t.Errorf("after a change: %+v", e)
 	}
 }
@@ -122,7 +126,8 @@ func TestWhyEnds(t *testing.T) {
 	if _, err := d.explainer().Explain(ctx, "", proposal("palyra.echo", `{"text":"x"}`)); err == nil {
 		t.Error("explained for nobody")
 	}
-	if _, err := d.explainer().Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{}); !strings.Contains(palyra.AsError(err).Text, "no call, approval or attestation") {
+	if _, err := d.explainer().Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		palyra.Proposal{}); !strings.Contains(palyra.AsError(err).Text, "no call, approval or attestation") {
 		t.Error(err)
 	}
 }
@@ -146,11 +151,18 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 		reasons []palyra.Reason
 	}{
 		{palyra.LayerGrant, []palyra.Reason{
-			palyra.ReasonGrantSpent, palyra.ReasonGrantRevoked, palyra.ReasonApprovalExpired, palyra.ReasonSessionClosed, palyra.ReasonPlanChanged, palyra.ReasonAlreadyDecided,
+			palyra.ReasonGrantSpent, palyra.ReasonGrantRevoked, palyra.ReasonApprovalExpired, palyra.ReasonSessionClosed, palyra.ReasonPlanChanged,
+			palyra.ReasonAlreadyDecided,
 		}},
-		{palyra.LayerTier, []palyra.Reason{palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled}},
+		{palyra.LayerTier, []palyra.Reason{
+			palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonInterrupted, palyra.ReasonStopping,
+			palyra.ReasonCancelled,
+		}},
 		{palyra.LayerJournal, []palyra.Reason{palyra.ReasonInterrupted}},
-		{palyra.LayerApproval, []palyra.Reason{palyra.ReasonSessionClosed, palyra.ReasonApprovalFailed, palyra.ReasonApprovalExpired, palyra.ReasonCancelled}},
+		{palyra.LayerApproval, []palyra.Reason{
+			palyra.ReasonSessionClosed, palyra.ReasonApprovalFailed, palyra.ReasonApprovalExpired,
+			palyra.ReasonCancelled,
+		}},
 	} {
 		for _, reason := range c.reasons {
 			call.Outcome.Layer, call.Outcome.ReasonCode = c.layer, reason

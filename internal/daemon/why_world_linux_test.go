@@ -50,7 +50,10 @@ func withCell(t *testing.T, flags map[string]string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	return Config{
+		Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
 }
 
 // A daemon that cannot be made after its tiers were opened leaves nothing of them running.
@@ -98,7 +101,8 @@ func TestPostureIsTried(t *testing.T) {
 	p := proposal("palyra.process.run", `{"command":"ls","tier":"b"}`)
 	p.Workspace = t.TempDir()
 	e := explained(t, d, "", p)
-	if e.ReasonCode != palyra.ReasonPosture || len(e.Flips) != 2 || e.Flips[0].Change != `process.posture = "off"` || !e.Flips[0].Verified || e.Flips[1].Verified {
+	if e.ReasonCode != palyra.ReasonPosture || len(e.Flips) != 2 || e.Flips[0].Change != `process.posture = "off"` || !e.Flips[0].Verified ||
+		e.Flips[1].Verified {
 		t.Fatalf("%s %+v", e.ReasonCode, e.Flips)
 	}
 	off := d.Settings
@@ -113,7 +117,8 @@ func TestPostureIsTried(t *testing.T) {
 	}
 	raw, err := json.Marshal(c.Plan.Enforcement)
 	want, failed := tiers.Trials{Tiers: d.path.tiers}.Promise(t.Context(), palyra.TierB, c.Plan.Limits)
-	if text, _ := json.Marshal(want); err != nil || failed != nil || len(raw) == 0 || len(want.Mechanisms) == 0 || string(raw) != string(text) {
+	if text, _ := json.Marshal(want); err != nil || failed != nil || len(raw) == 0 || len(want.Mechanisms) == 0 ||
+		string(raw) != string(text) {
 		t.Errorf("%s, want %s, %v", raw, text, failed)
 	}
 }

@@ -46,7 +46,8 @@ func same(t *testing.T, d *Daemon, w explain.World, p palyra.Proposal) {
 	if was != nil {
 		return
 	}
-	if a, b := d.policy.Judge(t.Context(), palyra.RequestOf(&one)), w.Policy.Judge(t.Context(), palyra.RequestOf(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
+	if a, b := d.policy.Judge(t.Context(), palyra.RequestOf(&one)), w.Policy.Judge(t.Context(),
+		palyra.RequestOf(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
 		t.Errorf("%s %s: %+v and %+v", p.Tool, p.Arguments, a, b)
 	}
 }
@@ -91,7 +92,8 @@ func TestBudgetIsTried(t *testing.T) {
 	p := proposal("palyra.echo", `{"text":"x"}`)
 	p.CallsUsed = 64
 	e := explained(t, d, "", p)
-	if len(e.Flips) != 1 || e.Flips[0].Change != "tool_call.max_calls_per_run = 128" || !e.Flips[0].Verified || e.Flips[0].Becomes != palyra.Allow {
+	if len(e.Flips) != 1 || e.Flips[0].Change != "tool_call.max_calls_per_run = 128" || !e.Flips[0].Verified ||
+		e.Flips[0].Becomes != palyra.Allow {
 		t.Errorf("%+v", e.Flips)
 	}
 	p.Tool = "palyra.fs.write" // asks

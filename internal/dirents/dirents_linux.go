@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// List calls f for the entries of a directory until it returns an error. The
-// name is f's for the call only; typ is DT_UNKNOWN where the file system does not
-// say.
+// List calls f for the entries of a directory until it returns an error. The name is f's for the call only; typ is
+// DT_UNKNOWN where the file system does not say.
 func List(fd int, buf []byte, f func(name []byte, typ byte) error) error {
 	for {
 		n, err := unix.Getdents(fd, buf)

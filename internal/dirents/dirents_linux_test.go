@@ -21,7 +21,10 @@ func TestList(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	seen := map[string]bool{}
-	if err := List(int(f.Fd()), make([]byte, 1<<10), func(name []byte, _ byte) error { seen[string(name)] = true; return nil }); err != nil || len(seen) != 500 || !seen["a\xff499"] {
+	if err := List(int(f.Fd()), make([]byte, 1<<10), func(name []byte, _ byte) error {
+		seen[string(name)] = true
+		return nil
+	}); err != nil || len(seen) != 500 || !seen["a\xff499"] {
 		t.Errorf("%d names, %v", len(seen), err)
 	}
 }

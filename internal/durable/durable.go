@@ -1,6 +1,5 @@
-// Package durable does the few file operations on which Palyra's own state
-// rests: writing a file so that a crash leaves the old one or the new one,
-// holding a lock that only one daemon can hold, and refusing state that someone
+// Package durable does the few file operations on which Palyra's own state rests: writing a file so that a crash
+// leaves the old one or the new one, holding a lock that only one daemon can hold, and refusing state that someone
 // else could have changed.
 //
 // Words: a write is durable when file and directory entry are both on disk; a
@@ -20,9 +19,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces path with data, or makes it. After a crash at any moment
-// path holds the old content or the new one, never a mixture; after a nil
-// return it holds the new one. A failed write leaves nothing behind.
+// WriteFile replaces path with data, or makes it. After a crash at any moment path holds the old content or the new
+// one, never a mixture; after a nil return it holds the new one. A failed write leaves nothing behind.
 func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp := filepath.Join(dir, "."+filepath.Base(path)+"."+rand.Text()+".tmp")
@@ -74,8 +72,7 @@ type UnsafeError struct {
 // Error implements error.
 func (e *UnsafeError) Error() string { return fmt.Sprintf("durable: %s: %s", e.Path, e.Why) }
 
-// UnprovenError says that a lock is held and that it cannot be shown which
-// process holds it.
+// UnprovenError says that a lock is held and that it cannot be shown which process holds it.
 type UnprovenError struct {
 	Path string
 	PID  int // the number that stands in the file; 0: none

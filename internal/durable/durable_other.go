@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// Directories cannot be flushed here; the rename itself is what the system
-// offers.
+// Directories cannot be flushed here; the rename itself is what the system offers.
 func syncDir(*os.File) error { return nil }
 
 // Held is a lock that this process holds.

@@ -21,10 +21,9 @@ type Held struct{ file *os.File }
 // lockTries bounds how often a lock file that vanishes under us is made anew.
 const lockTries = 16
 
-// Lock takes the lock at path, making the file if need be. When another process
-// holds it the error is a *LockedError. The kernel drops the lock when the
-// process ends however it ends, so a crash never leaves a lock behind. The file
-// itself stays: removing it would let two processes hold "the" lock.
+// Lock takes the lock at path, making the file if need be. When another process holds it the error is a
+// *LockedError. The kernel drops the lock when the process ends however it ends, so a crash never leaves a lock
+// behind. The file itself stays: removing it would let two processes hold "the" lock.
 func Lock(path string) (*Held, error) {
 	for range lockTries {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
@@ -91,10 +90,9 @@ func holder(f *os.File) int {
 	return pid
 }
 
-// Holder finds the process that holds the lock at path, nil when nobody does. The
-// number in the file is believed only where the system says the same: it may be
-// that of a process long gone, whose number another one has by now. What is
-// returned stays the process that was looked at.
+// Holder finds the process that holds the lock at path, nil when nobody does. The number in the file is believed
+// only where the system says the same: it may be that of a process long gone, whose number another one has by now.
+// What is returned stays the process that was looked at.
 func Holder(path string) (*os.Process, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -129,8 +127,7 @@ func (h *Held) Release() error {
 	return nil
 }
 
-// PrivateDir makes path, and its missing parents, for the owner only and checks
-// it with CheckPrivate.
+// PrivateDir makes path, and its missing parents, for the owner only and checks it with CheckPrivate.
 func PrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("durable: private dir: %w", err)
@@ -138,9 +135,8 @@ func PrivateDir(path string) error {
 	return CheckPrivate(path)
 }
 
-// CheckPrivate refuses, with an *UnsafeError, a file or directory that is a
-// link, belongs to another user, or that group or others can read or change;
-// and one whose parents would let somebody else put another in its place.
+// CheckPrivate refuses, with an *UnsafeError, a file or directory that is a link, belongs to another user, or that
+// group or others can read or change; and one whose parents would let somebody else put another in its place.
 func CheckPrivate(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -156,7 +152,10 @@ func CheckPrivate(path string) error {
 	case !fi.Mode().IsRegular() && !fi.IsDir():
 		return &UnsafeError{Path: path, Why: "it is neither a file nor a directory", Fix: "rm " + path}
 	case ownerOf(fi) != os.Geteuid():
-		return &UnsafeError{Path: path, Why: fmt.Sprintf("it belongs to uid %d, not to us", ownerOf(fi)), Fix: fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
+		return &UnsafeError{
+			Path: path, Why: fmt.Sprintf("it belongs to uid %d, not to us", ownerOf(fi)),
+			Fix: fmt.Sprintf("chown %d %s", os.Geteuid(), path),
+		}
 	case fi.Mode().Perm()&0o077 != 0:
 		return &UnsafeError{Path: path, Why: "group or others may use it", Fix: "chmod go-rwx " + path}
 	}
@@ -176,7 +175,10 @@ func checkParents(dir string) error {
 			return fmt.Errorf("durable: check: %w", err)
 		}
 		if uid := ownerOf(fi); uid != 0 && uid != os.Geteuid() {
-			return &UnsafeError{Path: dir, Why: fmt.Sprintf("it belongs to uid %d, who could replace what is in it", uid), Fix: "use a directory of your own"}
+			return &UnsafeError{
+				Path: dir, Why: fmt.Sprintf("it belongs to uid %d, who could replace what is in it", uid),
+				Fix: "use a directory of your own",
+			}
 		}
 		if othersMayWrite(fi) && fi.Mode()&os.ModeSticky == 0 {
 			return &UnsafeError{Path: dir, Why: "group or others may write to it", Fix: "chmod go-w " + dir}
@@ -189,9 +191,8 @@ func checkParents(dir string) error {
 	}
 }
 
-// othersMayWrite reports write permission for anyone but the owner. A group of
-// the owner's own, with the owner's number, is the owner: many systems give each
-// user one and make directories group-writable.
+// othersMayWrite reports write permission for anyone but the owner. A group of the owner's own, with the owner's
+// number, is the owner: many systems give each user one and make directories group-writable.
 func othersMayWrite(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if ok && st.Uid == st.Gid && st.Uid != 0 {

@@ -51,9 +51,8 @@ func listed(locks io.Reader, pid int, device string, inode uint64) bool {
 	return false
 }
 
-// deviceOf returns the device of the file system that an open file is on, as the
-// list of locks has it. That is the mount's: what stat says is another number on
-// file systems that have several, as btrfs and overlays do.
+// deviceOf returns the device of the file system that an open file is on, as the list of locks has it. That is the
+// mount's: what stat says is another number on file systems that have several, as btrfs and overlays do.
 func deviceOf(f *os.File) (string, error) {
 	id, err := field(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()), func(w []string) (string, bool) {
 		return w[len(w)-1], w[0] == "mnt_id:"

@@ -179,10 +179,16 @@ func TestATokenOfOneWorkspace(t *testing.T) {
 	if _, _, err := person.AddAgent(ctx, "worker", ""); err != nil {
 		t.Fatal(err)
 	}
-	entry := palyra.Token{Name: "here", Principal: "agent:worker", Scopes: []palyra.Permission{"runs.start", "runs.view"}, Workspaces: []string{d.work}}
+	entry := palyra.Token{
+		Name: "here", Principal: "agent:worker", Scopes: []palyra.Permission{"runs.start", "runs.view"},
+		Workspaces: []string{d.work},
+	}
 	_, _, agent := d.tokenFor(client.AgentDoor, entry, time.Hour)
 	list := func(in string) (palyra.Reason, palyra.OutcomeKind) {
-		out, err := agent.Call(ctx, client.CallRequest{Tool: "palyra.fs.list", Arguments: json.RawMessage(`{"path":"."}`), Workspace: in, NoWait: true}, nil)
+		out, err := agent.Call(ctx, client.CallRequest{
+			Tool: "palyra.fs.list", Arguments: json.RawMessage(`{"path":"."}`), Workspace: in,
+			NoWait: true,
+		}, nil)
 		if err != nil {
 			return reason(err), ""
 		}

@@ -32,7 +32,8 @@ func (d *daemon) withModel(kind string, s *agenttest.Server) {
 	key := filepath.Join(filepath.Dir(d.home), "model.key")
 	d.write(key, modelKey+"\n", 0o600)
 	d.write(filepath.Join(d.home, "config.toml"), fmt.Sprintf(
-		"[providers.stub]\nkind = %q\nbase_url = %q\nkey_file = %q\ntimeout_ms = 20000\n\n[models]\ndefault = \"stub/tiny\"\n", kind, base, key), 0o600)
+		"[providers.stub]\nkind = %q\nbase_url = %q\nkey_file = %q\ntimeout_ms = 20000\n\n[models]\ndefault = \"stub/tiny\"\n", kind, base,
+		key), 0o600)
 }
 
 func (d *daemon) write(path, text string, mode fs.FileMode) {
@@ -68,10 +69,14 @@ func (d *daemon) discreet(more ...string) {
 // askModel starts a run of a model.
 func (d *daemon) askModel(prompt string) palyra.Run {
 	d.t.Helper()
-	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil &&
+		palyra.AsError(err).Reason != palyra.ReasonExists {
 		d.t.Fatal(err)
 	}
-	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Input: fmt.Sprintf(`{"prompt":%q}`, prompt), Workspace: d.work, Surface: palyra.SurfaceCLI})
+	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{
+		Input:     fmt.Sprintf(`{"prompt":%q}`, prompt),
+		Workspace: d.work, Surface: palyra.SurfaceCLI,
+	})
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.log)
 	}
@@ -105,7 +110,10 @@ func said(tape []palyra.TapeEntry) string {
 	return b.String()
 }
 
-var touch = agenttest.ToolCall{Name: "palyra_process_run", Args: []string{`{"command":"/bin/sh","ar`, `gs":["-c","echo x >> started; echo made"]}`}}
+var touch = agenttest.ToolCall{Name: "palyra_process_run", Args: []string{
+	`{"command":"/bin/sh","ar`,
+	`gs":["-c","echo x >> started; echo made"]}`,
+}}
 
 // A model runs a program that a person must allow, hears what it printed, and
 // ends in its own words; the next run of the session goes on from there.
@@ -114,7 +122,10 @@ func TestAModelIsAllowedALive(t *testing.T) {
 	for _, kind := range []string{"openai", "anthropic"} {
 		t.Run(kind, func(t *testing.T) {
 			s := agenttest.New(t,
-				agenttest.Reply{Text: []string{"Let me ", "run it.\n"}, Calls: []agenttest.ToolCall{touch, {Name: "palyra_echo", Args: []string{`{"text":"hi"}`}}}, Piece: 5},
+				agenttest.Reply{Text: []string{"Let me ", "run it.\n"}, Calls: []agenttest.ToolCall{
+					touch,
+					{Name: "palyra_echo", Args: []string{`{"text":"hi"}`}},
+				}, Piece: 5},
 				agenttest.Reply{Text: []string{"It printed: made."}},
 				agenttest.Reply{Text: []string{"I told you."}},
 			)
@@ -140,7 +151,8 @@ func TestAModelIsAllowedALive(t *testing.T) {
 				t.Errorf("%+v %s", r, kinds(tape))
 			}
 			seen := s.Seen()
-			if len(seen) != 3 || !strings.Contains(seen[1].Raw, `made\\n`) || !strings.Contains(seen[1].Raw, "untrusted") || !strings.Contains(seen[2].Raw, "run the program") || !strings.Contains(seen[2].Raw, "It printed: made.") {
+			if len(seen) != 3 || !strings.Contains(seen[1].Raw, `made\\n`) || !strings.Contains(seen[1].Raw, "untrusted") ||
+				!strings.Contains(seen[2].Raw, "run the program") || !strings.Contains(seen[2].Raw, "It printed: made.") {
 				t.Errorf("%d requests; the last: %s", len(seen), seen[len(seen)-1].Raw)
 			}
 			if b, err := os.ReadFile(filepath.Join(d.work, "started")); err != nil || string(b) != "x\n" {
@@ -159,7 +171,10 @@ func TestAModelIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"openai", "anthropic"} {
 		s := agenttest.New(t,
-			agenttest.Reply{Status: 429, Header: map[string]string{"Retry-After": "1"}, Body: `{"error":{"type":"rate_limit_error","message":"slow down ` + modelKey + `"}}`},
+			agenttest.Reply{
+				Status: 429, Header: map[string]string{"Retry-After": "1"},
+				Body: `{"error":{"type":"rate_limit_error","message":"slow down ` + modelKey + `"}}`,
+			},
 			agenttest.Reply{Status: 529, Body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`},
 			agenttest.Reply{Text: []string{"half an answer, ", strings.Repeat("and more ", 100)}, Cut: 900},
 			agenttest.Reply{Text: []string{"a whole one"}},
@@ -187,7 +202,8 @@ func TestAModelThatRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := d.palyra("run", "go", "-w", d.work).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "refused the key") || !strings.Contains(string(out), "model.key") || !strings.Contains(string(out), "model_key_refused") {
+	if err == nil || !strings.Contains(string(out), "refused the key") || !strings.Contains(string(out), "model.key") ||
+		!strings.Contains(string(out), "model_key_refused") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if err := os.Chmod(filepath.Join(filepath.Dir(d.home), "model.key"), 0o644); err != nil {
@@ -200,7 +216,10 @@ func TestAModelThatRefuses(t *testing.T) {
 	d.stop()
 	d.discreet(string(out))
 	d.mustStart("PALYRA_MODELS_PRINCIPALS=agent:trusted")
-	_, err = d.client(client.AgentDoor).StartRun(t.Context(), client.RunRequest{Input: `{"prompt":"go"}`, Workspace: d.work, Surface: palyra.SurfaceCLI})
+	_, err = d.client(client.AgentDoor).StartRun(t.Context(), client.RunRequest{
+		Input: `{"prompt":"go"}`, Workspace: d.work,
+		Surface: palyra.SurfaceCLI,
+	})
 	if palyra.AsError(err).Reason != palyra.ReasonPermission || len(s.Seen()) != 1 {
 		t.Errorf("an agent that may not: %v", err)
 	}
@@ -209,13 +228,15 @@ func TestAModelThatRefuses(t *testing.T) {
 	s.Close()
 	gone.write(filepath.Join(filepath.Dir(gone.home), "model.key"), modelKey, 0o600)
 	gone.mustStart()
-	if r, _ := gone.told(gone.askModel("go").ID); r.ReasonCode != palyra.ReasonModelUnreachable || !strings.Contains(r.Remedy, "running at http://127.0.0.1") {
+	if r, _ := gone.told(gone.askModel("go").ID); r.ReasonCode != palyra.ReasonModelUnreachable ||
+		!strings.Contains(r.Remedy, "running at http://127.0.0.1") {
 		t.Errorf("%+v", r)
 	}
 	none := newDaemon(t)
 	none.mustStart()
 	out, err = none.palyra("run", "go", "-w", none.work).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "[providers.anthropic]") || !strings.Contains(string(out), "no provider of models is configured") {
+	if err == nil || !strings.Contains(string(out), "[providers.anthropic]") ||
+		!strings.Contains(string(out), "no provider of models is configured") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -225,7 +246,10 @@ func TestAModelThatRefuses(t *testing.T) {
 func TestAModelsRunSurvivesItsDaemon(t *testing.T) {
 	s := agenttest.New(t,
 		agenttest.Reply{Text: []string{"First."}, Calls: []agenttest.ToolCall{touch}},
-		agenttest.Reply{Text: []string{"Half of the ", "second"}, Raw: agenttest.Reply{Text: []string{"Half of the second"}}.OpenAI()[:400], Hang: true},
+		agenttest.Reply{
+			Text: []string{"Half of the ", "second"}, Raw: agenttest.Reply{Text: []string{"Half of the second"}}.OpenAI()[:400],
+			Hang: true,
+		},
 		agenttest.Reply{Text: []string{"The second."}},
 	)
 	d := newDaemon(t)
@@ -233,7 +257,8 @@ func TestAModelsRunSurvivesItsDaemon(t *testing.T) {
 	d.withModel("openai", s)
 	d.mustStart()
 	r := d.askModel("go")
-	if _, err := d.client(client.OperatorDoor).Decide(t.Context(), allow(d.pending(d.client(client.OperatorDoor)), palyra.ScopeOnce, 0)); err != nil {
+	if _, err := d.client(client.OperatorDoor).Decide(t.Context(), allow(d.pending(d.client(client.OperatorDoor)), palyra.ScopeOnce,
+		0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second question is being answered

@@ -37,7 +37,8 @@ func opencodeMCP(t *testing.T, b *table) {
 		t.Fatal(err)
 	}
 	s.write(file, string(config), 0o600)
-	env := append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "XDG_CONFIG_HOME="+filepath.Join(s.home, ".config"), "XDG_DATA_HOME="+filepath.Join(s.home, ".local"),
+	env := append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "XDG_CONFIG_HOME="+filepath.Join(s.home, ".config"),
+		"XDG_DATA_HOME="+filepath.Join(s.home, ".local"),
 		"XDG_CACHE_HOME="+filepath.Join(s.home, ".cache"), "XDG_STATE_HOME="+filepath.Join(s.home, ".state"))
 	s.play(m, scenes(s.work, palyras), func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, s.program("opencode"), "run", "go")
@@ -66,7 +67,8 @@ func geminiMCP(t *testing.T, b *table) {
 		t.Fatal(err)
 	}
 	s.write(file, string(settings), 0o600)
-	env := append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "GEMINI_API_KEY=stub", "GOOGLE_GEMINI_BASE_URL="+srv.URL, "GEMINI_TELEMETRY_ENABLED=false", "NO_BROWSER=1", "GEMINI_CLI_TRUST_WORKSPACE=true")
+	env := append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "GEMINI_API_KEY=stub", "GOOGLE_GEMINI_BASE_URL="+srv.URL,
+		"GEMINI_TELEMETRY_ENABLED=false", "NO_BROWSER=1", "GEMINI_CLI_TRUST_WORKSPACE=true")
 	all := scenes(s.work, palyras)
 	all[len(all)-1].want = refusedShell // of an error it gives the whole answer, as JSON
 	s.play(m, all, func(ctx context.Context) ([]byte, error) {

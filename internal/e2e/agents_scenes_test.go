@@ -50,7 +50,8 @@ func source() string {
 // What a model is told of a no, by whoever's tool it was, and of a wait by its own shell.
 const (
 	refusedThere = `refused: user:\w+ denied the call \(approval_denied\)\nremedy: talk to the approver; the same plan cannot be asked again for a while\ncall \w+\n` + schemaAdded
-	schemaAdded  = `(?s:\nThis tool's input schema was not in your prompt.*)?` // by Claude Code, to an error of a tool that it had not shown whole
+	// by Claude Code, to an error of a tool that it had not shown whole
+	schemaAdded  = `(?s:\nThis tool's input schema was not in your prompt.*)?`
 	waitedShell  = `(palyra: waiting for a person to answer \w+ in another terminal: .*\r?\n)?`
 	refusedShell = `(?s).*user:\w+ denied the call \(approval_denied\).*`
 	refusedHook  = `(?s).*palyra: (denied|refused): user:\w+ denied the call.* \(approval_denied, call \w+\); talk to the approver.*`
@@ -84,12 +85,24 @@ func scenes(work string, with tools) []scene {
 
 // edits are scenes of the agent's editor.
 func edits(work string, with tools) []scene {
-	done := map[tools]string{palyras: `(?s).*new\d+\.txt.*`, claudes: `File created successfully at: .*new\d+\.txt.*`, codexes: `(?s).*Success.*A new\d+\.txt\n`}[with]
+	done := map[tools]string{
+		palyras: `(?s).*new\d+\.txt.*`, claudes: `File created successfully at: .*new\d+\.txt.*`,
+		codexes: `(?s).*Success.*A new\d+\.txt\n`,
+	}[with]
 	no := map[tools]string{palyras: refusedThere, claudes: refusedHook, codexes: refusedHook}[with]
 	return []scene{
-		{name: "write, allowed after 3 s", step: toWrite(with, work, "new3.txt"), want: done, answer: palyra.AnswerAllow, after: 3 * time.Second, makes: "new3.txt"},
-		{name: "write, allowed after 80 s", step: toWrite(with, work, "new80.txt"), want: done, answer: palyra.AnswerAllow, after: 80 * time.Second, makes: "new80.txt"},
-		{name: "write, denied", step: toWrite(with, work, "newer.txt"), want: no, answer: palyra.AnswerDeny, after: time.Second, spares: "newer.txt"},
+		{
+			name: "write, allowed after 3 s", step: toWrite(with, work, "new3.txt"), want: done, answer: palyra.AnswerAllow,
+			after: 3 * time.Second, makes: "new3.txt",
+		},
+		{
+			name: "write, allowed after 80 s", step: toWrite(with, work, "new80.txt"), want: done, answer: palyra.AnswerAllow,
+			after: 80 * time.Second, makes: "new80.txt",
+		},
+		{
+			name: "write, denied", step: toWrite(with, work, "newer.txt"), want: no, answer: palyra.AnswerDeny, after: time.Second,
+			spares: "newer.txt",
+		},
 	}
 }
 
@@ -127,7 +140,10 @@ func toWrite(with tools, work, name string) step {
 func selfAnswered() scene {
 	s := toRun(codexes, "touch own")
 	s.args["tty"], s.args["yield_time_ms"], s.keys = true, 3000, "allow\r"
-	return scene{name: "program at a terminal, answers itself, denied", step: s, want: refusedShell, answer: palyra.AnswerDeny, after: 20 * time.Second, spares: "own"}
+	return scene{
+		name: "program at a terminal, answers itself, denied", step: s, want: refusedShell, answer: palyra.AnswerDeny,
+		after: 20 * time.Second, spares: "own",
+	}
 }
 
 // pick keeps the scenes whose names have one of these beginnings.

@@ -60,8 +60,9 @@ func codex(t *testing.T, b *table, with tools, name string) (*stage, *model, []s
 	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.write(config, fmt.Sprintf("model = %q\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\nbase_url = %q\nwire_api = \"responses\"\n\n"+
-		"[projects.%q]\ntrust_level = \"trusted\"\n\n[sandbox_workspace_write]\nnetwork_access = true\n", name, srv.URL+"/v1", s.work), 0o600)
+	s.write(config, fmt.Sprintf(
+		"model = %q\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\nbase_url = %q\nwire_api = \"responses\"\n\n"+
+			"[projects.%q]\ntrust_level = \"trusted\"\n\n[sandbox_workspace_write]\nnetwork_access = true\n", name, srv.URL+"/v1", s.work), 0o600)
 	if with == palyras {
 		s.palyraIn("mcp", "install", "codex")
 		s.tap(config)
@@ -111,7 +112,8 @@ func codexWindow(t *testing.T, b *table) {
 func codexHook(t *testing.T, b *table) {
 	s, m, env := codex(t, b, codexes, "gpt-5.5")
 	s.palyraIn("hook", "install", "codex")
-	s.play(m, append(scenes(s.work, codexes), edits(s.work, codexes)...), s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
+	s.play(m, append(scenes(s.work, codexes), edits(s.work, codexes)...),
+		s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
 	s.play(m, []scene{s.picture()}, s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
 	s.play(m, []scene{selfAnswered()}, s.codexRun(env, "-s", "danger-full-access", "--dangerously-bypass-hook-trust"))
 }
@@ -124,7 +126,10 @@ func (s *stage) picture() scene {
 		s.t.Fatal(err)
 	}
 	s.write(file, b.String(), 0o600)
-	return scene{name: "picture outside, denied", step: step{tool: "view_image", args: map[string]any{"path": file}}, want: refusedHook, answer: palyra.AnswerDeny, after: time.Second}
+	return scene{
+		name: "picture outside, denied", step: step{tool: "view_image", args: map[string]any{"path": file}}, want: refusedHook,
+		answer: palyra.AnswerDeny, after: time.Second,
+	}
 }
 
 // codexHookWindow trusts the hook in Codex's window, and uses it there and without one.
@@ -176,7 +181,8 @@ func claude(t *testing.T, b *table, with tools) (*stage, *model, []string) {
 		return agenttest.ToolCall{Name: c.tool, Args: encoded(c.args)}
 	}, ready: func(agenttest.Request) bool { return true }}
 	srv := agenttest.NewFunc(t, m.answer)
-	return s, m, append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "ANTHROPIC_BASE_URL="+srv.URL, "ANTHROPIC_API_KEY="+stubKey, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1")
+	return s, m, append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "ANTHROPIC_BASE_URL="+srv.URL, "ANTHROPIC_API_KEY="+stubKey,
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1")
 }
 
 const stubKey = "sk-stub-for-a-model-of-the-tests-own"
@@ -214,22 +220,23 @@ func claudeWindow(t *testing.T, b *table) {
 	})
 	s.write(filepath.Join(s.home, ".claude.json"), string(known), 0o600)
 	all := append(scenes(s.work, claudes), edits(s.work, claudes)...)
-	s.play(m, pick(all, "program, allowed after 3 s", "write, allowed after 3 s", "write, allowed after 80 s", "write, denied"), func(ctx context.Context) ([]byte, error) {
-		told, must := "", strings.HasPrefix(s.now, "write, allowed")
-		out, err := s.inWindow(ctx, env, s.program("claude"), func(screen string) ([]string, bool) {
-			if l := lineWith(screen, install.HookStatus); l != "" {
-				told = l
+	s.play(m, pick(all, "program, allowed after 3 s", "write, allowed after 3 s", "write, allowed after 80 s", "write, denied"),
+		func(ctx context.Context) ([]byte, error) {
+			told, must := "", strings.HasPrefix(s.now, "write, allowed")
+			out, err := s.inWindow(ctx, env, s.program("claude"), func(screen string) ([]string, bool) {
+				if l := lineWith(screen, install.HookStatus); l != "" {
+					told = l
+				}
+				if !m.asked() && strings.Contains(screen, "❯") {
+					return []string{"go", "Enter"}, false
+				}
+				return nil, strings.Contains(screen, "● done")
+			})
+			if must && told == "" {
+				t.Errorf("the window never said who waits:\n%s", out)
 			}
-			if !m.asked() && strings.Contains(screen, "❯") {
-				return []string{"go", "Enter"}, false
-			}
-			return nil, strings.Contains(screen, "● done")
+			return out, err
 		})
-		if must && told == "" {
-			t.Errorf("the window never said who waits:\n%s", out)
-		}
-		return out, err
-	})
 }
 
 // claudeRoom prepares Claude Code itself in the sandbox.
@@ -269,7 +276,8 @@ func claudeInside(t *testing.T, b *table) {
 	s.play(m, append(pick(all, "read", "read 24390 bytes", "program"), scene{
 		name: "program, nobody is asked", step: toRun(claudes, "touch made && echo made"), want: "made", makes: "made",
 	}, scene{
-		name: "what is not there", step: toRun(claudes, "cat "+s.daemon.home+"/config.toml "+s.home+"; ls -a "+s.daemon.home+" || echo none"), want: `(?s).*No such file.*none`,
+		name: "what is not there", step: toRun(claudes, "cat "+s.daemon.home+"/config.toml "+s.home+"; ls -a "+s.daemon.home+" || echo none"),
+		want: `(?s).*No such file.*none`,
 	}), run)
 }
 

@@ -22,7 +22,9 @@ type window struct {
 
 // inWindow runs a program in a window. look is shown the screen twice a second and says
 // which keys are pressed, one after the other, and whether that was all.
-func (s *stage) inWindow(ctx context.Context, env []string, line string, look func(screen string) (keys []string, done bool)) ([]byte, error) {
+func (s *stage) inWindow(ctx context.Context, env []string, line string, look func(screen string) (keys []string, done bool)) ([]byte,
+	error,
+) {
 	s.windows++
 	w := &window{s: s, socket: fmt.Sprintf("palyra-%s-%d", filepath.Base(s.home), s.windows)}
 	defer w.tmux("kill-server")

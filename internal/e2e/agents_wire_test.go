@@ -24,7 +24,8 @@ type result struct {
 
 // around is what clients put around a result: Codex says how long it took, and of its own
 // shell how it went; Gemini's program says whose the words are.
-var around = regexp.MustCompile(`^(?s:<untrusted_context>\n|Wall time: [\d.]+ seconds\nOutput:|Chunk ID: .*?\nOutput:\n|Wall time: .*?\nOutput:\n|Exit code: .*?\nOutput:\n)|\n</untrusted_context>$`)
+var around = regexp.MustCompile(
+	`^(?s:<untrusted_context>\n|Wall time: [\d.]+ seconds\nOutput:|Chunk ID: .*?\nOutput:\n|Wall time: .*?\nOutput:\n|Exit code: .*?\nOutput:\n)|\n</untrusted_context>$`)
 
 // text is all of the result without what the client put around.
 func (r result) text() string {
@@ -122,7 +123,10 @@ func (m *model) answer(r agenttest.Request) agenttest.Reply {
 	}
 	results := given(r)
 	if len(results) == 0 && !m.ready(r) {
-		return agenttest.Reply{ID: "w", Calls: []agenttest.ToolCall{{Name: "exec_command", Args: encoded(map[string]any{"cmd": "sleep 1; echo waited"})}}}
+		return agenttest.Reply{ID: "w", Calls: []agenttest.ToolCall{{
+			Name: "exec_command",
+			Args: encoded(map[string]any{"cmd": "sleep 1; echo waited"}),
+		}}}
 	}
 	for len(results) > 0 && strings.HasSuffix(results[0].text(), "waited\n") { // for the tools
 		results = results[1:]
@@ -158,7 +162,10 @@ func (m *model) next(results []result) agenttest.Reply {
 		return m.call(step{tool: w[1], args: args})
 	}
 	if w := goesOn.FindStringSubmatch(last); w != nil && len(results) < 8 {
-		return m.call(step{tool: "write_stdin", args: map[string]any{"session_id": json.Number(w[1]), "chars": m.step.keys, "yield_time_ms": 30000}})
+		return m.call(step{tool: "write_stdin", args: map[string]any{
+			"session_id": json.Number(w[1]), "chars": m.step.keys,
+			"yield_time_ms": 30000,
+		}})
 	}
 	if strings.Contains(last, "nobody has answered yet") && len(results) < 4 {
 		m.settle()

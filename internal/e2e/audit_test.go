@@ -185,7 +185,8 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 	if err := c.verify(); err != nil {
 		t.Fatalf("as it was left: %v", err)
 	}
-	for _, name := range c.list(`SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'schema_%'`) {
+	for _, name := range c.list(
+		`SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'schema_%'`) {
 		if _, ok := audit.Loose[name]; ok {
 			continue
 		}
@@ -204,7 +205,8 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 		}
 	}
 	for _, change := range []string{"'Adds two', 'Adds up two'", `'"type":"number"', '"type":"string"'`, "'read-only', 'idempotent'"} {
-		c.noticed("what a tool says", "mcp_tools", "UPDATE mcp_tools SET tool = replace(tool, "+change+") WHERE name = 'add' AND tool <> replace(tool, "+change+")")
+		c.noticed("what a tool says", "mcp_tools", "UPDATE mcp_tools SET tool = replace(tool, "+change+
+			") WHERE name = 'add' AND tool <> replace(tool, "+change+")")
 	}
 	if err := c.verify(); err != nil {
 		t.Fatalf("as it was left, again: %v", err)

@@ -42,7 +42,8 @@ func TestASealedPathChangedFromOutsideIsOnRecord(t *testing.T) {
 	// What a run that is not staged brings in by git's index is in its outcome, its attestation and the
 	// journal; of one that is, it is asked about first.
 	d.project()
-	out, _ = d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c", `blob=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$blob,.github/workflows/evil.yml`))
+	out, _ = d.allowed(d.inRoom(map[string]any{"live": true}, "/bin/sh", "-c",
+		`blob=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$blob,.github/workflows/evil.yml`))
 	want := []string{"sealed_path_committed: .github/workflows/evil.yml"}
 	if p := predicate(t, out); out.ExitCode != 0 || !slices.Equal(out.Left, want) || !slices.Equal(p.Left, want) {
 		t.Fatalf("%+v", out)

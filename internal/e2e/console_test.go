@@ -30,7 +30,11 @@ func newBrowser(t *testing.T, base string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{t, base, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &browser{t, base, &http.Client{Jar: jar, CheckRedirect: func(*http.Request,
+		[]*http.Request,
+	) error {
+		return http.ErrUseLastResponse
+	}}}
 }
 
 // do sends a request, changed by how, and returns the answer.
@@ -95,7 +99,11 @@ func TestTheConsoleOfASecondDaemon(t *testing.T) {
 	}
 	d.mustStart("PALYRA_CONSOLE_LISTEN=" + usual)
 	s, err = d.client(client.OperatorDoor).Status(t.Context())
-	if err != nil || s.Console != "" || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "set console.listen to a free address") }) {
+	if err != nil || s.Console != "" || !slices.ContainsFunc(s.Problems, func(
+		p string,
+	) bool {
+		return strings.Contains(p, "set console.listen to a free address")
+	}) {
 		t.Errorf("console %q, problems %q, %v", s.Console, s.Problems, err)
 	}
 }
@@ -118,16 +126,19 @@ func TestTheConsole(t *testing.T) {
 	}
 	base, code := "http://"+at.Host, at.Query().Get("code")
 	b := newBrowser(t, base)
-	if status, said := b.call("StatusService/GetStatus", "{}"); status == http.StatusOK || !strings.Contains(said, string(palyra.ReasonNoCredential)) {
+	if status, said := b.call("StatusService/GetStatus", "{}"); status == http.StatusOK ||
+		!strings.Contains(said, string(palyra.ReasonNoCredential)) {
 		t.Errorf("a stranger: %d %s", status, said)
 	}
 	for range 2 { // looking at the link uses nothing up
-		if res, page := b.do(http.MethodGet, at.RequestURI(), "", ""); res.StatusCode != http.StatusOK || strings.Contains(page, code) || res.Header.Get("Content-Security-Policy") == "" {
+		if res, page := b.do(http.MethodGet, at.RequestURI(), "", ""); res.StatusCode != http.StatusOK || strings.Contains(page, code) ||
+			res.Header.Get("Content-Security-Policy") == "" {
 			t.Fatalf("%d %v\n%s", res.StatusCode, res.Header, page)
 		}
 	}
 	res := b.signIn(code)
-	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 || !res.Cookies()[0].HttpOnly || res.Cookies()[0].SameSite != http.SameSiteStrictMode {
+	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 || !res.Cookies()[0].HttpOnly ||
+		res.Cookies()[0].SameSite != http.SameSiteStrictMode {
 		t.Fatalf("%d %v", res.StatusCode, res.Header)
 	}
 	if second := newBrowser(t, base).signIn(code); second.StatusCode != http.StatusForbidden || len(second.Cookies()) != 0 {
@@ -138,11 +149,13 @@ func TestTheConsole(t *testing.T) {
 	}
 	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "a.txt", "x"))
 	a := d.pending(d.client(client.OperatorDoor))
-	if status, said := b.call("ApprovalsService/GetApproval", `{"approval_id":"`+string(a.ID)+`"}`); status != http.StatusOK || !strings.Contains(said, string(a.ID)) {
+	if status, said := b.call("ApprovalsService/GetApproval", `{"approval_id":"`+string(a.ID)+`"}`); status != http.StatusOK ||
+		!strings.Contains(said, string(a.ID)) {
 		t.Errorf("a question, looked at: %d %s", status, said)
 	}
 	decide := `{"approval_id":"` + string(a.ID) + `","answer":"allow","scope":"once","plan_digest":"` + string(a.PlanDigest) + `"}`
-	if status, said := b.call("ApprovalsService/DecideApproval", decide); status == http.StatusOK || !strings.Contains(said, string(palyra.ReasonSignatureRequired)) {
+	if status, said := b.call("ApprovalsService/DecideApproval", decide); status == http.StatusOK ||
+		!strings.Contains(said, string(palyra.ReasonSignatureRequired)) {
 		t.Errorf("a browser decides: %d %s", status, said)
 	}
 	strangers(t, b)

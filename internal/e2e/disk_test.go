@@ -22,7 +22,8 @@ import (
 // daemon sees.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong to nobody and the daemon refuses them")
+		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong " +
+			"to nobody and the daemon refuses them")
 	}
 	d := newDaemon(t)
 	disk := filepath.Join(d.work, "..", "disk")
@@ -82,7 +83,8 @@ func TestFullDisk(t *testing.T) {
 // record of it, and without a loss.
 func TestStopOnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong to nobody and the daemon refuses them")
+		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong " +
+			"to nobody and the daemon refuses them")
 	}
 	d := newDaemon(t)
 	disk := filepath.Join(d.work, "..", "disk")
@@ -125,14 +127,16 @@ sleep 600 & twin=$!
 "$2" down --timeout 5s; echo "exit $?"
 kill -0 $twin && echo "$twin lives"
 kill -KILL $twin`
-	for name, script := range map[string]string{"no key": down, "no sockets": `mv "$PALYRA_HOME/run" "$PALYRA_HOME/away"` + "\n" + down + "\n" + `mv "$PALYRA_HOME/away" "$PALYRA_HOME/run"`} {
+	for name, script := range map[string]string{"no key": down, "no sockets": `mv "$PALYRA_HOME/run" "$PALYRA_HOME/away"` + "\n" + down +
+		"\n" + `mv "$PALYRA_HOME/away" "$PALYRA_HOME/run"`} {
 		for _, proc := range [][]string{nil, {"--mount-proc"}} {
 			args := append([]string{"--pid", "--fork"}, proc...)
 			cmd := exec.Command("unshare", append(args, "sh", "-c", script, "sh", strconv.Itoa(d.cmd.Process.Pid), bin(t, "palyra"))...)
 			cmd.Env = append(os.Environ(), "PALYRA_HOME="+d.home)
 			out, err := cmd.CombinedOutput()
 			said := string(out)
-			if err != nil || !strings.Contains(said, fmt.Sprintf("%d lives", d.cmd.Process.Pid)) || strings.Contains(said, "exit 0") || !strings.Contains(said, "was started") {
+			if err != nil || !strings.Contains(said, fmt.Sprintf("%d lives", d.cmd.Process.Pid)) || strings.Contains(said, "exit 0") ||
+				!strings.Contains(said, "was started") {
 				t.Errorf("%s, %v: %v\n%s", name, proc, err, said)
 			}
 			if _, err := d.client(client.AgentDoor).Status(t.Context()); err != nil {
@@ -155,7 +159,10 @@ func TestStopWithoutAKey(t *testing.T) {
 		{"signed", func() error { return nil }, func() error { return nil }},
 		{"key gone", func() error { return os.Rename(key, key+".away") }, func() error { return os.Rename(key+".away", key) }},
 		{"key open to others", func() error { return os.Chmod(key, 0o644) }, func() error { return os.Chmod(key, 0o600) }},
-		{"key damaged", func() error { return errors.Join(os.Rename(key, key+".away"), os.WriteFile(key, []byte("{"), 0o600)) }, func() error { return os.Rename(key+".away", key) }},
+		{
+			"key damaged", func() error { return errors.Join(os.Rename(key, key+".away"), os.WriteFile(key, []byte("{"), 0o600)) },
+			func() error { return os.Rename(key+".away", key) },
+		},
 		{"sockets gone", func() error { return os.RemoveAll(filepath.Join(d.home, "run")) }, func() error { return nil }},
 	} {
 		d.mustStart()

@@ -125,7 +125,8 @@ func (d *daemon) editsOverMCP(t *testing.T, elsewhere string) {
 
 func (d *daemon) editsByHook(t *testing.T) {
 	person := d.client(client.OperatorDoor)
-	for page, err := person.Approvals(t.Context(), client.ApprovalFilter{Pending: true}); err == nil && len(page.Approvals) > 0; page, err = person.Approvals(t.Context(), client.ApprovalFilter{Pending: true}) {
+	for page, err := person.Approvals(t.Context(), client.ApprovalFilter{Pending: true}); err == nil &&
+		len(page.Approvals) > 0; page, err = person.Approvals(t.Context(), client.ApprovalFilter{Pending: true}) {
 		if _, err := d.decideNext(t.Context(), palyra.AnswerDeny); err != nil {
 			t.Fatal(err)
 		}

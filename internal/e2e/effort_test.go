@@ -24,7 +24,8 @@ const endsWithin = time.Minute
 // hours.
 func hostileSearch(d *daemon) client.CallRequest {
 	d.t.Helper()
-	if err := os.WriteFile(filepath.Join(d.work, "bundle.js"), []byte(strings.Repeat(strings.Repeat("a", 64<<10)+"\n", 120)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(d.work, "bundle.js"), []byte(strings.Repeat(strings.Repeat("a", 64<<10)+"\n", 120)),
+		0o644); err != nil {
 		d.t.Fatal(err)
 	}
 	return request(d, "palyra.fs.search", map[string]any{"pattern": ".{0,1000}.{0,1000}Q"})
@@ -92,7 +93,8 @@ func TestHostileSearchEnds(t *testing.T) {
 	limited.Timeout = time.Second
 	start := time.Now()
 	out, err := agent.Call(t.Context(), limited, nil)
-	if took := time.Since(start); err != nil || out.ReasonCode != palyra.ReasonTimedOut || out.Outcome != palyra.OutcomeTimedOut || took > time.Second+endsWithin {
+	if took := time.Since(start); err != nil || out.ReasonCode != palyra.ReasonTimedOut || out.Outcome != palyra.OutcomeTimedOut ||
+		took > time.Second+endsWithin {
 		t.Errorf("by its limit, after %s: %+v, %v", took, out, err)
 	}
 
@@ -140,13 +142,21 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 	hostileSearch(d)
 	long := strings.Repeat("a", 200_000)
 	given := map[string][]map[string]any{
-		"palyra.echo":           {{"text": long[:60_000]}},
-		"palyra.sleep":          {{"duration_ms": 600_000}},
-		"palyra.fs.search":      {{"pattern": ".{0,1000}.{0,1000}Q"}, {"pattern": strings.Repeat(".{0,1000}", 110) + "Q"}, {"pattern": "(?i)" + strings.Repeat(`[^\x{100}-\x{10ffff}]*`, 40)}, {"pattern": "a", "glob": strings.Repeat("**/*a*a*/", 25) + "b"}},
-		"palyra.fs.list":        {{"recursive": true, "limit": 5000}},
-		"palyra.fs.read":        {{"path": "bundle.js", "limit": 1 << 20}, {"path": "/dev/zero"}, {"path": "bundle.js", "offset": 1 << 39}},
-		"palyra.fs.write":       {{"path": "x", "content": strings.Repeat("a\n", 2<<20)}},
-		"palyra.fs.edit":        {{"path": "bundle.js", "old_string": "a", "new_string": "\n", "replace_all": true}, {"path": "bundle.js", "old_string": long, "new_string": "x"}},
+		"palyra.echo":  {{"text": long[:60_000]}},
+		"palyra.sleep": {{"duration_ms": 600_000}},
+		"palyra.fs.search": {
+			{"pattern": ".{0,1000}.{0,1000}Q"},
+			{"pattern": strings.Repeat(".{0,1000}", 110) + "Q"},
+			{"pattern": "(?i)" + strings.Repeat(`[^\x{100}-\x{10ffff}]*`, 40)},
+			{"pattern": "a", "glob": strings.Repeat("**/*a*a*/", 25) + "b"},
+		},
+		"palyra.fs.list":  {{"recursive": true, "limit": 5000}},
+		"palyra.fs.read":  {{"path": "bundle.js", "limit": 1 << 20}, {"path": "/dev/zero"}, {"path": "bundle.js", "offset": 1 << 39}},
+		"palyra.fs.write": {{"path": "x", "content": strings.Repeat("a\n", 2<<20)}},
+		"palyra.fs.edit": {
+			{"path": "bundle.js", "old_string": "a", "new_string": "\n", "replace_all": true},
+			{"path": "bundle.js", "old_string": long, "new_string": "x"},
+		},
 		"palyra.fs.apply_patch": {{"patch": strings.Repeat("--- a/bundle.js\n+++ b/bundle.js\n@@ -1,1 +1,1 @@\n-"+long[:60_000]+"\n+x\n", 60)}},
 		"palyra.artifact.read":  {{"artifact_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3", "offset": 1 << 40}},
 		"palyra.http.fetch":     {{"url": "https://203.0.113.1/"}},

@@ -32,7 +32,8 @@ print(urllib.request.urlopen("http://127.0.0.1:%d/" % s.server_address[1]).statu
 	if out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+at) || !strings.HasSuffix(strings.TrimSpace(out.Stdout), "200") {
 		t.Fatalf("%d %s\nstdout: %s\nstderr: %s", out.ExitCode, out.Reason, out.Stdout, out.Stderr)
 	}
-	if f := predicate(t, out).Egress; len(f) != 1 || f[0].Host != "127.0.0.1" || f[0].Verdict != "allow" || f[0].Door != "direct" || f[0].In == 0 {
+	if f := predicate(t, out).Egress; len(f) != 1 || f[0].Host != "127.0.0.1" || f[0].Verdict != "allow" || f[0].Door != "direct" ||
+		f[0].In == 0 {
 		t.Errorf("flows %+v", f)
 	}
 }
@@ -80,7 +81,8 @@ func TestAHostIsAskedForAndDenied(t *testing.T) {
 	d.ownWork()
 	d.guarded(w)
 	person := d.client(client.OperatorDoor)
-	cmd := d.palyra("exec", "--no-stdin", "--tier", "c", "--workspace", d.work, "--", "/usr/bin/curl", "-sS", "--max-time", "60", w.web+"/") // no URL: its words do not tell the host
+	// no URL: its words do not tell the host
+	cmd := d.palyra("exec", "--no-stdin", "--tier", "c", "--workspace", d.work, "--", "/usr/bin/curl", "-sS", "--max-time", "60", w.web+"/")
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -105,7 +107,8 @@ func TestAHostIsAskedForAndDenied(t *testing.T) {
 	if !strings.Contains(told, "denied the call: not today") || strings.Contains(told, "egress list") {
 		t.Errorf("the command was told %s", told)
 	}
-	if !strings.Contains(said, "palyra: network: "+w.web+" refused (") || !strings.Contains(said, "denied the call: not today)") || strings.Contains(said, "--egress") {
+	if !strings.Contains(said, "palyra: network: "+w.web+" refused (") || !strings.Contains(said, "denied the call: not today)") ||
+		strings.Contains(said, "--egress") {
 		t.Errorf("the person was told %s", said)
 	}
 }

@@ -54,7 +54,10 @@ func newWorld(t *testing.T) world {
 		}
 	}()
 	_, rawPort, _ := net.SplitHostPort(l.Addr().String())
-	return world{dns: nameServer(t), web: "granted.example:" + webPort, raw: "granted.example:" + rawPort, hits: func() int { return len(hits) }}
+	return world{
+		dns: nameServer(t), web: "granted.example:" + webPort, raw: "granted.example:" + rawPort,
+		hits: func() int { return len(hits) },
+	}
 }
 
 // nameServer answers every question for an address with 127.0.0.1.
@@ -142,8 +145,9 @@ func TestOnlyGrantedHostsAreReached(t *testing.T) {
 		"curl by the proxy": {"curl -sS --max-time 20 " + url, "hello from " + w.web},
 		"curl without":      {"curl -sS --max-time 20 --noproxy '*' " + url, "hello from " + w.web},
 		"curl by socks":     {`curl -sS --max-time 20 --proxy "socks5h${ALL_PROXY#http}" ` + url, "hello from " + w.web},
-		"node":              {`node -e 'fetch("` + url + `").then(r=>r.text()).then(console.log).catch(e=>{console.log(e.cause||e);process.exit(1)})'`, "hello from " + w.web},
-		"go":                {"./fetcher " + url, "hello from " + w.web},
+		"node": {`node -e 'fetch("` + url +
+			`").then(r=>r.text()).then(console.log).catch(e=>{console.log(e.cause||e);process.exit(1)})'`, "hello from " + w.web},
+		"go": {"./fetcher " + url, "hello from " + w.web},
 		"python by a plain socket": {fmt.Sprintf(`python3 -c '
 import socket
 s=socket.create_connection(("%s",%s),20)
@@ -172,15 +176,23 @@ print(s.recv(100).decode())'`, host, rawPort), "220 ready"},
 		"loopback by the proxy":     {"curl -sS --max-time 20 --noproxy '' http://127.0.0.1:" + port + "/", "127.0.0.1"},
 		"an address":                {"curl -sS --max-time 20 --noproxy '*' http://192.0.2.1/", ""},
 		"a lying Host header":       {"curl -fsS --max-time 20 -H 'Host: other.example' " + url, ""},
-		"udp":                       {`python3 -c '` + "import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.settimeout(2)\ns.sendto(b\"x\",(\"192.0.2.1\",53))\nprint(s.recv(9))'", ""},
+		"udp": {`python3 -c '` +
+			"import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.settimeout(2)\n" +
+			"s.sendto(b\"x\",(\"192.0.2.1\",53))\nprint(s.recv(9))'", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			raw, _ := json.Marshal(map[string]any{"script": c.script + " | grep -v egress_denied | grep -i hello", "tier": "c", "egress": grant["egress"]})
+			raw, _ := json.Marshal(map[string]any{
+				"script": c.script + " | grep -v egress_denied | grep -i hello", "tier": "c",
+				"egress": grant["egress"],
+			})
 			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 			if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || strings.Contains(out.Stdout, "hello") {
 				t.Fatalf("it got through: %+v", out)
 			}
-			denied := slices.ContainsFunc(predicate(t, out).Egress, func(f palyra.EgressFlow) bool { return f.Host == c.host && f.Verdict == "deny" })
+			denied := slices.ContainsFunc(predicate(t, out).Egress, func(f palyra.EgressFlow) bool {
+				return f.Host == c.host &&
+					f.Verdict == "deny"
+			})
 			if c.host != "" && !denied {
 				t.Errorf("the refusal is not on record: %+v\nstderr %s", predicate(t, out).Egress, out.Stderr)
 			}
@@ -279,7 +291,8 @@ func TestANamedHostIsAskedForOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil || out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+c.host) || !slices.EqualFunc(asked, c.want, slices.Equal) {
+		if err != nil || out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+c.host) ||
+			!slices.EqualFunc(asked, c.want, slices.Equal) {
 			t.Errorf("%s: asked %q, want %q: %v %+v\n%s", c.script, asked, c.want, err, out, d.log)
 		}
 	}

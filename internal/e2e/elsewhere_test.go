@@ -292,7 +292,8 @@ func (d *daemon) nowhere(secrets ...string) {
 		if len(s) < 8 {
 			d.t.Fatalf("%q is no secret", s)
 		}
-		all = append(all, regexp.MustCompile(`(^|[^0-9A-Za-z])`+regexp.QuoteMeta(s)+`($|[^0-9A-Za-z])`)) // digits may stand in a longer number by chance
+		// digits may stand in a longer number by chance
+		all = append(all, regexp.MustCompile(`(^|[^0-9A-Za-z])`+regexp.QuoteMeta(s)+`($|[^0-9A-Za-z])`))
 	}
 	look := func(where string, raw []byte) {
 		for i, s := range all {

@@ -138,7 +138,8 @@ func TestLiveInputIsAskedEveryTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := agent.SendInput(t.Context(), call, palyra.Feed{Data: []byte("abc"), End: true}); err != nil && !strings.Contains(err.Error(), "ended") {
+	if err := agent.SendInput(t.Context(), call, palyra.Feed{Data: []byte("abc"), End: true}); err != nil &&
+		!strings.Contains(err.Error(), "ended") {
 		t.Log(err)
 	}
 	<-ch

@@ -162,7 +162,8 @@ func execIsAttested(t *testing.T, tier, executor, network string) {
 			t.Errorf("the attestation does not name %s: %v", m, p.Enforcement.Mechanisms)
 		}
 	}
-	if !slices.ContainsFunc(p.Enforcement.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "landlock_abi_") }) || p.Enforcement.Limits["memory"] == "" {
+	if !slices.ContainsFunc(p.Enforcement.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "landlock_abi_") }) ||
+		p.Enforcement.Limits["memory"] == "" {
 		t.Errorf("attested %+v", p.Enforcement)
 	}
 	checkEvidence(t, d, person, out)

@@ -65,7 +65,10 @@ const ranScript = `turns: [{say: one, calls: [{tool: palyra.process.run, with: {
 // twoRuns is a run that comes to its end and one that is cancelled.
 func twoRuns(ctx context.Context, d *daemon, agent, person *client.Client) error {
 	for _, end := range []string{"done", "cancelled"} {
-		r, err := agent.StartRun(ctx, client.RunRequest{Provider: "scripted", Input: ranScript, Workspace: d.work, Surface: palyra.SurfaceCLI, Session: "runs-" + end})
+		r, err := agent.StartRun(ctx, client.RunRequest{
+			Provider: "scripted", Input: ranScript, Workspace: d.work, Surface: palyra.SurfaceCLI,
+			Session: "runs-" + end,
+		})
 		if err != nil {
 			return err
 		}
@@ -137,7 +140,9 @@ func household(ctx context.Context, person *client.Client) error {
 }
 
 // question proposes a call and returns its open approval and its answer to come.
-func question(ctx context.Context, agent, person *client.Client, r client.CallRequest) (palyra.Approval, palyra.CallID, <-chan answer, error) {
+func question(ctx context.Context, agent, person *client.Client, r client.CallRequest) (palyra.Approval, palyra.CallID, <-chan answer,
+	error,
+) {
 	news := make(chan client.CallEvent, 8)
 	ch := make(chan answer, 1)
 	go func() {
@@ -229,7 +234,8 @@ func TestAWriteThatWasKilledLeavesNothing(t *testing.T) {
 				d.write(filepath.Join(d.work, name), text, 0o644)
 			}
 			d.mustStart("PALYRA_FAULT=" + point)
-			_, _ = asked(t.Context(), d.client(client.AgentDoor), d.client(client.OperatorDoor), write(d.work, "f", "new"), client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
+			_, _ = asked(t.Context(), d.client(client.AgentDoor), d.client(client.OperatorDoor), write(d.work, "f", "new"),
+				client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
 			<-d.done
 			if left, _ := filepath.Glob(filepath.Join(d.work, ".palyra-*.tmp")); len(left) != 3 {
 				t.Fatalf("it was not killed in the middle: %q", left)
@@ -420,7 +426,10 @@ func load(t *testing.T, d *daemon, file *atomic.Int64, after time.Duration) {
 					_, err = agent.Call(ctx, echo("load"), nil)
 				case 1:
 					name := fmt.Sprintf("f%d", file.Add(1))
-					_, err = asked(ctx, agent, person, write(d.work, name, name), client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
+					_, err = asked(ctx, agent, person, write(d.work, name, name), client.DecideRequest{
+						Answer: palyra.AnswerAllow,
+						Scope:  palyra.ScopeOnce,
+					})
 				case 2:
 					name := fmt.Sprintf("f%d", file.Add(1))
 					err = cancelled(ctx, agent, person, write(d.work, name, name))
@@ -442,7 +451,8 @@ func TestRepeatAfterACrash(t *testing.T) {
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
-	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > d\"], \"live\": true }"
+	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > " +
+		"d\"], \"live\": true }"
 	r := client.CallRequest{Tool: "palyra.process.run", Arguments: []byte(args), Workspace: d.work, Surface: palyra.SurfaceCLI, Key: "e1"}
 	lost := propose(t.Context(), d.client(client.AgentDoor), r)
 	a := d.pending(d.client(client.OperatorDoor))

@@ -16,7 +16,8 @@ import (
 func TestFileToolsGuardWhatSealsFollow(t *testing.T) {
 	d := newDaemon(t)
 	for name, text := range map[string]string{
-		".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\thooksPath = scripts/hooks\n", ".git/objects/x": "", ".git/refs/x": "", "c/x": "", "scripts/hooks/x": "",
+		".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\thooksPath = scripts/hooks\n", ".git/objects/x": "", ".git/refs/x": "",
+		"c/x": "", "scripts/hooks/x": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(d.work, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -37,7 +38,8 @@ func TestFileToolsGuardWhatSealsFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := slices.Contains(a.Prompt.Risk.Factors, "guarded_path: "+path)
-		if got != want || want != a.Need.Fresh || want != (a.Prompt.Risk.Level == palyra.RiskCritical) || want != slices.Contains(a.Plan.Guarded, path) {
+		if got != want || want != a.Need.Fresh || want != (a.Prompt.Risk.Level == palyra.RiskCritical) ||
+			want != slices.Contains(a.Plan.Guarded, path) {
 			t.Errorf("%s: %+v, %+v, %q", path, a.Prompt.Risk, a.Need, a.Plan.Guarded)
 		}
 		if err := agent.CancelCall(t.Context(), call); err != nil {
@@ -67,11 +69,13 @@ func TestHookGuardsWhatOthersObey(t *testing.T) {
 				says, _, _ := d.hook(use)
 				said <- says
 			}()
-			if _, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession); err == nil || !strings.Contains(err.Error(), "fresh answer") {
+			if _, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession); err == nil ||
+				!strings.Contains(err.Error(), "fresh answer") {
 				t.Errorf("%s: an answer for the session: %v", path, err)
 			}
 			a, err := d.decideNext(t.Context(), palyra.AnswerAllow)
-			if err != nil || !a.Need.Fresh || a.Prompt.Risk.Level != palyra.RiskCritical || !slices.Contains(a.Prompt.Risk.Factors, "guarded_path: "+path) || !slices.Contains(a.Plan.Guarded, path) {
+			if err != nil || !a.Need.Fresh || a.Prompt.Risk.Level != palyra.RiskCritical ||
+				!slices.Contains(a.Prompt.Risk.Factors, "guarded_path: "+path) || !slices.Contains(a.Plan.Guarded, path) {
 				t.Errorf("%s: %+v, %+v, %q, %v", path, a.Prompt.Risk, a.Need, a.Plan.Guarded, err)
 			}
 			if says := <-said; says.Specific.Decision != "allow" {
@@ -79,7 +83,8 @@ func TestHookGuardsWhatOthersObey(t *testing.T) {
 			}
 		}
 	}
-	raw := strings.Replace(d.preToolUse("Write", map[string]any{"file_path": filepath.Join(d.work, "PLACE/.envrc"), "content": "x"}), "PLACE", "a\xff", 1)
+	raw := strings.Replace(d.preToolUse("Write", map[string]any{"file_path": filepath.Join(d.work, "PLACE/.envrc"), "content": "x"}),
+		"PLACE", "a\xff", 1)
 	if says, code, errs := d.hook(raw, "--wait", "1s"); code == 0 && says.Specific.Decision != "deny" {
 		t.Errorf("a path that is no text: %+v %s", says, errs)
 	}

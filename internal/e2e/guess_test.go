@@ -310,7 +310,10 @@ func (m *middle) frames() [][]byte {
 func newMiddle(t *testing.T, target string) *middle {
 	t.Helper()
 	m := &middle{}
-	conf := &tls.Config{Certificates: []tls.Certificate{selfMade(t)}, MinVersion: tls.VersionTLS13, NextProtos: []string{"palyra-pair/1"}, ClientAuth: tls.RequestClientCert}
+	conf := &tls.Config{
+		Certificates: []tls.Certificate{selfMade(t)}, MinVersion: tls.VersionTLS13, NextProtos: []string{"palyra-pair/1"},
+		ClientAuth: tls.RequestClientCert,
+	}
 	m.address = between(t, conf, func(_ context.Context, near net.Conn) {
 		if near.(*tls.Conn).Handshake() != nil {
 			return

@@ -39,7 +39,8 @@ func TestWallsAreExplained(t *testing.T) {
 		"echo nothing of it >&2; exit 3": {"", "", ""},
 	} {
 		out, _ := d.allowed(processRun(d.work, map[string]any{"script": line, "tier": "c", "live": true}))
-		if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.Stderr == "" || out.ReasonCode != want.reason || !strings.Contains(out.Reason, want.text) || !strings.Contains(out.Remedy, want.remedy) {
+		if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.Stderr == "" || out.ReasonCode != want.reason ||
+			!strings.Contains(out.Reason, want.text) || !strings.Contains(out.Remedy, want.remedy) {
 			t.Errorf("%s: %s %d %s %q %q\n%s", line, out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
 		}
 	}
@@ -94,7 +95,8 @@ func TestLinkedWorktreeIsExplained(t *testing.T) {
 	d.put(".git", "gitdir: "+filepath.Join(filepath.Dir(d.work), "main", ".git", "worktrees", "x")+"\n")
 	d.mustStart()
 	out, _ := d.allowed(d.scripted("git status"))
-	if out.ExitCode != 128 || out.ReasonCode != palyra.ReasonPathOutside || !strings.Contains(out.Reason, "linked worktree") || !strings.Contains(out.Remedy, "main repository") {
+	if out.ExitCode != 128 || out.ReasonCode != palyra.ReasonPathOutside || !strings.Contains(out.Reason, "linked worktree") ||
+		!strings.Contains(out.Remedy, "main repository") {
 		t.Errorf("%d %s %q %q\n%s", out.ExitCode, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
 	}
 }
@@ -129,7 +131,12 @@ func TestPipedOutput(t *testing.T) {
 	for _, c := range []struct {
 		bytes, size int64
 		says        string
-	}{{300_000, 300_000, ""}, {700_000, 700_000, ""}, {1 << 20, 1 << 20, ""}, {3_000_000, 1 << 20, "of stdout the first 1048576 bytes are here and 1951424 are missing"}} {
+	}{
+		{300_000, 300_000, ""},
+		{700_000, 700_000, ""},
+		{1 << 20, 1 << 20, ""},
+		{3_000_000, 1 << 20, "of stdout the first 1048576 bytes are here and 1951424 are missing"},
+	} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
 			t.Fatal(err)

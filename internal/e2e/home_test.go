@@ -269,7 +269,8 @@ func TestLockedOutAndBack(t *testing.T) {
 	if err := os.WriteFile(rules, []byte(`@id("nobody") forbid (principal, action in Action::"operate", resource);`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := d.typed("policy", "apply", dir); code == 0 || !strings.Contains(out, "nobody (nobody.cedar:1)") || !strings.Contains(out, "--offline") {
+	if out, code := d.typed("policy", "apply", dir); code == 0 || !strings.Contains(out, "nobody (nobody.cedar:1)") ||
+		!strings.Contains(out, "--offline") {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
 	d.mustPalyra("policy", "apply", dir, "--force")

@@ -111,7 +111,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 		t.Fatalf("a read: %d %+v %s", code, says, errs)
 	}
 	outside := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd"})
-	if says := d.hookSoon(outside); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") || strings.Contains(says.Specific.Reason, "palyra approvals") {
+	if says := d.hookSoon(outside); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") ||
+		strings.Contains(says.Specific.Reason, "palyra approvals") {
 		t.Fatalf("a read outside: %+v", says)
 	}
 	q, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession)
@@ -125,7 +126,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 		}
 	}
 	key := d.preToolUse("Read", map[string]any{"file_path": filepath.Join(d.home, "operator.key")})
-	if says, code, _ := d.hook(key); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "outside the workspace") || !strings.Contains(says.Specific.Reason, "inside "+d.work) {
+	if says, code, _ := d.hook(key); code != 0 || says.Specific.Decision != "deny" ||
+		!strings.Contains(says.Specific.Reason, "outside the workspace") || !strings.Contains(says.Specific.Reason, "inside "+d.work) {
 		t.Fatalf("a read of the operator's key: %d %+v", code, says)
 	}
 	edit := d.preToolUse("Edit", map[string]any{"file_path": file, "old_string": "one", "new_string": "two"})
@@ -136,7 +138,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Surface != palyra.SurfaceHook || a.Plan.Tier != palyra.TierUnsandboxed || !strings.Contains(a.Prompt.Title, "outside any sandbox") || a.Prompt.Notes[0] != palyra.UnsandboxedNote ||
+	if a.Surface != palyra.SurfaceHook || a.Plan.Tier != palyra.TierUnsandboxed ||
+		!strings.Contains(a.Prompt.Title, "outside any sandbox") || a.Prompt.Notes[0] != palyra.UnsandboxedNote ||
 		!strings.Contains(a.Prompt.Diff, "-one") || !strings.Contains(a.Prompt.Diff, "+two") {
 		t.Errorf("the question reads %+v", a.Prompt)
 	}
@@ -150,7 +153,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if says := d.hookSoon(edit); says.Specific.Decision != "deny" {
 		t.Errorf("an answer for once was used twice: %+v", says)
 	}
-	if says := d.hookSoon(d.preToolUse("WebSearch", map[string]any{"prompt": "x"})); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
+	if says := d.hookSoon(d.preToolUse("WebSearch", map[string]any{"prompt": "x"})); says.Specific.Decision != "deny" ||
+		!strings.Contains(says.Specific.Reason, "approval") {
 		t.Errorf("a tool that nobody knows: %+v", says)
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\n" {
@@ -189,7 +193,8 @@ func (d *daemon) checkedOnly() {
 			d.t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command(bin(d.t, "palyra-verify"), "--key", keys, file).CombinedOutput(); err != nil || !bytes.Contains(export.Bytes(), []byte("call.checked")) {
+	if out, err := exec.Command(bin(d.t, "palyra-verify"), "--key", keys, file).CombinedOutput(); err != nil ||
+		!bytes.Contains(export.Bytes(), []byte("call.checked")) {
 		d.t.Errorf("the other verifier: %s %v", out, err)
 	}
 }
@@ -229,7 +234,8 @@ func TestHookTakesNoAnswerOfTheSandbox(t *testing.T) {
 	if _, err := d.decideNext(t.Context(), palyra.AnswerDeny); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := agent.Check(t.Context(), r, nil); err != nil || out.Outcome != palyra.OutcomeRefused || out.ReasonCode != palyra.ReasonRecentlyDenied {
+	if out, err := agent.Check(t.Context(), r, nil); err != nil || out.Outcome != palyra.OutcomeRefused ||
+		out.ReasonCode != palyra.ReasonRecentlyDenied {
 		t.Errorf("after a no: %+v %v", out, err)
 	}
 }
@@ -241,7 +247,8 @@ func TestHookHostileInput(t *testing.T) {
 	good := d.preToolUse("Bash", map[string]any{"command": "true"})
 	for name, in := range map[string]string{
 		"empty": "", "broken": good[:len(good)/2], "twice": good + good, "huge": strings.Replace(good, "true", strings.Repeat("x", 9<<20), 1),
-		"deep": strings.Repeat(`{"a":`, 50_000), "event": strings.Replace(good, "PreToolUse", "Stop", 1), "a NUL": strings.Replace(good, "true", `\u0000`, 1),
+		"deep": strings.Repeat(`{"a":`, 50_000), "event": strings.Replace(good, "PreToolUse", "Stop", 1),
+		"a NUL":        strings.Replace(good, "true", `\u0000`, 1),
 		"no directory": strings.Replace(good, d.work, "relative", 1),
 	} {
 		if _, code, errs := d.hook(in); code != 2 || errs == "" {
@@ -260,7 +267,10 @@ func TestHookHostileInput(t *testing.T) {
 
 // oddCommands are shell commands that quoting has to survive.
 func oddCommands(n int) []string {
-	pieces := []string{"'", `"`, `\`, "$x", "`", "\n", " ", "#", "!", "é", "\u2028", "*", "~", "{a,b}", ";", "&", "|", "%s", "-n", "\t", "EOF", "$(echo no)", "=ls"}
+	pieces := []string{
+		"'", `"`, `\`, "$x", "`", "\n", " ", "#", "!", "é", "\u2028", "*", "~", "{a,b}", ";", "&", "|", "%s", "-n", "\t",
+		"EOF", "$(echo no)", "=ls",
+	}
 	var out []string
 	for range n {
 		var text strings.Builder

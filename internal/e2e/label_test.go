@@ -99,7 +99,10 @@ when { context.labels.contains("untrusted-input") } unless { context.approval.gr
 		}
 	}
 	check()
-	sleep := client.CallRequest{Tool: "palyra.sleep", Arguments: json.RawMessage(`{"duration_ms":1}`), Surface: palyra.SurfaceCLI, Session: "pages", NoWait: true}
+	sleep := client.CallRequest{
+		Tool: "palyra.sleep", Arguments: json.RawMessage(`{"duration_ms":1}`), Surface: palyra.SurfaceCLI,
+		Session: "pages", NoWait: true,
+	}
 	if got, err := agent.Call(t.Context(), sleep, nil); err != nil || got.ReasonCode != palyra.ReasonApprovalNotAwaited {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -120,7 +120,9 @@ func TestConformanceOfTheProgram(t *testing.T) {
 		{"sep-2164-resource-not-found", "2026-07-28"},
 	} {
 		t.Run(c.scenario+" "+c.revision, func(t *testing.T) { // one after the other: each is a program that gives its requests little time
-			cmd := exec.CommandContext(t.Context(), exe, suite, "server", "--url", at, "--scenario", c.scenario, "--spec-version", c.revision, "--timeout", "150000", "-o", t.TempDir()) // five times what it gives a scenario
+			// five times what it gives a scenario
+			cmd := exec.CommandContext(t.Context(), exe, suite, "server", "--url", at, "--scenario", c.scenario, "--spec-version", c.revision,
+				"--timeout", "150000", "-o", t.TempDir())
 			cmd.Dir = t.TempDir()
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "0 failed") || strings.Contains(string(out), "Passed: 0/") {

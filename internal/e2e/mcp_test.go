@@ -192,7 +192,8 @@ func (c *tsClient) asking(d *daemon, person *client.Client) palyra.Approval {
 // decide answers as a person does, by the command.
 func (d *daemon) decide(a palyra.Approval, answer string) {
 	d.t.Helper()
-	out, err := exec.Command(bin(d.t, "palyra"), "--home", d.home, "approvals", "decide", string(a.ID), answer, "--digest", string(a.PlanDigest)).CombinedOutput()
+	out, err := exec.Command(bin(d.t, "palyra"), "--home", d.home, "approvals", "decide", string(a.ID), answer, "--digest",
+		string(a.PlanDigest)).CombinedOutput()
 	if err != nil {
 		d.t.Fatalf("decide: %v\n%s", err, out)
 	}

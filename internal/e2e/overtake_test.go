@@ -70,7 +70,8 @@ func (d *daemon) editsUnderWay(t *testing.T) {
 	var grant palyra.GrantID
 	for i, ch := range ends {
 		end := <-ch
-		if end.err != nil || end.out.Outcome != palyra.OutcomeFinished || end.out.ApprovalID != questions[1].ID || grant != "" && end.out.GrantID != grant {
+		if end.err != nil || end.out.Outcome != palyra.OutcomeFinished || end.out.ApprovalID != questions[1].ID ||
+			grant != "" && end.out.GrantID != grant {
 			t.Errorf("call %d: %+v %v", i, end.out, end.err)
 		}
 		grant = end.out.GrantID
@@ -83,7 +84,8 @@ func (d *daemon) editsUnderWay(t *testing.T) {
 	if err != nil || !a.Decision.Overtaken() || a.Decision.Lease != palyra.LeaseID(grant) || len(a.Votes) != 0 {
 		t.Errorf("the question that was overtaken: %+v %v", a.Decision, err)
 	}
-	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil || !strings.Contains(string(out), "covered by lease "+string(grant)) {
+	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "covered by lease "+string(grant)) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	d.verify()

@@ -82,7 +82,8 @@ func twoPairings(t *testing.T, d *daemon, there []string) {
 	var list struct {
 		Devices []palyra.Device `json:"devices"`
 	}
-	if err := json.Unmarshal([]byte((&elsewhere{t: t, home: d.home}).must("device", "list", "--json")), &list); err != nil || len(list.Devices) != 2 {
+	if err := json.Unmarshal([]byte((&elsewhere{t: t, home: d.home}).must("device", "list", "--json")), &list); err != nil ||
+		len(list.Devices) != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	for i, m := range []*elsewhere{typed, scanned} {
@@ -233,7 +234,8 @@ func decidesFrom(t *testing.T, d *daemon, m *elsewhere, dev palyra.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := settled.Decision.Votes; len(v) != 1 || v[0].Signature.Intent.KeyID != dev.KeyID || v[0].Separation != palyra.SeparationDevice || v[0].By != dev.Principal {
+	if v := settled.Decision.Votes; len(v) != 1 || v[0].Signature.Intent.KeyID != dev.KeyID || v[0].Separation != palyra.SeparationDevice ||
+		v[0].By != dev.Principal {
 		t.Errorf("the decision: %+v", settled.Decision)
 	}
 	checkEvidence(t, d, d.client(client.OperatorDoor), r.out)

@@ -82,7 +82,8 @@ func BenchmarkPeers(b *testing.B) {
 	agent := d.client(client.AgentDoor)
 	all := append([]contender{
 		{"plain", command(d.work, d.work, "/bin/true")},
-		{"bwrap", command(d.work, d.work, "/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+		{"bwrap", command(d.work, d.work, "/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+			"--symlink", "usr/lib", "/lib",
 			"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true")},
 		{"palyra", func() error {
 			out, err := agent.Call(b.Context(), call, nil)

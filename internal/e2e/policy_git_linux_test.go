@@ -46,7 +46,12 @@ func TestHostileRepositoryIsHeldByTheRoom(t *testing.T) {
 	}
 	d.put("evil", strings.NewReplacer("SECRET", secret, "OUTSIDE", outside).Replace(hostile))
 	d.put(".gitattributes", "*.txt diff=evil\n")
-	for _, kv := range [][]string{{"core.fsmonitor", "./evil"}, {"core.pager", "./evil"}, {"diff.external", "./evil"}, {"diff.evil.textconv", "./evil"}} {
+	for _, kv := range [][]string{
+		{"core.fsmonitor", "./evil"},
+		{"core.pager", "./evil"},
+		{"diff.external", "./evil"},
+		{"diff.evil.textconv", "./evil"},
+	} {
 		cmd := exec.Command("git", "-C", d.work, "-c", "safe.directory=*", "config", kv[0], kv[1])
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -43,9 +43,12 @@ func generation(t testing.TB, g string, refuses bool) map[string]string {
 	var ids []string
 	for i := range genParts {
 		ids = append(ids, fmt.Sprintf("gen-%s-%d", g, i))
-		files[fmt.Sprintf("gen%d.cedar", i)] = fmt.Sprintf("@id(%q) @reason(%q)\n%s (principal, action == Action::\"tool.execute\", resource == Tool::\"palyra.echo\");\n", ids[i], "generation "+g, effect)
+		files[fmt.Sprintf("gen%d.cedar", i)] = fmt.Sprintf(
+			"@id(%q) @reason(%q)\n%s (principal, action == Action::\"tool.execute\", resource == Tool::\"palyra.echo\");\n", ids[i],
+			"generation "+g, effect)
 	}
-	files["tests/gen.yaml"] = fmt.Sprintf("tests:\n- {name: whole, request: {tool: palyra.echo}, expect: {verdict: %s, policies: [%s]}}\n", verdict, strings.Join(ids, ", "))
+	files["tests/gen.yaml"] = fmt.Sprintf("tests:\n- {name: whole, request: {tool: palyra.echo}, expect: {verdict: %s, policies: [%s]}}\n",
+		verdict, strings.Join(ids, ", "))
 	return files
 }
 

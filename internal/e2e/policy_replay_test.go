@@ -28,7 +28,10 @@ func (d *daemon) answered(r client.CallRequest, with palyra.Answer, scope palyra
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := person.Decide(d.t.Context(), client.DecideRequest{ID: a.ID, Answer: with, Scope: scope, Digest: a.PlanDigest, Reason: "test"}); err != nil {
+	if _, err := person.Decide(d.t.Context(), client.DecideRequest{
+		ID: a.ID, Answer: with, Scope: scope, Digest: a.PlanDigest,
+		Reason: "test",
+	}); err != nil {
 		d.t.Fatal(err)
 	}
 	end := <-ch
@@ -165,7 +168,8 @@ func TestReplayOfRealCalls(t *testing.T) {
 	if want := (client.ReplayPrompts{Before: 4, After: 4}); r.Prompts != want {
 		t.Errorf("%+v", r.Prompts)
 	}
-	if r.Unreplayable != 1 || len(r.Gaps) != 1 || !strings.Contains(r.Gaps[0].Reason, "before there was a plan (catalog)") || len(r.Gaps[0].Calls) != 1 {
+	if r.Unreplayable != 1 || len(r.Gaps) != 1 || !strings.Contains(r.Gaps[0].Reason, "before there was a plan (catalog)") ||
+		len(r.Gaps[0].Calls) != 1 {
 		t.Errorf("%+v", r.Gaps)
 	}
 	dir := layBundle(t, `
@@ -207,7 +211,10 @@ func replayTwice(t *testing.T, d *daemon, dir string) {
 		first = out
 	}
 	out, err := d.palyra("policy", "replay", "--candidate", dir).CombinedOutput()
-	for _, want := range []string{"allow→deny", "ask→allow", "4 then, 1 now: 2 saved, 0 added", "before there was a plan", "no-b", "palyra.fs.write"} {
+	for _, want := range []string{
+		"allow→deny", "ask→allow", "4 then, 1 now: 2 saved, 0 added", "before there was a plan", "no-b",
+		"palyra.fs.write",
+	} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%q is missing: %v\n%s", want, err, out)
 		}
@@ -232,7 +239,8 @@ func replayBadly(t *testing.T, d *daemon) {
 		}
 		return exit.ExitCode(), string(out)
 	}
-	if n, out := code("replay", "--candidate", layBundle(t, "@id(\"x\")\npermit (principal, action, nonsense);")); n != 1 || !strings.Contains(out, "more.cedar:2:") || !strings.Contains(out, "nothing was judged") {
+	if n, out := code("replay", "--candidate", layBundle(t, "@id(\"x\")\npermit (principal, action, nonsense);")); n != 1 ||
+		!strings.Contains(out, "more.cedar:2:") || !strings.Contains(out, "nothing was judged") {
 		t.Errorf("broken: %d\n%s", n, out)
 	}
 	for _, args := range [][]string{
@@ -276,7 +284,8 @@ func TestSuggestFromRealCalls(t *testing.T) {
 	before, _ := inForce(t, d)
 	dir := filepath.Join(t.TempDir(), "suggested")
 	s := policyJSON[client.PolicySuggestion](d, "suggest", "--out", dir)
-	if len(s.Rules) != 1 || s.Rules[0].Saves != 3 || len(s.Rules[0].Calls) != 3 || s.Report.Prompts.Before != 4 || s.Report.Prompts.After != 1 {
+	if len(s.Rules) != 1 || s.Rules[0].Saves != 3 || len(s.Rules[0].Calls) != 3 || s.Report.Prompts.Before != 4 ||
+		s.Report.Prompts.After != 1 {
 		t.Fatalf("%+v %+v", s.Rules, s.Report.Prompts)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, s.File)); err != nil || !strings.Contains(string(text), s.Rules[0].ID) {

@@ -46,7 +46,8 @@ var byPeople = []refusal{
 		layer: palyra.LayerApproval, reason: palyra.ReasonRecentlyDenied, flip: "policy",
 	},
 	{
-		name: "a no that is over", env: []string{"PALYRA_APPROVALS_DENY_HOLD_MS=3000"}, known: true, call: writes, provoke: deniedTwice, again: held,
+		name: "a no that is over", env: []string{"PALYRA_APPROVALS_DENY_HOLD_MS=3000"}, known: true, call: writes, provoke: deniedTwice,
+		again: held,
 		layer: palyra.LayerApproval, reason: palyra.ReasonRecentlyDenied, flip: "answer",
 	},
 	{
@@ -65,7 +66,8 @@ var byPeople = []refusal{
 
 var byGrant = []refusal{
 	{
-		name: "a grant that another call spent", env: unlimited, provoke: spent, layer: palyra.LayerGrant, reason: palyra.ReasonGrantSpent, flip: "answer",
+		name: "a grant that another call spent", env: unlimited, provoke: spent, layer: palyra.LayerGrant, reason: palyra.ReasonGrantSpent,
+		flip: "answer",
 		call: func(d *daemon) client.CallRequest { return d.program("/bin/true", "spent") },
 	},
 	{
@@ -123,7 +125,8 @@ var byEgress = []refusal{
 
 var byOthers = []refusal{
 	{
-		name: "a sealed path", provoke: (*daemon).willing, layer: palyra.LayerTier, reason: palyra.ReasonSealDenied, flip: "arguments", open: true,
+		name: "a sealed path", provoke: (*daemon).willing, layer: palyra.LayerTier, reason: palyra.ReasonSealDenied, flip: "arguments",
+		open: true,
 		call: func(d *daemon) client.CallRequest {
 			d.project()
 			return processRun(d.work, map[string]any{"script": "git config user.name x", "tier": "c", "live": true})
@@ -137,7 +140,8 @@ var byOthers = []refusal{
 		},
 	},
 	{
-		name: "a tool that has changed", provoke: changedTool, layer: palyra.LayerTier, reason: palyra.ReasonQuarantined, flip: "access", open: true,
+		name: "a tool that has changed", provoke: changedTool, layer: palyra.LayerTier, reason: palyra.ReasonQuarantined, flip: "access",
+		open: true,
 		call: func(d *daemon) client.CallRequest {
 			d.mcpServer("small", true)
 			return mcpCall("mcp.small.add", map[string]any{"a": 2, "b": 40})
@@ -397,13 +401,15 @@ func TestWhyOfARefusedHost(t *testing.T) {
 			d.ownWork()
 			d.mustStart(append(c.env, "PALYRA_EGRESS_RESOLVER="+world.dns, "PALYRA_EGRESS_ASK=off")...)
 			at := world.web
-			r := d.inRoom(c.args(at), "/bin/sh", "-c", "at=http://"+at+"/; curl -sS --max-time 20 $at") // words that name a host put it into the plan
+			// words that name a host put it into the plan
+			r := d.inRoom(c.args(at), "/bin/sh", "-c", "at=http://"+at+"/; curl -sS --max-time 20 $at")
 			out := d.willing(r)
 			if out.Outcome != palyra.OutcomeFinished || strings.Contains(out.Stdout, "hello") {
 				t.Fatalf("%+v", out)
 			}
 			w := d.why(string(out.CallID))
-			if w.Layer != palyra.LayerEgress || w.ReasonCode != palyra.ReasonEgressDenied || !strings.Contains(w.Remedy, at) || len(w.Flips) == 0 || w.Flips[0].Kind != c.flip || w.Flips[0].Verified == saysWhy(w.Flips[0].Text) {
+			if w.Layer != palyra.LayerEgress || w.ReasonCode != palyra.ReasonEgressDenied || !strings.Contains(w.Remedy, at) ||
+				len(w.Flips) == 0 || w.Flips[0].Kind != c.flip || w.Flips[0].Verified == saysWhy(w.Flips[0].Text) {
 				t.Fatalf("%+v", w)
 			}
 			if out := d.willing(d.obey(w.Flips[0], r)); !strings.Contains(out.Stdout, "hello from "+at) {

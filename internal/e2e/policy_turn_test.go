@@ -66,11 +66,13 @@ var byPolicy = []refusal{
 		layer: palyra.LayerPolicy, reason: palyra.ReasonPolicyDenied, flip: "workspace",
 	},
 	{
-		name: "a forbid", rule: `@id("no-echo") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo");`, call: echoes,
+		name: "a forbid", rule: `@id("no-echo") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo");`,
+		call:  echoes,
 		layer: palyra.LayerPolicy, reason: palyra.ReasonPolicyDenied, flip: "policy",
 	},
 	{
-		name: "a policy that fails", rule: `@id("sum") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo") when { context.input_bytes + 9223372036854775807 > 0 };`, call: echoes,
+		name: "a policy that fails",
+		rule: `@id("sum") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo") when { context.input_bytes + 9223372036854775807 > 0 };`, call: echoes,
 		layer: palyra.LayerPolicy, reason: palyra.ReasonPolicyError, flip: "policy",
 	},
 	{
@@ -112,7 +114,8 @@ var byPlan = []refusal{
 		layer: palyra.LayerPlan, reason: palyra.ReasonDisabled, flip: "config",
 	},
 	{
-		name: "limits that nobody holds", env: []string{"PALYRA_PROCESS_CGROUP=off"}, known: true, call: shellIn("b", map[string]any{"require_limits": true}, "true"),
+		name: "limits that nobody holds", env: []string{"PALYRA_PROCESS_CGROUP=off"}, known: true,
+		call:  shellIn("b", map[string]any{"require_limits": true}, "true"),
 		layer: palyra.LayerPlan, reason: palyra.ReasonWeakEnforcement, flip: "limit",
 	},
 	{
@@ -135,7 +138,8 @@ var byPlan = []refusal{
 		layer: palyra.LayerPlan, reason: palyra.ReasonMalformedInput, flip: "limit",
 	},
 	{
-		name: "more time than there is", env: []string{"PALYRA_TOOL_CALL_EXECUTION_TIMEOUT_MS=1000"}, layer: palyra.LayerPlan, reason: palyra.ReasonMalformedInput, flip: "limit",
+		name: "more time than there is", env: []string{"PALYRA_TOOL_CALL_EXECUTION_TIMEOUT_MS=1000"}, layer: palyra.LayerPlan,
+		reason: palyra.ReasonMalformedInput, flip: "limit",
 		call: func(*daemon) client.CallRequest {
 			r := echo("x")
 			r.Timeout = 5 * time.Second
@@ -167,7 +171,8 @@ var byLimit = []refusal{
 		layer: palyra.LayerLimit, reason: palyra.ReasonTimedOut, flip: "limit", open: true,
 	},
 	{
-		name: "a configured time limit", env: []string{"PALYRA_TOOL_CALL_EXECUTION_TIMEOUT_MS=1500"}, known: true, call: shellIn("b", nil, "sleep 1.6"),
+		name: "a configured time limit", env: []string{"PALYRA_TOOL_CALL_EXECUTION_TIMEOUT_MS=1500"}, known: true,
+		call:  shellIn("b", nil, "sleep 1.6"),
 		layer: palyra.LayerLimit, reason: palyra.ReasonTimedOut, flip: "limit", open: true,
 	},
 	oneLimit("output", "emitted_bytes", 4096, "head -c 100000 /dev/zero"),
@@ -177,7 +182,8 @@ var byLimit = []refusal{
 	oneLimit("file", "file_bytes", 4096, "exec head -c 100000 /dev/zero > big"),
 	oneLimit("disk", "disk_bytes", 4<<20, "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/zero > big; sleep 0.1; done"),
 	{
-		name: "a configured limit", env: []string{"PALYRA_PROCESS_EMITTED_BYTES=4096"}, known: true, call: shellIn("b", nil, "head -c 6000 /dev/zero"),
+		name: "a configured limit", env: []string{"PALYRA_PROCESS_EMITTED_BYTES=4096"}, known: true,
+		call:  shellIn("b", nil, "head -c 6000 /dev/zero"),
 		layer: palyra.LayerLimit, reason: palyra.ReasonQuotaExceeded, flip: "limit", open: true,
 	},
 }

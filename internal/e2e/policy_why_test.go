@@ -173,7 +173,8 @@ func TestWhyIsWhatExecDoes(t *testing.T) {
 		{[]string{"--tier", "c", "--", "rm", "-rf", "/etc"}, []string{"--tier", "c", "--", "rm", "-rf", "/etc"}, "ask"},
 	} {
 		w := d.why(append([]string{"--workspace", d.work}, c.why...)...)
-		if w.Verdict != c.verdict || w.Context["tool"] != "palyra.process.run" || w.CallID != "" || len(w.Policies) == 0 || w.Policies[0].File == "" || w.Policies[0].Line == 0 {
+		if w.Verdict != c.verdict || w.Context["tool"] != "palyra.process.run" || w.CallID != "" || len(w.Policies) == 0 ||
+			w.Policies[0].File == "" || w.Policies[0].Line == 0 {
 			t.Errorf("%v: %+v", c.why, w)
 		}
 		raw, _ := d.palyra(append([]string{"exec", "--json", "--no-wait", "--no-stdin", "--workspace", d.work}, c.exec...)...).Output()
@@ -253,7 +254,8 @@ func askedInABatch(t testing.TB, d *daemon, lines int) (each, took time.Duration
 	}
 	for n, line := range got {
 		var v whyAnswer
-		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Verdict != "ask" || !strings.Contains(fmt.Sprint(v.Context["command_line"], v.Context["writes"]), fmt.Sprint(n)) {
+		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Verdict != "ask" ||
+			!strings.Contains(fmt.Sprint(v.Context["command_line"], v.Context["writes"]), fmt.Sprint(n)) {
 			t.Fatalf("%d: %v\n%s", n, err, line)
 		}
 	}

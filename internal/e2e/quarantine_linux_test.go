@@ -92,7 +92,8 @@ func (u user) fills(other string) {
 		calls = append(calls, string(out.CallID))
 		var why struct{ Notes []string }
 		u.palyra(&why, "policy", "why", string(out.CallID))
-		if got := strings.Join(why.Notes, "\n"); !strings.Contains(got, "in quarantine, under this call's id") || !strings.Contains(got, ": a/.envrc") {
+		if got := strings.Join(why.Notes, "\n"); !strings.Contains(got, "in quarantine, under this call's id") ||
+			!strings.Contains(got, ": a/.envrc") {
 			u.t.Errorf("why does not name it: %s", got)
 		}
 	}
@@ -133,7 +134,8 @@ func (u user) isLedNowhere() {
 	}
 	pwned := filepath.Join(u.work, "pwned")
 	plant := `plant() { mkdir -p "$1/objects" "$1/refs/heads"; echo 'ref: refs/heads/main' > "$1/HEAD"; printf '[core]\n\tfsmonitor="touch ` + pwned + `;false"\n' > "$1/config"; }; `
-	out := u.exec(u.work, "--profile", "rust", "--", "/bin/sh", "-c", plant+`plant r; plant "$CARGO_HOME/r/.git"; while read -r a b c root at rest; do [ "$at" = "$CARGO_HOME" ] && echo "$root"; done < /proc/self/mountinfo`)
+	out := u.exec(u.work, "--profile", "rust", "--", "/bin/sh", "-c", plant+
+		`plant r; plant "$CARGO_HOME/r/.git"; while read -r a b c root at rest; do [ "$at" = "$CARGO_HOME" ] && echo "$root"; done < /proc/self/mountinfo`)
 	if !slices.Equal(out.Quarantined, []palyra.PathText{"r"}) || !slices.Equal(out.Left, []string{"repository_in_cache: cargo/r/.git"}) {
 		u.t.Fatalf("quarantined %q, left %q: %s", out.Quarantined, out.Left, out.Stderr)
 	}

@@ -145,11 +145,17 @@ func (d *daemon) besideARoom(t *testing.T, person, by *client.Client, b string) 
 	victim := d.fedLive(by, processRun(b, map[string]any{
 		"command": "sh", "agent_socket": true, "stdin_live": true, "terminal": map[string]int{"rows": 24, "cols": 80}, "tier": "c",
 	}), palyra.ScopeOnce)
-	read, err := by.Call(t.Context(), client.CallRequest{Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`), Workspace: b, Surface: palyra.SurfaceCLI}, nil)
+	read, err := by.Call(t.Context(), client.CallRequest{
+		Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`),
+		Workspace: b, Surface: palyra.SurfaceCLI,
+	}, nil)
 	if err != nil || read.Outcome != palyra.OutcomeFinished {
 		t.Fatal(read, err)
 	}
-	write := client.CallRequest{Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"src/ok.txt","content":"x"}`), Workspace: b, Surface: palyra.SurfaceCLI}
+	write := client.CallRequest{
+		Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"src/ok.txt","content":"x"}`), Workspace: b,
+		Surface: palyra.SurfaceCLI,
+	}
 	a, _, ch, err := question(t.Context(), by, person, write)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +195,8 @@ say("me", ask("AccessService", "WhoAmI", {}))
 	}
 	end := <-ch
 	said := end.out.Stdout
-	if end.err != nil || end.out.ExitCode != 0 || !strings.Contains(said, `own echo: finished`) || !strings.Contains(said, `own read: finished`) {
+	if end.err != nil || end.out.ExitCode != 0 || !strings.Contains(said, `own echo: finished`) ||
+		!strings.Contains(said, `own read: finished`) {
 		t.Fatalf("%v %+v\n%s\n%s", end.err, end.out, said, end.out.Stderr)
 	}
 	t.Log(said)
@@ -197,7 +204,8 @@ say("me", ask("AccessService", "WhoAmI", {}))
 		what, got, _ := strings.Cut(line, ": ")
 		switch what {
 		case "listed":
-			if !strings.Contains(got, "from inside") || strings.Contains(got, string(victim.id)) || strings.Contains(got, string(read.CallID)) || strings.Contains(got, "secret of B") {
+			if !strings.Contains(got, "from inside") || strings.Contains(got, string(victim.id)) || strings.Contains(got, string(read.CallID)) ||
+				strings.Contains(got, "secret of B") {
 				t.Errorf("it lists others' calls, or not its own: %s", got)
 			}
 		case "input", "GetCall", "CancelCall", "joined", "joined at home":
@@ -230,7 +238,8 @@ func (d *daemon) afterTheRoom(t *testing.T, person, by *client.Client, victim ru
 	}
 	fed := 0
 	for _, line := range d.lines("call.fed") {
-		if line["call_id"] == string(victim.id) && line["bytes"] == json.Number("7") && line["input_digest"] == string(palyra.SumBytes([]byte("exit 3\n"))) {
+		if line["call_id"] == string(victim.id) && line["bytes"] == json.Number("7") &&
+			line["input_digest"] == string(palyra.SumBytes([]byte("exit 3\n"))) {
 			fed++
 		}
 	}
@@ -242,7 +251,10 @@ func (d *daemon) afterTheRoom(t *testing.T, person, by *client.Client, victim ru
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(page.Calls, func(c palyra.Call) bool { return c.Proposal.Room == room && c.Proposal.Principal == "agent:local" })
+		return slices.ContainsFunc(page.Calls, func(c palyra.Call) bool {
+			return c.Proposal.Room == room &&
+				c.Proposal.Principal == "agent:local"
+		})
 	}
 	if !seen(by) || !seen(person) {
 		t.Error("who started the room does not see what came out of it")

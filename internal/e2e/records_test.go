@@ -160,7 +160,8 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := pack.Text(was)
-	_, err2 := home.Exec("UPDATE calls SET outcome=? WHERE id=?", pack.Pack(bytes.Replace(body, []byte("hello"), []byte("FORGED"), 1)), string(keyed["said"].CallID))
+	_, err2 := home.Exec("UPDATE calls SET outcome=? WHERE id=?", pack.Pack(bytes.Replace(body, []byte("hello"), []byte("FORGED"), 1)),
+		string(keyed["said"].CallID))
 	_, err3 := home.Exec("UPDATE calls SET input=? WHERE id=?", string(palyra.SumBytes(nil)), string(keyed["sent"].CallID))
 	if err := errors.Join(err, err2, err3, home.Close()); err != nil {
 		t.Fatal(err)
@@ -168,7 +169,8 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 	d.mustStart()
 	d.repeated(keyed)
 	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
-	if got, err := agent.GetCall(t.Context(), refused.CallID); palyra.AsError(err) == nil || palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
+	if got, err := agent.GetCall(t.Context(), refused.CallID); palyra.AsError(err) == nil ||
+		palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
 		t.Errorf("a forged call is shown: %+v, %v", got, err)
 	}
 	if _, err := agent.GetCall(t.Context(), ran.CallID); err != nil {

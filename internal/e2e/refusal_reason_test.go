@@ -48,28 +48,33 @@ var noChange = map[palyra.Reason]string{
 	palyra.ReasonUnsafePermissions:  "a directory of Palyra's own is not safe; a person must see who opened it",
 	palyra.ReasonJournalUnavailable: "nothing is let pass that cannot be put on record",
 	palyra.ReasonSealDenied:         "some names no profile leaves open, hooks of git among them; others one does, which the table has",
-	palyra.ReasonInputChanged:       "somebody changed what the program reads while it ran; it is run again, or where it has a copy of its own",
-	palyra.ReasonEffectsConflict:    "somebody changed the same files while the program ran; it is run again",
-	palyra.ReasonEffectsLost:        "what the program changed is more than is kept, or could not be read or written",
-	palyra.ReasonEffectsDropped:     "policy or a person did not want what the run changed; another run is judged anew",
-	palyra.ReasonSessionClosed:      "another call closed the session first; a unit test has it, a moment of the database that no test can hit at will",
-	palyra.ReasonAlreadyDecided:     "as above: somebody settled the question in the same moment",
-	palyra.ReasonInternal:           "a defect of Palyra's own, or something it could not find out: it fails closed",
-	palyra.ReasonConfig:             "of policies of a workspace that cannot be read; calls are told policy_error",
+	palyra.ReasonInputChanged: "somebody changed what the program reads while it ran; it is run again, or where it has a copy " +
+		"of its own",
+	palyra.ReasonEffectsConflict: "somebody changed the same files while the program ran; it is run again",
+	palyra.ReasonEffectsLost:     "what the program changed is more than is kept, or could not be read or written",
+	palyra.ReasonEffectsDropped:  "policy or a person did not want what the run changed; another run is judged anew",
+	palyra.ReasonSessionClosed: "another call closed the session first; a unit test has it, a moment of the database that no test " +
+		"can hit at will",
+	palyra.ReasonAlreadyDecided: "as above: somebody settled the question in the same moment",
+	palyra.ReasonInternal:       "a defect of Palyra's own, or something it could not find out: it fails closed",
+	palyra.ReasonConfig:         "of policies of a workspace that cannot be read; calls are told policy_error",
 }
 
 // ofOthers are reasons that the parts on a call's way use too, and that are never
 // what a call is refused by.
 var ofOthers = map[palyra.Reason]string{
-	palyra.ReasonAgentMayNotDecide: "of an answer", palyra.ReasonRequesterDecides: "of an answer", palyra.ReasonStaleDigest: "of an answer, or of an approval of a tool",
-	palyra.ReasonSignatureRequired: "of an answer", palyra.ReasonIdempotencyReused: "of a door: no call is made", palyra.ReasonRateLimited: "of a door: no call is made",
-	palyra.ReasonRunEnded: "of what is said to a call that has ended", palyra.ReasonVerifyFailed: "of what was kept",
+	palyra.ReasonAgentMayNotDecide: "of an answer", palyra.ReasonRequesterDecides: "of an answer",
+	palyra.ReasonStaleDigest:       "of an answer, or of an approval of a tool",
+	palyra.ReasonSignatureRequired: "of an answer", palyra.ReasonIdempotencyReused: "of a door: no call is made",
+	palyra.ReasonRateLimited: "of a door: no call is made",
+	palyra.ReasonRunEnded:    "of what is said to a call that has ended", palyra.ReasonVerifyFailed: "of what was kept",
 	palyra.ReasonSecondDaemon: "of a start",
 }
 
 // onTheWay are the packages that a call passes.
 var onTheWay = []string{
-	"gate", "catalog", "plan", "policy", "approval", "sandbox", "tool", "egress", "limit", "run", "workspace", "seal", "profile", "mcp/upstream", "store",
+	"gate", "catalog", "plan", "policy", "approval", "sandbox", "tool", "egress", "limit", "run", "workspace", "seal", "profile",
+	"mcp/upstream", "store",
 }
 
 // reasons reads the reason codes out of the source, by the name of their constant.
@@ -164,10 +169,12 @@ func TestEveryReasonIsTurned(t *testing.T) {
 		case hopeless:
 			counted["no change"]++
 		default:
-			t.Errorf("a call can be refused by %s (%s), and nobody says what would turn that: add a row to refusals, or to noChange why nothing can", name, path)
+			t.Errorf("a call can be refused by %s (%s), and nobody says what would turn that: add a row to refusals, or to noChange why "+
+				"nothing can", name, path)
 		}
 	}
-	for _, r := range slices.Concat(slices.Collect(maps.Keys(noChange)), slices.Collect(maps.Keys(ofOthers)), slices.Collect(maps.Keys(turned))) {
+	for _, r := range slices.Concat(slices.Collect(maps.Keys(noChange)), slices.Collect(maps.Keys(ofOthers)),
+		slices.Collect(maps.Keys(turned))) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(used)), func(name string) bool { return all[name] == r }) {
 			t.Errorf("%s is listed, and no part on a call's way names it", r)
 		}

@@ -105,7 +105,8 @@ func (d *daemon) hasAdvice(ctx context.Context, c *client.Client, call palyra.Ca
 	}
 	_, hopeless := noChange[way.reason]
 	if w.ReasonCode != way.reason || len(w.Flips) == 0 && !hopeless {
-		d.t.Errorf("%s %s of call %s (%s), explained as %s, has no advice: %s", way.layer, way.reason, call.ID, call.Proposal.Tool, w.ReasonCode, call.Outcome.Reason)
+		d.t.Errorf("%s %s of call %s (%s), explained as %s, has no advice: %s", way.layer, way.reason, call.ID, call.Proposal.Tool,
+			w.ReasonCode, call.Outcome.Reason)
 	}
 	for _, f := range w.Flips {
 		if f.Verified == saysWhy(f.Text) || f.Becomes == palyra.Deny {

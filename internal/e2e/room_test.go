@@ -80,7 +80,10 @@ print(urllib.request.urlopen("http://127.0.0.1:%d/hay.txt"%s.server_port).status
 	{"10,000 files", `mkdir many && i=0 && while [ $i -lt 10000 ]; do : > many/$i; i=$((i+1)); done; ls many | wc -l; rm -r many`, "10000"},
 	{"devices and the clock", `head -c 4 /dev/urandom | wc -c; date +%Y > /dev/null && echo fine`, "fine"},
 	{"odd names", `touch -- '-x y' "$(printf 'tab\there')" 'ünï' && ls | wc -l`, ""},
-	{"a compiler", `printf 'int main(){return 0;}' > a.c && if command -v cc >/dev/null; then cc -o a a.c && ./a; fi; echo compiled`, "compiled"},
+	{
+		"a compiler", `printf 'int main(){return 0;}' > a.c && if command -v cc >/dev/null; then cc -o a a.c && ./a; fi; echo compiled`,
+		"compiled",
+	},
 }
 
 // testsGo compiles what tests need of Go's library first, which takes minutes on a busy
@@ -92,7 +95,10 @@ go test -vet=off ./... && go vet ./...`
 func (d *daemon) project() {
 	d.t.Helper()
 	git := func(args ...string) {
-		cmd := exec.Command("git", append([]string{"-C", d.work, "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@example.org"}, args...)...)
+		cmd := exec.Command("git", append([]string{
+			"-C", d.work, "-c", "safe.directory=*", "-c", "user.name=t", "-c",
+			"user.email=t@example.org",
+		}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			d.t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -134,7 +140,8 @@ func TestEverydayWorkInARoom(t *testing.T) {
 			raw, _ := json.Marshal(map[string]any{"script": c.shell, "tier": "c"})
 			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 			if out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 || !strings.Contains(out.Stdout, c.want) {
-				t.Fatalf("%s %d %s %s\nstdout: %s\nstderr: %s\n%s", out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Stdout, out.Stderr, d.log)
+				t.Fatalf("%s %d %s %s\nstdout: %s\nstderr: %s\n%s", out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Stdout, out.Stderr,
+					d.log)
 			}
 			if p := predicate(t, out); p.Executor != "sandbox_tier_c_linux_bubblewrap" || p.Enforcement.Mode != "strict" {
 				t.Errorf("executor %s, network %s", p.Executor, p.Enforcement.Mode)

@@ -37,10 +37,14 @@ turns:
 
 func (d *daemon) startRun(text string) palyra.Run {
 	d.t.Helper()
-	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil &&
+		palyra.AsError(err).Reason != palyra.ReasonExists {
 		d.t.Fatal(err)
 	}
-	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Provider: "scripted", Input: text, Workspace: d.work, Surface: palyra.SurfaceCLI})
+	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{
+		Provider: "scripted", Input: text, Workspace: d.work,
+		Surface: palyra.SurfaceCLI,
+	})
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.log)
 	}
@@ -205,7 +209,8 @@ func TestCancelRun(t *testing.T) {
 	d.mustStart("PALYRA_PROCESS_GRACE_MS=100")
 	person := d.client(client.OperatorDoor)
 	marker := lasting()
-	r := d.startRun(fmt.Sprintf("turns: [{say: go, calls: [{tool: palyra.process.run, with: {command: /bin/sh, args: [-c, %q], live: true}}]}]", tree(marker)))
+	r := d.startRun(fmt.Sprintf(
+		"turns: [{say: go, calls: [{tool: palyra.process.run, with: {command: /bin/sh, args: [-c, %q], live: true}}]}]", tree(marker)))
 	if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,14 @@ func TestWhatIsApprovedIsShown(t *testing.T) {
 		hidden bool
 	}{
 		"patch of a large file": {request(d, "palyra.fs.apply_patch", map[string]any{"patch": patch.String()}), false},
-		"script with a NUL":     {request(d, "palyra.fs.write", map[string]any{"path": "run.sh", "content_b64": base64.StdEncoding.EncodeToString([]byte(script)), "executable": true}), false},
-		"long bytes":            {request(d, "palyra.fs.write", map[string]any{"path": "run.bin", "content_b64": base64.StdEncoding.EncodeToString(noise)}), true},
+		"script with a NUL": {request(d, "palyra.fs.write", map[string]any{
+			"path":        "run.sh",
+			"content_b64": base64.StdEncoding.EncodeToString([]byte(script)), "executable": true,
+		}), false},
+		"long bytes": {request(d, "palyra.fs.write", map[string]any{
+			"path":        "run.bin",
+			"content_b64": base64.StdEncoding.EncodeToString(noise),
+		}), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ch := propose(t.Context(), agent, c.call)
@@ -72,8 +78,10 @@ func TestWhatIsApprovedIsShown(t *testing.T) {
 					t.Errorf("%d lines:\n%s", n, short)
 				}
 				diff, err := d.palyra("changes", string(a.Call), "--diff").CombinedOutput()
-				if err != nil || !strings.Contains(string(diff), "+"+evil+"\n") || !strings.Contains(string(short), "palyra changes "+string(a.Call)+" --diff") {
-					t.Errorf("neither the short view nor what it names shows it: %v\n%s\n%s", err, palyra.Clip(string(short), 4000), palyra.Clip(string(diff), 4000))
+				if err != nil || !strings.Contains(string(diff), "+"+evil+"\n") ||
+					!strings.Contains(string(short), "palyra changes "+string(a.Call)+" --diff") {
+					t.Errorf("neither the short view nor what it names shows it: %v\n%s\n%s", err, palyra.Clip(string(short), 4000),
+						palyra.Clip(string(diff), 4000))
 				}
 			}
 			if _, err := person.Decide(t.Context(), client.DecideRequest{ID: a.ID, Answer: palyra.AnswerDeny, Digest: a.PlanDigest}); err != nil {

@@ -53,7 +53,8 @@ func work(t *testing.T, d *daemon, span time.Duration) int64 {
 				var err error
 				if i == 0 {
 					file := fmt.Sprintf("f%d", k%100)
-					_, err = asked(t.Context(), agent, person, write(d.work, file, fmt.Sprint(k)), client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
+					_, err = asked(t.Context(), agent, person, write(d.work, file, fmt.Sprint(k)),
+						client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
 				} else {
 					_, err = agent.Call(t.Context(), echo("soak"), nil)
 				}

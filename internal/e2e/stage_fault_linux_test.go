@@ -53,7 +53,8 @@ mkdir -p new/deep; echo run > new/deep/x; chmod 500 new/deep; ln -s f link; chmo
 // furnishes makes a workspace, the same each time.
 func (d *daemon) furnishes() {
 	d.t.Helper()
-	cmd := exec.Command("sh", "-c", "chmod -R u+rwx . && find . -mindepth 1 -delete && mkdir -p d k tree/a/b && echo old > f && echo old > gone && echo old > d/x && echo old > tree/a/b/c && echo old > k/x && chmod 755 k")
+	cmd := exec.Command("sh", "-c", "chmod -R u+rwx . && find . -mindepth 1 -delete && mkdir -p d k tree/a/b && echo old > f && echo "+
+		"old > gone && echo old > d/x && echo old > tree/a/b/c && echo old > k/x && chmod 755 k")
 	cmd.Dir = d.work
 	if out, err := cmd.CombinedOutput(); err != nil {
 		d.t.Fatalf("%v: %s", err, out)

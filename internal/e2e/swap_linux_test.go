@@ -126,7 +126,10 @@ func (d *daemon) cached(t *testing.T) {
 	const cache = "/home/agent/.cache/npm"
 	const inside = cache + "/w.mk"
 	d.put("w.mk", "all: w\n")
-	for effects, args := range map[palyra.Settlement][]string{"": {"-s", "-f", inside}, palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside}} {
+	for effects, args := range map[palyra.Settlement][]string{
+		"":                 {"-s", "-f", inside},
+		palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside},
+	} {
 		script := "printf 'w:\\n\\t@echo ready; while [ ! -e " + cache + "/go ]; do sleep 0.02; done\\n' > " + inside
 		out := d.willing(d.inRoom(map[string]any{"live": effects == ""}, "sh", "-c", script))
 		call, err := d.client(client.OperatorDoor).GetCall(t.Context(), out.CallID)
@@ -147,7 +150,8 @@ func (d *daemon) cached(t *testing.T) {
 			save(t, signal, nil)
 			end := <-run.end
 			alerts := slices.DeleteFunc(d.lines("alert.raised"), func(l map[string]any) bool { return l["call_id"] != string(run.id) })
-			changed := end.out.ReasonCode == palyra.ReasonInputChanged && slices.Equal(end.out.InputChanged, []palyra.PathText{inside}) && len(alerts) == 1
+			changed := end.out.ReasonCode == palyra.ReasonInputChanged && slices.Equal(end.out.InputChanged, []palyra.PathText{inside}) &&
+				len(alerts) == 1
 			if changed != swap || end.err != nil || end.out.Effects != effects {
 				t.Errorf("%v, swapped %v: %+v, %v; alerts %v", args, swap, end.out, end.err, alerts)
 			}
@@ -159,7 +163,8 @@ func (d *daemon) cached(t *testing.T) {
 func (d *daemon) writesTooMuch(t *testing.T) {
 	d.put("m.sh", "mkdir many; i=0; while [ $i -lt 600 ]; do : > many/$i; i=$((i+1)); done; sleep 60\n")
 	out := d.willing(d.inRoom(nil, "sh", "m.sh"))
-	if out.ReasonCode != palyra.ReasonQuotaExceeded || out.Effects != palyra.EffectsLost || predicate(t, out).KillReason != "stage_names" || !strings.Contains(out.Remedy, "process.stage_names") {
+	if out.ReasonCode != palyra.ReasonQuotaExceeded || out.Effects != palyra.EffectsLost || predicate(t, out).KillReason != "stage_names" ||
+		!strings.Contains(out.Remedy, "process.stage_names") {
 		t.Errorf("%+v", out)
 	}
 	if _, err := os.Stat(filepath.Join(d.work, "many")); err == nil {
@@ -313,7 +318,8 @@ func (d *daemon) looksAgain(t *testing.T) {
 	rename := func() error { return errors.Join(os.Rename(path, path+".away"), os.Rename(path+".away", path)) }
 	rewrite := func() error {
 		text, err := os.ReadFile(path)
-		return errors.Join(err, os.WriteFile(path, []byte("echo EVIL\n"), 0o755), os.WriteFile(path, text, 0o755), os.Chtimes(path, was.ModTime(), was.ModTime()))
+		return errors.Join(err, os.WriteFile(path, []byte("echo EVIL\n"), 0o755), os.WriteFile(path, text, 0o755),
+			os.Chtimes(path, was.ModTime(), was.ModTime()))
 	}
 	for where, more := range map[string]map[string]any{"tier b": {"tier": "b"}, "an agent in tier c": {"tier": "c", "agent_socket": true}} {
 		for what, swap := range map[string]func() error{
@@ -352,7 +358,8 @@ func (d *daemon) looksAgain(t *testing.T) {
 					return
 				}
 				told := []palyra.PathText{palyra.PathText(file)}
-				if end.err != nil || end.out.ReasonCode != palyra.ReasonInputChanged || !slices.Equal(end.out.InputChanged, told) || !slices.Equal(predicate(t, end.out).InputChanged, told) {
+				if end.err != nil || end.out.ReasonCode != palyra.ReasonInputChanged || !slices.Equal(end.out.InputChanged, told) ||
+					!slices.Equal(predicate(t, end.out).InputChanged, told) {
 					t.Errorf("%+v, %v", end.out, end.err)
 				}
 				if len(alerts) != 1 || alerts[0]["reason_code"] != string(palyra.ReasonInputChanged) || alerts[0]["path"] != file {

@@ -71,7 +71,8 @@ func TestUpstreamOnTheOfficialSDK(t *testing.T) {
 	}
 	d.mustStart()
 	u, err := d.client(client.OperatorDoor).AddUpstream(t.Context(), "sdk", palyra.UpstreamDefinition{
-		Transport: palyra.TransportStdio, Command: []string{program, "server.mjs"}, Workspace: d.work, Profile: profile, Env: map[string]string{"PEEK": filepath.Join(d.home, "secret")},
+		Transport: palyra.TransportStdio, Command: []string{program, "server.mjs"}, Workspace: d.work, Profile: profile,
+		Env: map[string]string{"PEEK": filepath.Join(d.home, "secret")},
 	}, true)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, d.log)
@@ -92,15 +93,24 @@ func TestUpstreamOnTheOfficialSDK(t *testing.T) {
 // one that offers nothing.
 var official = map[string]map[string]map[string]any{
 	"server-filesystem": {
-		"read_file": {"path": "a.txt"}, "read_text_file": {"path": "a.txt"}, "read_media_file": {"path": "a.png"}, "read_multiple_files": {"paths": []string{"a.txt"}},
-		"write_file": {"path": "b.txt", "content": "b"}, "edit_file": {"path": "a.txt", "edits": []any{map[string]any{"oldText": "hay", "newText": "straw"}}},
-		"create_directory": {"path": "made"}, "list_directory": {"path": "."}, "list_directory_with_sizes": {"path": "."}, "directory_tree": {"path": "made"},
-		"move_file": {"source": "m.txt", "destination": "moved.txt"}, "search_files": {"path": ".", "pattern": "*.txt"}, "get_file_info": {"path": "a.txt"}, "list_allowed_directories": {},
+		"read_file": {"path": "a.txt"}, "read_text_file": {"path": "a.txt"}, "read_media_file": {"path": "a.png"},
+		"read_multiple_files": {"paths": []string{"a.txt"}},
+		"write_file":          {"path": "b.txt", "content": "b"}, "edit_file": {
+			"path":  "a.txt",
+			"edits": []any{map[string]any{"oldText": "hay", "newText": "straw"}},
+		},
+		"create_directory": {"path": "made"}, "list_directory": {"path": "."}, "list_directory_with_sizes": {"path": "."},
+		"directory_tree": {"path": "made"},
+		"move_file":      {"source": "m.txt", "destination": "moved.txt"}, "search_files": {"path": ".", "pattern": "*.txt"},
+		"get_file_info": {"path": "a.txt"}, "list_allowed_directories": {},
 	},
 	"server-everything": {
 		"echo": {"message": "hello"}, "add": {"a": 1, "b": 2}, "get-sum": {"a": 1, "b": 2}, "get-structured-content": {"location": "New York"},
-		"trigger-long-running-operation": {"duration": 1, "steps": 1}, "get-annotated-message": {"messageType": "success"}, "get-resource-reference": {"resourceType": "Text", "resourceId": 1},
-		"toggle-simulated-logging": {}, "toggle-subscriber-updates": {}, "get-tiny-image": {}, "get-env": {}, "get-resource-links": {"count": 1}, "gzip-file-as-resource": {"name": "x.gz", "data": "data:text/plain;base64,aGk="}, "simulate-research-query": {"topic": "gates"},
+		"trigger-long-running-operation": {"duration": 1, "steps": 1}, "get-annotated-message": {"messageType": "success"},
+		"get-resource-reference":   {"resourceType": "Text", "resourceId": 1},
+		"toggle-simulated-logging": {}, "toggle-subscriber-updates": {}, "get-tiny-image": {}, "get-env": {},
+		"get-resource-links": {"count": 1}, "gzip-file-as-resource": {"name": "x.gz", "data": "data:text/plain;base64,aGk="},
+		"simulate-research-query": {"topic": "gates"},
 	},
 }
 
@@ -138,7 +148,8 @@ func TestOfficialServersBehindTheGate(t *testing.T) {
 				}
 				out, _ := d.allowed(mcpCall(string(tool.Tool), args))
 				// One is for clients of the tasks extension only, and says so to others.
-				if out.ExitCode != 0 && (tool.Name != "simulate-research-query" || !strings.Contains(string(out.Output), "requires task augmentation")) {
+				if out.ExitCode != 0 && (tool.Name != "simulate-research-query" ||
+					!strings.Contains(string(out.Output), "requires task augmentation")) {
 					t.Errorf("%s: %s %s", tool.Name, out.Reason, out.Output)
 				}
 			}

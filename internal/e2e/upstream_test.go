@@ -105,7 +105,10 @@ func TestUpstreamBehindTheGate(t *testing.T) {
 	if _, err := agent.Tool(t.Context(), "mcp.small.add"); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("a tool that nobody approved is offered: %v", err)
 	}
-	if _, err := person.ApproveUpstream(t.Context(), "small", []palyra.Digest{stateOf(u, "add").Digest, stateOf(u, "read").Digest}); err != nil {
+	if _, err := person.ApproveUpstream(t.Context(), "small", []palyra.Digest{
+		stateOf(u, "add").Digest,
+		stateOf(u, "read").Digest,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	tool, err := agent.Tool(t.Context(), "mcp.small.add")
@@ -123,7 +126,8 @@ func TestUpstreamBehindTheGate(t *testing.T) {
 		t.Errorf("the plan that was shown: %+v", a.Plan)
 	}
 	secret := filepath.Join(d.home, "operator.key")
-	if out, _ = d.allowed(mcpCall("mcp.small.read", map[string]any{"path": secret})); out.ExitCode == 0 || strings.Contains(string(out.Output), "KEY") {
+	if out, _ = d.allowed(mcpCall("mcp.small.read", map[string]any{"path": secret})); out.ExitCode == 0 ||
+		strings.Contains(string(out.Output), "KEY") {
 		t.Errorf("the server reads %s: %s", secret, out.Output)
 	}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -159,7 +163,8 @@ func TestUpstreamTools(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 		p := predicate(t, out)
-		if p.Tier != palyra.TierC || p.Executor != "sandbox_tier_c_linux_bubblewrap" || p.Enforcement.Mode != "strict" || len(p.Enforcement.Mechanisms) < 5 {
+		if p.Tier != palyra.TierC || p.Executor != "sandbox_tier_c_linux_bubblewrap" || p.Enforcement.Mode != "strict" ||
+			len(p.Enforcement.Mechanisms) < 5 {
 			t.Errorf("attested as %s %s %+v", p.Tier, p.Executor, p.Enforcement)
 		}
 	})
@@ -234,7 +239,8 @@ func TestUpstreamOutlivesTheDaemon(t *testing.T) {
 		<-time.After(20 * time.Millisecond)
 	}
 	d.mustStart()
-	if u, err := d.client(client.OperatorDoor).Upstream(t.Context(), "small", false); err != nil || u.State != palyra.UpstreamIdle || stateOf(u, "add").State != palyra.UpstreamToolActive {
+	if u, err := d.client(client.OperatorDoor).Upstream(t.Context(), "small", false); err != nil || u.State != palyra.UpstreamIdle ||
+		stateOf(u, "add").State != palyra.UpstreamToolActive {
 		t.Errorf("%+v %v", u, err)
 	}
 	if out, _ := d.allowed(mcpCall("mcp.small.add", map[string]any{"a": 1, "b": 1})); !strings.Contains(string(out.Output), `"2"`) {
@@ -287,7 +293,8 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
 	person := d.client(client.OperatorDoor)
-	if _, err := person.AddUpstream(t.Context(), "far", palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: far.URL}, true); err != nil {
+	if _, err := person.AddUpstream(t.Context(), "far", palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: far.URL},
+		true); err != nil {
 		t.Fatalf("%v\n%s", err, d.log)
 	}
 	out, a := d.allowed(mcpCall("mcp.far.ask", map[string]any{}))
@@ -298,7 +305,8 @@ func TestUpstreamOverHTTP(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	named := strings.Replace(far.URL, "127.0.0.1", "localhost", 1) // a name leads to this machine only where the configuration says so
-	if u, err := person.AddUpstream(t.Context(), "near", palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: named}, true); err == nil {
+	if u, err := person.AddUpstream(t.Context(), "near", palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: named},
+		true); err == nil {
 		t.Errorf("%+v", u)
 	}
 }

@@ -157,7 +157,8 @@ func (u user) upstreams(t *testing.T, profile, node, modules string) {
 	}
 	u.palyra(&small, "mcp", "approve", "small", "add", "--digest", string(stateOf(small, "add").Digest), "--read-only", "add")
 	var tool palyra.Tool
-	if u.palyra(&tool, "tools", "show", "mcp.small.add"); !tool.ReadOnly || !stateOf(small, "add").ReadOnly { // which spares nobody the question
+	// which spares nobody the question
+	if u.palyra(&tool, "tools", "show", "mcp.small.add"); !tool.ReadOnly || !stateOf(small, "add").ReadOnly {
 		t.Errorf("%+v", tool)
 	}
 	if stateOf(small, "add").State != palyra.UpstreamToolActive || stateOf(small, "write").State != palyra.UpstreamToolQuarantined {
@@ -179,7 +180,10 @@ func (u user) upstreams(t *testing.T, profile, node, modules string) {
 	if len(serversOf(t, u.work)) == 0 {
 		t.Error("no server runs")
 	}
-	if f, _ = u.call(g, "mcp_server-filesystem_write_file", map[string]any{"path": "by-a-server", "content": "x"}); f["outcome"] != "finished" {
+	if f, _ = u.call(g, "mcp_server-filesystem_write_file", map[string]any{
+		"path":    "by-a-server",
+		"content": "x",
+	}); f["outcome"] != "finished" {
 		t.Errorf("%v", f)
 	}
 	u.owned("by-a-server")
@@ -210,7 +214,8 @@ func (u user) reached(t *testing.T) {
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "from afar") }))
 	defer far.Close()
 	at := strings.TrimPrefix(far.URL, "http://")
-	u.palyra(new(palyra.Upstream), "mcp", "add", "goer", "--workspace", u.work, "--egress", at, "--approve", "--", "python3", u.put("goer.py", goer))
+	u.palyra(new(palyra.Upstream), "mcp", "add", "goer", "--workspace", u.work, "--egress", at, "--approve", "--", "python3",
+		u.put("goer.py", goer))
 	g := u.client()
 	f, _ := u.call(g, "mcp_goer_go", map[string]any{"url": far.URL})
 	id, _ := f["call_id"].(string)
@@ -218,7 +223,8 @@ func (u user) reached(t *testing.T) {
 		t.Fatalf("%s", raw)
 	}
 	var shown palyra.Attestation
-	if u.palyra(&shown, "attest", "show", id); len(shown.Predicate.Egress) != 1 || shown.Predicate.Egress[0].In == 0 || net.JoinHostPort(shown.Predicate.Egress[0].Host, strconv.Itoa(shown.Predicate.Egress[0].Port)) != at {
+	if u.palyra(&shown, "attest", "show", id); len(shown.Predicate.Egress) != 1 || shown.Predicate.Egress[0].In == 0 ||
+		net.JoinHostPort(shown.Predicate.Egress[0].Host, strconv.Itoa(shown.Predicate.Egress[0].Port)) != at {
 		t.Errorf("attested %+v", shown.Predicate.Egress)
 	}
 	u.palyra(new(any), "mcp", "remove", "goer")
@@ -240,7 +246,8 @@ func (u user) reached(t *testing.T) {
 // hooked has the hook rewrite a shell command, and a shell run what came of it.
 func (u user) hooked(t *testing.T) {
 	hook := u.as("palyra", "hook", "claude-code", "--shell", "/bin/sh")
-	hook.Stdin = strings.NewReader(u.preToolUse("Bash", map[string]any{"command": "test -r '" + filepath.Join(u.home, "operator.key") + "' && echo ESCAPED; touch hooked; echo \"it's $((6*7))\"; exit 3"}))
+	hook.Stdin = strings.NewReader(u.preToolUse("Bash", map[string]any{"command": "test -r '" + filepath.Join(u.home, "operator.key") +
+		"' && echo ESCAPED; touch hooked; echo \"it's $((6*7))\"; exit 3"}))
 	out, err := hook.Output()
 	var says hookSays
 	if err == nil {
@@ -279,7 +286,8 @@ func (u user) modelled(t *testing.T, s *agenttest.Server) {
 	if err := run.Wait(); err != nil || !strings.Contains(out.String(), "It printed: made.") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	if seen := s.Seen(); len(seen) != 2 || !strings.Contains(seen[1].Raw, `made\\n`) || seen[1].Header.Get("Authorization") != "Bearer "+modelKey {
+	if seen := s.Seen(); len(seen) != 2 || !strings.Contains(seen[1].Raw, `made\\n`) ||
+		seen[1].Header.Get("Authorization") != "Bearer "+modelKey {
 		t.Errorf("the model was asked %d times", len(seen))
 	}
 	u.owned("started")

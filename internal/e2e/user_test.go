@@ -34,7 +34,8 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 	}
 	d := newDaemon(t)
 	as := d.ordinary()
-	run := as("palyra", "exec", "--json", "--tier", tier, "--", "/bin/sh", "-c", "id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
+	run := as("palyra", "exec", "--json", "--tier", tier, "--", "/bin/sh", "-c",
+		"id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
 	var stdout bytes.Buffer
 	run.Stdout = &stdout
 	stderr, err := run.StderrPipe()
@@ -52,7 +53,8 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 	if err := json.Unmarshal([]byte(line), &event); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	if out, err := as("palyra", "approvals", "decide", string(event.Approval), "allow", "--digest", string(event.Plan)).CombinedOutput(); err != nil {
+	if out, err := as("palyra", "approvals", "decide", string(event.Approval), "allow", "--digest", string(event.Plan)).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	_ = run.Wait()
@@ -92,7 +94,10 @@ func (d *daemon) ordinary(env ...string) (as func(name string, args ...string) *
 			name = bin(d.t, name)
 		}
 		cmd := exec.Command(name, args...)
-		cmd.Env = append([]string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}, anyPort...)
+		cmd.Env = append([]string{
+			"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone",
+			"PLANTED=secret-of-the-daemon",
+		}, anyPort...)
 		cmd.Env = append(cmd.Env, env...)
 		cmd.Dir = d.work
 		if os.Geteuid() == 0 {

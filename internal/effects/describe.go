@@ -46,7 +46,8 @@ func Describe(f palyra.EffectFacts, all []palyra.Change) palyra.Detail {
 		d.Notes = append(d.Notes, fmt.Sprintf("set-id files, devices or sockets that are left out whatever you answer: %d", f.NeverKept))
 	}
 	if f.Omitted > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("changes that are counted and not listed, or of files that were too large to be read: %d", f.Omitted))
+		d.Notes = append(d.Notes, fmt.Sprintf("changes that are counted and not listed, or of files that were too large to be read: %d",
+			f.Omitted))
 	}
 	d.Notes = append(d.Notes, paths(all)...)
 	return d

@@ -3,9 +3,8 @@
 // Words: a change is one path that is another one after a run; the effects of a run are
 // its changes in short, with the digest of the list that names them.
 //
-// Promises: equal changes give equal bytes. A list that is read is the one whose digest
-// was recorded, and what was counted is in it; what is over the bounds is counted, and the
-// effects say how much that is.
+// Promises: equal changes give equal bytes. A list that is read is the one whose digest was recorded, and what was
+// counted is in it; what is over the bounds is counted, and the effects say how much that is.
 //
 // It neither finds changes nor keeps lists.
 package effects
@@ -106,8 +105,7 @@ func rank(c palyra.Change) int {
 	return 0
 }
 
-// Read reads a list that List wrote, and refuses one that is not the list of
-// these effects.
+// Read reads a list that List wrote, and refuses one that is not the list of these effects.
 func Read(e palyra.Effects, text []byte) ([]palyra.Change, error) {
 	if palyra.SumBytes(text) != e.Digest {
 		return nil, errors.New("effects: the list of changes is not the one that was recorded")

@@ -188,7 +188,8 @@ func TestOutwardLinks(t *testing.T) {
 
 // What is counted, what builds run, and that nothing hides behind a bound.
 func TestFacts(t *testing.T) {
-	f := factsOf(t, Before{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json", "-Makefile", "+web/vite.config.ts", "+vite.config.txt"))
+	f := factsOf(t, Before{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json",
+		"-Makefile", "+web/vite.config.ts", "+vite.config.txt"))
 	if f.RemovedFiles != 2 || f.Executables != 2 || f.Share != -1 || f.Bytes != 70 || f.Created != 6 || f.Mode != 1 || f.Omitted != 0 {
 		t.Errorf("%+v", f)
 	}
@@ -200,7 +201,8 @@ func TestFacts(t *testing.T) {
 		words = append(words, fmt.Sprintf("+p%04d/.envrc", i), fmt.Sprintf("+q%04d>/etc", i), fmt.Sprintf("+r%04d/package.json", i))
 	}
 	f = factsOf(t, Before{}, changed(words...))
-	if len(f.Trusted) != most || len(f.Outward) != most || len(f.RunByTools) != most || f.Omitted != 2*(1000-most) || f.Trusted[0] != "p0000/.envrc" {
+	if len(f.Trusted) != most || len(f.Outward) != most || len(f.RunByTools) != most || f.Omitted != 2*(1000-most) ||
+		f.Trusted[0] != "p0000/.envrc" {
 		t.Errorf("%d %d %d %d", len(f.Trusted), len(f.Outward), len(f.RunByTools), f.Omitted)
 	}
 	w := Before{Obeyed: func(names []string) []string { return names[1:] }}

@@ -20,8 +20,10 @@ func TestNamesThatArePrivate(t *testing.T) {
 		return []net.Addr{&net.IPNet{IP: net.IPv4(9, 9, 9, 9), Mask: net.CIDRMask(24, 32)}}, nil
 	}
 	for name, addrs := range map[string][]string{
-		"loop.example": {"127.0.0.1"}, "meta.example": {"169.254.169.254"}, "lan.example": {"192.168.1.1", "10.0.0.1"}, "six.example": {"::1", "fd00::1"},
-		"mapped.example": {"::ffff:127.0.0.1"}, "nat.example": {"64:ff9b::7f00:1"}, "mine.example": {"9.9.9.9"}, "zero.example": {"0.0.0.0"}, "cast.example": {"224.0.0.1"},
+		"loop.example": {"127.0.0.1"}, "meta.example": {"169.254.169.254"}, "lan.example": {"192.168.1.1", "10.0.0.1"},
+		"six.example":    {"::1", "fd00::1"},
+		"mapped.example": {"::ffff:127.0.0.1"}, "nat.example": {"64:ff9b::7f00:1"}, "mine.example": {"9.9.9.9"}, "zero.example": {"0.0.0.0"},
+		"cast.example": {"224.0.0.1"},
 	} {
 		w.name(name, addrs...)
 		_, err := g.addresses(t.Context(), named(name, 443), true)
@@ -32,7 +34,8 @@ func TestNamesThatArePrivate(t *testing.T) {
 	}
 	w.name("mixed.example", "127.0.0.1", "10.9.1.1", "9.9.9.8", "::1", "2606:4700::1")
 	got, err := g.addresses(t.Context(), named("mixed.example", 443), false)
-	if want := []string{"10.9.1.1", "9.9.9.8", "2606:4700::1"}; err != nil || !slices.EqualFunc(got, want, func(a netip.Addr, s string) bool { return a.String() == s }) {
+	if want := []string{"10.9.1.1", "9.9.9.8", "2606:4700::1"}; err != nil ||
+		!slices.EqualFunc(got, want, func(a netip.Addr, s string) bool { return a.String() == s }) {
 		t.Errorf("%v %v", got, err)
 	}
 	if _, dials := w.seen(); len(dials) > 0 {
@@ -50,7 +53,10 @@ func TestAddressesGrantedLiterally(t *testing.T) {
 		t.Fatal(code)
 	}
 	_ = c.Close()
-	for _, to := range []string{"127.0.0.1:7001", "127.0.0.2:7000", "0.0.0.0:7000", "224.0.0.1:7000", "[::1]:7000", "[::ffff:127.0.0.2]:7000", "localhost:7000"} {
+	for _, to := range []string{
+		"127.0.0.1:7001", "127.0.0.2:7000", "0.0.0.0:7000", "224.0.0.1:7000", "[::1]:7000",
+		"[::ffff:127.0.0.2]:7000", "localhost:7000",
+	} {
 		if _, code, body := b.connectTo(to); code != 403 {
 			t.Errorf("%s: %d %s", to, code, body)
 		}
@@ -106,7 +112,10 @@ func TestOwnAddresses(t *testing.T) {
 	if !o.has(netip.MustParseAddr("9.9.9.9")) || o.has(netip.MustParseAddr("9.9.9.8")) {
 		t.Error("the list was not read")
 	}
-	list = []net.Addr{&net.IPNet{IP: net.ParseIP("9.9.9.8"), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("2606:4700::7"), Mask: net.CIDRMask(64, 128)}}
+	list = []net.Addr{
+		&net.IPNet{IP: net.ParseIP("9.9.9.8"), Mask: net.CIDRMask(24, 32)},
+		&net.IPNet{IP: net.ParseIP("2606:4700::7"), Mask: net.CIDRMask(64, 128)},
+	}
 	now = now.Add(ownFor + 1)
 	if o.has(netip.MustParseAddr("9.9.9.9")) || !o.has(netip.MustParseAddr("2606:4700::7")) {
 		t.Error("the list was not read again")

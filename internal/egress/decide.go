@@ -87,7 +87,8 @@ func takenBack(t target) *palyra.Error {
 
 // unanswered is the refusal of a target when the run, or the connection, ended before the answer.
 func unanswered(t target) *palyra.Error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody answered in time whether %s may be reached: the connection or the run ended first", t).
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+		"nobody answered in time whether %s may be reached: the connection or the run ended first", t).
 		WithRemedy("propose the call with %q in its egress list, so that it is asked about before the start", t)
 }
 
@@ -100,7 +101,8 @@ func denied(t target, err error) *palyra.Error {
 	case e.Reason == palyra.ReasonEgressDenied:
 		return e
 	}
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was not allowed: %s", t, e.Text).WithRemedy("%s", e.Remedy).WithCause(err)
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was not allowed: %s", t, e.Text).WithRemedy("%s", e.Remedy).
+		WithCause(err)
 }
 
 // ask puts a question to people, unless the answer is certain to be no, and waits for the answer.

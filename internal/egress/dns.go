@@ -19,9 +19,8 @@ const (
 	maxTCPRuns = 128  // queries on one connection
 )
 
-// answerUDP is the name server. It never asks another one: every name has an
-// address of its own in the run's network, and whether it may be reached is
-// decided when somebody connects there.
+// answerUDP is the name server. It never asks another one: every name has an address of its own in the run's
+// network, and whether it may be reached is decided when somebody connects there.
 func (s *Session) answerUDP(c *net.UDPConn) {
 	buf := make([]byte, maxQuery+1)
 	for left, began := queryRate, time.Now(); ; left-- {

@@ -1,37 +1,29 @@
 // Package egress is the guard: the only way out of a run's own network.
 //
-// Words: a Guard holds what the operator set. A Session serves one run: it knows
-// the rules of the run's plan (host:port, *.suffix:port, address:port) and
-// answers at Doors, which are sockets in the run's own network. A target is a
-// host and a port that somebody wants to reach; a flow is the record of one
-// connection. The doors are a proxy (HTTP CONNECT, plain HTTP and SOCKS5 on one
-// port), a name server that gives out synthetic addresses, and direct doors at
-// those addresses for programs that know of no proxy.
+// Words: a Guard holds what the operator set. A Session serves one run: it knows the rules of the run's plan
+// (host:port, *.suffix:port, address:port) and answers at Doors, which are sockets in the run's own network. A
+// target is a host and a port that somebody wants to reach; a flow is the record of one connection. The doors are a
+// proxy (HTTP CONNECT, plain HTTP and SOCKS5 on one port), a name server that gives out synthetic addresses, and
+// direct doors at those addresses for programs that know of no proxy.
 //
-// Promises, in mode strict: a target is decided by its name before anything is
-// looked up, and names that are not let through never leave this process, not
-// even as a question to a name server. The guard looks names up itself, dials
-// only addresses that it checked, and refuses those that are not of the public
-// Internet, or are this machine's own, unless they were granted literally or the
-// operator named their range. Below a granted suffix a run reaches a bounded number
-// of names, since names themselves carry what a run puts into them. What a client says first must fit what was let
-// through: the name in a TLS ClientHello (also in a second one, after the server
-// asked for it), the Host of every plain HTTP request of a connection. What people
-// answer on the way holds as long as they said; when it is taken back, what it let
-// through is cut. Every connection is counted and recorded, refused ones with the
-// name; a run cannot push a byte off its record. Everything a client can send is
-// bounded in size and time, connections are shared so that no principal can have
-// them all, and nothing of a session is left after Close.
+// Promises, in mode strict: a target is decided by its name before anything is looked up, and names that are not
+// let through never leave this process, not even as a question to a name server. The guard looks names up itself,
+// dials only addresses that it checked, and refuses those that are not of the public Internet, or are this
+// machine's own, unless they were granted literally or the operator named their range. Below a granted suffix a run
+// reaches a bounded number of names, since names themselves carry what a run puts into them. What a client says
+// first must fit what was let through: the name in a TLS ClientHello (also in a second one, after the server asked
+// for it), the Host of every plain HTTP request of a connection. What people answer on the way holds as long as
+// they said; when it is taken back, what it let through is cut. Every connection is counted and recorded, refused
+// ones with the name; a run cannot push a byte off its record. Everything a client can send is bounded in size and
+// time, connections are shared so that no principal can have them all, and nothing of a session is left after
+// Close.
 //
-// In the modes preflight and none any name may be reached, by the same doors and
-// with the same checks of addresses.
+// In the modes preflight and none any name may be reached, by the same doors and with the same checks of addresses.
 //
-// What it does not do: it does not look into TLS, so the Host inside is the
-// server's business, as is what a granted server passes on; TLS that begins
-// later in a connection (STARTTLS) is not seen, nor is anything after a first line
-// that is no request; UDP does not get out at all. With an upstream proxy names
-// are looked up by that proxy: an address is checked as this machine sees it, and
-// a name that does not exist here is left to the proxy.
+// What it does not do: it does not look into TLS, so the Host inside is the server's business, as is what a granted
+// server passes on; TLS that begins later in a connection (STARTTLS) is not seen, nor is anything after a first
+// line that is no request; UDP does not get out at all. With an upstream proxy names are looked up by that proxy:
+// an address is checked as this machine sees it, and a name that does not exist here is left to the proxy.
 //
 // Its words are those of docs/words.md.
 package egress
@@ -173,9 +165,8 @@ func (g *Guard) check() error {
 	return nil
 }
 
-// Check reads the hosts that a plan is to name and returns them in their one spelling, in order and
-// without repeats. A host that cannot be read, or that the operator does not allow, is an error
-// that names it.
+// Check reads the hosts that a plan is to name and returns them in their one spelling, in order and without
+// repeats. A host that cannot be read, or that the operator does not allow, is an error that names it.
 func (g *Guard) Check(hosts []string) ([]string, error) {
 	rules, err := g.rules(hosts)
 	if err != nil {
@@ -205,14 +196,14 @@ func (g *Guard) rules(hosts []string) ([]rule, error) {
 	return rules, nil
 }
 
-// noSelf refuses a local name where no local address can be reached by name: people's answer could
-// not change that.
+// noSelf refuses a local name where no local address can be reached by name: people's answer could not change that.
 func (g *Guard) noSelf(t target) error {
 	if !t.local() || g.reachable(loopback4, false) || g.reachable(loopback6, false) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is this machine itself, where no name leads", t.host).
-		WithRemedy("name the address itself (%s), or let the operator add 127.0.0.0/8 to egress.private_ranges", target{host{addr: loopback4}, t.port})
+		WithRemedy("name the address itself (%s), or let the operator add 127.0.0.0/8 to egress.private_ranges",
+			target{host{addr: loopback4}, t.port})
 }
 
 // mayName reports whether the operator lets plans and questions name r.

@@ -30,12 +30,11 @@ type flow struct {
 	in, out atomic.Int64
 }
 
-// ledger keeps a session's flows. A run cannot push anything out of it. Connections that came
-// about, failed ones and refusals are kept apart, because a run can make the latter two at will.
-// When the first list is full, connections to one host and port are added up in a flow without
-// address and door. Hosts that only a suffix covers can be made up at will too: those beyond the
-// limit are added up as one. So every byte is on record, and with its host for every host that the
-// plan or an answer names.
+// ledger keeps a session's flows. A run cannot push anything out of it. Connections that came about, failed ones
+// and refusals are kept apart, because a run can make the latter two at will. When the first list is full,
+// connections to one host and port are added up in a flow without address and door. Hosts that only a suffix covers
+// can be made up at will too: those beyond the limit are added up as one. So every byte is on record, and with its
+// host for every host that the plan or an answer names.
 type ledger struct {
 	most int
 
@@ -105,7 +104,8 @@ func (l *ledger) list() ([]palyra.EgressFlow, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sums := slices.SortedFunc(maps.Values(l.summed), func(a, b *flow) int {
-		return cmp.Or(strings.Compare(a.record.Host, b.record.Host), a.record.Port-b.record.Port, strings.Compare(string(a.record.Grant), string(b.record.Grant)))
+		return cmp.Or(strings.Compare(a.record.Host, b.record.Host), a.record.Port-b.record.Port,
+			strings.Compare(string(a.record.Grant), string(b.record.Grant)))
 	})
 	var out []palyra.EgressFlow
 	for _, f := range slices.Concat(l.allowed, sums) {

@@ -84,7 +84,8 @@ func TestNothingIsPushedOffTheRecord(t *testing.T) {
 	if code != 200 {
 		t.Fatal(code)
 	}
-	if got := talk(t, c, fmt.Sprintf("POST / HTTP/1.1\r\nHost: drop.wild.example\r\nContent-Length: %d\r\n\r\n%s", secret, strings.Repeat("x", secret))); !strings.Contains(got, " 200 ") {
+	if got := talk(t, c, fmt.Sprintf("POST / HTTP/1.1\r\nHost: drop.wild.example\r\nContent-Length: %d\r\n\r\n%s", secret,
+		strings.Repeat("x", secret))); !strings.Contains(got, " 200 ") {
 		t.Fatal(got)
 	}
 	if f := b.flow("drop.wild.example", palyra.FlowAllowed); f.Out < secret || f.Address != "127.0.0.1" || f.Door != doorConnect {

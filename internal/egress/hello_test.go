@@ -60,7 +60,10 @@ func TestHiddenNamesAreRefused(t *testing.T) {
 	g, w := newGuard(t, Config{})
 	reached := serveCount(t, w, 443)
 	b := open(t, g, w, "good.example:443")
-	for _, say := range [][]byte{extended(t, plain, sniff.ExtECH, "xxxx"), extended(t, plain, sniff.ExtServerName, "\x00\x0f\x00\x00\x0cevil.example"), splitRecord(plain, len(plain))} {
+	for _, say := range [][]byte{
+		extended(t, plain, sniff.ExtECH, "xxxx"),
+		extended(t, plain, sniff.ExtServerName, "\x00\x0f\x00\x00\x0cevil.example"), splitRecord(plain, len(plain)),
+	} {
 		if got := talk(t, ways[doorDirect](b, "good.example", 443), string(say)); got != "\x15\x03\x01\x00\x02\x02\x31" {
 			t.Errorf("%q", got)
 		}

@@ -27,11 +27,10 @@ const (
 	directDoor
 )
 
-// plan lists the doors of a session: the proxy, the name server, every address at 80, 443 and the
-// low ports that rules name, and for other ports the address of each name that has a rule for it,
-// because a run's own servers use such ports. Of granted addresses only those of loopback have a
-// door of their own: there they mean the host's, and no program asks a proxy for them. The proxy
-// leads to others.
+// plan lists the doors of a session: the proxy, the name server, every address at 80, 443 and the low ports that
+// rules name, and for other ports the address of each name that has a rule for it, because a run's own servers use
+// such ports. Of granted addresses only those of loopback have a door of their own: there they mean the host's, and
+// no program asks a proxy for them. The proxy leads to others.
 func (s *Session) plan() []listener {
 	server := offset(s.book.base, serverOffset)
 	doors := []listener{

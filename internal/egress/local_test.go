@@ -126,7 +126,8 @@ func TestAddressesAreNotMapped(t *testing.T) {
 	}
 	g, w := newGuard(t, Config{})
 	w.name("mapped.example", "::ffff:127.0.0.1")
-	if _, err := g.addresses(t.Context(), named("mapped.example", 1), false); err == nil || !strings.Contains(err.Error(), " 127.0.0.1,") || strings.Contains(err.Error(), "ffff") {
+	if _, err := g.addresses(t.Context(), named("mapped.example", 1), false); err == nil || !strings.Contains(err.Error(), " 127.0.0.1,") ||
+		strings.Contains(err.Error(), "ffff") {
 		t.Error(err)
 	}
 }
@@ -140,15 +141,25 @@ func TestTheNoIsPassedOn(t *testing.T) {
 		err        error
 		text, help string
 	}{
-		"denied":    {refuse(palyra.ReasonEgressDenied, "other.example:443 was not allowed: user:ann denied the call: not today"), "user:ann denied the call: not today", "talk to them"},
-		"not asked": {refuse(palyra.ReasonTooManyPending, "too many questions are open"), "other.example:443 was not allowed: too many questions are open", "talk to them"},
-		"inside":    {palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "disk /secret"), "other.example:443 was not allowed: nobody could be asked", ""},
-		"plain":     {context.DeadlineExceeded, "other.example:443 was not allowed: nobody could be asked", ""},
+		"denied": {
+			refuse(palyra.ReasonEgressDenied, "other.example:443 was not allowed: user:ann denied the call: not today"),
+			"user:ann denied the call: not today", "talk to them",
+		},
+		"not asked": {
+			refuse(palyra.ReasonTooManyPending, "too many questions are open"),
+			"other.example:443 was not allowed: too many questions are open", "talk to them",
+		},
+		"inside": {
+			palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "disk /secret"),
+			"other.example:443 was not allowed: nobody could be asked", "",
+		},
+		"plain": {context.DeadlineExceeded, "other.example:443 was not allowed: nobody could be asked", ""},
 	} {
 		g, w := newGuard(t, Config{Ask: func(context.Context, *palyra.Call, string, int) (Answer, error) { return Answer{}, c.err }})
 		b := openFor(t, g, w, &palyra.Call{})
 		_, code, body := b.connectTo("other.example:443")
-		if code != 403 || !strings.Contains(body, c.text) || !strings.Contains(body, c.help) || strings.Contains(body, "egress list") || strings.Contains(body, "secret") ||
+		if code != 403 || !strings.Contains(body, c.text) || !strings.Contains(body, c.help) || strings.Contains(body, "egress list") ||
+			strings.Contains(body, "secret") ||
 			!strings.Contains(body, string(palyra.ReasonEgressDenied)) {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
@@ -182,7 +193,10 @@ func TestNoAnswerIsNotANo(t *testing.T) {
 // Neither is one that was taken back.
 func TestTakenBackIsSaid(t *testing.T) {
 	now := time.Now()
-	g, w := newGuard(t, Config{Ask: func(context.Context, *palyra.Call, string, int) (Answer, error) { return Answer{Until: now}, nil }, Now: func() time.Time { return now }})
+	g, w := newGuard(t, Config{
+		Ask: func(context.Context, *palyra.Call, string, int) (Answer, error) { return Answer{Until: now}, nil },
+		Now: func() time.Time { return now },
+	})
 	b := openFor(t, g, w, &palyra.Call{})
 	if _, code, body := b.connectTo("other.example:443"); code != 403 || !strings.Contains(body, "is no longer allowed") {
 		t.Error(code, body)

@@ -20,8 +20,7 @@ const (
 	maxShown = 128 // of foreign text in a message
 )
 
-// host is a name or an address in the one spelling in which hosts are compared.
-// Exactly one of the two is set.
+// host is a name or an address in the one spelling in which hosts are compared. Exactly one of the two is set.
 type host struct {
 	name string // lower-case ASCII, no dot at the end
 	addr netip.Addr
@@ -105,10 +104,9 @@ func parseName(s string) (host, error) {
 	return host{name: name}, nil
 }
 
-// asciiName maps a name to ASCII. A label that is in the international form already must be the
-// result of the mapping, or two spellings would be one name. Another label must be the result of
-// mapping back, except for capitals: invisible, substituted or composed characters would otherwise
-// be changed silently.
+// asciiName maps a name to ASCII. A label that is in the international form already must be the result of the
+// mapping, or two spellings would be one name. Another label must be the result of mapping back, except for
+// capitals: invisible, substituted or composed characters would otherwise be changed silently.
 func asciiName(s string) (string, error) {
 	plain := true
 	for i := range len(s) {

@@ -11,9 +11,8 @@ const (
 	ownPlaces   = 8
 )
 
-// places limits the connections under way, shared so that nobody can take them all: each principal
-// may hold as many as are still free. One alone gets half of them, two get a third each, and a
-// newcomer always finds some.
+// places limits the connections under way, shared so that nobody can take them all: each principal may hold as many
+// as are still free. One alone gets half of them, two get a third each, and a newcomer always finds some.
 type places struct {
 	most int
 

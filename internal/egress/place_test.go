@@ -88,7 +88,9 @@ func TestSilentConnectionsDoNotStarveOthers(t *testing.T) {
 	srv, _ := site(t)
 	w.at(80, srv.Listener.Addr())
 	for i := range 4 {
-		b := openFor(t, g, w, &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: palyra.Principal(fmt.Sprint("p", i/2))}}}, "good.example:80")
+		b := openFor(t, g, w, &palyra.Call{
+			Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: palyra.Principal(fmt.Sprint("p", i/2))}},
+		}, "good.example:80")
 		for range 64 {
 			dialTo(t, b.at[0].String())
 		}
@@ -163,7 +165,10 @@ func TestWaitingForAnAnswerHoldsNoPlace(t *testing.T) {
 // A receiver that never reads loses its connection, and its place.
 func TestReceiversThatNeverRead(t *testing.T) {
 	flood := strings.Repeat("x", 64<<20)
-	for name, say := range map[string]string{"in a tunnel": "SSH-2.0-x\r\n", "in an answer": "GET / HTTP/1.1\r\nHost: good.example:443\r\n\r\n"} {
+	for name, say := range map[string]string{
+		"in a tunnel":  "SSH-2.0-x\r\n",
+		"in an answer": "GET / HTTP/1.1\r\nHost: good.example:443\r\n\r\n",
+	} {
 		g, w := newGuard(t, Config{})
 		g.times.idle, g.times.look = 200*time.Millisecond, 50*time.Millisecond
 		ended := make(chan error, 1)

@@ -15,8 +15,7 @@ import (
 // proxyUser is the name that comes with a session's token.
 const proxyUser = "palyra"
 
-// maxAttempts bounds requests without the token on one connection: some clients
-// wait to be asked for it.
+// maxAttempts bounds requests without the token on one connection: some clients wait to be asked for it.
 const maxAttempts = 3
 
 // proxy serves a client of the proxy's one port.
@@ -35,8 +34,7 @@ func (s *Session) proxy(conn *net.TCPConn) {
 	s.serveProxy(c)
 }
 
-// serveProxy serves HTTP requests, and decides on each: the next on the same connection may be for
-// another host.
+// serveProxy serves HTTP requests, and decides on each: the next on the same connection may be for another host.
 func (s *Session) serveProxy(c *stream) {
 	l := &line{}
 	defer func() { s.hangUp(l) }()

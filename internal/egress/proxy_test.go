@@ -88,7 +88,10 @@ func TestTheProxyWantsTheToken(t *testing.T) {
 		"", "Proxy-Authorization: Basic cGFseXJhOng=\r\n", "Proxy-Authorization: Bearer " + b.token + "\r\n", "Proxy-Authorization: Basic !\r\n",
 		b.authorization() + b.authorization(), "Authorization" + strings.TrimPrefix(b.authorization(), "Proxy-Authorization"),
 	} {
-		for _, line := range []string{"GET http://good.example/ HTTP/1.1\r\nHost: good.example\r\n", "CONNECT good.example:80 HTTP/1.1\r\nHost: good.example\r\n"} {
+		for _, line := range []string{
+			"GET http://good.example/ HTTP/1.1\r\nHost: good.example\r\n",
+			"CONNECT good.example:80 HTTP/1.1\r\nHost: good.example\r\n",
+		} {
 			c := b.proxyConn()
 			got := talk(t, c, strings.Repeat(line+auth+"\r\n", maxAttempts))
 			if strings.Count(got, "HTTP/1.1 407 ") != maxAttempts || strings.Count(got, "Proxy-Authenticate: Basic") != maxAttempts {
@@ -96,7 +99,8 @@ func TestTheProxyWantsTheToken(t *testing.T) {
 			}
 		}
 	}
-	if got := talk(t, b.proxyConn(), "POST http://good.example/ HTTP/1.1\r\nHost: good.example\r\nContent-Length: 3\r\n\r\nabc"); !strings.Contains(got, " 407 ") {
+	if got := talk(t, b.proxyConn(),
+		"POST http://good.example/ HTTP/1.1\r\nHost: good.example\r\nContent-Length: 3\r\n\r\nabc"); !strings.Contains(got, " 407 ") {
 		t.Errorf("%q", got)
 	}
 	b.untouched()

@@ -68,8 +68,7 @@ func (t *tunnel) suits(r *request) error {
 	return err
 }
 
-// exchange passes one request on and its answer back. It reports whether the
-// connection can take another.
+// exchange passes one request on and its answer back. It reports whether the connection can take another.
 func (s *Session) exchange(c *stream, r *request, l *line) bool {
 	a := s.activity()
 	n, err := l.up.Write(r.onward())

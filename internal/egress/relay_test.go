@@ -36,16 +36,19 @@ func TestOldClientsGetTheHostNamed(t *testing.T) {
 // Servers that answer badly, or not at all.
 func TestBadAnswers(t *testing.T) {
 	for name, tc := range map[string]struct{ say, want string }{
-		"nothing":            {"", " 502 "},
-		"nonsense":           {"hello\r\n\r\n", " 502 "},
-		"an endless head":    {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 10000) + "\r\n", " 502 "},
-		"interim forever":    {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 100), " 102 "},
-		"cut short":          {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "abc"},
-		"bad chunks":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", " 200 "},
-		"until the end":      {"HTTP/1.0 200 OK\r\n\r\nall of it", "all of it"},
-		"lines of LF":        {"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", "\n\nok"},
-		"chunks and trailer": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n", "abc\r\n0\r\nX-Sum: 1\r\n\r\n"},
-		"a hint first":       {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", " 204 "},
+		"nothing":         {"", " 502 "},
+		"nonsense":        {"hello\r\n\r\n", " 502 "},
+		"an endless head": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 10000) + "\r\n", " 502 "},
+		"interim forever": {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 100), " 102 "},
+		"cut short":       {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "abc"},
+		"bad chunks":      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", " 200 "},
+		"until the end":   {"HTTP/1.0 200 OK\r\n\r\nall of it", "all of it"},
+		"lines of LF":     {"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", "\n\nok"},
+		"chunks and trailer": {
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n",
+			"abc\r\n0\r\nX-Sum: 1\r\n\r\n",
+		},
+		"a hint first": {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", " 204 "},
 	} {
 		g, w := newGuard(t, Config{})
 		w.at(80, serve(t, func(c *net.TCPConn) {

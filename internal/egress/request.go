@@ -120,12 +120,12 @@ func (r *request) upgrades() bool {
 
 // hop are fields that are between a client and its proxy.
 var hop = []string{
-	"connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "upgrade", "http2-settings", "te", "trailer", "expect",
+	"connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "upgrade", "http2-settings", "te",
+	"trailer", "expect",
 }
 
-// last reports whether a connection takes no request after this one. That is so for every request
-// with a body: a server that overlooks the body would read unchecked requests in it, and so it is
-// told to close.
+// last reports whether a connection takes no request after this one. That is so for every request with a body: a
+// server that overlooks the body would read unchecked requests in it, and so it is told to close.
 func (r *request) last() bool { return r.parsed.Close || r.hasBody() }
 
 // waits reports whether the client wants a 100 Continue before it sends the body. The guard sends

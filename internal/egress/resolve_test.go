@@ -40,7 +40,10 @@ func TestAResolverOfTheOperators(t *testing.T) {
 			mu.Lock()
 			asked = append(asked, q.Name.String())
 			mu.Unlock()
-			m := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, RecursionAvailable: true}, Questions: []dnsmessage.Question{q}}
+			m := dnsmessage.Message{
+				Header:    dnsmessage.Header{ID: h.ID, Response: true, RecursionAvailable: true},
+				Questions: []dnsmessage.Question{q},
+			}
 			head := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET}
 			switch {
 			case q.Name.String() != "made.up.example.":
@@ -108,9 +111,13 @@ func TestAfterARetry(t *testing.T) {
 		passes bool
 	}{
 		"at once": {good, true}, "after the dummy": {cipher + good, true}, "after early data": {cipher + data + alert + good, true},
-		"another name": {string(helloFor(t, "evil.example")), false}, "another name, after early data": {cipher + data + string(helloFor(t, "evil.example")), false},
-		"in pieces": {string(splitRecord([]byte(good), 9)), true}, "another name in pieces": {string(splitRecord(helloFor(t, "evil.example"), 9)), false},
-		"nonsense": {"GET / HTTP/1.1\r\n", false}, "an odd record": {"\x18\x03\x03\x00\x01\x01" + good, false}, "an empty record": {"\x14\x03\x03\x00\x00" + good, false},
+		"another name": {string(helloFor(t, "evil.example")), false}, "another name, after early data": {cipher + data +
+			string(helloFor(t, "evil.example")), false},
+		"in pieces": {string(splitRecord([]byte(good), 9)), true}, "another name in pieces": {
+			string(splitRecord(helloFor(t, "evil.example"), 9)), false,
+		},
+		"nonsense": {"GET / HTTP/1.1\r\n", false}, "an odd record": {"\x18\x03\x03\x00\x01\x01" + good, false},
+		"an empty record": {"\x14\x03\x03\x00\x00" + good, false},
 	} {
 		g, w := newGuard(t, Config{})
 		got := make(chan string, 1)

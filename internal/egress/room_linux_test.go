@@ -72,7 +72,8 @@ func TestInARoom(t *testing.T) {
 	roots := filepath.Join(dir, "roots.pem")
 	r.write(roots, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Certificate[0]})))
 	r.resolver(dir)
-	r.env = append(s.Env(), "PATH="+os.Getenv("PATH"), "HOME="+dir, "CURL_CA_BUNDLE="+roots, "SSL_CERT_FILE="+roots, "NODE_EXTRA_CA_CERTS="+roots, "GIT_TERMINAL_PROMPT=0")
+	r.env = append(s.Env(), "PATH="+os.Getenv("PATH"), "HOME="+dir, "CURL_CA_BUNDLE="+roots, "SSL_CERT_FILE="+roots,
+		"NODE_EXTRA_CA_CERTS="+roots, "GIT_TERMINAL_PROMPT=0")
 	done := make(chan struct{})
 	go func() { // the thread of this goroutine is in another network, and ends with it
 		defer close(done)
@@ -223,7 +224,8 @@ func (r *room) reach(dir string) {
 		{"node|-e|" + js + "|https://good.example/p", "path=/p"},
 		{"node|-e|" + js + "|http://good.example:8080/q", "path=/q"},
 		{"/usr/bin/python3|-c|" + py + "|https://good.example/r", "path=/r"},
-		{"/usr/bin/python3|-c|import os\nfor k in list(os.environ):\n  if 'proxy' in k.lower(): del os.environ[k]\n" + py + "|https://good.example/s", "path=/s"},
+		{"/usr/bin/python3|-c|import os\nfor k in list(os.environ):\n  if 'proxy' in k.lower(): del os.environ[k]\n" + py +
+			"|https://good.example/s", "path=/s"},
 		{"wget -q --ca-certificate=" + dir + "/roots.pem -O - https://good.example/t", "path=/t"},
 	} {
 		args := splitArgs(tc.args)
@@ -240,12 +242,18 @@ func (r *room) reach(dir string) {
 // fail has what must not.
 func (r *room) fail() {
 	for _, args := range []string{
-		curl + "-f https://evil.example/", curl + "-f http://evil.example/", curl + "-f --noproxy * https://evil.example/", curl + "-f --noproxy * http://evil.example/",
-		curl + "--noproxy * http://169.254.169.254/", curl + "-f http://169.254.169.254/", curl + "--noproxy * http://127.0.0.1/", curl + "-f -x " + r.socks("socks5h") + " http://127.0.0.1:80/",
-		curl + "-f --noproxy * http://198.18.77.7/", curl + "-f --noproxy * -H Host:evil.example http://good.example/", curl + "-f -H Host:evil.example http://good.example/",
-		curl + "-k --noproxy * --connect-to evil.example:443:good.example:443 https://evil.example/", curl + "-k --connect-to evil.example:443:good.example:443 https://evil.example/",
-		curl + "-k --noproxy * https://198.18.0.16/", curl + "--http2-prior-knowledge --noproxy * http://good.example/", curl + "-f -x http://198.18.0.1:3128 http://good.example/",
-		curl + "-f -x http://palyra:wrong@198.18.0.1:3128 http://good.example/", curl + "-f -x socks5h://198.18.0.1:3128 http://good.example/", curl + "-f https://good.example:8443/",
+		curl + "-f https://evil.example/", curl + "-f http://evil.example/", curl + "-f --noproxy * https://evil.example/",
+		curl + "-f --noproxy * http://evil.example/",
+		curl + "--noproxy * http://169.254.169.254/", curl + "-f http://169.254.169.254/", curl + "--noproxy * http://127.0.0.1/",
+		curl + "-f -x " + r.socks("socks5h") + " http://127.0.0.1:80/",
+		curl + "-f --noproxy * http://198.18.77.7/", curl + "-f --noproxy * -H Host:evil.example http://good.example/",
+		curl + "-f -H Host:evil.example http://good.example/",
+		curl + "-k --noproxy * --connect-to evil.example:443:good.example:443 https://evil.example/",
+		curl + "-k --connect-to evil.example:443:good.example:443 https://evil.example/",
+		curl + "-k --noproxy * https://198.18.0.16/", curl + "--http2-prior-knowledge --noproxy * http://good.example/",
+		curl + "-f -x http://198.18.0.1:3128 http://good.example/",
+		curl + "-f -x http://palyra:wrong@198.18.0.1:3128 http://good.example/", curl + "-f -x socks5h://198.18.0.1:3128 http://good.example/",
+		curl + "-f https://good.example:8443/",
 		curl + "-f http://2130706433/", curl + "-f telnet://good.example:25",
 		"node|-e|" + js + "|https://evil.example/",
 		"/usr/bin/python3|-c|import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('8.8.8.8', 53))",
@@ -260,7 +268,8 @@ func (r *room) fail() {
 			r.Errorf("%s: %s", args, out)
 		}
 	}
-	if out, _ := r.run(splitArgs(curl + "http://evil.example/")...); !strings.Contains(out, `"reason_code":"egress_denied"`) || !strings.Contains(out, `"host":"evil.example"`) {
+	if out, _ := r.run(splitArgs(curl + "http://evil.example/")...); !strings.Contains(out, `"reason_code":"egress_denied"`) ||
+		!strings.Contains(out, `"host":"evil.example"`) {
 		r.Errorf("%s", out)
 	}
 }

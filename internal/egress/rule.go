@@ -60,7 +60,8 @@ func spelled(rules []rule, t target) bool {
 // parseRule reads an entry of a plan.
 func parseRule(s string) (rule, error) {
 	if strings.ContainsAny(s, " \t/") {
-		return rule{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q names more than a host and a port", palyra.Clip(s, maxShown)).
+		return rule{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q names more than a host and a port",
+			palyra.Clip(s, maxShown)).
 			WithRemedy("write host:port; methods and paths cannot be told apart inside TLS and are not supported yet")
 	}
 	rest, below := strings.CutPrefix(s, "*.")
@@ -118,8 +119,7 @@ func anybodys(name string) bool {
 	return slices.ContainsFunc(shared, func(s string) bool { return name == s || strings.HasSuffix(name, "."+s) })
 }
 
-// parseRules reads a plan's list and returns it in order and without repeats, so
-// that equal plans are equal.
+// parseRules reads a plan's list and returns it in order and without repeats, so that equal plans are equal.
 func parseRules(list []string) ([]rule, error) {
 	if len(list) > maxRules {
 		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "%d hosts are too many", len(list)).

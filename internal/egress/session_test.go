@@ -196,9 +196,17 @@ func TestModes(t *testing.T) {
 		reaches map[string]int
 	}{
 		{"strict", Config{}, map[string]int{"127.0.0.1:7000": 403, "good.example:7000": 403, "public.example:7000": 403}},
-		{"preflight", Config{Mode: Preflight, PrivateRanges: []netip.Prefix{}}, map[string]int{"127.0.0.1:7000": 403, "good.example:7000": 403, "gone.example:1": 502}},
+		{
+			"preflight",
+			Config{Mode: Preflight, PrivateRanges: []netip.Prefix{}},
+			map[string]int{"127.0.0.1:7000": 403, "good.example:7000": 403, "gone.example:1": 502},
+		},
 		{"none", Config{Mode: None, PrivateRanges: []netip.Prefix{}}, map[string]int{"127.0.0.1:7000": 403, "good.example:7000": 403}},
-		{"none, with the host's", Config{Mode: None, HostNetwork: true, PrivateRanges: []netip.Prefix{}}, map[string]int{"127.0.0.1:7000": 200, "good.example:7000": 200, "0.0.0.0:7000": 403}},
+		{
+			"none, with the host's",
+			Config{Mode: None, HostNetwork: true, PrivateRanges: []netip.Prefix{}},
+			map[string]int{"127.0.0.1:7000": 200, "good.example:7000": 200, "0.0.0.0:7000": 403},
+		},
 		{"none, with a range", Config{Mode: None}, map[string]int{"127.0.0.1:7000": 200, "good.example:7000": 200, "10.0.0.1:7000": 403}},
 	} {
 		g, w := newGuard(t, tc.c)
@@ -218,8 +226,9 @@ func TestPreflight(t *testing.T) {
 	g, w := newGuard(t, Config{Mode: Preflight})
 	w.name("private.example", "10.0.0.1")
 	for host, reason := range map[string]palyra.Reason{
-		"good.example:443": "", "*.good.example:443": "", "10.0.0.1:80": "", "gone.example:443": palyra.ReasonNotFound, "private.example:443": palyra.ReasonEgressDenied,
-		"nonsense": palyra.ReasonMalformedInput,
+		"good.example:443": "", "*.good.example:443": "", "10.0.0.1:80": "", "gone.example:443": palyra.ReasonNotFound,
+		"private.example:443": palyra.ReasonEgressDenied,
+		"nonsense":            palyra.ReasonMalformedInput,
 	} {
 		err := g.Preflight(t.Context(), []string{host})
 		if (err == nil) != (reason == "") || err != nil && palyra.AsError(err).Reason != reason {
@@ -373,7 +382,10 @@ func TestDialContext(t *testing.T) {
 	if code, body := get(t, &http.Client{Transport: tr}, "https://good.example/x"); code != 200 || !strings.Contains(body, "path=/x") {
 		t.Error(code, body)
 	}
-	for addr, network := range map[string]string{"evil.example:443": "tcp", "good.example:80": "tcp4", "good.example:443": "udp", "good.example": "tcp", "127.0.0.1:443": "tcp6"} {
+	for addr, network := range map[string]string{
+		"evil.example:443": "tcp", "good.example:80": "tcp4", "good.example:443": "udp",
+		"good.example": "tcp", "127.0.0.1:443": "tcp6",
+	} {
 		if _, err := b.DialContext(t.Context(), network, addr); err == nil || palyra.AsError(err).Reason == palyra.ReasonInternal {
 			t.Errorf("%s %s: %v", network, addr, err)
 		}

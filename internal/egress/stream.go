@@ -84,8 +84,7 @@ func (c *stream) within(d time.Duration) {
 	_ = c.SetReadDeadline(t)
 }
 
-// more returns all bytes that were received and not read, at least one more than have. None of them
-// counts as read.
+// more returns all bytes that were received and not read, at least one more than have. None of them counts as read.
 func (c *stream) more(have int) ([]byte, error) {
 	if have >= c.br.Size() {
 		return nil, sniff.ErrTooLong

@@ -180,8 +180,7 @@ func (t *tunnel) hear() error {
 	return t.guard.buffers.pipe(t.client.TCPConn, t.up, &t.flow.in, t.active)
 }
 
-// hearFirst passes on the server's first bytes until it is known whether they ask for a second
-// ClientHello.
+// hearFirst passes on the server's first bytes until it is known whether they ask for a second ClientHello.
 func (t *tunnel) hearFirst() error {
 	chunk := t.guard.buffers.chunk()
 	defer t.guard.buffers.give(chunk)

@@ -206,7 +206,8 @@ func TestAnotherHostInHTTP(t *testing.T) {
 				at += ":8080"
 			}
 			got := talk(t, way(b, "good.example", port), "GET /1 HTTP/1.1\r\nHost: "+at+"\r\n\r\n"+
-				"GET http://"+at+"/2 HTTP/1.1\r\nHost: "+at+"\r\n\r\nGET /3 HTTP/1.1\r\nHost: evil.example\r\n\r\nGET /4 HTTP/1.1\r\nHost: "+at+"\r\n\r\n")
+				"GET http://"+at+"/2 HTTP/1.1\r\nHost: "+at+"\r\n\r\nGET /3 HTTP/1.1\r\nHost: evil.example\r\n\r\nGET /4 HTTP/1.1\r\nHost: "+at+
+				"\r\n\r\n")
 			for want, n := range map[string]int{"path=/1": 1, "path=/2": 1, " 403 ": 1, "path=/3": 0, "path=/4": 0} {
 				if strings.Count(got, want) != n {
 					t.Errorf("%d %s: %q", port, want, got)
@@ -274,7 +275,8 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	g, w := newGuard(t, Config{})
 	reached := serveCount(t, w, 80)
 	b := open(t, g, w, "good.example:80")
-	if got := talk(t, ways[doorDirect](b, "good.example", 80), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); !strings.Contains(got, " 400 ") {
+	if got := talk(t, ways[doorDirect](b, "good.example", 80),
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); !strings.Contains(got, " 400 ") {
 		t.Errorf("%q", got)
 	}
 	if reached() != 0 {
@@ -328,7 +330,10 @@ func TestNeitherTLSNorHTTPWhereItMustBe(t *testing.T) {
 		g, w := newGuard(t, Config{})
 		reached := serveCount(t, w, port)
 		b := open(t, g, w, target{host{name: "good.example"}, port}.String())
-		for _, say := range []string{"\x00\x01\x02", "EHLO x\r\n", "\x16\x03\x01\x00\x00", "\x16\x03\x01\xff\xff", "\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00"} {
+		for _, say := range []string{
+			"\x00\x01\x02", "EHLO x\r\n", "\x16\x03\x01\x00\x00", "\x16\x03\x01\xff\xff",
+			"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00",
+		} {
 			c := ways[doorDirect](b, "good.example", port)
 			if _, err := io.WriteString(c, say); err != nil {
 				t.Fatal(err)
@@ -348,7 +353,10 @@ func TestNeitherTLSNorHTTPWhereItMustBe(t *testing.T) {
 func TestARefusedDirectConnectionIsReset(t *testing.T) {
 	g, w := newGuard(t, Config{})
 	b := open(t, g, w, "good.example:443")
-	for _, at := range []string{b.door("evil.example", 443), b.door("good.example", 80), strings.Replace(b.door("good.example", 443), "127.18.0.16", "127.0.0.1", 1)} {
+	for _, at := range []string{
+		b.door("evil.example", 443), b.door("good.example", 80),
+		strings.Replace(b.door("good.example", 443), "127.18.0.16", "127.0.0.1", 1),
+	} {
 		c, err := net.Dial("tcp", at)
 		if err == nil {
 			_, err = c.Read(make([]byte, 1))
@@ -384,7 +392,8 @@ func TestWebSocket(t *testing.T) {
 		b := open(t, g, w, "good.example:80")
 		c := ways[doorDirect](b, "good.example", 80)
 		const raw = "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
-		_, _ = io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: good.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: x\r\n\r\n"+raw)
+		_, _ = io.WriteString(c,
+			"GET /ws HTTP/1.1\r\nHost: good.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: x\r\n\r\n"+raw)
 		_ = c.CloseWrite()
 		all, _ := io.ReadAll(c)
 		if got := string(all); strings.Contains(got, "first "+raw) != agree || strings.Contains(got, " 403 ") == agree {
@@ -406,7 +415,8 @@ func TestOnlyWebSocketsUpgrade(t *testing.T) {
 	}))
 	b := open(t, g, w, "good.example:80")
 	got := talk(t, ways[doorDirect](b, "good.example", 80),
-		"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade, HTTP2-Settings, Host\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nProxy-Authorization: x\r\n\r\n")
+		"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade, HTTP2-Settings, Host\r\nUpgrade: h2c\r\nHTTP2-Settings: "+
+			"AAMAAABkAAQCAAAAAAIAAAAA\r\nProxy-Authorization: x\r\n\r\n")
 	if h := <-heads; len(h) != 0 || strings.Contains(got, "101") {
 		t.Errorf("%v %q", h, got)
 	}
@@ -494,8 +504,9 @@ func TestNoSecondRequestInABody(t *testing.T) {
 		}
 	}))
 	b := open(t, g, w, "good.example:80")
-	got := talk(t, ways[doorDirect](b, "good.example", 80), "GET / HTTP/1.1\r\nHost: good.example\r\nExpect: 100-continue\r\nContent-Length: 40\r\n\r\n"+
-		"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\nxxx")
+	got := talk(t, ways[doorDirect](b, "good.example", 80),
+		"GET / HTTP/1.1\r\nHost: good.example\r\nExpect: 100-continue\r\nContent-Length: 40\r\n\r\n"+
+			"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\nxxx")
 	if r := <-heads; !r.Close || r.Header.Get("Expect") != "" {
 		t.Errorf("the server was not told to stop after it: %+v", r)
 	}

@@ -67,7 +67,10 @@ func corporateSOCKS(c net.Conn, br *bufio.Reader, seen chan<- string) bool {
 
 func TestUpstream(t *testing.T) {
 	auth := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:pass word"))
-	for scheme, want := range map[string]string{"http": "CONNECT inner.example:443 " + auth, "socks5": "SOCKS inner.example:443 me:pass word"} {
+	for scheme, want := range map[string]string{
+		"http":   "CONNECT inner.example:443 " + auth,
+		"socks5": "SOCKS inner.example:443 me:pass word",
+	} {
 		srv, ca := site(t, "inner.example")
 		seen := make(chan string, 9)
 		at := corporate(t, srv.Listener.Addr(), seen)
@@ -82,7 +85,10 @@ func TestUpstream(t *testing.T) {
 		if got := <-seen; got != want {
 			t.Errorf("%s: %s", scheme, got)
 		}
-		for to, code := range map[string]int{"private.example:443": 403, "evil.example:443": 403, "10.0.0.1:443": 403, "blocked.example:443": 502, "10.0.0.2:443": 200} {
+		for to, code := range map[string]int{
+			"private.example:443": 403, "evil.example:443": 403, "10.0.0.1:443": 403,
+			"blocked.example:443": 502, "10.0.0.2:443": 200,
+		} {
 			c, got, body := b.connectTo(to)
 			if got != code {
 				t.Errorf("%s %s: %d %s", scheme, to, got, body)
@@ -125,7 +131,8 @@ func TestAnUpstreamGetsNoNameUnchecked(t *testing.T) {
 // A proxy that says nothing, too much, or nonsense.
 func TestABadUpstream(t *testing.T) {
 	for name, say := range map[string]string{
-		"nothing": "", "nonsense": "hello\r\n\r\n", "no success": "HTTP/1.1 502 Bad\r\n\r\n", "too much": "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 4000),
+		"nothing": "", "nonsense": "hello\r\n\r\n", "no success": "HTTP/1.1 502 Bad\r\n\r\n",
+		"too much": "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 4000),
 	} {
 		at := serve(t, func(c *net.TCPConn) {
 			_, _ = io.WriteString(c, say)

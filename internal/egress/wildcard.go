@@ -6,13 +6,11 @@ import (
 	"palyra"
 )
 
-// defaultWildcard is how many names below one suffix a run may reach, unless the operator sets
-// another number.
+// defaultWildcard is how many names below one suffix a run may reach, unless the operator sets another number.
 const defaultWildcard = 32
 
-// wildcards counts the names that a run reached below the suffixes of its plan. The owner of a
-// domain sees the names that it is asked for: each new one carries data that a run put into it,
-// before a single byte is sent.
+// wildcards counts the names that a run reached below the suffixes of its plan. The owner of a domain sees the
+// names that it is asked for: each new one carries data that a run put into it, before a single byte is sent.
 type wildcards struct {
 	most int
 
@@ -46,6 +44,7 @@ func (w *wildcards) admit(rules []rule, t target) error {
 	if full == nil {
 		return nil // no suffix covers it
 	}
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is one more name below %s: this run has reached %d, as many as it may", t, full, w.most).
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+		"%s is one more name below %s: this run has reached %d, as many as it may", t, full, w.most).
 		WithRemedy("name the hosts themselves in the call's egress list; an operator can raise egress.wildcard_names")
 }

@@ -47,7 +47,8 @@ func TestNamesBelowASuffixAreCounted(t *testing.T) {
 		t.Fatal("nothing was refused")
 	}
 	_, err := b.DialContext(t.Context(), "tcp", "one.more.good.example:443")
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonEgressDenied || !strings.Contains(e.Text, "*.good.example:443") || !strings.Contains(e.Remedy, "egress.wildcard_names") {
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonEgressDenied || !strings.Contains(e.Text, "*.good.example:443") ||
+		!strings.Contains(e.Remedy, "egress.wildcard_names") {
 		t.Errorf("%+v", e)
 	}
 	b.flow("one.more.good.example", palyra.FlowDenied)
@@ -78,7 +79,8 @@ func TestEchoingMethods(t *testing.T) {
 		}
 		body, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if want := map[bool]int{true: http.StatusBadRequest, false: http.StatusForbidden}[strings.EqualFold(method, "connect")]; res.StatusCode != want {
+		if want := map[bool]int{true: http.StatusBadRequest, false: http.StatusForbidden}[strings.EqualFold(method,
+			"connect")]; res.StatusCode != want {
 			t.Errorf("%s: %d %s", method, res.StatusCode, body)
 		}
 	}

@@ -85,7 +85,8 @@ func New(ctx context.Context, c Config) (v *Devices, err error) {
 	v.TLS = v.Authority.Server(ca.ServerConfig{Device: v.live, PairProtocol: pairing.Protocol})
 	v.Office, err = pairing.New(pairing.Config{
 		StateID: c.StateID, Authorities: v.Authority.Certificates, Leaf: v.Authority.ServerLeaf, Ask: v.Ask, Addresses: v.addresses,
-		Limit:  limit.New(limit.Config{Logins: c.Settings.Limits.LoginPerMinute, Now: c.Now}), // of its own: nobody locks browsers out by guessing PINs
+		// of its own: nobody locks browsers out by guessing PINs
+		Limit:  limit.New(limit.Config{Logins: c.Settings.Limits.LoginPerMinute, Now: c.Now}),
 		Record: c.Record, NewID: c.NewID, Now: c.Now, Log: c.Log,
 	})
 	if err != nil {
@@ -241,7 +242,8 @@ func localAddresses(port string) []string {
 			far = append(far, net.JoinHostPort(n.IP.String(), port))
 		}
 	}
-	slices.SortStableFunc(far, func(a, b string) int { return strings.Count(a, ":") - strings.Count(b, ":") }) // the old protocol first: it is shorter
+	// the old protocol first: it is shorter
+	slices.SortStableFunc(far, func(a, b string) int { return strings.Count(a, ":") - strings.Count(b, ":") })
 	if list := slices.Concat(far, near); len(list) > maxAddresses {
 		return list[:maxAddresses]
 	}

@@ -58,9 +58,8 @@ func (r Registry) Open(ctx context.Context) (_ *access.Registry, err error) {
 	return r.access, r.access.Adopt(ctx)
 }
 
-// checkSoleKey refuses a start on which nobody could decide: the only key that
-// may, made for this user, is not where it was. Where another person or a device
-// can, the start is theirs as well.
+// checkSoleKey refuses a start on which nobody could decide: the only key that may, made for this user, is not
+// where it was. Where another person or a device can, the start is theirs as well.
 func (r Registry) checkSoleKey(ctx context.Context, known []palyra.Operator) error {
 	file := r.OperatorKey
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -117,12 +116,12 @@ func (r Registry) checkOperators(ctx context.Context, known []palyra.Operator) e
 }
 
 func differsFrom(key string) error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the operator key %s is not the one the journal knows", palyra.Clip(key, 64)).
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the operator key %s is not the one the journal knows",
+		palyra.Clip(key, 64)).
 		WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
 }
 
-// makeOwner makes the key file before its record: after a crash between the two
-// the file is found and used.
+// makeOwner makes the key file before its record: after a crash between the two the file is found and used.
 func (r Registry) makeOwner(ctx context.Context) error {
 	file := r.OperatorKey
 	key, err := identity.Load(file, nil)

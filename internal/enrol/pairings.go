@@ -19,9 +19,8 @@ func (v *Devices) Tool() device.Config {
 	return device.Config{KeyID: identity.KeyID, Register: v.register}
 }
 
-// register makes a device known that a person said yes to. Its certificate waits
-// for the office, which hands it over; without a machine that waits for it nothing
-// is made known, however old the question is that was answered.
+// register makes a device known that a person said yes to. Its certificate waits for the office, which hands it
+// over; without a machine that waits for it nothing is made known, however old the question is that was answered.
 func (v *Devices) register(ctx context.Context, call palyra.CallID, p device.Pairing) (palyra.Device, error) {
 	if !v.waits(p) {
 		return palyra.Device{}, palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "the machine that asked is not waiting any more").
@@ -68,8 +67,11 @@ func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	calls := v.Calls
 	var id atomic.Value
 	out, err := calls.Call(ctx, palyra.Proposal{
-		Proposer: palyra.Proposer{Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI, Purpose: "pairing " + string(c.Pairing)},
-		Tool:     device.PairName, Arguments: args,
+		Proposer: palyra.Proposer{
+			Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI,
+			Purpose: "pairing " + string(c.Pairing),
+		},
+		Tool: device.PairName, Arguments: args,
 	}, palyra.Watch{Event: func(call *palyra.Call, e palyra.Event) {
 		id.Store(call.ID)
 		switch e := e.(type) {

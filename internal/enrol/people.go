@@ -10,9 +10,8 @@ import (
 	"palyra/internal/workspace"
 )
 
-// People is the registry, which does not know workspaces: whoever is bound to
-// one must be bound to one that is registered, or a wrong letter would bind them to
-// nothing without a word.
+// People is the registry, which does not know workspaces: whoever is bound to one must be bound to one that is
+// registered, or a wrong letter would bind them to nothing without a word.
 type People struct {
 	*access.Registry
 	Workspaces *workspace.Registry
@@ -35,7 +34,9 @@ func (p People) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Signat
 }
 
 // AddToken implements the door's Tokens.
-func (p People) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret, error) {
+func (p People) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret,
+	error,
+) {
 	if err := p.registered(ctx, t.Workspaces); err != nil {
 		return palyra.Token{}, palyra.Secret{}, err
 	}

@@ -1,6 +1,5 @@
-// Package exetest makes programs that tests run at once. A process that is
-// forked while a file is open for writing holds it open until it execs, and
-// whoever runs the file meanwhile is told "text file busy": tests that run side
+// Package exetest makes programs that tests run at once. A process that is forked while a file is open for writing
+// holds it open until it execs, and whoever runs the file meanwhile is told "text file busy": tests that run side
 // by side fork all the time.
 package exetest
 

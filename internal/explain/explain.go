@@ -1,7 +1,6 @@
-// Package explain says why a call is answered as it is, and what would turn the answer: of a call on record
-// with its end, of an imagined call as it would resolve now. Every change that it names was tried, in the
-// world as it is or in one with another setting, or it says why it was not. Nothing runs and nothing is
-// recorded.
+// Package explain says why a call is answered as it is, and what would turn the answer: of a call on record with
+// its end, of an imagined call as it would resolve now. Every change that it names was tried, in the world as it is
+// or in one with another setting, or it says why it was not. Nothing runs and nothing is recorded.
 package explain
 
 import (

@@ -12,8 +12,7 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// Recorded explains a call on record: what refused it, in the words of that refusal, and what would turn it
-// today.
+// Recorded explains a call on record: what refused it, in the words of that refusal, and what would turn it today.
 func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
 	e := wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval}
 	var now policy.Explanation
@@ -164,8 +163,7 @@ func describeEnd(c *palyra.Call) []string {
 	return out
 }
 
-// noteDenyHold adds to each flip that needs an answer that nobody can be asked yet, while a denied plan is on
-// hold.
+// noteDenyHold adds to each flip that needs an answer that nobody can be asked yet, while a denied plan is on hold.
 func (p *Explainer) noteDenyHold(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
 	held := reason == palyra.ReasonRecentlyDenied || reason == palyra.ReasonApprovalDenied
 	if !held || p.Now().After(c.Finished.Add(p.Settings.Approvals.DenyHold())) {

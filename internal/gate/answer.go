@@ -67,9 +67,11 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		InputDigest: c.Input, Verdict: c.Verdict.Effect, Policies: policyIDs(c.Verdict),
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
-		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: palyra.Stop(clip(string(res.KillReason))),
-		Usage: res.Usage, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
-		StderrDigest: outputDigest(res.StderrDigest, res.Stderr), OutputDigest: outputDigest(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
+		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut,
+		KillReason: palyra.Stop(clip(string(res.KillReason))),
+		Usage:      res.Usage, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
+		StderrDigest: outputDigest(res.StderrDigest, res.Stderr), OutputDigest: outputDigest(res.OutputDigest, res.Output), OutcomeDigest: body,
+		Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: textOfRemnants(res.Left), PostureDigest: res.Posture,
 		Effects: out.Effects, Changes: out.Changes, InputChanged: out.InputChanged,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
@@ -81,8 +83,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 	return p, nil // execution_sha256 is the attester's to fill in
 }
 
-// outputDigest is the digest of an output before any cut: the runner's, who saw it, or
-// that of what there is.
+// outputDigest is the digest of an output before any cut: the runner's, who saw it, or that of what there is.
 func outputDigest(d palyra.Digest, kept []byte) palyra.Digest {
 	if d != "" {
 		return d
@@ -130,7 +131,8 @@ func notAllowed(d palyra.Decision) error {
 			WithRemedy("talk to the approver; the same plan cannot be asked again for a while")
 	}
 	if d.Overtaken() {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "lease %s, which took the place of an answer, does not cover the call any more", d.Lease).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed,
+			"lease %s, which took the place of an answer, does not cover the call any more", d.Lease).
 			WithRemedy("propose the call again")
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "the approval ended without an answer").
@@ -138,7 +140,8 @@ func notAllowed(d palyra.Decision) error {
 }
 
 func stoppingWith(id palyra.CallID) error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping; the question of call %s stays open and can still be decided", id).
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping,
+		"the daemon is stopping; the question of call %s stays open and can still be decided", id).
 		WithRemedy("start the daemon again; the call goes on by itself").WithCause(ErrStopping)
 }
 
@@ -149,7 +152,8 @@ func notAwaited(c *palyra.Call) error {
 
 // notAwaitedFresh refuses a call for which nobody is asked: no later call could use the answer.
 func notAwaitedFresh() error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "policy wants an answer for this very call, and the caller does not wait").
+	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited,
+		"policy wants an answer for this very call, and the caller does not wait").
 		WithRemedy("call without --no-wait, and have an operator decide while the call waits")
 }
 

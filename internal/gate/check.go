@@ -6,10 +6,9 @@ import (
 	"palyra"
 )
 
-// Check takes a proposal as far as an answer, for an agent that runs it by its own
-// tools: admitted, resolved, judged and asked about as any call, as one that no
-// sandbox holds. Its last line is call.checked. Nothing runs, nothing is granted
-// and nothing is attested: Palyra does not know what the agent makes of a yes.
+// Check takes a proposal as far as an answer, for an agent that runs it by its own tools: admitted, resolved,
+// judged and asked about as any call, as one that no sandbox holds. Its last line is call.checked. Nothing runs,
+// nothing is granted and nothing is attested: Palyra does not know what the agent makes of a yes.
 func (g *Gate) Check(ctx context.Context, id palyra.CallID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
 	p.Check = true
 	return g.Do(ctx, id, p, watch)

@@ -47,7 +47,8 @@ func TestACheckTakesOneBarrierAndRunsNothing(t *testing.T) {
 		"admit", "resolve", "judge false",
 		"record [call.proposed call.judged call.checked]", "heard call.proposed", "heard call.judged", "heard call.checked",
 	)
-	if out.Outcome != palyra.OutcomeAllowed || out.ExitCode != 0 || out.PlanDigest != digestOf(plan("a.txt").Unsandboxed()) || out.PlanDigest == digestOf(plan("a.txt")) ||
+	if out.Outcome != palyra.OutcomeAllowed || out.ExitCode != 0 || out.PlanDigest != digestOf(plan("a.txt").Unsandboxed()) ||
+		out.PlanDigest == digestOf(plan("a.txt")) ||
 		!slices.Equal(out.Policies, []string{"p-allow"}) || !strings.Contains(out.Reason, "runs it itself") {
 		t.Errorf("got %+v", out)
 	}
@@ -57,7 +58,8 @@ func TestACheckTakesOneBarrierAndRunsNothing(t *testing.T) {
 	if row := w.rows[callID]; row.State != palyra.Checked {
 		t.Errorf("the durable call is %s", row.State)
 	}
-	if e := w.journal[2].(palyra.CallChecked); e.Effect != palyra.Allow || e.Tier != palyra.TierUnsandboxed || e.Plan != out.PlanDigest || e.Approval != "" || e.Lease != "" {
+	if e := w.journal[2].(palyra.CallChecked); e.Effect != palyra.Allow || e.Tier != palyra.TierUnsandboxed || e.Plan != out.PlanDigest ||
+		e.Approval != "" || e.Lease != "" {
 		t.Errorf("the line reads %+v", e)
 	}
 }
@@ -96,7 +98,12 @@ func TestChecksAreRefused(t *testing.T) {
 		"by time": {func(w *world) {
 			w.verdict, w.desk = asking(palyra.Allow), checks(palyra.AnswerTimeout)
 		}, palyra.Proposal{}, palyra.LayerApproval, palyra.ReasonApprovalExpired},
-		"not awaited": {func(w *world) { w.verdict = asking(palyra.Allow) }, palyra.Proposal{NoWait: true}, palyra.LayerApproval, palyra.ReasonApprovalNotAwaited},
+		"not awaited": {
+			func(w *world) { w.verdict = asking(palyra.Allow) },
+			palyra.Proposal{NoWait: true},
+			palyra.LayerApproval,
+			palyra.ReasonApprovalNotAwaited,
+		},
 		"an answer for the sandboxed plan": {func(w *world) {
 			w.verdict, w.desk = asking(palyra.Allow), answers(palyra.AnswerAllow)
 		}, palyra.Proposal{}, palyra.LayerGrant, palyra.ReasonInternal},

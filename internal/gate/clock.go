@@ -44,8 +44,7 @@ func (c *clock) pause() (resume func()) {
 	return sync.OnceFunc(func() { c.wait(-1) })
 }
 
-// wait counts an answer that is awaited, or one that has come, and sets the timer
-// to what comes next.
+// wait counts an answer that is awaited, or one that has come, and sets the timer to what comes next.
 func (c *clock) wait(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,8 @@ func TestClockEndsLikeATimeout(t *testing.T) {
 		defer end()
 		derived, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if d := after(derived); d != time.Minute || !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(derived.Err(), context.DeadlineExceeded) {
+		if d := after(derived); d != time.Minute || !errors.Is(ctx.Err(), context.DeadlineExceeded) ||
+			!errors.Is(derived.Err(), context.DeadlineExceeded) {
 			t.Errorf("after %v: %v, %v", d, ctx.Err(), derived.Err())
 		}
 	})

@@ -73,7 +73,8 @@ func TestTheCallIsResolvedAgainBeforeItRuns(t *testing.T) {
 			var log bytes.Buffer
 			w.log = slog.New(slog.NewTextHandler(&log, nil))
 			out, err := w.do(t.Context())
-			if err != nil || out.Outcome != palyra.OutcomeRefused || out.Layer != palyra.LayerTier || out.ReasonCode != c.reason || !strings.Contains(out.Reason, c.text) {
+			if err != nil || out.Outcome != palyra.OutcomeRefused || out.Layer != palyra.LayerTier || out.ReasonCode != c.reason ||
+				!strings.Contains(out.Reason, c.text) {
 				t.Fatalf("got %+v, %v", out, err)
 			}
 			if w.runs != 0 {

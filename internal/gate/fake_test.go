@@ -382,7 +382,8 @@ func (w *world) Run(ctx context.Context, g palyra.Launch, c *palyra.Call) palyra
 	if !g.Valid() || pos.Seq == 0 {
 		w.t.Errorf("grant %s runs without its line", g.Grant())
 	}
-	if row.State != palyra.Granted || row.Grant != g.Grant() || row.Digest != g.Digest() || g.Digest() != digestOf(g.Plan()) || g.Call() != c.ID {
+	if row.State != palyra.Granted || row.Grant != g.Grant() || row.Digest != g.Digest() || g.Digest() != digestOf(g.Plan()) ||
+		g.Call() != c.ID {
 		w.t.Errorf("what runs (%s, %s) is not what is on record (%s, %s, %s)", g.Grant(), g.Digest(), row.State, row.Grant, row.Digest)
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -440,7 +441,10 @@ func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestat
 	}
 	return palyra.Attestation{
 		ID: p.AttestationID, Call: p.CallID, Digest: palyra.SumBytes([]byte(p.ExecutionSHA256)), Predicate: p,
-		Envelope: palyra.Envelope{PayloadType: palyra.PayloadType, Payload: "e30=", Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}}},
+		Envelope: palyra.Envelope{
+			PayloadType: palyra.PayloadType, Payload: "e30=",
+			Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}},
+		},
 	}, nil
 }
 
@@ -448,7 +452,8 @@ func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestat
 func (w *world) do(ctx context.Context) (palyra.Outcome, error) {
 	w.t.Helper()
 	return w.doWith(ctx, palyra.Proposal{
-		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:alice", Surface: palyra.SurfaceCLI, Session: "S1"}, Tool: "palyra.fs.write",
+		Proposer:  palyra.Proposer{Principal: "agent:local", Owner: "user:alice", Surface: palyra.SurfaceCLI, Session: "S1"},
+		Tool:      "palyra.fs.write",
 		Arguments: json.RawMessage(`{"path":"a.txt"}`),
 	})
 }

@@ -13,11 +13,9 @@ import (
 // maxWords bounds what a tool says in words of why it failed.
 const maxWords = 8 << 10
 
-// finish signs what happened and makes it durable; until then the output is
-// withheld. It is total: whatever a run printed, made or was named, its call ends
-// with a line. What cannot be signed in full is signed without what a run can
-// choose, and the line says so; when nothing can be signed, the call ends as
-// unknown.
+// finish signs what happened and makes it durable; until then the output is withheld. It is total: whatever a run
+// printed, made or was named, its call ends with a line. What cannot be signed in full is signed without what a run
+// can choose, and the line says so; when nothing can be signed, the call ends as unknown.
 func (w *walk) finish(ctx context.Context, res palyra.Result) (palyra.Outcome, error) {
 	ctx = context.WithoutCancel(ctx) // what ran is signed and recorded whoever has left
 	out := outcome(w.call, res)
@@ -71,13 +69,13 @@ func reduced(p palyra.Predicate) palyra.Predicate {
 	return p
 }
 
-// unsigned ends a call that ran and of which nothing can be signed. Its output is
-// withheld: nothing vouches for it.
+// unsigned ends a call that ran and of which nothing can be signed. Its output is withheld: nothing vouches for it.
 func (w *walk) unsigned(ctx context.Context, res palyra.Result, cause error) (palyra.Outcome, error) {
 	w.Log.Error("a run could not be attested", "call", w.call.ID, "err", cause)
 	from := w.call.State
 	out := blank(w.call)
-	out.Outcome, out.Layer, out.ReasonCode, out.ExitCode = palyra.OutcomeUnknown, palyra.LayerJournal, palyra.ReasonInternal, palyra.ExitUnknown
+	out.Outcome, out.Layer, out.ReasonCode, out.ExitCode = palyra.OutcomeUnknown, palyra.LayerJournal, palyra.ReasonInternal,
+		palyra.ExitUnknown
 	out.Reason = "the call ran, and what happened could not be signed; its output is withheld"
 	out.Remedy = "look at what it did before proposing it again; see the daemon's log"
 	out.Effects, out.Changes = res.Effects, res.Listed

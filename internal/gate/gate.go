@@ -1,15 +1,12 @@
 // Package gate is the one path a tool call takes, from proposal to outcome.
 //
-// Do reads top to bottom in the order in which things become durable; every
-// door reaches it and nothing else runs a tool. The parts it walks through are
-// small interfaces in root words, passed in by the daemon.
+// Do reads top to bottom in the order in which things become durable; every door reaches it and nothing else runs a
+// tool. The parts it walks through are small interfaces in root words, passed in by the daemon.
 //
-// Promises: nothing runs before its granted line is durable; what ran is the
-// plan that was judged and, where policy asks, shown and answered; no output
-// leaves before its finished line is durable, and no change of a staged run is kept
-// before it is on record and judged. A refusal is an outcome. An error
-// means that the record could not be kept, and then nothing ran, or the output
-// is withheld.
+// Promises: nothing runs before its granted line is durable; what ran is the plan that was judged and, where policy
+// asks, shown and answered; no output leaves before its finished line is durable, and no change of a staged run is
+// kept before it is on record and judged. A refusal is an outcome. An error means that the record could not be
+// kept, and then nothing ran, or the output is withheld.
 //
 // Its words are those of docs/words.md.
 package gate
@@ -26,13 +23,11 @@ import (
 
 // Ledger keeps calls and their journal lines.
 type Ledger interface {
-	// Record makes the call as it now stands and the events durable, all or
-	// none, and returns the position of the last event. A Conflict error means
-	// that the world moved (a question was settled, a lease was spent) and
-	// nothing was written.
+	// Record makes the call as it now stands and the events durable, all or none, and returns the position of the last
+	// event. A Conflict error means that the world moved (a question was settled, a lease was spent) and nothing was
+	// written.
 	Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error)
-	// Labels returns what the calls of c's session have done, with what those
-	// under way may be doing.
+	// Labels returns what the calls of c's session have done, with what those under way may be doing.
 	Labels(ctx context.Context, c *palyra.Call) ([]string, error)
 }
 
@@ -69,9 +64,8 @@ type Desk interface {
 
 // Runner runs a confirmed plan in its tier.
 type Runner interface {
-	// Run returns what happened, also when that is a failure; ctx ends the run.
-	// The launch is asked what becomes of the changes of a staged run, once nothing
-	// of the run lives and before any of them is kept.
+	// Run returns what happened, also when that is a failure; ctx ends the run. The launch is asked what becomes of
+	// the changes of a staged run, once nothing of the run lives and before any of them is kept.
 	Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result
 	// Settle keeps or drops changes that the launch said to hold, and says what
 	// became of them; they may have been held by an earlier daemon.
@@ -88,10 +82,9 @@ type Attester interface {
 type Watcher struct {
 	// Event is told what became durable, in order, for streams and tapes.
 	Event func(c *palyra.Call, e palyra.Event)
-	// Running is told that the call is about to run, and what it returns that nothing
-	// of it runs any more. Until then pause stops the run's clock, for time that is not
-	// the run's own, until resume is called, which may be done more than once. The clock
-	// stands still for half an hour of a run at most.
+	// Running is told that the call is about to run, and what it returns that nothing of it runs any more. Until then
+	// pause stops the run's clock, for time that is not the run's own, until resume is called, which may be done more
+	// than once. The clock stands still for half an hour of a run at most.
 	Running func(c *palyra.Call, pause func() (resume func())) (over func())
 }
 
@@ -130,7 +123,10 @@ func New(c Config) (*Gate, error) {
 
 // Do takes a proposal all the way.
 func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
-	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(), Input: palyra.SumBytes(p.Arguments)}}
+	w := &walk{Gate: g, watch: watch, call: &palyra.Call{
+		ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(),
+		Input: palyra.SumBytes(p.Arguments),
+	}}
 	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
 
 	if err := w.admit(ctx); err != nil {
@@ -150,8 +146,7 @@ func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watc
 	return w.refuse(ctx, palyra.LayerPolicy, denied(w.call.Verdict))
 }
 
-// Resume goes on with a call whose question was open when a daemon ended, also one
-// about what it had changed.
+// Resume goes on with a call whose question was open when a daemon ended, also one about what it had changed.
 func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyra.Outcome, error) {
 	c.Plan.Detail = c.Detail
 	w := &walk{Gate: g, watch: watch, call: c}
@@ -193,8 +188,7 @@ func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
 	return w.await(ctx)
 }
 
-// await waits for the answer. The wait survives the caller and the daemon; only
-// a cancel ends the question.
+// await waits for the answer. The wait survives the caller and the daemon; only a cancel ends the question.
 func (w *walk) await(ctx context.Context) (palyra.Outcome, error) {
 	d, err := w.wait(ctx, w.call.Approval)
 	switch {

@@ -25,7 +25,8 @@ func TestAllowedTakesTwoBarriers(t *testing.T) {
 		"record [call.finished]", "heard call.finished",
 	)
 	if out.Outcome != palyra.OutcomeFinished || out.Stdout != "done" || string(out.Output) != `{"ok":true}` || out.CallID != callID ||
-		out.SessionID != "S1" || out.GrantID == "" || out.JournalPosition != 3 || out.PlanDigest != digestOf(plan("a.txt")) || out.ApprovalID != "" {
+		out.SessionID != "S1" || out.GrantID == "" || out.JournalPosition != 3 || out.PlanDigest != digestOf(plan("a.txt")) ||
+		out.ApprovalID != "" {
 		t.Errorf("got %+v", out)
 	}
 }
@@ -276,7 +277,8 @@ func TestTheAttestationBindsTheOutcome(t *testing.T) {
 	if err != nil || p.OutcomeDigest != body || f.Body != body {
 		t.Errorf("delivered %s (%v), attested %s, journaled %s", body, err, p.OutcomeDigest, f.Body)
 	}
-	if p.PlanDigest != out.PlanDigest || p.Decision == nil || p.Decision.Approval != approvalID || p.Separation != palyra.SeparationPassphrase ||
+	if p.PlanDigest != out.PlanDigest || p.Decision == nil || p.Decision.Approval != approvalID ||
+		p.Separation != palyra.SeparationPassphrase ||
 		p.Verdict != palyra.Ask || p.LeaseID != leaseID || p.StdoutDigest != palyra.SumBytes([]byte("done")) || p.Principal != "agent:local" {
 		t.Errorf("attested %+v", p)
 	}
@@ -389,7 +391,8 @@ func TestStoppingLeavesTheQuestionPending(t *testing.T) {
 		return palyra.Decision{}, ctx.Err()
 	}
 	_, err := w.do(ctx)
-	if e := palyra.AsError(err); e.Code != palyra.Unavailable || e.Reason != palyra.ReasonStopping || !errors.Is(err, ErrStopping) || e.Remedy == "" {
+	if e := palyra.AsError(err); e.Code != palyra.Unavailable || e.Reason != palyra.ReasonStopping || !errors.Is(err, ErrStopping) ||
+		e.Remedy == "" {
 		t.Fatalf("got %v", err)
 	}
 	if row := w.rows[callID]; row.State != palyra.Pending || w.records != 1 {
@@ -493,13 +496,15 @@ func TestAPanicInAToolIsAFinishedRun(t *testing.T) {
 	w := newWorld(t)
 	w.execute = func(context.Context, palyra.Launch) palyra.Result { panic("secret-in-panic") }
 	out, err := w.do(t.Context())
-	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.ReasonCode != palyra.ReasonInternal || out.Attestation == nil {
+	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.ReasonCode != palyra.ReasonInternal ||
+		out.Attestation == nil {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	if strings.Contains(out.Reason+out.Stderr, "secret-in-panic") {
 		t.Error("the panic is told to the agent")
 	}
-	if p := w.journal[len(w.journal)-1].(palyra.CallFinished).Signed.Predicate; p.KillReason != "panic" || p.StartedAt == "" || p.FinishedAt == "" {
+	if p := w.journal[len(w.journal)-1].(palyra.CallFinished).Signed.Predicate; p.KillReason != "panic" || p.StartedAt == "" ||
+		p.FinishedAt == "" {
 		t.Errorf("attested %+v", p)
 	}
 }
@@ -607,8 +612,9 @@ func TestNewWantsEveryPart(t *testing.T) {
 	w := newWorld(t)
 	full := w.gate().Config
 	for name, drop := range map[string]func(*Config){
-		"ledger": func(c *Config) { c.Ledger = nil }, "catalog": func(c *Config) { c.Catalog = nil }, "planner": func(c *Config) { c.Planner = nil },
-		"judge": func(c *Config) { c.Judge = nil }, "desk": func(c *Config) { c.Desk = nil }, "runner": func(c *Config) { c.Runner = nil },
+		"ledger": func(c *Config) { c.Ledger = nil }, "catalog": func(c *Config) { c.Catalog = nil },
+		"planner": func(c *Config) { c.Planner = nil },
+		"judge":   func(c *Config) { c.Judge = nil }, "desk": func(c *Config) { c.Desk = nil }, "runner": func(c *Config) { c.Runner = nil },
 		"attester": func(c *Config) { c.Attester = nil }, "ids": func(c *Config) { c.NewID = nil }, "clock": func(c *Config) { c.Now = nil },
 	} {
 		c := full
@@ -621,7 +627,8 @@ func TestNewWantsEveryPart(t *testing.T) {
 
 func TestAGateWithoutAWatcher(t *testing.T) {
 	w := newWorld(t)
-	if out, err := w.gate().Do(t.Context(), callID, palyra.Proposal{Tool: "t"}, Watcher{}); err != nil || out.Outcome != palyra.OutcomeFinished {
+	if out, err := w.gate().Do(t.Context(), callID, palyra.Proposal{Tool: "t"}, Watcher{}); err != nil ||
+		out.Outcome != palyra.OutcomeFinished {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
@@ -634,9 +641,12 @@ func TestWhoEndedARunIsNamed(t *testing.T) {
 		kill   string
 	}{
 		"cancelled": {nil, palyra.ReasonCancelled, "cancelled"},
-		"revoked":   {palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant was ended"), palyra.ReasonGrantRevoked, "grant_revoked"},
-		"stopping":  {ErrStopping, palyra.ReasonStopping, "daemon_stopping"},
-		"other":     {errors.New("x"), palyra.ReasonCancelled, "cancelled"},
+		"revoked": {
+			palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant was ended"), palyra.ReasonGrantRevoked,
+			"grant_revoked",
+		},
+		"stopping": {ErrStopping, palyra.ReasonStopping, "daemon_stopping"},
+		"other":    {errors.New("x"), palyra.ReasonCancelled, "cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

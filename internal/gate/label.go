@@ -47,9 +47,8 @@ func natureOf(c *palyra.Call) (e labels) {
 	return e
 }
 
-// namesFiles reports whether a call is of a tool of the agent's own that does nothing but
-// read or write files of this machine that its plan names: what comes in by it is no
-// more from outside than what our own tools read.
+// namesFiles reports whether a call is of a tool of the agent's own that does nothing but read or write files of
+// this machine that its plan names: what comes in by it is no more from outside than what our own tools read.
 func namesFiles(c *palyra.Call) bool {
 	return c.Tool.Source == palyra.SourceAgent && len(c.Plan.Reads)+len(c.Plan.Writes) > 0 &&
 		!slices.ContainsFunc(slices.Concat(c.Tool.Capabilities, c.Plan.Capabilities), func(have palyra.Capability) bool {
@@ -57,8 +56,7 @@ func namesFiles(c *palyra.Call) bool {
 		})
 }
 
-// opens reports whether a call is the daemon's own question for a run that is under
-// way: a yes lets that run out.
+// opens reports whether a call is the daemon's own question for a run that is under way: a yes lets that run out.
 func opens(c *palyra.Call) bool { return c.Proposal.Parent != "" && c.Proposal.Purpose != "" }
 
 // can reports whether the tool or the plan has a capability.

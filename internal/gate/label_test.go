@@ -43,14 +43,26 @@ func TestLabels(t *testing.T) {
 			Tool: builtin, Plan: netted,
 			Proposal: palyra.Proposal{Proposer: palyra.Proposer{Parent: "P", Purpose: "npm"}},
 		}, palyra.Result{}, all, all},
-		"binding":         {palyra.Call{Tool: builtin, Plan: palyra.Plan{Bindings: []string{"npm"}}}, palyra.Result{}, secret, secret},
-		"secret variable": {palyra.Call{Tool: builtin, Plan: palyra.Plan{Env: []palyra.EnvVar{{Name: "T", Secret: true}}}}, palyra.Result{}, secret, secret},
-		"skill":           {palyra.Call{Tool: palyra.Tool{Source: palyra.SourceSkill}}, palyra.Result{}, untrusted, untrusted},
-		"another server":  {palyra.Call{Tool: palyra.Tool{Source: palyra.SourceMCP}}, palyra.Result{}, all, all},
-		"message":         {palyra.Call{Tool: palyra.Tool{Source: palyra.SourceBuiltin, Capabilities: []palyra.Capability{palyra.ChannelSend}}}, palyra.Result{}, sent, sent},
-		"browser":         {palyra.Call{Tool: builtin, Plan: palyra.Plan{Capabilities: []palyra.Capability{palyra.Browser}}}, palyra.Result{}, all, all},
-		"node":            {palyra.Call{Tool: builtin, Plan: palyra.Plan{Tier: palyra.TierNode}}, palyra.Result{}, all, all},
-		"refused early":   {palyra.Call{}, palyra.Result{}, nil, nil},
+		"binding": {palyra.Call{Tool: builtin, Plan: palyra.Plan{Bindings: []string{"npm"}}}, palyra.Result{}, secret, secret},
+		"secret variable": {
+			palyra.Call{Tool: builtin, Plan: palyra.Plan{Env: []palyra.EnvVar{{Name: "T", Secret: true}}}},
+			palyra.Result{},
+			secret, secret,
+		},
+		"skill":          {palyra.Call{Tool: palyra.Tool{Source: palyra.SourceSkill}}, palyra.Result{}, untrusted, untrusted},
+		"another server": {palyra.Call{Tool: palyra.Tool{Source: palyra.SourceMCP}}, palyra.Result{}, all, all},
+		"message": {
+			palyra.Call{Tool: palyra.Tool{Source: palyra.SourceBuiltin, Capabilities: []palyra.Capability{palyra.ChannelSend}}},
+			palyra.Result{},
+			sent, sent,
+		},
+		"browser": {
+			palyra.Call{Tool: builtin, Plan: palyra.Plan{Capabilities: []palyra.Capability{palyra.Browser}}},
+			palyra.Result{},
+			all, all,
+		},
+		"node":          {palyra.Call{Tool: builtin, Plan: palyra.Plan{Tier: palyra.TierNode}}, palyra.Result{}, all, all},
+		"refused early": {palyra.Call{}, palyra.Result{}, nil, nil},
 	} {
 		if got := labelsOf(&c.call, c.res); !slices.Equal(got, c.did) {
 			t.Errorf("%s: did %v, want %v", name, got, c.did)

@@ -11,10 +11,9 @@ const (
 	maxRemnantBytes  = 768
 )
 
-// textOfRemnants returns remnants as they stand in records: a kind, a colon, the
-// text of a path. Where they are more than a record takes, a last entry says how
-// many are not listed. It is nil when there are none. A run chooses the names: the
-// first of each kind comes first, and none is so long that another has no room.
+// textOfRemnants returns remnants as they stand in records: a kind, a colon, the text of a path. Where they are
+// more than a record takes, a last entry says how many are not listed. It is nil when there are none. A run chooses
+// the names: the first of each kind comes first, and none is so long that another has no room.
 func textOfRemnants(list []palyra.Remnant) []string {
 	var out []string
 	size := 0

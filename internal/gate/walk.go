@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// walk is one call on its way. Events gather in pending until a barrier makes
-// them durable together.
+// walk is one call on its way. Events gather in pending until a barrier makes them durable together.
 type walk struct {
 	*Gate
 	call    *palyra.Call
@@ -28,9 +27,8 @@ const recordTimeout = 30 * time.Second
 
 func (w *walk) note(e palyra.Event) { w.pending = append(w.pending, e) }
 
-// record is a durable barrier: everything noted so far and e, with the call as
-// it stands. It does not stop when the caller goes away. The watcher hears of
-// events only after they are durable.
+// record is a durable barrier: everything noted so far and e, with the call as it stands. It does not stop when the
+// caller goes away. The watcher hears of events only after they are durable.
 func (w *walk) record(ctx context.Context, e palyra.Event) (palyra.Position, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -170,10 +168,9 @@ func (w *walk) judgeSafely(ctx context.Context, r palyra.Request) (v palyra.Verd
 // join it, or that a lease comes to cover before it is open.
 const questionTries = 3
 
-// question makes the pending approval durable, together with proposed and
-// judged. kept false means that the ledger failed and nobody knows what it holds;
-// any other error is the desk's no, and the ledger holds nothing. Conflict means
-// that the question we wanted to join was settled first, or need not be asked.
+// question makes the pending approval durable, together with proposed and judged. kept false means that the ledger
+// failed and nobody knows what it holds; any other error is the desk's no, and the ledger holds nothing. Conflict
+// means that the question we wanted to join was settled first, or need not be asked.
 func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	before := w.call.State
 	a, joined, err := w.prepare(ctx, w.call)
@@ -189,8 +186,7 @@ func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	return recorded(err), err
 }
 
-// recorded reports whether an error says that the world moved, and not that the
-// ledger failed.
+// recorded reports whether an error says that the world moved, and not that the ledger failed.
 func recorded(err error) bool {
 	code := palyra.CodeOf(err)
 	return code != palyra.Unavailable && code != palyra.Internal
@@ -254,8 +250,7 @@ func endedBy(cause error) palyra.Reason {
 	return palyra.ReasonCancelled
 }
 
-// refuse ends the call with a refusal of the layer. When even that cannot be
-// recorded the error says so.
+// refuse ends the call with a refusal of the layer. When even that cannot be recorded the error says so.
 func (w *walk) refuse(ctx context.Context, layer palyra.Layer, err error) (palyra.Outcome, error) {
 	r := palyra.RefusalOf(layer, err)
 	if ctx.Err() != nil && r.Reason == palyra.ReasonInternal && errors.Is(err, ctx.Err()) { // the caller left; nothing is broken

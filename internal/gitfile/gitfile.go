@@ -1,7 +1,6 @@
-// Package gitfile reads files that git keeps in a repository, from their bytes and
-// without running git: its configuration, the state of a rebase, the index. Running
-// git in a directory that a stranger could write to would obey that very
-// configuration.
+// Package gitfile reads files that git keeps in a repository, from their bytes and without running git: its
+// configuration, the state of a rebase, the index. Running git in a directory that a stranger could write to would
+// obey that very configuration.
 //
 // The readers are strict and bounded, and know git's documented formats only. Where
 // one cannot make sense of its input it says so, and the caller assumes the worst.

@@ -8,8 +8,9 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	got, err := Config([]byte("\xef\xbb\xbf# c\r\n[core]\n\thooksPath = scripts/hooks ; c\r\n\tbare\n fsmonitor = \"touch \\\"x\\\"; \"false # no\n" +
-		"[include] path = ../.gitconfig\n[includeIf \"gitdir:/a \\\"b\"]\npath=a\\\nb\n[Diff.Lower]\nTextConv = 'x  y'\n[a]\nempty =\n"))
+	got, err := Config([]byte(
+		"\xef\xbb\xbf# c\r\n[core]\n\thooksPath = scripts/hooks ; c\r\n\tbare\n fsmonitor = \"touch \\\"x\\\"; \"false # no\n" +
+			"[include] path = ../.gitconfig\n[includeIf \"gitdir:/a \\\"b\"]\npath=a\\\nb\n[Diff.Lower]\nTextConv = 'x  y'\n[a]\nempty =\n"))
 	want := []Setting{
 		{"core", "", "hookspath", "scripts/hooks"},
 		{"core", "", "bare", "true"},
@@ -22,7 +23,10 @@ func TestConfig(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	for _, bad := range []string{"x = 1", "[core", "[co re]", "[a]\nx = \"", "[a]\nx = \\q", "[a \"b]\n", "[a]\n\x00", "[a]\nx y", "]", "[a]\nx = a\x00b"} {
+	for _, bad := range []string{
+		"x = 1", "[core", "[co re]", "[a]\nx = \"", "[a]\nx = \\q", "[a \"b]\n", "[a]\n\x00", "[a]\nx y", "]",
+		"[a]\nx = a\x00b",
+	} {
 		if s, err := Config([]byte(bad)); err == nil {
 			t.Errorf("%q: %v", bad, s)
 		}
@@ -30,7 +34,8 @@ func TestConfig(t *testing.T) {
 }
 
 func TestReferences(t *testing.T) {
-	set, err := Config([]byte("[core]\nhooksPath=h\nfsmonitor=./fs/mon --x\neditor=vi\n[include]\npath=../inc\n[diff \"x\"]\ntextconv = python3 tools/conv.py\n[alias]\na = !sh ./bin/a; true\nb = log --x=y/z\n"))
+	set, err := Config([]byte("[core]\nhooksPath=h\nfsmonitor=./fs/mon --x\neditor=vi\n[include]\npath=../inc\n[diff " +
+		"\"x\"]\ntextconv = python3 tools/conv.py\n[alias]\na = !sh ./bin/a; true\nb = log --x=y/z\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,8 @@ var steps = []string{
 // strategies are git's own; another is a program called git-merge-NAME.
 var strategies = []string{"ort", "recursive", "resolve", "octopus", "ours", "subtree"}
 
-// Harmless reports whether a state file makes git run nothing but git. before is
-// what the same files had when somebody trusted was the last to write them: a
-// program that they name there may be named as often again.
+// Harmless reports whether a state file makes git run nothing but git. before is what the same files had when
+// somebody trusted was the last to write them: a program that they name there may be named as often again.
 func Harmless(name string, text []byte, before [][]byte) bool {
 	switch name {
 	case "git-rebase-todo", "git-rebase-todo.backup", "todo":

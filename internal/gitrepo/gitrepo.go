@@ -1,13 +1,11 @@
-// Package gitrepo reads a git repository that a stranger could write to: its refs,
-// its index, its commits and trees. It runs no git, which would obey the
-// repository's own configuration, and follows nothing out of the directory that it
-// was given: no link, no alternate object store, no linked repository.
+// Package gitrepo reads a git repository that a stranger could write to: its refs, its index, its commits and
+// trees. It runs no git, which would obey the repository's own configuration, and follows nothing out of the
+// directory that it was given: no link, no alternate object store, no linked repository.
 //
-// Everything is bounded: the size of each file and object, how much is unpacked
-// altogether, how many objects are read. What cannot be read whole is an error, and
-// the caller assumes the worst. Known are SHA-1 and SHA-256, loose objects, packs of
-// version 2 with indexes of version 2, index files of versions 2 to 4, loose and
-// packed refs. Not known are reftables, split indexes and objects of elsewhere.
+// Everything is bounded: the size of each file and object, how much is unpacked altogether, how many objects are
+// read. What cannot be read whole is an error, and the caller assumes the worst. Known are SHA-1 and SHA-256, loose
+// objects, packs of version 2 with indexes of version 2, index files of versions 2 to 4, loose and packed refs. Not
+// known are reftables, split indexes and objects of elsewhere.
 //
 // What it does not do: it takes objects for what they are called by. To compute
 // their hashes is for git, when it sends or checks them.
@@ -116,8 +114,7 @@ type Repository struct {
 	known  int // entries of those
 }
 
-// Open opens the repository in a directory of files. The context bounds all that
-// is read.
+// Open opens the repository in a directory of files. The context bounds all that is read.
 func Open(ctx context.Context, files Files, dir string) (*Repository, error) {
 	r := &Repository{ctx: ctx, files: files, dir: dir, common: dir, width: 20, left: maxUnpacked, trees: map[ID][]TreeEntry{}}
 	text, err := r.file(path.Join(dir, "commondir"), maxRefFile)
@@ -161,8 +158,7 @@ func (r *Repository) Close() {
 	r.packs = nil
 }
 
-// open opens a plain file below the root, without waiting for whoever is at the
-// other end of anything else.
+// open opens a plain file below the root, without waiting for whoever is at the other end of anything else.
 func (r *Repository) open(name string) (*os.File, fs.FileInfo, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, nil, err
@@ -201,9 +197,8 @@ func (r *Repository) id(text string) (ID, bool) {
 	return ID(b), err == nil && len(b) == r.width
 }
 
-// Refs are the refs and where they lead, HEAD among them when it leads to a commit;
-// each is followed to the end. Of a linked worktree's repository it is HEAD alone:
-// the others are those of the repository that it belongs to.
+// Refs are the refs and where they lead, HEAD among them when it leads to a commit; each is followed to the end. Of
+// a linked worktree's repository it is HEAD alone: the others are those of the repository that it belongs to.
 func (r *Repository) Refs() (map[string]ID, error) {
 	raw := map[string]string{}
 	text, err := r.file(path.Join(r.dir, "HEAD"), maxRefFile)

@@ -28,8 +28,7 @@ func (e IndexEntry) IsLink() bool { return e.Mode&modeType == ModeLink }
 // IsTree reports whether an entry is a directory.
 func (e IndexEntry) IsTree() bool { return e.Mode&modeType == ModeTree }
 
-// IndexInfo is about the file that the index is: whether it is there, its size and
-// its times. Nil: there is none.
+// IndexInfo is about the file that the index is: whether it is there, its size and its times. Nil: there is none.
 func (r *Repository) IndexInfo() (fs.FileInfo, error) {
 	f, fi, err := r.open(path.Join(r.dir, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,8 +40,7 @@ func (r *Repository) IndexInfo() (fs.FileInfo, error) {
 	return fi, f.Close()
 }
 
-// Index calls f for every entry of the index, in git's order. The path is f's for
-// the call only.
+// Index calls f for every entry of the index, in git's order. The path is f's for the call only.
 func (r *Repository) Index(f func(path []byte, e IndexEntry) error) error {
 	file, fi, err := r.open(path.Join(r.dir, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +187,7 @@ func (x *indexReader) extensions() error {
 	}
 }
 
-// offset reads a number in the form that packs use for distances and indexes of
-// version 4 for what is cut off.
+// offset reads a number in the form that packs use for distances and indexes of version 4 for what is cut off.
 func offset(in io.ByteReader) (uint64, error) {
 	c, err := in.ReadByte()
 	n := uint64(c & 0x7f)

@@ -111,7 +111,10 @@ func TestLost(t *testing.T) {
 			"and forgets", "", "git reset -q --hard HEAD~1; git reflog expire --expire=now --all", "",
 			"logs/HEAD logs/refs/heads/main refs/heads/main",
 		},
-		{"and its commit is gone", "", "o=$(git rev-parse HEAD | sed 's,^..,&/,'); git update-ref refs/heads/main HEAD~1; rm -f .git/objects/$o", "", "refs/heads/main"},
+		{
+			"and its commit is gone", "",
+			"o=$(git rev-parse HEAD | sed 's,^..,&/,'); git update-ref refs/heads/main HEAD~1; rm -f .git/objects/$o", "", "refs/heads/main",
+		},
 		{"and another has it", "git branch keep", "git reset -q --hard HEAD~1", "", ""},
 		{"an amended commit", "", "git commit -q --amend -m other", "", ""},
 		{"a rebased commit", side + "git checkout -q side", "git rebase -q main~1", "", ""},

@@ -1,11 +1,9 @@
-// Package hook knows agents that keep their own tools and ask a program before they
-// use one: which of those tools do nothing but talk, which run a command, and which
-// files an agent keeps for itself.
+// Package hook knows agents that keep their own tools and ask a program before they use one: which of those tools
+// do nothing but talk, which run a command, and which files an agent keeps for itself.
 //
-// Promises: a tool that is not in an agent's table is not known, and is asked about. A
-// file is an agent's own only where the agent's program says that it works, in
-// directories of this user that nobody else can write to, after all links. Nothing
-// that a model writes takes part in either.
+// Promises: a tool that is not in an agent's table is not known, and is asked about. A file is an agent's own only
+// where the agent's program says that it works, in directories of this user that nobody else can write to, after
+// all links. Nothing that a model writes takes part in either.
 //
 // It does not judge and it reads no file's content.
 package hook
@@ -44,8 +42,7 @@ func Find(name string) (AgentProgram, bool) {
 	return AgentProgram{}, false
 }
 
-// Talks reports whether a tool does nothing that could be judged: the agent's own
-// rules go on holding for it.
+// Talks reports whether a tool does nothing that could be judged: the agent's own rules go on holding for it.
 func (a AgentProgram) Talks(name string, input map[string]json.RawMessage) bool {
 	t := a.tools[name]
 	if t.kind != talks {
@@ -65,10 +62,9 @@ func (a AgentProgram) Shell(name string) bool { return a.tools[name].kind == she
 // claudeCode is Claude Code. The names are those that the program itself gave to its
 // model, with what each takes: version 2.1.325, and those of 2.0 which it no longer has.
 //
-// Not here, and why: Skill (a skill's own text may have commands that run when it is
-// loaded, and no hook sees them: seen in 2.1.325), Workflow (runs a script), EnterWorktree
-// and ExitWorktree (run git and take directories away), CronCreate (has the agent start
-// again by itself), SendMessage (reaches other sessions), NotebookEdit, WebSearch.
+// Not here, and why: Skill (a skill's own text may have commands that run when it is loaded, and no hook sees them:
+// seen in 2.1.325), Workflow (runs a script), EnterWorktree and ExitWorktree (run git and take directories away),
+// CronCreate (has the agent start again by itself), SendMessage (reaches other sessions), NotebookEdit, WebSearch.
 var claudeCode = AgentProgram{Name: "claude-code", Title: "Claude Code", tools: map[string]agentTool{
 	"Bash":    {kind: shell}, // 2.0
 	"Monitor": {kind: shell}, // 2.1.325: a command whose lines come as events

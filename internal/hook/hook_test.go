@@ -16,17 +16,24 @@ func TestTables(t *testing.T) {
 	if !ok {
 		t.Fatal("no Claude Code")
 	}
-	for _, name := range []string{"ToolSearch", "TaskCreate", "TaskOutput", "Agent", "ListAgents", "ReportFindings", "ScheduleWakeup", "BashOutput", "TodoWrite"} {
+	for _, name := range []string{
+		"ToolSearch", "TaskCreate", "TaskOutput", "Agent", "ListAgents", "ReportFindings", "ScheduleWakeup",
+		"BashOutput", "TodoWrite",
+	} {
 		if !a.Talks(name, nil) || a.Shell(name) {
 			t.Errorf("%s is asked about", name)
 		}
 	}
-	for _, name := range []string{"", "Skill", "Workflow", "EnterWorktree", "CronCreate", "SendMessage", "WebSearch", "Read", "Write", "Bash", "Monitor", "toolsearch", "mcp__x__ToolSearch"} {
+	for _, name := range []string{
+		"", "Skill", "Workflow", "EnterWorktree", "CronCreate", "SendMessage", "WebSearch", "Read", "Write",
+		"Bash", "Monitor", "toolsearch", "mcp__x__ToolSearch",
+	} {
 		if a.Talks(name, nil) {
 			t.Errorf("%s is not asked about", name)
 		}
 	}
-	if a.Talks("Agent", map[string]json.RawMessage{"isolation": json.RawMessage(`"worktree"`)}) || !a.Talks("Agent", map[string]json.RawMessage{"isolation": json.RawMessage(`null`)}) {
+	if a.Talks("Agent", map[string]json.RawMessage{"isolation": json.RawMessage(`"worktree"`)}) ||
+		!a.Talks("Agent", map[string]json.RawMessage{"isolation": json.RawMessage(`null`)}) {
 		t.Error("an agent with a worktree of its own does more than talk")
 	}
 	if !a.Shell("Bash") || !a.Shell("Monitor") || a.Shell("Read") {
@@ -85,7 +92,8 @@ func TestKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		secret, other, s.Transcript, results, hard, link("out.output", secret), link("dir", filepath.Dir(secret)), filepath.Join(tasks, "dir", "id_ed25519"),
+		secret, other, s.Transcript, results, hard, link("out.output", secret), link("dir", filepath.Dir(secret)),
+		filepath.Join(tasks, "dir", "id_ed25519"),
 		results + "/../../../../.ssh/id_ed25519", results + "/./b1.txt", "b1.txt", filepath.Join(results, "none.txt"), "",
 	} {
 		if s.Keeps(path) {

@@ -12,8 +12,7 @@ import (
 	"syscall"
 )
 
-// AgentSession is what an agent's program says about where it works. A model has no part in
-// any of it.
+// AgentSession is what an agent's program says about where it works. A model has no part in any of it.
 type AgentSession struct {
 	Transcript string // the file that the session is written to
 	ID         string
@@ -49,7 +48,8 @@ func (s AgentSession) Keeps(path string) bool {
 func (s AgentSession) roots() (all []string) {
 	dir, file := filepath.Split(s.Transcript)
 	project := filepath.Clean(dir)
-	if !filepath.IsAbs(s.Transcript) || !idForm.MatchString(s.ID) || file != s.ID+".jsonl" || filepath.Base(filepath.Dir(project)) != "projects" {
+	if !filepath.IsAbs(s.Transcript) || !idForm.MatchString(s.ID) || file != s.ID+".jsonl" ||
+		filepath.Base(filepath.Dir(project)) != "projects" {
 		return nil
 	}
 	if fi, err := os.Lstat(s.Transcript); err != nil || !fi.Mode().IsRegular() || !ownedByUs(fi) {
@@ -72,8 +72,7 @@ func (s AgentSession) roots() (all []string) {
 	return all
 }
 
-// safe goes down from a directory by plain directories of this user that nobody else
-// can write to.
+// safe goes down from a directory by plain directories of this user that nobody else can write to.
 func safe(from string, below []string) (string, bool) {
 	root, err := filepath.EvalSymlinks(from)
 	if err != nil {

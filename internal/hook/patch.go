@@ -12,10 +12,9 @@ const (
 	updateFile = "*** Update File: "
 )
 
-// Patched reads a patch as Codex writes it, and returns the one file that it changes and
-// what that has then. It is not ok where a patch does more than that, or where what it
-// stands on is not in the file exactly once: Codex may yet take it, and finds the place
-// in its own way. read returns a text file as it is.
+// Patched reads a patch as Codex writes it, and returns the one file that it changes and what that has then. It is
+// not ok where a patch does more than that, or where what it stands on is not in the file exactly once: Codex may
+// yet take it, and finds the place in its own way. read returns a text file as it is.
 func Patched(patch string, read func(path string) (string, bool)) (path, content string, ok bool) {
 	lines := strings.Split(strings.TrimRight(patch, "\n"), "\n")
 	if len(patch) > maxPatched || len(lines) < 4 || lines[0] != beginPatch || lines[len(lines)-1] != endPatch {

@@ -20,8 +20,7 @@ const (
 	maxFile     = 16 << 10
 )
 
-// file is a key file: JSON, so that a person can see which key it is. Exactly
-// one of Seed and Protected is set.
+// file is a key file: JSON, so that a person can see which key it is. Exactly one of Seed and Protected is set.
 type file struct {
 	Version   int    `json:"palyra_operator_key"`
 	KeyID     string `json:"key_id"`

@@ -1,18 +1,15 @@
 // Package identity keeps operators' signing keys: one Ed25519 key per file,
 // readable by its owner only, bare or behind a passphrase.
 //
-// Words: a key file is made by Create, or by CreateProtected behind a passphrase
-// (age, scrypt) from the start; Protect puts a bare one behind a passphrase
-// later. It is used through the Signer that Load returns. The separation of a
-// signer says how far the key is out of an agent's reach: a bare file is within
-// reach of anything that runs unsandboxed under the same user, which is why the
-// level stands in every decision.
+// Words: a key file is made by Create, or by CreateProtected behind a passphrase (age, scrypt) from the start;
+// Protect puts a bare one behind a passphrase later. It is used through the Signer that Load returns. The
+// separation of a signer says how far the key is out of an agent's reach: a bare file is within reach of anything
+// that runs unsandboxed under the same user, which is why the level stands in every decision.
 //
-// Promises: a file that others may read, that somebody else owns, or that is
-// reached through a symbolic link is refused; files are replaced whole or not
-// at all; the secret half is never printed. The package asks nobody anything:
-// the passphrase comes from the caller, who must read it from the terminal and
-// never from a flag, the environment or standard input.
+// Promises: a file that others may read, that somebody else owns, or that is reached through a symbolic link is
+// refused; files are replaced whole or not at all; the secret half is never printed. The package asks nobody
+// anything: the passphrase comes from the caller, who must read it from the terminal and never from a flag, the
+// environment or standard input.
 //
 // It does not know which keys the daemon accepts; that is access.
 //
@@ -153,8 +150,7 @@ func generate() (file, palyra.Secret, error) {
 	return f, palyra.NewSecret(priv.Seed()), nil
 }
 
-// loadUnlocked opens a protected key file at once, with a passphrase that stays
-// the caller's.
+// loadUnlocked opens a protected key file at once, with a passphrase that stays the caller's.
 func loadUnlocked(path string, passphrase palyra.Secret) (*Signer, error) {
 	s, err := Load(path, func() (p palyra.Secret, err error) {
 		err = passphrase.Use(func(b []byte) error { p = palyra.NewSecret(bytes.Clone(b)); return nil })

@@ -22,7 +22,8 @@ const (
 func CheckPassphrase(passphrase palyra.Secret) error {
 	return passphrase.Use(func(pass []byte) error {
 		if len(pass) < MinPassphrase {
-			return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a passphrase needs %d characters or more; nothing was changed", MinPassphrase)
+			return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a passphrase needs %d characters or more; nothing was changed",
+				MinPassphrase)
 		}
 		return nil
 	})
@@ -52,11 +53,11 @@ func lock(seed, passphrase palyra.Secret) (string, error) {
 	return base64.StdEncoding.EncodeToString(out.Bytes()), err
 }
 
-// open decrypts the seed and checks that it belongs to the public key, which
-// stands outside the encryption.
+// open decrypts the seed and checks that it belongs to the public key, which stands outside the encryption.
 func (f file) open(pub ed25519.PublicKey, passphrase func() (palyra.Secret, error)) (palyra.Secret, error) {
 	if passphrase == nil {
-		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "the operator key is behind a passphrase and nobody can be asked").
+		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired,
+			"the operator key is behind a passphrase and nobody can be asked").
 			WithRemedy("run the command on a terminal")
 	}
 	sealed, err := base64.StdEncoding.Strict().DecodeString(f.Protected)

@@ -43,7 +43,8 @@ func bareIn(t *testing.T, dir string, s *Signer) []string {
 			t.Fatal("no seed to look for")
 		}
 		forms := [][]byte{
-			seed, []byte(hex.EncodeToString(seed)), []byte(base64.RawStdEncoding.EncodeToString(seed)), []byte(base64.RawURLEncoding.EncodeToString(seed)),
+			seed, []byte(hex.EncodeToString(seed)), []byte(base64.RawStdEncoding.EncodeToString(seed)),
+			[]byte(base64.RawURLEncoding.EncodeToString(seed)),
 		}
 		for name, raw := range filesIn(t, dir) {
 			for _, form := range forms {
@@ -107,7 +108,8 @@ func TestBareIn(t *testing.T) {
 
 func TestCheckPassphrase(t *testing.T) {
 	for pass, ok := range map[string]bool{
-		"": false, strings.Repeat("x", MinPassphrase-1): false, strings.Repeat("x", MinPassphrase): true, strings.Repeat("\u00e9", MinPassphrase/2): true,
+		"": false, strings.Repeat("x", MinPassphrase-1): false, strings.Repeat("x", MinPassphrase): true,
+		strings.Repeat("\u00e9", MinPassphrase/2): true,
 	} {
 		if err := CheckPassphrase(secret(pass)); (err == nil) != ok || err != nil && palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%q: %v", pass, err)
@@ -124,7 +126,8 @@ func TestCheckPassphrase(t *testing.T) {
 // A passphrase that is too short leaves no trace, and a key that is there stays.
 func TestCreateProtectedRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := CreateProtected(filepath.Join(dir, "k"), secret("elevenbytes")); palyra.CodeOf(err) != palyra.Invalid || len(filesIn(t, dir)) != 0 {
+	if _, err := CreateProtected(filepath.Join(dir, "k"), secret("elevenbytes")); palyra.CodeOf(err) != palyra.Invalid ||
+		len(filesIn(t, dir)) != 0 {
 		t.Errorf("short passphrase: %v", err)
 	}
 	path, _ := create(t)

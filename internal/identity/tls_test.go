@@ -40,7 +40,9 @@ func TestCertificate(t *testing.T) {
 	a, b := net.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}).Handshake()
+		done <- tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{
+			{Certificate: [][]byte{der}, PrivateKey: key},
+		}}).Handshake()
 	}()
 	c := tls.Client(b, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: "x"})
 	if err := c.Handshake(); err != nil {

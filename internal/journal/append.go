@@ -15,9 +15,8 @@ const (
 	keepAfter = time.Minute // or this time, whichever comes first
 )
 
-// Append adds an event inside a transaction: it becomes durable with the rows
-// that tx changes, or not at all. The position is final once the transaction is
-// committed; an undone one is given to the next entry.
+// Append adds an event inside a transaction: it becomes durable with the rows that tx changes, or not at all. The
+// position is final once the transaction is committed; an undone one is given to the next entry.
 func (j *Journal) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
 	if err := tx.Err(); err != nil { // a transaction that failed has no position to give
 		return palyra.Position{}, err
@@ -29,8 +28,7 @@ func (j *Journal) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) 
 	return j.add(tx, d), nil
 }
 
-// Record appends events in a transaction of their own and returns the position
-// of the last.
+// Record appends events in a transaction of their own and returns the position of the last.
 func (j *Journal) Record(ctx context.Context, events ...palyra.Event) (palyra.Position, error) {
 	if len(events) == 0 {
 		return palyra.Position{}, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "journal: nothing to record")
@@ -56,9 +54,8 @@ func (j *Journal) Record(ctx context.Context, events ...palyra.Event) (palyra.Po
 	return pos, nil
 }
 
-// add gives a draft its place. Nothing is inserted yet: the rows of a whole
-// group go in together just before its commit. Undoing takes the tree back to
-// the value it had; the store undoes in reverse order, so each step back is
+// add gives a draft its place. Nothing is inserted yet: the rows of a whole group go in together just before its
+// commit. Undoing takes the tree back to the value it had; the store undoes in reverse order, so each step back is
 // right whether one write of a group fails or all of them.
 func (j *Journal) add(tx *store.Tx, d draft) palyra.Position {
 	was, lines, tiles := j.tip, len(j.pending), len(j.tiles)
@@ -181,8 +178,7 @@ func (j *Journal) keep(tx *store.Tx, h head) (head, error) {
 	return h, err
 }
 
-// publish makes a committed state the current one and wakes the watchers, all
-// by one closed channel.
+// publish makes a committed state the current one and wakes the watchers, all by one closed channel.
 func (j *Journal) publish(s state) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -193,8 +189,7 @@ func (j *Journal) publish(s state) {
 	}
 }
 
-// Rows go in by as few statements as there are sizes here: the statement costs
-// more than the row.
+// Rows go in by as few statements as there are sizes here: the statement costs more than the row.
 var insertSizes = []int{32, 8, 1}
 
 func insertQuery(rows int) string {

@@ -36,7 +36,8 @@ func TestRecord(t *testing.T) {
 		Seq: 2, Time: "2026-11-15T10:00:00.003Z", Kind: "call.judged", Call: "01JCQ000000000000000000000",
 		Body: map[string]any{
 			"call_id": "01JCQ000000000000000000000", "plan_digest": string(palyra.SumBytes([]byte{1})), "effect": "allow",
-			"policies": []any{"base.read"}, "bundle_digest": string(palyra.SumBytes([]byte{2})), "snapshot_digest": string(palyra.SumBytes([]byte{3})),
+			"policies": []any{"base.read"}, "bundle_digest": string(palyra.SumBytes([]byte{2})),
+			"snapshot_digest": string(palyra.SumBytes([]byte{3})),
 		},
 	}
 	if diff := cmp.Diff(want, list[1]); diff != "" {

@@ -13,9 +13,8 @@ import (
 	"palyra/internal/store"
 )
 
-// Auditor holds the tables that follow from the journal against it: it hears every
-// line, in order, as a pointer to its event, and then looks at the tables, in the
-// same view of the store.
+// Auditor holds the tables that follow from the journal against it: it hears every line, in order, as a pointer to
+// its event, and then looks at the tables, in the same view of the store.
 type Auditor interface {
 	Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding
 	Settle(tx *store.Tx) (*palyra.Finding, error)

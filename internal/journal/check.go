@@ -22,8 +22,7 @@ type row struct {
 	kind, call, leaf, chain, entry sql.RawBytes
 }
 
-// checker looks at rows one after the other: each entry against its columns,
-// its hash and the chain.
+// checker looks at rows one after the other: each entry against its columns, its hash and the chain.
 type checker struct {
 	next   int64     // the entry due
 	linked bool      // chain is that of the entry before; else the next row's is taken on trust

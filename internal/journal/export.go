@@ -39,8 +39,7 @@ type exportTrailer struct {
 	Seal       string          `json:"seal"`
 }
 
-// An entry's line is these and the entry's text between them; the chain's digest
-// has one length.
+// An entry's line is these and the entry's text between them; the chain's digest has one length.
 const (
 	lineStart = `{"chain":"`
 	lineEntry = `","entry":`
@@ -51,10 +50,9 @@ func sealText(origin string, from, to int64, sum []byte) string {
 	return fmt.Sprintf("%s\n%s\n%d %d\nsha256:%x\n", sealFormat, origin, from, to, sum)
 }
 
-// Export writes entries from to to as a sealed segment (see the package comment)
-// and returns how many it wrote. Zero from is the first entry, zero to the last.
-// Entries are checked against the tree on their way out: when one was changed
-// there is no last line, and so no seal. Nothing else is locked meanwhile.
+// Export writes entries from to to as a sealed segment (see the package comment) and returns how many it wrote.
+// Zero from is the first entry, zero to the last. Entries are checked against the tree on their way out: when one
+// was changed there is no last line, and so no seal. Nothing else is locked meanwhile.
 func (j *Journal) Export(ctx context.Context, w io.Writer, from, to int64) (n int64, err error) {
 	s, _ := j.committed()
 	from = max(from, 1)
@@ -140,8 +138,7 @@ func (e *exporter) open(tx *store.Tx) (err error) {
 	return nil
 }
 
-// subtreeIndexes are the places of the complete subtrees of a tree, largest
-// first.
+// subtreeIndexes are the places of the complete subtrees of a tree, largest first.
 func subtreeIndexes(size int64) (list []int64) {
 	start := int64(0)
 	for level := 62; level >= 0; level-- {
@@ -153,8 +150,7 @@ func subtreeIndexes(size int64) (list []int64) {
 	return list
 }
 
-// batch copies out the next entries: read first, written after, so that a slow
-// writer holds no view of the tables.
+// batch copies out the next entries: read first, written after, so that a slow writer holds no view of the tables.
 func (e *exporter) batch(ctx context.Context) error {
 	var lines [][]byte
 	err := e.j.db.Read(ctx, func(tx *store.Tx) error {

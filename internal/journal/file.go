@@ -11,11 +11,12 @@ import (
 	"palyra/internal/store/sqlite"
 )
 
-// VerifyFile checks a copy of the state file, or an export, with the given
-// verifier lines; it needs no daemon and writes nothing beside the file.
-// progress may be nil. With an auditor the tables of a state file beside the
+// VerifyFile checks a copy of the state file, or an export, with the given verifier lines; it needs no daemon and
+// writes nothing beside the file. progress may be nil. With an auditor the tables of a state file beside the
 // journal are looked at too. An error is returned whenever the report has a problem.
-func VerifyFile(ctx context.Context, path string, verifiers []string, progress func(done, total int64), auditors ...func(now time.Time) Auditor) (Report, error) {
+func VerifyFile(ctx context.Context, path string, verifiers []string, progress func(done, total int64),
+	auditors ...func(now time.Time) Auditor,
+) (Report, error) {
 	k, err := parseKeys(verifiers)
 	if err != nil {
 		return Report{}, err
@@ -35,7 +36,9 @@ func VerifyFile(ctx context.Context, path string, verifiers []string, progress f
 	return verifyExport(ctx, f, k, progress)
 }
 
-func verifyCopy(ctx context.Context, path string, k keys, progress func(done, total int64), auditors []func(now time.Time) Auditor) (_ Report, err error) {
+func verifyCopy(ctx context.Context, path string, k keys, progress func(done, total int64),
+	auditors []func(now time.Time) Auditor,
+) (_ Report, err error) {
 	engine, err := sqlite.OpenCopy(path)
 	if err != nil {
 		return Report{}, err

@@ -17,8 +17,7 @@ const maxCalls = 256
 
 var callMarks = strings.TrimSuffix(strings.Repeat("?,", maxCalls), ",")
 
-// Raw is an entry as its row has it, not yet read: a caller who looks up many of them reads them on every
-// core.
+// Raw is an entry as its row has it, not yet read: a caller who looks up many of them reads them on every core.
 type Raw []byte
 
 // Body reads the entry's body. One that was too long to be kept is nil.
@@ -42,8 +41,7 @@ func (r Raw) Body() (map[string]any, error) {
 	return body, nil
 }
 
-// Of returns the entries of a kind about each of the calls, at most 256 of them,
-// oldest first.
+// Of returns the entries of a kind about each of the calls, at most 256 of them, oldest first.
 func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.CallID) (map[palyra.CallID][]Raw, error) {
 	if len(calls) > maxCalls {
 		return nil, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "journal: %d calls at once", len(calls))

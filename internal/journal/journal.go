@@ -21,8 +21,7 @@ func Schema() store.Schema { return store.SchemaOf("journal", schema) }
 type Config struct {
 	DB     *store.DB
 	Signer Signer
-	// Keys are the verifier lines of keys that signed before; the signer's own
-	// need not stand among them.
+	// Keys are the verifier lines of keys that signed before; the signer's own need not stand among them.
 	Keys []string
 	// Origin names the journal; empty: the signer's name. They must be equal.
 	Origin string
@@ -36,8 +35,7 @@ type Journal struct {
 	origin string
 	kinds  catalogue
 
-	// The group under way. Touched only inside the store's transactions, which
-	// come one after the other.
+	// The group under way. Touched only inside the store's transactions, which come one after the other.
 	tip     tree
 	pending []line // not yet inserted
 	tiles   []tile
@@ -58,10 +56,9 @@ type state struct {
 	head head
 }
 
-// New opens the journal, checks its tail against the signed head, and joins the
-// store's commits. It must come before the store's first Write. A journal that
-// does not match its head is refused: nothing may be added to a record that was
-// changed.
+// New opens the journal, checks its tail against the signed head, and joins the store's commits. It must come
+// before the store's first Write. A journal that does not match its head is refused: nothing may be added to a
+// record that was changed.
 func New(ctx context.Context, c Config) (*Journal, error) {
 	if c.DB == nil {
 		return nil, errors.New("journal: new: no store")
@@ -71,7 +68,8 @@ func New(ctx context.Context, c Config) (*Journal, error) {
 		return nil, err
 	}
 	if c.Origin != "" && c.Origin != signer.Name() {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "journal: the key is named %q, the journal %q", signer.Name(), c.Origin)
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "journal: the key is named %q, the journal %q", signer.Name(),
+			c.Origin)
 	}
 	known, err := parseKeys(append([]string{c.Signer.Verifier()}, c.Keys...))
 	if err != nil {
@@ -119,8 +117,7 @@ func (j *Journal) committed() (state, keys) {
 	return j.state, j.keys
 }
 
-// Head returns the signed head. An empty journal's is signed anew at each start
-// and stands nowhere else.
+// Head returns the signed head. An empty journal's is signed anew at each start and stands nowhere else.
 func (j *Journal) Head(ctx context.Context) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
@@ -130,8 +127,7 @@ func (j *Journal) Head(ctx context.Context) (Checkpoint, error) {
 	return h.checkpoint(), err
 }
 
-// Close keeps the head as a checkpoint and ends the watches. It does not close
-// the store.
+// Close keeps the head as a checkpoint and ends the watches. It does not close the store.
 func (j *Journal) Close(ctx context.Context) error {
 	j.mu.Lock()
 	if j.closed {

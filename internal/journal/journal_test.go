@@ -125,9 +125,15 @@ func event(i int) palyra.Event {
 	call := palyra.CallID(fmt.Sprintf("01JCQ0000000000000%08d", i/4))
 	switch i % 4 {
 	case 0:
-		return palyra.CallProposed{Call: call, Session: "01JCQ0000000000000SESSION0", Principal: "agent:local", Surface: palyra.SurfaceMCP, Tool: "palyra.fs.read", Workspace: "/home/alice/project", InputBytes: 120, Input: palyra.SumBytes([]byte{byte(i)})}
+		return palyra.CallProposed{
+			Call: call, Session: "01JCQ0000000000000SESSION0", Principal: "agent:local", Surface: palyra.SurfaceMCP,
+			Tool: "palyra.fs.read", Workspace: "/home/alice/project", InputBytes: 120, Input: palyra.SumBytes([]byte{byte(i)}),
+		}
 	case 1:
-		return palyra.CallJudged{Call: call, Plan: palyra.SumBytes([]byte{1}), Effect: palyra.Allow, Policies: []string{"base.read"}, Bundle: palyra.SumBytes([]byte{2}), Snapshot: palyra.SumBytes([]byte{3})}
+		return palyra.CallJudged{
+			Call: call, Plan: palyra.SumBytes([]byte{1}), Effect: palyra.Allow, Policies: []string{"base.read"},
+			Bundle: palyra.SumBytes([]byte{2}), Snapshot: palyra.SumBytes([]byte{3}),
+		}
 	case 2:
 		return palyra.CallGranted{Call: call, Grant: "01JCQ0000000000000GRANT000", Plan: palyra.SumBytes([]byte{1}), Tier: "c"}
 	}
@@ -247,7 +253,8 @@ func TestFormulas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry := "m4:s4:bodym3:s5:countn1:7s4:doors5:agents11:reason_codes12:rate_limiteds4:kinds10:door.floods3:seqn1:1s4:times24:2026-11-15T10:00:00.002Z"
+	entry := "m4:s4:bodym3:s5:countn1:7s4:doors5:agents11:reason_codes12:rate_limited" +
+		"s4:kinds10:door.floods3:seqn1:1s4:times24:2026-11-15T10:00:00.002Z"
 	leaf := sha256.Sum256([]byte("\x00" + entry))
 	start := sha256.Sum256([]byte("\x02" + testOrigin))
 	chain := sha256.Sum256(slices.Concat([]byte{2}, start[:], leaf[:]))

@@ -138,8 +138,7 @@ func readKept(tx *store.Tx) (keptCheckpoints, error) {
 	return k, err
 }
 
-// readEdge rebuilds the unfinished tiles of a tree: of entries at the lowest
-// level, of full tiles above.
+// readEdge rebuilds the unfinished tiles of a tree: of entries at the lowest level, of full tiles above.
 func readEdge(tx *store.Tx, h head) ([][]tlog.Hash, error) {
 	leaves, err := readLeaves(tx, h)
 	if err != nil {

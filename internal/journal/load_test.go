@@ -81,7 +81,8 @@ func TestOpenRefusesATamperedTail(t *testing.T) {
 		}
 		try("another chain")
 	})
-	if _, err := open(t, f.path, Config{Signer: newSigner("another", 1), Keys: f.keys()}); palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
+	if _, err := open(t, f.path, Config{Signer: newSigner("another", 1), Keys: f.keys()}); palyra.AsError(err).
+		Reason != palyra.ReasonVerifyFailed {
 		t.Errorf("a journal of another name: %v", err)
 	}
 	if _, err := open(t, f.path, Config{Signer: f.signer}); err != nil {

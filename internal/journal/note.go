@@ -17,13 +17,11 @@ import (
 
 // Signer signs the journal's heads with an Ed25519 key.
 //
-// A key's verifier line is <name>+<hash>+<key>: key is the standard base64 of
-// the byte 1 and the 32 bytes of the public key; hash is the first four bytes,
-// as eight hex digits, of SHA-256(name ‖ "\n" ‖ 1 ‖ public key). It is what
-// note.NewEd25519VerifierKey returns.
+// A key's verifier line is <name>+<hash>+<key>: key is the standard base64 of the byte 1 and the 32 bytes of the
+// public key; hash is the first four bytes, as eight hex digits, of SHA-256(name ‖ "\n" ‖ 1 ‖ public key). It is
+// what note.NewEd25519VerifierKey returns.
 type Signer interface {
-	// Name is the key's name, which is the journal's origin. It stays the same
-	// when the key is replaced.
+	// Name is the key's name, which is the journal's origin. It stays the same when the key is replaced.
 	Name() string
 	// Verifier is the verifier line of the key that Sign uses.
 	Verifier() string
@@ -64,16 +62,14 @@ type head struct {
 	key         string
 }
 
-// tipMark ends the text of a head row. A checkpoint, which is kept and handed
-// out, lacks it: nobody can cut the journal back to where a checkpoint was made
-// and pass that off as its head.
+// tipMark ends the text of a head row. A checkpoint, which is kept and handed out, lacks it: nobody can cut the
+// journal back to where a checkpoint was made and pass that off as its head.
 const tipMark = "head\n"
 
 func (h head) tipText() string { return h.text() + h.kept.text() + tipMark }
 
-// keptCheckpoints says which checkpoints are kept: how many, and a hash over all of them. It
-// stands in the signed head, so that none can be taken away, changed or added.
-// Heads from before it was written have none.
+// keptCheckpoints says which checkpoints are kept: how many, and a hash over all of them. It stands in the signed
+// head, so that none can be taken away, changed or added. Heads from before it was written have none.
 type keptCheckpoints struct {
 	known bool
 	count int64
@@ -204,9 +200,8 @@ func (k keys) withKey(v note.Verifier) keys {
 	return keys{list: list, known: note.VerifierList(list...)}
 }
 
-// open checks a note of ours: exactly one signature, by a known key, in the one
-// spelling that signing gives. Base64 leaves bits unused and decoders skip line
-// ends, so a signature that verifies may still be spelt in another way.
+// open checks a note of ours: exactly one signature, by a known key, in the one spelling that signing gives. Base64
+// leaves bits unused and decoders skip line ends, so a signature that verifies may still be spelt in another way.
 func (k keys) open(msg string) (text, key string, err error) {
 	n, err := note.Open([]byte(msg), k.known)
 	if err != nil {
@@ -265,8 +260,7 @@ func (k keys) openAs(msg, mark string) (head, error) {
 	return h, nil
 }
 
-// OpenCheckpoint checks a signed checkpoint with the given verifier lines and
-// returns what it says.
+// OpenCheckpoint checks a signed checkpoint with the given verifier lines and returns what it says.
 func OpenCheckpoint(msg string, verifiers []string) (Checkpoint, error) {
 	k, err := parseKeys(verifiers)
 	if err != nil {

@@ -18,9 +18,8 @@ const proofFormat = "palyra-journal-proof/1"
 // maxProof bounds a proof's text: an entry at its largest and the hashes.
 const maxProof = 1 << 20
 
-// Proof shows that an entry stands in the journal, to anyone who has the
-// journal's public key: the entry, the RFC 6962 audit path from its leaf to the
-// root, and the checkpoint with that root. Its JSON form is what VerifyProof
+// Proof shows that an entry stands in the journal, to anyone who has the journal's public key: the entry, the RFC
+// 6962 audit path from its leaf to the root, and the checkpoint with that root. Its JSON form is what VerifyProof
 // takes.
 type Proof struct {
 	Format     string          `json:"format"` // palyra-journal-proof/1
@@ -104,8 +103,7 @@ func (s state) hashes(tx *store.Tx) tlog.HashReader {
 	return tlog.TileHashReader(tlog.Tree{N: s.tree.size, Hash: s.head.root}, tiles{tx: tx, tree: s.tree})
 }
 
-// tiles gives the tree's tiles: full ones from the table, unfinished ones from
-// the right edge.
+// tiles gives the tree's tiles: full ones from the table, unfinished ones from the right edge.
 type tiles struct {
 	tx   *store.Tx
 	tree tree
@@ -121,7 +119,8 @@ func (tiles) SaveTiles([]tlog.Tile, [][]byte) {}
 func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 	out := make([][]byte, len(list))
 	for i, want := range list {
-		if want.W < tileWidth && want.N == t.tree.size>>((want.L+1)*tileHeight) && want.L < len(t.tree.edge) && want.W <= len(t.tree.edge[want.L]) {
+		if want.W < tileWidth && want.N == t.tree.size>>((want.L+1)*tileHeight) && want.L < len(t.tree.edge) &&
+			want.W <= len(t.tree.edge[want.L]) {
 			out[i] = joinHashes(t.tree.edge[want.L][:want.W])
 			continue
 		}
@@ -151,8 +150,7 @@ func VerifyProof(raw []byte, verifiers []string) (Report, error) {
 	return r.result()
 }
 
-// proof checks everything a proof says; nothing in it is believed before the
-// checkpoint's signature is.
+// proof checks everything a proof says; nothing in it is believed before the checkpoint's signature is.
 func (r *Report) proof(raw []byte, k keys) error {
 	p, entry, err := parseProof(raw)
 	if err != nil {

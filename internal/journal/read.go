@@ -33,8 +33,7 @@ func sqlOf(q palyra.EntryFilter) (string, []any) {
 	return text, args
 }
 
-// Entries returns the entries a query selects. Numbers in a body are
-// json.Number: digits are not lost.
+// Entries returns the entries a query selects. Numbers in a body are json.Number: digits are not lost.
 func (j *Journal) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error) {
 	text, args := sqlOf(q)
 	var list []palyra.Entry
@@ -46,7 +45,8 @@ func (j *Journal) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.E
 			}
 			e, err := decodeRow(b)
 			if err != nil {
-				return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the journal has a damaged entry after %d", q.From+int64(len(list))-1).
+				return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the journal has a damaged entry after %d",
+					q.From+int64(len(list))-1).
 					WithRemedy("run 'palyra journal verify'").WithCause(err)
 			}
 			list = append(list, e)
@@ -59,10 +59,9 @@ func (j *Journal) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.E
 	return list, nil
 }
 
-// Watch calls f for every entry from the given one on, then for new ones as they
-// become durable, each once and in order, until ctx ends, f fails or the journal
-// is closed. A slow f delays only its own watch: entries are read from the
-// tables, and any number of commits meanwhile make one wake-up.
+// Watch calls f for every entry from the given one on, then for new ones as they become durable, each once and in
+// order, until ctx ends, f fails or the journal is closed. A slow f delays only its own watch: entries are read
+// from the tables, and any number of commits meanwhile make one wake-up.
 func (j *Journal) Watch(ctx context.Context, from int64, f func(palyra.Entry) error) error {
 	next := max(from, 1)
 	for {

@@ -15,8 +15,7 @@ import (
 	"palyra"
 )
 
-// maxLine bounds a line of an export: an entry at its largest, every byte of it
-// escaped.
+// maxLine bounds a line of an export: an entry at its largest, every byte of it escaped.
 const maxLine = 1 << 20
 
 // segment is the verification of an export.
@@ -184,8 +183,7 @@ func (s *segment) entry(seq int64, text []byte) *Problem {
 	return nil
 }
 
-// seal checks the last line: the signatures, and that the entries are those
-// that the checkpoint covers.
+// seal checks the last line: the signatures, and that the entries are those that the checkpoint covers.
 func (s *segment) seal(text []byte) *Problem {
 	var t exportTrailer
 	if err := exact(text, &t); err != nil {

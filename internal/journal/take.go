@@ -9,9 +9,8 @@ import (
 	"palyra/internal/store"
 )
 
-// take adds a block that was checked by itself to what came before it: the
-// chain must go on, the tree grows, tiles above the lowest level and checkpoints
-// must match it.
+// take adds a block that was checked by itself to what came before it: the chain must go on, the tree grows, tiles
+// above the lowest level and checkpoints must match it.
 func (v *verifier) take(ctx context.Context, b block) (*Problem, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -78,8 +78,7 @@ func (p *printer) items(depth int, brackets string, keyed bool) bool {
 	return ok
 }
 
-// appendJSONString writes valid UTF-8 as encoding/json does without HTML
-// escapes.
+// appendJSONString writes valid UTF-8 as encoding/json does without HTML escapes.
 func appendJSONString(out, s []byte) []byte {
 	out = append(out, '"')
 	for i := 0; i < len(s); i++ {

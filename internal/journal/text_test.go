@@ -40,7 +40,10 @@ func TestText(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"z", "n1:0", "n2:01", "s3:\xe2\x80\xa8", "s2:\xe2\x80", "l2:zt", "m2:s1:azs1:bt", "m2:s1:bzs1:at", "m1:s1:a", "l1:", "q", ""} {
+	for _, s := range []string{
+		"z", "n1:0", "n2:01", "s3:\xe2\x80\xa8", "s2:\xe2\x80", "l2:zt", "m2:s1:azs1:bt", "m2:s1:bzs1:at", "m1:s1:a",
+		"l1:", "q", "",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -50,8 +50,7 @@ func parseDigest(d palyra.Digest) (h tlog.Hash, ok bool) {
 	return h, err == nil
 }
 
-// frontier is a tree reduced to what its root is made of: the roots of its
-// complete subtrees, largest first.
+// frontier is a tree reduced to what its root is made of: the roots of its complete subtrees, largest first.
 type frontier struct {
 	size  int64
 	stack []tlog.Hash
@@ -92,9 +91,8 @@ type tile struct {
 	data  []byte
 }
 
-// tree is the right edge of the journal: all that appending needs. It is a
-// value: append returns the next tree and leaves the old one as it was, so to
-// undo is to go back to the old value. Unfinished tiles share their arrays with
+// tree is the right edge of the journal: all that appending needs. It is a value: append returns the next tree and
+// leaves the old one as it was, so to undo is to go back to the old value. Unfinished tiles share their arrays with
 // later trees, which only write beyond this one's length.
 type tree struct {
 	frontier
@@ -122,8 +120,7 @@ func (t tree) append(leaf tlog.Hash) (tree, []tile) {
 	return next, full
 }
 
-// place puts a hash into its level's tile and returns the tile's bytes when
-// that filled it.
+// place puts a hash into its level's tile and returns the tile's bytes when that filled it.
 func (t *tree) place(level int, h tlog.Hash) []byte {
 	for len(t.edge) <= level {
 		t.edge = append(t.edge, nil)

@@ -19,11 +19,10 @@ const (
 	maxReaders = 3              // the store has four; one stays free for others
 )
 
-// Verify checks the whole journal as it stands when the check begins: every
-// entry, the tree, the tiles, the checkpoints, the head and its signature, and
-// that the file still holds what this process committed. progress may be nil.
-// With an auditor the tables beside the journal and the file itself are looked at
-// too. An error is returned whenever the report has a problem.
+// Verify checks the whole journal as it stands when the check begins: every entry, the tree, the tiles, the
+// checkpoints, the head and its signature, and that the file still holds what this process committed. progress may
+// be nil. With an auditor the tables beside the journal and the file itself are looked at too. An error is returned
+// whenever the report has a problem.
 func (j *Journal) Verify(ctx context.Context, progress func(done, total int64), auditors ...func(now time.Time) Auditor) (Report, error) {
 	s, _ := j.committed()
 	trusted := func() keys { _, k := j.committed(); return k }
@@ -53,9 +52,8 @@ type verifier struct {
 	kept   keptCheckpoints // checkpoints, as found
 }
 
-// run reads the head, then the entries in blocks, and holds the one against the
-// other. The first problem in the order of entries is reported; one of the head
-// only when the entries have none.
+// run reads the head, then the entries in blocks, and holds the one against the other. The first problem in the
+// order of entries is reported; one of the head only when the entries have none.
 func (v *verifier) run(ctx context.Context) (Report, error) {
 	headProblem, err := v.open(ctx)
 	if err != nil {
@@ -108,9 +106,8 @@ func (v *verifier) open(ctx context.Context) (p *Problem, err error) {
 	return p, err
 }
 
-// wrongTypes finds an entry with a column of another type than it was written
-// with. SQLite lets a text stand as bytes: the line would read the same, and
-// searches by its kind or call would pass it over.
+// wrongTypes finds an entry with a column of another type than it was written with. SQLite lets a text stand as
+// bytes: the line would read the same, and searches by its kind or call would pass it over.
 func wrongTypes(tx *store.Tx) (*Problem, error) {
 	var seq int64
 	err := tx.Get(`SELECT COALESCE(MIN(seq), 0) FROM journal_entries WHERE typeof(kind) <> 'text' OR typeof(time) <> 'integer'

@@ -200,27 +200,47 @@ func TestStructureIsNoticed(t *testing.T) {
 	}{
 		{"first removed", 1, []string{"DELETE FROM journal_entries WHERE seq = 1"}},
 		{"one removed", 100, []string{"DELETE FROM journal_entries WHERE seq = 100"}},
-		{"removed and closed up", 100, []string{"DELETE FROM journal_entries WHERE seq = 100", "UPDATE journal_entries SET seq = seq - 1 WHERE seq > 100"}},
+		{"removed and closed up", 100, []string{
+			"DELETE FROM journal_entries WHERE seq = 100",
+			"UPDATE journal_entries SET seq = seq - 1 WHERE seq > 100",
+		}},
 		{"last removed", size, []string{fmt.Sprintf("DELETE FROM journal_entries WHERE seq = %d", size)}},
 		{"tail cut", 280, []string{"DELETE FROM journal_entries WHERE seq >= 280"}},
 		{"all removed", 1, []string{"DELETE FROM journal_entries"}},
 		{"two swapped", 50, []string{
-			"UPDATE journal_entries SET seq = -1 WHERE seq = 50", "UPDATE journal_entries SET seq = 50 WHERE seq = 51", "UPDATE journal_entries SET seq = 51 WHERE seq = -1",
+			"UPDATE journal_entries SET seq = -1 WHERE seq = 50", "UPDATE journal_entries SET seq = 50 WHERE seq = 51",
+			"UPDATE journal_entries SET seq = 51 WHERE seq = -1",
 		}},
-		{"one repeated", size + 1, []string{fmt.Sprintf("INSERT INTO journal_entries SELECT %d, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = %d", size+1, size)}},
+		{
+			"one repeated", size + 1,
+			[]string{fmt.Sprintf("INSERT INTO journal_entries SELECT %d, time, kind, call_id, leaf, chain, entry FROM journal_entries "+
+				"WHERE seq = %d", size+1, size)},
+		},
 		{"one put over another", 61, []string{
-			"DELETE FROM journal_entries WHERE seq = 61", "INSERT INTO journal_entries SELECT 61, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 60",
+			"DELETE FROM journal_entries WHERE seq = 61",
+			"INSERT INTO journal_entries SELECT 61, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 60",
 		}},
-		{"one before the first", 0, []string{"INSERT INTO journal_entries SELECT 0, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1"}},
-		{"one far before", -7, []string{"INSERT INTO journal_entries SELECT -7, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1"}},
-		{"one far behind", size + 1, []string{"INSERT INTO journal_entries SELECT 1 << 60, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1"}},
+		{
+			"one before the first", 0,
+			[]string{"INSERT INTO journal_entries SELECT 0, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1"},
+		},
+		{"one far before", -7, []string{
+			"INSERT INTO journal_entries SELECT -7, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1",
+		}},
+		{
+			"one far behind", size + 1,
+			[]string{"INSERT INTO journal_entries SELECT 1 << 60, time, kind, call_id, leaf, chain, entry FROM journal_entries WHERE seq = 1"},
+		},
 		{"shifted", 0, []string{"UPDATE journal_entries SET seq = -seq", "UPDATE journal_entries SET seq = 301 + seq - 1"}},
 		{"a checkpoint beyond the head", size + 1, []string{"INSERT INTO journal_checkpoints VALUES (1000, 'x')"}},
 		{"a checkpoint of nothing", 0, []string{"INSERT INTO journal_checkpoints VALUES (0, 'x')"}},
 		{"a checkpoint removed", 0, []string{"DELETE FROM journal_checkpoints WHERE size = (SELECT MAX(size) FROM journal_checkpoints)"}},
 		{"all checkpoints removed", 0, []string{"DELETE FROM journal_checkpoints"}},
 		{"no head", 0, []string{"DELETE FROM journal_head"}},
-		{"nothing at all", 0, []string{"DELETE FROM journal_head", "DELETE FROM journal_entries", "DELETE FROM journal_tiles", "DELETE FROM journal_checkpoints"}},
+		{"nothing at all", 0, []string{
+			"DELETE FROM journal_head", "DELETE FROM journal_entries", "DELETE FROM journal_tiles",
+			"DELETE FROM journal_checkpoints",
+		}},
 	} {
 		f.undone(t, db, func() {
 			for _, q := range c.changes {
@@ -334,7 +354,8 @@ func TestForgeryIsNoticed(t *testing.T) {
 		mallory := newSigner(testOrigin, 66)
 		tr := forge(t, db, func(n int64, _ *draft) bool { return n != 20 })
 		h := head{origin: testOrigin, size: tr.size, root: tr.root(), chain: tr.chain, time: palyra.Time(fixedTime)}
-		mustExec(t, db, "UPDATE journal_head SET size = ?, root = ?, chain = ?, note = ?", tr.size, h.root[:], h.chain[:], signed(t, mallory, h.text()))
+		mustExec(t, db, "UPDATE journal_head SET size = ?, root = ?, chain = ?, note = ?", tr.size, h.root[:], h.chain[:],
+			signed(t, mallory, h.text()))
 		mustExec(t, db, "DELETE FROM journal_checkpoints")
 		r, err := f.check(t)
 		wantProblem(t, r, err, 0)
@@ -387,7 +408,8 @@ func TestTypesOfColumns(t *testing.T) {
 	f.fill(t, 20)
 	db := f.raw(t)
 	for _, change := range []string{
-		"kind = CAST(kind AS BLOB)", "call_id = CAST(call_id AS BLOB)", "call_id = ''", "entry = CAST(entry AS TEXT)", "leaf = CAST(leaf AS TEXT)",
+		"kind = CAST(kind AS BLOB)", "call_id = CAST(call_id AS BLOB)", "call_id = ''", "entry = CAST(entry AS TEXT)",
+		"leaf = CAST(leaf AS TEXT)",
 	} {
 		f.undone(t, db, func() {
 			mustExec(t, db, "UPDATE journal_entries SET "+change+" WHERE seq = 7")

@@ -16,7 +16,10 @@ func anyValue(depth int) *rapid.Generator[any] {
 		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.String().AsAny(),
 		rapid.Map(rapid.Int64(), func(n int64) any { return n }),
 		rapid.Map(rapid.Float64Range(-1e30, 1e30), func(n float64) any { return n }),
-		rapid.SampledFrom([]any{json.Number("1e22"), json.Number("0"), json.Number("-1.5"), json.Number("100000000000000000000"), "\u2028<&>\x00\"\\"}),
+		rapid.SampledFrom([]any{
+			json.Number("1e22"), json.Number("0"), json.Number("-1.5"), json.Number("100000000000000000000"),
+			"\u2028<&>\x00\"\\",
+		}),
 	}
 	if depth == 0 {
 		return rapid.OneOf(leaf...)
@@ -53,7 +56,8 @@ func TestWalkDepth(t *testing.T) {
 func FuzzWalk(f *testing.F) {
 	for _, s := range []string{
 		"z", "t", "f", "n1:0", "n2:-0", "n2:-1", "n2:01", "n22:1234567890123456789012", "n4:1e22", "n3:1e2", "n5:15e-1", "n0:", "n1:-",
-		"s0:", "s1:a", "s01:a", "s2:a", "s1:\xff", "l0:", "l2:zt", "l1:", "l99999999999:", "m0:", "m1:s1:az", "m2:s1:bzs1:az", "m2:s1:azs1:az", "m1:n1:1z", "x", "",
+		"s0:", "s1:a", "s01:a", "s2:a", "s1:\xff", "l0:", "l2:zt", "l1:", "l99999999999:", "m0:", "m1:s1:az", "m2:s1:bzs1:az", "m2:s1:azs1:az",
+		"m1:n1:1z", "x", "",
 	} {
 		f.Add([]byte(s))
 	}
@@ -69,9 +73,11 @@ func FuzzWalk(f *testing.F) {
 // FuzzTranscode: where the fast way from JSON answers, its answer is canon's.
 func FuzzTranscode(f *testing.F) {
 	for _, s := range []string{
-		`null`, `true`, `false`, `"a"`, `"\u00e9\n\"\\\/"`, `"\ud83d\ude00"`, `"\ud800"`, `"\uD83D"`, "\"\x01\"", `"a`, `"\q"`, `"\u12"`, `"\u00E9"`,
+		`null`, `true`, `false`, `"a"`, `"\u00e9\n\"\\\/"`, `"\ud83d\ude00"`, `"\ud800"`, `"\uD83D"`, "\"\x01\"", `"a`, `"\q"`, `"\u12"`,
+		`"\u00E9"`,
 		`0`, `-0`, `01`, `1.5`, `1e3`, `-12`, `--1`, `1-`, `12345678901234567890123`,
-		`[]`, `[1,"x",[null]]`, `[1,]`, `[ 1]`, `{}`, `{"b":1,"a":{"c":[]}}`, `{"a":1,"a":2}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `{"":""}`, `{"a":1} `, `nul`, ``,
+		`[]`, `[1,"x",[null]]`, `[1,]`, `[ 1]`, `{}`, `{"b":1,"a":{"c":[]}}`, `{"a":1,"a":2}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `{"":""}`,
+		`{"a":1} `, `nul`, ``,
 	} {
 		f.Add([]byte(s))
 	}
@@ -117,7 +123,8 @@ func TestParseEntry(t *testing.T) {
 		when = "s4:times1:t"
 	)
 	got, err := parseEntry([]byte("m5:" + body + call + kind + seq + when))
-	if err != nil || got.seq != 12 || string(got.kind) != "k" || string(got.call) != "c" || string(got.time) != "t" || string(got.body) != "m1:s1:an1:1" {
+	if err != nil || got.seq != 12 || string(got.kind) != "k" || string(got.call) != "c" || string(got.time) != "t" ||
+		string(got.body) != "m1:s1:an1:1" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := parseEntry([]byte("m4:" + body + kind + seq + when)); err != nil || got.call != nil {

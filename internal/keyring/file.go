@@ -21,9 +21,8 @@ const (
 	pemType    = "PRIVATE KEY"
 )
 
-// place is where the key of one use lives: <dir>/<use>.key, and beside it
-// <use>.key.next while a rotation is on its way. In a credential directory,
-// which nobody writes, the operator puts both.
+// place is where the key of one use lives: <dir>/<use>.key, and beside it <use>.key.next while a rotation is on its
+// way. In a credential directory, which nobody writes, the operator puts both.
 type place struct {
 	dir        string
 	use        palyra.KeyUse
@@ -70,8 +69,7 @@ func (p place) stage() (ed25519.PrivateKey, error) {
 	return key, writeKey(p.staged(), key)
 }
 
-// promote puts the staged key in the place of the old one, whose private half
-// is gone with that.
+// promote puts the staged key in the place of the old one, whose private half is gone with that.
 func (p place) promote() error {
 	if p.credential {
 		return nil
@@ -103,9 +101,8 @@ func (p place) drop() error {
 	return nil
 }
 
-// read returns the key in a file, nil when there is no such file. The checks
-// are made on the open file, so that it cannot be exchanged between check and
-// use.
+// read returns the key in a file, nil when there is no such file. The checks are made on the open file, so that it
+// cannot be exchanged between check and use.
 func (p place) read(path string) (ed25519.PrivateKey, error) {
 	f, err := openNoFollow(path)
 	switch {

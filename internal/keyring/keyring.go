@@ -1,21 +1,17 @@
-// Package keyring keeps the daemon's own signing keys: one Ed25519 key for the
-// journal, one for attestations.
+// Package keyring keeps the daemon's own signing keys: one Ed25519 key for the journal, one for attestations.
 //
-// A private key is a file of its owner alone (PKCS#8 in PEM, 0600 in a 0700
-// directory) or a systemd credential, and leaves this package only as
-// signatures. The public halves, also of retired keys, stand in a table; every
-// key but the first of its use is signed by the one before it, so that whoever
-// trusts one key can follow the chain to the next.
+// A private key is a file of its owner alone (PKCS#8 in PEM, 0600 in a 0700 directory) or a systemd credential, and
+// leaves this package only as signatures. The public halves, also of retired keys, stand in a table; every key but
+// the first of its use is signed by the one before it, so that whoever trusts one key can follow the chain to the
+// next.
 //
-// Words: a Ring holds the keys; a Signer is one key, fixed for life; a key id
-// is the first 16 hex digits of the SHA-256 of the 32 public key bytes; a trust
-// file is the public history as JSON.
+// Words: a Ring holds the keys; a Signer is one key, fixed for life; a key id is the first 16 hex digits of the
+// SHA-256 of the 32 public key bytes; a trust file is the public history as JSON.
 //
-// Promises: a key file that others could have read or put there is refused; a
-// key is never replaced without a signed line in the journal; a crash at any
-// point of a rotation leaves exactly one of the two keys in force, and the
-// table says which. The package does not protect against a process that runs
-// under the same uid and reads the files.
+// Promises: a key file that others could have read or put there is refused; a key is never replaced without a
+// signed line in the journal; a crash at any point of a rotation leaves exactly one of the two keys in force, and
+// the table says which. The package does not protect against a process that runs under the same uid and reads the
+// files.
 //
 // Its words are those of docs/words.md.
 package keyring
@@ -68,9 +64,8 @@ type Ring struct {
 	listeners []func(use palyra.KeyUse)
 }
 
-// Open reads the keys, makes those that never existed, and finishes a rotation
-// that a crash cut short. It writes no journal line, because the journal needs
-// a key first: call Attach once the journal is open.
+// Open reads the keys, makes those that never existed, and finishes a rotation that a crash cut short. It writes no
+// journal line, because the journal needs a key first: call Attach once the journal is open.
 func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	if cfg.Dir == "" || cfg.DB == nil || cfg.Now == nil || !validName(cfg.Name) {
 		return nil, errors.New("keyring: open: the configuration is incomplete")
@@ -151,8 +146,10 @@ func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 		}
 		return newSigner(use, name, staged), pl.drop()
 	}
-	return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "the %s key in %s is not key %s, which the state has on record", use, pl.file(), onRecord.ID).
-		WithRemedy("restore the key file that belongs to this state, or begin a new state on purpose: palyra up --new-state, which keeps this one beside it")
+	return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "the %s key in %s is not key %s, which the state has on record", use,
+		pl.file(), onRecord.ID).
+		WithRemedy("restore the key file that belongs to this state, or begin a new state on purpose: palyra up --new-state, which " +
+			"keeps this one beside it")
 }
 
 // place chooses where the key of a use lives.

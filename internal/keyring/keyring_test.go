@@ -306,7 +306,10 @@ func TestPrivateKeysAreNotShown(t *testing.T) {
 	must(t, os.WriteFile(r.Path(Journal), append(file, "trailer"...), 0o600))
 	_, err := Open(t.Context(), f.config())
 	fmt.Fprintf(&shown, "%v %+v %#v", err, err, err)
-	for _, form := range []string{string(seed), fmt.Sprintf("%x", seed), fmt.Sprintf("%X", seed), fmt.Sprint(seed), base64.StdEncoding.EncodeToString(seed), string(file[30:60])} {
+	for _, form := range []string{
+		string(seed), fmt.Sprintf("%x", seed), fmt.Sprintf("%X", seed), fmt.Sprint(seed),
+		base64.StdEncoding.EncodeToString(seed), string(file[30:60]),
+	} {
 		if strings.Contains(shown.String(), form) {
 			t.Errorf("a private key is shown as %q", form)
 		}

@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// openNoFollow opens a key file. A symbolic link is refused, a pipe does not
-// block.
+// openNoFollow opens a key file. A symbolic link is refused, a pipe does not block.
 func openNoFollow(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -62,7 +61,8 @@ func checkOwner(path string, info fs.FileInfo, credential bool, want fs.FileMode
 		return unsafe(path, fmt.Sprintf("belongs to uid %d", owner), fmt.Sprintf("chown %d %s", os.Geteuid(), path))
 	}
 	if info.Mode().Perm()&others != 0 {
-		return unsafe(path, fmt.Sprintf("is open to other users (mode %04o)", info.Mode().Perm()), fmt.Sprintf("chmod %04o %s; if others may have read it, rotate the key", want, path))
+		return unsafe(path, fmt.Sprintf("is open to other users (mode %04o)", info.Mode().Perm()),
+			fmt.Sprintf("chmod %04o %s; if others may have read it, rotate the key", want, path))
 	}
 	return nil
 }

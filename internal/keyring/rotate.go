@@ -14,8 +14,7 @@ import (
 
 const rotationDomain = "palyra/key-rotation/v1\x00"
 
-// Attach gives the ring its journal and records the keys that are not on
-// record yet.
+// Attach gives the ring its journal and records the keys that are not on record yet.
 func (r *Ring) Attach(ctx context.Context, journal store.Recorder) error {
 	if err := r.take(ctx); err != nil {
 		return err
@@ -69,8 +68,7 @@ func (r *Ring) OnRotate(f func(use palyra.KeyUse)) {
 	r.listeners = append(r.listeners, f)
 }
 
-// Rotate replaces the key of a use, in an order in which every crash can be
-// told apart by the table afterwards:
+// Rotate replaces the key of a use, in an order in which every crash can be told apart by the table afterwards:
 //
 //	the new key is staged beside the old      crash: the table knows nothing of it; it is dropped
 //	table and journal say rotated             crash: the table names the staged key; it is moved into place
@@ -87,7 +85,8 @@ func (r *Ring) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principa
 	}
 	defer r.release()
 	if r.recorder() == nil {
-		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonJournalUnavailable, "keys cannot be rotated before the journal is open")
+		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonJournalUnavailable,
+			"keys cannot be rotated before the journal is open")
 	}
 	if err := r.load(ctx, use); err != nil { // an earlier rotation may have failed half-way
 		return palyra.Key{}, err
@@ -109,7 +108,8 @@ func (r *Ring) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principa
 	r.notifyUse(use)
 	r.point("key.moved/lost")
 	if err := pl.promote(); err != nil {
-		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "the %s key is rotated, but its file could not be moved into place", use).
+		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal,
+			"the %s key is rotated, but its file could not be moved into place", use).
 			WithRemedy("check %s; the next start moves it", pl.dir).WithCause(err)
 	}
 	r.point("key.moved/kept")
@@ -122,7 +122,8 @@ func (r *Ring) stage(pl place, old *Signer) (*Signer, error) {
 		return nil, err
 	}
 	if key == nil || KeyID(public(key)) == old.KeyID() {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "the %s key is a credential of the service, which the daemon cannot replace", pl.use).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled,
+			"the %s key is a credential of the service, which the daemon cannot replace", pl.use).
 			WithRemedy("add a new key as credential %s.key.next, restart the service and rotate again", pl.use)
 	}
 	return newSigner(pl.use, old.Name(), key), nil

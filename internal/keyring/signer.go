@@ -18,8 +18,7 @@ import (
 // algEd25519 marks an Ed25519 key in the signed-note format.
 const algEd25519 = 1
 
-// KeyID returns the name of a public key: the first 16 hex digits of the
-// SHA-256 of its 32 bytes.
+// KeyID returns the name of a public key: the first 16 hex digits of the SHA-256 of its 32 bytes.
 func KeyID(pub ed25519.PublicKey) string {
 	h := sha256.Sum256(pub)
 	return hex.EncodeToString(h[:8])

@@ -55,9 +55,8 @@ func (r *Ring) Export() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// ParseTrust reads a trust file and checks it within itself: each key is what
-// its id and verifier line say, and each but the first of its use is signed by
-// the one before. Whether to trust the first is the reader's choice.
+// ParseTrust reads a trust file and checks it within itself: each key is what its id and verifier line say, and
+// each but the first of its use is signed by the one before. Whether to trust the first is the reader's choice.
 func ParseTrust(raw []byte) (Trust, error) {
 	if len(raw) > maxTrustBytes {
 		return Trust{}, badTrust("it is larger than %d bytes", maxTrustBytes)

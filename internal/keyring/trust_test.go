@@ -77,7 +77,10 @@ func TestTrustFileRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, s := range []string{"", "null", "[]", "{}", `{"palyra_keys":1,"keys":[],"x":1}`, `{"palyra_keys":1,"palyra_keys":1}`, string(raw) + "x", strings.Repeat(" ", maxTrustBytes+1)} {
+	for _, s := range []string{
+		"", "null", "[]", "{}", `{"palyra_keys":1,"keys":[],"x":1}`, `{"palyra_keys":1,"palyra_keys":1}`,
+		string(raw) + "x", strings.Repeat(" ", maxTrustBytes+1),
+	} {
 		if _, err := ParseTrust([]byte(s)); err == nil {
 			t.Errorf("accepted %.40q", s)
 		}

@@ -212,7 +212,7 @@ func TestFormatsListsEverySetting(t *testing.T) {
 		src += read(t, "internal/config/"+filepath.Base(f))
 	}
 	var want []string
-	for _, m := range regexp.MustCompile(`key: "([a-z_.]+)"`).FindAllStringSubmatch(src, -1) {
+	for _, m := range regexp.MustCompile(`key: +"([a-z_.]+)"`).FindAllStringSubmatch(src, -1) {
 		want = append(want, m[1])
 	}
 	if len(want) < 5 {

@@ -50,8 +50,9 @@ func idNamed(name, typ string) string {
 
 // wordNames are names that promise a word with fixed values. A text of that name lets any other text in.
 var wordNames = map[string]string{
-	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "toolname": "ToolName", "surface": "Surface",
-	"tier": "Tier", "role": "Role", "roles": "Role", "capability": "Capability", "capabilities": "Capability",
+	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "toolname": "ToolName",
+	"surface": "Surface",
+	"tier":    "Tier", "role": "Role", "roles": "Role", "capability": "Capability", "capabilities": "Capability",
 	"separation": "Separation", "settlement": "Settlement", "networkmode": "NetworkMode",
 	"transport": "Transport", "reasoncode": "Reason",
 }
@@ -60,7 +61,8 @@ var wordNames = map[string]string{
 // that is C, before it is read.
 func spells(f *file, word string) bool {
 	return (word == "Tier" || word == "Role") &&
-		slices.ContainsFunc([]string{"internal/cli", "internal/config", "internal/tool/process"}, func(dir string) bool { return subpath.Within(dir, f.dir) })
+		slices.ContainsFunc([]string{"internal/cli", "internal/config", "internal/tool/process"},
+			func(dir string) bool { return subpath.Within(dir, f.dir) })
 }
 
 // texts refuses a field, parameter or result, or a list of them, that is named for a word and is a text.

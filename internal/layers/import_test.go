@@ -76,9 +76,17 @@ func edges() []edge {
 		{small, small, true, "small tools may lean on each other"},
 		{small, []string{"**"}, false, "a small tool uses the standard library only"},
 
-		{[]string{"internal/effects"}, append(slices.Clone(words), "internal/canon", "internal/symlink", "internal/trusted"), true, "the list of a run's changes, as bytes, and what it comes to"},
+		{
+			[]string{"internal/effects"},
+			append(slices.Clone(words), "internal/canon", "internal/symlink", "internal/trusted"), true,
+			"the list of a run's changes, as bytes, and what it comes to",
+		},
 		{[]string{"internal/effects"}, []string{"**"}, false, "the list knows words only"},
-		{append(slices.Clone(parts), "internal/tiers", "internal/undo", "internal/rpc/**", "client/**", "internal/cli/**"), []string{"internal/effects"}, true, "who makes and shows lists of changes"},
+		{
+			append(slices.Clone(parts), "internal/tiers", "internal/undo", "internal/rpc/**", "client/**", "internal/cli/**"),
+			[]string{"internal/effects"},
+			true, "who makes and shows lists of changes",
+		},
 
 		{[]string{"api/**"}, []string{"api/**"}, true, "generated code"},
 		{[]string{"internal/rpc/**", "client/**"}, []string{"api/gen/**"}, true, "wire types live at the doors and in the client"},
@@ -92,18 +100,32 @@ func edges() []edge {
 		{[]string{"internal/gate"}, []string{"**"}, false, "the path imports nothing of ours but the root"},
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
-		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells", "internal/sandbox/local"}, true, "tiers that start cells share how"},
+		{
+			[]string{"internal/sandbox/confine", "internal/sandbox/bubble"},
+			[]string{"internal/sandbox/cells", "internal/sandbox/local"},
+			true,
+			"tiers that start cells share how",
+		},
 		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/bwrap"}, true, "the tier starts what bubblewrap is told"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"internal/sandbox/local"}, true, "what of /opt and /usr/local a room shows"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
-		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal", "internal/seal/*"}, true, "what a run must leave as it is"},
+		{
+			[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"},
+			[]string{"internal/seal", "internal/seal/*"},
+			true, "what a run must leave as it is",
+		},
 		{[]string{"internal/egress"}, []string{"internal/egress/sniff"}, true, "the first bytes of a connection"},
 		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
 		{[]string{"internal/seal"}, []string{"internal/seal/sealname"}, true, "which paths are sealed, by their names"},
 		{[]string{"internal/seal/sealname"}, []string{"<parent>"}, false, "names are read without a workspace"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
-		{[]string{"internal/policy", "internal/policy/replay"}, []string{"internal/policy/risk"}, true, "what a call amounts to is worked out below the judging"},
+		{
+			[]string{"internal/policy", "internal/policy/replay"},
+			[]string{"internal/policy/risk"},
+			true,
+			"what a call amounts to is worked out below the judging",
+		},
 		{[]string{"internal/tool/files"}, []string{"internal/tool/files/unified"}, true, "patches as text"},
 		{[]string{"internal/tool/files/unified"}, []string{"."}, true, "patches as text"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
@@ -114,7 +136,11 @@ func edges() []edge {
 		{[]string{"internal/agent/*"}, append([]string{".", "internal/agent"}, small...), true, "a provider knows the loop only"},
 		{[]string{"internal/agent/**"}, []string{"**"}, false, "the loop knows no part"},
 
-		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline"}, small...), true, "runs stand on the gate"},
+		{
+			[]string{"internal/run"},
+			append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline"}, small...), true,
+			"runs stand on the gate",
+		},
 		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 
@@ -124,7 +150,10 @@ func edges() []edge {
 		{[]string{"internal/tiers"}, []string{"internal/seal/*"}, true, "what a run did to names that others trust, by links and by git"},
 		{storey, storey, false, "what stands on the parts does not stand on each other"},
 		{[]string{"internal/bundle", "internal/past"}, []string{"internal/policy/*"}, true, "bundles are tested, kept and replayed"},
-		{storey, append(append(slices.Clone(parts), ".", "internal/store", "internal/run", "internal/config", "internal/rpc/wire"), small...), true, "several parts together"},
+		{
+			storey, append(append(slices.Clone(parts), ".", "internal/store", "internal/run", "internal/config", "internal/rpc/wire"), small...),
+			true, "several parts together",
+		},
 		{storey, []string{"**"}, false, "what stands on the parts knows no door and no leaf"},
 
 		{[]string{"internal/config"}, append([]string{"."}, small...), true, "configuration is read before anything exists"},
@@ -133,8 +162,15 @@ func edges() []edge {
 		{[]string{"internal/rpc/**"}, append([]string{".", "internal/rpc/**"}, small...), true, "a door"},
 		{[]string{"internal/rpc/**"}, []string{"**"}, false, "a door knows the parts only by interfaces of its own"},
 
-		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
-		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/audit", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
+		{
+			[]string{"client/**"},
+			append([]string{".", "client/**", "internal/rpc/wire"}, small...), true,
+			"the client shares the words' wire form with the doors",
+		},
+		{[]string{"client/evidence"}, []string{
+			"internal/journal", "internal/attest", "internal/approval", "internal/audit", "internal/keyring",
+			"internal/posture",
+		}, true, "evidence is checked without a daemon"},
 		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
 		{[]string{"client/bundle"}, []string{"internal/policy"}, true, "presets are written out without a daemon"},
 		{[]string{"client"}, []string{"internal/ca", "internal/pairing"}, true, "a device joins a daemon and knows it again"},
@@ -142,13 +178,31 @@ func edges() []edge {
 
 		{[]string{"internal/mcp/serve"}, append([]string{".", "client"}, small...), true, "MCP clients are served by a client of the daemon"},
 		{[]string{"internal/mcp/install"}, append([]string{"."}, small...), true, "configurations of other programs"},
-		{[]string{"internal/mcp/serve", "internal/mcp/install"}, []string{"**"}, false, "what serves MCP clients is a client itself and knows no part"},
-		{[]string{"internal/cli/**"}, []string{"internal/mcp/serve", "internal/mcp/install"}, true, "the command serves and connects MCP clients"},
+		{
+			[]string{"internal/mcp/serve", "internal/mcp/install"},
+			[]string{"**"},
+			false,
+			"what serves MCP clients is a client itself and knows no part",
+		},
+		{
+			[]string{"internal/cli/**"},
+			[]string{"internal/mcp/serve", "internal/mcp/install"},
+			true,
+			"the command serves and connects MCP clients",
+		},
 		{[]string{"internal/hook"}, []string{"**"}, false, "what is known of other agents needs nothing of ours"},
 		{[]string{"internal/cli/**"}, []string{"internal/hook"}, true, "the command answers the hooks of other agents"},
-		{[]string{"internal/cli/policy"}, []string{"internal/policy/tables", "internal/command"}, true, "a bundle's tests are run without a daemon"},
+		{
+			[]string{"internal/cli/policy"},
+			[]string{"internal/policy/tables", "internal/command"},
+			true,
+			"a bundle's tests are run without a daemon",
+		},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
-		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable", "internal/subpath"}, true, "a command speaks through the client"},
+		{[]string{"internal/cli/**"}, []string{
+			".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable",
+			"internal/subpath",
+		}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},
 
 		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},

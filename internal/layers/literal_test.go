@@ -189,7 +189,8 @@ func literals(t *tree) []string {
 		}
 		for e, text := range w.said(f) {
 			i := slices.IndexFunc(homonyms, func(h struct{ dir, text, why string }) bool {
-				return matches(h.dir, f.dir) && (h.text == text || strings.HasSuffix(h.text, "*") && strings.HasPrefix(text, strings.TrimSuffix(h.text, "*")))
+				return matches(h.dir, f.dir) && (h.text == text || strings.HasSuffix(h.text, "*") &&
+					strings.HasPrefix(text, strings.TrimSuffix(h.text, "*")))
 			})
 			if i >= 0 {
 				used[i] = true
@@ -212,7 +213,8 @@ func literals(t *tree) []string {
 func TestLiterals(t *testing.T) { hold(t, literals) }
 
 func TestLiteralsFires(t *testing.T) {
-	root := "package palyra\n\ntype Tier string\n\ntype Reason string\n\nconst (\n\tTierC Tier = \"c\"\n\tReasonTooLarge Reason = \"too_large\"\n\tToolEcho = \"palyra.echo\"\n)\n\n" +
+	root := "package palyra\n\ntype Tier string\n\ntype Reason string\n\nconst (\n\tTierC Tier = \"c\"\n\tReasonTooLarge Reason = " +
+		"\"too_large\"\n\tToolEcho = \"palyra.echo\"\n)\n\n" +
 		"type Plan struct {\n\tTier Tier `json:\"tier\"`\n}\n"
 	with := func(body string) map[string]string {
 		return map[string]string{"words.go": root, "internal/x/x.go": "package x\n\nfunc f(p Plan, s string) bool {\n" + body + "\n}\n"}

@@ -56,7 +56,8 @@ func unmapped(t *tree, table string) []string {
 		bad = append(bad, fmt.Sprintf("the map names %s, which is not there", l))
 	}
 	for dir, isPackage := range dirs {
-		if isPackage && !strings.HasSuffix(dir, "test") && matchesAny([]string{"internal/**", "client/**", "cmd/**"}, dir) && !matchesAny(patterns, dir) {
+		if isPackage && !strings.HasSuffix(dir, "test") && matchesAny([]string{"internal/**", "client/**", "cmd/**"}, dir) &&
+			!matchesAny(patterns, dir) {
 			bad = append(bad, dir+" is not on the map of ARCHITECTURE.md")
 		}
 	}
@@ -70,7 +71,8 @@ func TestTheMapIsTheTree(t *testing.T) {
 }
 
 func TestTheMapIsTheTreeFires(t *testing.T) {
-	table := "| where | what |\n|---|---|\n| `internal/a`, `a/b`, `c` | `internal/z` is not of the first column |\n| `internal/tool/**`, `d` | x |\n"
+	table := "| where | what |\n|---|---|\n| `internal/a`, `a/b`, `c` | `internal/z` is not of the first column |\n| " +
+		"`internal/tool/**`, `d` | x |\n"
 	rule := func(tr *tree) []string { return unmapped(tr, table) }
 	src := "package x\n"
 	all := func(more ...string) map[string]string {

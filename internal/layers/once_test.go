@@ -164,11 +164,17 @@ func TestOnceFires(t *testing.T) {
 		return map[string]string{"internal/a/a.go": "package a\n\n" + a + "\n", "internal/b/b.go": "package b\n\n" + b + "\n"}
 	}
 	fires(t, constantsTwice,
-		plant{"a path", two(`const Path = "/usr/bin:/bin"`, `const where = "/usr/bin:/bin"`), []string{`"/usr/bin:/bin" is a constant of internal/a and internal/b`}},
+		plant{
+			"a path", two(`const Path = "/usr/bin:/bin"`, `const where = "/usr/bin:/bin"`),
+			[]string{`"/usr/bin:/bin" is a constant of internal/a and internal/b`},
+		},
 		plant{"a name", two(`const StdinLive = "live"`, `const stdinLive = "live"`), []string{`"live"`}},
 		plant{"another thing", two(`const StdinLive = "live"`, `const shown = "live"`), nil},
 		plant{"an alias", two(`const Path = "/usr/bin:/bin"`, `const Path = a.Path`), nil},
-		plant{"the checker", map[string]string{"internal/a/a.go": "package a\n\nconst F = \"x/1\"\n", "cmd/palyra-verify/b.go": "package main\n\nconst F = \"x/1\"\n"}, nil},
+		plant{"the checker", map[string]string{
+			"internal/a/a.go":        "package a\n\nconst F = \"x/1\"\n",
+			"cmd/palyra-verify/b.go": "package main\n\nconst F = \"x/1\"\n",
+		}, nil},
 	)
 	strength := `var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}`
 	fires(t, tablesTwice,
@@ -176,7 +182,9 @@ func TestOnceFires(t *testing.T) {
 		plant{"a short one", two(`var x = []string{"a", "b", "c"}`, `var x = []string{"a", "b", "c"}`), nil},
 	)
 	fires(t, roleOrders,
-		one("an order", "internal/a/a.go", "package a\n\nvar x = []palyra.Role{palyra.RoleViewer, palyra.RoleAuditor, palyra.RoleApprover, palyra.RoleAdmin}\n", "palyra.PeopleRoles"),
+		one("an order", "internal/a/a.go",
+			"package a\n\nvar x = []palyra.Role{palyra.RoleViewer, palyra.RoleAuditor, palyra.RoleApprover, palyra.RoleAdmin}\n",
+			"palyra.PeopleRoles"),
 		one("a few", "internal/a/a.go", "package a\n\nvar x = []palyra.Role{palyra.RoleOwner, palyra.RoleAdmin}\n"),
 	)
 }

@@ -20,7 +20,8 @@ func TestPolicyTellsEveryRiskFactor(t *testing.T) {
 		told[quoted(r[0])[0]] = r[1]
 	}
 	want := []string{
-		string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec), string(palyra.SecretsRead), string(palyra.ChannelSend),
+		string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec), string(palyra.SecretsRead),
+		string(palyra.ChannelSend),
 		string(palyra.Browser), string(palyra.NodeInvoke), string(palyra.DevicePair),
 	}
 	hold(t, func(tr *tree) []string {

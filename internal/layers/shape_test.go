@@ -184,7 +184,11 @@ func TestInterfaceSizesFires(t *testing.T) {
 
 func TestTestedFires(t *testing.T) {
 	fires(t, tested,
-		plant{"too few", map[string]string{"x/x.go": "package x" + lines(100), "x/x_test.go": "package x" + lines(79)}, []string{"79 lines of test"}},
+		plant{
+			"too few",
+			map[string]string{"x/x.go": "package x" + lines(100), "x/x_test.go": "package x" + lines(79)},
+			[]string{"79 lines of test"},
+		},
 		plant{"enough", map[string]string{"x/x.go": "package x" + lines(100), "x/x_test.go": "package x" + lines(80)}, nil},
 	)
 }

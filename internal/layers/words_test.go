@@ -156,8 +156,16 @@ func wordsLinked(t *tree) []string {
 func TestPackagesLeadToTheWords(t *testing.T) {
 	hold(t, wordsLinked)
 	fires(t, wordsLinked,
-		plant{"a part that does", map[string]string{"internal/journal/j.go": "// Package journal keeps. Words: docs/words.md.\npackage journal\n"}, nil},
-		plant{"a part that does not", map[string]string{"internal/journal/j.go": "// Package journal keeps.\npackage journal\n"}, []string{"internal/journal: the package comment"}},
+		plant{
+			"a part that does",
+			map[string]string{"internal/journal/j.go": "// Package journal keeps. Words: docs/words.md.\npackage journal\n"},
+			nil,
+		},
+		plant{
+			"a part that does not",
+			map[string]string{"internal/journal/j.go": "// Package journal keeps.\npackage journal\n"},
+			[]string{"internal/journal: the package comment"},
+		},
 		plant{"no part", map[string]string{"internal/ulid/u.go": "// Package ulid makes ids.\npackage ulid\n"}, nil},
 	)
 }
@@ -174,7 +182,10 @@ func TestAWordIsOneTypeFires(t *testing.T) {
 	}
 	fires(t, rule,
 		plant{"as listed", door, nil},
-		plant{"a second room", with(map[string]string{"internal/c/c.go": src("Room"), "internal/d/d.go": src("room")}), []string{"room is a type in 2 packages"}},
+		plant{
+			"a second room", with(map[string]string{"internal/c/c.go": src("Room"), "internal/d/d.go": src("room")}),
+			[]string{"room is a type in 2 packages"},
+		},
 		plant{"a third door", with(map[string]string{"internal/c/c.go": src("door")}), []string{"door is a type in 3 packages, at most 2"}},
 		plant{"a door that went", map[string]string{"internal/a/a.go": src("Door")}, []string{"lower its 2"}},
 		plant{"no door at all", map[string]string{"internal/a/a.go": src("Plan")}, []string{"take it off the list"}},

@@ -1,17 +1,14 @@
 // Package limit says who has asked too often.
 //
-// Words: a key is a credential, a run or an address; each kind of request has a
-// bucket per key that fills at a steady rate and holds a second's worth, or two.
-// A try is an attempt to prove something that could be guessed (a login code, a
-// pairing code): tries have a bucket per address and one for everybody together,
-// and failures make the wait longer and in the end lock the address out.
+// Words: a key is a credential, a run or an address; each kind of request has a bucket per key that fills at a
+// steady rate and holds a second's worth, or two. A try is an attempt to prove something that could be guessed (a
+// login code, a pairing code): tries have a bucket per address and one for everybody together, and failures make
+// the wait longer and in the end lock the address out.
 //
-// Promises: memory is bounded whatever keys come, and a flood of new keys cannot
-// push out an address that is locked; a refusal says when to come again; a key
-// that waits that long is let in.
+// Promises: memory is bounded whatever keys come, and a flood of new keys cannot push out an address that is
+// locked; a refusal says when to come again; a key that waits that long is let in.
 //
-// It does not know what a request is, nor write anything down: with the daemon it
-// begins anew.
+// It does not know what a request is, nor write anything down: with the daemon it begins anew.
 //
 // Its words are those of docs/words.md.
 package limit
@@ -80,7 +77,8 @@ func New(c Config) *Limiter {
 		c.Now = time.Now
 	}
 	l := &Limiter{
-		rates: map[Kind]rate.Limit{}, most: c.Most, now: c.Now, buckets: map[bucketKey]*list.Element{}, order: list.New(), counts: map[Kind]int64{},
+		rates: map[Kind]rate.Limit{}, most: c.Most, now: c.Now, buckets: map[bucketKey]*list.Element{}, order: list.New(),
+		counts: map[Kind]int64{},
 	}
 	for kind, n := range map[Kind]int64{Request: c.Requests, Propose: c.Propose, Decide: c.Decide} {
 		if n > 0 {

@@ -103,8 +103,7 @@ func (r *record) fail(now time.Time) {
 	}
 }
 
-// record finds an address's record or makes one; nil when there are too many that
-// may not be forgotten yet.
+// record finds an address's record or makes one; nil when there are too many that may not be forgotten yet.
 func (t *tries) record(address string, now time.Time) *record {
 	if r := t.by[address]; r != nil {
 		if now.Sub(r.last) > forgetAfter {
@@ -132,8 +131,7 @@ func place(address string) string {
 	return ip.String()
 }
 
-// sweep forgets who has been quiet for long, at most once a second, and reports
-// whether there is room.
+// sweep forgets who has been quiet for long, at most once a second, and reports whether there is room.
 func (t *tries) sweep(now time.Time) bool {
 	if now.Sub(t.swept) < time.Second && !now.Before(t.swept) {
 		return false

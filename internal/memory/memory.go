@@ -1,9 +1,8 @@
 // Package memory shares out a number of bytes among callers.
 //
-// What one call needs is small beside what a machine has; what all callers need at
-// once is not, and an agent chooses how many they are. So whoever is about to hold
-// much takes it from a Budget first, waits a while when there is none, and gives it
-// back. Nobody gets more than a share, so that one caller never stops the others.
+// What one call needs is small beside what a machine has; what all callers need at once is not, and an agent
+// chooses how many they are. So whoever is about to hold much takes it from a Budget first, waits a while when
+// there is none, and gives it back. Nobody gets more than a share, so that one caller never stops the others.
 //
 // The numbers are what callers say they will hold, not what the process has: a
 // caller says the most it can need before it reads anything.
@@ -47,9 +46,8 @@ func NewBudget(total, share int64, patience time.Duration) *Budget {
 	return &Budget{total: total, share: min(share, total), patience: patience, by: map[string]int64{}}
 }
 
-// Take gets n bytes for a caller, and waits for them as long as ctx and the patience
-// of the budget last: ErrBusy then, or the error of ctx. ErrTooLarge: no waiting would
-// help. The caller gives them back with release, once.
+// Take gets n bytes for a caller, and waits for them as long as ctx and the patience of the budget last: ErrBusy
+// then, or the error of ctx. ErrTooLarge: no waiting would help. The caller gives them back with release, once.
 func (b *Budget) Take(ctx context.Context, who string, n int64) (release func(), err error) {
 	if n <= 0 {
 		return func() {}, nil
@@ -85,9 +83,8 @@ func (b *Budget) Held() (now, most int64) {
 	return b.held, b.most
 }
 
-// serve lets in who fits, in order. One who would pass its own share lets the others
-// by; one who waits for the whole does not, or a large need would wait for ever. The
-// lock is held.
+// serve lets in who fits, in order. One who would pass its own share lets the others by; one who waits for the
+// whole does not, or a large need would wait for ever. The lock is held.
 func (b *Budget) serve() {
 	kept := b.line[:0]
 	full := false

@@ -84,7 +84,8 @@ func TestWritesAreNoMoves(t *testing.T) {
 			must(t, os.WriteFile(name, nil, 0o600), os.Rename(name, name+"x"), os.Remove(name+"x"), os.Chmod(filepath.Join(root, dir), 0o700))
 		}
 	}
-	must(t, os.Rename(filepath.Join(root, "a\xff/b/c/f"), filepath.Join(root, "g")), os.Rename(filepath.Join(root, "g"), filepath.Join(root, "a\xff/b/c/f")))
+	must(t, os.Rename(filepath.Join(root, "a\xff/b/c/f"), filepath.Join(root, "g")),
+		os.Rename(filepath.Join(root, "g"), filepath.Join(root, "a\xff/b/c/f")))
 	if w.Moved(n) || w.Moved(missing) {
 		t.Error("writes are told as moves")
 	}

@@ -1,20 +1,15 @@
 // Package owner does work with the file permissions of somebody else: what a
 // daemon that is root does in a user's directory, it does as that user could.
 //
-// Words: an identity is a uid, a gid and further groups; it comes without any
-// capability, for uid 0 as well.
+// Words: an identity is a uid, a gid and further groups; it comes without any capability, for uid 0 as well.
 //
-// Promises: the work sees the identity's rights to files and no more, or is not
-// begun. The identity is one thread's and ends with it: whether the work succeeds,
-// fails or panics, no thread that goes on living ever had it, so there is nothing
-// to restore that could fail. Who is not root can only be himself, and any other
-// identity is refused.
+// Promises: the work sees the identity's rights to files and no more, or is not begun. The identity is one thread's
+// and ends with it: whether the work succeeds, fails or panics, no thread that goes on living ever had it, so there
+// is nothing to restore that could fail. Who is not root can only be himself, and any other identity is refused.
 //
-// What it does not do: only rights to files change. To signals and limits the
-// thread is still the daemon's, and the work could raise its capabilities again:
-// this is for work of our own, not for a program of somebody else's. Goroutines
-// that the work starts are not part of it, and processes that it starts may end
-// with its thread.
+// What it does not do: only rights to files change. To signals and limits the thread is still the daemon's, and the
+// work could raise its capabilities again: this is for work of our own, not for a program of somebody else's.
+// Goroutines that the work starts are not part of it, and processes that it starts may end with its thread.
 package owner
 
 import (
@@ -37,8 +32,7 @@ const (
 // errEarly is what Do returns when the work ended its goroutine.
 var errEarly = errors.New("owner: the work ended early")
 
-// Do runs f with the rights of id, and returns what f returns. A panic of f comes
-// back as an error.
+// Do runs f with the rights of id, and returns what f returns. A panic of f comes back as an error.
 func Do(id Identity, f func() error) error {
 	if !id.possible() {
 		return fmt.Errorf("owner: nobody is uid %d, gid %d in groups %v", id.UID, id.GID, id.Groups)

@@ -37,9 +37,8 @@ func onOwnThread(f func() error) error {
 	return <-done
 }
 
-// become changes the calling thread only: these calls, unlike those of package
-// syscall, do not reach the process's other threads. Groups go first: the right
-// to change them goes with the capabilities.
+// become changes the calling thread only: these calls, unlike those of package syscall, do not reach the process's
+// other threads. Groups go first: the right to change them goes with the capabilities.
 func become(id Identity) error {
 	if err := unix.Setgroups(id.Groups); err != nil {
 		return fmt.Errorf("setgroups: %w", err)

@@ -12,7 +12,14 @@ func self() Identity { return Identity{UID: int64(os.Geteuid()), GID: int64(os.G
 
 func TestWhoeverNobodyIs(t *testing.T) {
 	for _, id := range []Identity{
-		{UID: -1}, {GID: -1}, {UID: 1<<32 - 1}, {GID: 1<<32 - 1}, {UID: 1 << 40}, {GID: 1 << 40}, {Groups: []int{-1}}, {Groups: make([]int, maxGroups+1)},
+		{UID: -1},
+		{GID: -1},
+		{UID: 1<<32 - 1},
+		{GID: 1<<32 - 1},
+		{UID: 1 << 40},
+		{GID: 1 << 40},
+		{Groups: []int{-1}},
+		{Groups: make([]int, maxGroups+1)},
 	} {
 		if err := Do(id, func() error { t.Errorf("%d %d: the work was begun", id.UID, id.GID); return nil }); err == nil {
 			t.Errorf("%d %d: no error", id.UID, id.GID)

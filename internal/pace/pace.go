@@ -1,6 +1,5 @@
-// Package pace says how long the body of a request may take to arrive, so that a
-// client that sends next to nothing holds a door for a short time only and one
-// behind a slow line still gets through.
+// Package pace says how long the body of a request may take to arrive, so that a client that sends next to nothing
+// holds a door for a short time only and one behind a slow line still gets through.
 package pace
 
 import "time"

@@ -11,12 +11,11 @@ import (
 // rest is how long the rest of a body that nobody wants may take.
 const rest = time.Second
 
-// Unread answers requests whose body the handler did not read, such as those it
-// refused, within a second. The server reads such a body to its end before it
-// sends the answer, and a client that sends a byte now and then would hold the
-// connection for as long as it likes. An answer that is flushed, or larger than the
-// server's buffer, begins to be sent before the handler returns: the rest of the
-// body has its second from there on, and what the handler still writes has its own time.
+// Unread answers requests whose body the handler did not read, such as those it refused, within a second. The
+// server reads such a body to its end before it sends the answer, and a client that sends a byte now and then would
+// hold the connection for as long as it likes. An answer that is flushed, or larger than the server's buffer,
+// begins to be sent before the handler returns: the rest of the body has its second from there on, and what the
+// handler still writes has its own time.
 func Unread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 { // HTTP/2 ends the stream alone
@@ -67,9 +66,8 @@ func (w *early) FlushError() error {
 // Unwrap lets http.ResponseController through.
 func (w *early) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// begin limits the body's rest while the server reads it, which it does before the first byte
-// of the answer. Afterwards there is no limit: it would end the request, because the server
-// reads on only to see the client leave.
+// begin limits the body's rest while the server reads it, which it does before the first byte of the answer.
+// Afterwards there is no limit: it would end the request, because the server reads on only to see the client leave.
 func (w *early) begin() (over func()) {
 	if w.sent || w.body.ended.Load() {
 		return func() {}

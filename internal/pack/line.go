@@ -17,8 +17,7 @@ const lineVersion = 1
 // mostLine bounds what a packed line may stand for, however it was made.
 const mostLine = 1 << 20
 
-// What a byte of a packed line begins. Values follow one another as they do in
-// canonical bytes.
+// What a byte of a packed line begins. Values follow one another as they do in canonical bytes.
 const (
 	tagNull   = 0x01
 	tagTrue   = 0x02

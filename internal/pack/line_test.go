@@ -22,11 +22,13 @@ func TestTheWordsStay(t *testing.T) {
 }
 
 const goldenLine = "m5:s4:bodym4:s7:call_ids26:01M7J0W0FC543MB8K52PW33BK1s9:exit_coden2:-1s7:outcomes8:finisheds11:plan_digests71:sha256:" +
-	"efad2addb5b803e31a1bb64e6901da519d4d8476393567233d7bd2bd2949eeb8s7:call_ids26:01M7J0W0FC543MB8K52PW33BK1s4:kinds13:call.finisheds3:seqn3:515s4:times30:2026-11-16T11:11:25.681886295Z"
+	"efad2addb5b803e31a1bb64e6901da519d4d8476393567233d7bd2bd2949eeb8s7:call_ids26:01M7J0W0FC543MB8K52PW33BK1" +
+	"s4:kinds13:call.finisheds3:seqn3:515s4:times30:2026-11-16T11:11:25.681886295Z"
 
 // A packed line from the first day can be read for ever.
 func TestGoldenLine(t *testing.T) {
-	raw, err := base64.StdEncoding.DecodeString("AUWARIEIAaHkDgHsKQdFomUVuDGuYagFAi0xpsiQB++tKt21uAPjGhu2TmkB2lGdTYR2OTVnIz170r0pSe64gQwAgraDBIMEhAkY6IIWvS0kVw==")
+	raw, err := base64.StdEncoding.DecodeString(
+		"AUWARIEIAaHkDgHsKQdFomUVuDGuYagFAi0xpsiQB++tKt21uAPjGhu2TmkB2lGdTYR2OTVnIz170r0pSe64gQwAgraDBIMEhAkY6IIWvS0kVw==")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +42,12 @@ func TestLine(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for name, text := range map[string]string{
 		"a line": goldenLine, "nothing": "", "values": "l5:ztfn1:0n3:1e9", "a word": "s4:body", "a later word": "s12:upstream.add",
-		"a string": "s100:" + long, "empty": "s0:l0:m0:", "long containers": "l16:m20:", "other length": "s04:body", "no length": "s:", "cut": "s5:abc",
-		"no tag": "x1:a", "upper case": "s71:sha256:" + strings.Repeat("A", 64), "no id": "s26:81M7J0W0FC543MB8K52PW33BK1", "I in an id": "s26:01M7J0W0FC543MB8K52PW33BKI",
-		"number": "n20:18446744073709551616", "fraction": "n4:15e1", "other time": "s25:2026-11-16T11:11:25+00:00", "early time": "s20:0001-01-01T00:00:00Z", "late": "s20:2999-01-01T00:00:00Z",
+		"a string": "s100:" + long, "empty": "s0:l0:m0:", "long containers": "l16:m20:", "other length": "s04:body", "no length": "s:",
+		"cut":    "s5:abc",
+		"no tag": "x1:a", "upper case": "s71:sha256:" + strings.Repeat("A", 64), "no id": "s26:81M7J0W0FC543MB8K52PW33BK1",
+		"I in an id": "s26:01M7J0W0FC543MB8K52PW33BKI",
+		"number":     "n20:18446744073709551616", "fraction": "n4:15e1", "other time": "s25:2026-11-16T11:11:25+00:00",
+		"early time": "s20:0001-01-01T00:00:00Z", "late": "s20:2999-01-01T00:00:00Z",
 		"nearly a time": "s21:2026-11-16T11:11:25.0Z", "bytes": "s3:\xff\x00\x01",
 	} {
 		packed := Line([]byte(text))

@@ -1,11 +1,10 @@
 // Package pack writes JSON texts small, for tables that keep very many alike: the
 // documents, outcomes and attestations of calls.
 //
-// A packed text is the byte 1, three numbers as uvarints, and a raw DEFLATE stream
-// with a preset dictionary. The numbers are the length of the text, and where in it
-// a string of base64 stands and how many bytes that holds, or twice 0; in the
-// stream those bytes stand instead, which are text mostly and base64 would hide.
-// What begins with another byte is a text that is not packed, as all were once.
+// A packed text is the byte 1, three numbers as uvarints, and a raw DEFLATE stream with a preset dictionary. The
+// numbers are the length of the text, and where in it a string of base64 stands and how many bytes that holds, or
+// twice 0; in the stream those bytes stand instead, which are text mostly and base64 would hide. What begins with
+// another byte is a text that is not packed, as all were once.
 //
 // Texts of calls that are alike are packed against one that is kept beside them, the
 // base: byte 2, the base's number, eight bytes of its SHA-256, the three numbers, and
@@ -32,8 +31,7 @@ import (
 // version is the first byte of a packed text.
 const version = 1
 
-// most bounds what is packed: of a long text the dictionary saves little, and time
-// counts.
+// most bounds what is packed: of a long text the dictionary saves little, and time counts.
 const most = 256 << 10
 
 //go:embed dictionary.txt
@@ -52,8 +50,7 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-// Pack returns the packed form of a text, or the text itself where that is not
-// shorter.
+// Pack returns the packed form of a text, or the text itself where that is not shorter.
 func Pack(text []byte) []byte {
 	if len(text) == 0 || text[0] == version || text[0] == deltaVersion || len(text) > most {
 		return text
@@ -98,8 +95,7 @@ func inflate(b []byte, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// split finds the base64 string, in its one spelling, and returns what it holds
-// with what is before and after it.
+// split finds the base64 string, in its one spelling, and returns what it holds with what is before and after it.
 func split(text []byte) (head, raw, tail []byte) {
 	i := bytes.Index(text, mark)
 	if i < 0 {
@@ -136,8 +132,7 @@ func Text(b []byte) ([]byte, error) {
 	return join(stream, size, at, inner)
 }
 
-// numbers reads the length of a text, and where its base64 string stands and how
-// many bytes that holds.
+// numbers reads the length of a text, and where its base64 string stands and how many bytes that holds.
 func numbers(b []byte) (size, at, inner int, rest []byte, err error) {
 	var n [3]uint64
 	for i := range n {

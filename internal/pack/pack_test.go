@@ -38,7 +38,8 @@ func TestPack(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "one byte": "{", "a text": golden, "the mark alone": string(mark), "no end": string(mark) + "abcd",
 		"no base64": string(mark) + `ab!d"`, "another spelling": string(mark) + `YR=="`, "empty": string(mark) + `"`,
-		"twice": golden + golden, "long": strings.Repeat("x", most+1), "as long as may be": strings.Repeat("x", most), "packed already": "\x01abc",
+		"twice": golden + golden, "long": strings.Repeat("x", most+1), "as long as may be": strings.Repeat("x", most),
+		"packed already": "\x01abc",
 	} {
 		packed := Pack([]byte(text))
 		if name == "packed already" {

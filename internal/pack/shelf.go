@@ -21,10 +21,9 @@ const (
 	maxRead  = 64       // bases that are held for reading
 )
 
-// Shelf packs texts of which many are alike, each against a base: an earlier one of
-// its kind, which is kept in a table once. The table has an id and a text; its rows
-// are never changed. A base is kept when the first text is packed against it, in the
-// same transaction, so that texts with nothing in common cost nothing.
+// Shelf packs texts of which many are alike, each against a base: an earlier one of its kind, which is kept in a
+// table once. The table has an id and a text; its rows are never changed. A base is kept when the first text is
+// packed against it, in the same transaction, so that texts with nothing in common cost nothing.
 type Shelf struct {
 	table string
 
@@ -33,9 +32,8 @@ type Shelf struct {
 	read  map[int64]*base
 }
 
-// bases are those of a kind: the one that its texts are packed against, and the last
-// text for which that was not good enough, which takes its place when it is better
-// for another one.
+// bases are those of a kind: the one that its texts are packed against, and the last text for which that was not
+// good enough, which takes its place when it is better for another one.
 type bases struct{ base, next *held }
 
 // held is a base, or a text that may become one.

@@ -12,8 +12,7 @@ import (
 // answer is the one message that a device sends after its proof, or the error in its place.
 type answer struct{ err error }
 
-// ending is how a pairing fails after the proof: what the person sees, and what
-// the device is told.
+// ending is how a pairing fails after the proof: what the person sees, and what the device is told.
 type ending struct {
 	event offerEvent
 	shown palyra.Reason
@@ -25,9 +24,8 @@ func lostEnding(text string, err error) *ending {
 	return &ending{eventLose, palyra.ReasonPairingBroken, text, broken(err)}
 }
 
-// admit asks the person and hands the certificate over. A crash before the answer
-// leaves nothing; one after it leaves a device here that may or may not have
-// stored its certificate, which the offer's last report says.
+// admit asks the person and hands the certificate over. A crash before the answer leaves nothing; one after it
+// leaves a device here that may or may not have stored its certificate, which the offer's last report says.
 func (v *visit) admit(ctx context.Context, f *offer, s sharedKey, c Candidate) {
 	answers := make(chan answer, 1)
 	end := v.question(ctx, f, s, c, answers)
@@ -42,8 +40,7 @@ func (v *visit) admit(ctx context.Context, f *offer, s sharedKey, c Candidate) {
 	<-answers // the device hangs up, or the time for that is over
 }
 
-// question does what admit promises. It closes answers, at the latest some time
-// after it has returned.
+// question does what admit promises. It closes answers, at the latest some time after it has returned.
 func (v *visit) question(ctx context.Context, f *offer, s sharedKey, c Candidate, answers chan answer) *ending {
 	ctx, stop := context.WithTimeout(ctx, askMost)
 	defer stop()
@@ -102,8 +99,7 @@ func (v *visit) deliver(f *offer, s sharedKey, issued Issued, answers <-chan ans
 	if err := v.hand(s, issued, answers); err != nil {
 		return lostEnding("the device is paired but did not say that it stored its certificate; revoke it if it does not come back", err)
 	}
-	// It has everything, whether or not it hears us; before the offer ends, since
-	// the listener may close with it.
+	// It has everything, whether or not it hears us; before the offer ends, since the listener may close with it.
 	_ = v.w.send(message{Type: typeDone})
 	f.settle(eventAck, nil)
 	return nil

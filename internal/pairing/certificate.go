@@ -36,8 +36,7 @@ func pinOf(cert *x509.Certificate) [sha256.Size]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// nameUnder is the name that an authority with this pin gives to label: the
-// daemon, or a device's id.
+// nameUnder is the name that an authority with this pin gives to label: the daemon, or a device's id.
 func nameUnder(pin [sha256.Size]byte, label string) string {
 	return label + "." + hex.EncodeToString(pin[:8]) + ".palyra.internal"
 }

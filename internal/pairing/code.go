@@ -23,16 +23,14 @@ const (
 	pinDigits    = 8
 )
 
-// Code is what a QR code holds: where to go, whom to expect, and the secret that
-// opens it once.
+// Code is what a QR code holds: where to go, whom to expect, and the secret that opens it once.
 type Code struct {
 	Addresses []string // host:port
 	Pin       [sha256.Size]byte
 	Token     palyra.Secret
 }
 
-// String returns the code as it is scanned. It holds the secret: it is for the
-// person's screen only.
+// String returns the code as it is scanned. It holds the secret: it is for the person's screen only.
 func (c Code) String() string {
 	var b strings.Builder
 	b.WriteString(codePrefix)
@@ -128,8 +126,7 @@ func newToken() (palyra.Secret, error) {
 	return palyra.NewSecret(b), nil
 }
 
-// cleanPIN returns the digits of what a person typed, or an error that does not
-// cost a try.
+// cleanPIN returns the digits of what a person typed, or an error that does not cost a try.
 func cleanPIN(s palyra.Secret) (palyra.Secret, error) {
 	var digits []byte
 	err := s.Use(func(b []byte) error {

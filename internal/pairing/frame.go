@@ -34,8 +34,7 @@ const (
 	methodQR  = "qr"
 )
 
-// message is one frame. Which fields it needs depends on its type; whoever reads
-// one checks those.
+// message is one frame. Which fields it needs depends on its type; whoever reads one checks those.
 type message struct {
 	Type        string        `json:"type"`
 	Method      string        `json:"method,omitempty"`

@@ -15,9 +15,8 @@ import (
 // Signer is a device's Ed25519 key: Public returns an ed25519.PublicKey.
 type Signer interface{ crypto.Signer }
 
-// JoinConfig is a device's side of a pairing. Code, or Address and PIN, says
-// where to go; with Code nobody is asked for a PIN, and Address may name a way that
-// the code does not know.
+// JoinConfig is a device's side of a pairing. Code, or Address and PIN, says where to go; with Code nobody is asked
+// for a PIN, and Address may name a way that the code does not know.
 type JoinConfig struct {
 	Address string // host:port
 	PIN     func() (palyra.Secret, error)
@@ -26,8 +25,7 @@ type JoinConfig struct {
 	Key     Signer
 	// Dial opens a connection; this package dials nobody by itself.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Keep stores the result durably. It is called before the daemon is told
-	// that it is stored.
+	// Keep stores the result durably. It is called before the daemon is told that it is stored.
 	Keep     func(Joined) error
 	Progress func(state palyra.PairingState, text string) // may be nil
 	Now      func() time.Time

@@ -86,9 +86,8 @@ func (j *join) trust(s sharedKey, m message) error {
 	return nil
 }
 
-// accept checks that the certificate is for this device's key and by one of the
-// authorities beside it. They may be newer than those of the welcome: the tag says
-// that they come from the same daemon.
+// accept checks that the certificate is for this device's key and by one of the authorities beside it. They may be
+// newer than those of the welcome: the tag says that they come from the same daemon.
 func (j *join) accept(s sharedKey, m message) (Joined, error) {
 	if !s.issued(m) {
 		return Joined{}, problem(palyra.ReasonPairingImpostor)

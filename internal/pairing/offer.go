@@ -30,10 +30,9 @@ type offer struct {
 	cancel context.CancelCauseFunc // ends the question; nil when there is none
 }
 
-// Offer shows a code and reports what becomes of it, through emit, up to a final
-// state. The code is in the first report only. When ctx ends or emit fails the
-// offer is withdrawn; a question that a person is being asked is withdrawn too,
-// unless the answer is already there. There is one offer at a time.
+// Offer shows a code and reports what becomes of it, through emit, up to a final state. The code is in the first
+// report only. When ctx ends or emit fails the offer is withdrawn; a question that a person is being asked is
+// withdrawn too, unless the answer is already there. There is one offer at a time.
 func (o *Office) Offer(ctx context.Context, what palyra.PairingOffer, emit func(palyra.Pairing) error) error {
 	if what.Principal.Kind() != "user" || what.Principal.Name() == "" || what.Role == "" || what.By == "" {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device is offered to a user, in a role, by someone").
@@ -163,8 +162,7 @@ func (f *offer) take() []palyra.Pairing {
 	return q
 }
 
-// move applies e and reports it; f.mu is held. An event that the state does not
-// know changes nothing.
+// move applies e and reports it; f.mu is held. An event that the state does not know changes nothing.
 func (f *offer) move(e offerEvent, change func(*palyra.Pairing)) bool {
 	to, ok := next(f.view.State, e)
 	if !ok {

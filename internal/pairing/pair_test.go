@@ -473,7 +473,8 @@ func TestBadOffers(t *testing.T) {
 		}
 	}
 	h.address = "nowhere"
-	if err := h.Offer(t.Context(), alice, func(palyra.Pairing) error { t.Error("shown"); return nil }); palyra.CodeOf(err) != palyra.Unavailable || h.Open() {
+	if err := h.Offer(t.Context(), alice, func(palyra.Pairing) error { t.Error("shown"); return nil }); palyra.CodeOf(
+		err) != palyra.Unavailable || h.Open() {
 		t.Errorf("without an address: %v", err)
 	}
 	if _, err := New(Config{}); err == nil {

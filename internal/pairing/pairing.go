@@ -5,20 +5,17 @@
 // the Office holds at most one. A try is a device's attempt to prove that it knows
 // the code; a candidate is a device that did. Join is the device's side.
 //
-// The path: the device connects by TLS with a certificate it made for its own key,
-// proves the code (CPace for the PIN, an HMAC with the scanned token, both bound to
-// this very connection and to both certificates), and learns whom to trust from
-// now on. Only then a person is asked, through the gate; the certificate is
-// issued behind that; the device stores everything and says so.
+// The path: the device connects by TLS with a certificate it made for its own key, proves the code (CPace for the
+// PIN, an HMAC with the scanned token, both bound to this very connection and to both certificates), and learns
+// whom to trust from now on. Only then a person is asked, through the gate; the certificate is issued behind that;
+// the device stores everything and says so.
 //
-// Promises: whoever sits in the middle or sees the bytes gets one guess at a PIN
-// for each try that the daemon counts, and at most Tries for each code; nothing
-// recorded can be replayed, since every proof covers the connection; a code ends
-// by success, by too many tries, by time or by withdrawal, whichever comes first.
+// Promises: whoever sits in the middle or sees the bytes gets one guess at a PIN for each try that the daemon
+// counts, and at most Tries for each code; nothing recorded can be replayed, since every proof covers the
+// connection; a code ends by success, by too many tries, by time or by withdrawal, whichever comes first.
 // Everything that comes in has a limit in size, number and time.
 //
-// It keeps nothing: the registry, the authority, the gate and the device's store
-// are the caller's.
+// It keeps nothing: the registry, the authority, the gate and the device's store are the caller's.
 //
 // Its words are those of docs/words.md.
 package pairing
@@ -81,8 +78,7 @@ type Limiter interface {
 type Config struct {
 	StateID     string
 	Authorities func() [][]byte // DER, the newest first
-	// Leaf returns the certificate, DER, that a client asking for serverName is
-	// shown. It is bound into every proof.
+	// Leaf returns the certificate, DER, that a client asking for serverName is shown. It is bound into every proof.
 	Leaf func(serverName string) ([]byte, error)
 	// Ask walks the gate and calls asked when a person is asked. An error is a
 	// no; when ctx ends it must return, and what it returns then still counts.

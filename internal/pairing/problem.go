@@ -10,7 +10,8 @@ import (
 // from the wire is never shown to a person.
 var problems = map[palyra.Reason]*palyra.Error{
 	palyra.ReasonPairingWrongCode: palyra.Errorf(palyra.Denied, palyra.ReasonPairingWrongCode, "the code is wrong").
-		WithRemedy("look at the code that 'palyra device pair' shows and try again; if it was right, someone may be between the two machines: compare the address"),
+		WithRemedy("look at the code that 'palyra device pair' shows and try again; if it was right, someone may be between the two " +
+			"machines: compare the address"),
 	palyra.ReasonPairingExpired: palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "no pairing code is valid there now").
 		WithRemedy("run 'palyra device pair' on the daemon's machine and use the new code within two minutes"),
 	palyra.ReasonPairingLocked: palyra.Errorf(palyra.Exhausted, palyra.ReasonPairingLocked, "the code was tried too often and is dead").

@@ -30,8 +30,7 @@ type binding struct {
 	device   [sha256.Size]byte // of the certificates, DER
 }
 
-// bind reads the binding off a finished handshake. The leaves are the server's and
-// the device's certificate.
+// bind reads the binding off a finished handshake. The leaves are the server's and the device's certificate.
 func bind(state tls.ConnectionState, server, device []byte) (binding, error) {
 	if state.Version != tls.VersionTLS13 || state.NegotiatedProtocol != Protocol || state.DidResume {
 		return binding{}, errors.New("pairing: not a fresh TLS 1.3 connection for pairing")
@@ -55,8 +54,7 @@ func (b binding) exchange(pin palyra.Secret) (x *cpace.Exchange, err error) {
 	return x, err
 }
 
-// pinSession finishes the exchange. The device's name is covered, so that it is
-// the one the person reads.
+// pinSession finishes the exchange. The device's name is covered, so that it is the one the person reads.
 func (b binding) pinSession(x *cpace.Exchange, peer []byte, role cpace.Side, name string) (sharedKey, error) {
 	isk, err := x.Finish(peer, role, []byte(name), nil)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 // errReached ends a handshake that has shown what it was for.
 var errReached = errors.New("pairing: there is one")
 
-// Reach returns an error unless something that pairs answers at address, before a
-// person types a PIN for nothing. It hangs up in the middle of the handshake: the
-// device has not shown itself by then, so the daemon counts no try.
+// Reach returns an error unless something that pairs answers at address, before a person types a PIN for nothing.
+// It hangs up in the middle of the handshake: the device has not shown itself by then, so the daemon counts no try.
 func Reach(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), address string) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()

@@ -19,8 +19,7 @@ type failure struct {
 	count int64
 }
 
-// failed records a try of an offer that came to nothing. There are at most as
-// many as a code has tries.
+// failed records a try of an offer that came to nothing. There are at most as many as a code has tries.
 func (o *Office) failed(ctx context.Context, e palyra.PairingFailed) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordWait)
 	defer stop()

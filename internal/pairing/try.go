@@ -45,8 +45,7 @@ func (f *offer) try(now time.Time, address string) error {
 	return nil
 }
 
-// miss ends a try that failed and returns what to say of it, and how many there
-// were.
+// miss ends a try that failed and returns what to say of it, and how many there were.
 func (f *offer) miss(why palyra.Reason) (palyra.Reason, int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,8 +61,7 @@ func (f *offer) miss(why palyra.Reason) (palyra.Reason, int64) {
 	return palyra.ReasonPairingLocked, f.view.Tries
 }
 
-// prove ends a try that succeeded and with it the code. Of two devices that both
-// know it the second comes too late.
+// prove ends a try that succeeded and with it the code. Of two devices that both know it the second comes too late.
 func (f *offer) prove(now time.Time, c Candidate, cancel context.CancelCauseFunc) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,7 @@ const (
 	maxOnce = 1 << 16
 )
 
-// memo reads JSON texts. A text that comes a second time is remembered; where every text differs, nothing is
-// kept.
+// memo reads JSON texts. A text that comes a second time is remembered; where every text differs, nothing is kept.
 type memo[T any] struct {
 	decode func(canon.Value, *T) error
 	seed   maphash.Seed

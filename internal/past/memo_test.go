@@ -68,7 +68,8 @@ func TestAhead(t *testing.T) {
 		}
 	}
 	var got []int
-	if err := prefetch(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+	if err := prefetch(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil ||
+		!slices.Equal(got, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("%v %v", got, err)
 	}
 	bad := errors.New("bad")
@@ -86,7 +87,8 @@ func TestAhead(t *testing.T) {
 		t.Errorf("an error of the use: %v, and the other has ended: %v", err, ended)
 	}
 	got = nil
-	err = prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) }, func(i int) error { got = append(got, i); return nil })
+	err = prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) },
+		func(i int) error { got = append(got, i); return nil })
 	if !errors.Is(err, bad) || !slices.Equal(got, []int{7}) {
 		t.Errorf("an error of the other: %v %v", got, err)
 	}

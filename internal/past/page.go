@@ -15,9 +15,8 @@ import (
 	"palyra/internal/run"
 )
 
-// records goes through the calls that a query picks, in the order of their
-// proposals. The journal says how each was judged first: a row holds what was
-// judged last. While a page is read and judged, the next one is fetched.
+// records goes through the calls that a query picks, in the order of their proposals. The journal says how each was
+// judged first: a row holds what was judged last. While a page is read and judged, the next one is fetched.
 func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.Record) error) error {
 	r := &reader{Config: p.Config, plans: newMemo(ReadJudgedPlan), tools: newMemo(readTool)}
 	return func(yield func(replay.Record) error) error {

@@ -29,12 +29,14 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	p.Tool, p.Cwd = palyra.ToolName(word.Draw(t, "tool")), word.Draw(t, "cwd")
 	p.Stdin, p.Profile = word.Draw(t, "stdin"), word.Draw(t, "profile")
 	p.Arguments = json.RawMessage(rapid.SampledFrom([]string{`{}`, `null`, `{"b":[1,2.50],"a":"\\u00e9"}`, `[]`, `"x"`}).Draw(t, "arguments"))
-	p.Argv, p.Reads, p.Writes, p.Egress, p.Bindings, p.Seals = words("argv"), words("reads"), words("writes"), words("egress"), words("bindings"), words("seals")
+	p.Argv, p.Reads, p.Writes, p.Egress, p.Bindings, p.Seals = words("argv"), words("reads"), words("writes"), words("egress"), words(
+		"bindings"), words("seals")
 	for _, w := range words("capabilities") {
 		p.Capabilities = append(p.Capabilities, palyra.Capability(w))
 	}
 	p.Source, p.Tier = palyra.Source(word.Draw(t, "source")), palyra.Tier(word.Draw(t, "tier"))
-	p.ReadOnly, p.Terminal, p.Asks, p.UnixSockets, p.AgentSocket = flag("read_only"), flag("terminal"), flag("asks"), flag("sockets"), flag("agent")
+	p.ReadOnly, p.Terminal, p.Asks, p.UnixSockets, p.AgentSocket = flag("read_only"), flag("terminal"), flag("asks"), flag("sockets"), flag(
+		"agent")
 	p.Unshown, p.Lasting, p.Guarded = flag("unshown"), flag("lasting"), words("guarded")
 	p.Workspace = palyra.WorkspaceRef{Path: word.Draw(t, "workspace"), Owner: rapid.Int64().Draw(t, "owner"), Known: flag("known")}
 	p.Executable = palyra.Executable{Path: word.Draw(t, "executable"), Digest: palyra.Digest(word.Draw(t, "digest")), Sealed: flag("sealed")}
@@ -44,7 +46,10 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	p.Staging = palyra.Staging{Writes: word.Draw(t, "staging"), Why: word.Draw(t, "why")}
 	p.Mounts = make([]palyra.Mount, rapid.IntRange(0, 2).Draw(t, "mounts"))
 	p.Limits.WallMS = rapid.Int64().Draw(t, "wall")
-	p.Enforcement = palyra.Enforcement{Mode: palyra.NetworkMode(word.Draw(t, "mode")), Mechanisms: words("mechanisms"), Limits: rapid.MapOfN(word, rapid.Map(word, func(s string) palyra.Hold { return palyra.Hold(s) }), 0, 3).Draw(t, "limits")}
+	p.Enforcement = palyra.Enforcement{
+		Mode: palyra.NetworkMode(word.Draw(t, "mode")), Mechanisms: words("mechanisms"),
+		Limits: rapid.MapOfN(word, rapid.Map(word, func(s string) palyra.Hold { return palyra.Hold(s) }), 0, 3).Draw(t, "limits"),
+	}
 	return p
 }
 
@@ -87,7 +92,8 @@ func TestReadPlanReadsAsJSON(t *testing.T) {
 func FuzzReadPlan(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `null`, `[]`, `{"tool":"x","argv":["a"],"env":[{"name":"A"}],"enforcement":{"limits":{"a":"b"}}}`,
-		`{"tool":7}`, `{"argv":[7]}`, `{"env":{}}`, `{"workspace":{"owner":1.5}}`, `{"enforcement":{"limits":{"a":1}}}`, `{"enforcement":{"limits":null,"mechanisms":null}}`,
+		`{"tool":7}`, `{"argv":[7]}`, `{"env":{}}`, `{"workspace":{"owner":1.5}}`, `{"enforcement":{"limits":{"a":1}}}`,
+		`{"enforcement":{"limits":null,"mechanisms":null}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -120,7 +126,8 @@ func FuzzReadPlan(f *testing.F) {
 
 func TestReadPlanRefuses(t *testing.T) {
 	for _, text := range []string{
-		``, `{`, `[]`, `7`, `null`, `{"tool":7}`, `{"argv":{}}`, `{"argv":["a",7]}`, `{"env":[7]}`, `{"env":[{"name":7}]}`, `{"asks":"yes"}`, `{"workspace":[]}`,
+		``, `{`, `[]`, `7`, `null`, `{"tool":7}`, `{"argv":{}}`, `{"argv":["a",7]}`, `{"env":[7]}`, `{"env":[{"name":7}]}`, `{"asks":"yes"}`,
+		`{"workspace":[]}`,
 		`{"workspace":{"owner":1.5}}`, `{"workspace":{"owner":99999999999999999999}}`, `{"executable":7}`, `{"enforcement":{"limits":[]}}`,
 		`{"enforcement":{"limits":{"a":7}}}`, `{"tool":"a","tool":"b"}`, "{\"tool\":\"\xff\"}",
 	} {

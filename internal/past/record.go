@@ -112,13 +112,13 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
 		return out, ""
 	}
-	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, who.Principal, who.Owner, who.Session, who.Run, who.Parent, who.Surface,
+	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, who.Principal, who.Owner, who.Session, who.Run,
+		who.Parent, who.Surface,
 		first.Labels, who.CallsUsed, who.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
 }
 
-// standing is the standing of the principal and its owner when the call was judged; nil where it is not on
-// record.
+// standing is the standing of the principal and its owner when the call was judged; nil where it is not on record.
 func standing(first palyra.CallJudged) *palyra.Standing {
 	if len(first.Roles)+len(first.Owner) == 0 {
 		return nil

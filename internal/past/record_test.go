@@ -21,7 +21,8 @@ func TestReplayKnowsPoliciesBelow(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(`@id("x") forbid (principal, action in Action::"call", resource);`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(`@id("x") forbid (principal, action in Action::"call", resource);`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	r := &reader{Config: Config{Projects: &bundle.Projects{}}}

@@ -1,11 +1,9 @@
 // Package pattern holds regular expressions of strangers to what they may cost.
 //
-// An expression in RE2 syntax takes time in proportion to its text and to its
-// machine, and the machine can be large although the expression is short:
-// ".{0,1000}" a hundred times is 900 characters and a hundred thousand states, each
-// of which is looked at for every byte. So an expression is weighed before it is
-// compiled, and refused when it is too heavy; and a search in a long text looks up,
-// in steps of bounded work, whether it is still wanted.
+// An expression in RE2 syntax takes time in proportion to its text and to its machine, and the machine can be large
+// although the expression is short: ".{0,1000}" a hundred times is 900 characters and a hundred thousand states,
+// each of which is looked at for every byte. So an expression is weighed before it is compiled, and refused when it
+// is too heavy; and a search in a long text looks up, in steps of bounded work, whether it is still wanted.
 //
 // A weight is about the number of states; work is weight times bytes.
 package pattern
@@ -65,8 +63,7 @@ type Pattern struct {
 	weight int
 }
 
-// Compile builds an expression. The error is ErrTooHeavy, or what is wrong with it
-// (*syntax.Error).
+// Compile builds an expression. The error is ErrTooHeavy, or what is wrong with it (*syntax.Error).
 func Compile(expr string) (*Pattern, error) {
 	weight, err := Weight(expr)
 	if err != nil {
@@ -109,8 +106,7 @@ type reader struct {
 	err   error
 }
 
-// ReadRune implements io.RuneReader. Bytes that are not UTF-8 are taken one by one,
-// as regexp takes them.
+// ReadRune implements io.RuneReader. Bytes that are not UTF-8 are taken one by one, as regexp takes them.
 func (r *reader) ReadRune() (rune, int, error) {
 	if r.at >= r.next && r.err == nil {
 		r.err, r.next = r.alive(), r.at+r.pause

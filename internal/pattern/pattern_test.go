@@ -13,7 +13,10 @@ import (
 )
 
 func TestHeavyExpressionsAreRefused(t *testing.T) {
-	for _, expr := range []string{strings.Repeat(".{0,1000}", 110) + "Q", "(a{100}){100}", "((a{10}){10}){100}", `(\pL{50}|x{900}){5}`, "(?i)" + strings.Repeat(`[^\x{100}-\x{10ffff}]*`, 40), strings.Repeat("a", 5000), strings.Repeat("[^a]{1,300}", 20)} {
+	for _, expr := range []string{
+		strings.Repeat(".{0,1000}", 110) + "Q", "(a{100}){100}", "((a{10}){10}){100}", `(\pL{50}|x{900}){5}`,
+		"(?i)" + strings.Repeat(`[^\x{100}-\x{10ffff}]*`, 40), strings.Repeat("a", 5000), strings.Repeat("[^a]{1,300}", 20),
+	} {
 		if _, err := Compile(expr); !errors.Is(err, ErrTooHeavy) && !errors.As(err, new(*syntax.Error)) {
 			t.Errorf("%s: %v", expr, err)
 		}
@@ -31,7 +34,10 @@ func TestHeavyExpressionsAreRefused(t *testing.T) {
 // The weight is at least in proportion to the machine that is built.
 func TestWeightBoundsTheMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"a", "[a-f0-9]", `\pL`, "(?i:k)", ".{0,30}", "(x|yy|z{3}){2,5}", `\d+`, "(?:a*)*", "[^\\x00-\\x{10ffff}]", "", "é{7}"})
+		piece := rapid.SampledFrom([]string{
+			"a", "[a-f0-9]", `\pL`, "(?i:k)", ".{0,30}", "(x|yy|z{3}){2,5}", `\d+`, "(?:a*)*",
+			"[^\\x00-\\x{10ffff}]", "", "é{7}",
+		})
 		expr := strings.Join(rapid.SliceOfN(piece, 1, 30).Draw(t, "pieces"), rapid.SampledFrom([]string{"", "|"}).Draw(t, "by"))
 		re, err := syntax.Parse(expr, syntax.Perl)
 		if err != nil {
@@ -56,7 +62,9 @@ func TestFindIsRegexps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "c", "x", " é", "\xff", "Z", "kK", strings.Repeat("y", 300)}), 0, 40).Draw(t, "text"), ""))
+		b := []byte(strings.Join(
+			rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "c", "x", " é", "\xff", "Z", "kK", strings.Repeat("y", 300)}), 0, 40).
+				Draw(t, "text"), ""))
 		want := regexp.MustCompile(expr).FindIndex(b)
 		p.weight = rapid.SampledFrom([]int{1, atOnce}).Draw(t, "weight") // the second: in the smallest steps
 		got, err := p.Find(b, func() error { return nil })

@@ -1,11 +1,9 @@
-// Package plan resolves a call into its plan: everything that decides what will
-// happen, and nothing that does not.
+// Package plan resolves a call into its plan: everything that decides what will happen, and nothing that does not.
 //
-// Words: a driver knows some tools and adds to a plan what only it knows; the
-// Resolver does what is the same for all: arguments in their one form, the
-// workspace, the limits. Resolving looks at the world and changes nothing. The
-// same call in the same world gives the same plan and so the same digest; the
-// runner resolves again at launch and refuses when the digest differs.
+// Words: a driver knows some tools and adds to a plan what only it knows; the Resolver does what is the same for
+// all: arguments in their one form, the workspace, the limits. Resolving looks at the world and changes nothing.
+// The same call in the same world gives the same plan and so the same digest; the runner resolves again at launch
+// and refuses when the digest differs.
 //
 // Its words are those of docs/words.md.
 package plan
@@ -77,9 +75,8 @@ func New(c Config) (*Resolver, error) {
 	return &Resolver{c}, nil
 }
 
-// Resolve returns the plan of a call. It asks the driver what the tool is now,
-// not what it was when the call was admitted: a call that waited through an
-// upgrade resolves to another plan and is refused.
+// Resolve returns the plan of a call. It asks the driver what the tool is now, not what it was when the call was
+// admitted: a call that waited through an upgrade resolves to another plan and is refused.
 func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
 	driver, tool, err := r.find(c.Proposal.Tool)
 	if err != nil {
@@ -115,8 +112,7 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	return p, nil
 }
 
-// guard notes which files that would be written other programs obey, also where
-// their names do not say so.
+// guard notes which files that would be written other programs obey, also where their names do not say so.
 func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
 	if r.TrustedFiles == nil || len(p.Writes) == 0 {
 		return nil
@@ -129,7 +125,8 @@ func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
 	case why != "":
 		p.Detail.Notes = append(p.Detail.Notes, "it cannot be told what other programs obey in this workspace: "+why)
 	case len(p.Guarded) > 0:
-		p.Detail.Notes = append(p.Detail.Notes, "other programs obey what is written: its name says so, or a link or git's configuration leads there")
+		p.Detail.Notes = append(p.Detail.Notes,
+			"other programs obey what is written: its name says so, or a link or git's configuration leads there")
 	}
 	return nil
 }
@@ -147,7 +144,8 @@ func (r *Resolver) widened(ctx context.Context, p palyra.Proposal, asked []strin
 			return nil, err
 		}
 		if !w.Known {
-			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "an agent is let into registered workspaces only, and %s is none", palyra.Clip(path, 256)).
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied,
+				"an agent is let into registered workspaces only, and %s is none", palyra.Clip(path, 256)).
 				WithRemedy("have an operator register it: palyra workspace add")
 		}
 		if err := checkReach(p.Within, w.Path, true); err != nil {
@@ -175,7 +173,8 @@ func (r *Resolver) find(name palyra.ToolName) (Driver, palyra.Tool, error) {
 			return d, t, nil
 		}
 	}
-	return nil, palyra.Tool{}, palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "nothing here runs the tool %q", palyra.Clip(name, 128)).
+	return nil, palyra.Tool{}, palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "nothing here runs the tool %q",
+		palyra.Clip(name, 128)).
 		WithRemedy("see 'palyra tools list'")
 }
 
@@ -193,7 +192,8 @@ func (r *Resolver) limits(p palyra.Proposal) (palyra.Limits, error) {
 		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout is negative").
 			WithRemedy("give a timeout of at most %d ms, or none", most)
 	case p.TimeoutMS > most:
-		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout of %d ms is over the most that a call may have, %d ms", p.TimeoutMS, most).
+		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
+			"the timeout of %d ms is over the most that a call may have, %d ms", p.TimeoutMS, most).
 			WithRemedy("give a timeout of at most %d ms, or none; an operator can raise %s", most, setting)
 	case p.TimeoutMS > 0:
 		wall = p.TimeoutMS

@@ -79,7 +79,10 @@ func TestResolve(t *testing.T) {
 	}
 	got, err := resolver(t, Config{Drivers: []Driver{driver{}, d}}).Resolve(t.Context(), call("w", ` {"b": "<x>", "a": 1.50} `))
 	want := palyra.Plan{
-		Tool: "w", Arguments: json.RawMessage(`{"a":15e-1,"b":"<x>"}`), Capabilities: []palyra.Capability{palyra.FilesystemRead, palyra.FilesystemWrite},
+		Tool: "w", Arguments: json.RawMessage(`{"a":15e-1,"b":"<x>"}`), Capabilities: []palyra.Capability{
+			palyra.FilesystemRead,
+			palyra.FilesystemWrite,
+		},
 		Source: palyra.SourceBuiltin, Workspace: palyra.WorkspaceRef{Path: "/real/w", Owner: 7}, Writes: []string{"f"}, Tier: palyra.TierBuiltin,
 		Limits: palyra.Limits{WallMS: 120_000, OutputBytes: 1 << 20}, Detail: palyra.Detail{Summary: "C"},
 	}
@@ -112,7 +115,11 @@ func TestRefusals(t *testing.T) {
 		{Config{}, call("w", ``), palyra.ReasonMalformedInput},
 		{Config{Workspaces: place{denied}}, call("w", `{}`), palyra.ReasonWorkspaceDenied},
 		{Config{Drivers: []Driver{d}}, call("w", `{}`), palyra.ReasonFileNotFound},
-		{Config{}, &palyra.Call{Proposal: palyra.Proposal{Tool: "e", Arguments: json.RawMessage(`{}`), TimeoutMS: -1}}, palyra.ReasonMalformedInput},
+		{
+			Config{},
+			&palyra.Call{Proposal: palyra.Proposal{Tool: "e", Arguments: json.RawMessage(`{}`), TimeoutMS: -1}},
+			palyra.ReasonMalformedInput,
+		},
 	} {
 		got, err := resolver(t, c.cfg).Resolve(t.Context(), c.call)
 		if palyra.AsError(err).Reason != c.want || err == nil || got.Tool != "" {

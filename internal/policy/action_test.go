@@ -68,7 +68,10 @@ func TestAgentsNeverDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := engine(t, b)
-	for action, resource := range map[string]string{"approval.decide": "Approval", "policy.write": "Policy", "vault.get": "Secret", "device.pair": "Device"} {
+	for action, resource := range map[string]string{
+		"approval.decide": "Approval", "policy.write": "Policy", "vault.get": "Secret",
+		"device.pair": "Device",
+	} {
 		ok, hits := e.AuthorizeAction(t.Context(), "agent:local", []palyra.Role{palyra.RoleOwner}, action, resource, "1")
 		var by []string
 		for _, h := range hits {

@@ -18,12 +18,15 @@ func TestNeedsThatContradict(t *testing.T) {
 		want palyra.Effect
 		need palyra.Need
 	}{
-		"alike":              {"true", "true", palyra.Ask, palyra.Need{Votes: 1}},
-		"two and three":      {"context.approval.votes >= 2", "context.approval.votes >= 3", palyra.Ask, palyra.Need{Votes: 3}},
-		"one and two":        {"context.approval.votes == 1", "context.approval.votes >= 2", palyra.Deny, palyra.Need{}},
-		"a device and none":  {"context.approval.device", "!context.approval.device", palyra.Deny, palyra.Need{}},
-		"fresh and not":      {"context.approval.fresh", "!context.approval.fresh", palyra.Deny, palyra.Need{}},
-		"met further up":     {"(context.approval.votes == 1 || context.approval.votes == 4)", "context.approval.votes >= 2", palyra.Ask, palyra.Need{Votes: 4}},
+		"alike":             {"true", "true", palyra.Ask, palyra.Need{Votes: 1}},
+		"two and three":     {"context.approval.votes >= 2", "context.approval.votes >= 3", palyra.Ask, palyra.Need{Votes: 3}},
+		"one and two":       {"context.approval.votes == 1", "context.approval.votes >= 2", palyra.Deny, palyra.Need{}},
+		"a device and none": {"context.approval.device", "!context.approval.device", palyra.Deny, palyra.Need{}},
+		"fresh and not":     {"context.approval.fresh", "!context.approval.fresh", palyra.Deny, palyra.Need{}},
+		"met further up": {
+			"(context.approval.votes == 1 || context.approval.votes == 4)", "context.approval.votes >= 2", palyra.Ask,
+			palyra.Need{Votes: 4},
+		},
 		"only one may lease": {"true", `context.approval.scope == "once"`, palyra.Ask, palyra.Need{Votes: 1, Fresh: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

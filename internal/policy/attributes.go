@@ -210,8 +210,7 @@ func (c *judgement) attributeMap(want attrs) cedar.RecordMap {
 	return m
 }
 
-// value is an attribute, made once where several views have it: the whole context is
-// itself made only once.
+// value is an attribute, made once where several views have it: the whole context is itself made only once.
 func (c *judgement) value(i int) cedar.Value {
 	if c.readSets == nil {
 		return attributes[i].of(c)

@@ -70,7 +70,12 @@ func TestAttributeNames(t *testing.T) {
 // policies read, with and without an answer.
 func seenAlike(t *rapid.T, s *state, r palyra.Request) {
 	known := readSetsOf(s.bundle.rules)
-	answers := []*palyra.ApprovalFacts{nil, {Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}, {Votes: 2, OtherPerson: true, Scope: palyra.ScopeSession}, {}}
+	answers := []*palyra.ApprovalFacts{
+		nil,
+		{Votes: 1, Scope: palyra.ScopeOnce, Fresh: true},
+		{Votes: 2, OtherPerson: true, Scope: palyra.ScopeSession},
+		{},
+	}
 	part, err := s.newCall(r)
 	if err != nil {
 		t.Fatal(err)

@@ -61,10 +61,9 @@ func Default() (*Bundle, error) {
 // SchemaText returns the schema that policies are written against.
 func SchemaText() string { return schemaText }
 
-// Load reads the bundle at the root of fsys: *.cedar, entities.json and
-// tests/*.yaml. It parses them and checks every policy strictly against the
-// schema. A copy of the schema beside them must be the one this version ships.
-// On any problem there is no bundle and the error says where, see Problems.
+// Load reads the bundle at the root of fsys: *.cedar, entities.json and tests/*.yaml. It parses them and checks
+// every policy strictly against the schema. A copy of the schema beside them must be the one this version ships. On
+// any problem there is no bundle and the error says where, see Problems.
 func Load(fsys fs.FS) (*Bundle, error) {
 	files, err := Read(fsys)
 	if err != nil {
@@ -73,8 +72,7 @@ func Load(fsys fs.FS) (*Bundle, error) {
 	return complete(files)
 }
 
-// complete compiles files after it has given them the schema, which they need
-// not carry. It keeps the map.
+// complete compiles files after it has given them the schema, which they need not carry. It keeps the map.
 func complete(files map[string]string) (*Bundle, error) {
 	return completeWithin(context.Background(), files)
 }
@@ -83,7 +81,10 @@ func complete(files map[string]string) (*Bundle, error) {
 func completeWithin(ctx context.Context, files map[string]string) (*Bundle, error) {
 	own := SchemaText()
 	if text, ok := files[schemaFile]; ok && text != own {
-		return nil, bundleError(Problem{File: schemaFile, Line: 1, Column: 1, Text: "not the schema of this version of Palyra; replace or remove it"})
+		return nil, bundleError(Problem{
+			File: schemaFile, Line: 1, Column: 1,
+			Text: "not the schema of this version of Palyra; replace or remove it",
+		})
 	}
 	files[schemaFile] = own
 	return compileWithin(ctx, files)

@@ -26,7 +26,10 @@ func TestLoadProblems(t *testing.T) {
 		{"bare id", `@id permit (principal, action, resource);`, 1, 1, "@id"},
 		{"bad id", `@id("a b") permit (principal, action, resource);`, 1, 1, "letters"},
 		{"long id", `@id("` + strings.Repeat("a", 129) + `") permit (principal, action, resource);`, 1, 1, "letters"},
-		{"same id", "@id(\"a\") permit (principal, action, resource);\n@id(\"a\") forbid (principal, action, resource);", 2, 1, "already used at a.cedar:1"},
+		{
+			"same id", "@id(\"a\") permit (principal, action, resource);\n@id(\"a\") forbid (principal, action, resource);", 2, 1,
+			"already used at a.cedar:1",
+		},
 		{"reason too long", `@id("a") @reason("` + strings.Repeat("a", 513) + `") permit (principal, action, resource);`, 1, 1, "printable"},
 		{"escape in reason", `@id("a") @reason("\u{1b}[31m") permit (principal, action, resource);`, 1, 1, "printable"},
 		{"bidi in remedy", `@id("a") @remedy("\u{202e}x") permit (principal, action, resource);`, 1, 1, "printable"},
@@ -34,7 +37,8 @@ func TestLoadProblems(t *testing.T) {
 		{"effect", `@id("a") allow (principal, action, resource);`, 1, 10, "allow"},
 		{"unfinished", `@id("a") permit (principal, action, resource)`, 1, 46, ";"},
 		{"unclosed string", "@id(\"a\") permit (principal" + rest + "\n when { \"x == 1 };", 2, 9, "not terminated"},
-		{"number too large", "@id(\"a\") permit (principal, action, resource);\n @id(\"b\") permit (principal" + rest + " when { 99999999999999999999 == 1 };", 2, 2, "range"},
+		{"number too large", "@id(\"a\") permit (principal, action, resource);\n @id(\"b\") permit (principal" + rest +
+			" when { 99999999999999999999 == 1 };", 2, 2, "range"},
 		{"bad escape", "\n\n@id(\"a\") permit (principal" + rest + ` when { "\u{D800}" == "a" };`, 3, 1, "escape"},
 		{"misspelt attribute", "@id(\"a\") permit (principal" + rest + "\n  when { context.tol == \"x\" };", 2, 18, "`tol`"},
 		{"misspelt entity attribute", "@id(\"a\") permit (principal" + rest + "\n  when { resource.nam == \"x\" };", 2, 19, "`nam`"},
@@ -45,9 +49,15 @@ func TestLoadProblems(t *testing.T) {
 		{"not a bool", "@id(\"a\") permit (principal" + rest + " when { context.input_bytes };", 1, 1, "Bool"},
 		{"impossible scope", `@id("a") permit (principal, action == Action::"vault.use", resource is Tool);`, 1, 1, "applicable"},
 		{"template", `@id("a") permit (principal == ?principal, action, resource);`, 1, 32, "principal"},
-		{"too deep", "@id(\"a\") permit (principal" + rest + "\nwhen { " + strings.Repeat("(", 60) + "true" + strings.Repeat(")", 60) + " };", 2, 55, "deeper"},
+		{
+			"too deep", "@id(\"a\") permit (principal" + rest + "\nwhen { " + strings.Repeat("(", 60) + "true" + strings.Repeat(")", 60) + " };",
+			2, 55, "deeper",
+		},
 		{"too long", "@id(\"a\") permit (principal" + rest + "\nwhen { " + strings.Repeat("!", 5000) + "true };", 2, 4083, "tokens"},
-		{"too many has", "@id(\"a\") permit (principal" + rest + "\nwhen { true" + strings.Repeat(" && context has tool", 65) + " };", 2, 1304, "has"},
+		{
+			"too many has", "@id(\"a\") permit (principal" + rest + "\nwhen { true" + strings.Repeat(" && context has tool", 65) + " };", 2, 1304,
+			"has",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(dir(c.text))
@@ -137,7 +147,8 @@ func TestBundleDigest(t *testing.T) {
 }
 
 func TestPoliciesKeepTheirPlace(t *testing.T) {
-	b := load(t, "// first line\n  @id(\"a\") @reason(\"r\") @remedy(\"m\")\n  permit (principal, action, resource);\n@id(\"b\") forbid (principal, action, resource);")
+	b := load(t, "// first line\n  @id(\"a\") @reason(\"r\") @remedy(\"m\")\n  permit (principal, action, resource);\n@id(\"b\") "+
+		"forbid (principal, action, resource);")
 	got := b.Policies()
 	want := []palyra.PolicyHit{
 		{ID: "a", Effect: "permit", Reason: "r", Remedy: "m", File: "a.cedar", Line: 2, Column: 3},

@@ -14,7 +14,8 @@ import (
 // Policies see the command, and the prompt its risk.
 func TestCommandInContext(t *testing.T) {
 	c := palyra.Command{
-		Class: palyra.CommandDestructive, Understood: true, Subcommand: "push", RunsCode: true, Programs: []string{"env", "git"}, Outside: []string{"/etc"}, Why: []string{"git push"},
+		Class: palyra.CommandDestructive, Understood: true, Subcommand: "push", RunsCode: true, Programs: []string{"env", "git"},
+		Outside: []string{"/etc"}, Why: []string{"git push"},
 	}
 	e := engineOf(t, DefaultPreset, c)
 	why := e.Why(t.Context(), program("git", "push"))
@@ -25,7 +26,8 @@ func TestCommandInContext(t *testing.T) {
 	if err := json.Unmarshal(why.Context, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Subcommand != "push" || got.Command["class"] != "destructive" || got.Command["runs_code"] != true || got.Command["understood"] != true || got.Command["shell"] != false {
+	if got.Subcommand != "push" || got.Command["class"] != "destructive" || got.Command["runs_code"] != true ||
+		got.Command["understood"] != true || got.Command["shell"] != false {
 		t.Errorf("%+v", got)
 	}
 	if why.Risk.Level != palyra.RiskCritical || !slices.Contains(why.Risk.Factors, "destructive_command: git push") {

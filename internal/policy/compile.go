@@ -54,7 +54,8 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 		}
 	}
 	if ctx.Err() != nil { // half a bundle must not come into force
-		return nil, bundleError(Problem{File: ".", Line: 1, Column: 1, Text: "the policies were not read to their end: interrupted, or it took too long"})
+		return nil, bundleError(
+			Problem{File: ".", Line: 1, Column: 1, Text: "the policies were not read to their end: interrupted, or it took too long"})
 	}
 	var more []Problem
 	b.members, more = readEntities(files[entitiesFile])

@@ -88,7 +88,8 @@ func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
 	}
 	st, err := s.standing(r.Principal, r.Owner)
 	if err != nil {
-		err = palyra.Errorf(palyra.Unavailable, palyra.ReasonPolicyError, "policy: the roles of %s cannot be read", palyra.Clip(string(r.Principal), 64)).WithCause(err)
+		err = palyra.Errorf(palyra.Unavailable, palyra.ReasonPolicyError, "policy: the roles of %s cannot be read",
+			palyra.Clip(string(r.Principal), 64)).WithCause(err)
 	}
 	return st, err
 }

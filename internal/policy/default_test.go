@@ -67,10 +67,22 @@ func TestDefaultBuiltins(t *testing.T) {
 		{builtin("palyra.fs.read", reads(palyra.FilesystemRead)), palyra.Allow, "read-only-tools", "new-workspace-asks other-needs-approval"},
 		{builtin("palyra.fs.list", reads(palyra.FilesystemRead)), palyra.Allow, "read-only-tools", "new-workspace-asks other-needs-approval"},
 		{builtin("palyra.fs.search", reads(palyra.FilesystemRead)), palyra.Allow, "read-only-tools", "new-workspace-asks other-needs-approval"},
-		{builtin("palyra.fs.write", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files", "new-workspace-asks sensitive-needs-approval"},
-		{builtin("palyra.fs.edit", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files", "new-workspace-asks sensitive-needs-approval"},
-		{builtin("palyra.fs.apply_patch", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files", "new-workspace-asks sensitive-needs-approval"},
-		{builtin("palyra.process.run", acts(true, palyra.ProcessExec)), palyra.Ask, "sensitive-needs-approval", "new-workspace-asks sensitive-needs-approval"},
+		{
+			builtin("palyra.fs.write", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files",
+			"new-workspace-asks sensitive-needs-approval",
+		},
+		{
+			builtin("palyra.fs.edit", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files",
+			"new-workspace-asks sensitive-needs-approval",
+		},
+		{
+			builtin("palyra.fs.apply_patch", acts(true, palyra.FilesystemWrite)), palyra.Allow, "workspace-files",
+			"new-workspace-asks sensitive-needs-approval",
+		},
+		{
+			builtin("palyra.process.run", acts(true, palyra.ProcessExec)), palyra.Ask, "sensitive-needs-approval",
+			"new-workspace-asks sensitive-needs-approval",
+		},
 		{builtin("palyra.http.fetch", acts(false, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("palyra.channel.send", acts(false, palyra.ChannelSend)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("palyra.browser.open", acts(false, palyra.Browser, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},
@@ -163,7 +175,10 @@ func TestDefaultAllowlists(t *testing.T) {
 // Guarded paths and paths outside need an answer of their own.
 func TestDefaultDestructive(t *testing.T) {
 	e := engine(t, defaults(t))
-	for _, path := range []string{".git/hooks/pre-commit", "sub/.GIT/config", ".github/workflows/ci.yml", ".envrc", ".palyra/policy/x.cedar", "../other", "/etc/passwd", ""} {
+	for _, path := range []string{
+		".git/hooks/pre-commit", "sub/.GIT/config", ".github/workflows/ci.yml", ".envrc", ".palyra/policy/x.cedar",
+		"../other", "/etc/passwd", "",
+	} {
 		r := write("ok.txt", path)
 		v := e.Judge(t.Context(), r)
 		if v.Effect != palyra.Ask || v.Need != (palyra.Need{Votes: 1, Fresh: true}) || v.Risk.Level != palyra.RiskCritical {
@@ -241,7 +256,8 @@ func anyRequest(t *rapid.T) palyra.Request {
 
 func anyFacts(t *rapid.T, label string) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{
-		Votes: rapid.IntRange(0, 6).Draw(t, label+" votes"), OtherPerson: rapid.Bool().Draw(t, label+" other"), Device: rapid.Bool().Draw(t, label+" device"),
+		Votes: rapid.IntRange(0, 6).Draw(t, label+" votes"), OtherPerson: rapid.Bool().Draw(t, label+" other"),
+		Device:     rapid.Bool().Draw(t, label+" device"),
 		Separation: rapid.SampledFrom(separations).Draw(t, label+" separation"), Fresh: rapid.Bool().Draw(t, label+" fresh"),
 		Scope: rapid.SampledFrom([]palyra.Scope{palyra.ScopeOnce, palyra.ScopeSession, palyra.ScopeTimeboxed}).Draw(t, label+" scope"),
 	}

@@ -101,8 +101,7 @@ func (r *entityReader) start() int {
 	return at
 }
 
-// place is where the text stops being JSON, if that was the error; else at,
-// where the entity begins.
+// place is where the text stops being JSON, if that was the error; else at, where the entity begins.
 func (r *entityReader) place(err error, at int) int {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && errors.As(json.Unmarshal([]byte(r.text), new(any)), &syntax) { // a decoder counts from somewhere else

@@ -147,8 +147,7 @@ func (c *judgement) denialRemedy(decided rules) string {
 	return palyra.Clip("an operator can "+strings.Join(how, ", and "), MaxNote)
 }
 
-// texts joins the distinct reasons and remedies of policies. A policy without
-// a reason is named instead.
+// texts joins the distinct reasons and remedies of policies. A policy without a reason is named instead.
 func (r rules) texts() (reasons, remedies string) {
 	var why, how []string
 	for _, one := range r {

@@ -18,7 +18,10 @@ func TestWhyIsTheVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		e, err := New(Config{Bundle: b, Snapshot: palyra.Snapshot{AllowedTools: []string{"palyra.*"}, Principals: []string{"*"}, Channels: []string{"cli"}}})
+		e, err := New(Config{Bundle: b, Snapshot: palyra.Snapshot{
+			AllowedTools: []string{"palyra.*"}, Principals: []string{"*"},
+			Channels: []string{"cli"},
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +98,8 @@ func TestWhyJSON(t *testing.T) {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Verdict != "allow" || got.Layer != nil || got.Policies[0].ID != "sensitive-needs-approval" || got.Policies[0].File != "approval.cedar" ||
+	if got.Verdict != "allow" || got.Layer != nil || got.Policies[0].ID != "sensitive-needs-approval" ||
+		got.Policies[0].File != "approval.cedar" ||
 		got.Context.Writes[0] != "a.txt" || got.Context.Approval.Votes != 2 || !got.Context.Approval.Device ||
 		len(got.Entities) != 4 || got.Entities[0].UID.ID != "local" {
 		t.Errorf("%s", raw)

@@ -32,9 +32,8 @@ type Report struct {
 	Problems Problems
 }
 
-// Check makes a bundle of files by name, as they come from somebody who wants to put it into force. A file
-// whose name no bundle has is a problem, since its content would have no effect. On any problem there is no
-// bundle.
+// Check makes a bundle of files by name, as they come from somebody who wants to put it into force. A file whose
+// name no bundle has is a problem, since its content would have no effect. On any problem there is no bundle.
 func Check(files map[string]string) (*Bundle, Report) {
 	return CheckWithin(context.Background(), files)
 }
@@ -154,7 +153,10 @@ func wanted(dir, name string) bool {
 
 func (r *reader) take(name string) error {
 	if !belongs(name) {
-		return bundleError(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the name is longer than %d bytes or not printable", maxFileName)})
+		return bundleError(Problem{
+			File: palyra.Clip(name, maxFileName), Line: 1, Column: 1,
+			Text: fmt.Sprintf("the name is longer than %d bytes or not printable", maxFileName),
+		})
 	}
 	text, err := readFile(r.fsys, name)
 	if err != nil {

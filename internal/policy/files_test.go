@@ -83,7 +83,8 @@ func TestReadTakesWhatBelongs(t *testing.T) {
 	if err != nil || len(files) != 3 || files["a.cedar"] == "" || files[entitiesFile] == "" || files["tests/t.yaml"] == "" {
 		t.Errorf("%v, %v", files, err)
 	}
-	if _, err := Read(fstest.MapFS{"a.cedar": text(oneRule), strings.Repeat("b", 80) + ".cedar": text(oneRule)}); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := Read(fstest.MapFS{"a.cedar": text(oneRule), strings.Repeat("b", 80) + ".cedar": text(oneRule)}); palyra.CodeOf(
+		err) != palyra.Invalid {
 		t.Errorf("a policy was left out without a word: %v", err)
 	}
 }

@@ -65,9 +65,8 @@ type search struct {
 	tries int
 }
 
-// flips returns the smallest changes that turn the answer, smallest first. Each was judged, and the list is
-// empty where no change helped. An approval that the call got is ignored: the search is for what would have
-// been needed.
+// flips returns the smallest changes that turn the answer, smallest first. Each was judged, and the list is empty
+// where no change helped. An approval that the call got is ignored: the search is for what would have been needed.
 func (c *judgement) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	ctx, cancel := context.WithTimeout(ctx, flipTime)
 	defer cancel()
@@ -154,8 +153,7 @@ func (s *search) tryEach(changes []change) []Flip {
 	return rankFlips(out)
 }
 
-// tryCombinations tries each change by itself, then two together and so on, and stops
-// where something helped.
+// tryCombinations tries each change by itself, then two together and so on, and stops where something helped.
 func (s *search) tryCombinations(changes []change) []Flip {
 	for size := 1; size <= len(changes); size++ {
 		var out []Flip

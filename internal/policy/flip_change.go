@@ -52,7 +52,8 @@ func (c *judgement) nonPolicyChanges() []change {
 		})
 	}
 	list(c.tools, c.snapshot.AllowedTools, string(r.Tool.Name), "tools.allowed", func(s *state, n names) { s.tools = n })
-	list(c.principals, c.snapshot.Principals, string(r.Principal), "tools.tool_execute_principals", func(s *state, n names) { s.principals = n })
+	list(c.principals, c.snapshot.Principals, string(r.Principal), "tools.tool_execute_principals",
+		func(s *state, n names) { s.principals = n })
 	list(c.surfaces, c.snapshot.Channels, string(r.Surface), "tools.tool_execute_surfaces", func(s *state, n names) { s.surfaces = n })
 	return out
 }

@@ -29,7 +29,8 @@ func applied(t interface {
 	for line := range strings.SplitSeq(f.Change, "\n") {
 		setting, value, isSetting := strings.Cut(line, " = ")
 		lists := map[string]*[]string{
-			"tools.allowed": &c.Snapshot.AllowedTools, "tools.tool_execute_principals": &c.Snapshot.Principals, "tools.tool_execute_surfaces": &c.Snapshot.Channels,
+			"tools.allowed": &c.Snapshot.AllowedTools, "tools.tool_execute_principals": &c.Snapshot.Principals,
+			"tools.tool_execute_surfaces": &c.Snapshot.Channels,
 		}
 		switch {
 		case strings.HasPrefix(line, "palyra workspace add "):
@@ -88,7 +89,8 @@ func TestFlipsFlip(t *testing.T) {
 	for _, name := range Presets() {
 		bundles[name] = bundleOf(t, name)
 	}
-	bundles["broken"] = load(t, permitAll+`@id("b") @reason("x") forbid (principal, action in Action::"call", resource) when { `+overflow("true")+` };`)
+	bundles["broken"] = load(t, permitAll+`@id("b") @reason("x") forbid (principal, action in Action::"call", resource) when { `+
+		overflow("true")+` };`)
 	bundles["no"] = load(t, `@id("n") forbid (principal, action, resource); @id("never") forbid (principal, action in Action::"call", resource) when { context.tier != "x" };`)
 	seen, unturned := map[string]int{}, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +151,11 @@ func check(t *rapid.T, c Config, r palyra.Request, x Explanation, f Flip) {
 
 // What a flip permits is this call and no other.
 func TestFlipsAreNarrow(t *testing.T) {
-	c := Config{Bundle: bundleOf(t, "ci"), Snapshot: open(), Analyse: func(palyra.Plan) palyra.Command { return palyra.Command{Class: palyra.CommandUnknown} }}
+	c := Config{Bundle: bundleOf(t, "ci"), Snapshot: open(), Analyse: func(
+		palyra.Plan,
+	) palyra.Command {
+		return palyra.Command{Class: palyra.CommandUnknown}
+	}}
 	r := program("curl", "-o", "x", "a b")
 	e, err := New(c)
 	if err != nil {
@@ -211,7 +217,8 @@ func TestFlipsOfWhatPolicyDoesNotSee(t *testing.T) {
 			t.Errorf("%s: %s %+v", name, asked.Verdict, asked.Flips)
 		}
 		denied := engineOf(t, "ci", palyra.Command{}).Why(t.Context(), r)
-		if denied.Verdict != palyra.Deny || len(denied.Flips) != 1 || !strings.Contains(denied.Flips[0].Text, "any input") || !strings.Contains(denied.Remedy, "any input") {
+		if denied.Verdict != palyra.Deny || len(denied.Flips) != 1 || !strings.Contains(denied.Flips[0].Text, "any input") ||
+			!strings.Contains(denied.Remedy, "any input") {
 			t.Errorf("%s: %s %q %+v", name, denied.Verdict, denied.Remedy, denied.Flips)
 		}
 	}
@@ -224,7 +231,10 @@ func TestFlipsOfWhatPolicyDoesNotSee(t *testing.T) {
 // A name that ends in a star would be a beginning in the lists of the configuration,
 // and let others in.
 func TestFlipsNameNoBeginnings(t *testing.T) {
-	e, err := New(Config{Bundle: bundleOf(t, "default"), Snapshot: palyra.Snapshot{AllowedTools: []string{"palyra.*"}, Principals: []string{"user:*"}, Channels: []string{"*"}}})
+	e, err := New(Config{Bundle: bundleOf(t, "default"), Snapshot: palyra.Snapshot{
+		AllowedTools: []string{"palyra.*"},
+		Principals:   []string{"user:*"}, Channels: []string{"*"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +284,8 @@ func TestFlipsOfAProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := e.Why(t.Context(), write("a.txt"))
-	if len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Text, ProjectDir+"/a.cedar:1") || x.Flips[0].Becomes != palyra.Allow || !strings.Contains(x.Flips[0].Change, `@id("mine")`) {
+	if len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Text, ProjectDir+"/a.cedar:1") || x.Flips[0].Becomes != palyra.Allow ||
+		!strings.Contains(x.Flips[0].Change, `@id("mine")`) {
 		t.Errorf("%+v", x.Flips)
 	}
 }
@@ -282,7 +293,10 @@ func TestFlipsOfAProject(t *testing.T) {
 func TestScopeEnd(t *testing.T) {
 	for _, c := range []struct{ policy, want string }{
 		{`permit (principal, action, resource);`, `permit (principal, action, resource)`},
-		{`@id("a") @permit("(") /* forbid ( */ forbid // )` + "\n" + `(principal in Role::")", action, resource) when { (true) };`, `@id("a") @permit("(") /* forbid ( */ forbid // )` + "\n" + `(principal in Role::")", action, resource)`},
+		{
+			`@id("a") @permit("(") /* forbid ( */ forbid // )` + "\n" + `(principal in Role::")", action, resource) when { (true) };`,
+			`@id("a") @permit("(") /* forbid ( */ forbid // )` + "\n" + `(principal in Role::")", action, resource)`,
+		},
 		{`nothing`, `nothing`},
 		{`@forbid`, `@forbid`},
 		{``, ``},
@@ -314,7 +328,8 @@ func TestFlipsEnd(t *testing.T) {
 func TestFlipsOfLongCalls(t *testing.T) {
 	r := program("x", strings.Repeat("y", 4000))
 	x := engineOf(t, "ci", palyra.Command{}).Why(t.Context(), r)
-	if strings.Contains(x.Remedy, "yyy") || !strings.Contains(x.Remedy, "policy why") || len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Change, "yyy") {
+	if strings.Contains(x.Remedy, "yyy") || !strings.Contains(x.Remedy, "policy why") || len(x.Flips) != 1 ||
+		!strings.Contains(x.Flips[0].Change, "yyy") {
 		t.Errorf("%+v", x)
 	}
 }
@@ -324,7 +339,8 @@ func TestFlipsOfAWorkspace(t *testing.T) {
 	r := program("ls")
 	r.Plan.Workspace = palyra.WorkspaceRef{Path: "/it's here"}
 	x := engineOf(t, "default", understood(palyra.CommandReadOnly)).Why(t.Context(), r)
-	if len(x.Flips) != 2 || x.Flips[0].Kind != flipAnswer || x.Flips[1].Kind != flipWorkspace || x.Flips[1].Change != `palyra workspace add '/it'\''s here'` || x.Flips[1].Becomes != palyra.Allow {
+	if len(x.Flips) != 2 || x.Flips[0].Kind != flipAnswer || x.Flips[1].Kind != flipWorkspace ||
+		x.Flips[1].Change != `palyra workspace add '/it'\''s here'` || x.Flips[1].Becomes != palyra.Allow {
 		t.Errorf("%+v", x.Flips)
 	}
 }

@@ -118,9 +118,8 @@ func setIs(name string, literals []string) string {
 // quoted is a text as Cedar writes it.
 func quoted(s string) string { return string(cedar.String(s).MarshalCedar()) }
 
-// exceptions are conditions that hold for this call, the narrowest first: not every
-// one can stand in every policy. A call that does several things shows them all the
-// same context, so that one condition is for all of them.
+// exceptions are conditions that hold for this call, the narrowest first: not every one can stand in every policy.
+// A call that does several things shows them all the same context, so that one condition is for all of them.
 func (c *judgement) exceptions() []string {
 	who := fmt.Sprintf("principal == %s", c.principal)
 	tool := who + " && context has tool && context.tool == " + quoted(string(c.request.Tool.Name))
@@ -140,8 +139,7 @@ func withException(policy, when string) string {
 	return policy[:at] + "\nunless { " + when + " }" + policy[at:]
 }
 
-// scopeEnd is where the scope of a policy ends: behind the parenthesis that follows
-// permit or forbid.
+// scopeEnd is where the scope of a policy ends: behind the parenthesis that follows permit or forbid.
 func scopeEnd(policy string) int {
 	pos, depth, note, scope := 0, 0, false, false
 	for pos < len(policy) {

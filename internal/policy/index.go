@@ -12,9 +12,8 @@ import (
 	"palyra"
 )
 
-// rule is a policy with its name and place. reads says which parts of the
-// approval its answer may depend on; a rule that reads none is evaluated once
-// per request.
+// rule is a policy with its name and place. reads says which parts of the approval its answer may depend on; a rule
+// that reads none is evaluated once per request.
 type rule struct {
 	id     cedar.PolicyID
 	policy *cedar.Policy
@@ -60,17 +59,14 @@ func (h halting) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// index finds the policies that can match a request, so that the cost of a
-// verdict depends on them and not on the size of the bundle. Each policy is
-// filed under one entity its scope names (under each one of a list): the
-// resource, the principal or the action, whichever the fewest policies name.
-// A group that thousands of policies speak about is a poor place to look when
-// each of them also names a team. Policies whose scope names none are always
-// looked at.
+// index finds the policies that can match a request, so that the cost of a verdict depends on them and not on the
+// size of the bundle. Each policy is filed under one entity its scope names (under each one of a list): the
+// resource, the principal or the action, whichever the fewest policies name. A group that thousands of policies
+// speak about is a poor place to look when each of them also names a team. Policies whose scope names none are
+// always looked at.
 //
-// A policy that is left out cannot have matched: Cedar evaluates the scope
-// first, the scope demands that the filed entity is the request's entity or an
-// ancestor of it, and a scope never fails to evaluate.
+// A policy that is left out cannot have matched: Cedar evaluates the scope first, the scope demands that the filed
+// entity is the request's entity or an ancestor of it, and a scope never fails to evaluate.
 type index struct {
 	all    rules
 	under  map[cedar.EntityUID][]int

@@ -17,21 +17,27 @@ import (
 // Pieces of random policies over a small world, so that matches are frequent.
 var (
 	somePrincipals = []string{
-		"principal", "principal", "principal", "principal", "principal == Agent::\"local\"", "principal == Agent::\"other\"", "principal == User::\"local\"",
+		"principal", "principal", "principal", "principal", "principal == Agent::\"local\"", "principal == Agent::\"other\"",
+		"principal == User::\"local\"",
 		"principal in Role::\"agent\"", "principal in Role::\"owner\"", "principal is Agent", "principal is User",
 		"principal is Agent in Role::\"agent\"", "principal is User in Role::\"agent\"",
 	}
 	someActions = []string{
 		"action", `action == Action::"tool.execute"`, `action == Action::"vault.use"`, `action in Action::"call"`, `action in Action::"operate"`,
-		`action in [Action::"tool.execute", Action::"call"]`, `action in [Action::"vault.use", Action::"tool.execute", Action::"read_only"]`, `action in []`,
+		`action in [Action::"tool.execute", Action::"call"]`, `action in [Action::"vault.use", Action::"tool.execute", Action::"read_only"]`,
+		`action in []`,
 	}
 	someResources = []string{
-		"resource", "resource", "resource", "resource", `resource == Tool::"palyra.fs.write"`, `resource == Tool::"other"`, `resource in ToolGroup::"allowed"`, `resource in ToolGroup::"other"`,
-		"resource is Tool", "resource is Secret", `resource is Tool in ToolGroup::"allowed"`, `resource is Secret in ToolGroup::"allowed"`, `resource == Secret::"github"`,
+		"resource", "resource", "resource", "resource", `resource == Tool::"palyra.fs.write"`, `resource == Tool::"other"`,
+		`resource in ToolGroup::"allowed"`, `resource in ToolGroup::"other"`,
+		"resource is Tool", "resource is Secret", `resource is Tool in ToolGroup::"allowed"`, `resource is Secret in ToolGroup::"allowed"`,
+		`resource == Secret::"github"`,
 	}
 	someConditions = []string{
-		"", "", "when { true }", "when { false }", "when { context.sensitive }", "unless { context.approval.granted }", "when { context.approval.granted }",
-		"when { context.approval.votes >= 2 }", "when { context.approval.device || context.approval.other_person }", "when { context.approval.separation > 1 }",
+		"", "", "when { true }", "when { false }", "when { context.sensitive }", "unless { context.approval.granted }",
+		"when { context.approval.granted }",
+		"when { context.approval.votes >= 2 }", "when { context.approval.device || context.approval.other_person }",
+		"when { context.approval.separation > 1 }",
 		"when { context.approval.fresh }", "when { context has approval && context.writes.contains(\"a.txt\") }",
 		"when { context.calls_used + 9223372036854775807 > 0 }", "when { context.approval.votes + 9223372036854775805 > 0 }",
 		"unless { context.approval.votes == 3 && context.calls_used * 9223372036854775807 > 9 }",
@@ -153,9 +159,11 @@ func someScope(t *rapid.T, variable string) string {
 		variable, fmt.Sprintf("%s == %v", variable, uid), fmt.Sprintf("%s in %v", variable, uid),
 	}
 	if variable == "action" {
-		forms = append(forms, "action in []", fmt.Sprintf("action in [%v]", uid), fmt.Sprintf("action in [%v, %v, %v]", uid, someEntity(t, "second"), uid))
+		forms = append(forms, "action in []", fmt.Sprintf("action in [%v]", uid),
+			fmt.Sprintf("action in [%v, %v, %v]", uid, someEntity(t, "second"), uid))
 	} else {
-		forms = append(forms, fmt.Sprintf("%s is %s", variable, uid.Type), fmt.Sprintf("%s is %s in %v", variable, uid.Type, someEntity(t, "within")))
+		forms = append(forms, fmt.Sprintf("%s is %s", variable, uid.Type), fmt.Sprintf("%s is %s in %v", variable, uid.Type,
+			someEntity(t, "within")))
 	}
 	return rapid.SampledFrom(forms).Draw(t, variable+" scope")
 }
@@ -170,7 +178,8 @@ func TestIndexInRandomWorlds(t *testing.T) {
 		for i := range rapid.IntRange(1, 20).Draw(t, "policies") {
 			fmt.Fprintf(&text, "@id(\"p%d\") %s (%s, %s, %s) %s;\n", i, rapid.SampledFrom([]string{"permit", "forbid"}).Draw(t, "effect"),
 				someScope(t, "principal"), someScope(t, "action"), someScope(t, "resource"),
-				rapid.SampledFrom([]string{"", "when { false }", "when { resource.nothing }", "unless { context.approval.granted }"}).Draw(t, "condition"))
+				rapid.SampledFrom([]string{"", "when { false }", "when { resource.nothing }", "unless { context.approval.granted }"}).
+					Draw(t, "condition"))
 		}
 		b, w := unchecked(t, text.String()), someWorld(t)
 		for range 4 {

@@ -11,9 +11,8 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// Judge says what policy answers to a request: allow, ask with what the approval needs, or deny. With the
-// request's Approval set it says allow or deny. It never fails: a request that cannot be judged is denied,
-// with Errors.
+// Judge says what policy answers to a request: allow, ask with what the approval needs, or deny. With the request's
+// Approval set it says allow or deny. It never fails: a request that cannot be judged is denied, with Errors.
 func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	s := e.live.Load()
 	c, err := s.newCall(s.withTime(r))
@@ -27,7 +26,8 @@ func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 func (s *state) denyUnjudged(r palyra.Request, err error) palyra.Verdict {
 	v := palyra.Verdict{
 		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: risk.Examine(r).Risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
-		Reason: "the call cannot be put into policy's terms, so it is denied", Remedy: "report this: a part of Palyra made a plan that policy cannot read",
+		Reason: "the call cannot be put into policy's terms, so it is denied",
+		Remedy: "report this: a part of Palyra made a plan that policy cannot read",
 	}
 	if broken := (*brokenProject)(nil); errors.As(err, &broken) {
 		v.Errors = []string{broken.Error()}

@@ -24,10 +24,19 @@ func TestForbidWins(t *testing.T) {
 		{"on the agent", `forbid (principal == Agent::"local", action, resource);`, nil, palyra.Deny},
 		{"on agents", `forbid (principal in Role::"agent", action, resource);`, nil, palyra.Deny},
 		{"on a user of that name", `forbid (principal == User::"local", action, resource);`, nil, palyra.Allow},
-		{"on the owner", `forbid (principal is Agent, action, resource) when { principal has owner && principal.owner == User::"ada" };`, nil, palyra.Deny},
+		{
+			"on the owner", `forbid (principal is Agent, action, resource) when { principal has owner && principal.owner == User::"ada" };`, nil,
+			palyra.Deny,
+		},
 		{"without approval", `forbid (principal, action in Action::"call", resource) unless { context.approval.granted };`, nil, palyra.Ask},
-		{"approved", `forbid (principal, action in Action::"call", resource) unless { context.approval.granted };`, meets(palyra.Need{Votes: 1}), palyra.Allow},
-		{"when approved", `forbid (principal, action in Action::"call", resource) when { context.approval.granted };`, meets(palyra.Need{Votes: 1}), palyra.Deny},
+		{
+			"approved", `forbid (principal, action in Action::"call", resource) unless { context.approval.granted };`,
+			meets(palyra.Need{Votes: 1}), palyra.Allow,
+		},
+		{
+			"when approved", `forbid (principal, action in Action::"call", resource) when { context.approval.granted };`,
+			meets(palyra.Need{Votes: 1}), palyra.Deny,
+		},
 	} {
 		r := write("a.txt")
 		r.Approval = c.facts
@@ -56,7 +65,8 @@ func TestErrorsDeny(t *testing.T) {
 		for i, rung := range append([]answer{{}}, ladder...) {
 			guard := "!context.approval.granted"
 			if i > 0 {
-				guard = fmt.Sprintf("context.approval.votes == %d && context.approval.separation == %d && context.approval.device == %v && context.approval.other_person == %v",
+				guard = fmt.Sprintf("context.approval.votes == %d && context.approval.separation == %d && context.approval.device == %v && "+
+					"context.approval.other_person == %v",
 					rung.votes, rung.separation, rung.device, rung.other)
 			}
 			// Without the broken policy the very last rung would permit.
@@ -80,12 +90,22 @@ func TestErrorsDenyElsewhere(t *testing.T) {
 		facts *palyra.ApprovalFacts
 		want  palyra.Effect
 	}{
-		"permit beside a permit":         {permitAll + `@id("b") permit (principal, action in Action::"call", resource) when { ` + overflow("true") + ` };`, nil, palyra.Deny},
-		"forbid beside a permit":         {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` + overflow("true") + ` };`, nil, palyra.Deny},
-		"with a real approval":           {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` + overflow("context.approval.granted") + ` };`, meets(palyra.Need{Votes: 1}), palyra.Deny},
-		"when tried as an earlier grant": {`@id("p") permit (principal, action in Action::"call", resource) when { context.approval.granted }; @id("b") forbid (principal, action in Action::"call", resource) when { ` + overflow("context.approval.granted && !context.approval.fresh") + ` };`, nil, palyra.Deny},
-		"on a rung that is not reached":  {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` + overflow("context.approval.granted") + ` };`, nil, palyra.Allow},
-		"on a tool that is not called":   {permitAll + `@id("b") forbid (principal, action == Action::"tool.execute", resource == Tool::"x") when { ` + overflow("true") + ` };`, nil, palyra.Allow},
+		"permit beside a permit": {permitAll + `@id("b") permit (principal, action in Action::"call", resource) when { ` +
+			overflow("true") + ` };`, nil, palyra.Deny},
+		"forbid beside a permit": {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` +
+			overflow("true") + ` };`, nil, palyra.Deny},
+		"with a real approval": {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` +
+			overflow("context.approval.granted") + ` };`, meets(palyra.Need{Votes: 1}), palyra.Deny},
+		"when tried as an earlier grant": {
+			`@id("p") permit (principal, action in Action::"call", resource) when { context.approval.granted }; @id("b") forbid (principal, action in Action::"call", resource) when { ` + overflow("context.approval.granted && !context.approval.fresh") + ` };`, nil, palyra.Deny,
+		},
+		"on a rung that is not reached": {permitAll + `@id("b") forbid (principal, action in Action::"call", resource) when { ` +
+			overflow("context.approval.granted") + ` };`, nil, palyra.Allow},
+		"on a tool that is not called": {
+			permitAll +
+				`@id("b") forbid (principal, action == Action::"tool.execute", resource == Tool::"x") when { ` + overflow("true") + ` };`, nil,
+			palyra.Allow,
+		},
 	} {
 		r := write("a.txt")
 		r.Plan.Arguments, r.Approval = []byte(`{}`), c.facts
@@ -183,8 +203,14 @@ func TestTexts(t *testing.T) {
 	}{
 		{"allow", permitAll, nil, "everything goes", ""},
 		{"allow without a reason", `@id("x") permit (principal, action, resource);`, nil, "policy x (a.cedar:1)", ""},
-		{"deny", permitAll + `@id("n") @reason("not here") @remedy("go there") forbid (principal, action, resource);`, nil, "not here", "go there"},
-		{"two denials, one reason", `@id("n") @reason("no") @remedy("a") forbid (principal, action, resource); @id("m") @reason("no") @remedy("b") forbid (principal, action, resource);`, nil, "no", "a; b"},
+		{
+			"deny", permitAll + `@id("n") @reason("not here") @remedy("go there") forbid (principal, action, resource);`, nil, "not here",
+			"go there",
+		},
+		{
+			"two denials, one reason",
+			`@id("n") @reason("no") @remedy("a") forbid (principal, action, resource); @id("m") @reason("no") @remedy("b") forbid (principal, action, resource);`, nil, "no", "a; b",
+		},
 		{
 			"nothing permits", `@id("n") permit (principal, action == Action::"vault.use", resource);`, nil,
 			`no policy permits tool.execute on Tool::"palyra.fs.write" for agent:local`,

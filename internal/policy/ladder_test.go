@@ -160,7 +160,10 @@ func TestClimb(t *testing.T) {
 func TestFactsWithoutAVote(t *testing.T) {
 	e := engine(t, permitWhen(t, "context.approval.granted || context.approval.device || context.approval.separation > 0"))
 	r := write("a.txt")
-	r.Approval = &palyra.ApprovalFacts{Device: true, OtherPerson: true, Fresh: true, Separation: palyra.SeparationOtherUID, Scope: palyra.ScopeOnce}
+	r.Approval = &palyra.ApprovalFacts{
+		Device: true, OtherPerson: true, Fresh: true, Separation: palyra.SeparationOtherUID,
+		Scope: palyra.ScopeOnce,
+	}
 	if v := e.Judge(t.Context(), r); v.Effect != palyra.Deny {
 		t.Fatalf("%+v", v)
 	}

@@ -21,7 +21,8 @@ var principalTypes = map[string]cedar.EntityType{
 func PrincipalUID(p palyra.Principal) (cedar.EntityUID, error) {
 	t, ok := principalTypes[p.Kind()]
 	if !ok || p.Name() == "" {
-		return cedar.EntityUID{}, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: %q is not a principal", palyra.Clip(string(p), 64))
+		return cedar.EntityUID{}, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: %q is not a principal",
+			palyra.Clip(string(p), 64))
 	}
 	return cedar.NewEntityUID(t, cedar.String(p.Name())), nil
 }
@@ -39,8 +40,7 @@ func actionUID(name string) cedar.EntityUID { return cedar.NewEntityUID("Action"
 
 func roleUID(name string) cedar.EntityUID { return cedar.NewEntityUID("Role", cedar.String(name)) }
 
-// world is what policies can look up: the few entities of a request in front
-// of the bundle's actions.
+// world is what policies can look up: the few entities of a request in front of the bundle's actions.
 type world struct {
 	own     []cedar.Entity
 	actions cedar.EntityMap

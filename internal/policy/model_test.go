@@ -123,12 +123,16 @@ func TestEntitiesAndTime(t *testing.T) {
 		`resource in ToolGroup::"builtin" && resource in ToolGroup::"allowed"`: true,
 		`resource in ToolGroup::"mcp"`:                                         false,
 	} {
-		text := `@id("a") permit (principal, action == Action::"tool.execute", resource) when { context has place && context has time && ` + when + ` };`
+		text := `@id("a") permit (principal, action == Action::"tool.execute", resource) when { context has place && context has time && ` +
+			when + ` };`
 		if got := judgedBy(t, Config{Bundle: load(t, text)}, r); (got == palyra.Allow) != want {
 			t.Errorf("%s: %s", when, got)
 		}
 	}
-	e, err := New(Config{Bundle: load(t, `@id("a") permit (principal, action, resource) when { resource in ToolGroup::"allowed" };`), Snapshot: palyra.Snapshot{AllowedTools: []string{"x"}}})
+	e, err := New(Config{
+		Bundle:   load(t, `@id("a") permit (principal, action, resource) when { resource in ToolGroup::"allowed" };`),
+		Snapshot: palyra.Snapshot{AllowedTools: []string{"x"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,18 +1,15 @@
 // Package policy judges plans with Cedar.
 //
-// A Bundle is a set of policies, parsed, checked against the schema and
-// indexed; an Engine judges requests with one bundle and one snapshot of the
-// security configuration, and swaps both at once. What a call amounts to is below
-// it (risk); above it a bundle's own tests (tables), what was in force (inforce)
-// and calls on record judged again (replay).
+// A Bundle is a set of policies, parsed, checked against the schema and indexed; an Engine judges requests with one
+// bundle and one snapshot of the security configuration, and swaps both at once. What a call amounts to is below it
+// (risk); above it a bundle's own tests (tables), what was in force (inforce) and calls on record judged again
+// (replay).
 //
-// Cedar answers yes or no; the third answer comes from asking more than once:
-// first without an approval, then with hypothetical ones from weak to strong
-// (see ladder). The first that turns the answer is what the approval needs.
+// Cedar answers yes or no; the third answer comes from asking more than once: first without an approval, then with
+// hypothetical ones from weak to strong (see ladder). The first that turns the answer is what the approval needs.
 //
-// Promises: default deny, forbid wins, and a policy that fails to evaluate
-// makes the verdict deny, since Cedar would skip it and a broken forbid would
-// turn into an allow. The index in front of Cedar never changes an answer.
+// Promises: default deny, forbid wins, and a policy that fails to evaluate makes the verdict deny, since Cedar
+// would skip it and a broken forbid would turn into an allow. The index in front of Cedar never changes an answer.
 // Every verdict names the policies behind it, with file and line.
 //
 // The package does not ask people, does not run anything and does not parse
@@ -32,18 +29,16 @@ import (
 
 // Config is what an Engine judges with.
 //
-// The snapshot's lists are allowlists: AllowedTools, Principals and Channels.
-// An entry is a whole name, or a beginning followed by "*". An empty list lets
-// nothing in.
+// The snapshot's lists are allowlists: AllowedTools, Principals and Channels. An entry is a whole name, or a
+// beginning followed by "*". An empty list lets nothing in.
 type Config struct {
 	Bundle   *Bundle
 	Snapshot palyra.Snapshot        // its Bundle field is filled in by New
 	Probed   func(palyra.Tier) bool // is the tier known to hold; nil: none is
 	// Analyse reads what a plan's program would do; nil: nothing is known of any.
 	Analyse func(palyra.Plan) palyra.Command
-	// Project returns the policies of a workspace, see LoadProject; nil: no workspace has any. A call in a
-	// workspace for which it fails is refused. Places are directories and files below the workspace that the
-	// call works in.
+	// Project returns the policies of a workspace, see LoadProject; nil: no workspace has any. A call in a workspace
+	// for which it fails is refused. Places are directories and files below the workspace that the call works in.
 	Project func(workspace string, places ...string) (*Bundle, error)
 	// Standing returns the roles that the access registry has for a principal and its owner; nil: no roles
 	// are known. A call for which it fails is refused.
@@ -55,8 +50,7 @@ type Config struct {
 // Engine judges. Its methods may be called from many goroutines.
 type Engine struct{ live atomic.Pointer[state] }
 
-// state is what one judgement uses from beginning to end, however often the
-// engine is swapped meanwhile.
+// state is what one judgement uses from beginning to end, however often the engine is swapped meanwhile.
 type state struct {
 	bundle     *Bundle
 	snapshot   palyra.Snapshot
@@ -82,8 +76,7 @@ func New(c Config) (*Engine, error) {
 	return e, nil
 }
 
-// Swap judges with c from the next request on. On an error the engine goes on
-// with what it had.
+// Swap judges with c from the next request on. On an error the engine goes on with what it had.
 func (e *Engine) Swap(c Config) error {
 	if c.Bundle == nil {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: no bundle")
@@ -95,7 +88,8 @@ func (e *Engine) Swap(c Config) error {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
 	e.live.Store(&state{
-		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop, joined: &atomic.Pointer[Bundle]{},
+		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop,
+		joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), surfaces: newNames(s.Channels),
 	})

@@ -12,8 +12,7 @@ import (
 // DefaultPreset is in force where nobody chose another bundle.
 const DefaultPreset = "default"
 
-// presets are the bundles that Palyra comes with. All but the default are the
-// default with files replaced or added.
+// presets are the bundles that Palyra comes with. All but the default are the default with files replaced or added.
 var presets = []string{DefaultPreset, "ask", "strict", "ci", "readonly"}
 
 // presetWords say why a call that no policy permits does not run under a preset.

@@ -20,8 +20,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
-// Problems is everything found wrong with a bundle. It is in the chain of the
-// error that Load returns.
+// Problems is everything found wrong with a bundle. It is in the chain of the error that Load returns.
 type Problems []Problem
 
 // shown bounds how many problems an error text spells out.

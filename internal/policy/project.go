@@ -24,8 +24,7 @@ const (
 	maxProject      = 256 << 10
 )
 
-// projectPrefix stands before the ids of a project's policies, so that none can
-// be taken for one of the bundle.
+// projectPrefix stands before the ids of a project's policies, so that none can be taken for one of the bundle.
 const projectPrefix = "project/"
 
 // LoadProject reads the policies of a workspace: the *.cedar files at the root of fsys, which may only
@@ -56,7 +55,10 @@ func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 		}
 		files[name] = text
 		if total += len(text); len(files) > maxProjectFiles || total > maxProject || !belongs(name) {
-			return nil, bundleError(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the workspace's policies are more than %d files or %d bytes", maxProjectFiles, maxProject)})
+			return nil, bundleError(Problem{
+				File: palyra.Clip(name, maxFileName), Line: 1, Column: 1,
+				Text: fmt.Sprintf("the workspace's policies are more than %d files or %d bytes", maxProjectFiles, maxProject),
+			})
 		}
 	}
 	if len(files) == 0 {
@@ -96,9 +98,8 @@ func (b *Bundle) asProject() (*Bundle, error) {
 	return b, nil
 }
 
-// JoinProjects is the policies of a workspace and of the directories around it as
-// one: the workspace's own first, then those one level up and so on; nil where a
-// level has none. All of them forbid.
+// JoinProjects is the policies of a workspace and of the directories around it as one: the workspace's own first,
+// then those one level up and so on; nil where a level has none. All of them forbid.
 func JoinProjects(levels []*Bundle) *Bundle {
 	var both *Bundle
 	var digests []string

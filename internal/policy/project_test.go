@@ -35,7 +35,8 @@ func TestProjectForbids(t *testing.T) {
 	})
 	for range 2 { // the second time it is ready
 		v := e.Judge(t.Context(), write("a"))
-		if v.Effect != palyra.Deny || ids(v) != "project/no-echo" || v.Policies[0].File != ".palyra/policy/a.cedar" || v.Bundle != e.Bundle().Digest() {
+		if v.Effect != palyra.Deny || ids(v) != "project/no-echo" || v.Policies[0].File != ".palyra/policy/a.cedar" ||
+			v.Bundle != e.Bundle().Digest() {
 			t.Fatalf("%s by %+v", v.Effect, v.Policies)
 		}
 	}
@@ -62,7 +63,8 @@ func TestBrokenProjectRefuses(t *testing.T) {
 	} {
 		e := projectEngine(t, own)
 		v := e.Judge(t.Context(), write("a"))
-		if v.Effect != palyra.Deny || len(v.Errors) != 1 || !strings.Contains(v.Reason, ProjectDir) || !strings.Contains(v.Remedy, ProjectDir) || strings.Contains(v.Reason, "\n") {
+		if v.Effect != palyra.Deny || len(v.Errors) != 1 || !strings.Contains(v.Reason, ProjectDir) ||
+			!strings.Contains(v.Remedy, ProjectDir) || strings.Contains(v.Reason, "\n") {
 			t.Errorf("%s: %+v", name, v)
 		}
 		if name == "a typo" && !strings.Contains(v.Reason, "a.cedar:2:") {
@@ -132,7 +134,8 @@ func TestPlacesBelow(t *testing.T) {
 	for _, outer := range []*Bundle{nil, inner} {
 		b, other := outer.With(inner, "a\x1b/b"), outer.With(inner, "a/c")
 		last := b.rules[len(b.rules)-1]
-		if b.digest == other.digest || b.digest == inner.digest || string(last.id) != "project/a?/b/no-echo" || last.hit.File != "a?/b/.palyra/policy/a.cedar" {
+		if b.digest == other.digest || b.digest == inner.digest || string(last.id) != "project/a?/b/no-echo" ||
+			last.hit.File != "a?/b/.palyra/policy/a.cedar" {
 			t.Errorf("%s %+v", b.digest, last.hit)
 		}
 	}

@@ -22,16 +22,23 @@ func TestRemedyAdvisesPermitsThatHelp(t *testing.T) {
 		r    palyra.Request
 		want bool
 	}{
-		"a write":         {engineOf(t, "default", understood(palyra.CommandWrite)), program("touch", "a"), true},
-		"a push":          {engineOf(t, "default", palyra.Command{Class: palyra.CommandDestructive, Understood: true}), program("git", "push"), false},
-		"strict":          {engineOf(t, "strict", understood(palyra.CommandWrite)), program("touch", "a"), false},
-		"a guarded path":  {engineOf(t, "default", palyra.Command{}), own, false},
-		"after a secret":  {engineOf(t, "default", understood(palyra.CommandWrite)), secret, false},
-		"live input":      {engineOf(t, "default", understood(palyra.CommandWrite)), func() palyra.Request { r := program("cat"); r.Plan.Stdin = palyra.StdinLive; return r }(), false},
+		"a write": {engineOf(t, "default", understood(palyra.CommandWrite)), program("touch", "a"), true},
+		"a push": {
+			engineOf(t, "default", palyra.Command{Class: palyra.CommandDestructive, Understood: true}), program("git", "push"),
+			false,
+		},
+		"strict":         {engineOf(t, "strict", understood(palyra.CommandWrite)), program("touch", "a"), false},
+		"a guarded path": {engineOf(t, "default", palyra.Command{}), own, false},
+		"after a secret": {engineOf(t, "default", understood(palyra.CommandWrite)), secret, false},
+		"live input": {
+			engineOf(t, "default", understood(palyra.CommandWrite)),
+			func() palyra.Request { r := program("cat"); r.Plan.Stdin = palyra.StdinLive; return r }(), false,
+		},
 		"nothing special": {engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}), program("python3", "x.py"), true},
 	} {
 		v := c.e.Judge(t.Context(), c.r)
-		if v.Effect != palyra.Ask || strings.Contains(v.Remedy, unnecessary) != c.want || !strings.HasPrefix(v.Remedy, "have an operator answer the approval") {
+		if v.Effect != palyra.Ask || strings.Contains(v.Remedy, unnecessary) != c.want ||
+			!strings.HasPrefix(v.Remedy, "have an operator answer the approval") {
 			t.Errorf("%s: %s %s", name, v.Effect, v.Remedy)
 		}
 		if c.want != slices.ContainsFunc(c.e.Why(t.Context(), c.r).Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
@@ -45,11 +52,13 @@ func TestRemedyOfADenialThatWouldBeAQuestion(t *testing.T) {
 	e := engineOf(t, "ci", palyra.Command{Class: palyra.CommandDestructive, Understood: true})
 	x := e.Why(t.Context(), program("git", "push"))
 	if x.Verdict != palyra.Deny || !strings.HasPrefix(x.Remedy, "an operator can make it a question: add to the policy bundle: @id(") ||
-		!strings.HasSuffix(x.Remedy, "; Then the answer must be for this call only (scope once)") || len(x.Flips) != 1 || x.Flips[0].Becomes != palyra.Ask {
+		!strings.HasSuffix(x.Remedy, "; Then the answer must be for this call only (scope once)") || len(x.Flips) != 1 ||
+		x.Flips[0].Becomes != palyra.Ask {
 		t.Errorf("%s %s %+v", x.Verdict, x.Remedy, x.Flips)
 	}
 	x = engineOf(t, "ci", palyra.Command{}).Why(t.Context(), program("x"))
-	if !strings.HasPrefix(x.Remedy, "an operator can add to the policy bundle: @id(") || len(x.Flips) != 1 || x.Flips[0].Becomes != palyra.Allow {
+	if !strings.HasPrefix(x.Remedy, "an operator can add to the policy bundle: @id(") || len(x.Flips) != 1 ||
+		x.Flips[0].Becomes != palyra.Allow {
 		t.Errorf("%s %+v", x.Remedy, x.Flips)
 	}
 	x = engineOf(t, "ci", palyra.Command{Class: palyra.CommandDestructive}).Why(t.Context(), program("x", strings.Repeat("y", 4000)))
@@ -60,12 +69,17 @@ func TestRemedyOfADenialThatWouldBeAQuestion(t *testing.T) {
 
 // The presets in which nobody is asked say so themselves.
 func TestDenialsNameThePreset(t *testing.T) {
-	for preset, want := range map[string]string{"readonly": "the preset readonly runs only what looks", "ci": "under the preset ci nobody is asked"} {
-		if v := engineOf(t, preset, palyra.Command{}).Judge(t.Context(), program("x")); v.Effect != palyra.Deny || !strings.Contains(v.Reason, want) {
+	for preset, want := range map[string]string{
+		"readonly": "the preset readonly runs only what looks",
+		"ci":       "under the preset ci nobody is asked",
+	} {
+		if v := engineOf(t, preset, palyra.Command{}).Judge(t.Context(), program("x")); v.Effect != palyra.Deny ||
+			!strings.Contains(v.Reason, want) {
 			t.Errorf("%s: %s", v.Effect, v.Reason)
 		}
 	}
-	if v := engine(t, load(t, `@id("a") permit (principal, action == Action::"tool.execute", resource) when { context.tier == "x" };`)).Judge(t.Context(), program("x")); strings.Contains(v.Reason, "preset") {
+	if v := engine(t, load(t, `@id("a") permit (principal, action == Action::"tool.execute", resource) when { context.tier == "x" };`)).
+		Judge(t.Context(), program("x")); strings.Contains(v.Reason, "preset") {
 		t.Error(v.Reason)
 	}
 }
@@ -77,14 +91,28 @@ func TestReasonTellsOfTheCommand(t *testing.T) {
 		change  func(*palyra.Plan)
 		want    string
 	}{
-		"outside":        {palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Outside: []string{"~/.bashrc", "/etc"}}, nil, "it names a path outside the workspace: ~/.bashrc and 1 more"},
-		"why":            {palyra.Command{Why: []string{"python3: its words do not tell what it does"}}, nil, "python3: its words do not tell what it does"},
+		"outside": {
+			palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Outside: []string{"~/.bashrc", "/etc"}},
+			nil,
+			"it names a path outside the workspace: ~/.bashrc and 1 more",
+		},
+		"why": {
+			palyra.Command{Why: []string{"python3: its words do not tell what it does"}},
+			nil,
+			"python3: its words do not tell what it does",
+		},
 		"not understood": {palyra.Command{}, nil, "its words do not tell what it does"},
 		"writes":         {understood(palyra.CommandWrite), nil, "it changes files"},
 		"destructive":    {palyra.Command{Class: palyra.CommandDestructive}, nil, "it cannot be taken back, or reaches beyond this machine"},
 		"code":           {palyra.Command{Class: palyra.CommandReadOnly, Understood: true, RunsCode: true}, nil, "it can run other code"},
-		"a host":         {understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Egress = []string{"a.example:1"} }, "it may connect to hosts"},
-		"another tier":   {understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Tier = palyra.TierB }, "it does not run in the full sandbox (tier C)"},
+		"a host": {
+			understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Egress = []string{"a.example:1"} },
+			"it may connect to hosts",
+		},
+		"another tier": {
+			understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Tier = palyra.TierB },
+			"it does not run in the full sandbox (tier C)",
+		},
 	} {
 		r := program("x")
 		if c.change != nil {
@@ -95,7 +123,8 @@ func TestReasonTellsOfTheCommand(t *testing.T) {
 			t.Errorf("%s: %s %s", name, v.Effect, v.Reason)
 		}
 	}
-	if v := engineOf(t, "default", understood(palyra.CommandReadOnly)).Judge(t.Context(), program("ls")); v.Effect != palyra.Allow || strings.Contains(v.Reason, "about this") {
+	if v := engineOf(t, "default", understood(palyra.CommandReadOnly)).Judge(t.Context(), program("ls")); v.Effect != palyra.Allow ||
+		strings.Contains(v.Reason, "about this") {
 		t.Errorf("%s %s", v.Effect, v.Reason)
 	}
 	if v := engineOf(t, "default", palyra.Command{}).Judge(t.Context(), write("a.txt")); strings.Contains(v.Reason, "about this") {
@@ -109,7 +138,8 @@ func TestTraitsAreSafe(t *testing.T) {
 	v := engineOf(t, "default", palyra.Command{
 		Outside: []string{"/a\x1b[2J\n\u202eb", long}, Why: []string{long, "\x1b[2J\nx", "c", "d", "e", "f"},
 	}).Judge(t.Context(), program("x"))
-	if strings.ContainsFunc(v.Reason, unprintable) || len(v.Reason) > 1024 || !strings.Contains(v.Reason, "4 more") && !strings.Contains(v.Reason, "3 more") {
+	if strings.ContainsFunc(v.Reason, unprintable) || len(v.Reason) > 1024 ||
+		!strings.Contains(v.Reason, "4 more") && !strings.Contains(v.Reason, "3 more") {
 		t.Errorf("%q", v.Reason)
 	}
 }
@@ -118,7 +148,8 @@ func TestTraitsAreSafe(t *testing.T) {
 func TestFlipsAreTheSmallest(t *testing.T) {
 	k := palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Shell: true, Programs: []string{"bash", "ls"}}
 	x := engineOf(t, "strict", k).Why(t.Context(), program("bash", "-c", "ls"))
-	if x.Verdict != palyra.Deny || len(x.Flips) != 1 || x.Flips[0].Becomes != palyra.Ask || strings.Contains(x.Flips[0].Text, "strict-always-fresh") ||
+	if x.Verdict != palyra.Deny || len(x.Flips) != 1 || x.Flips[0].Becomes != palyra.Ask ||
+		strings.Contains(x.Flips[0].Text, "strict-always-fresh") ||
 		!strings.Contains(x.Flips[0].Text, "strict-no-shells") || !strings.Contains(x.Flips[0].Text, "strict-no-shell-programs") {
 		t.Errorf("%s %+v", x.Verdict, x.Flips)
 	}
@@ -137,7 +168,10 @@ func TestFlipsOfManyPolicies(t *testing.T) {
 }
 
 func TestCheckPrincipal(t *testing.T) {
-	for who, ok := range map[palyra.Principal]bool{"agent:local": true, "user:a": true, "xx": false, "user:": false, "": false, "moon:a": false} {
+	for who, ok := range map[palyra.Principal]bool{
+		"agent:local": true, "user:a": true, "xx": false, "user:": false, "": false,
+		"moon:a": false,
+	} {
 		if err := CheckPrincipal(who); (err == nil) != ok || err != nil && palyra.AsError(err).Remedy == "" {
 			t.Errorf("%q: %v", who, err)
 		}
@@ -151,15 +185,18 @@ func TestPermitsForScripts(t *testing.T) {
 	r := program("python3", "x.py")
 	r.Plan.Inputs = []palyra.Input{{Path: "/w/x.py", Digest: palyra.SumBytes([]byte("1"))}}
 	x := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}).Why(t.Context(), r)
-	if x.Verdict != palyra.Ask || strings.Contains(x.Remedy, unnecessary) || slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
+	if x.Verdict != palyra.Ask || strings.Contains(x.Remedy, unnecessary) ||
+		slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
 		t.Errorf("%s %q %+v", x.Verdict, x.Remedy, x.Flips)
 	}
 	x = engineOf(t, "ci", palyra.Command{}).Why(t.Context(), r)
-	if x.Verdict != palyra.Deny || len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Text, "any content of the files that it runs") || !strings.Contains(x.Flips[0].Change, "any content of the files") {
+	if x.Verdict != palyra.Deny || len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Text, "any content of the files that it runs") ||
+		!strings.Contains(x.Flips[0].Change, "any content of the files") {
 		t.Errorf("%s %+v", x.Verdict, x.Flips)
 	}
 	r.Plan.Inputs[0].Digest = "" // a file that is not there tells nothing
-	if x := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}).Why(t.Context(), r); !slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
+	if x := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}).
+		Why(t.Context(), r); !slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
 		t.Errorf("%+v", x.Flips)
 	}
 }
@@ -168,7 +205,10 @@ func TestPermitsForScripts(t *testing.T) {
 func TestPermitsForProgramsOfTheWorkspace(t *testing.T) {
 	for path, bound := range map[string]bool{"/w/tool": true, "/usr/bin/tool": false} {
 		r := program("tool")
-		r.Plan.Workspace, r.Plan.Executable = palyra.WorkspaceRef{Path: "/w", Known: true}, palyra.Executable{Path: path, Digest: palyra.SumBytes([]byte("1"))}
+		r.Plan.Workspace, r.Plan.Executable = palyra.WorkspaceRef{Path: "/w", Known: true}, palyra.Executable{
+			Path:   path,
+			Digest: palyra.SumBytes([]byte("1")),
+		}
 		b, err := Default()
 		if err != nil {
 			t.Fatal(err)

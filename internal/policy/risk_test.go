@@ -42,11 +42,13 @@ func TestRisk(t *testing.T) {
 			"secret_may_leave, secret: g, egress: a:1",
 		},
 		{
-			"send after reading a secret", func(r *palyra.Request) { r.Labels, r.Plan.Egress = []string{"secret-read"}, []string{"a:1"} }, palyra.RiskCritical,
+			"send after reading a secret", func(r *palyra.Request) { r.Labels, r.Plan.Egress = []string{"secret-read"}, []string{"a:1"} },
+			palyra.RiskCritical,
 			"secret_may_leave, egress: a:1",
 		},
 		{
-			"write after a strange page", func(r *palyra.Request) { r.Labels, r.Plan.Writes = []string{"untrusted-input"}, []string{"a"} }, palyra.RiskHigh,
+			"write after a strange page", func(r *palyra.Request) { r.Labels, r.Plan.Writes = []string{"untrusted-input"}, []string{"a"} },
+			palyra.RiskHigh,
 			"after_untrusted_input",
 		},
 		{"read after a strange page", func(r *palyra.Request) { r.Labels = []string{"untrusted-input"} }, palyra.RiskLow, ""},
@@ -137,11 +139,16 @@ func TestContextReachesPolicies(t *testing.T) {
 func TestPrivateAddressesAreCritical(t *testing.T) {
 	e := engine(t, defaults(t))
 	for host, want := range map[string]palyra.RiskLevel{
-		"example.org:443": palyra.RiskMedium, "9.9.9.9:443": palyra.RiskMedium, "[2606:4700::1]:443": palyra.RiskMedium, "[64:ff9b::909:909]:443": palyra.RiskMedium, "127.0.0.1:80": palyra.RiskCritical, "10.1.2.3:80": palyra.RiskCritical,
-		"169.254.169.254:80": palyra.RiskCritical, "[::1]:80": palyra.RiskCritical, "[::ffff:10.0.0.1]:80": palyra.RiskCritical, "[fd00::1]:80": palyra.RiskCritical,
-		"100.100.100.200:80": palyra.RiskCritical, "[64:ff9b::a9fe:a9fe]:80": palyra.RiskCritical, "[2002:7f00:1::]:80": palyra.RiskCritical, "198.18.0.1:80": palyra.RiskCritical,
-		"192.0.0.192:80": palyra.RiskCritical, "168.63.129.16:80": palyra.RiskCritical, "240.0.0.1:80": palyra.RiskCritical, "34.118.224.1:443": palyra.RiskCritical,
-		"[fe80::1%eth0]:80": palyra.RiskCritical, "[2001:db8::1]:80": palyra.RiskCritical, "localhost:80": palyra.RiskCritical, "a.LOCALHOST.:80": palyra.RiskCritical,
+		"example.org:443": palyra.RiskMedium, "9.9.9.9:443": palyra.RiskMedium, "[2606:4700::1]:443": palyra.RiskMedium,
+		"[64:ff9b::909:909]:443": palyra.RiskMedium, "127.0.0.1:80": palyra.RiskCritical, "10.1.2.3:80": palyra.RiskCritical,
+		"169.254.169.254:80": palyra.RiskCritical, "[::1]:80": palyra.RiskCritical, "[::ffff:10.0.0.1]:80": palyra.RiskCritical,
+		"[fd00::1]:80":       palyra.RiskCritical,
+		"100.100.100.200:80": palyra.RiskCritical, "[64:ff9b::a9fe:a9fe]:80": palyra.RiskCritical, "[2002:7f00:1::]:80": palyra.RiskCritical,
+		"198.18.0.1:80":  palyra.RiskCritical,
+		"192.0.0.192:80": palyra.RiskCritical, "168.63.129.16:80": palyra.RiskCritical, "240.0.0.1:80": palyra.RiskCritical,
+		"34.118.224.1:443":  palyra.RiskCritical,
+		"[fe80::1%eth0]:80": palyra.RiskCritical, "[2001:db8::1]:80": palyra.RiskCritical, "localhost:80": palyra.RiskCritical,
+		"a.LOCALHOST.:80": palyra.RiskCritical,
 	} {
 		r := echo()
 		r.Plan.Egress = []string{host}

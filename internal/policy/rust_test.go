@@ -75,7 +75,8 @@ func TestRustAgreesOnRandomBundles(t *testing.T) {
 
 func (o *rival) report(t *testing.T) {
 	t.Helper()
-	t.Logf("the Rust engine was asked %d times: %d allowed, %d denied, %d with a policy that failed, of which it allows %d and we none; %d needs confirmed",
+	t.Logf("the Rust engine was asked %d times: %d allowed, %d denied, %d with a policy that failed, of which it allows %d and we "+
+		"none; %d needs confirmed",
 		o.asked, o.allowed, o.denied, o.failed, o.turned, o.needed)
 	if o.asked < 300 || o.allowed == 0 || o.denied == 0 {
 		t.Error("that shows too little")
@@ -225,18 +226,21 @@ func everyCall(t *rapid.T) palyra.Request {
 		palyra.ProcessExec, palyra.Network, palyra.FilesystemWrite, palyra.FilesystemRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke,
 		palyra.DevicePair, palyra.ArtifactsRead,
 	}), 0, 3, rapid.ID[palyra.Capability]).Draw(t, "capabilities")
-	name := rapid.SampledFrom([]string{"palyra.echo", "palyra.fs.read", "palyra.fs.write", "palyra.process.run", "mcp.github.list"}).Draw(t, "tool")
+	name := rapid.SampledFrom([]string{"palyra.echo", "palyra.fs.read", "palyra.fs.write", "palyra.process.run", "mcp.github.list"}).
+		Draw(t, "tool")
 	r := builtin(name, acts(rapid.Bool().Draw(t, "workspace"), caps...))
 	some := func(label string, of ...string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, 2, rapid.ID[string]).Draw(t, label)
 	}
 	r.Principal = rapid.SampledFrom([]palyra.Principal{"agent:local", "agent:local", "user:ada", "device:phone", "system:cron"}).Draw(t, "who")
 	r.Owner = rapid.SampledFrom([]palyra.Principal{"user:ada", "user:bob", ""}).Draw(t, "owner")
-	r.Surface = rapid.SampledFrom([]palyra.Surface{palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron}).Draw(t, "door")
+	r.Surface = rapid.SampledFrom([]palyra.Surface{palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron}).
+		Draw(t, "door")
 	r.Tool.Source = rapid.SampledFrom([]palyra.Source{palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP}).Draw(t, "source")
 	r.Tool.ReadOnly, r.Plan.ReadOnly = rapid.Bool().Draw(t, "tool reads"), rapid.Bool().Draw(t, "plan reads")
 	r.Tool.Tier = rapid.SampledFrom([]palyra.Tier{palyra.TierBuiltin, palyra.TierB, palyra.TierC, palyra.TierC}).Draw(t, "tier")
-	r.Plan.Tier, r.Plan.Enforcement.Mode = r.Tool.Tier, rapid.SampledFrom([]palyra.NetworkMode{"", "strict", "preflight", "none"}).Draw(t, "network")
+	r.Plan.Tier, r.Plan.Enforcement.Mode = r.Tool.Tier, rapid.SampledFrom([]palyra.NetworkMode{"", "strict", "preflight", "none"}).
+		Draw(t, "network")
 	r.Plan.Workspace.Known = rapid.Bool().Draw(t, "known")
 	r.Plan.Reads = some("reads", "a.txt", ".env", "../x")
 	r.Plan.Writes = some("writes", "a.txt", ".git/config", "/etc/passwd", `quote " and \ line`)
@@ -299,7 +303,8 @@ func someFailing(t *rapid.T) string {
 		`if context.approval.granted then context.nothing else true`, `principal in context.tool`, `!context.tool`,
 	}).Draw(t, "failing")
 	effect := rapid.SampledFrom([]string{"permit", "forbid"}).Draw(t, "failing effect")
-	return fmt.Sprintf("@id(\"failing\") %s (%s, action, resource) when { %s };\n", effect, rapid.SampledFrom(somePrincipals).Draw(t, "failing for"), cond)
+	return fmt.Sprintf("@id(\"failing\") %s (%s, action, resource) when { %s };\n", effect,
+		rapid.SampledFrom(somePrincipals).Draw(t, "failing for"), cond)
 }
 
 // alone evaluates every policy by itself, without our index and rules, and
@@ -316,7 +321,10 @@ func alone(t *rapid.T, e *Engine, r palyra.Request) []cedar.PolicyID {
 	var failed []cedar.PolicyID
 	for _, p := range c.pairs {
 		for _, one := range c.bundle.rules {
-			_, diag := cedar.Authorize(rules{one}, c.world, cedar.Request{Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.context(a)})
+			_, diag := cedar.Authorize(rules{one}, c.world, cedar.Request{
+				Principal: c.principal, Action: p.action, Resource: p.resource,
+				Context: c.context(a),
+			})
 			if len(diag.Errors) > 0 {
 				failed = append(failed, one.id)
 			}

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of one statement. Cedar's parser, type checker and evaluator recurse
-// over the expression and compare "has" guards with each other; these bounds
-// keep hostile text from exhausting the stack or the clock. Hand-written
+// Limits of one statement. Cedar's parser, type checker and evaluator recurse over the expression and compare "has"
+// guards with each other; these bounds keep hostile text from exhausting the stack or the clock. Hand-written
 // policies stay far below them.
 const (
 	maxDepth  = 48
@@ -22,9 +21,8 @@ type statement struct {
 	line, column int // of the first token; columns count characters
 }
 
-// scan finds the statements of a Cedar text without understanding them. It
-// sees strings and comments as Cedar does, so that what it counts is what the
-// parser will nest.
+// scan finds the statements of a Cedar text without understanding them. It sees strings and comments as Cedar does,
+// so that what it counts is what the parser will nest.
 func scan(src string) ([]statement, *Problem) {
 	s := scanner{src: src, line: 1, column: 1}
 	for s.next() {
@@ -126,8 +124,7 @@ func (s *scanner) skip(n int) {
 	s.column += utf8.RuneCountInString(text)
 }
 
-// width is the length of the token at the start of text: a string, a word, or
-// one character.
+// width is the length of the token at the start of text: a string, a word, or one character.
 func width(text string) int {
 	if text[0] == '"' {
 		for i := 1; i < len(text); i++ {

@@ -64,7 +64,8 @@ func TestThousandSwapsUnderLoad(t *testing.T) {
 			for done.Load() == 0 {
 				v := e.Judge(t.Context(), ask)
 				asked.Add(1)
-				if wrong := mixed(v, of, map[string]palyra.Effect{"a": palyra.Deny, "b": palyra.Allow}); wrong != "" || snapshots[v.Bundle] != v.Snapshot {
+				if wrong := mixed(v, of, map[string]palyra.Effect{"a": palyra.Deny, "b": palyra.Allow}); wrong != "" ||
+					snapshots[v.Bundle] != v.Snapshot {
 					t.Errorf("%s (snapshot %s)", wrong, v.Snapshot)
 					return
 				}

@@ -48,7 +48,8 @@ func TestEveryProblemIsTold(t *testing.T) {
 		text string
 		want []string
 	}{
-		"two that do not parse": {"// é\n@id(\"a\") forbid (principal, action, resource) when { context.x == };\n@id(\"ok\") forbid (principal, action, resource);\n  @id(\"b\") forbid (principal action, resource);\n", []string{
+		"two that do not parse": {"// é\n@id(\"a\") forbid (principal, action, resource) when { context.x == };\n@id(\"ok\") forbid " +
+			"(principal, action, resource);\n  @id(\"b\") forbid (principal action, resource);\n", []string{
 			`a.cedar:2:67: expected a value, found "}"`, `a.cedar:4:30: expected ",", found "action"`,
 		}},
 		"no id and two unknown attributes": {head + "context.nope == 1 && context.none == 2 };", []string{
@@ -56,7 +57,8 @@ func TestEveryProblemIsTold(t *testing.T) {
 			"a.cedar:1:100: attribute `none` in context for Action::\"tool.execute\" not found",
 		}},
 		"a bad id and a bad reason": {"@id(\"a b\")\n@reason(\"\\0\")\n" + head + "true };", []string{
-			`a.cedar:1:1: @id "a b": only letters, digits and . _ : / - are allowed, at most 128`, "a.cedar:1:1: @reason and @remedy must be printable text of at most 512 bytes",
+			`a.cedar:1:1: @id "a b": only letters, digits and . _ : / - are allowed, at most 128`,
+			"a.cedar:1:1: @reason and @remedy must be printable text of at most 512 bytes",
 		}},
 	} {
 		_, err := Compile(map[string]string{"a.cedar": c.text, schemaFile: SchemaText()})

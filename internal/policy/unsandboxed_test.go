@@ -63,7 +63,8 @@ func TestUnsandboxedIsNeverBetter(t *testing.T) {
 			r := anyRequest(t)
 			held := e.Judge(t.Context(), r)
 			r.Plan = r.Plan.Unsandboxed()
-			if v := e.Judge(t.Context(), r); v.Effect > held.Effect || v.Effect == palyra.Ask && held.Effect == palyra.Ask && held.Need.Fresh && !v.Need.Fresh {
+			if v := e.Judge(t.Context(), r); v.Effect > held.Effect || v.Effect == palyra.Ask && held.Effect == palyra.Ask && held.Need.Fresh &&
+				!v.Need.Fresh {
 				t.Fatalf("%s: %s %+v, held %s %+v", preset, v.Effect, v.Need, held.Effect, held.Need)
 			}
 		})

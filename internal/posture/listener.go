@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// listener is planted. It says the token to everyone who connects, one after the
-// other, and counts them.
+// listener is planted. It says the token to everyone who connects, one after the other, and counts them.
 type listener struct {
 	net.Listener
 	network, address, port string

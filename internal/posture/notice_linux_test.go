@@ -69,7 +69,8 @@ func TestTheProbesNotice(t *testing.T) {
 				}
 			case pr.Held && strings.HasPrefix(pr.Name, "syscall_"):
 				t.Logf("UNPROVEN HERE: the kernel refuses %s to everybody: %s", pr.Name, pr.Detail)
-			case pr.Held || pr.Remedy == "" || !strings.Contains(pr.Detail, "it worked") && pr.Name != "new_sealed_path" && pr.Name != "syscall_unshare":
+			case pr.Held || pr.Remedy == "" || !strings.Contains(pr.Detail, "it worked") && pr.Name != "new_sealed_path" &&
+				pr.Name != "syscall_unshare":
 				t.Errorf("tier %s: %+v", tier.Tier, pr)
 			}
 			t.Logf("%s %-24s %v %s", tier.Tier, pr.Name, pr.Held, pr.Detail)

@@ -1,19 +1,15 @@
 // Package posture finds out what the sandbox tiers of this host really hold.
 //
-// Words: a probe is one thing that a tier must not let happen, tried by a program
-// inside it (palyra-cell's own "probe") while what it is after is planted outside:
-// a secret, listeners, sockets, a process. A posture is what all probes of some
-// tiers came to, with the facts it rests on; it has a digest, is signed with the
-// daemon's attestation key and kept. It is current as long as the facts are those
-// of the host.
+// Words: a probe is one thing that a tier must not let happen, tried by a program inside it (palyra-cell's own
+// "probe") while what it is after is planted outside: a secret, listeners, sockets, a process. A posture is what
+// all probes of some tiers came to, with the facts it rests on; it has a digest, is signed with the daemon's
+// attestation key and kept. It is current as long as the facts are those of the host.
 //
-// Promises. A probe counts as held only if the program said that it was refused,
-// in a way that is a refusal, and nothing was seen outside; one that could not be
-// run, said nothing or said something else is not held. Before each try the
-// planted thing is used once from outside, so that a refusal cannot come from its
-// not being there. What is kept and signed is what was found, whatever it is, and
-// the journal's line is in the same transaction. What Sign signs Verify accepts,
-// byte for byte. Nothing that is planted stays.
+// Promises. A probe counts as held only if the program said that it was refused, in a way that is a refusal, and
+// nothing was seen outside; one that could not be run, said nothing or said something else is not held. Before each
+// try the planted thing is used once from outside, so that a refusal cannot come from its not being there. What is
+// kept and signed is what was found, whatever it is, and the journal's line is in the same transaction. What Sign
+// signs Verify accepts, byte for byte. Nothing that is planted stays.
 //
 // It does not prove that there is no other way out, does not judge whether a call
 // may run with what it found, and starts nothing itself: a Runner does.
@@ -35,12 +31,10 @@ import (
 
 // Runner runs probes in the tiers of this host.
 type Runner interface {
-	// Promise says what would hold for a run in the tier, or why it cannot be
-	// used, with the remedy.
+	// Promise says what would hold for a run in the tier, or why it cannot be used, with the remedy.
 	Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error)
-	// Run runs a job in the tier and returns when nothing of it is left. The end
-	// of the context ends the run. An error means that it is not known to have
-	// run to its end. What was moved to quarantine for it, under the job's call, is
+	// Run runs a job in the tier and returns when nothing of it is left. The end of the context ends the run. An error
+	// means that it is not known to have run to its end. What was moved to quarantine for it, under the job's call, is
 	// the Runner's to remove.
 	Run(ctx context.Context, tier palyra.Tier, j Job) (Exit, error)
 }
@@ -108,8 +102,7 @@ func (h *Host) facts() map[string]string {
 	return all
 }
 
-// Check tries the tiers out. It fails only when nothing could be tried at all;
-// everything else is in the posture.
+// Check tries the tiers out. It fails only when nothing could be tried at all; everything else is in the posture.
 func Check(ctx context.Context, h Host) (palyra.Posture, error) {
 	if err := h.check(); err != nil {
 		return palyra.Posture{}, err
@@ -148,7 +141,10 @@ func (h *Host) tier(ctx context.Context, tier palyra.Tier) palyra.TierPosture {
 		switch {
 		case pr.tiers != nil && !slices.Contains(pr.tiers, tier):
 		case err != nil:
-			t.Probes = append(t.Probes, palyra.Probe{Name: pr.name, Detail: "nothing could be planted: " + reason(err), Remedy: "see the daemon's log"})
+			t.Probes = append(t.Probes, palyra.Probe{
+				Name: pr.name, Detail: "nothing could be planted: " + reason(err),
+				Remedy: "see the daemon's log",
+			})
 		case ctx.Err() == nil:
 			t.Probes = append(t.Probes, h.try(ctx, tier, s, pr))
 		}
@@ -165,7 +161,10 @@ func (h *Host) strike(s *testbed) {
 
 // limits are those of a probe: enough for a small program that does its work.
 func limits() palyra.Limits {
-	return palyra.Limits{WallMS: probeTime.Milliseconds(), CPUMS: 20_000, MemoryBytes: 256 << 20, Processes: 64, OpenFiles: 256, FileBytes: 1 << 20, OutputBytes: 64 << 10}
+	return palyra.Limits{
+		WallMS: probeTime.Milliseconds(), CPUMS: 20_000, MemoryBytes: 256 << 20, Processes: 64, OpenFiles: 256,
+		FileBytes: 1 << 20, OutputBytes: 64 << 10,
+	}
 }
 
 // probeTime is the longest that one probe takes.

@@ -53,24 +53,33 @@ const (
 // Errors that are refusals.
 var (
 	noFile   = []string{"EACCES", "EPERM", "ENOENT", "EROFS", "ENOTDIR", "ELOOP"}
-	noSocket = []string{"EACCES", "EPERM", "EAFNOSUPPORT", "ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "ENOENT", "EADDRNOTAVAIL", "ENETDOWN"}
-	noCall   = []string{"EPERM", "EACCES", "ENOSYS"}
+	noSocket = []string{
+		"EACCES", "EPERM", "EAFNOSUPPORT", "ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "ENOENT", "EADDRNOTAVAIL",
+		"ENETDOWN",
+	}
+	noCall = []string{"EPERM", "EACCES", "ENOSYS"}
 )
 
 // filtered is no limit: the filter may end the program instead of refusing.
 const filtered = "seccomp"
 
 const (
-	reinstall = "a tier that lets this happen must not be used: set process.posture = \"require\", check that palyrad, palyra-cell and bwrap are the ones you installed, and report it"
-	strictly  = "set egress.mode = \"strict\"; where it is, the guard lets through what nobody granted, and tier C must not be used with a network: report it"
-	delegate  = "give the daemon a cgroup of its own to work in: run it as a systemd service with Delegate=yes, or set process.cgroup to a directory that it may write"
+	reinstall = "a tier that lets this happen must not be used: set process.posture = \"require\", check that palyrad, palyra-cell " +
+		"and bwrap are the ones you installed, and report it"
+	strictly = "set egress.mode = \"strict\"; where it is, the guard lets through what nobody granted, and tier C must not be used " +
+		"with a network: report it"
+	delegate = "give the daemon a cgroup of its own to work in: run it as a systemd service with Delegate=yes, or set process.cgroup " +
+		"to a directory that it may write"
 )
 
 // probes is the table.
 func probes() []probe {
 	onlyC := []palyra.Tier{palyra.TierC}
 	all := []probe{
-		{name: "workspace", act: []string{"work", "$token", "$result"}, works: true, sees: byWork, remedy: "ordinary work does not go in this tier; see the daemon's log"},
+		{
+			name: "workspace", act: []string{"work", "$token", "$result"}, works: true, sees: byWork,
+			remedy: "ordinary work does not go in this tier; see the daemon's log",
+		},
 		{name: "secret", act: []string{"read", "$secret"}, refusals: noFile},
 		{name: "symlink_read", act: []string{"read", "$link"}, refusals: noFile},
 		{name: "symlink_write", act: []string{"create", "$through"}, refusals: noFile, sees: byMade},
@@ -92,8 +101,14 @@ func probes() []probe {
 			name: "sealed_path", tiers: onlyC, act: []string{"unseal", "$sealed"}, seals: sealed(), sees: bySealed,
 			refusals: []string{"EROFS", "EACCES", "EPERM", "EBUSY", "EXDEV"},
 		},
-		{name: "new_sealed_path", tiers: onlyC, act: []string{"create", "$newseal"}, seals: sealed(), sees: byNewSeal, works: true, refusals: noFile},
-		{name: "egress", tiers: onlyC, act: []string{"egress", "$port", "$hosts", "$word"}, refusals: noSocket, sees: byTCP, network: true, remedy: strictly},
+		{
+			name: "new_sealed_path", tiers: onlyC, act: []string{"create", "$newseal"}, seals: sealed(), sees: byNewSeal, works: true,
+			refusals: noFile,
+		},
+		{
+			name: "egress", tiers: onlyC, act: []string{"egress", "$port", "$hosts", "$word"}, refusals: noSocket, sees: byTCP, network: true,
+			remedy: strictly,
+		},
 	}
 	for _, name := range []string{"ptrace", "mount", "unshare", "keyctl", "bpf", "io_uring_setup", "userfaultfd", "perf_event_open"} {
 		all = append(all, probe{name: "syscall_" + name, act: []string{"syscall", name}, refusals: noCall, ended: filtered})
@@ -129,8 +144,7 @@ func (p probe) judge(tier palyra.Tier, x Exit, f finding, said bool) (held bool,
 	return true, "refused: " + f.Error + inParentheses(f.Text)
 }
 
-// judgeSilence judges a program that said nothing: the tier held only if the program was ended for what it
-// did.
+// judgeSilence judges a program that said nothing: the tier held only if the program was ended for what it did.
 func (p probe) judgeSilence(x Exit) (bool, string) {
 	switch {
 	case p.ended != "" && x.Limit == p.ended:

@@ -21,7 +21,8 @@ func TestEveryProbeIsComplete(t *testing.T) {
 	}
 	for _, want := range []string{
 		"secret", "loopback", "unix_socket", "abstract_socket", "processes", "memory", "symlink_read", "signal", "processes_seen", "sealed_path",
-		"new_sealed_path", "egress", "syscall_ptrace", "syscall_mount", "syscall_unshare", "syscall_keyctl", "syscall_bpf", "syscall_io_uring_setup",
+		"new_sealed_path", "egress", "syscall_ptrace", "syscall_mount", "syscall_unshare", "syscall_keyctl", "syscall_bpf",
+		"syscall_io_uring_setup",
 		"syscall_userfaultfd", "syscall_perf_event_open",
 	} {
 		if !names[want] {
@@ -124,7 +125,8 @@ func FuzzHeard(f *testing.F) {
 			return
 		}
 		var again map[string]any
-		if json.Unmarshal(b, &again) != nil || got.Nonce != "n1" || got.Act != "read" || got.Done == (got.Error != "") || len(got.Text) > 200 || len(got.Error) > 80 {
+		if json.Unmarshal(b, &again) != nil || got.Nonce != "n1" || got.Act != "read" || got.Done == (got.Error != "") || len(got.Text) > 200 ||
+			len(got.Error) > 80 {
 			t.Errorf("%+v from %q", got, b)
 		}
 	})

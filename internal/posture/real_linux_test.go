@@ -74,7 +74,8 @@ func (r *tiers) Run(ctx context.Context, tier palyra.Tier, j Job) (Exit, error) 
 		r.t.Logf("wait: %v: %v", err, palyra.AsError(err).Cause)
 	}
 	return Exit{
-		Stdout: out.Bytes(), Code: x.Code, Signal: x.Signal, Limit: x.Limit, Quarantined: x.Quarantined, Enforcement: x.Enforcement, Flows: flows(),
+		Stdout: out.Bytes(), Code: x.Code, Signal: x.Signal, Limit: x.Limit, Quarantined: x.Quarantined, Enforcement: x.Enforcement,
+		Flows: flows(),
 	}, err
 }
 

@@ -102,8 +102,7 @@ func Verify(raw []byte, keys ...ed25519.PublicKey) (palyra.SignedPosture, error)
 	return p, err
 }
 
-// outer is a posture as commands show it: the envelope, and beside it what is in
-// it, which nobody signed.
+// outer is a posture as commands show it: the envelope, and beside it what is in it, which nobody signed.
 type outer struct {
 	Digest   palyra.Digest   `json:"digest"`
 	Current  bool            `json:"current"`

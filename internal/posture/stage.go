@@ -91,7 +91,8 @@ func (s *testbed) furnish() error {
 			return err
 		}
 	}
-	if err := errors.Join(os.Symlink(s.place("$secret"), s.place("$link")), os.Symlink(s.outside, filepath.Join(s.workspace, "out"))); err != nil {
+	if err := errors.Join(os.Symlink(s.place("$secret"), s.place("$link")),
+		os.Symlink(s.outside, filepath.Join(s.workspace, "out"))); err != nil {
 		return err
 	}
 	if s.uid != int64(os.Geteuid()) || s.gid != int64(os.Getegid()) {

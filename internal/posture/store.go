@@ -53,24 +53,24 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	return s, sweep(c.Dir)
 }
 
-// load reads the last posture of each tier. A posture that cannot be read is ignored: the tier is tried
-// again.
+// load reads the last posture of each tier. A posture that cannot be read is ignored: the tier is tried again.
 func (s *Store) load(ctx context.Context) error {
 	return s.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT t.tier, p.envelope FROM posture_tiers t JOIN postures p ON p.digest = t.digest`, nil, func(scan func(...any) error) error {
-			var tier palyra.Tier
-			var raw []byte
-			if err := scan(&tier, &raw); err != nil {
-				return err
-			}
-			p, err := unpack(raw)
-			if err != nil {
-				s.Log.Error("a posture that was kept cannot be read", "tier", tier, "err", err)
+		return tx.Each(`SELECT t.tier, p.envelope FROM posture_tiers t JOIN postures p ON p.digest = t.digest`, nil,
+			func(scan func(...any) error) error {
+				var tier palyra.Tier
+				var raw []byte
+				if err := scan(&tier, &raw); err != nil {
+					return err
+				}
+				p, err := unpack(raw)
+				if err != nil {
+					s.Log.Error("a posture that was kept cannot be read", "tier", tier, "err", err)
+					return nil
+				}
+				s.last[tier] = p
 				return nil
-			}
-			s.last[tier] = p
-			return nil
-		})
+			})
 	})
 }
 
@@ -89,9 +89,8 @@ func unpack(raw []byte) (palyra.SignedPosture, error) {
 	return palyra.SignedPosture{Digest: digest, Envelope: env, Posture: p}, err
 }
 
-// Current returns the digest of the posture in force for a tier, whether all of
-// it held, and the names of the probes that did. A posture whose facts have
-// changed is not in force.
+// Current returns the digest of the posture in force for a tier, whether all of it held, and the names of the
+// probes that did. A posture whose facts have changed is not in force.
 func (s *Store) Current(tier palyra.Tier) (digest palyra.Digest, held bool, probes []string) {
 	s.mu.Lock()
 	p, known := s.last[tier]
@@ -131,7 +130,8 @@ func (s *Store) Check(ctx context.Context, tiers []palyra.Tier, by palyra.Princi
 	}
 	for _, t := range tiers {
 		if !slices.Contains(s.Tiers, t) {
-			return palyra.SignedPosture{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no tier %q to try out", palyra.Clip(string(t), 16)).
+			return palyra.SignedPosture{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no tier %q to try out",
+				palyra.Clip(string(t), 16)).
 				WithRemedy("the tiers here are %v", s.Tiers)
 		}
 		if !slices.Contains(host.Tiers, t) {
@@ -151,8 +151,7 @@ func (s *Store) Check(ctx context.Context, tiers []palyra.Tier, by palyra.Princi
 	return s.keep(ctx, p, by)
 }
 
-// keep signs a posture and makes it durable together with its line. Without it
-// the posture is not in force.
+// keep signs a posture and makes it durable together with its line. Without it the posture is not in force.
 func (s *Store) keep(ctx context.Context, p palyra.Posture, by palyra.Principal) (palyra.SignedPosture, error) {
 	signed, err := Sign(s.Signer(), p)
 	if err != nil {
@@ -164,7 +163,8 @@ func (s *Store) keep(ctx context.Context, p palyra.Posture, by palyra.Principal)
 	}
 	e := eventOf(signed, by)
 	err = s.DB.Write(ctx, e.Kind(), func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO postures (digest, at, envelope) VALUES (?, ?, ?)`, string(signed.Digest), s.Now().UnixNano(), raw); err != nil {
+		if _, err := tx.Exec(`INSERT INTO postures (digest, at, envelope) VALUES (?, ?, ?)`, string(signed.Digest), s.Now().UnixNano(),
+			raw); err != nil {
 			return err
 		}
 		for _, t := range p.Tiers {
@@ -204,8 +204,7 @@ func eventOf(p palyra.SignedPosture, by palyra.Principal) palyra.PostureChecked 
 	return e
 }
 
-// Last returns the last posture of each tier, in the order of the tiers; one that
-// covers several stands once.
+// Last returns the last posture of each tier, in the order of the tiers; one that covers several stands once.
 func (s *Store) Last(context.Context) ([]palyra.SignedPosture, error) {
 	s.mu.Lock()
 	last := maps.Clone(s.last)

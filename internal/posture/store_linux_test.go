@@ -32,7 +32,8 @@ type strict struct {
 
 func (f *strict) Promise(_ context.Context, tier palyra.Tier, _ palyra.Limits) (palyra.Enforcement, error) {
 	if f.gone[tier] {
-		return palyra.Enforcement{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "there is no bwrap").WithRemedy("apt install bubblewrap")
+		return palyra.Enforcement{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "there is no bwrap").
+			WithRemedy("apt install bubblewrap")
 	}
 	return palyra.Enforcement{
 		Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"},
@@ -122,7 +123,10 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, tier: &strict{}, journal: &journal{}, facts: &facts{now: map[string]string{"bwrap_digest": "1", "cell_digest": "1"}}, dir: t.TempDir()}
+	b := &bench{
+		t: t, tier: &strict{}, journal: &journal{}, facts: &facts{now: map[string]string{"bwrap_digest": "1", "cell_digest": "1"}},
+		dir: t.TempDir(),
+	}
 	engine, err := sqlite.Open(filepath.Join(b.dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -234,12 +238,14 @@ func TestUnavailable(t *testing.T) {
 	b.tier.gone = map[palyra.Tier]bool{palyra.TierC: true}
 	p := b.check()
 	c := tierOf(p.Posture, palyra.TierC)
-	if c.Available || c.Remedy != "apt install bubblewrap" || c.Reason != palyra.ReasonTierUnavailable || c.Text == "" || p.Posture.Held() || len(c.Probes) > 0 {
+	if c.Available || c.Remedy != "apt install bubblewrap" || c.Reason != palyra.ReasonTierUnavailable || c.Text == "" || p.Posture.Held() ||
+		len(c.Probes) > 0 {
 		t.Errorf("%+v", c)
 	}
 	b.want(palyra.TierB, p.Digest, true)
 	b.want(palyra.TierC, p.Digest, false)
-	if e, _ := b.journal.events[0].(palyra.PostureChecked); !slices.Equal(e.Failed, []string{"C"}) || !slices.Equal(e.Held, []palyra.Tier{palyra.TierB}) {
+	if e, _ := b.journal.events[0].(palyra.PostureChecked); !slices.Equal(e.Failed, []string{"C"}) ||
+		!slices.Equal(e.Held, []palyra.Tier{palyra.TierB}) {
 		t.Errorf("%+v", e)
 	}
 }

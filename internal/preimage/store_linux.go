@@ -45,8 +45,7 @@ func (p *Store) Bound(s Space) { p.space = s }
 // Space is where what is added takes its space from.
 func (p *Store) Space() Space { return p.space }
 
-// Open makes the directory where it is missing, and refuses one that is not the
-// caller's alone.
+// Open makes the directory where it is missing, and refuses one that is not the caller's alone.
 func Open(path string) (*Store, error) {
 	dir, err := owner.Dir(path, 0o700)
 	if err != nil {

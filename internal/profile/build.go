@@ -30,8 +30,7 @@ type builder struct {
 	homeDir string // once it is known
 }
 
-// build takes the profiles in; later ones include the earlier ones and win over
-// them.
+// build takes the profiles in; later ones include the earlier ones and win over them.
 func (b *builder) build(list []*definition) error {
 	b.out.Seals = slices.Clone(seal.Default)
 	for _, d := range list {
@@ -87,7 +86,8 @@ func (b *builder) home() (string, error) {
 		err = errors.New("it is no whole path")
 	}
 	if err != nil {
-		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile, "the home directory of uid %d cannot be told, which the profile %s needs", b.ws.Owner, b.out.Name).
+		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile,
+			"the home directory of uid %d cannot be told, which the profile %s needs", b.ws.Owner, b.out.Name).
 			WithRemedy("call with profile none").WithCause(err)
 	}
 	b.homeDir = dir

@@ -83,7 +83,8 @@ func parse(name, source string, raw []byte) (*definition, error) {
 	if line > 0 {
 		why = fmt.Sprintf("line %d: %s", line, why)
 	}
-	return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, "the profile %s (%s) cannot be used: %s", palyra.Clip(name, maxName), source, why).
+	return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, "the profile %s (%s) cannot be used: %s", palyra.Clip(name, maxName),
+		source, why).
 		WithRemedy("correct the file, or remove it; until then no profile can be used. 'palyra config check' names all that is wrong")
 }
 
@@ -124,7 +125,8 @@ func explain(err error) (line int, why string) {
 // check returns what is wrong with the values, or nothing.
 func (f *file) check() string {
 	for what, list := range map[string][]string{
-		"commands": f.Commands, "includes": f.Includes, "path": f.Path, "egress": f.Egress, "seals": f.Seals, "unseal": f.Unseal, "description": {f.Description},
+		"commands": f.Commands, "includes": f.Includes, "path": f.Path, "egress": f.Egress, "seals": f.Seals, "unseal": f.Unseal,
+		"description": {f.Description},
 	} {
 		if len(list) > maxList {
 			return fmt.Sprintf("%s has more than %d entries", what, maxList)
@@ -213,8 +215,7 @@ func plainName(s string) bool {
 	return s != "" && len(s) <= maxName
 }
 
-// envName reports whether a profile may set a variable of the name. The room
-// sets a few itself.
+// envName reports whether a profile may set a variable of the name. The room sets a few itself.
 func envName(s string) bool {
 	if slices.Contains([]string{"PATH", "HOME", "TMPDIR", "PWD", "USER", "LOGNAME", "SHELL"}, s) || strings.HasPrefix(s, "PALYRA_") {
 		return false
@@ -240,8 +241,7 @@ func isPlace(p string) bool {
 	return isCleanAbs(p)
 }
 
-// rankCommand ranks how well a profile fits a command: the operator's profiles rank higher, and so do plain
-// names.
+// rankCommand ranks how well a profile fits a command: the operator's profiles rank higher, and so do plain names.
 func (d *definition) rankCommand(command string) int {
 	rank := 0
 	for _, c := range d.file.Commands {
@@ -269,8 +269,10 @@ func ordered(all map[string]*definition) []*definition {
 func (d *definition) info() Info {
 	f := d.file
 	i := Info{
-		Name: d.name, Description: f.Description, Source: d.source, Commands: notNil(f.Commands), Includes: notNil(f.Includes), Path: notNil(f.Path), Egress: notNil(f.Egress),
-		Seals: notNil(f.Seals), Unseal: notNil(f.Unseal), Env: notNil(slices.Sorted(maps.Keys(f.Env))), Mounts: []string{}, Caches: []string{}, Files: []string{},
+		Name: d.name, Description: f.Description, Source: d.source, Commands: notNil(f.Commands), Includes: notNil(f.Includes),
+		Path: notNil(f.Path), Egress: notNil(f.Egress),
+		Seals: notNil(f.Seals), Unseal: notNil(f.Unseal), Env: notNil(slices.Sorted(maps.Keys(f.Env))), Mounts: []string{}, Caches: []string{},
+		Files:     []string{},
 		GitConfig: f.GitConfig, UnixSockets: f.UnixSockets, Asks: f.Asks,
 	}
 	for _, m := range f.Mounts {

@@ -104,8 +104,7 @@ func (s *gitSettings) set(key, value string) {
 	}
 }
 
-// gitValue reads a value: quotes, escapes, comments. It refuses what is long or
-// has control characters.
+// gitValue reads a value: quotes, escapes, comments. It refuses what is long or has control characters.
 func gitValue(raw string) (string, bool) {
 	var b strings.Builder
 	quoted, end := false, 0 // end: where blanks at the end begin

@@ -41,7 +41,8 @@ func TestGitConfig(t *testing.T) {
 	if len(r.Files) != 1 || r.Files[0].Target != "/home/agent/.gitconfig" || len(r.Notes) > 0 {
 		t.Fatalf("%+v", r)
 	}
-	want := "[user]\n\tname = \"Ann \\\"A\\\" O'Neil\"\n\temail = \"first@example.org\"\n[init]\n\tdefaultBranch = \"main\"\n[core]\n\tautocrlf = \"input\"\n" +
+	want := "[user]\n\tname = \"Ann \\\"A\\\" O'Neil\"\n\temail = \"first@example.org\"\n[init]\n\tdefaultBranch = " +
+		"\"main\"\n[core]\n\tautocrlf = \"input\"\n" +
 		"[safe]\n\tdirectory = \"" + s.ws.Path + "\"\n\tdirectory = \"" + s.ws.Path + "/*\"\n\tbareRepository = \"explicit\"\n"
 	if r.Files[0].Text != want {
 		t.Errorf("%s\nwant\n%s", r.Files[0].Text, want)
@@ -58,7 +59,8 @@ func TestGitConfigThatIsNoFile(t *testing.T) {
 		"too long":    func() error { return os.WriteFile(p, make([]byte, maxGitConfig+1), 0o600) },
 	} {
 		must(t, lay())
-		if r := s.resolve("git"); len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "left out") || !strings.HasPrefix(r.Files[0].Text, "[safe]") {
+		if r := s.resolve("git"); len(r.Notes) == 0 || !strings.Contains(r.Notes[0], "left out") ||
+			!strings.HasPrefix(r.Files[0].Text, "[safe]") {
 			t.Errorf("%s: %q\n%s", name, r.Notes, r.Files[0].Text)
 		}
 		must(t, os.Remove(p))
@@ -103,7 +105,10 @@ func TestGitReadsIt(t *testing.T) {
 	s := gitSettings{name: `A "b" \ c # d`, email: "a;b@x", branch: "main", autocrlf: "input"}
 	file := filepath.Join(t.TempDir(), "config")
 	must(t, os.WriteFile(file, []byte(s.text("/w/\"x\" \\ #y\nz")), 0o600))
-	for key, want := range map[string]string{"user.name": s.name, "user.email": s.email, "init.defaultBranch": "main", "core.autocrlf": "input", "safe.directory": "/w/\"x\" \\ #y\nz/*"} {
+	for key, want := range map[string]string{
+		"user.name": s.name, "user.email": s.email, "init.defaultBranch": "main",
+		"core.autocrlf": "input", "safe.directory": "/w/\"x\" \\ #y\nz/*",
+	} {
 		out, err := exec.Command(git, "config", "--file", file, "--get", key).Output()
 		if err != nil || string(out) != want+"\n" {
 			t.Errorf("%s: %q, %v", key, out, err)

@@ -1,19 +1,15 @@
-// Package profile knows what the rooms of tier C are furnished with, so that
-// ordinary work goes on in them: which toolchains of the machine they see, which
-// caches they keep, which sealed names a kind of work may touch.
+// Package profile knows what the rooms of tier C are furnished with, so that ordinary work goes on in them: which
+// toolchains of the machine they see, which caches they keep, which sealed names a kind of work may touch.
 //
-// Words: a profile is a TOML file. Some are shipped; the operator's own, in the
-// directory profiles beside the configuration, replace those of the same name and
-// are read again when they change. Resolving a profile gives what it and those it
-// includes mean in one workspace, with the paths of its owner.
+// Words: a profile is a TOML file. Some are shipped; the operator's own, in the directory profiles beside the
+// configuration, replace those of the same name and are read again when they change. Resolving a profile gives what
+// it and those it includes mean in one workspace, with the paths of its owner.
 //
-// Promises: nothing of anybody's home is visible but what a profile mounts by
-// name, and that only read-only. Keys, credentials, histories, browser data,
-// Palyra's own files, a whole home and the whole machine are never mounted,
-// whatever a profile says. What can be written is a cache below Palyra's own
-// directory, another one for each workspace and owner. Of git's configuration only
-// a name, an address and two harmless settings come along. A profile that cannot
-// be read stops all of them: it may have been the stricter one.
+// Promises: nothing of anybody's home is visible but what a profile mounts by name, and that only read-only. Keys,
+// credentials, histories, browser data, Palyra's own files, a whole home and the whole machine are never mounted,
+// whatever a profile says. What can be written is a cache below Palyra's own directory, another one for each
+// workspace and owner. Of git's configuration only a name, an address and two harmless settings come along. A
+// profile that cannot be read stops all of them: it may have been the stricter one.
 //
 // What it does not do: it opens no network, it mounts nothing itself, and it does
 // not decide whether a call may use a profile.

@@ -72,7 +72,8 @@ func (s *stage) refused(name, want string) {
 	s.t.Helper()
 	_, err := s.set.Resolve(name, s.ws)
 	e := palyra.AsError(err)
-	if err == nil || e.Remedy == "" || !strings.Contains(e.Text, want) || (e.Reason != palyra.ReasonBadProfile && e.Reason != palyra.ReasonUnsafePermissions) {
+	if err == nil || e.Remedy == "" || !strings.Contains(e.Text, want) ||
+		(e.Reason != palyra.ReasonBadProfile && e.Reason != palyra.ReasonUnsafePermissions) {
 		s.t.Errorf("%v (reason %s, remedy %q), want a text with %q", err, e.Reason, e.Remedy, want)
 	}
 }
@@ -117,7 +118,8 @@ func TestShippedProfiles(t *testing.T) {
 func TestFor(t *testing.T) {
 	s := newStage(t)
 	for command, want := range map[string]string{
-		"git": "git", "/usr/bin/git": "git", "git-lfs": "git", "go": "go", "npm": "node", "python3.12": "python", "cargo-clippy": "rust", "make": "dev", "": "dev", "ls": "dev",
+		"git": "git", "/usr/bin/git": "git", "git-lfs": "git", "go": "go", "npm": "node", "python3.12": "python", "cargo-clippy": "rust",
+		"make": "dev", "": "dev", "ls": "dev",
 	} {
 		if got := s.set.For(command); got != want {
 			t.Errorf("%q: %s, want %s", command, got, want)
@@ -174,16 +176,19 @@ target = "/srv/tool"
 		t.Error(d)
 	}
 	for name, want := range map[string]string{
-		"RUSTUP_HOME": s.home + "/.rustup", "CARGO_HOME": "/home/agent/elsewhere", "GOPROXY": "file://" + s.home + "/go/x,https://proxy.example", "GIT_TERMINAL_PROMPT": "0",
+		"RUSTUP_HOME": s.home + "/.rustup", "CARGO_HOME": "/home/agent/elsewhere",
+		"GOPROXY": "file://" + s.home + "/go/x,https://proxy.example", "GIT_TERMINAL_PROMPT": "0",
 	} {
 		if got := env(r, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if !slices.Equal(r.Path, []string{s.home + "/.cargo/bin"}) || !slices.Equal(r.Egress, []string{"a.example:443", "b.example:443"}) || !r.UnixSockets {
+	if !slices.Equal(r.Path, []string{s.home + "/.cargo/bin"}) || !slices.Equal(r.Egress, []string{"a.example:443", "b.example:443"}) ||
+		!r.UnixSockets {
 		t.Errorf("%+v", r)
 	}
-	if slices.Contains(r.Seals, ".vscode") || !slices.Contains(r.Seals, "deploy.sh") || !slices.Contains(r.Seals, ".git/hooks") || len(r.Seals) != len(seal.Default) {
+	if slices.Contains(r.Seals, ".vscode") || !slices.Contains(r.Seals, "deploy.sh") || !slices.Contains(r.Seals, ".git/hooks") ||
+		len(r.Seals) != len(seal.Default) {
 		t.Errorf("seals %q", r.Seals)
 	}
 	if _, err := os.Stat(cargo); err == nil {
@@ -297,13 +302,19 @@ func TestBadProfiles(t *testing.T) {
 
 func TestSecretsAreNeverMounted(t *testing.T) {
 	for source, want := range map[string]string{
-		"~/.ssh": "private data", "~/.ssh/id": "private data", "~/.aws": "private data", "~/.config": "private data", "~/.config/gh": "private data", "~/.SSH": "private data",
-		"~/.local/share": "private data", "~/.cargo": "private data", "~/.gnupg/x": "private data", "~/.netrc": "private data", "~/.mozilla/firefox": "private data",
-		"~/sneaky": "private data", "~/whole": "may not mount", "~/root": "everything", "/etc": "no sandbox sees", "/proc": "no sandbox sees", "/home": "", "/root": "",
+		"~/.ssh": "private data", "~/.ssh/id": "private data", "~/.aws": "private data", "~/.config": "private data",
+		"~/.config/gh": "private data", "~/.SSH": "private data",
+		"~/.local/share": "private data", "~/.cargo": "private data", "~/.gnupg/x": "private data", "~/.netrc": "private data",
+		"~/.mozilla/firefox": "private data",
+		"~/sneaky":           "private data", "~/whole": "may not mount", "~/root": "everything", "/etc": "no sandbox sees",
+		"/proc": "no sandbox sees", "/home": "", "/root": "",
 		"~/shop": "overlaps with the workspace", "~/shop/sub": "overlaps with the workspace",
 	} {
 		s := newStage(t)
-		for _, d := range []string{".ssh/id", ".SSH", ".aws", ".config/gh", ".local/share/keyrings", ".cargo/bin", ".gnupg/x", ".netrc", ".mozilla/firefox", "shop/sub"} {
+		for _, d := range []string{
+			".ssh/id", ".SSH", ".aws", ".config/gh", ".local/share/keyrings", ".cargo/bin", ".gnupg/x", ".netrc",
+			".mozilla/firefox", "shop/sub",
+		} {
 			must(t, os.MkdirAll(s.home+"/"+d, 0o700))
 		}
 		must(t, os.Symlink(s.home+"/.ssh", s.home+"/sneaky"))
@@ -324,7 +335,10 @@ func TestSecretsAreNeverMounted(t *testing.T) {
 		away.refused("mine", "whole home")
 	}
 	must(t, os.MkdirAll(s.home+"/tool", 0o700))
-	for _, target := range []string{"/usr", "/usr/lib/x", "/home/agent", "/home", "/tmp", "/etc/x", s.ws.Path, s.ws.Path + "/x", s.home, "/proc/1"} {
+	for _, target := range []string{
+		"/usr", "/usr/lib/x", "/home/agent", "/home", "/tmp", "/etc/x", s.ws.Path, s.ws.Path + "/x", s.home,
+		"/proc/1",
+	} {
 		s.profile("mine", "[[mounts]]\nsource = \"~/tool\"\ntarget = \""+target+"\"")
 		s.refused("mine", "lies there")
 	}

@@ -27,8 +27,10 @@ var secrets = strings.Fields(`
 // closed are directories of the machine that no room sees: neither they nor their content, nor anything that
 // contains them.
 var closed = []string{
-	"/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/krb5.keytab",
-	"/etc/NetworkManager", "/etc/wireguard", "/etc/letsencrypt", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/private", "/var/log", "/var/spool", "/var/mail",
+	"/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers",
+	"/etc/sudoers.d", "/etc/krb5.keytab",
+	"/etc/NetworkManager", "/etc/wireguard", "/etc/letsencrypt", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet",
+	"/var/lib/private", "/var/log", "/var/spool", "/var/mail",
 	"/etc/palyra", "/var/lib/palyra",
 }
 
@@ -69,7 +71,8 @@ func (b *builder) mayMount(d *definition, source, real, target string) error {
 			}
 		}
 	}
-	if !isCleanAbs(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, cell.RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
+	if !isCleanAbs(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, cell.RoomHome) ||
+		slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
 		return fail(target, "something else lies there in the sandbox")
 	}
 	return nil

@@ -41,7 +41,10 @@ var finders = []finder{
 		"GOPROXY": "file://~/go/pkg/mod/cache/download,direct",
 	}},
 	{name: "nvm", what: "Node.js by nvm", mount: "~/.nvm/versions/node", bins: "~/.nvm/versions/node/v*/bin"},
-	{name: "fnm", what: "Node.js by fnm", mount: "~/.local/share/fnm/node-versions", bins: "~/.local/share/fnm/node-versions/v*/installation/bin"},
+	{
+		name: "fnm", what: "Node.js by fnm", mount: "~/.local/share/fnm/node-versions",
+		bins: "~/.local/share/fnm/node-versions/v*/installation/bin",
+	},
 	{name: "fnm-old", what: "Node.js by fnm", mount: "~/.fnm/node-versions", bins: "~/.fnm/node-versions/v*/installation/bin"},
 	{name: "volta", what: "Node.js by volta", mount: "~/.volta/tools/image", bins: "~/.volta/tools/image/node/*/bin"},
 	{name: "bun", what: "Bun", mount: "~/.bun/bin", bins: "~/.bun/bin"},
@@ -107,9 +110,8 @@ func (f finder) chosen(home string, bins []string) string {
 	return ""
 }
 
-// glob lists the directories that fit a pattern below a home, with ~/ for it. A
-// link is followed for what it leads to, not out of curiosity: it has to be a
-// directory.
+// glob lists the directories that fit a pattern below a home, with ~/ for it. A link is followed for what it leads
+// to, not out of curiosity: it has to be a directory.
 func glob(home, pattern string) ([]string, error) {
 	found, err := filepath.Glob(path.Join(escape(home), strings.TrimPrefix(pattern, "~/")))
 	if err != nil {
@@ -169,8 +171,7 @@ type toolchainFile struct {
 	Mounts      []mountEntry      `toml:"mounts,omitempty"`
 }
 
-// Document is the profile that shows toolchains to runs, read-only. Equal
-// toolchains give equal documents.
+// Document is the profile that shows toolchains to runs, read-only. Equal toolchains give equal documents.
 func Document(list []Toolchain) ([]byte, error) {
 	f := toolchainFile{Description: "toolchains of the home directory, found by 'palyra setup'", Env: map[string]string{}}
 	for _, t := range list {
@@ -183,7 +184,8 @@ func Document(list []Toolchain) ([]byte, error) {
 		}
 	}
 	var b bytes.Buffer
-	b.WriteString("# Written by 'palyra setup', which replaces it. The profiles go, node, python,\n# rust and dev include it. Remove what sandboxes are not to see.\n\n")
+	b.WriteString("# Written by 'palyra setup', which replaces it. The profiles go, node, python,\n# rust and dev include it. Remove " +
+		"what sandboxes are not to see.\n\n")
 	if err := toml.NewEncoder(&b).Encode(f); err != nil {
 		return nil, fmt.Errorf("profile: document: %w", err)
 	}

@@ -13,7 +13,8 @@ import (
 func TestFind(t *testing.T) {
 	s := newStage(t)
 	for _, d := range []string{
-		".nvm/versions/node/v9.11.0/bin", ".nvm/versions/node/v22.3.0/bin", ".pyenv/versions/3.9.18/bin", ".pyenv/versions/3.13.0/bin", ".rustup", ".cargo/bin", "sdk/go1.9/bin",
+		".nvm/versions/node/v9.11.0/bin", ".nvm/versions/node/v22.3.0/bin", ".pyenv/versions/3.9.18/bin", ".pyenv/versions/3.13.0/bin",
+		".rustup", ".cargo/bin", "sdk/go1.9/bin",
 		"sdk/go1.26.1/bin", "sdk/android", "go/pkg/mod/cache/download", ".volta/tools/image", ".ssh", ".config/gh",
 	} {
 		must(t, os.MkdirAll(s.home+"/"+d, 0o700))
@@ -26,8 +27,10 @@ func TestFind(t *testing.T) {
 		got[x.Name] = strings.Join(x.Mounts, " ") + " | " + strings.Join(x.Path, " ")
 	}
 	if d := cmp.Diff(map[string]string{
-		"nvm": "~/.nvm/versions/node | ~/.nvm/versions/node/v22.3.0/bin", "pyenv": "~/.pyenv/versions | ~/.pyenv/versions/3.13.0/bin", "rustup": "~/.rustup | ",
-		"cargo-bin": "~/.cargo/bin | ~/.cargo/bin", "go-sdk": "~/sdk/go1.26.1 ~/sdk/go1.9 | ~/sdk/go1.26.1/bin", "go-modules": "~/go/pkg/mod/cache/download | ",
+		"nvm": "~/.nvm/versions/node | ~/.nvm/versions/node/v22.3.0/bin", "pyenv": "~/.pyenv/versions | ~/.pyenv/versions/3.13.0/bin",
+		"rustup":    "~/.rustup | ",
+		"cargo-bin": "~/.cargo/bin | ~/.cargo/bin", "go-sdk": "~/sdk/go1.26.1 ~/sdk/go1.9 | ~/sdk/go1.26.1/bin",
+		"go-modules": "~/go/pkg/mod/cache/download | ",
 	}, got); d != "" {
 		t.Error(d)
 	}

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// openPlain opens a file to read, without waiting should it be a pipe, and no
-// link.
+// openPlain opens a file to read, without waiting should it be a pipe, and no link.
 func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 }

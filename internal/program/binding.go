@@ -115,8 +115,7 @@ func (t *Table) bind(rows []*Binding) error {
 			continue
 		}
 		if made[s] == nil {
-			// What it runs is named and not followed: nobody looked at how it runs that. Its options are
-			// those of the Spec.
+			// What it runs is named and not followed: nobody looked at how it runs that. Its options are those of the Spec.
 			b, err := (&Binding{Names: s.Names, Source: s.Source, Live: true, Wraps: true}).with(s)
 			if err != nil {
 				return fmt.Errorf("%s: %w", n, err)

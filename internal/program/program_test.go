@@ -68,7 +68,8 @@ func TestLoadRefuses(t *testing.T) {
 // command among the words is found.
 func TestInherit(t *testing.T) {
 	tab, err := Load(fstest.MapFS{
-		"table/a.json": {Data: []byte(`{"bindings": [{"names": ["x", "y"], "source": "x(1)", "files": "-f", "live": true, "wraps": true, "follow": true}]}`)},
+		"table/a.json": {Data: []byte(
+			`{"bindings": [{"names": ["x", "y"], "source": "x(1)", "files": "-f", "live": true, "wraps": true, "follow": true}]}`)},
 		"table/b.json": {Data: []byte(`{"sets": {"s": {"values": "--set"}}, "programs": [
 			{"names": ["x"], "source": "x(1)", "use": ["s"], "flags": "-a --all", "values": "-v", "paths": "-f", "optional": "-j --jobs", "chdir": "-C", "arity": {"--pair": 2},
 			 "raise": {"code": "-r"}, "wrap": {"kind": "command", "skip": 1, "assign": true}},

@@ -45,9 +45,8 @@ func Sources(c config.Config, kinds map[string]Kind, log *slog.Logger) ([]agent.
 	return sources, nil
 }
 
-// guardTo is the way out to a model: the same rules on addresses, name server
-// and proxy as everything has, but the hosts are those of the configuration,
-// which is the operator's own word. Nobody is asked. No proxy leads to this
+// guardTo is the way out to a model: the same rules on addresses, name server and proxy as everything has, but the
+// hosts are those of the configuration, which is the operator's own word. Nobody is asked. No proxy leads to this
 // machine itself.
 func guardTo(u *url.URL, c config.Egress, log *slog.Logger) (*egress.Guard, error) {
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && a.IsLoopback() {
@@ -57,11 +56,16 @@ func guardTo(u *url.URL, c config.Egress, log *slog.Logger) (*egress.Guard, erro
 	if err != nil {
 		return nil, err
 	}
-	return egress.New(egress.Config{Mode: egress.Strict, PrivateRanges: ranges, Resolver: c.Resolver, Upstream: c.Upstream, Now: time.Now, Log: log})
+	return egress.New(egress.Config{
+		Mode: egress.Strict, PrivateRanges: ranges, Resolver: c.Resolver, Upstream: c.Upstream, Now: time.Now,
+		Log: log,
+	})
 }
 
 // source makes one provider.
-func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, log *slog.Logger) (agent.Source, error) {
+func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, log *slog.Logger) (agent.Source,
+	error,
+) {
 	kind, ok := kinds[p.Kind]
 	if !ok {
 		return agent.Source{}, fmt.Errorf("provider: no kind %q", p.Kind)
@@ -92,7 +96,8 @@ func keyOf(name string, p config.Provider, keys agent.Keys) func(context.Context
 	}
 	return func(context.Context) (palyra.Secret, error) {
 		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonModelKey, "there is no key for %s", name).
-			WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file; for a model of your own set providers.%s.base_url", name, name)
+			WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file; for a model of your own set "+
+				"providers.%s.base_url", name, name)
 	}
 }
 
@@ -150,7 +155,8 @@ func (k keyFiles) Key(_ context.Context, provider string) (palyra.Secret, error)
 		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, "there is no such file",
 			fmt.Sprintf("put the key into it, with mode 0600, or correct providers.%s.key_file", provider))
 	case config.Unsafe(err):
-		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonUnsafePermissions, err.Error(), "make it the daemon's own with mode 0600: chmod 600 "+p.KeyFile)
+		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonUnsafePermissions, err.Error(),
+			"make it the daemon's own with mode 0600: chmod 600 "+p.KeyFile)
 	case err != nil:
 		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, err.Error(), "make it a small file that the daemon can read")
 	}

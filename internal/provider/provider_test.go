@@ -31,7 +31,8 @@ func TestKeyFiles(t *testing.T) {
 	keys := keyFiles{
 		"good": file("good", " sk-1234\n", 0o600), "none": {}, "missing": {KeyFile: filepath.Join(dir, "missing")}, "dir": {KeyFile: dir},
 		"open": file("open", "sk-1234", 0o644), "group": file("group", "sk-1234", 0o660), "empty": file("empty", "\n", 0o600),
-		"two": file("two", "sk-1\nsk-2", 0o600), "long": file("long", strings.Repeat("x", maxKeyFile+1), 0o600), "odd": file("odd", "sk-\x00", 0o600),
+		"two": file("two", "sk-1\nsk-2", 0o600), "long": file("long", strings.Repeat("x", maxKeyFile+1), 0o600),
+		"odd": file("odd", "sk-\x00", 0o600),
 	}
 	if err := os.Symlink(keys["good"].KeyFile, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
@@ -46,8 +47,9 @@ func TestKeyFiles(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for name, want := range map[string]palyra.Reason{
-		"missing": palyra.ReasonModelKey, "open": palyra.ReasonUnsafePermissions, "group": palyra.ReasonUnsafePermissions, "empty": palyra.ReasonModelKey,
-		"two": palyra.ReasonModelKey, "long": palyra.ReasonModelKey, "odd": palyra.ReasonModelKey, "dir": palyra.ReasonModelKey,
+		"missing": palyra.ReasonModelKey, "open": palyra.ReasonUnsafePermissions, "group": palyra.ReasonUnsafePermissions,
+		"empty": palyra.ReasonModelKey,
+		"two":   palyra.ReasonModelKey, "long": palyra.ReasonModelKey, "odd": palyra.ReasonModelKey, "dir": palyra.ReasonModelKey,
 	} {
 		_, err := keys.Key(t.Context(), name)
 		if e := palyra.AsError(err); e.Reason != want && name != "dir" || err == nil || e.Remedy == "" || strings.Contains(e.Text, "sk-") {

@@ -58,9 +58,8 @@ type Usage struct {
 	until time.Time // it is good
 }
 
-// A look is over after maxLook, and what it saw is good for looksApart times as long
-// as it took, at most maxAge: who asks often does not keep the disks busy, and a
-// look that costs nothing is never old.
+// A look is over after maxLook, and what it saw is good for looksApart times as long as it took, at most maxAge:
+// who asks often does not keep the disks busy, and a look that costs nothing is never old.
 const (
 	maxLook    = 500 * time.Millisecond
 	looksApart = 20

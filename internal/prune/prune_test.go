@@ -80,7 +80,8 @@ func TestShelvesThatAreNotThere(t *testing.T) {
 
 func TestShelfNames(t *testing.T) {
 	for name, want := range map[string][2]bool{
-		oldCall: {true, false}, strings.Repeat("a", 32): {false, true}, strings.Repeat("g", 32): {}, "": {}, "..": {}, strings.ToLower(oldCall): {},
+		oldCall: {true, false}, strings.Repeat("a", 32): {false, true}, strings.Repeat("g", 32): {}, "": {}, "..": {},
+		strings.ToLower(oldCall): {},
 	} {
 		if IsCall(name) != want[0] || IsCache(name) != want[1] {
 			t.Errorf("%q: %v, %v", name, IsCall(name), IsCache(name))

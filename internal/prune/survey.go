@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// survey looks at what lies below a directory in which programs did as they liked,
-// and may do still: they nest as deep and make as many names as they want. So it
-// holds one batch of names of each level, waits for no pipe that took a directory's
-// place, is led out of its root by no link, and stops at a bound of both.
+// survey looks at what lies below a directory in which programs did as they liked, and may do still: they nest as
+// deep and make as many names as they want. So it holds one batch of names of each level, waits for no pipe that
+// took a directory's place, is led out of its root by no link, and stops at a bound of both.
 type survey struct {
 	ctx   context.Context
 	root  *os.Root

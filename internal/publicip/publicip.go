@@ -1,6 +1,5 @@
-// Package publicip knows which addresses are the public Internet. The guard refuses names that lead
-// elsewhere, and policy warns of such addresses: both read it here, so that what people are warned of
-// is what is refused.
+// Package publicip knows which addresses are the public Internet. The guard refuses names that lead elsewhere, and
+// policy warns of such addresses: both read it here, so that what people are warned of is what is refused.
 package publicip
 
 import (
@@ -31,9 +30,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// Is reports whether an address is one of the public Internet. An IPv4-mapped address never is: no
-// name server has a reason to give one. One behind the well-known NAT64 prefix is what its IPv4
-// address is.
+// Is reports whether an address is one of the public Internet. An IPv4-mapped address never is: no name server has
+// a reason to give one. One behind the well-known NAT64 prefix is what its IPv4 address is.
 func Is(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || a.Is4In6() {
 		return false

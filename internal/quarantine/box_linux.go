@@ -17,9 +17,8 @@ import (
 // ItemName is what an item is called in its box.
 const ItemName = "item"
 
-// Box is a directory with one item in it. Nobody can look into one without opening it
-// on purpose: it is the daemon's, and of mode 0, whatever the item's own mode is and
-// whoever still has that open.
+// Box is a directory with one item in it. Nobody can look into one without opening it on purpose: it is the
+// daemon's, and of mode 0, whatever the item's own mode is and whoever still has that open.
 type Box struct{ fd int }
 
 // NewBox makes a box of a name in a directory. It is open until it is shut.
@@ -54,8 +53,7 @@ const (
 // errMuch ends a look.
 var errMuch = errors.New("quarantine: more than is looked at")
 
-// Measure is what the item takes on the disk. over: it is more than most, or cannot
-// be told.
+// Measure is what the item takes on the disk. over: it is more than most, or cannot be told.
 func (b *Box) Measure(most int64) (bytes int64, over bool) {
 	err := walk(b.fd, ItemName, "", 0, func(_ int, _, _ string, st *unix.Stat_t) error {
 		bytes += max(st.Blocks*512, entryCost)
@@ -192,8 +190,7 @@ func remove(dir int, name string) error {
 	}
 }
 
-// mostPasses is how many times a removal reads a directory: whoever has one open can fill
-// it for ever.
+// mostPasses is how many times a removal reads a directory: whoever has one open can fill it for ever.
 const mostPasses = 1 << 22
 
 // removal is the work of one.

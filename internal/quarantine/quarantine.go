@@ -1,7 +1,6 @@
-// Package quarantine is a directory to which things were moved out of workspaces: for
-// each call one with an index, which says in a line for each item what it was, and
-// the items, each in a box that is closed to everybody. Paths and items are a
-// stranger's. The whole is bounded: what is too large is not kept, and the oldest goes.
+// Package quarantine is a directory to which things were moved out of workspaces: for each call one with an index,
+// which says in a line for each item what it was, and the items, each in a box that is closed to everybody. Paths
+// and items are a stranger's. The whole is bounded: what is too large is not kept, and the oldest goes.
 package quarantine
 
 import (
@@ -86,7 +85,10 @@ func ReadIndex(r io.Reader) ([]Item, error) {
 		if !subpath.PlainID(l.Item) || !Clean(l.Path) {
 			return nil, fmt.Errorf("quarantine: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
 		}
-		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode, Bytes: max(l.Size, 0), Removed: l.Removed, Digest: l.Digest, Hashed: l.Hashed})
+		items = append(items, Item{
+			Item: l.Item, Path: l.Path, Mode: l.Mode, Bytes: max(l.Size, 0), Removed: l.Removed, Digest: l.Digest,
+			Hashed: l.Hashed,
+		})
 	}
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("quarantine: index: %w", err)
@@ -99,5 +101,6 @@ const maxPath = 4_256
 
 // Clean reports whether path is a plain path below a workspace.
 func Clean(path string) bool {
-	return path != "" && len(path) <= maxPath && filepath.IsLocal(path) && filepath.Clean(path) == path && path != "." && !strings.ContainsRune(path, 0)
+	return path != "" && len(path) <= maxPath && filepath.IsLocal(path) && filepath.Clean(path) == path && path != "." &&
+		!strings.ContainsRune(path, 0)
 }

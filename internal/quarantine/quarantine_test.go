@@ -41,7 +41,8 @@ func FuzzIndex(f *testing.F) {
 
 func TestBadIndex(t *testing.T) {
 	for _, bad := range []string{
-		`{"item":"../x","path":"a"}`, `{"item":"1","path":"../a"}`, `{"item":"1","path":"/a"}`, `{"item":"","path":"a"}`, `{"item":"1"}`, `{"item":"1","path":"a","x":1}`, `[`,
+		`{"item":"../x","path":"a"}`, `{"item":"1","path":"../a"}`, `{"item":"1","path":"/a"}`, `{"item":"","path":"a"}`, `{"item":"1"}`,
+		`{"item":"1","path":"a","x":1}`, `[`,
 		`{"item":"1","path":"` + string(bytes.Repeat([]byte("a"), maxLine)) + `"}`,
 	} {
 		if _, err := ReadIndex(bytes.NewReader([]byte(bad))); err == nil {

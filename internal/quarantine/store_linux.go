@@ -134,8 +134,7 @@ func plain(path string) (*os.File, error) {
 	return f, nil
 }
 
-// NoteWorkspace writes down in the directory of a call which workspace its items come
-// from, once.
+// NoteWorkspace writes down in the directory of a call which workspace its items come from, once.
 func NoteWorkspace(dir int, workspace string) error {
 	fd, err := unix.Openat(dir, WorkspaceName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.EEXIST) {
@@ -164,9 +163,8 @@ type Limits struct {
 	Measure   bool  // sizes are measured: others can write the index
 }
 
-// Trim removes the oldest calls until a quarantine is within its limits: those of the
-// workspace of a call first, then whosever. Its own items stay, and those of calls that
-// are busy. It returns which calls it removed.
+// Trim removes the oldest calls until a quarantine is within its limits: those of the workspace of a call first,
+// then whosever. Its own items stay, and those of calls that are busy. It returns which calls it removed.
 func Trim(dir, call string, busy func(call string) bool, l Limits) (gone []string, err error) {
 	used := Used
 	if l.Measure {

@@ -103,9 +103,8 @@ func (a *auth) admit(ctx context.Context, r *request, msg any) error {
 	return a.admitPerson(ctx, r, m)
 }
 
-// admitAgent holds an agent to the methods that are open to agents. A try at
-// what only people may sign is journaled; a signature that comes along changes
-// nothing.
+// admitAgent holds an agent to the methods that are open to agents. A try at what only people may sign is
+// journaled; a signature that comes along changes nothing.
 func (a *auth) admitAgent(r *request, m proto.Message) error {
 	if r.access.Agents && a.Roles.Permits(palyra.RoleAgent, r.access.Permission, false) {
 		if err := r.scoped(); err != nil {
@@ -140,7 +139,8 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	case !r.access.People:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "this is for agents, and the credential is that of %s",
 			palyra.Clip(string(r.caller.Principal), 128)).
-			WithRemedy("come with an agent's token, which 'palyra agent add' makes, or without any through the agent socket: unset PALYRA_AGENT_TOKEN_FILE")
+			WithRemedy("come with an agent's token, which 'palyra agent add' makes, or without any through the agent socket: unset " +
+				"PALYRA_AGENT_TOKEN_FILE")
 	case r.access.Signed && !r.signed:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")
@@ -156,21 +156,20 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	return nil
 }
 
-// starts reports whether a person could have calls proposed: their role and their
-// credential's hold that, and the credential is one that can sign. What only looks
-// is not to find out about files by asking about calls.
+// starts reports whether a person could have calls proposed: their role and their credential's hold that, and the
+// credential is one that can sign. What only looks is not to find out about files by asking about calls.
 func (a *auth) starts(c Caller) bool {
 	signs := c.Credential == ByOperatorSocket || c.Credential == ByDevice
 	return signs && a.Roles.Permits(c.Role, start, true) && a.Roles.Permits(c.Cap, start, true)
 }
 
-// lacks says whose role does not hold the permission: the person's, or only that
-// of the device they came from.
+// lacks says whose role does not hold the permission: the person's, or only that of the device they came from.
 func (a *auth) lacks(r *request) error {
 	if d := r.caller.Device; r.caller.Credential == ByDevice && a.Roles.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the device %s has the role %s, which does not hold the permission %s",
 			d.Name, r.caller.Role, r.access.Permission).
-			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role %s; 'palyra access roles' lists them",
+			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra "+
+				"device pair --role %s; 'palyra access roles' lists them",
 				a.leastRole(r.access.Permission))
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
@@ -282,10 +281,9 @@ func (a *auth) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingHandler implements connect.Interceptor. The handler of a stream
-// from the daemon runs after its one request was received, and so after admit;
-// in a stream both ways each message is let in by Admit. A stream ends when the
-// daemon stops.
+// WrapStreamingHandler implements connect.Interceptor. The handler of a stream from the daemon runs after its one
+// request was received, and so after admit; in a stream both ways each message is let in by Admit. A stream ends
+// when the daemon stops.
 func (a *auth) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) (err error) {
 		r, ok := ctx.Value(requestKey{}).(*request)
@@ -343,8 +341,7 @@ func palyraError(err error) bool {
 	return errors.As(err, &e)
 }
 
-// recovered turns a panic over a request into an error, with nothing of it in
-// the answer.
+// recovered turns a panic over a request into an error, with nothing of it in the answer.
 func (a *auth) recovered(r *request, err *error) {
 	if p := recover(); p != nil {
 		a.Log.Error("a request panicked", "method", r.access.Method, "panic", fmt.Sprint(p))

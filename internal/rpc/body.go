@@ -159,9 +159,8 @@ func (b *timedBody) release() {
 	b.held = 0
 }
 
-// What is still taken of a request that was answered before it was read, so that
-// its sender gets to read the answer: a connection that is closed on unread bytes
-// is reset, and the answer is lost with it.
+// What is still taken of a request that was answered before it was read, so that its sender gets to read the
+// answer: a connection that is closed on unread bytes is reset, and the answer is lost with it.
 const (
 	mostDrained  = 1 << 20
 	longestDrain = time.Second

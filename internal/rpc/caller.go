@@ -18,8 +18,7 @@ const (
 	ByRoom           = "room"    // a run's own door
 )
 
-// Caller is who makes a request, as the chain found it. The zero Caller may do
-// nothing.
+// Caller is who makes a request, as the chain found it. The zero Caller may do nothing.
 type Caller struct {
 	Principal    palyra.Principal
 	Owner        palyra.Principal    // whose agent it is
@@ -43,9 +42,8 @@ type Caller struct {
 // IsAgent reports whether the caller is an agent.
 func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principal.IsAgent() }
 
-// Door is the door that the caller's calls come by. A claim decides between api and
-// mcp, since nobody can tell which program is behind a socket; a person, who signs,
-// is believed.
+// Door is the door that the caller's calls come by. A claim decides between api and mcp, since nobody can tell
+// which program is behind a socket; a person, who signs, is believed.
 func (c Caller) Door(claimed palyra.Surface) palyra.Surface {
 	switch {
 	case c.Credential == ByCommand:

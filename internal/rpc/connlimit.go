@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// connLimit is a listener that has so many connections at once and no more: whoever
-// only connects must not use up the daemon's descriptors. Where it makes room, the
-// newest comes in for the oldest that has not shown who it is: whoever only connects
-// must not keep others out either, and on this machine they all have one address.
+// connLimit is a listener that has so many connections at once and no more: whoever only connects must not use up
+// the daemon's descriptors. Where it makes room, the newest comes in for the oldest that has not shown who it is:
+// whoever only connects must not keep others out either, and on this machine they all have one address.
 type connLimit struct {
 	net.Listener
 	most  int
@@ -43,8 +42,7 @@ func (l *connLimit) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection in, and says which one has to go for it. There is no
-// place: nil.
+// enter counts a connection in, and says which one has to go for it. There is no place: nil.
 func (l *connLimit) enter(c net.Conn) (in, out *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +85,7 @@ type counted struct {
 	leave []func()
 }
 
-// prove lets a browser's connection keep its place once it has come with the cookie
-// of a session.
+// prove lets a browser's connection keep its place once it has come with the cookie of a session.
 func (s *Server) prove(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := peerOf(r.Context()); ok && p.conn != nil {

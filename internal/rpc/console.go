@@ -21,8 +21,7 @@ const (
 	maxConsole = 512 // connections at once
 )
 
-// OpenConsole opens the door for browsers and returns its address. It is closed
-// when the server stops.
+// OpenConsole opens the door for browsers and returns its address. It is closed when the server stops.
 func (s *Server) OpenConsole(listen string) (string, error) {
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
@@ -102,8 +101,7 @@ func (s *Server) pages() http.Handler {
 	return mux
 }
 
-// page serves one file. Its kind does not hang on what this machine thinks that
-// endings mean.
+// page serves one file. Its kind does not hang on what this machine thinks that endings mean.
 func page(files fs.FS, name string) http.HandlerFunc {
 	kinds := map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 	kind := kinds[path.Ext(name)]
@@ -125,11 +123,10 @@ func (s *Server) home(files fs.FS) http.HandlerFunc {
 	}
 }
 
-// signIn takes the code from the form that /login shows, and gives the browser its
-// cookie. The link itself uses nothing up: anything may follow it ahead of the
-// person. A good code is taken however many bad ones came before it: it has 256 bits
-// and is good once, so nothing is gained by guessing, and everybody on this machine
-// comes from one address.
+// signIn takes the code from the form that /login shows, and gives the browser its cookie. The link itself uses
+// nothing up: anything may follow it ahead of the person. A good code is taken however many bad ones came before
+// it: it has 256 bits and is good once, so nothing is gained by guessing, and everybody on this machine comes from
+// one address.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)

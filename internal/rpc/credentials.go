@@ -85,9 +85,8 @@ func (l *credentials) ended(id string, since int64) bool {
 	return since < l.floor || since < l.last[id]
 }
 
-// end ends everything under a credential: requests first, so that they can still
-// say why, then connections. Nothing under it is entered any more that was looked
-// up before.
+// end ends everything under a credential: requests first, so that they can still say why, then connections. Nothing
+// under it is entered any more that was looked up before.
 func (l *credentials) end(id string) {
 	why := errEnded
 	if strings.HasPrefix(id, "device:") {
@@ -106,8 +105,7 @@ func (l *credentials) end(id string) {
 	}
 }
 
-// lastWord is how long a connection whose credential ended stays for its requests
-// to say so.
+// lastWord is how long a connection whose credential ended stays for its requests to say so.
 const lastWord = time.Second
 
 // strike numbers the end and lists the work of the credential. That is ended without the lock, which the
@@ -129,8 +127,7 @@ func (l *credentials) strike(id string) (all []*held) {
 	return all
 }
 
-// visit is one HTTP request, from the guard on, and the credentials it is held
-// under. It is its handler's alone.
+// visit is one HTTP request, from the guard on, and the credentials it is held under. It is its handler's alone.
 type visit struct {
 	live   *credentials
 	door   string
@@ -164,9 +161,8 @@ func (v *visit) finish() {
 	v.cancel(nil)
 }
 
-// EndCredential ends every request and connection under a credential that the
-// registry has ended: "device:…", "token:…", "agent:…", "key:…"; and the browsers
-// that were signed in with it.
+// EndCredential ends every request and connection under a credential that the registry has ended: "device:…",
+// "token:…", "agent:…", "key:…"; and the browsers that were signed in with it.
 func (s *Server) EndCredential(id string) {
 	s.live.end(id)
 	for _, session := range s.console.end(id) {

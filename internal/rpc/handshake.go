@@ -66,8 +66,7 @@ func (h *handshakes) Close() error {
 // Addr implements net.Listener.
 func (h *handshakes) Addr() net.Addr { return h.in.Addr() }
 
-// accept takes connections in until it is closed, and waits for those that
-// are in it.
+// accept takes connections in until it is closed, and waits for those that are in it.
 func (h *handshakes) accept() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -94,8 +93,7 @@ func (h *handshakes) accept() {
 	}
 }
 
-// place is whom an address counts as: a host, and of IPv6 the network that one
-// host has to itself.
+// place is whom an address counts as: a host, and of IPv6 the network that one host has to itself.
 func place(address string) string {
 	const network = 64
 	if name, _, err := net.SplitHostPort(address); err == nil {

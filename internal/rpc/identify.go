@@ -97,8 +97,7 @@ func (r *request) agent(a palyra.Agent, credential string) {
 	r.caller.Credential, r.caller.CredentialID = credential, string(a.Principal)
 }
 
-// person makes the caller the person behind a key, as far as both the key's role
-// and the person's own reach.
+// person makes the caller the person behind a key, as far as both the key's role and the person's own reach.
 func (a *auth) person(ctx context.Context, r *request, o palyra.Operator, credential string) error {
 	role, within, err := a.Access.Cap(ctx, o.Principal)
 	if err != nil {
@@ -127,9 +126,8 @@ func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) err
 	return r.unsignable()
 }
 
-// unsignable takes the signature off a request, or off a message in a stream,
-// whose credential cannot gain by one: a token speaks for itself, and a browser
-// has no operator's key to sign with.
+// unsignable takes the signature off a request, or off a message in a stream, whose credential cannot gain by one:
+// a token speaks for itself, and a browser has no operator's key to sign with.
 func (r *request) unsignable() error {
 	switch {
 	case r.signed && r.peer.console:
@@ -141,9 +139,8 @@ func (r *request) unsignable() error {
 	return nil
 }
 
-// connected checks the device behind a connection, whatever else comes with the
-// request. It is looked up for every request: one that was revoked a moment ago
-// is let in by no connection that is still open.
+// connected checks the device behind a connection, whatever else comes with the request. It is looked up for every
+// request: one that was revoked a moment ago is let in by no connection that is still open.
 func (a *auth) connected(ctx context.Context, r *request) error {
 	if r.peer.device == "" {
 		return nil

@@ -91,7 +91,8 @@ func TestSlowClients(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing":      "",
 		"half headers": "POST /palyra.v1.ToolService/ListTools HTTP/1.1\r\nHost: x\r\n",
-		"half a body":  "POST /palyra.v1.ToolService/ListTools HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"half a body": "POST /palyra.v1.ToolService/ListTools HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+			"100\r\n\r\n{",
 	} {
 		conn, err := net.Dial("unix", b.socket("agent"))
 		b.must(err)

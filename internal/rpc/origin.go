@@ -6,10 +6,9 @@ import (
 	"palyra"
 )
 
-// origin refuses requests that a web page somewhere else made a browser send. The
-// sockets and the devices' door are never a browser's; the console's is, and only
-// its own pages'. A name that leads here but is not ours (DNS rebinding) is
-// refused before anything else is looked at.
+// origin refuses requests that a web page somewhere else made a browser send. The sockets and the devices' door are
+// never a browser's; the console's is, and only its own pages'. A name that leads here but is not ours (DNS
+// rebinding) is refused before anything else is looked at.
 func (d *door) origin(r *http.Request) *palyra.Error {
 	if d.hosts != nil && !d.hosts(r.Host) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonForeignOrigin, "this is not served under that name").
@@ -39,7 +38,8 @@ func foreignPage() *palyra.Error {
 
 // secure puts the headers on that keep a page to itself.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -21,9 +21,8 @@ func (r *request) kinds() []string {
 	return []string{limitRequests}
 }
 
-// bucket is whose buckets they are. Who only looks around on the operator socket,
-// and the agent of a device, have their own: neither can keep a person from
-// deciding by asking too often.
+// bucket is whose buckets they are. Who only looks around on the operator socket, and the agent of a device, have
+// their own: neither can keep a person from deciding by asking too often.
 func (r *request) bucket() string {
 	switch {
 	case r.caller.Credential == ByOperatorSocket && !r.caller.Signed:
@@ -158,8 +157,7 @@ func (p peer) place() string {
 	return "uid:" + strconv.FormatInt(p.uid, 10)
 }
 
-// hold holds the request under the credentials that it came with, as far as they
-// are known.
+// hold holds the request under the credentials that it came with, as far as they are known.
 func (a *auth) hold(ctx context.Context, r *request) error {
 	v, ok := ctx.Value(visitKey{}).(*visit)
 	if !ok {

@@ -113,8 +113,7 @@ func (s *Server) leaving() (out []*door) {
 	return out
 }
 
-// waitDoorsGone waits, but not for ever, until the doors that came and went are served no
-// more.
+// waitDoorsGone waits, but not for ever, until the doors that came and went are served no more.
 func (s *Server) waitDoorsGone(ctx context.Context) {
 	over := make(chan struct{})
 	go func() {

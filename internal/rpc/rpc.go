@@ -1,16 +1,12 @@
-// Package rpc is the daemon's doors: the agent socket and the operator socket,
-// the one for paired devices and the one for browsers, and the chain every
-// request passes before a service sees it.
+// Package rpc is the daemon's doors: the agent socket and the operator socket, the one for paired devices and the
+// one for browsers, and the chain every request passes before a service sees it.
 //
-// The chain, in order: the peer must be the daemon's own user, a paired device or
-// a page of the console; the request must fit the limits; its credential gives a
-// principal (a token, the bare agent socket, the device, a signed-in browser, or
-// the daemon's user looking around); a method marked as signed
-// needs a person's signature over exactly this request, used once; the
-// principal's role must hold the permission that the protocol names for the
-// method. What the chain found stands in the context as a Caller. A stream that
-// goes both ways is let in to look; each of its messages passes the chain again
-// by itself, as the request of the method it belongs to (Admit).
+// The chain, in order: the peer must be the daemon's own user, a paired device or a page of the console; the
+// request must fit the limits; its credential gives a principal (a token, the bare agent socket, the device, a
+// signed-in browser, or the daemon's user looking around); a method marked as signed needs a person's signature
+// over exactly this request, used once; the principal's role must hold the permission that the protocol names for
+// the method. What the chain found stands in the context as a Caller. A stream that goes both ways is let in to
+// look; each of its messages passes the chain again by itself, as the request of the method it belongs to (Admit).
 //
 // Promises: a method without an access option is refused; the agent door never
 // carries a person's authority, and an agent's token never gains one; when a
@@ -96,15 +92,13 @@ type People interface {
 	// Cap returns the role that a person has, and the only workspaces they
 	// reach; Denied when there is no such person any more.
 	Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error)
-	// CheckIntent verifies a signature, uses it up, and returns it as evidence
-	// with the operator behind it.
+	// CheckIntent verifies a signature, uses it up, and returns it as evidence with the operator behind it.
 	CheckIntent(ctx context.Context, sig palyra.Signature) (palyra.Operator, palyra.Signature, error)
 }
 
 // Roles knows what a role may do.
 type Roles interface {
-	// Permits reports whether a role holds a permission, with or without a
-	// signature.
+	// Permits reports whether a role holds a permission, with or without a signature.
 	Permits(role palyra.Role, permission palyra.Permission, signed bool) bool
 }
 
@@ -116,13 +110,11 @@ type AlertRecorder interface {
 
 // Limits says who asks too often.
 type Limits interface {
-	// Take takes one request of a kind out of a key's bucket, or says after how
-	// long there is one.
+	// Take takes one request of a kind out of a key's bucket, or says after how long there is one.
 	Take(kind, key string) (after time.Duration, ok bool)
 	// Look is Take without taking.
 	Look(kind, key string) (after time.Duration, ok bool)
-	// Try is told of an attempt from an address to prove what could be guessed;
-	// done hears how it ended.
+	// Try is told of an attempt from an address to prove what could be guessed; done hears how it ended.
 	Try(address string) (done func(ok bool), after time.Duration, ok bool)
 }
 
@@ -135,8 +127,7 @@ const (
 
 // Service is something served at the doors.
 type Service interface {
-	// Mount returns the path and the handler of the service, which must pass
-	// every request through the options given.
+	// Mount returns the path and the handler of the service, which must pass every request through the options given.
 	Mount(opts ...connect.HandlerOption) (string, http.Handler)
 }
 
@@ -225,8 +216,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// mount serves a handler that has no chain of ours: its requests end when the
-// daemon stops.
+// mount serves a handler that has no chain of ours: its requests end when the daemon stops.
 func (s *Server) mount(mux *http.ServeMux) func(string, http.Handler) {
 	return func(path string, h http.Handler) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -257,8 +247,7 @@ func bodyLimit(spec connect.Spec) []connect.HandlerOption {
 // ServiceNames returns the full names of what is served.
 func (s *Server) ServiceNames() []string { return s.names }
 
-// record journals an event about a request. The request is refused whether or
-// not that works.
+// record journals an event about a request. The request is refused whether or not that works.
 func (s *Server) record(e palyra.Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
 	defer cancel()

@@ -11,8 +11,7 @@ import (
 	"palyra"
 )
 
-// How long a link to sign in holds, a browser stays signed in, and how many of
-// each there are at once.
+// How long a link to sign in holds, a browser stays signed in, and how many of each there are at once.
 const (
 	codeLife    = 2 * time.Minute
 	sessionLife = 12 * time.Hour
@@ -133,8 +132,7 @@ func (c *console) session(h http.Header, now time.Time) (ticket, bool) {
 	return t, ok && now.Before(t.ends)
 }
 
-// end ends the sessions and codes that came with a credential, and returns the
-// sessions' ids.
+// end ends the sessions and codes that came with a credential, and returns the sessions' ids.
 func (c *console) end(credential string) (ended []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

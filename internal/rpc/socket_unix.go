@@ -18,9 +18,8 @@ import (
 // maxSocketPath is the longest path that fits a socket address.
 const maxSocketPath = 107
 
-// listen binds a unix socket for the daemon's own user. A socket that a dead
-// daemon left is removed; one that somebody listens on is not. Two daemons on
-// one state are kept apart by the state's lock, which is held by now.
+// listen binds a unix socket for the daemon's own user. A socket that a dead daemon left is removed; one that
+// somebody listens on is not. Two daemons on one state are kept apart by the state's lock, which is held by now.
 func listen(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "the socket path %s is longer than %d bytes", path, maxSocketPath).

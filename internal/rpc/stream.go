@@ -71,11 +71,10 @@ func strange(msg any) error {
 	return wire.Known(m)
 }
 
-// Admit lets one message of a stream in, or refuses it, exactly as though it had
-// come alone to the method that access is of: with the credential the stream was
-// opened with and the intent that stands next to the message, which is empty or
-// what the method's header would hold. In the context that it returns, CallerOf
-// is who sent the message.
+// Admit lets one message of a stream in, or refuses it, exactly as though it had come alone to the method that
+// access is of: with the credential the stream was opened with and the intent that stands next to the message,
+// which is empty or what the method's header would hold. In the context that it returns, CallerOf is who sent the
+// message.
 func Admit(ctx context.Context, access wire.Access, m proto.Message, intent string) (context.Context, error) {
 	outer, ok := ctx.Value(requestKey{}).(*request)
 	if !ok || !outer.admitted || outer.auth == nil {
@@ -102,9 +101,8 @@ func Admit(ctx context.Context, access wire.Access, m proto.Message, intent stri
 	return context.WithValue(ctx, requestKey{}, r), nil
 }
 
-// EndInput makes the Receive of a stream that goes both ways return io.EOF, also
-// while it waits: what else the client sends is not read. It may be called from
-// any goroutine until the stream's handler returns.
+// EndInput makes the Receive of a stream that goes both ways return io.EOF, also while it waits: what else the
+// client sends is not read. It may be called from any goroutine until the stream's handler returns.
 func EndInput(ctx context.Context) {
 	if body, ok := ctx.Value(bodyKey{}).(*timedBody); ok {
 		body.cut(io.EOF)

@@ -27,12 +27,11 @@ var (
 	errTakenBack  = palyra.Errorf(palyra.Denied, palyra.ReasonGrantRevoked, "the lease has ended already")
 )
 
-// Ask puts what a running call wants, and was not granted, to the gate as a call of
-// its own: judged, asked about, answered, recorded and attested like any other, in
-// the name of whoever proposed the parent. Whoever follows the parent hears of the
-// question. The parent's clock stands still while people are asked: how long they
-// take is not the program's doing. A no is an error with Code Denied. The question is
-// withdrawn when ctx ends first, or the parent's run does.
+// Ask puts what a running call wants, and was not granted, to the gate as a call of its own: judged, asked about,
+// answered, recorded and attested like any other, in the name of whoever proposed the parent. Whoever follows the
+// parent hears of the question. The parent's clock stands still while people are asked: how long they take is not
+// the program's doing. A no is an error with Code Denied. The question is withdrawn when ctx ends first, or the
+// parent's run does.
 func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string) (Answer, error) {
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
@@ -102,8 +101,7 @@ func (c *Calls) followChild(ctx context.Context, parent palyra.CallID, f *flight
 	return out, err
 }
 
-// relay lets those who follow a call hear of a question that it waits for. Nothing is
-// kept beyond the flight.
+// relay lets those who follow a call hear of a question that it waits for. Nothing is kept beyond the flight.
 func (c *Calls) relay(to palyra.CallID, of *palyra.Call, e palyra.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +116,7 @@ func (c *Calls) relay(to palyra.CallID, of *palyra.Call, e palyra.Event) {
 	}
 }
 
-// holds says how long a yes holds: that of a lease until the lease ends, any other
-// as long as the parent runs.
+// holds says how long a yes holds: that of a lease until the lease ends, any other as long as the parent runs.
 func (c *Calls) holds(ctx context.Context, parent, id palyra.CallID, grant palyra.GrantID) (Answer, error) {
 	a := Answer{Grant: grant}
 	child, err := c.ledger.Get(ctx, id)
@@ -147,8 +144,7 @@ func (c *Calls) holds(ctx context.Context, parent, id palyra.CallID, grant palyr
 // takenBack reports whether a lease ended other than by being used up.
 func takenBack(l palyra.Lease) bool { return l.Ended != "" && l.Ended != palyra.LeaseSpent }
 
-// goesBy returns what is closed when a lease ends while a call runs; nil for one that
-// does not run.
+// goesBy returns what is closed when a lease ends while a call runs; nil for one that does not run.
 func (c *Calls) goesBy(id palyra.CallID, lease palyra.LeaseID) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

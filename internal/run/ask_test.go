@@ -16,7 +16,8 @@ func (w *world) asker() (call *palyra.Call, heard <-chan palyra.Event, ended <-c
 	w.t.Helper()
 	events, done := make(chan palyra.Event, 64), make(chan result, 1)
 	go func() {
-		out, err := w.calls.Call(w.t.Context(), w.proposal(`{"hold":true}`), palyra.Watch{Event: func(_ *palyra.Call, e palyra.Event) { events <- e }})
+		out, err := w.calls.Call(w.t.Context(), w.proposal(`{"hold":true}`),
+			palyra.Watch{Event: func(_ *palyra.Call, e palyra.Event) { events <- e }})
 		done <- result{out, err}
 	}()
 	call, err := w.calls.Get(w.t.Context(), <-w.parts.started)
@@ -49,7 +50,10 @@ func (w *world) say(approval palyra.ApprovalID, answer palyra.Answer, scope paly
 	if err != nil || len(calls) != 1 {
 		w.t.Fatalf("%d calls wait, %v", len(calls), err)
 	}
-	w.parts.channel(approval) <- palyra.Decision{Approval: approval, Answer: answer, Scope: scope, Lease: palyra.LeaseID(approval), Digest: calls[0].Digest}
+	w.parts.channel(approval) <- palyra.Decision{
+		Approval: approval, Answer: answer, Scope: scope, Lease: palyra.LeaseID(approval),
+		Digest: calls[0].Digest,
+	}
 	return calls[0]
 }
 
@@ -90,7 +94,8 @@ func TestAskIsDenied(t *testing.T) {
 	parent, _, _ := w.asker()
 	approval, done := w.ask(t.Context(), parent)
 	w.say(approval, palyra.AnswerDeny, "")
-	if a := <-done; palyra.CodeOf(a.err) != palyra.Denied || palyra.AsError(a.err).Reason != palyra.ReasonApprovalDenied || palyra.AsError(a.err).Remedy == "" {
+	if a := <-done; palyra.CodeOf(a.err) != palyra.Denied || palyra.AsError(a.err).Reason != palyra.ReasonApprovalDenied ||
+		palyra.AsError(a.err).Remedy == "" {
 		t.Errorf("%+v", a)
 	}
 	parent.Proposal.NoWait = true

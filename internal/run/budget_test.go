@@ -35,7 +35,8 @@ func TestBudgetOfCalls(t *testing.T) {
 	if got := fmt.Sprint(outcomes(tape)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := w.ended(run.ID); got.State != palyra.RunFailed || got.ReasonCode != palyra.ReasonBudgetSpent || got.Calls != 4 || got.Remedy == "" {
+	if got := w.ended(run.ID); got.State != palyra.RunFailed || got.ReasonCode != palyra.ReasonBudgetSpent || got.Calls != 4 ||
+		got.Remedy == "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -101,7 +102,8 @@ func TestTimeIsUpAnywhere(t *testing.T) {
 		}))
 		q := w.request("x")
 		q.Budget.WallMS = wall
-		if got := w.ended(w.start(q).ID); got.State != palyra.RunFailed || (got.ReasonCode != palyra.ReasonTimedOut && got.ReasonCode != palyra.ReasonBudgetSpent) {
+		if got := w.ended(w.start(q).ID); got.State != palyra.RunFailed || (got.ReasonCode != palyra.ReasonTimedOut &&
+			got.ReasonCode != palyra.ReasonBudgetSpent) {
 			t.Errorf("%d ms: %+v", wall, got)
 		}
 	}
@@ -172,7 +174,8 @@ func TestCancelRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := w.runs.Get(t.Context(), run.ID)
-			if err != nil || got.State != palyra.RunCancelled || got.ReasonCode != palyra.ReasonCancelled || !strings.Contains(got.Reason, "user:me") {
+			if err != nil || got.State != palyra.RunCancelled || got.ReasonCode != palyra.ReasonCancelled ||
+				!strings.Contains(got.Reason, "user:me") {
 				t.Errorf("%+v, %v", got, err)
 			}
 			tape := w.attach(run.ID, 0)
@@ -185,7 +188,8 @@ func TestCancelRun(t *testing.T) {
 			if w.calls.InFlight() != 0 {
 				t.Error("a call goes on")
 			}
-			if err := w.runs.Cancel(t.Context(), run.ID, "user:me"); palyra.CodeOf(err) != palyra.Conflict || palyra.AsError(err).Reason != palyra.ReasonRunEnded {
+			if err := w.runs.Cancel(t.Context(), run.ID, "user:me"); palyra.CodeOf(err) != palyra.Conflict ||
+				palyra.AsError(err).Reason != palyra.ReasonRunEnded {
 				t.Errorf("cancelled twice: %v", err)
 			}
 		})
@@ -270,7 +274,10 @@ func TestTapeIsClosed(t *testing.T) {
 	w := newWorldWith(t, calls(`{}`))
 	run := w.start(w.request("x"))
 	before := w.ended(run.ID)
-	late := &palyra.Call{ID: "LATE", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: run.Session, Run: run.ID, Principal: "agent:test"}}, State: palyra.Proposed}
+	late := &palyra.Call{ID: "LATE", Proposal: palyra.Proposal{Proposer: palyra.Proposer{
+		Session: run.Session, Run: run.ID,
+		Principal: "agent:test",
+	}}, State: palyra.Proposed}
 	if _, err := w.ledger.Record(t.Context(), late, palyra.CallProposed{Call: "LATE"}); err != nil {
 		t.Fatal(err)
 	}

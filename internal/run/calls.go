@@ -31,8 +31,7 @@ const (
 	maxEachBytes = 64 << 20 // of arguments
 )
 
-// Calls starts calls, keeps them going without their client, and finds them
-// again.
+// Calls starts calls, keeps them going without their client, and finds them again.
 type Calls struct {
 	gate     *gate.Gate
 	ledger   *Ledger
@@ -107,10 +106,9 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 	return calls, nil
 }
 
-// Call takes a proposal through the gate and waits for its outcome. w hears, on
-// this goroutine and in order, every event after it is durable and what the call
-// prints while it runs. When ctx ends Call returns its error and the call goes
-// on; only Cancel stops it.
+// Call takes a proposal through the gate and waits for its outcome. w hears, on this goroutine and in order, every
+// event after it is durable and what the call prints while it runs. When ctx ends Call returns its error and the
+// call goes on; only Cancel stops it.
 func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 	f, err := c.startInSession(ctx, p)
 	if err != nil {
@@ -138,9 +136,8 @@ func (c *Calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (p
 
 const maxKey = 256
 
-// start begins a flight, or finds the one that holds the key. A flight holds
-// its key until its call has ended in the ledger, so that a repeat meets either
-// the flight or the outcome, never neither.
+// start begins a flight, or finds the one that holds the key. A flight holds its key until its call has ended in
+// the ledger, so that a repeat meets either the flight or the outcome, never neither.
 func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	if len(p.Key) > maxKey || !plain(p.Key) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad idempotency key").
@@ -232,14 +229,12 @@ type request struct {
 	check       bool // it runs nothing, so it answers for no call that does
 }
 
-// requestOf is what a proposal asks for; input is the digest of its arguments as
-// they were sent.
+// requestOf is what a proposal asks for; input is the digest of its arguments as they were sent.
 func requestOf(p palyra.Proposal, input palyra.Digest) request {
 	return request{string(palyra.Clip(p.Tool, 512)), p.Workspace, p.Run, input, p.Check}
 }
 
-// same refuses a key that is used again for something else, or by something
-// else: a run's calls are its own.
+// same refuses a key that is used again for something else, or by something else: a run's calls are its own.
 func (r request) same(p palyra.Proposal) error {
 	if r == requestOf(p, palyra.SumBytes(p.Arguments)) {
 		return nil
@@ -267,11 +262,9 @@ func (c *Calls) reopen(ctx context.Context, call *palyra.Call) (*flight, error) 
 // again: a full disk does not empty at once.
 const strandedFor = 5 * time.Second
 
-// strand looks after a call whose walk ended with an error, as on a full disk. If
-// the ledger has it as pending all the same, it goes on after a while, without a
-// restart. One that was granted has run or not, and nobody is left who knows: it
-// is given up, and that is tried until it is on record, so that no call stays
-// granted.
+// strand looks after a call whose walk ended with an error, as on a full disk. If the ledger has it as pending all
+// the same, it goes on after a while, without a restart. One that was granted has run or not, and nobody is left
+// who knows: it is given up, and that is tried until it is on record, so that no call stays granted.
 func (c *Calls) strand(id palyra.CallID) {
 	call, err := c.ledger.Get(context.WithoutCancel(c.ctx), id)
 	if err != nil || call.State.Ended() || c.ctx.Err() != nil {

@@ -19,7 +19,9 @@ func no(context.Context, palyra.ApprovalID) (bool, error)  { return false, nil }
 func TestCallFinishes(t *testing.T) {
 	w := newWorld(t)
 	var kinds []string
-	out, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{Event: func(_ *palyra.Call, e palyra.Event) { kinds = append(kinds, e.Kind()) }})
+	out, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{
+		Event: func(_ *palyra.Call, e palyra.Event) { kinds = append(kinds, e.Kind()) },
+	})
 	if err != nil || out.Outcome != palyra.OutcomeFinished || string(out.Output) != `"done"` {
 		t.Fatalf("%+v, %v", out, err)
 	}

@@ -15,7 +15,8 @@ func TestCheckRunsNothing(t *testing.T) {
 		t.Fatalf("%+v %v, %d started", out, err, len(w.parts.started))
 	}
 	c, err := w.calls.Get(t.Context(), out.CallID)
-	if err != nil || c.State != palyra.Checked || !c.Proposal.Check || c.Plan.Tier != palyra.TierUnsandboxed || c.Outcome.Outcome != palyra.OutcomeAllowed {
+	if err != nil || c.State != palyra.Checked || !c.Proposal.Check || c.Plan.Tier != palyra.TierUnsandboxed ||
+		c.Outcome.Outcome != palyra.OutcomeAllowed {
 		t.Errorf("%+v %v", c, err)
 	}
 	if out, err = w.calls.Check(t.Context(), w.proposal(`{"deny":true}`), palyra.Watch{}); err != nil || out.Outcome != palyra.OutcomeRefused {

@@ -77,8 +77,7 @@ func (c *Calls) InFlight() int {
 	return len(c.byID)
 }
 
-// Running returns how many calls were let run and have not ended. Those that wait for an
-// answer are not among them.
+// Running returns how many calls were let run and have not ended. Those that wait for an answer are not among them.
 func (c *Calls) Running() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,8 +128,7 @@ func (c *Calls) endRun(ctx context.Context, run palyra.RunID) (open int, err err
 	return len(ids), err
 }
 
-// Between two looks at a call that ended as it was looked at; the record is mostly
-// there at the second one.
+// Between two looks at a call that ended as it was looked at; the record is mostly there at the second one.
 const (
 	firstLook   = time.Millisecond
 	longestLook = time.Second
@@ -151,10 +149,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Watch follows a call that was made before and returns its outcome: at once
-// where it has ended. w hears what the call's own client hears, of one that goes
-// on from here. A call that waits since an earlier daemon is resumed. When ctx
-// ends the call goes on.
+// Watch follows a call that was made before and returns its outcome: at once where it has ended. w hears what the
+// call's own client hears, of one that goes on from here. A call that waits since an earlier daemon is resumed.
+// When ctx ends the call goes on.
 func (c *Calls) Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 	for rest := time.Duration(0); ; rest = min(2*rest+firstLook, longestLook) {
 		if err := wait(ctx, rest); err != nil {

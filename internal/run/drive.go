@@ -108,7 +108,8 @@ func (r *Runs) accept(run palyra.Run, input []byte) (a Accepted, err error) {
 		err = errors.New("run: the driver accepted a run and does not drive it")
 	}
 	if err != nil && (gone || run.State != palyra.RunPending) {
-		return a, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the run cannot go on after a restart: %s", palyra.AsError(err).Text).
+		return a, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the run cannot go on after a restart: %s",
+			palyra.AsError(err).Text).
 			WithRemedy("start it again").WithCause(err)
 	}
 	return a, err
@@ -201,8 +202,7 @@ func (r *Runs) finish(l *Live, err error) {
 	}
 }
 
-// endCalls stops the calls of a run. When grace is over what is still open no
-// longer holds up the run.
+// endCalls stops the calls of a run. When grace is over what is still open no longer holds up the run.
 func (r *Runs) endCalls(grace context.Context, run palyra.RunID) error {
 	open, err := r.Calls.endRun(grace, run)
 	if grace.Err() != nil || (err == nil && open == 0) {
@@ -214,8 +214,7 @@ func (r *Runs) endCalls(grace context.Context, run palyra.RunID) error {
 	return err
 }
 
-// ending says how a run ends, by what its driver returned and why its context
-// ended.
+// ending says how a run ends, by what its driver returned and why its context ended.
 func (r *Runs) ending(l *Live, err error) palyra.TapeRunFinished {
 	cause := context.Cause(l.ctx)
 	switch {
@@ -232,7 +231,8 @@ func (r *Runs) ending(l *Live, err error) palyra.TapeRunFinished {
 	}
 	e := palyra.AsError(err)
 	return palyra.TapeRunFinished{
-		State: palyra.RunFailed, ReasonCode: e.Reason, Reason: palyra.Clip(e.Text, tapeline.MaxText), Remedy: palyra.Clip(e.Remedy, tapeline.MaxText),
+		State: palyra.RunFailed, ReasonCode: e.Reason, Reason: palyra.Clip(e.Text, tapeline.MaxText),
+		Remedy: palyra.Clip(e.Remedy, tapeline.MaxText),
 	}
 }
 
@@ -286,8 +286,7 @@ func (r *Runs) pause(ctx context.Context) error {
 	}
 }
 
-// guarded turns a panic of a driver into an error, so that one run is lost and
-// not the daemon.
+// guarded turns a panic of a driver into an error, so that one run is lost and not the daemon.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -342,7 +342,8 @@ func (w *world) open() {
 	old := w.parts
 	w.parts = &parts{
 		answers: map[palyra.ApprovalID]chan palyra.Decision{}, asked: make(chan palyra.ApprovalID, 100),
-		started: make(chan palyra.CallID, 1000), gone: make(chan palyra.CallID, 1000), settled: make(chan settledChanges, 100), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
+		started: make(chan palyra.CallID, 1000), gone: make(chan palyra.CallID, 1000), settled: make(chan settledChanges, 100),
+		proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
 	}
 	if old != nil {
 		w.parts.answers = old.answers
@@ -375,7 +376,11 @@ func (w *world) open() {
 // recover does what a daemon does at its start.
 func (w *world) recover() {
 	w.t.Helper()
-	if err := w.calls.Recover(w.t.Context(), func(_ context.Context, id palyra.ApprovalID) (bool, error) { return len(w.parts.channel(id)) > 0, nil }); err != nil {
+	if err := w.calls.Recover(w.t.Context(), func(_ context.Context, id palyra.ApprovalID) (bool,
+		error,
+	) {
+		return len(w.parts.channel(id)) > 0, nil
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.runs.Recover(w.t.Context()); err != nil {
@@ -399,12 +404,18 @@ func (w *world) close() {
 }
 
 func (w *world) proposal(args string) palyra.Proposal {
-	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(args)}
+	return palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w",
+		Tool: "palyra.echo", Arguments: json.RawMessage(args),
+	}
 }
 
 // allow settles an approval.
 func (w *world) allow(id palyra.ApprovalID, digest palyra.Digest) {
-	w.parts.channel(id) <- palyra.Decision{Approval: id, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: palyra.LeaseID("L" + id), Digest: digest}
+	w.parts.channel(id) <- palyra.Decision{
+		Approval: id, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce,
+		Lease: palyra.LeaseID("L" + id), Digest: digest,
+	}
 }
 
 // approve allows whatever is asked, as long as the world is open.
@@ -430,7 +441,10 @@ func (w *world) approve(ctx context.Context) (stop func()) {
 
 // request is a plain request for a run.
 func (w *world) request(input string) StartRequest {
-	return StartRequest{Principal: "agent:test", Owner: "user:me", PeerUID: 7, Surface: palyra.SurfaceCLI, Workspace: "/w", Provider: "fake", Input: []byte(input)}
+	return StartRequest{
+		Principal: "agent:test", Owner: "user:me", PeerUID: 7, Surface: palyra.SurfaceCLI, Workspace: "/w", Provider: "fake",
+		Input: []byte(input),
+	}
 }
 
 // start starts a run.

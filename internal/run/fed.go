@@ -17,8 +17,7 @@ const (
 	maxCredential = 128
 )
 
-// fed is what a call was given and has no line yet, and the sum of all that it was
-// given.
+// fed is what a call was given and has no line yet, and the sum of all that it was given.
 type fed struct {
 	by      palyra.Reach
 	count   int64
@@ -55,10 +54,9 @@ func (f *fed) line(call palyra.CallID) palyra.CallFed {
 	}
 }
 
-// note puts input on record before the call gets it. The first piece, the first of
-// another giver and the first after fedEvery have their line when note returns, or
-// are not handed over; what comes in between stands in the next one, fedEvery later
-// or with the end of the call. So a crash loses counts, and never who gave input.
+// note puts input on record before the call gets it. The first piece, the first of another giver and the first
+// after fedEvery have their line when note returns, or are not handed over; what comes in between stands in the
+// next one, fedEvery later or with the end of the call. So a crash loses counts, and never who gave input.
 func (c *Calls) note(ctx context.Context, f *flight, by palyra.Reach, x palyra.Feed) error {
 	c.mu.Lock()
 	other := f.fed.sum != nil && !sameGiver(f.fed.by, by)
@@ -111,8 +109,7 @@ func (c *Calls) noteUntilDone(f *flight) {
 	}
 }
 
-// fedLine writes the line of the input that has none yet. What a failed write took
-// is given back.
+// fedLine writes the line of the input that has none yet. What a failed write took is given back.
 func (c *Calls) fedLine(tx *store.Tx, id palyra.CallID) error {
 	c.mu.Lock()
 	f := c.byID[id]

@@ -106,8 +106,7 @@ func (c *Calls) hold(f *flight, sign int) {
 	c.held[f.payer] = h
 }
 
-// fly registers a flight; input is the digest of its arguments as they were sent.
-// The lock is held.
+// fly registers a flight; input is the digest of its arguments as they were sent. The lock is held.
 func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
 		id: id, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
@@ -159,9 +158,8 @@ func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
 	close(f.done)
 }
 
-// publish keeps an event for every watcher, present and future, and notes the
-// lease a call runs under. A lease that ended between the commit and this moment
-// was told to nobody: it is looked at once more.
+// publish keeps an event for every watcher, present and future, and notes the lease a call runs under. A lease that
+// ended between the commit and this moment was told to nobody: it is looked at once more.
 func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
 	c.keep(f, call, e)
 	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.leaseEnded(g.Lease) {

@@ -11,9 +11,8 @@ import (
 	"palyra/internal/store"
 )
 
-// What the record of a call says that it lacks, because the calls of its payer had
-// kept as much of the day as they may: the start of an entry of the outcome, and a
-// note of the document.
+// What the record of a call says that it lacks, because the calls of its payer had kept as much of the day as they
+// may: the start of an entry of the outcome, and a note of the document.
 const (
 	NotKept          = "output_not_kept: "
 	ArgumentsNotKept = "over tool_call.daily_bytes: of its arguments, size and digest are kept"
@@ -82,9 +81,8 @@ func (l *Ledger) keptSince(ctx context.Context, who palyra.Principal) func(time.
 // largePlan is what the plan of an ended call may take beyond the budget.
 const largePlan = 8 << 10
 
-// outlined is a call without what is large of it: its lines have the digest and size
-// of its arguments, and the digest of its plan. While it runs the plan stays: what it
-// may have done is told by it.
+// outlined is a call without what is large of it: its lines have the digest and size of its arguments, and the
+// digest of its plan. While it runs the plan stays: what it may have done is told by it.
 func outlined(c palyra.Call) palyra.Call {
 	c.Proposal.Arguments, c.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
 	if text, err := json.Marshal(c.Plan); !c.Finished.IsZero() && (err != nil || len(text) > largePlan) {

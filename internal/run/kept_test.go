@@ -53,7 +53,8 @@ func TestCallsKeepSoMuchOfADay(t *testing.T) {
 	for range 30 {
 		last = call("agent:test")
 	}
-	if string(last.Proposal.Arguments) != "null" || string(last.Plan.Arguments) != "null" || last.Detail.Notes[0] != ArgumentsNotKept || last.Input == "" || last.Plan.Tool == "" {
+	if string(last.Proposal.Arguments) != "null" || string(last.Plan.Arguments) != "null" || last.Detail.Notes[0] != ArgumentsNotKept ||
+		last.Input == "" || last.Plan.Tool == "" {
 		t.Errorf("%.200s %.200s %q", last.Proposal.Arguments, last.Plan.Arguments, last.Detail.Notes)
 	}
 	if n := kept(); n > 2*most {

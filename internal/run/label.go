@@ -12,10 +12,9 @@ import (
 	"palyra/internal/store"
 )
 
-// Labels implements gate.Ledger: the labels of the call's session, and of the
-// sessions whose runs it came out of, with what the calls under way in them may
-// be doing. A program that still runs shows what it read before its end is on
-// record.
+// Labels implements gate.Ledger: the labels of the call's session, and of the sessions whose runs it came out of,
+// with what the calls under way in them may be doing. A program that still runs shows what it read before its end
+// is on record.
 func (l *Ledger) Labels(ctx context.Context, c *palyra.Call) ([]string, error) {
 	var all []string
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
@@ -121,7 +120,8 @@ func begin(tx *store.Tx, c *palyra.Call, may []string) error {
 		return err
 	}
 	for _, session := range line {
-		if _, err := tx.Exec(`INSERT INTO call_labels (call, session, labels) VALUES (?,?,?)`, string(c.ID), string(session), string(text)); err != nil {
+		if _, err := tx.Exec(`INSERT INTO call_labels (call, session, labels) VALUES (?,?,?)`, string(c.ID), string(session),
+			string(text)); err != nil {
 			return err
 		}
 	}

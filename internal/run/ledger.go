@@ -21,13 +21,11 @@ type Ledger struct {
 	journal  store.Recorder
 	projects []Projector
 	tape     *tape
-	// printed puts onto the tape what a call printed and is not there yet; nil:
-	// nothing is shown while it runs.
+	// printed puts onto the tape what a call printed and is not there yet; nil: nothing is shown while it runs.
 	printed func(*store.Tx, palyra.CallID) error
 	// fed puts a line into the journal about what a call was given and has none yet.
 	fed func(*store.Tx, palyra.CallID) error
-	// envelope returns the text of a call's envelope, which is kept elsewhere; nil:
-	// outcomes are kept with it.
+	// envelope returns the text of a call's envelope, which is kept elsewhere; nil: outcomes are kept with it.
 	envelope func(*store.Tx, palyra.CallID) ([]byte, error)
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
 	budget   budget
@@ -42,8 +40,7 @@ func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Led
 // transaction that records the end: outcomes are then kept without.
 func (l *Ledger) Envelopes(of func(*store.Tx, palyra.CallID) ([]byte, error)) { l.envelope = of }
 
-// Record implements gate.Ledger. The step it is known by in fault tests is the
-// kind of its last event.
+// Record implements gate.Ledger. The step it is known by in fault tests is the kind of its last event.
 func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error) {
 	if len(events) == 0 {
 		return palyra.Position{}, errors.New("run: record: no event")
@@ -107,8 +104,7 @@ type row struct {
 	body    palyra.Digest // of the outcome
 }
 
-// held returns the events with what is kept of the call in the last one that has a
-// place for it.
+// held returns the events with what is kept of the call in the last one that has a place for it.
 func (r row) held(events []palyra.Event) []palyra.Event {
 	out := slices.Clone(events)
 	for i, e := range slices.Backward(out) {
@@ -127,7 +123,8 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	if c.Stored != "" && !c.Finished.IsZero() && c.Keep == nil && len(c.Proposal.Arguments) <= maxKept && !over { // an ended call's document stands as it is
+	// an ended call's document stands as it is
+	if c.Stored != "" && !c.Finished.IsZero() && c.Keep == nil && len(c.Proposal.Arguments) <= maxKept && !over {
 		return l.encodeOutcome(c, row{}, over)
 	}
 	keep := *c
@@ -202,9 +199,8 @@ const (
 	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
 )
 
-// save inserts the call, or updates it if the store has it in the state its
-// holder believes. That check is what keeps a call from running twice: whoever
-// comes second, with a stale copy, gets a Conflict.
+// save inserts the call, or updates it if the store has it in the state its holder believes. That check is what
+// keeps a call from running twice: whoever comes second, with a stale copy, gets a Conflict.
 func (r row) save(tx *store.Tx, c *palyra.Call) error {
 	var was string
 	err := tx.Get(`SELECT state FROM calls WHERE id=?`, []any{string(c.ID)}, &was)
@@ -241,7 +237,8 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
+	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal),
+		palyra.Clip(p.Tool, 512), string(c.State),
 		string(c.Approval), string(c.Input), store.Nanos(c.Proposed), store.Nanos(c.Finished), doc, r.outcome, string(p.Origin))
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
@@ -264,7 +261,9 @@ func (l *Ledger) scanCall(tx *store.Tx, scan func(...any) error) (*palyra.Call, 
 
 // scanSized is scanCall that also says how many bytes it read. Without envelope an
 // outcome that is kept without lacks it.
-func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(*store.Tx, palyra.CallID) ([]byte, error)) (*palyra.Call, int, error) {
+func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(*store.Tx, palyra.CallID) ([]byte, error)) (*palyra.Call,
+	int, error,
+) {
 	var state, approval, input string
 	var finished int64
 	var doc, outcome []byte

@@ -19,10 +19,9 @@ const (
 // maxLooked bounds the rows that are looked at for one page, reached or not.
 const maxLooked = 10_000
 
-// List returns calls, newest first, without what is large: arguments, diffs and
-// outputs over a small bound are left out. A page ends early when its rows are
-// large or few of them are reached; next is where the one after begins, empty when
-// there are no more.
+// List returns calls, newest first, without what is large: arguments, diffs and outputs over a small bound are left
+// out. A page ends early when its rows are large or few of them are reached; next is where the one after begins,
+// empty when there are no more.
 func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.CallID, err error) {
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
@@ -60,7 +59,8 @@ func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.
 // queryOf finds the calls that a filter may pick. It leaves out most of what the rule
 // of reach would; the rule itself has the last word about each.
 func queryOf(f palyra.CallFilter) (string, []any) {
-	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)`
+	q := `SELECT ` + callColumns +
+		` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)`
 	p, s, r, st := string(f.Principal), string(f.Session), string(f.Run), string(f.State)
 	args := []any{f.Cursor, p, p, s, s, r, r, st, st}
 	switch {

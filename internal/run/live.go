@@ -13,10 +13,9 @@ import (
 	"palyra/internal/store"
 )
 
-// Live is a run under way, as its driver sees it: what it says and proposes goes
-// on the tape and through the gate. Turns and the calls of a turn count from 1;
-// together they name a call for good, so that a driver that starts again after a
-// restart gets the same answers without anything running twice.
+// Live is a run under way, as its driver sees it: what it says and proposes goes on the tape and through the gate.
+// Turns and the calls of a turn count from 1; together they name a call for good, so that a driver that starts
+// again after a restart gets the same answers without anything running twice.
 type Live struct {
 	runs    *Runs
 	ctx     context.Context
@@ -187,8 +186,7 @@ func (l *Live) proposal(turn, index int64, c ToolCall) palyra.Proposal {
 	}
 }
 
-// refusedAgain lets a run hear once that its calls are spent; the second time it
-// ends.
+// refusedAgain lets a run hear once that its calls are spent; the second time it ends.
 func (l *Live) refusedAgain(out palyra.Outcome) error {
 	if out.Outcome != palyra.OutcomeRefused || out.ReasonCode != palyra.ReasonBudgetSpent {
 		return nil
@@ -198,7 +196,8 @@ func (l *Live) refusedAgain(out palyra.Outcome) error {
 	if l.spent++; l.spent < 2 {
 		return nil
 	}
-	return palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run went on proposing after its %d calls were spent", l.run.Budget.Calls).
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run went on proposing after its %d calls were spent",
+		l.run.Budget.Calls).
 		WithRemedy("start a new run with a larger max_calls")
 }
 
@@ -211,7 +210,8 @@ func (l *Live) affordable(ctx context.Context) error {
 	if run.Output <= run.Budget.OutputBytes {
 		return nil
 	}
-	return palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run delivered %d bytes of output, at most %d", run.Output, run.Budget.OutputBytes).
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run delivered %d bytes of output, at most %d", run.Output,
+		run.Budget.OutputBytes).
 		WithRemedy("start a new run with larger output_bytes, or print less")
 }
 

@@ -25,7 +25,10 @@ type moody struct{ asked atomic.Int64 }
 
 func (m *moody) Ask(_ context.Context, q agent.Question, say func(string) error) (agent.Answer, error) {
 	n := m.asked.Add(1)
-	a := agent.Answer{Text: fmt.Sprintf("turn %d, mood %d", len(q.Talk), n), Stop: agent.StopDone, Tokens: palyra.Tokens{InputTokens: 1, OutputTokens: 1}}
+	a := agent.Answer{
+		Text: fmt.Sprintf("turn %d, mood %d", len(q.Talk), n), Stop: agent.StopDone,
+		Tokens: palyra.Tokens{InputTokens: 1, OutputTokens: 1},
+	}
 	switch len(q.Talk) {
 	case 1:
 		a.Calls = []agent.Asked{{Name: "palyra_fs_write", Arguments: fmt.Sprintf(`{"print":["<mood %d>"]}`, n)}}
@@ -43,7 +46,8 @@ func TestAModelsRunDyingAfterEveryCommit(t *testing.T) {
 	for n := 1; ; n++ {
 		m := &moody{}
 		models, err := agent.NewModels(agent.ModelsConfig{
-			Sources: []agent.Source{{Name: "moody", Model: m, Timeout: time.Minute}}, Default: "moody/x", Tools: writes{}, Log: slog.New(slog.DiscardHandler),
+			Sources: []agent.Source{{Name: "moody", Model: m, Timeout: time.Minute}}, Default: "moody/x", Tools: writes{},
+			Log:          slog.New(slog.DiscardHandler),
 			ContextBytes: 1 << 20, ResultBytes: 1000, MaxTurns: 9, AnswerTokens: 9,
 		})
 		if err != nil {
@@ -59,7 +63,8 @@ func TestAModelsRunDyingAfterEveryCommit(t *testing.T) {
 			continue
 		}
 		r, story := end(t, w, id)
-		if r.State != palyra.RunDone || r.Model != "x" || r.Calls != 2 || r.Tokens != (palyra.Tokens{InputTokens: 3, OutputTokens: 3}) || m.asked.Load() > 4 {
+		if r.State != palyra.RunDone || r.Model != "x" || r.Calls != 2 || r.Tokens != (palyra.Tokens{InputTokens: 3, OutputTokens: 3}) ||
+			m.asked.Load() > 4 {
 			t.Errorf("after %d commits: %+v, asked %d times\n%s", n, r, m.asked.Load(), story)
 		}
 		last := map[int64]string{}

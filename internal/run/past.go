@@ -29,10 +29,9 @@ const (
 	pastBytes = 8 << 20
 )
 
-// Past goes through the calls that were proposed from since on and before until,
-// in the order of their proposals, page by page: no transaction stays open, and no
-// more than a page is held. A zero time is no bound. Calls that are proposed
-// meanwhile and are in the span may be told or not.
+// Past goes through the calls that were proposed from since on and before until, in the order of their proposals,
+// page by page: no transaction stays open, and no more than a page is held. A zero time is no bound. Calls that are
+// proposed meanwhile and are in the span may be told or not.
 func (l *Ledger) Past(ctx context.Context, since, until time.Time, f func([]Past) error) error {
 	from, to := bound(since, 0), bound(until, math.MaxInt64)
 	for after := ""; ; {
@@ -93,9 +92,8 @@ func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]
 	return page, err
 }
 
-// PastCall is what a row says of what was judged and how that ended, each part as
-// JSON and as it stands: a reader of many calls need not read again what it has
-// read of another. What was not judged is left out.
+// PastCall is what a row says of what was judged and how that ended, each part as JSON and as it stands: a reader
+// of many calls need not read again what it has read of another. What was not judged is left out.
 type PastCall struct {
 	Proposal, Tool, Plan, Verdict, Decision []byte
 	Keep                                    []byte // how it was judged what the run had changed; nil: it was not

@@ -43,9 +43,8 @@ func (c *Calls) pumpUntilDone(f *flight) {
 	}
 }
 
-// tapeOutput writes what a call printed and is not on the tape yet. It runs
-// inside a write, and writes follow each other: no piece is told twice or out of
-// order, and what a failed write took is given back.
+// tapeOutput writes what a call printed and is not on the tape yet. It runs inside a write, and writes follow each
+// other: no piece is told twice or out of order, and what a failed write took is given back.
 func (c *Calls) tapeOutput(tx *store.Tx, id palyra.CallID) error {
 	c.mu.Lock()
 	f := c.byID[id]

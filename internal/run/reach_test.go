@@ -215,7 +215,10 @@ func TestARoomHasAShareOfItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		p  palyra.Proposal
 		ok bool
-	}{"the room": {p, false}, "a room in it": {deep, false}, "its namesake": {w.proposal(`{}`), true}, "another room": {w.inRoom("01OTHER", `{}`), true}} {
+	}{
+		"the room": {p, false}, "a room in it": {deep, false}, "its namesake": {w.proposal(`{}`), true},
+		"another room": {w.inRoom("01OTHER", `{}`), true},
+	} {
 		if err := w.calls.admissible(c.p); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}

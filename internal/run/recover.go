@@ -9,9 +9,8 @@ import (
 	"palyra/internal/gate"
 )
 
-// Recover settles what an earlier daemon left: what may have run becomes
-// unknown and is never run again by itself; what was never granted is refused;
-// an open question stays open. settled tells whether an approval has its answer
+// Recover settles what an earlier daemon left: what may have run becomes unknown and is never run again by itself;
+// what was never granted is refused; an open question stays open. settled tells whether an approval has its answer
 // already; those calls go on at once, the others when ApprovalSettled is called.
 func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyra.ApprovalID) (bool, error)) error {
 	calls, err := c.ledger.open(ctx, palyra.Proposed, palyra.Judged, palyra.Granted, palyra.Running, palyra.Settling)
@@ -45,8 +44,7 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 	return nil
 }
 
-// orphans withdraws the questions of calls whose parent died with the earlier
-// daemon: nobody waits for the answer.
+// orphans withdraws the questions of calls whose parent died with the earlier daemon: nobody waits for the answer.
 func (c *Calls) orphans(ctx context.Context) error {
 	pending, err := c.ledger.open(ctx, palyra.Pending)
 	if err != nil {
@@ -90,7 +88,10 @@ func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 	if from.AfterCrash() == palyra.Refused {
 		out.Outcome, out.ExitCode = palyra.OutcomeRefused, palyra.ExitRefused
 		out.Reason = "the daemon died before the call was granted; it did not run"
-		event = palyra.CallRefused{Call: call.ID, Layer: palyra.LayerJournal, Code: palyra.Unavailable, Reason: palyra.ReasonInterrupted, Plan: call.Digest}
+		event = palyra.CallRefused{
+			Call: call.ID, Layer: palyra.LayerJournal, Code: palyra.Unavailable, Reason: palyra.ReasonInterrupted,
+			Plan: call.Digest,
+		}
 	}
 	call.State, call.Finished, call.Outcome = from.AfterCrash(), c.now(), &out
 	changesAfterCrash(call, from, became)
@@ -147,9 +148,8 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 	return f
 }
 
-// ApprovalSettled is told that an approval has its answer: calls of an earlier
-// daemon that wait for it go on. Calls of this daemon wake by themselves. It is
-// quick: the work is done on its own goroutine.
+// ApprovalSettled is told that an approval has its answer: calls of an earlier daemon that wait for it go on. Calls
+// of this daemon wake by themselves. It is quick: the work is done on its own goroutine.
 func (c *Calls) ApprovalSettled(approval palyra.ApprovalID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,18 +1,15 @@
-// Package run keeps calls and runs: the ledger behind the gate, the
-// calls under way, the runs they belong to with their tapes, and what becomes of
-// them after a crash.
+// Package run keeps calls and runs: the ledger behind the gate, the calls under way, the runs they belong to with
+// their tapes, and what becomes of them after a crash.
 //
-// A call is one proposal on its way through the gate; a run is the turns of an
-// agent and the calls they propose; a tape is what happened in a run, in order.
-// Calls and runs are owned by the server: they live on when their client goes
-// away, a repeat with the same key finds the first one, and a cancel stops them.
-// What a tape tells became durable together with its journal line, its sequence
-// numbers have no gaps, and any number may read it at their own pace. After a
-// restart a run is driven again from its beginning and meets the calls it made
-// by their keys, so that nothing runs twice.
+// A call is one proposal on its way through the gate; a run is the turns of an agent and the calls they propose; a
+// tape is what happened in a run, in order. Calls and runs are owned by the server: they live on when their client
+// goes away, a repeat with the same key finds the first one, and a cancel stops them.
+// What a tape tells became durable together with its journal line, its sequence numbers have no gaps, and any
+// number may read it at their own pace. After a restart a run is driven again from its beginning and meets the
+// calls it made by their keys, so that nothing runs twice.
 //
-// The package does not judge, ask or run anything itself, the gate does; nor
-// does it know what drives a run: a Driver is passed in.
+// The package does not judge, ask or run anything itself, the gate does; nor does it know what drives a run: a
+// Driver is passed in.
 //
 // Its words are those of docs/words.md.
 package run

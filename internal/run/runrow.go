@@ -11,8 +11,7 @@ import (
 	"palyra/internal/store"
 )
 
-// runColumns: what changes while a run goes on stands in columns, the rest in
-// the document.
+// runColumns: what changes while a run goes on stands in columns, the rest in the document.
 const runColumns = `state, calls, output, last_seq, ended_at, input_tokens, output_tokens, doc`
 
 func scanRun(scan func(...any) error) (palyra.Run, error) {
@@ -42,10 +41,11 @@ type kept struct {
 func loadRun(tx *store.Tx, id palyra.RunID) (palyra.Run, kept, error) {
 	var run palyra.Run
 	var k kept
-	err := tx.Each(`SELECT cancel_by, started, `+runColumns+` FROM runs WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {
-		run, err = scanRun(func(dest ...any) error { return scan(append([]any{&k.cancelBy, &k.started}, dest...)...) })
-		return err
-	})
+	err := tx.Each(`SELECT cancel_by, started, `+runColumns+` FROM runs WHERE id=?`, []any{string(id)},
+		func(scan func(...any) error) (err error) {
+			run, err = scanRun(func(dest ...any) error { return scan(append([]any{&k.cancelBy, &k.started}, dest...)...) })
+			return err
+		})
 	if err == nil && run.ID == "" {
 		err = noRun(id)
 	}
@@ -73,7 +73,8 @@ func (r *Runs) insert(tx *store.Tx, run palyra.Run, input []byte) error {
 		return fmt.Errorf("run: encode run: %w", err)
 	}
 	pos, err := r.Journal.Append(tx, palyra.RunStarted{
-		Run: run.ID, Session: run.Session, Principal: run.Principal, Surface: run.Surface, Provider: run.Provider, Input: run.Input, Budget: run.Budget,
+		Run: run.ID, Session: run.Session, Principal: run.Principal, Surface: run.Surface, Provider: run.Provider, Input: run.Input,
+		Budget: run.Budget,
 	})
 	if err != nil {
 		return err
@@ -90,8 +91,7 @@ func (r *Runs) insert(tx *store.Tx, run palyra.Run, input []byte) error {
 	return err
 }
 
-// move takes a run from its state to another, by the table. change may set what
-// stands in the document.
+// move takes a run from its state to another, by the table. change may set what stands in the document.
 func move(tx *store.Tx, run *palyra.Run, to palyra.RunState, change func(*palyra.Run)) error {
 	if !run.State.MayBecome(to) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonRunEnded, "run %s is %s and cannot become %s", run.ID, run.State, to)
@@ -135,7 +135,8 @@ func byRunKey(tx *store.Tx, q StartRequest) (run palyra.Run, found bool, err err
 	if err != nil || !found {
 		return run, false, err
 	}
-	if !q.reach().May(palyra.ActSee, run.Reached()) || run.Input != palyra.SumBytes(q.Input) || run.Provider != q.Provider || run.Workspace != q.Workspace {
+	if !q.reach().May(palyra.ActSee, run.Reached()) || run.Input != palyra.SumBytes(q.Input) || run.Provider != q.Provider ||
+		run.Workspace != q.Workspace {
 		return palyra.Run{}, true, palyra.Errorf(palyra.Conflict, palyra.ReasonIdempotencyReused, "this key was used for another run").
 			WithRemedy("use a fresh key for a new run")
 	}

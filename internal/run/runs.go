@@ -25,9 +25,8 @@ const (
 
 // Driver takes the turns of runs.
 type Driver interface {
-	// Accept understands the input of a run, or says why not: the run then fails
-	// with the error's reason. It must be quick and change nothing: after a restart
-	// it is asked again.
+	// Accept understands the input of a run, or says why not: the run then fails with the error's reason. It must be
+	// quick and change nothing: after a restart it is asked again.
 	Accept(r palyra.Run, input []byte) (Accepted, error)
 }
 
@@ -37,9 +36,8 @@ type Accepted struct {
 	Model string // that takes the turns, if one does
 	// Listens says that input sent to the run while it goes on will be heard.
 	Listens bool
-	// Drive takes every turn of the run from the first, and proposes the same
-	// calls when it is driven again. A nil return ends the run as done, an error
-	// as failed. It returns soon after ctx ends, and nothing of it goes on then.
+	// Drive takes every turn of the run from the first, and proposes the same calls when it is driven again. A nil
+	// return ends the run as done, an error as failed. It returns soon after ctx ends, and nothing of it goes on then.
 	Drive func(ctx context.Context, l *Live) error
 }
 
@@ -58,8 +56,7 @@ type RunsConfig struct {
 	Pace func(run palyra.RunID) (after time.Duration, ok bool)
 }
 
-// Runs starts runs, keeps them going without their client and after a restart,
-// and tells them again.
+// Runs starts runs, keeps them going without their client and after a restart, and tells them again.
 type Runs struct {
 	RunsConfig
 	tape  *tape
@@ -76,8 +73,7 @@ type Runs struct {
 	live map[palyra.RunID]*Live
 }
 
-// NewRuns returns Runs. Recover must run before the first Start, and after that
-// of Calls.
+// NewRuns returns Runs. Recover must run before the first Start, and after that of Calls.
 func NewRuns(c RunsConfig) (*Runs, error) {
 	if c.DB == nil || c.Journal == nil || c.Calls == nil || c.Sessions == nil || c.Driver == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("run: runs: incomplete config")
@@ -128,13 +124,17 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	if run, found, err := r.repeated(ctx, q); found || err != nil {
 		return run, err
 	}
-	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Proposer: palyra.Proposer{Principal: q.Principal, Surface: q.Surface, Session: q.Session, Within: q.Within}, Workspace: q.Workspace})
+	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Proposer: palyra.Proposer{
+		Principal: q.Principal, Surface: q.Surface,
+		Session: q.Session, Within: q.Within,
+	}, Workspace: q.Workspace})
 	if err != nil {
 		return palyra.Run{}, err
 	}
 	now := r.Now().UTC()
 	run := palyra.Run{
-		ID: palyra.RunID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Surface: q.Surface,
+		ID: palyra.RunID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID,
+		Surface:   q.Surface,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
 		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
 	}
@@ -209,10 +209,9 @@ func (r *Runs) Running() int {
 	return len(r.live)
 }
 
-// Recover goes on with the runs that an earlier daemon left. Each is driven again
-// from its beginning and meets the calls it made by their keys: what finished
-// answers at once, what waits is waited for, what may have run stays unknown. A
-// run that cannot be driven any more fails as interrupted.
+// Recover goes on with the runs that an earlier daemon left. Each is driven again from its beginning and meets the
+// calls it made by their keys: what finished answers at once, what waits is waited for, what may have run stays
+// unknown. A run that cannot be driven any more fails as interrupted.
 func (r *Runs) Recover(ctx context.Context) error {
 	var open []openRun
 	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {

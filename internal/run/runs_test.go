@@ -52,7 +52,8 @@ func TestRunTellsEverything(t *testing.T) {
 	if d := cmp.Diff(want, story(t, 0, tape)); d != "" {
 		t.Fatal(d)
 	}
-	if a := tape[0]; a.RunAccepted.Title != "a title" || a.RunAccepted.Budget != w.limits || a.Position == 0 || a.RunAccepted.Session != run.Session {
+	if a := tape[0]; a.RunAccepted.Title != "a title" || a.RunAccepted.Budget != w.limits || a.Position == 0 ||
+		a.RunAccepted.Session != run.Session {
 		t.Errorf("%+v", a.RunAccepted)
 	}
 	if p := tape[2].ToolProposed; p.Turn != 1 || p.Tool != "palyra.echo" || string(p.Arguments) != `{"print":["hello"]}` {
@@ -67,7 +68,8 @@ func TestRunTellsEverything(t *testing.T) {
 	if !tape[13].ToolJudged.Again || tape[10].ToolJudged.Again {
 		t.Error("which verdict came after the answer cannot be told")
 	}
-	if f := tape[20].ToolFinished; f.Outcome != palyra.OutcomeRefused || f.Layer != palyra.LayerPolicy || f.ExitCode != palyra.ExitRefused || f.Reason == "" {
+	if f := tape[20].ToolFinished; f.Outcome != palyra.OutcomeRefused || f.Layer != palyra.LayerPolicy || f.ExitCode != palyra.ExitRefused ||
+		f.Reason == "" {
 		t.Errorf("%+v", f)
 	}
 	if e := tape[21]; e.RunFinished.State != palyra.RunDone || e.RunFinished.Calls != 3 || e.Position == 0 {
@@ -79,14 +81,16 @@ func TestRunTellsEverything(t *testing.T) {
 		}
 	}
 	got := w.ended(run.ID)
-	if got.State != palyra.RunDone || got.Calls != 3 || got.LastSeq != int64(len(tape)) || got.EndedAt.IsZero() || got.Title != "a title" || got.Output == 0 {
+	if got.State != palyra.RunDone || got.Calls != 3 || got.LastSeq != int64(len(tape)) || got.EndedAt.IsZero() || got.Title != "a title" ||
+		got.Output == 0 {
 		t.Errorf("%+v", got)
 	}
 	if w.tape.count("run.started") != 1 || w.tape.count("run.ended") != 1 {
 		t.Errorf("journal: %v", w.tape.kinds)
 	}
 	calls, _, err := w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Run: run.ID})
-	if err != nil || len(calls) != 3 || calls[2].Proposal.Owner != "user:me" || calls[2].Proposal.PeerUID != 7 || calls[2].Proposal.Run != run.ID {
+	if err != nil || len(calls) != 3 || calls[2].Proposal.Owner != "user:me" || calls[2].Proposal.PeerUID != 7 ||
+		calls[2].Proposal.Run != run.ID {
 		t.Errorf("%+v, %v", calls, err)
 	}
 }
@@ -257,7 +261,8 @@ func TestRunKey(t *testing.T) {
 	} {
 		x := q
 		change(&x)
-		if _, err := w.runs.Start(t.Context(), x); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused || palyra.CodeOf(err) != palyra.Conflict {
+		if _, err := w.runs.Start(t.Context(), x); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused ||
+			palyra.CodeOf(err) != palyra.Conflict {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -377,7 +382,13 @@ func TestListRuns(t *testing.T) {
 	if more || len(page) != 3 || page[0].ID != ids[2] {
 		t.Errorf("%+v", page)
 	}
-	for _, f := range []palyra.RunFilter{{Reach: operator, Principal: "agent:other"}, {Reach: operator, State: palyra.RunFailed}, {Reach: operator, Session: "x"}, {Reach: palyra.Reach{Principal: "agent:other"}}, {}} {
+	for _, f := range []palyra.RunFilter{
+		{Reach: operator, Principal: "agent:other"},
+		{Reach: operator, State: palyra.RunFailed},
+		{Reach: operator, Session: "x"},
+		{Reach: palyra.Reach{Principal: "agent:other"}},
+		{},
+	} {
 		if page, _, _ := w.runs.List(t.Context(), f); len(page) != 0 {
 			t.Errorf("%+v: %v", f, page)
 		}
@@ -404,7 +415,10 @@ func TestRunFails(t *testing.T) {
 		},
 		"another error": {func(context.Context, *Live) error { return errLeave }, "x", palyra.ReasonInternal, []string{"accepted", "ended"}},
 		"a panic":       {func(context.Context, *Live) error { panic("x") }, "x", palyra.ReasonInternal, []string{"accepted", "ended"}},
-		"turn 0":        {func(ctx context.Context, l *Live) error { return l.Text(ctx, 0, "x", true) }, "x", palyra.ReasonInternal, []string{"accepted", "ended"}},
+		"turn 0": {
+			func(ctx context.Context, l *Live) error { return l.Text(ctx, 0, "x", true) }, "x", palyra.ReasonInternal,
+			[]string{"accepted", "ended"},
+		},
 		"call 0": {func(ctx context.Context, l *Live) error {
 			_, err := l.Call(ctx, 1, 0, ToolCall{})
 			return err
@@ -450,7 +464,10 @@ func TestRunsCallsAreItsOwn(t *testing.T) {
 	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("the key of a run's call can be spent before it: %v", err)
 	}
-	for _, own := range []string{"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1/x", "a/1/1", "1/1"} {
+	for _, own := range []string{
+		"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1/x", "a/1/1",
+		"1/1",
+	} {
 		if p.Key = own; tapeline.IsCallKey(own) {
 			t.Errorf("%s is not a run's", own)
 		}

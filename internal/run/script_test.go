@@ -93,7 +93,8 @@ turns:
       - {tool: palyra.fs.read, with: {meet: true}}
       - {tool: palyra.fs.write}
 `)
-	if got, kinds := end(t, w, r.ID); got.State != palyra.RunDone || !strings.HasSuffix(kinds, "finished proposed judged granted attested finished ended") {
+	if got, kinds := end(t, w, r.ID); got.State != palyra.RunDone || !strings.HasSuffix(kinds,
+		"finished proposed judged granted attested finished ended") {
 		t.Errorf("%+v\n%s", got, kinds)
 	}
 }

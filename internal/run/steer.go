@@ -9,9 +9,8 @@ import (
 	"palyra/internal/store"
 )
 
-// Cancel ends a run: its calls under way are stopped, its open questions
-// withdrawn. The wish is on record first, so that a crash does not forget it.
-// Cancel returns when the run has ended, or with ctx's error while it goes on
+// Cancel ends a run: its calls under way are stopped, its open questions withdrawn. The wish is on record first, so
+// that a crash does not forget it. Cancel returns when the run has ended, or with ctx's error while it goes on
 // ending. Conflict: it had ended before.
 func (r *Runs) Cancel(ctx context.Context, id palyra.RunID, by string) error {
 	err := r.DB.Write(ctx, "run.cancelled", func(tx *store.Tx) error {
@@ -44,8 +43,7 @@ func (r *Runs) Cancel(ctx context.Context, id palyra.RunID, by string) error {
 	}
 }
 
-// CancelAll ends every run of a principal, as when its credential ends. It does
-// not wait for them.
+// CancelAll ends every run of a principal, as when its credential ends. It does not wait for them.
 func (r *Runs) CancelAll(ctx context.Context, p palyra.Principal, by string) error {
 	var open []palyra.RunID
 	err := r.DB.Write(ctx, "run.cancelled", func(tx *store.Tx) error {
@@ -124,7 +122,8 @@ func (r *Runs) Input(ctx context.Context, id palyra.RunID, by palyra.Reach, text
 			return err
 		}
 		_, err := r.Journal.Append(tx, palyra.RunFed{
-			Run: id, By: by.Principal, Credential: palyra.Clip(by.Credential, maxCredential), Bytes: int64(len(text)), Digest: palyra.SumBytes([]byte(text)),
+			Run: id, By: by.Principal, Credential: palyra.Clip(by.Credential, maxCredential), Bytes: int64(len(text)),
+			Digest: palyra.SumBytes([]byte(text)),
 		})
 		return err
 	})
@@ -140,8 +139,7 @@ func (l *Live) hears() bool {
 	return l.listens
 }
 
-// Inputs returns what was said to the run before a turn. A turn that is taken
-// again after a restart hears the same.
+// Inputs returns what was said to the run before a turn. A turn that is taken again after a restart hears the same.
 func (l *Live) Inputs(ctx context.Context, turn int64) (texts []string, err error) {
 	if turn < 1 {
 		return nil, errBadTurn
@@ -159,12 +157,13 @@ func (l *Live) Inputs(ctx context.Context, turn int64) (texts []string, err erro
 			if err != nil {
 				return err
 			}
-			return tx.Each(`SELECT text FROM run_inputs WHERE run=? AND turn=? ORDER BY n`, []any{string(l.run.ID), turn}, func(scan func(...any) error) error {
-				var text string
-				err := scan(&text)
-				texts = append(texts, text)
-				return err
-			})
+			return tx.Each(`SELECT text FROM run_inputs WHERE run=? AND turn=? ORDER BY n`, []any{string(l.run.ID), turn},
+				func(scan func(...any) error) error {
+					var text string
+					err := scan(&text)
+					texts = append(texts, text)
+					return err
+				})
 		})
 	})
 	return texts, err

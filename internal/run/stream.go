@@ -7,10 +7,9 @@ import (
 	"palyra"
 )
 
-// Bounds on what flights keep of their output for followers. The runner hands
-// over only the head of each stream; these hold whatever it does. A flight that
-// meets one keeps no more: followers then have a clean beginning, and the
-// outcome has what is signed.
+// Bounds on what flights keep of their output for followers. The runner hands over only the head of each stream;
+// these hold whatever it does. A flight that meets one keeps no more: followers then have a clean beginning, and
+// the outcome has what is signed.
 const (
 	maxPrinted   = 4 << 20   // of a flight
 	maxShownEach = 64 << 20  // of a principal's flights
@@ -19,9 +18,8 @@ const (
 	perPiece     = 128       // what a piece costs beside its bytes
 )
 
-// Output adds to what a running call has printed. Followers hear it on their
-// own goroutines; a call of a run has it on the run's tape too. It never blocks
-// for any of them.
+// Output adds to what a running call has printed. Followers hear it on their own goroutines; a call of a run has it
+// on the run's tape too. It never blocks for any of them.
 func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 	c.mu.Lock()
 	f := c.byID[id]
@@ -77,9 +75,8 @@ const (
 	maxFeed   = 32 << 10 // bytes in one Feed; Send splits what is longer
 )
 
-// Feed returns what is sent to a running call. It is false when nobody can feed
-// it: there is no such call here, or it was resumed after a restart, without the
-// client it belongs to.
+// Feed returns what is sent to a running call. It is false when nobody can feed it: there is no such call here, or
+// it was resumed after a restart, without the client it belongs to.
 func (c *Calls) Feed(id palyra.CallID) (<-chan palyra.Feed, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,10 +87,9 @@ func (c *Calls) Feed(id palyra.CallID) (<-chan palyra.Feed, bool) {
 	return f.feed, true
 }
 
-// Send hands x to a call under way, in the order of the calls of Send, and puts on
-// record who did. Whether they may is the door's business. It blocks
-// while the call does not read, until ctx or the call ends: Conflict when the call
-// is over or cannot be fed, NotFound when there is none.
+// Send hands x to a call under way, in the order of the calls of Send, and puts on record who did. Whether they may
+// is the door's business. It blocks while the call does not read, until ctx or the call ends: Conflict when the
+// call is over or cannot be fed, NotFound when there is none.
 func (c *Calls) Send(ctx context.Context, id palyra.CallID, by palyra.Reach, x palyra.Feed) error {
 	c.mu.Lock()
 	f := c.byID[id]

@@ -10,12 +10,12 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
 
-// tape keeps what happened in runs, in order, and wakes those who read it. An
-// entry is written in the transaction of what it tells; readers take it from the
-// store, so that a slow one slows nobody and misses nothing.
+// tape keeps what happened in runs, in order, and wakes those who read it. An entry is written in the transaction
+// of what it tells; readers take it from the store, so that a slow one slows nobody and misses nothing.
 type tape struct {
 	now func() time.Time
 
@@ -65,8 +65,7 @@ func (t *tape) wake(run palyra.RunID) {
 	}
 }
 
-// watch returns a channel that is woken by every entry from now on, and what
-// ends the watch.
+// watch returns a channel that is woken by every entry from now on, and what ends the watch.
 func (t *tape) watch(run palyra.RunID) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	t.mu.Lock()
@@ -139,10 +138,9 @@ func noRun(id palyra.RunID) error {
 		WithRemedy("see 'palyra runs list'")
 }
 
-// Attach hands the tape of a run to f, from the entry after the given one on,
-// until the run has finished. Any number may attach at once, each at its own
-// pace, and a run that ended is told again. It returns f's error, ctx's, or nil
-// after the last entry.
+// Attach hands the tape of a run to f, from the entry after the given one on, until the run has finished. Any
+// number may attach at once, each at its own pace, and a run that ended is told again. It returns f's error, ctx's,
+// or nil after the last entry.
 func (r *Runs) Attach(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error) error {
 	wake, leave := r.tape.watch(id)
 	defer leave()
@@ -173,4 +171,33 @@ func (r *Runs) Attach(ctx context.Context, id palyra.RunID, after int64, f func(
 			return errStopping
 		}
 	}
+}
+
+// record puts an event of a run's call onto the run's tape and counts it in the run's budgets.
+func (l *Ledger) record(tx *store.Tx, c *palyra.Call, e palyra.Event, pos palyra.Position) error {
+	run := c.Proposal.Run
+	if tapeline.Ends(e) && l.printed != nil { // what it printed comes before its end
+		if err := l.printed(tx, c.ID); err != nil {
+			return err
+		}
+	}
+	for _, entry := range tapeline.Of(c, e) {
+		entry.Position = pos.Seq
+		if err := l.tape.add(tx, run, entry); err != nil {
+			return err
+		}
+	}
+	return l.count(tx, c, e)
+}
+
+// count keeps what a run has used: it is right whatever a crash cuts off.
+func (l *Ledger) count(tx *store.Tx, c *palyra.Call, e palyra.Event) (err error) {
+	run := string(c.Proposal.Run)
+	if _, ok := e.(palyra.CallProposed); ok {
+		_, err = tx.Exec(`UPDATE runs SET calls=calls+1 WHERE id=? AND ended_at=0`, run)
+	}
+	if n := tapeline.Delivered(c.Outcome); err == nil && tapeline.Ends(e) && n > 0 {
+		_, err = tx.Exec(`UPDATE runs SET output=output+? WHERE id=? AND ended_at=0`, n, run)
+	}
+	return err
 }

@@ -12,10 +12,9 @@ import (
 // maxTurn is the largest record of a turn.
 const maxTurn = 8 << 20
 
-// Keep puts a turn on record as its driver gave it, with the tokens that it
-// cost. A driver that cannot give a turn twice keeps it before anything is done
-// because of it; a drive after a restart finds it with Kept. A turn that is kept
-// already stays as it is.
+// Keep puts a turn on record as its driver gave it, with the tokens that it cost. A driver that cannot give a turn
+// twice keeps it before anything is done because of it; a drive after a restart finds it with Kept. A turn that is
+// kept already stays as it is.
 func (l *Live) Keep(ctx context.Context, turn int64, body []byte, cost palyra.Tokens) error {
 	switch {
 	case turn < 1:
@@ -60,9 +59,8 @@ type KeptTurn struct {
 	Body []byte
 }
 
-// Earlier returns the turns kept by runs of this session that had ended when
-// this one began, oldest first: the latest ones that take up at most so many
-// bytes. A drive after a restart gets the same.
+// Earlier returns the turns kept by runs of this session that had ended when this one began, oldest first: the
+// latest ones that take up at most so many bytes. A drive after a restart gets the same.
 func (l *Live) Earlier(ctx context.Context, most int) (turns []KeptTurn, err error) {
 	q := `SELECT t.run, t.turn, t.body FROM run_turns t JOIN runs r ON r.id=t.run
 		WHERE r.session=? AND r.principal=? AND r.ended_at>0 AND r.ended_at<=? AND r.id<>? ORDER BY t.run DESC, t.turn DESC`
@@ -93,9 +91,8 @@ func (l *Live) Earlier(ctx context.Context, most int) (turns []KeptTurn, err err
 	return turns, err
 }
 
-// Anew says that what the tape has of a turn's text was cut off and that the
-// turn begins again: what comes next is not held against it. Without any text of
-// the turn it does nothing.
+// Anew says that what the tape has of a turn's text was cut off and that the turn begins again: what comes next is
+// not held against it. Without any text of the turn it does nothing.
 func (l *Live) Anew(ctx context.Context, turn int64) error {
 	l.mu.Lock()
 	s := l.said[turn]

@@ -10,9 +10,8 @@ import (
 	"palyra"
 )
 
-// capture keeps the deliverable part of a stream: all of it up to the cap of the run, or else its
-// first and its last half of that; the total number of bytes, and their digest. The cap bounds its
-// memory, whatever is printed.
+// capture keeps the deliverable part of a stream: all of it up to the cap of the run, or else its first and its
+// last half of that; the total number of bytes, and their digest. The cap bounds its memory, whatever is printed.
 type capture struct {
 	first, last int // most bytes of head and ring
 	head        []byte

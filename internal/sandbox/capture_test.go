@@ -36,7 +36,10 @@ func TestCapture(t *testing.T) {
 		{"a character cut at the head", 20, "012345678€" + strings.Repeat("-", 20), "012345678\n… 13 bytes left out …\n----------", true},
 		{"a character cut at the tail", 20, strings.Repeat("-", 20) + "€bcdefghi", "----------\n… 13 bytes left out …\nbcdefghi", true},
 		{"whole characters", 20, "0123456€" + strings.Repeat("-", 9) + "€defghij", "0123456€\n… 9 bytes left out …\n€defghij", true},
-		{"bytes stay bytes", 20, "\xff\xfe345678\x80\x80--\x80\x80\x80\x80ef\xff\x80ij", "\xff\xfe345678\x80\x80\n… 2 bytes left out …\n\x80\x80\x80\x80ef\xff\x80ij", true},
+		{
+			"bytes stay bytes", 20, "\xff\xfe345678\x80\x80--\x80\x80\x80\x80ef\xff\x80ij",
+			"\xff\xfe345678\x80\x80\n… 2 bytes left out …\n\x80\x80\x80\x80ef\xff\x80ij", true,
+		},
 	} {
 		for _, sizes := range [][]int{{1}, {3}, {7, 1}, {1000}} {
 			cp := newCapture(c.most)

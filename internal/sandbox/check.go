@@ -12,8 +12,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// check returns the backend when the launch is real, is for this call, and the tier
-// still holds what it promised.
+// check returns the backend when the launch is real, is for this call, and the tier still holds what it promised.
 func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (Backend, error) {
 	if err := start.For(c); err != nil {
 		return nil, err
@@ -34,7 +33,8 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 		return nil, plan.Stopped(ctx, err)
 	}
 	if lacks := Lacks(withoutMechanisms(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", fewNames(lacks)).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s",
+			fewNames(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")
 	}
 	return b, nil
@@ -76,12 +76,12 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	return r.mountable(p)
 }
 
-// mountable refuses writable mounts other than caches of the run's own workspace, which the daemon
-// keeps for it.
+// mountable refuses writable mounts other than caches of the run's own workspace, which the daemon keeps for it.
 func (r *Runner) mountable(p palyra.Plan) error {
 	for _, m := range p.Mounts {
 		if m.Writable && (m.Source != filepath.Clean(m.Source) || !subpath.Below(r.Caches, m.Source)) {
-			return palyra.Errorf(palyra.Denied, palyra.ReasonBadProfile, "%s would be writable, and is not a cache that Palyra keeps", show(m.Source)).
+			return palyra.Errorf(palyra.Denied, palyra.ReasonBadProfile, "%s would be writable, and is not a cache that Palyra keeps",
+				show(m.Source)).
 				WithRemedy("make it a cache of the profile, or mount it read-only")
 		}
 	}

@@ -37,32 +37,107 @@ func TestPlansThatCannotRun(t *testing.T) {
 		layer  palyra.Layer
 		text   string
 	}{
-		"another tier":      {func(p *palyra.Plan) { p.Tier = palyra.TierC }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier, "no tier C"},
-		"in process":        {func(p *palyra.Plan) { p.Tier = palyra.TierBuiltin }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier, "no tier builtin"},
-		"no executable":     {func(p *palyra.Plan) { p.Executable.Path = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no executable"},
-		"relative":          {func(p *palyra.Plan) { p.Executable.Path = "bin/sh" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no executable"},
-		"no digest":         {func(p *palyra.Plan) { p.Executable.Digest = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no executable"},
-		"no argv":           {func(p *palyra.Plan) { p.Argv = nil }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no argv"},
-		"a NUL":             {func(p *palyra.Plan) { p.Argv = []string{"sh", "a\x00b"} }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "NUL"},
-		"no workspace":      {func(p *palyra.Plan) { p.Workspace.Path = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no workspace"},
-		"cwd outside":       {func(p *palyra.Plan) { p.Cwd = "/etc" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
-		"cwd beside":        {func(p *palyra.Plan) { p.Cwd += "2" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
-		"cwd back out":      {func(p *palyra.Plan) { p.Cwd += "/.." }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "working directory"},
-		"no promise":        {func(p *palyra.Plan) { p.Enforcement = palyra.Enforcement{} }, palyra.Unavailable, palyra.ReasonWeakEnforcement, palyra.LayerTier, "does not name"},
-		"network":           {func(p *palyra.Plan) { p.Egress = []string{"example.org:443"} }, palyra.Denied, palyra.ReasonEgressDenied, palyra.LayerEgress, "no network"},
-		"bindings":          {func(p *palyra.Plan) { p.Bindings = []string{"github"} }, palyra.Unavailable, palyra.ReasonEnvDenied, palyra.LayerTier, "no vault"},
-		"mounts":            {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/x", Target: "/x"}} }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier, "no mounts"},
-		"a profile":         {func(p *palyra.Plan) { p.Profile = "git" }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier, "no profiles"},
-		"a secret":          {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true}} }, palyra.Unavailable, palyra.ReasonEnvDenied, palyra.LayerTier, "TOKEN is a secret"},
-		"its own PATH":      {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "PATH", Value: "."}} }, palyra.Denied, palyra.ReasonEnvDenied, palyra.LayerTier, "PATH is set by the sandbox"},
-		"its own HOME":      {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "HOME", Value: "/root"}} }, palyra.Denied, palyra.ReasonEnvDenied, palyra.LayerTier, "HOME"},
-		"its own TMPDIR":    {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "TMPDIR", Value: "/tmp"}} }, palyra.Denied, palyra.ReasonEnvDenied, palyra.LayerTier, "TMPDIR"},
-		"no name":           {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Value: "x"}} }, palyra.Invalid, palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable"},
-		"a name with =":     {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "PATH=.:"}} }, palyra.Invalid, palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable"},
-		"a value with NUL":  {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "A", Value: "\x00PATH=."}} }, palyra.Invalid, palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable"},
-		"a variable twice":  {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "A"}, {Name: "A", Value: "1"}} }, palyra.Invalid, palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable"},
-		"an impossible uid": {func(p *palyra.Plan) { p.Workspace.Owner = 1<<32 - 1 }, palyra.Invalid, palyra.ReasonWorkspaceDenied, palyra.LayerTier, "cannot own"},
-		"a negative uid":    {func(p *palyra.Plan) { p.Workspace.Owner = -1 }, palyra.Invalid, palyra.ReasonWorkspaceDenied, palyra.LayerTier, "cannot own"},
+		"another tier": {
+			func(p *palyra.Plan) { p.Tier = palyra.TierC }, palyra.Unavailable, palyra.ReasonTierUnavailable,
+			palyra.LayerTier, "no tier C",
+		},
+		"in process": {
+			func(p *palyra.Plan) { p.Tier = palyra.TierBuiltin }, palyra.Unavailable, palyra.ReasonTierUnavailable,
+			palyra.LayerTier, "no tier builtin",
+		},
+		"no executable": {
+			func(p *palyra.Plan) { p.Executable.Path = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"no executable",
+		},
+		"relative": {
+			func(p *palyra.Plan) { p.Executable.Path = "bin/sh" }, palyra.Invalid, palyra.ReasonMalformedInput,
+			palyra.LayerTier, "no executable",
+		},
+		"no digest": {
+			func(p *palyra.Plan) { p.Executable.Digest = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"no executable",
+		},
+		"no argv": {func(p *palyra.Plan) { p.Argv = nil }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier, "no argv"},
+		"a NUL": {
+			func(p *palyra.Plan) { p.Argv = []string{"sh", "a\x00b"} }, palyra.Invalid, palyra.ReasonMalformedInput,
+			palyra.LayerTier, "NUL",
+		},
+		"no workspace": {
+			func(p *palyra.Plan) { p.Workspace.Path = "" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"no workspace",
+		},
+		"cwd outside": {
+			func(p *palyra.Plan) { p.Cwd = "/etc" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"working directory",
+		},
+		"cwd beside": {
+			func(p *palyra.Plan) { p.Cwd += "2" }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"working directory",
+		},
+		"cwd back out": {
+			func(p *palyra.Plan) { p.Cwd += "/.." }, palyra.Invalid, palyra.ReasonMalformedInput, palyra.LayerTier,
+			"working directory",
+		},
+		"no promise": {
+			func(p *palyra.Plan) { p.Enforcement = palyra.Enforcement{} }, palyra.Unavailable, palyra.ReasonWeakEnforcement,
+			palyra.LayerTier, "does not name",
+		},
+		"network": {
+			func(p *palyra.Plan) { p.Egress = []string{"example.org:443"} }, palyra.Denied, palyra.ReasonEgressDenied,
+			palyra.LayerEgress, "no network",
+		},
+		"bindings": {
+			func(p *palyra.Plan) { p.Bindings = []string{"github"} }, palyra.Unavailable, palyra.ReasonEnvDenied,
+			palyra.LayerTier, "no vault",
+		},
+		"mounts": {
+			func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/x", Target: "/x"}} }, palyra.Unavailable,
+			palyra.ReasonTierUnavailable, palyra.LayerTier, "no mounts",
+		},
+		"a profile": {
+			func(p *palyra.Plan) { p.Profile = "git" }, palyra.Unavailable, palyra.ReasonTierUnavailable, palyra.LayerTier,
+			"no profiles",
+		},
+		"a secret": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true}} }, palyra.Unavailable,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "TOKEN is a secret",
+		},
+		"its own PATH": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "PATH", Value: "."}} }, palyra.Denied,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "PATH is set by the sandbox",
+		},
+		"its own HOME": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "HOME", Value: "/root"}} }, palyra.Denied,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "HOME",
+		},
+		"its own TMPDIR": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "TMPDIR", Value: "/tmp"}} }, palyra.Denied,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "TMPDIR",
+		},
+		"no name": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Value: "x"}} }, palyra.Invalid, palyra.ReasonEnvDenied,
+			palyra.LayerTier, "cannot be a variable",
+		},
+		"a name with =": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "PATH=.:"}} }, palyra.Invalid, palyra.ReasonEnvDenied,
+			palyra.LayerTier, "cannot be a variable",
+		},
+		"a value with NUL": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "A", Value: "\x00PATH=."}} }, palyra.Invalid,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable",
+		},
+		"a variable twice": {
+			func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "A"}, {Name: "A", Value: "1"}} }, palyra.Invalid,
+			palyra.ReasonEnvDenied, palyra.LayerTier, "cannot be a variable",
+		},
+		"an impossible uid": {
+			func(p *palyra.Plan) { p.Workspace.Owner = 1<<32 - 1 }, palyra.Invalid, palyra.ReasonWorkspaceDenied,
+			palyra.LayerTier, "cannot own",
+		},
+		"a negative uid": {
+			func(p *palyra.Plan) { p.Workspace.Owner = -1 }, palyra.Invalid, palyra.ReasonWorkspaceDenied, palyra.LayerTier,
+			"cannot own",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)

@@ -19,8 +19,7 @@ type Backend interface {
 	// Probe returns what would hold for a run with these limits on this host, or an error with the
 	// reason why the tier cannot be used, and the remedy. It is called for every plan.
 	Probe(ctx context.Context, l palyra.Limits) (palyra.Enforcement, error)
-	// Start starts a job. It returns when the program runs; with an error
-	// nothing ran.
+	// Start starts a job. It returns when the program runs; with an error nothing ran.
 	Start(ctx context.Context, j Job) (Process, error)
 	// Recover ends and removes what an earlier daemon left behind.
 	Recover(ctx context.Context) error

@@ -199,7 +199,10 @@ func (p *process) Wait() (Exit, error) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	e := Exit{Stopped: p.reason, Limit: p.limit, Changed: p.changed, Remnants: p.left, Enforcement: p.probe, Usage: palyra.Usage{CPUMS: 7, PeakMemory: 8, Processes: 2}}
+	e := Exit{
+		Stopped: p.reason, Limit: p.limit, Changed: p.changed, Remnants: p.left, Enforcement: p.probe,
+		Usage: palyra.Usage{CPUMS: 7, PeakMemory: 8, Processes: 2},
+	}
 	if p.less {
 		e.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}}
 	}

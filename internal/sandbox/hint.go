@@ -41,11 +41,14 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "it seems to have written to a path that is read-only in its sandbox").
 				WithRemedy("have it write below the workspace, $HOME or $TMPDIR")
 		case p.Staging.Staged() && hasWords(text, layerWords):
-			outside = palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "it seems to have renamed a directory of the workspace, or written to a file of another owner, which cannot be done on a layer of its own").
+			outside = palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "it seems to have renamed a directory of the workspace, "+
+				"or written to a file of another owner, which cannot be done on a layer of its own").
 				WithRemedy("have it copy and remove (mv does), or run it with --live, which writes to the workspace directly")
 		case lostRepository(p.Workspace.Path, text):
-			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
-				WithRemedy("register the main repository as the workspace and have the worktree inside it ('git worktree add inner' there makes one): 'git worktree list', outside the sandbox, says where it is")
+			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside,
+				"this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
+				WithRemedy("register the main repository as the workspace and have the worktree inside it ('git worktree add inner' there " +
+					"makes one): 'git worktree list', outside the sandbox, says where it is")
 		}
 	}
 	return outside
@@ -67,7 +70,8 @@ func hasWords(line string, words []string) bool {
 func sealedHint(name string) *palyra.Error {
 	e := palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, "%s is sealed: it stays as it is", name)
 	if name == ".git" || strings.HasPrefix(name, ".git/") {
-		return e.WithRemedy("change it yourself, outside the sandbox; what init, clone and remote need can be changed with --profile git-setup, which asks every time")
+		return e.WithRemedy("change it yourself, outside the sandbox; what init, clone and remote need can be changed with --profile " +
+			"git-setup, which asks every time")
 	}
 	return e.WithRemedy("change it yourself, outside the sandbox, or with a profile that unseals it")
 }
@@ -84,8 +88,7 @@ func sealedIn(seals []string, line string) (longest string) {
 	return longest
 }
 
-// names reports whether a line has a path that is name, ends with it, or lies
-// in it.
+// names reports whether a line has a path that is name, ends with it, or lies in it.
 func names(line, name string) bool {
 	if name == "" {
 		return false

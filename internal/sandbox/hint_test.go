@@ -7,11 +7,15 @@ import (
 	"palyra"
 )
 
-var hintSeals = []string{".git/", ".git/config", ".git/hooks", ".git/modules/**/config", "<repository>/config", ".npmrc", ".vscode", ".envrc", ".mcp.json", "*.code-workspace"}
+var hintSeals = []string{
+	".git/", ".git/config", ".git/hooks", ".git/modules/**/config", "<repository>/config", ".npmrc", ".vscode",
+	".envrc", ".mcp.json", "*.code-workspace",
+}
 
 // hinting is a plan of a run that is walled, and what it said.
 func hinting(said string) (palyra.Plan, *palyra.Result) {
-	return palyra.Plan{Tier: palyra.TierC, Seals: hintSeals, Workspace: palyra.WorkspaceRef{Path: "/srv/me/tree"}}, &palyra.Result{ExitCode: 1, Stderr: []byte(said)}
+	return palyra.Plan{Tier: palyra.TierC, Seals: hintSeals, Workspace: palyra.WorkspaceRef{Path: "/srv/me/tree"}},
+		&palyra.Result{ExitCode: 1, Stderr: []byte(said)}
 }
 
 func TestHint(t *testing.T) {
@@ -110,7 +114,8 @@ func FuzzHint(f *testing.F) {
 		for _, s := range p.Seals {
 			known = known || strings.TrimSuffix(s, "/") == name
 		}
-		if sealed != known || !sealed && h.Reason != palyra.ReasonPathOutside || h.Reason == palyra.ReasonPathOutside && strings.ContainsAny(h.Text+h.Remedy, "/\x1b\x00") {
+		if sealed != known || !sealed && h.Reason != palyra.ReasonPathOutside ||
+			h.Reason == palyra.ReasonPathOutside && strings.ContainsAny(h.Text+h.Remedy, "/\x1b\x00") {
 			t.Fatalf("%q: %+v", said, h)
 		}
 	})

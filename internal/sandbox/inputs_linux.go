@@ -12,8 +12,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// input is a file that a run reads where others could change it, as it was when the
-// run began.
+// input is a file that a run reads where others could change it, as it was when the run began.
 type input struct {
 	palyra.Input
 	host string
@@ -42,7 +41,10 @@ func (l *runStart) noteInputs(ctx context.Context) error {
 	}
 	for _, link := range l.plan.Links {
 		if !l.job.Staged {
-			l.inputs = append(l.inputs, input{Input: palyra.Input{Path: link.Path}, host: filepath.Join(l.plan.Workspace.Path, link.Path), link: true})
+			l.inputs = append(l.inputs, input{
+				Input: palyra.Input{Path: link.Path}, host: filepath.Join(l.plan.Workspace.Path, link.Path),
+				link: true,
+			})
 		}
 	}
 	if len(l.inputs) == 0 {
@@ -110,9 +112,8 @@ func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 	return idOf(st), digest, err
 }
 
-// lookAgain returns the inputs that changed since the run began. A file that was swapped and put
-// back has another identity, or another ctime, which nobody can set; the directories above it are
-// watched for moves.
+// lookAgain returns the inputs that changed since the run began. A file that was swapped and put back has another
+// identity, or another ctime, which nobody can set; the directories above it are watched for moves.
 func (l *runStart) lookAgain() (changed []string) {
 	err := runAs(l.who, func() error {
 		for i := range l.inputs {

@@ -64,7 +64,8 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
 		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket, Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket,
+		Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
 		err = l.makeRoom(ctx)
@@ -304,7 +305,8 @@ func environment(p palyra.Plan, walled bool) ([]string, error) {
 	for _, v := range p.Env {
 		switch {
 		case v.Secret:
-			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "%s is a secret, and there is no vault to take it from", show(v.Name)).
+			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "%s is a secret, and there is no vault to take it from",
+				show(v.Name)).
 				WithRemedy("propose the call without it")
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0) || seen[v.Name]:
 			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonEnvDenied, "%s cannot be a variable of a run", show(v.Name))

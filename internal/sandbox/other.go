@@ -10,8 +10,7 @@ import (
 	"palyra"
 )
 
-// Native runs need Linux so far. Elsewhere a Runner can be made, so that the
-// daemon starts, and refuses every run.
+// Native runs need Linux so far. Elsewhere a Runner can be made, so that the daemon starts, and refuses every run.
 
 func unsupported() error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "native programs cannot be run on this system").

@@ -15,9 +15,8 @@ import (
 // identity is the user and group of a run.
 type identity struct{ uid, gid int }
 
-// whoRuns returns who works in a workspace: its owner, where the daemon is root and may become that
-// user, else the daemon itself. The group is the owner's own; a uid that the system does not know
-// has the workspace's.
+// whoRuns returns who works in a workspace: its owner, where the daemon is root and may become that user, else the
+// daemon itself. The group is the owner's own; a uid that the system does not know has the workspace's.
 func whoRuns(ws palyra.WorkspaceRef) (identity, error) {
 	euid := os.Geteuid()
 	switch {

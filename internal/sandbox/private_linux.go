@@ -45,7 +45,8 @@ func openPrivateDirs(path string) (*privateDirs, error) {
 		return nil, errors.Join(err, d.dir.Close())
 	}
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // another daemon would take its content for left behind
-		return nil, errors.Join(palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon keeps the private directories of its runs in %s", show(path)).
+		return nil, errors.Join(palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon,
+			"another daemon keeps the private directories of its runs in %s", show(path)).
 			WithRemedy("stop that one, or set process.dir to a directory of this daemon's own").WithCause(err), d.dir.Close())
 	}
 	d.closed = barred(parent)
@@ -72,8 +73,7 @@ func unsafeDir(path, why string) *palyra.Error {
 		WithRemedy("remove it; it is made again")
 }
 
-// barred returns the first directory, from path upwards, that other users cannot
-// pass through.
+// barred returns the first directory, from path upwards, that other users cannot pass through.
 func barred(path string) string {
 	for {
 		if fi, err := os.Stat(path); err != nil || fi.Mode()&0o001 == 0 {
@@ -90,7 +90,8 @@ func barred(path string) string {
 // make makes the private directory of a run.
 func (d *privateDirs) make(call palyra.CallID, who identity) (*privateDir, error) {
 	if d.closed != "" && who.uid != os.Geteuid() {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions,
+			"uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
 			WithRemedy("let others pass through it ('chmod o+x %s'), or have the daemon keep runs elsewhere", show(d.closed))
 	}
 	name, err := privateName(call)

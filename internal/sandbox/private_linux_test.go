@@ -230,7 +230,10 @@ func TestRoomNames(t *testing.T) {
 	if err1 != nil || err2 != nil || a == b || !isPrivateName(a) || !strings.HasPrefix(a, string(callID)+"-") {
 		t.Errorf("%s, %s, %v, %v", a, b, err1, err2)
 	}
-	for _, name := range []string{"", "a", "a-", "a-0123", "a-0123456789abcdeF", "a-0123456789abcdef0", "-0123456789abcdef", "../a-0123456789abcdef"} {
+	for _, name := range []string{
+		"", "a", "a-", "a-0123", "a-0123456789abcdeF", "a-0123456789abcdef0", "-0123456789abcdef",
+		"../a-0123456789abcdef",
+	} {
 		if isPrivateName(name) {
 			t.Errorf("%q is no room", name)
 		}
@@ -315,7 +318,8 @@ func TestWhoRuns(t *testing.T) {
 		}
 		return
 	}
-	if id, err := whoRuns(palyra.WorkspaceRef{Path: ws, Owner: 65534}); err != nil || id.uid != 65534 || id.gid != 65534 { // nobody, as every system has it
+	// nobody, as every system has it
+	if id, err := whoRuns(palyra.WorkspaceRef{Path: ws, Owner: 65534}); err != nil || id.uid != 65534 || id.gid != 65534 {
 		t.Errorf("%+v, %v", id, err)
 	}
 	if _, err := whoRuns(palyra.WorkspaceRef{Path: ws + "/gone", Owner: stranger}); err == nil {

@@ -42,10 +42,9 @@ type sums struct {
 
 func newSums(now func() time.Time) *sums { return &sums{now: now, of: map[fileID]palyra.Digest{}} }
 
-// verify makes sure that the file at the executable's path is the plan's. The program is started by
-// that path: the plan says that the run's user can replace neither the file nor the directories
-// that lead to it. fixed means that the run sees it read-only, whoever owns it: then a change by
-// somebody else shows in its times.
+// verify makes sure that the file at the executable's path is the plan's. The program is started by that path: the
+// plan says that the run's user can replace neither the file nor the directories that lead to it. fixed means that
+// the run sees it read-only, whoever owns it: then a change by somebody else shows in its times.
 func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity, fixed bool) error {
 	f, st, err := openRegular(exe.Path)
 	if err != nil {
@@ -100,9 +99,8 @@ func mayWrite(st *unix.Stat_t, who identity) bool {
 	return who.uid == 0 || int(st.Uid) == who.uid || st.Mode&0o022 != 0
 }
 
-// seal copies a program that the call could write to a place where it cannot: an ELF program into
-// memory, a script, which its interpreter opens by name, into the private directory. The copy is
-// what is compared with the plan.
+// seal copies a program that the call could write to a place where it cannot: an ELF program into memory, a script,
+// which its interpreter opens by name, into the private directory. The copy is what is compared with the plan.
 func seal(ctx context.Context, exe palyra.Executable, r *privateDir) (path string, sealed *os.File, err error) {
 	f, err := openForCopy(exe)
 	if err != nil {
@@ -134,7 +132,8 @@ func openForCopy(exe palyra.Executable) (*os.File, error) {
 		return nil, err
 	}
 	if st.Size > maxSealed {
-		err := palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is too large to be run from a copy: %d bytes of at most %d", show(exe.Path), st.Size, int64(maxSealed)).
+		err := palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is too large to be run from a copy: %d bytes of at most %d",
+			show(exe.Path), st.Size, int64(maxSealed)).
 			WithRemedy("install it where the call cannot write")
 		return nil, errors.Join(err, f.Close())
 	}
@@ -175,9 +174,8 @@ func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *priva
 	if _, err := m.Seek(0, io.SeekStart); err != nil {
 		return "", fmt.Errorf("sandbox: seal: %w", err)
 	}
-	// A process forked while this is open for writing would hold it open until it execs, and the
-	// script could not be run meanwhile. f has been read completely by now: a slow file system
-	// would otherwise block every start.
+	// A process forked while this is open for writing would hold it open until it execs, and the script could not be
+	// run meanwhile. f has been read completely by now: a slow file system would otherwise block every start.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -250,7 +248,8 @@ func openRegular(path string) (*os.File, *unix.Stat_t, error) {
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be read, so it cannot be compared with the plan", show(path)).
+		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be read, so it cannot be compared with the plan",
+			show(path)).
 			WithCause(err)
 	}
 	return f, &st, nil

@@ -130,9 +130,8 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and streams printed bytes. Except on a terminal, each stream is passed on up
-// to the cap of the run while the program runs: that is more than is kept, so a follower, perhaps
-// in a pipe, can have all of it.
+// take counts, keeps and streams printed bytes. Except on a terminal, each stream is passed on up to the cap of the
+// run while the program runs: that is more than is kept, so a follower, perhaps in a pipe, can have all of it.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
 		return

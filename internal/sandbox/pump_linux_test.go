@@ -258,7 +258,8 @@ func TestAProgramThatEndedByItselfIsNotBlamed(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	for limit, text := range map[string]string{
-		"memory": "ended by its memory limit of 11 bytes", "processes": "ended by its limit of 12 processes", "cpu": "ended by its CPU limit of 13 ms",
+		"memory": "ended by its memory limit of 11 bytes", "processes": "ended by its limit of 12 processes",
+		"cpu":       "ended by its CPU limit of 13 ms",
 		"file_size": "ended by its file size limit of 14 bytes", "novelty": "ended by its novelty limit",
 	} {
 		t.Run(limit, func(t *testing.T) {
@@ -575,7 +576,10 @@ func scarce(t *testing.T, more int) (restore func()) {
 // into /dev/null.
 func BenchmarkRunGiB(b *testing.B) {
 	const gib = 1 << 30
-	for name, command := range map[string]string{"captured": "head -c 1073741824 /dev/zero", "discarded": "head -c 1073741824 /dev/zero >/dev/null"} {
+	for name, command := range map[string]string{
+		"captured":  "head -c 1073741824 /dev/zero",
+		"discarded": "head -c 1073741824 /dev/zero >/dev/null",
+	} {
 		b.Run(name, func(b *testing.B) {
 			bx := newBox(b)
 			bx.sh(command)

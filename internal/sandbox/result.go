@@ -127,7 +127,8 @@ func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	default:
 		if lacks := Lacks(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its promise
 			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)
-			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", fewNames(lacks)).
+			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement,
+				"less held during the run than was promised: %s", fewNames(lacks)).
 				WithRemedy("see the daemon's log"))
 		}
 	}
@@ -145,13 +146,15 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 		stopOutput:  {fmt.Sprintf("limit of %d printed bytes", l.EmittedBytes), "emitted_bytes"},
 	}[limit]
 	if name.text != "" {
-		text, remedy = "ended by its "+name.text, fmt.Sprintf("ask for less at once, or for a higher limits.%s where the configuration allows it", name.key)
+		text, remedy = "ended by its "+
+			name.text, fmt.Sprintf("ask for less at once, or for a higher limits.%s where the configuration allows it", name.key)
 	}
 	switch limit {
 	case "all_stages_bytes":
 		return StagesFull()
 	case "stage_bytes", "stage_names":
-		text, remedy = fmt.Sprintf("ended because it had more on its layer than is kept (%s)", limit), fmt.Sprintf("write less at once, or have process.%s raised in the configuration", limit)
+		text, remedy = fmt.Sprintf("ended because it had more on its layer than is kept (%s)",
+			limit), fmt.Sprintf("write less at once, or have process.%s raised in the configuration", limit)
 	}
 	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "%s", text).WithRemedy("%s", remedy)
 }

@@ -1,22 +1,19 @@
 // Package sandbox runs granted plans as native processes.
 //
-// Words: a Backend is the driver of a tier; a Job is a program resolved, checked and ready to
-// start, and a Process one that did. The private directory of a run, called a room here too, has
-// home and tmp, which are the program's own, and exe, which holds a copy of a script that the
-// program could otherwise change. A capture is the delivered part of a stream: its head, its tail,
-// and between them a line that says how much was left out.
+// Words: a Backend is the driver of a tier; a Job is a program resolved, checked and ready to start, and a Process
+// one that did. The private directory of a run, called a room here too, has home and tmp, which are the program's
+// own, and exe, which holds a copy of a script that the program could otherwise change. A capture is the delivered
+// part of a stream: its head, its tail, and between them a line that says how much was left out.
 //
-// The common part of all native tiers is here, once, in Runner; the rest is in the backends, a leaf
-// package each.
+// The common part of all native tiers is here, once, in Runner; the rest is in the backends, a leaf package each.
 //
-// Promises. Nothing starts without a grant for the call, nor when the call resolves to another plan
-// than the one that was judged, nor when the bytes of the program are not those of the plan, nor
-// when less would hold than the plan says. A program that the call could write runs from a copy
-// that nothing of the run can change. The environment is the fixed one and what the plan lists; the
-// descriptors are stdin, stdout and stderr. The end of the context ends the whole tree; output is
-// counted to the byte and kept in bounded memory; no reader waits for a pipe that another process
-// holds. The private directory is gone soon afterwards, and its removal reaches nothing outside it,
-// whatever the program left there.
+// Promises. Nothing starts without a grant for the call, nor when the call resolves to another plan than the one
+// that was judged, nor when the bytes of the program are not those of the plan, nor when less would hold than the
+// plan says. A program that the call could write runs from a copy that nothing of the run can change. The
+// environment is the fixed one and what the plan lists; the descriptors are stdin, stdout and stderr. The end of
+// the context ends the whole tree; output is counted to the byte and kept in bounded memory; no reader waits for a
+// pipe that another process holds. The private directory is gone soon afterwards, and its removal reaches nothing
+// outside it, whatever the program left there.
 //
 // A walled run, one with a file system and a network of its own, reaches others only through the
 // Guard's gateway, which is open for as long as the run lasts and keeps the log of its flows.
@@ -115,7 +112,10 @@ func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runner{Config: c, backends: map[palyra.Tier]Backend{}, sums: newSums(c.Now), live: map[string]bool{}, sweeps: make(chan struct{}, maxSweeps)}
+	r := &Runner{
+		Config: c, backends: map[palyra.Tier]Backend{}, sums: newSums(c.Now), live: map[string]bool{},
+		sweeps: make(chan struct{}, maxSweeps),
+	}
 	for _, b := range c.Backends {
 		if r.backends[b.Tier()] != nil {
 			return nil, fmt.Errorf("sandbox: new: tier %s has two backends", b.Tier())

@@ -41,7 +41,10 @@ func TestEnvironmentIsTheFixedOneAndThePlans(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(b.finished().Stdout)), "\n")
 	private := b.back.started()[0].Private
 	slices.Sort(got)
-	want(t, "environment", got, []string{"A=1 2", "EMPTY=", "HOME=" + private + "/home", "LANG=C.UTF-8", "PATH=" + cell.SearchPath, "TMPDIR=" + private + "/tmp"})
+	want(t, "environment", got, []string{
+		"A=1 2", "EMPTY=", "HOME=" + private + "/home", "LANG=C.UTF-8", "PATH=" + cell.SearchPath,
+		"TMPDIR=" + private + "/tmp",
+	})
 }
 
 func TestThePlansLanguageHolds(t *testing.T) {

@@ -87,7 +87,8 @@ func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 		return nil, l.plan.Stopped(ctx, err)
 	}
 	if lacks := Lacks(withoutMechanisms(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", fewNames(lacks)).
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s",
+			fewNames(lacks)).
 			WithRemedy("see 'palyra sandbox doctor'")
 	}
 	return b, nil

@@ -78,7 +78,9 @@ func TestSharing(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, few := range []sharing{
-		{ctx: t.Context(), entries: 1, bytes: 16 << 20}, {ctx: t.Context(), entries: 1000, bytes: 1}, {ctx: ended, entries: 1000, bytes: 16 << 20},
+		{ctx: t.Context(), entries: 1, bytes: 16 << 20},
+		{ctx: t.Context(), entries: 1000, bytes: 1},
+		{ctx: ended, entries: 1000, bytes: 16 << 20},
 	} {
 		if err := few.tree(from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "larger than is copied") {
 			t.Errorf("%+v: %v", few, err)

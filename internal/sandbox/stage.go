@@ -67,9 +67,8 @@ var gitMv = regexp.MustCompile(`(?:^|[\s;&|(])git\s+mv((?:\s+[^\s;&|<>()]+)+)`)
 // mostRenames is how many directories a command may be expected to rename.
 const mostRenames = 16
 
-// renames returns the paths below the workspace that a command may rename, by its words. In an
-// overlay a directory can be renamed only if it lies on the stage: mv and package managers copy
-// then, git does not.
+// renames returns the paths below the workspace that a command may rename, by its words. In an overlay a directory
+// can be renamed only if it lies on the stage: mv and package managers copy then, git does not.
 func renames(p palyra.Plan) (paths []string) {
 	texts := append([]string{strings.Join(p.Argv, " ")}, p.Argv...)
 	if len(p.Argv) > 0 && filepath.Base(p.Executable.Path) == "git" {
@@ -219,7 +218,9 @@ func settle(res *palyra.Result, e stage.Settled) {
 			"%s, so nothing that the program changed was kept: %s%s", InUse, fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("run it again when the other one has ended"))
 	case len(e.Conflicts) > 0:
-		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
+		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict,
+			"somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts),
+			setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
 	case e.Over != "":
 		fail(palyra.EffectsLost, palyra.Errorf(palyra.Exhausted, palyra.ReasonEffectsLost,
@@ -279,7 +280,8 @@ func setAside(files int) string {
 	if files == 1 {
 		noun = "file is"
 	}
-	return fmt.Sprintf("; its own version of %d %s in quarantine, under this call's id ('palyra config path' says where, 'chmod u+rx' opens it)",
+	return fmt.Sprintf("; its own version of %d %s in quarantine, under this call's id ('palyra config path' says where, 'chmod "+
+		"u+rx' opens it)",
 		files, noun)
 }
 
@@ -299,7 +301,8 @@ func (l *runStart) swapped(res *palyra.Result) {
 	if res.Failure != nil {
 		return
 	}
-	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so that another text than the approved one may have run: %s", fewNames(names)).
+	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged,
+		"changed while the program ran, by itself or by others, so that another text than the approved one may have run: %s", fewNames(names)).
 		WithRemedy("look at what changed; a run without terminal and live input, in tier c, gets a copy that nobody can change"))
 	res.Failure = &f
 }

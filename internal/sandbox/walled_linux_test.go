@@ -77,7 +77,8 @@ func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
 	b.plan.Env = []palyra.EnvVar{{Name: "PATH", Value: "/usr/bin:/bin"}}
 	b.sh(`echo "$HOME $TMPDIR $HTTPS_PROXY $PATH"`)
 	res := b.finished()
-	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), cell.RoomHome+" "+cell.RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
+	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), cell.RoomHome+" "+cell.RoomTmp+
+		" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
 	want(t, "doors", b.back.started()[0].Doors, []cell.Listener{w.door})
 	want(t, "the guard's questions", w.opened, []palyra.CallID{callID})
 	want(t, "closings", w.closed, 1)
@@ -248,7 +249,10 @@ func TestATrialRunsOurOwnProgramOnly(t *testing.T) {
 	b, w := walledBox(t)
 	data, err := os.ReadFile("/bin/echo")
 	b.ok(err)
-	trial := Trial{Call: callID, Path: filepath.Join(b.ws, "x"), Argv: []string{"echo", "hello"}, Workspace: b.ws, UID: int64(ordinary()), GID: int64(ordinary()), Network: true}
+	trial := Trial{
+		Call: callID, Path: filepath.Join(b.ws, "x"), Argv: []string{"echo", "hello"}, Workspace: b.ws, UID: int64(ordinary()),
+		GID: int64(ordinary()), Network: true,
+	}
 	if _, err := b.r.Try(t.Context(), palyra.TierB, trial); err == nil {
 		t.Error("without a program of our own something ran")
 	}

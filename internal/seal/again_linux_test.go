@@ -15,7 +15,8 @@ import (
 // told is what a snapshot says, in an order that does not depend on how it was made.
 func told(s *Snapshot) (out []string) {
 	for _, e := range s.entries {
-		out = append(out, fmt.Sprint("entry ", e.path, e.kind, e.id, e.mode, e.links, e.size, e.mtime, e.ctime, e.born, string(e.text), s.path(e.dir)))
+		out = append(out, fmt.Sprint("entry ", e.path, e.kind, e.id, e.mode, e.links, e.size, e.mtime, e.ctime, e.born, string(e.text),
+			s.path(e.dir)))
 	}
 	for i, d := range s.dirs {
 		if d.flags&gone == 0 {
@@ -28,7 +29,8 @@ func told(s *Snapshot) (out []string) {
 
 // stir does something that people, programs or agents do in a workspace.
 func stir(b *box, r *rand.Rand) {
-	names := strings.Fields(".git .git/hooks .git/config .git/HEAD .envrc .vscode plain Makefile node_modules a b c.git/HEAD c.git/objects/ c.git/refs/ worktree")
+	names := strings.Fields(
+		".git .git/hooks .git/config .git/HEAD .envrc .vscode plain Makefile node_modules a b c.git/HEAD c.git/objects/ c.git/refs/ worktree")
 	path := func() string {
 		p := names[r.IntN(len(names))]
 		for range r.IntN(3) {

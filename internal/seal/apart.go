@@ -4,7 +4,8 @@ package seal
 // but nothing about runs.
 func (s *Snapshot) Apart() *Snapshot {
 	return &Snapshot{
-		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.Clone(), start: s.start, above: s.above, began: s.began, bare: s.bare, shared: s.shared, sharing: s.sharing,
+		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.Clone(), start: s.start, above: s.above, began: s.began,
+		bare: s.bare, shared: s.shared, sharing: s.sharing,
 		dirs: s.dirs, entries: s.entries,
 	}
 }

@@ -20,8 +20,7 @@ import (
 // errOther means that the names lead elsewhere than before, or to nothing any more.
 var errOther = errors.New("seal: sealed paths lead elsewhere")
 
-// anchored adds the anchors that the names of s lead to. again: they lead to more than was known
-// when s was made.
+// anchored adds the anchors that the names of s lead to. again: they lead to more than was known when s was made.
 func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 	anchors, err := t.leads(s)
 	if err != nil {
@@ -48,7 +47,8 @@ func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 // unchanged, because others use them.
 func (s *Snapshot) leadsAsKnown(t *tree) bool {
 	anchors, err := t.leads(s)
-	return err == nil && len(anchors) == len(s.match.Held()) && !slices.ContainsFunc(anchors, func(a sealname.Anchor) bool { return !slices.Contains(s.match.Held(), a) }) &&
+	return err == nil && len(anchors) == len(s.match.Held()) && !slices.ContainsFunc(anchors,
+		func(a sealname.Anchor) bool { return !slices.Contains(s.match.Held(), a) }) &&
 		maps.Equal(t.intoModules(s), s.bare)
 }
 

@@ -77,8 +77,7 @@ func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	return false
 }
 
-// newDir reports whether a directory is known to have been made by the run, or during it, while its
-// parent was not.
+// newDir reports whether a directory is known to have been made by the run, or during it, while its parent was not.
 func (w *walker) newDir(i int32) bool {
 	n := w.out.dirs[i]
 	if !w.isNew(i) || n.flags&(inside|held) != 0 || w.isNew(n.parent) {
@@ -107,7 +106,10 @@ func (w *walker) reduce(p *quarantiner) (int, error) {
 		}
 		d := w.out.dirs[i]
 		n++
-		if err := p.put(w, d.parent, d.name, watchedPath{path: w.out.path(int32(i)), dir: d.parent, kind: deep, mode: unix.S_IFDIR}); err != nil && !w.later(err) {
+		if err := p.put(w, d.parent, d.name, watchedPath{
+			path: w.out.path(int32(i)), dir: d.parent, kind: deep,
+			mode: unix.S_IFDIR,
+		}); err != nil && !w.later(err) {
 			return n, err
 		}
 	}

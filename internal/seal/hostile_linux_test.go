@@ -94,7 +94,8 @@ func TestSweepToAnotherFileSystem(t *testing.T) {
 					t.Errorf("%s: %s is open", i.Item, i.Path)
 				}
 			}
-			for _, p := range []string{ownDir, ownDir + "/" + quarantineName, ownDir + "/" + quarantineName + "/" + string(testCall) + "/" + quarantine.IndexName} {
+			for _, p := range []string{ownDir, ownDir + "/" + quarantineName, ownDir + "/" + quarantineName + "/" + string(testCall) + "/" +
+				quarantine.IndexName} {
 				var st unix.Stat_t
 				must(t, unix.Lstat(b.in(p), &st))
 				if int(st.Uid) != uid || st.Mode&0o077 != 0 {

@@ -62,7 +62,9 @@ func TestNothingLeadsAround(t *testing.T) {
 			[]string{".cargo", ".yarn", "c/other", "c/more"},
 		},
 		{
-			"an old link in the place of a directory", func(b *box) { b.file("conf/real/tasks.json", "v -> conf", ".vscode -> v/real") }, func(b *box) {
+			"an old link in the place of a directory", func(b *box) { b.file("conf/real/tasks.json", "v -> conf", ".vscode -> v/real") }, func(
+				b *box,
+			) {
 				b.file("evil/real/tasks.json")
 				must(b.t, os.Remove(b.in("v")))
 				must(b.t, os.Symlink("evil", b.in("v")))
@@ -96,14 +98,19 @@ func TestNothingLeadsAround(t *testing.T) {
 			[]string{"node_modules/app/.envrc", "node_modules/x/.github/workflows/ci.yml", "lib", "node_modules/y/index.js"},
 		},
 		{
-			"node_modules, by a link that was there", func(b *box) { b.file("node_modules/app/x", "app -> node_modules/app", "b -> node_modules/later") }, func(b *box) {
-				b.file("node_modules/app/.vscode/tasks.json", "node_modules/app/.cargo/config.toml", "node_modules/later/.envrc", "node_modules/z/.envrc")
+			"node_modules, by a link that was there", func(b *box) {
+				b.file("node_modules/app/x", "app -> node_modules/app",
+					"b -> node_modules/later")
+			}, func(b *box) {
+				b.file("node_modules/app/.vscode/tasks.json", "node_modules/app/.cargo/config.toml", "node_modules/later/.envrc",
+					"node_modules/z/.envrc")
 			},
 			[]string{"node_modules/app/.vscode", "node_modules/app/.cargo/config.toml", "node_modules/later/.envrc"},
 			[]string{"app", "b", "node_modules/z/.envrc"},
 		},
 		{
-			"node_modules that was not there yet", func(b *box) { b.file("app -> node_modules/app") }, func(b *box) { b.file("node_modules/app/.vscode/tasks.json") },
+			"node_modules that was not there yet", func(b *box) { b.file("app -> node_modules/app") },
+			func(b *box) { b.file("node_modules/app/.vscode/tasks.json") },
 			[]string{"node_modules/app/.vscode"},
 			[]string{"app"},
 		},
@@ -129,7 +136,8 @@ func TestNothingLeadsAround(t *testing.T) {
 		{
 			"what the configuration names", func(b *box) {
 				b.file("scripts/other/x")
-				b.write(".git/config", "[core]\n\thooksPath = scripts/hooks\n\tattributesFile = conf/attrs\n[include]\n\tpath = ../.inc\n[includeIf \"gitdir:x\"]\n\tpath = \""+b.in("inc/two")+
+				b.write(".git/config", "[core]\n\thooksPath = scripts/hooks\n\tattributesFile = conf/attrs\n[include]\n\tpath = "+
+					"../.inc\n[includeIf \"gitdir:x\"]\n\tpath = \""+b.in("inc/two")+
 					"\"\n[diff \"x\"]\n\ttextconv = sh tools/conv.sh\n")
 				b.write("inc/two", "[core]\n\tfsmonitor = ./fs/mon\n[include]\n\tpath = three\n")
 			}, func(b *box) {
@@ -197,7 +205,8 @@ func TestLeadsAreMounted(t *testing.T) {
 	b := newBox(t)
 	b.repository(".git")
 	b.write(".git/config", "[core]\n\thooksPath = scripts/hooks\n[include]\n\tpath = ../.inc\n[core]\n\tpager = src/ | less\n")
-	b.file("scripts/hooks/pre-commit", ".inc", "conf/tasks.json", ".vscode -> conf", "src/x", "c/config.toml", ".cargo -> c", ".idea -> "+b.out)
+	b.file("scripts/hooks/pre-commit", ".inc", "conf/tasks.json", ".vscode -> conf", "src/x", "c/config.toml", ".cargo -> c",
+		".idea -> "+b.out)
 	s := b.scan()
 	got := readOnly(s)
 	for _, p := range []string{"scripts/hooks", ".inc", "conf", "c/config.toml", ".git/config"} {
@@ -241,11 +250,20 @@ func TestRebaseState(t *testing.T) {
 	}{
 		{name: "a new one", after: "pick 1 a\n", content: "pick 1 a\n"},
 		{name: "a new one that runs something", after: "pick 1 a\nexec touch x\n", gone: ".git/rebase-merge"},
-		{name: "a new one with a strategy of its own", after: "pick 1\n", extra: func(b *box) { b.write(".git/rebase-merge/strategy", "evil") }, gone: ".git/rebase-merge"},
-		{name: "a new one as a link", extra: func(b *box) { b.write("r/git-rebase-todo", "exec x"); b.file(".git/rebase-merge -> ../r") }, gone: ".git/rebase-merge"},
+		{
+			name: "a new one with a strategy of its own", after: "pick 1\n", extra: func(b *box) { b.write(".git/rebase-merge/strategy", "evil") },
+			gone: ".git/rebase-merge",
+		},
+		{
+			name: "a new one as a link", extra: func(b *box) { b.write("r/git-rebase-todo", "exec x"); b.file(".git/rebase-merge -> ../r") },
+			gone: ".git/rebase-merge",
+		},
 		{name: "an old one, gone on with", before: "pick 1\npick 2\nexec make\n", after: "pick 2\nexec make\n", content: "pick 2\nexec make\n"},
 		{name: "an old one with a line more", before: "pick 1\n", after: "pick 1\nexec touch x\n", gone: todo, content: "pick 1\n"},
-		{name: "an old one with a line twice", before: "exec make\npick 1\n", after: "exec make\nexec make\npick 1\n", gone: todo, content: "exec make\npick 1\n"},
+		{
+			name: "an old one with a line twice", before: "exec make\npick 1\n", after: "exec make\nexec make\npick 1\n", gone: todo,
+			content: "exec make\npick 1\n",
+		},
 		{name: "an old one with a link in it", before: "pick 1\n", extra: func(b *box) {
 			must(b.t, os.Remove(b.in(todo)))
 			b.write("t", "exec x\n")
@@ -345,7 +363,10 @@ func TestHeededFilesAreTold(t *testing.T) {
 		b.write("AGENTS.md", "obey\n")
 		must(t, os.Remove(b.in("sub/CLAUDE.md")))
 		b.file("sub/CLAUDE.md", "new/.env", "node_modules/y/AGENTS.md", "plain.md")
-		want := []string{stays(palyra.RemnantTrusted, "AGENTS.md"), stays(palyra.RemnantTrusted, "new/.env"), stays(palyra.RemnantTrusted, "sub/CLAUDE.md")}
+		want := []string{
+			stays(palyra.RemnantTrusted, "AGENTS.md"), stays(palyra.RemnantTrusted, "new/.env"),
+			stays(palyra.RemnantTrusted, "sub/CLAUDE.md"),
+		}
 		if made := b.sweep(s); !slices.Equal(made, want) || !b.exists("AGENTS.md") || !b.exists("new/.env") {
 			t.Errorf("told %q", made)
 		}
@@ -359,13 +380,17 @@ func TestHeededFilesAreTold(t *testing.T) {
 // out are told like any other, and no others are.
 func TestPackageLinksThatLeadOut(t *testing.T) {
 	b := newBox(t)
-	b.file("node_modules/.pnpm/a/node_modules/a/x", "node_modules/linked -> "+b.out, "node_modules/old -> .pnpm/a/node_modules/a", "deep/er/node_modules/x/y", "to -> deep/er", "node_modules/@s/c/x")
+	b.file("node_modules/.pnpm/a/node_modules/a/x", "node_modules/linked -> "+b.out, "node_modules/old -> .pnpm/a/node_modules/a",
+		"deep/er/node_modules/x/y", "to -> deep/er", "node_modules/@s/c/x")
 	s := b.scan()
-	b.file("node_modules/a -> .pnpm/a/node_modules/a", "node_modules/.pnpm/a/node_modules/b -> ../../a/node_modules/a", "node_modules/abs -> "+b.in("deep"),
-		"deep/er/node_modules/three -> ../../..", "deep/er/node_modules/out -> ../../../../out", "node_modules/evil -> "+b.out, "deep/er/node_modules/by -> ../../../to/../../../out",
+	b.file("node_modules/a -> .pnpm/a/node_modules/a", "node_modules/.pnpm/a/node_modules/b -> ../../a/node_modules/a",
+		"node_modules/abs -> "+b.in("deep"),
+		"deep/er/node_modules/three -> ../../..", "deep/er/node_modules/out -> ../../../../out", "node_modules/evil -> "+b.out,
+		"deep/er/node_modules/by -> ../../../to/../../../out",
 		"deep/er/node_modules/home -> ../../../to/../..", "node_modules/@s/up -> ../../..", "node_modules/@s/fine -> ../..")
 	want := []string{
-		stays(palyra.RemnantLink, "deep/er/node_modules/by"), stays(palyra.RemnantLink, "deep/er/node_modules/out"), stays(palyra.RemnantLink, "node_modules/@s/up"), stays(palyra.RemnantLink, "node_modules/evil"),
+		stays(palyra.RemnantLink, "deep/er/node_modules/by"), stays(palyra.RemnantLink, "deep/er/node_modules/out"),
+		stays(palyra.RemnantLink, "node_modules/@s/up"), stays(palyra.RemnantLink, "node_modules/evil"),
 	}
 	if made := b.sweep(s); !slices.Equal(made, want) {
 		t.Errorf("told %q", made)
@@ -384,7 +409,8 @@ func TestPersonalConfiguration(t *testing.T) {
 	b := newBox(t)
 	home := b.out + "/home"
 	must(t, os.MkdirAll(home+"/.config/git", 0o755))
-	must(t, os.WriteFile(home+"/.gitconfig", []byte("[core]\n\thooksPath = scripts/hooks\n\tpager = less\n[include]\n\tpath = more\n\tpath = ~/none\n\tpath = more\n"), 0o644))
+	must(t, os.WriteFile(home+"/.gitconfig",
+		[]byte("[core]\n\thooksPath = scripts/hooks\n\tpager = less\n[include]\n\tpath = more\n\tpath = ~/none\n\tpath = more\n"), 0o644))
 	must(t, os.WriteFile(home+"/more", []byte("[diff \"x\"]\n\ttextconv = ./conv --x\n[include]\n\tpath = more\n"), 0o644))
 	must(t, os.WriteFile(home+"/.config/git/config", []byte("[core]\n\tfsmonitor = "+b.in("mon/itor")+"\n"), 0o644))
 	t.Setenv("HOME", home)

@@ -19,9 +19,8 @@ import (
 
 const maxHops = 40 // from one link to the next
 
-// modules returns the flags of a directory, its name folded in w.fold, that say whether only git's
-// names count in it. All names count where a link leads in from outside: the directory is then more
-// than part of a package.
+// modules returns the flags of a directory, its name folded in w.fold, that say whether only git's names count in
+// it. All names count where a link leads in from outside: the directory is then more than part of a package.
 func (w *walker) modules(above flags, path string) flags {
 	w.some = w.some || string(w.fold) == modulesDir
 	if above&modules == 0 && string(w.fold) != modulesDir || w.out.bare[path] {
@@ -55,7 +54,8 @@ func (w *walker) noteLink(a at, path string, st status) error {
 	case w.links <= w.limits.links:
 		return nil
 	case !w.sweeps:
-		return denied("the workspace has more than %d symbolic links, too many to tell new ones from old; %q is one of them", w.limits.links, path).
+		return denied("the workspace has more than %d symbolic links, too many to tell new ones from old; %q is one of them", w.limits.links,
+			path).
 			WithRemedy("use a workspace further down, or remove links")
 	case !w.fresh(path):
 		return nil
@@ -164,13 +164,13 @@ func (t *tree) leads(s *Snapshot) (anchors []sealname.Anchor, err error) {
 	return slices.Compact(anchors), nil
 }
 
-// intoModules finds the directories below node_modules into which links lead from
-// outside.
+// intoModules finds the directories below node_modules into which links lead from outside.
 func (t *tree) intoModules(s *Snapshot) map[string]bool {
 	bare := map[string]bool{}
 	some := len(s.bare) > 0 || slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 })
 	for _, e := range s.entries {
-		if e.kind != link || s.amongPackages(e.path) || !some && !inModules(string(e.text)) { // without a node_modules so far, the link must name one
+		// without a node_modules so far, the link must name one
+		if e.kind != link || s.amongPackages(e.path) || !some && !inModules(string(e.text)) {
 			continue
 		}
 		if _, end, in := t.follow(s.workspace, e.path); in && inModules(end) {

@@ -13,9 +13,8 @@ type lock struct {
 	mode uint32
 }
 
-// openDir opens a directory for reading. If its mode does not allow that, it changes the mode,
-// where we are the owner or root. EACCES means that it belongs to another user who lets neither us
-// nor the run in.
+// openDir opens a directory for reading. If its mode does not allow that, it changes the mode, where we are the
+// owner or root. EACCES means that it belongs to another user who lets neither us nor the run in.
 func (w *walker) openDir(i int32, path string) (fd int, st status, forced bool, err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 	fd, err = w.t.open(path, flags)
@@ -39,8 +38,7 @@ func (w *walker) openDir(i int32, path string) (fd int, st status, forced bool, 
 	return fd, st, forced, nil
 }
 
-// passable makes sure that the entries of a directory can be reached: it may be readable without
-// search permission.
+// passable makes sure that the entries of a directory can be reached: it may be readable without search permission.
 func (w *walker) passable(fd int, i int32, path string, st status, forced *bool) error {
 	if int(st.uid) != w.t.euid {
 		return unix.Faccessat(fd, ".", unix.X_OK, 0)

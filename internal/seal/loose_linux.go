@@ -32,7 +32,8 @@ func (p *quarantiner) loose(before map[string]bool, known bool) map[string]bool 
 // sweep are passed over, and the rest is noted.
 func (w *walker) takeQuarantine(a at, name string) error {
 	own := join(ownDir, quarantineName)
-	ours := a.path == ownDir && name == quarantineName || a.path == own && (w.out.quarantines[name] || w.quarantine.inside != nil && name == w.quarantine.call)
+	ours := a.path == ownDir && name == quarantineName || a.path == own &&
+		(w.out.quarantines[name] || w.quarantine.inside != nil && name == w.quarantine.call)
 	if _, in := subpath.Rel("/"+own, "/"+a.path); in && a.path != own && (name == quarantine.IndexName || plainItem(name)) {
 		return nil
 	}

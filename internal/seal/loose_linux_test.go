@@ -23,13 +23,17 @@ func TestQuarantineMadeDuringARun(t *testing.T) {
 	if made := b.sweep(s); len(made) != 0 {
 		t.Fatalf("then %q", made)
 	}
-	b.file(".palyra/.envrc", ".palyra/sub/.git/config", ".palyra/quarantine/.envrc", ".palyra/quarantine/evil/.envrc", ".palyra/quarantine/"+call+"/.envrc")
+	b.file(".palyra/.envrc", ".palyra/sub/.git/config", ".palyra/quarantine/.envrc", ".palyra/quarantine/evil/.envrc",
+		".palyra/quarantine/"+call+"/.envrc")
 	must(t, os.Symlink("/etc", b.in(".palyra/link")))
 	made := b.sweep(s)
 	if len(made) != 6 {
 		t.Errorf("made %q", made)
 	}
-	for _, p := range []string{".palyra/.envrc", ".palyra/sub", ".palyra/quarantine/.envrc", ".palyra/quarantine/evil", ".palyra/quarantine/" + call + "/.envrc", ".palyra/link"} {
+	for _, p := range []string{
+		".palyra/.envrc", ".palyra/sub", ".palyra/quarantine/.envrc", ".palyra/quarantine/evil",
+		".palyra/quarantine/" + call + "/.envrc", ".palyra/link",
+	} {
 		if b.exists(p) {
 			t.Errorf("%s remains", p)
 		}

@@ -52,7 +52,8 @@ func leads(s *Snapshot) string {
 }
 
 var pieces = rapid.SampledFrom([]string{
-	"a", "b", "node_modules", ".git", "config", "hooks", "HEAD", "objects", "refs", "commondir", "modules", ".envrc", ".vscode", ".github", "workflows", "info",
+	"a", "b", "node_modules", ".git", "config", "hooks", "HEAD", "objects", "refs", "commondir", "modules", ".envrc", ".vscode", ".github",
+	"workflows", "info",
 	"attributes", ".palyra", "quarantine", ".GIT", "\xff", ".cargo", "config.toml", "rebase-merge", "git-rebase-todo", "AGENTS.md",
 })
 
@@ -145,7 +146,8 @@ func TestAnyRunIsSwept(t *testing.T) {
 		}
 		for p, is := range s.byPath() {
 			old := was[p] // only the sweep saw what was there before: no whole walk can know this
-			if another := is.kind == sealed && old.text != nil && is.mode&unix.S_IFMT == unix.S_IFREG && (old.id != is.id || old.born != is.born); is.loose != another {
+			if another := is.kind == sealed && old.text != nil && is.mode&unix.S_IFMT == unix.S_IFREG &&
+				(old.id != is.id || old.born != is.born); is.loose != another {
 				rt.Errorf("%q is loose: %v; another file than before: %v", p, is.loose, another)
 			}
 		}
@@ -156,7 +158,8 @@ func TestAnyRunIsSwept(t *testing.T) {
 			}
 		}
 		boxes := b.openBoxes()
-		if after := countFiles(b.ws) + countFiles(b.quarantine) - boxes - 2*boolInt(hasIndex(b)) - boolInt(hasQuarantine(b)) - again; after != before {
+		if after := countFiles(b.ws) + countFiles(b.quarantine) - boxes - 2*boolInt(hasIndex(b)) - boolInt(
+			hasQuarantine(b)) - again; after != before {
 			rt.Errorf("%d files before the sweep, %d after", before, after)
 		}
 		b.intact()

@@ -14,9 +14,8 @@ import (
 	"palyra/internal/gitfile"
 )
 
-// A person's own configuration of git holds in every repository, and its paths of hooks and
-// programs can be relative to the work tree: core.hooksPath = .githooks in ~/.gitconfig has git run
-// what a run puts there.
+// A person's own configuration of git holds in every repository, and its paths of hooks and programs can be
+// relative to the work tree: core.hooksPath = .githooks in ~/.gitconfig has git run what a run puts there.
 
 // home is the home directory of the workspace's owner, empty where it is not known.
 func (t *tree) home() string {

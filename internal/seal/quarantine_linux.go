@@ -288,7 +288,8 @@ func (p *quarantiner) write(at *quarantineDir, i quarantine.Item) error {
 		return err
 	}
 	add := func() error {
-		fd, err := unix.Openat(at.fd, quarantine.IndexName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(at.fd, quarantine.IndexName,
+			unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,8 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Kept: s.limits.Kept, Names: s.match.Names(), Start: s.start, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Kept: s.limits.Kept, Names: s.match.Names(), Start: s.start,
+		Paths: make([]item, 0, len(s.entries)),
 	}
 	if s.old {
 		d.Version = firstVersion
@@ -137,7 +138,8 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		old: d.Version == firstVersion, start: m.Places(m.Number(d.Start)), workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
-		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(), entries: make([]watchedPath, 0, len(d.Paths)),
+		limits:  Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(),
+		entries: make([]watchedPath, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
 		if s.bare == nil {
@@ -148,7 +150,8 @@ func load(b []byte) (*Snapshot, error) {
 	seen := make(map[string]bool, len(d.Paths))
 	for _, i := range d.Paths {
 		path := string(i.Path)
-		if !(quarantine.Clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway && i.Kind != noted {
+		if !(quarantine.Clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed ||
+			i.Kind > shut && i.Kind != link && i.Kind != midway && i.Kind != noted {
 			return nil, fmt.Errorf("seal: load: path %q", path)
 		}
 		seen[path] = true
@@ -174,7 +177,8 @@ func (d *document) closed() (dirs []string) {
 func loadLeads(m *Matcher, list []lead) error {
 	names := len(m.Names())
 	for _, l := range list {
-		if !quarantine.Clean(string(l.Path)) || len(list) > sealname.MaxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && !m.Has(l.Rule, l.Seg) {
+		if !quarantine.Clean(string(l.Path)) || len(list) > sealname.MaxAnchors || l.Rule < -1 || l.Rule >= names ||
+			l.Rule >= 0 && !m.Has(l.Rule, l.Seg) {
 			return fmt.Errorf("seal: load: %q cannot be led to", l.Path)
 		}
 		m.Add(sealname.Anchor{Path: string(l.Path), Rule: l.Rule, Seg: l.Seg})

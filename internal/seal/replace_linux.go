@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount point that somebody outside the run renames or removes is unmounted in every namespace:
-// when a person's git replaces .git/config, nothing holds the new file, and the run may write it. A
-// path with another identity than before the run therefore counts as the run's. It is moved away
-// like any find, and a small file is restored: a person's change is in the quarantine, and nothing
-// of the run's is obeyed.
+// A mount point that somebody outside the run renames or removes is unmounted in every namespace: when a person's
+// git replaces .git/config, nothing holds the new file, and the run may write it. A path with another identity than
+// before the run therefore counts as the run's. It is moved away like any find, and a small file is restored: a
+// person's change is in the quarantine, and nothing of the run's is obeyed.
 
 const (
 	maxText  = 64 << 10 // of one sealed file

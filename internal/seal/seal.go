@@ -6,26 +6,23 @@
 // the grammar). A path is sealed when a name fits it: nothing may change in or below it. It is kept
 // when only the directory itself has to stay. A snapshot is the state of a workspace before a run.
 //
-// Promises: existing paths are mounted read-only by the cell, after Mounts. New ones that a run
-// makes are found by Sweep when the run is dead, and moved out of the way before anybody sees the
-// result; none remains, or Sweep returns an error. Everything happens by descriptor below the
-// workspace: no link is followed, no other file system is entered, nothing but directories and
-// small sealed files is ever opened. That holds for a daemon that is root in a user's tree,
-// whatever that user's programs do meanwhile. A directory that a run closed is opened by its
-// owner's right, or the sweep fails. Everything is bounded: where a run made more than can be
-// looked through, the directories that it made are moved away whole, and whatever fails, the finds
-// so far are moved.
+// Promises: existing paths are mounted read-only by the cell, after Mounts. New ones that a run makes are found by
+// Sweep when the run is dead, and moved out of the way before anybody sees the result; none remains, or Sweep
+// returns an error. Everything happens by descriptor below the workspace: no link is followed, no other file system
+// is entered, nothing but directories and small sealed files is ever opened. That holds for a daemon that is root
+// in a user's tree, whatever that user's programs do meanwhile. A directory that a run closed is opened by its
+// owner's right, or the sweep fails. Everything is bounded: where a run made more than can be looked through, the
+// directories that it made are moved away whole, and whatever fails, the finds so far are moved.
 //
 // Names count from the root of the file system on: a directory inside a sealed or kept one is
 // refused as a workspace, and one on the way to a sealed path has it sealed. Runs under way at once
 // in trees of which one contains the other agree on the state before them (Share), so that none
 // takes another's work for something that had always been there.
 //
-// A sealed path can lead elsewhere: by a link in its place, also of a directory on the way to it,
-// or by git's configuration, which names hooks and further configuration. Links stay unchanged
-// (they are restored after the run), and where they end in the workspace is sealed as well. A run
-// may continue and end an unfinished operation of git (a rebase), but what it leaves of it may run
-// no program that was not there before.
+// A sealed path can lead elsewhere: by a link in its place, also of a directory on the way to it, or by git's
+// configuration, which names hooks and further configuration. Links stay unchanged (they are restored after the
+// run), and where they end in the workspace is sealed as well. A run may continue and end an unfinished operation
+// of git (a rebase), but what it leaves of it may run no program that was not there before.
 //
 // A mount point that somebody outside the run renames or removes is unmounted, and the run may
 // write the file that comes in its place. So a sealed path that is another file after the run
@@ -77,10 +74,9 @@ const (
 	maxPath        = 4_000 // bytes of a path below the workspace, within one system call's limit
 	maxNameBytes   = 64 << 20
 	maxListing     = 128 << 20 // bytes of the names in one directory
-	// slack is how long before a walk a directory must have changed for its ctime to show the next
-	// change, where the file system counts whole seconds or has its times from elsewhere. tick is
-	// the same where it takes them from the kernel's own clock, which advances at least a hundred
-	// times a second.
+	// slack is how long before a walk a directory must have changed for its ctime to show the next change, where the
+	// file system counts whole seconds or has its times from elsewhere. tick is the same where it takes them from the
+	// kernel's own clock, which advances at least a hundred times a second.
 	slack       = 2 * time.Second
 	tick        = 50 * time.Millisecond
 	sweepFactor = 4 // one pass of a sweep looks at up to so many times the entries that a run may start with
@@ -164,13 +160,12 @@ func (s *Snapshot) Mounts() []cell.Seal { return s.mounts() }
 // the present state of the workspace, and Sweep will compare with that.
 func (s *Snapshot) Stale(ctx context.Context) (bool, error) { return s.stale(ctx) }
 
-// Sweep finds what a run made, when nothing of the run lives any more. New sealed paths are moved
-// to quarantine/<call>/, or, where that is on another file system, to .palyra/quarantine/<call>/ in
-// the workspace, under neutral names and closed to everybody; an index has their paths. The same
-// happens to a file in the place of a sealed path; where that was a small file, it is restored.
-// Sweep returns their paths, relative to the workspace, and those of sealed paths that changed in
-// place or are missing, with ChangedPrefix. With an error, sealed paths may be left: nothing of the
-// run's may be trusted.
+// Sweep finds what a run made, when nothing of the run lives any more. New sealed paths are moved to
+// quarantine/<call>/, or, where that is on another file system, to .palyra/quarantine/<call>/ in the workspace,
+// under neutral names and closed to everybody; an index has their paths. The same happens to a file in the place of
+// a sealed path; where that was a small file, it is restored. Sweep returns their paths, relative to the workspace,
+// and those of sealed paths that changed in place or are missing, with ChangedPrefix. With an error, sealed paths
+// may be left: nothing of the run's may be trusted.
 func (s *Snapshot) Sweep(ctx context.Context, quarantine string, call palyra.CallID) (made []string, err error) {
 	return s.sweep(ctx, quarantine, call)
 }

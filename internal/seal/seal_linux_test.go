@@ -210,19 +210,47 @@ func TestSweep(t *testing.T) {
 		{"a repository", []string{"a"}, func(b *box) { b.file(repoIn("sub/.git")...) }, []string{"sub/.git"}},
 		{"a file .git", []string{"a"}, func(b *box) { b.file("x/y/.git") }, []string{"x/y/.git"}},
 		{"a link .git", []string{"a"}, func(b *box) { b.file(".git -> " + b.out + "/victim/.git") }, []string{".git"}},
-		{"hooks in an old repository", []string{".git/HEAD"}, func(b *box) { b.file(".git/hooks/pre-commit", ".git/commondir", ".git/info/attributes") }, []string{".git/commondir", ".git/hooks", ".git/info/attributes"}},
-		{"where an old repository fetches from", []string{".git/HEAD"}, func(b *box) { b.file(".git/remotes/origin", ".git/branches/origin", ".git/refs/remotes/origin/main") }, []string{".git/branches", ".git/remotes"}},
+		{"hooks in an old repository", []string{".git/HEAD"}, func(b *box) {
+			b.file(".git/hooks/pre-commit", ".git/commondir",
+				".git/info/attributes")
+		}, []string{".git/commondir", ".git/hooks", ".git/info/attributes"}},
+		{"where an old repository fetches from", []string{".git/HEAD"}, func(
+			b *box,
+		) {
+			b.file(".git/remotes/origin", ".git/branches/origin", ".git/refs/remotes/origin/main")
+		}, []string{".git/branches", ".git/remotes"}},
 		{"a fifo", nil, func(b *box) { must(b.t, unix.Mkfifo(b.in(".envrc"), 0o600)) }, []string{".envrc"}},
 		{"a bare repository", nil, func(b *box) { b.file(repoIn("new")...) }, []string{"new"}},
-		{"a directory becomes a repository", []string{"src/main.go"}, func(b *box) { b.file(repoIn("src")...) }, []string{"src/HEAD", "src/config", "src/hooks"}},
-		{"the workspace becomes a repository", []string{"main.go"}, func(b *box) { b.file("HEAD", "objects/", "refs/", "config") }, []string{"HEAD", "config"}},
+		{
+			"a directory becomes a repository",
+			[]string{"src/main.go"},
+			func(b *box) { b.file(repoIn("src")...) },
+			[]string{"src/HEAD", "src/config", "src/hooks"},
+		},
+		{
+			"the workspace becomes a repository",
+			[]string{"main.go"},
+			func(b *box) { b.file("HEAD", "objects/", "refs/", "config") },
+			[]string{"HEAD", "config"},
+		},
 		{"half a repository with its other half elsewhere", nil, func(b *box) { b.file("w/HEAD", "w/commondir", "other/config") }, []string{"w"}},
-		{"a worktree of a submodule", []string{".git/HEAD"}, func(b *box) { b.file(".git/modules/a/b/hooks/x") }, []string{".git/modules/a/b/hooks"}},
+		{
+			"a worktree of a submodule",
+			[]string{".git/HEAD"},
+			func(b *box) { b.file(".git/modules/a/b/hooks/x") },
+			[]string{".git/modules/a/b/hooks"},
+		},
 		{"refs that hide", []string{".git/HEAD", ".git/modules/m/"}, func(b *box) {
 			b.file(".git/modules/m/HEAD", ".git/modules/m/objects/", ".git/modules/m/refs/config")
 		}, []string{".git/modules/m/HEAD", ".git/modules/m/refs/config"}},
-		{"other spellings", nil, func(b *box) { b.file(".GIT/x", ".vſcode/tasks.json", ".g\u200cit", ".envrc.") }, []string{".GIT", ".envrc.", ".g\u200cit", ".vſcode"}},
-		{"odd names", nil, func(b *box) { b.file("a\nb/.envrc", "\xff\xfe/.envrc", "-rf/.envrc", "*/.envrc") }, []string{"*/.envrc", "-rf/.envrc", "a\nb/.envrc", "\xff\xfe/.envrc"}},
+		{
+			"other spellings", nil, func(b *box) { b.file(".GIT/x", ".vſcode/tasks.json", ".g\u200cit", ".envrc.") },
+			[]string{".GIT", ".envrc.", ".g\u200cit", ".vſcode"},
+		},
+		{
+			"odd names", nil, func(b *box) { b.file("a\nb/.envrc", "\xff\xfe/.envrc", "-rf/.envrc", "*/.envrc") },
+			[]string{"*/.envrc", "-rf/.envrc", "a\nb/.envrc", "\xff\xfe/.envrc"},
+		},
 		{"in node_modules", nil, func(b *box) { b.file("node_modules/x/.git", "node_modules/x/.vscode/y") }, []string{"node_modules/x/.git"}},
 		{"ours", nil, func(b *box) { b.file(".palyra/quarantine/x/.git") }, []string{".palyra"}},
 		{"one renamed to be one", []string{"src/x"}, func(b *box) { must(b.t, os.Rename(b.in("src"), b.in(".vscode"))) }, []string{".vscode"}},

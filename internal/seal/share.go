@@ -101,8 +101,7 @@ func inModules(path string) bool {
 	return false
 }
 
-// Forget makes s forget the entries at or below paths, which are absolute; it ignores paths outside
-// its workspace.
+// Forget makes s forget the entries at or below paths, which are absolute; it ignores paths outside its workspace.
 func (s *Snapshot) Forget(paths []string) {
 	odd := map[string]watchedPath{}
 	for _, p := range paths {

@@ -42,7 +42,8 @@ func TestShare(t *testing.T) {
 			c.sweep(sc)
 			sealed, err := Scan(t.Context(), c.ws, Default, Limits{settle: -1})
 			must(t, err)
-			if got := strings.Join(sealed.Sealed(), " "); strings.Contains(got, filepath.Base(filepath.Dir(test.evil))) && strings.Contains(got, ".vscode") {
+			if got := strings.Join(sealed.Sealed(), " "); strings.Contains(got, filepath.Base(filepath.Dir(test.evil))) &&
+				strings.Contains(got, ".vscode") {
 				t.Errorf("%+v: sealed %q", test, got)
 			}
 			if _, err := os.Lstat(path); err == nil && !strings.Contains(test.evil, "workflows") { // below a sealed directory: no run's

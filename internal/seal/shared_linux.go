@@ -6,10 +6,9 @@ import (
 	"palyra"
 )
 
-// Package managers link files from a store that all projects share, and git links objects from one
-// clone to the next. A run that writes such a file in place writes outside its workspace. To check
-// every file would cost more than the rest of a look; whole packages are linked, so one file of
-// each directory is enough.
+// Package managers link files from a store that all projects share, and git links objects from one clone to the
+// next. A run that writes such a file in place writes outside its workspace. To check every file would cost more
+// than the rest of a look; whole packages are linked, so one file of each directory is enough.
 
 // sample checks the first plain file of a directory, in a look before a run only: links that a run
 // makes within its workspace lead nowhere else.

@@ -10,8 +10,7 @@ import (
 	"palyra/internal/seal/sealname"
 )
 
-// Snapshot is the state of a workspace at one moment, as far as sealing goes. It is for one
-// goroutine at a time.
+// Snapshot is the state of a workspace at one moment, as far as sealing goes. It is for one goroutine at a time.
 type Snapshot struct {
 	workspace   string
 	root        ident

@@ -38,11 +38,10 @@ func (w *walker) forbids(path string) bool {
 	return end.Closed || end.Proc
 }
 
-// settleLink decides about a link that no name matches. A new one that leads from outside to a
-// directory below node_modules makes every name count there, so the directory may not have sealed
-// paths. A known link is resolved again, unless it stays inside where every name counts: another
-// run's sweep may have seen it first, links below node_modules are not watched unless they lead
-// out, and the outside changes.
+// settleLink decides about a link that no name matches. A new one that leads from outside to a directory below
+// node_modules makes every name count there, so the directory may not have sealed paths. A known link is resolved
+// again, unless it stays inside where every name counts: another run's sweep may have seen it first, links below
+// node_modules are not watched unless they lead out, and the outside changes.
 func (w *walker) settleLink(p *quarantiner, e watchedPath) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == link && bytes.Equal(was.text, e.text)

@@ -19,7 +19,8 @@ func TestLinksToWhatRunsKeep(t *testing.T) {
 			must(t, os.MkdirAll(dir, 0o700))
 		}
 		must(t, os.Symlink(closed, b.out+"/alias"))
-		b.file("old -> "+b.out+"/soon", "dead -> "+b.out+"/nothing", "p -> /proc/self/status", "dir/sub/x", "node_modules/a/x", "node_modules/out -> "+free)
+		b.file("old -> "+b.out+"/soon", "dead -> "+b.out+"/nothing", "p -> /proc/self/status", "dir/sub/x", "node_modules/a/x",
+			"node_modules/out -> "+free)
 		s, err := Scan(t.Context(), b.ws, Default, Limits{Closed: []string{closed, b.quarantine}})
 		must(t, err)
 		if crash {
@@ -30,10 +31,13 @@ func TestLinksToWhatRunsKeep(t *testing.T) {
 		}
 		must(t, os.Symlink(closed, b.out+"/soon")) // what the old one leads to comes later
 		gone := []string{
-			"old", "later", "root", "cwd", "fd", "nowhere", "alias", "up\xff", "round", "node_modules/a/deep", "node_modules/p", "pens", "dir/sub/out", "own",
+			"old", "later", "root", "cwd", "fd", "nowhere", "alias", "up\xff", "round", "node_modules/a/deep", "node_modules/p", "pens",
+			"dir/sub/out", "own",
 		}
-		b.file("later -> "+closed+"/r1", "root -> /proc/self/root"+closed+"/r1", "cwd -> /proc/self/cwd/../x", "fd -> /dev/fd/7/x", "nowhere -> /no/such/place")
-		b.file("alias -> "+b.out+"/alias/r", "up\xff -> ../out/kept\xff/r", "round -> dir/../../out/kept\xff", "node_modules/a/deep -> ../../../out/alias", "node_modules/p -> /proc/self/root/usr")
+		b.file("later -> "+closed+"/r1", "root -> /proc/self/root"+closed+"/r1", "cwd -> /proc/self/cwd/../x", "fd -> /dev/fd/7/x",
+			"nowhere -> /no/such/place")
+		b.file("alias -> "+b.out+"/alias/r", "up\xff -> ../out/kept\xff/r", "round -> dir/../../out/kept\xff",
+			"node_modules/a/deep -> ../../../out/alias", "node_modules/p -> /proc/self/root/usr")
 		b.file("pens -> "+b.quarantine+"/"+string(testCall)+"/000001", "dir/sub/out -> "+b.in("../out/kept\xff"), "own -> .palyra/quarantine/x")
 		b.file("bin -> /usr/bin", "back -> "+b.out+"/../ws/dir", "in -> dir/none", "node_modules/free -> "+free)
 		want := append(gone, stays(palyra.RemnantLink, "bin"), stays(palyra.RemnantLink, "node_modules/free"))
@@ -59,7 +63,8 @@ func TestLinksThatComeBack(t *testing.T) {
 	b.file("node_modules/app/x", "dir/x")
 	s := b.scan()
 	must(t, os.Symlink(b.ws, b.out+"/ws"))
-	b.file("node_modules/app/.vscode/tasks.json", "app -> "+b.out+"/ws/node_modules/app", "dir/a -> "+b.in("dir/../node_modules/app"), "d -> "+b.out+"/ws/dir")
+	b.file("node_modules/app/.vscode/tasks.json", "app -> "+b.out+"/ws/node_modules/app", "dir/a -> "+b.in("dir/../node_modules/app"),
+		"d -> "+b.out+"/ws/dir")
 	if made := b.sweep(s); !slices.Equal(made, []string{"app", "dir/a"}) {
 		t.Errorf("made %q", made)
 	}

@@ -66,8 +66,7 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 	return w
 }
 
-// walk makes the snapshot. Directories that had to be opened by force are shut
-// again when shut is called.
+// walk makes the snapshot. Directories that had to be opened by force are shut again when shut is called.
 func (w *walker) walk() error {
 	root := node{base: -1, state: w.m.Root(w.out.start)}
 	if w.base != nil && len(w.base.dirs) > 0 {

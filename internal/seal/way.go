@@ -49,8 +49,7 @@ func notHere(workspace, path, instead string) error {
 		WithRemedy("use the root of the repository as the workspace, %s perhaps", instead)
 }
 
-// gitOwn reports whether a repository has a directory of the name for itself. Others in it can be
-// working trees.
+// gitOwn reports whether a repository has a directory of the name for itself. Others in it can be working trees.
 func gitOwn(name []byte) bool {
 	switch string(name) {
 	case "branches", "hooks", "info", "lfs", "modules", "rebase-apply", "rebase-merge", "sequencer", "worktrees":

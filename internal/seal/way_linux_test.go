@@ -13,14 +13,19 @@ import (
 func TestSealedDirectoriesAreNoWorkspaces(t *testing.T) {
 	b := newBox(t)
 	b.file(append(repoIn(".git"), append(repoIn("bare.git"), append(repoIn("repo/.git/modules/m"),
-		".git/objects/aa/", "a/.vscode/sub/", ".husky/_/", ".claude/commands/", "x/.github/workflows/y/", ".hg/store/", ".palyra/z/", "upper/.GIT/hooks/",
+		".git/objects/aa/", "a/.vscode/sub/", ".husky/_/", ".claude/commands/", "x/.github/workflows/y/", ".hg/store/", ".palyra/z/",
+		"upper/.GIT/hooks/",
 		"node_modules/m/.envrc/", "bare.git/worktrees/w/", "my.code-workspace/in/", ".yarn/releases/", "dots/.git. /hooks/")...)...)...)
-	for _, p := range strings.Split(".git|.git/hooks|.git/objects/aa|.git/info|a/.vscode|a/.vscode/sub|.husky|.husky/_|.claude|.claude/commands|x/.github/workflows|"+
-		"x/.github/workflows/y|.hg|.hg/store|.palyra|.palyra/z|upper/.GIT|upper/.GIT/hooks|repo/.git/modules/m|repo/.git/modules/m/hooks|bare.git/hooks|bare.git/info|"+
-		"bare.git/objects|bare.git/refs/heads|bare.git/worktrees/w|node_modules/m/.envrc|my.code-workspace/in|.yarn/releases|dots/.git. /hooks", "|") {
+	for _, p := range strings.Split(
+		".git|.git/hooks|.git/objects/aa|.git/info|a/.vscode|a/.vscode/sub|.husky|.husky/_|.claude|.claude/commands|x/.github/workflows|"+
+			"x/.github/workflows/y|.hg|.hg/store|.palyra|.palyra/z|upper/.GIT|upper/.GIT/hooks|repo/.git/modules/m|"+
+			"repo/.git/modules/m/hooks|bare.git/hooks|bare.git/info|"+
+			"bare.git/objects|bare.git/refs/heads|bare.git/worktrees/w|node_modules/m/.envrc|"+
+			"my.code-workspace/in|.yarn/releases|dots/.git. /hooks", "|") {
 		s, err := Scan(t.Context(), b.in(p), Default, Limits{})
 		e := palyra.AsError(err)
-		if s != nil || e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Remedy, b.ws) || !strings.Contains(e.Text, filepath.Base(b.ws)) {
+		if s != nil || e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Remedy, b.ws) ||
+			!strings.Contains(e.Text, filepath.Base(b.ws)) {
 			t.Errorf("%s: %v, %v (%s)", p, s, err, e.Remedy)
 		}
 	}

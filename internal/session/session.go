@@ -113,7 +113,8 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 	var s palyra.Session
 	var id, principal, labels, room, bounds string
 	var opened, used, closed int64
-	if err := scan(&id, &principal, &s.Workspace, &s.Surface, &s.Name, &labels, &opened, &used, &closed, &s.Calls, &room, &bounds); err != nil {
+	if err := scan(&id, &principal, &s.Workspace, &s.Surface, &s.Name, &labels, &opened, &used, &closed, &s.Calls, &room,
+		&bounds); err != nil {
 		return s, err
 	}
 	if bounds != "" {
@@ -127,9 +128,8 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
 }
 
-// Resolve returns the session a proposal belongs to: the one named by id or
-// name, else the principal's default for this workspace and surface, opened if
-// need be. A closed id is never used again.
+// Resolve returns the session a proposal belongs to: the one named by id or name, else the principal's default for
+// this workspace and surface, opened if need be. A closed id is never used again.
 func (s *Sessions) Resolve(ctx context.Context, p palyra.Proposal) (palyra.Session, error) {
 	want := string(p.Session)
 	if ulid.Valid(want) {
@@ -156,8 +156,7 @@ func (s *Sessions) Resolve(ctx context.Context, p palyra.Proposal) (palyra.Sessi
 	return found, err
 }
 
-// Peek returns the session that a proposal would be part of, without opening
-// one; false when there is none.
+// Peek returns the session that a proposal would be part of, without opening one; false when there is none.
 func (s *Sessions) Peek(ctx context.Context, p palyra.Proposal) (palyra.Session, bool, error) {
 	if ulid.Valid(string(p.Session)) {
 		x, err := s.byID(ctx, p, p.Session)
@@ -213,10 +212,11 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		q := `SELECT ` + sessionColumns + ` FROM sessions
 			WHERE principal=? AND workspace=? AND door=? AND name=? AND room=? AND bounds=? AND closed_at=0`
-		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.surface), at.name, string(at.room), at.bounds}, func(scan func(...any) error) (err error) {
-			found, err = scanSession(scan)
-			return err
-		})
+		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.surface), at.name, string(at.room), at.bounds},
+			func(scan func(...any) error) (err error) {
+				found, err = scanSession(scan)
+				return err
+			})
 	})
 	if err != nil || found.ID == "" {
 		return found, false, err
@@ -230,11 +230,13 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 	now := s.now()
 	x := palyra.Session{
-		ID: palyra.SessionID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.surface, Name: at.name, OpenedAt: now, UsedAt: now,
+		ID: palyra.SessionID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.surface, Name: at.name,
+		OpenedAt: now, UsedAt: now,
 	}
 	err := s.db.Write(ctx, "session.opened", func(tx *store.Tx) error {
 		var open int64
-		if err := tx.Get(`SELECT count(*) FROM sessions WHERE principal=? AND room=? AND closed_at=0`, []any{string(at.principal), string(at.room)}, &open); err != nil {
+		if err := tx.Get(`SELECT count(*) FROM sessions WHERE principal=? AND room=? AND closed_at=0`,
+			[]any{string(at.principal), string(at.room)}, &open); err != nil {
 			return err
 		}
 		if open >= maxOpenSessions {
@@ -243,7 +245,8 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 		}
 		n, err := tx.Exec(`INSERT INTO sessions (id, principal, workspace, door, name, labels, opened_at, used_at, room, bounds)
 			VALUES (?,?,?,?,?,'[]',?,?,?,?) ON CONFLICT DO NOTHING`,
-			string(x.ID), string(at.principal), at.workspace, string(at.surface), at.name, store.Nanos(now), store.Nanos(now), string(at.room), at.bounds)
+			string(x.ID), string(at.principal), at.workspace, string(at.surface), at.name, store.Nanos(now), store.Nanos(now), string(at.room),
+			at.bounds)
 		if err != nil || n == 0 {
 			return err // n == 0: someone else opened it just now
 		}
@@ -296,8 +299,7 @@ func (s *Sessions) List(ctx context.Context, all bool, before palyra.SessionID, 
 	return list, err
 }
 
-// Close ends a session and everything that hangs on it. Closing a closed one
-// is a Conflict.
+// Close ends a session and everything that hangs on it. Closing a closed one is a Conflict.
 func (s *Sessions) Close(ctx context.Context, id palyra.SessionID, by string) error {
 	err := s.db.Write(ctx, "session.closed", func(tx *store.Tx) error {
 		n, err := tx.Exec(`UPDATE sessions SET closed_at=? WHERE id=? AND closed_at=0`, store.Nanos(s.now()), string(id))
@@ -328,8 +330,7 @@ func (s *Sessions) CloseAll(ctx context.Context, p palyra.Principal, by string) 
 	return s.closeEach(ctx, by, `SELECT id FROM sessions WHERE principal=? AND closed_at=0`, string(p))
 }
 
-// CloseRoom closes the sessions of a room that is over: nobody can join them any
-// more.
+// CloseRoom closes the sessions of a room that is over: nobody can join them any more.
 func (s *Sessions) CloseRoom(ctx context.Context, room palyra.CallID) error {
 	return s.closeEach(ctx, "room over", `SELECT id FROM sessions WHERE room=? AND room<>'' AND closed_at=0`, string(room))
 }
@@ -352,8 +353,7 @@ func (s *Sessions) closeEach(ctx context.Context, by, query string, args ...any)
 	return err
 }
 
-// sweepEvery is how often idle sessions are looked for; Resolve does not rely
-// on it.
+// sweepEvery is how often idle sessions are looked for; Resolve does not rely on it.
 const sweepEvery = 10 * time.Minute
 
 // Run closes idle sessions until ctx ends.

@@ -48,7 +48,10 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) proposal() palyra.Proposal {
-	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w", Tool: "palyra.echo"}
+	return palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w",
+		Tool: "palyra.echo",
+	}
 }
 
 func (w *world) count(kind string) (n int) {

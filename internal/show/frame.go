@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// Frame sets outside text apart from Palyra's own: every line of it starts with
-// Prefix and a gutter. With a Width, lines are broken here rather than by the
-// terminal, so that the part after a break has its gutter too.
+// Frame sets outside text apart from Palyra's own: every line of it starts with Prefix and a gutter. With a Width,
+// lines are broken here rather than by the terminal, so that the part after a break has its gutter too.
 type Frame struct {
 	Prefix string
 	Width  int // columns of the terminal; 0: lines are not broken
@@ -54,9 +53,8 @@ func (f Frame) room() int {
 	return max(f.Width-columns(f.Prefix)-2, 8)
 }
 
-// wrap cuts a line into parts of at most room columns: behind a space where the
-// second half of the part has one, else wherever the room ends. The space stays,
-// so that the parts put together are the line.
+// wrap cuts a line into parts of at most room columns: behind a space where the second half of the part has one,
+// else wherever the room ends. The space stays, so that the parts put together are the line.
 func wrap(line string, room int) []string {
 	if room == 0 || len(line) <= room {
 		return []string{line}
@@ -81,8 +79,7 @@ func wrap(line string, room int) []string {
 	return append(parts, line[start:])
 }
 
-// width is how many columns r takes at most. Terminals differ for characters
-// beyond ASCII; two is never too little.
+// width is how many columns r takes at most. Terminals differ for characters beyond ASCII; two is never too little.
 func width(r rune) int {
 	if r < 0x7f {
 		return 1

@@ -13,18 +13,16 @@ import (
 // longer is for a view that shows everything, and must be said to be.
 const MaxDecoded = 64 << 10
 
-// Member is a text of a JSON object that its own spelling does not show: base64,
-// or more lines than one.
+// Member is a text of a JSON object that its own spelling does not show: base64, or more lines than one.
 type Member struct {
 	Name    string
 	Data    []byte
 	Encoded bool // it was base64
 }
 
-// Members lists what stands in the top of a JSON object and is not readable as it
-// stands: strings whose name ends in _b64, decoded, and with long set also texts of
-// more than n bytes. What is not base64 although its name says so is left out:
-// nobody will read it as that either.
+// Members lists what stands in the top of a JSON object and is not readable as it stands: strings whose name ends
+// in _b64, decoded, and with long set also texts of more than n bytes. What is not base64 although its name says so
+// is left out: nobody will read it as that either.
 func Members(doc []byte, long bool, n int) []Member {
 	if !long && !bytes.Contains(doc, []byte(`_b64"`)) {
 		return nil
@@ -53,8 +51,7 @@ func Members(doc []byte, long bool, n int) []Member {
 	return out
 }
 
-// Opaque reports whether a short view leaves out an encoded text: it is long, and
-// most of it would be escapes.
+// Opaque reports whether a short view leaves out an encoded text: it is long, and most of it would be escapes.
 func Opaque(b []byte) bool {
 	return len(b) > MaxDecoded && (!utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0)
 }

@@ -64,8 +64,7 @@ func render(s string, m mode) string {
 	return out.String()
 }
 
-// isPlainASCII reports whether s is printable ASCII without a backslash, which is what
-// nearly all text is.
+// isPlainASCII reports whether s is printable ASCII without a backslash, which is what nearly all text is.
 func isPlainASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '\\' {
@@ -75,8 +74,7 @@ func isPlainASCII(s string) bool {
 	return !strings.Contains(s, tooBlank)
 }
 
-// tooBlank is a run of blanks that is too long to be shown: it could push what
-// follows out of sight.
+// tooBlank is a run of blanks that is too long to be shown: it could push what follows out of sight.
 const tooBlank = "                                                                "
 
 func countBlanks(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
@@ -107,8 +105,7 @@ func moves(r rune, m mode, last bool) bool {
 	return m >= screenMode && r == '\t' || m == screenMode && r == '\r' && last
 }
 
-// misread reports whether a backslash at i, followed by rest, would read as one
-// of our escapes.
+// misread reports whether a backslash at i, followed by rest, would read as one of our escapes.
 func misread(cells []cell, i int, rest string, m mode) bool {
 	if i+1 == len(cells) {
 		return false

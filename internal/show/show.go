@@ -1,30 +1,26 @@
 // Package show makes outside text safe to look at.
 //
-// What an approver reads was written by the party that wants approval. Left
-// alone it can move the cursor, recolour the screen, reverse the reading order,
-// hide letters or borrow them from another alphabet. This package turns all of
-// that into visible escapes, and nothing else:
+// What an approver reads was written by the party that wants approval. Left alone it can move the cursor, recolour
+// the screen, reverse the reading order, hide letters or borrow them from another alphabet. This package turns all
+// of that into visible escapes, and nothing else:
 //
 //	\x1b       a control character, or a byte that is not UTF-8
 //	\u{202e}   any other character that does not show itself honestly
 //	\\         a backslash, where a single one would read as an escape
 //	⋯ 80 blanks ⋯  a run of blanks that is too long to be shown (in Arg: \s{80})
 //
-// The signs that Palyra itself marks text with (the gutters │ and ┆, the dashes,
-// arrows and dots of its own words: one list, in class.go) are escaped like that, too,
-// so that none of them ever comes from outside.
+// The signs that Palyra itself marks text with (the gutters │ and ┆, the dashes, arrows and dots of its own words:
+// one list, in class.go) are escaped like that, too, so that none of them ever comes from outside.
 //
-// Line is for text that must stay on one line, Block for text with lines of its
-// own, Screen for what a program printed, Argv for commands. Frame puts a gutter before every line, also those the
-// width of the terminal breaks, so that outside text never stands where
-// Palyra's own words stand.
+// Line is for text that must stay on one line, Block for text with lines of its own, Screen for what a program
+// printed, Argv for commands. Frame puts a gutter before every line, also those the width of the terminal breaks,
+// so that outside text never stands where Palyra's own words stand.
 //
-// Promises: the result holds only printable characters and has no lone escape
-// bytes (Screen's also tabs and line ends of two characters); Line, Block, Arg and Argv are injective, so that different inputs give
-// different results. Arg and Argv are plain ASCII, so they also look different
-// in every font that keeps ASCII apart. Line and Block keep the letters of
-// living scripts readable and catch the known look-alikes; they do not claim to
-// catch all of them. The package knows none of Palyra's words.
+// Promises: the result holds only printable characters and has no lone escape bytes (Screen's also tabs and line
+// ends of two characters); Line, Block, Arg and Argv are injective, so that different inputs give different
+// results. Arg and Argv are plain ASCII, so they also look different in every font that keeps ASCII apart. Line and
+// Block keep the letters of living scripts readable and catch the known look-alikes; they do not claim to catch all
+// of them. The package knows none of Palyra's words.
 package show
 
 import (
@@ -45,9 +41,8 @@ const (
 // Line renders s on one line: newlines and tabs are escaped too.
 func Line(s string) string { return render(s, lineMode) }
 
-// Block renders s and keeps its line breaks. A tab shows as a mark, padded to
-// the next stop. Letters of right-to-left scripts stay as they are, which a
-// terminal may reorder: Notes says so.
+// Block renders s and keeps its line breaks. A tab shows as a mark, padded to the next stop. Letters of
+// right-to-left scripts stay as they are, which a terminal may reorder: Notes says so.
 func Block(s string) string {
 	var out strings.Builder
 	out.Grow(len(s) + len(s)/8)
@@ -60,13 +55,11 @@ func Block(s string) string {
 	return out.String()
 }
 
-// Screen renders what a program printed for the terminal of whoever ran it. Line
-// breaks and tabs are what they are, so that tables stay tables, and so is a carriage
-// return at the end of a line; one elsewhere would let later text stand over earlier
-// text of its line, and is escaped. Signs that frames are drawn with stay: Screen is
-// for text that nobody decides by, and that starts on a line of its own. All else is
-// as in Block. A piece of a longer text must not end between the two characters of
-// a line end.
+// Screen renders what a program printed for the terminal of whoever ran it. Line breaks and tabs are what they are,
+// so that tables stay tables, and so is a carriage return at the end of a line; one elsewhere would let later text
+// stand over earlier text of its line, and is escaped. Signs that frames are drawn with stay: Screen is for text
+// that nobody decides by, and that starts on a line of its own. All else is as in Block. A piece of a longer text
+// must not end between the two characters of a line end.
 func Screen(s string) string {
 	var out strings.Builder
 	out.Grow(len(s) + len(s)/8)
@@ -84,8 +77,7 @@ func Screen(s string) string {
 	return out.String()
 }
 
-// Arg renders one element of a command in plain ASCII, quoted unless it is a
-// bare word.
+// Arg renders one element of a command in plain ASCII, quoted unless it is a bare word.
 func Arg(s string) string {
 	if s != "" && strings.Trim(s, bare) == "" {
 		return s
@@ -117,8 +109,7 @@ func Arg(s string) string {
 
 const bare = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
 
-// Argv renders a command on one line. Two different commands never give the
-// same line.
+// Argv renders a command on one line. Two different commands never give the same line.
 func Argv(argv []string) string {
 	parts := make([]string, len(argv))
 	for i, a := range argv {
@@ -162,9 +153,8 @@ func MiddleOf(safe string, n int) string {
 	return fmt.Sprintf("%s%c %s left out %c%s", head, cutMark, Bytes(len(safe)-len(head)-len(tail)), cutMark, tail)
 }
 
-// JSON escapes, in a JSON document, every character from DEL on that does not
-// show itself honestly. The document means the same: such characters can stand
-// only in strings, and there an escape is another spelling.
+// JSON escapes, in a JSON document, every character from DEL on that does not show itself honestly. The document
+// means the same: such characters can stand only in strings, and there an escape is another spelling.
 func JSON(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	at := 0

@@ -133,7 +133,8 @@ func TestMiddleKeepsTheTail(t *testing.T) {
 func TestNotes(t *testing.T) {
 	got := Notes("a\x1b\u202e\u200b\u00a0e\u0301p\u0430y\u05d0\xff\tok\n")
 	want := []string{
-		"bytes that are not UTF-8", "control characters", "characters that change the reading direction", "invisible characters", "unusual spaces",
+		"bytes that are not UTF-8", "control characters", "characters that change the reading direction", "invisible characters",
+		"unusual spaces",
 		"combining marks that change how other characters look", "letters or signs that look like others",
 		"right-to-left letters, which a terminal may show in another order",
 	}
@@ -380,7 +381,8 @@ func checkArgv(t interface{ Fatalf(string, ...any) }, argv []string) {
 // nasty draws strings rich in what this package is about.
 func nasty() *rapid.Generator[string] {
 	pieces := []string{
-		`\`, `"`, `'`, " ", strings.Repeat(" ", 70), `\s{70}`, "⋯ 70 blanks ⋯", "│ ", "┆", "…", "—", "→", "\n", "\t", "\r", "\x1b[0m", "\u202e", "\u200b", "\u0301", "\xff", "\xc3", "é", "а", "p", "x1b", "u{202e}", "n", "ο", "文",
+		`\`, `"`, `'`, " ", strings.Repeat(" ", 70), `\s{70}`, "⋯ 70 blanks ⋯", "│ ", "┆", "…", "—", "→", "\n", "\t", "\r", "\x1b[0m", "\u202e",
+		"\u200b", "\u0301", "\xff", "\xc3", "é", "а", "p", "x1b", "u{202e}", "n", "ο", "文",
 		"\u05d0", "⇥", "⋯", "{", "}", "\ufffd", "\U000e0041", "\u0915\u094d", "0", "a",
 	}
 	return rapid.Custom(func(t *rapid.T) string {

@@ -6,9 +6,8 @@ import "unicode"
 // script needs more, and more of them draw over neighbouring lines.
 const maxMarks = 3
 
-// judgeMarks escapes combining marks except those a script needs. Marks that go
-// with any script (accents, overlays) are always escaped: they give a second
-// spelling to letters that have one of their own, and can turn one sign into
+// judgeMarks escapes combining marks except those a script needs. Marks that go with any script (accents, overlays)
+// are always escaped: they give a second spelling to letters that have one of their own, and can turn one sign into
 // another.
 func judgeMarks(cells []cell) {
 	run, base := 0, false
@@ -25,9 +24,8 @@ func judgeMarks(cells []cell) {
 	}
 }
 
-// judgeWords escapes the letters by which a word passes for another: those of
-// an alphabet that looks like Latin in a word with Latin letters, and words
-// written in such an alphabet with look-alikes only.
+// judgeWords escapes the letters by which a word passes for another: those of an alphabet that looks like Latin in
+// a word with Latin letters, and words written in such an alphabet with look-alikes only.
 func judgeWords(cells []cell) {
 	for i := 0; i < len(cells); {
 		if !wordRune(cells[i]) {
@@ -73,8 +71,7 @@ func judgeWord(word []cell) {
 // alphabets are the scripts whose letters pass for Latin ones.
 var alphabets = []*unicode.RangeTable{unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Georgian}
 
-// twins are the letters of these alphabets that look like a Latin letter or a
-// digit in common fonts.
+// twins are the letters of these alphabets that look like a Latin letter or a digit in common fonts.
 var twins = table(
 	// Greek: capitals Α Β Ε Ζ Η Ι Κ Μ Ν Ο Ρ Τ Υ Χ; small α γ ι κ ν ο ρ υ χ; lunate and yot letters.
 	0x370, 0x370, 0x37f, 0x37f, 0x391, 0x392, 0x395, 0x397, 0x399, 0x39a, 0x39c, 0x39d, 0x39f, 0x39f, 0x3a1, 0x3a1, 0x3a4, 0x3a5, 0x3a7, 0x3a7,

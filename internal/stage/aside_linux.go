@@ -17,8 +17,7 @@ type file struct {
 	id   beneath.Ident
 }
 
-// collide is a path of the run's where somebody else did something: what the run
-// left there is read all the same.
+// collide is a path of the run's where somebody else did something: what the run left there is read all the same.
 func (r *reader) collide(p string, st *unix.Stat_t, at scope) error {
 	r.conflict(p)
 	switch st.Mode & unix.S_IFMT {
@@ -73,8 +72,7 @@ func (r *reader) repository(entries []dirEntry) bool {
 // take leaves an entry to the quarantine.
 func (r *reader) take(p string, st *unix.Stat_t) { r.taken = append(r.taken, taken{p, st.Mode}) }
 
-// away moves what was taken to the quarantine. What cannot be moved stays in the stage, and
-// goes with it.
+// away moves what was taken to the quarantine. What cannot be moved stays in the stage, and goes with it.
 func (r *reader) away(err error) error {
 	if err != nil {
 		return err
@@ -90,11 +88,10 @@ func (r *reader) away(err error) error {
 	return nil
 }
 
-// SetAside moves what Keep left of a run's files to a quarantine: to the directory of that
-// name below it, which is the daemon's alone. They are there in boxes, and the index
-// says where each was to go. It returns how many there are. Where somebody else changed
-// the same files, nothing of the run's is lost so, up to most bytes (0: all) of what the
-// quarantine has under that name; lost are those beyond.
+// SetAside moves what Keep left of a run's files to a quarantine: to the directory of that name below it, which is
+// the daemon's alone. They are there in boxes, and the index says where each was to go. It returns how many there
+// are. Where somebody else changed the same files, nothing of the run's is lost so, up to most bytes (0: all) of
+// what the quarantine has under that name; lost are those beyond.
 func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine.Item, err error) {
 	to, err := quarantine.OpenShelf(dir, name, g.workspace, most)
 	if err != nil {

@@ -57,14 +57,17 @@ func TestSetAside(t *testing.T) {
 		run, other string
 		want       map[string]string
 	}{
-		"both wrote":       {"echo run > f", "echo other > f", map[string]string{"f": "run\n"}},
-		"removed":          {"echo run > f", "rm f", map[string]string{"f": "run\n"}},
-		"a directory gone": {"echo run > d/f; mkdir d/n; echo run > d/n/x; chmod 0 d/n", "mv d e", map[string]string{"d/f": "run\n", "d/n/x": "run\n"}},
-		"a link for one":   {"echo run > d/deep/f", "mv d e; ln -s e d", map[string]string{"d/deep/f": "run\n"}},
-		"a file for one":   {"echo run > d/f; ln -s x d/l", "mv d e; echo other > d", map[string]string{"d/f": "run\n", "d/l": "x"}},
-		"a mode":           {"chmod 700 d; echo run > d/f; chmod 000 d/f", "touch d/x; chmod 777 d", map[string]string{"d/f": "run\n"}},
-		"raw bytes":        {"echo run > f; echo run > $(printf 'x\\377')", "echo other > f", map[string]string{"f": "run\n", "x\xff": "run\n"}},
-		"only removed":     {"rm f; ln -s / up", "echo other > f", map[string]string{"up": "/"}},
+		"both wrote": {"echo run > f", "echo other > f", map[string]string{"f": "run\n"}},
+		"removed":    {"echo run > f", "rm f", map[string]string{"f": "run\n"}},
+		"a directory gone": {
+			"echo run > d/f; mkdir d/n; echo run > d/n/x; chmod 0 d/n", "mv d e",
+			map[string]string{"d/f": "run\n", "d/n/x": "run\n"},
+		},
+		"a link for one": {"echo run > d/deep/f", "mv d e; ln -s e d", map[string]string{"d/deep/f": "run\n"}},
+		"a file for one": {"echo run > d/f; ln -s x d/l", "mv d e; echo other > d", map[string]string{"d/f": "run\n", "d/l": "x"}},
+		"a mode":         {"chmod 700 d; echo run > d/f; chmod 000 d/f", "touch d/x; chmod 777 d", map[string]string{"d/f": "run\n"}},
+		"raw bytes":      {"echo run > f; echo run > $(printf 'x\\377')", "echo other > f", map[string]string{"f": "run\n", "x\xff": "run\n"}},
+		"only removed":   {"rm f; ln -s / up", "echo other > f", map[string]string{"up": "/"}},
 	} {
 		for _, far := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, far), func(t *testing.T) {

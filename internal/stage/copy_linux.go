@@ -19,10 +19,9 @@ const (
 	mostNamed  = 20_000
 )
 
-// CopyDirs puts whole copies of directories into the stage, before it is mounted: an overlay
-// cannot rename a directory that lies in the workspace, and can one that lies on the stage. What
-// is no directory, is too large, or has something in it that cannot be copied or that names
-// says must stay, is passed over.
+// CopyDirs puts whole copies of directories into the stage, before it is mounted: an overlay cannot rename a
+// directory that lies in the workspace, and can one that lies on the stage. What is no directory, is too large, or
+// has something in it that cannot be copied or that names says must stay, is passed over.
 func (g *Stage) CopyDirs(ctx context.Context, dirs []string, names Names) error {
 	if len(dirs) == 0 {
 		return nil

@@ -371,7 +371,10 @@ func (s *Stages) finish(name string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: beneath.Ident{Dev: l.Dev, Ino: l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
+	g := &Stage{
+		of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: beneath.Ident{Dev: l.Dev, Ino: l.Ino},
+		id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At,
+	}
 	if g.call, g.isHeld = strings.CutPrefix(name, heldPrefix); !g.isHeld {
 		g.call = l.Call
 	}

@@ -49,8 +49,7 @@ func (g *Stage) Place(ctx context.Context, bound []Bound) error {
 	return nil
 }
 
-// openWorkspace opens the workspace, which must be the directory that the stage
-// was made for.
+// openWorkspace opens the workspace, which must be the directory that the stage was made for.
 func (g *Stage) openWorkspace() (int, error) {
 	ws, err := beneath.OpenTree(g.workspace)
 	if err != nil {
@@ -128,7 +127,8 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 		}
 		mode := st.Mode&modeBits | 0o700
 		if err := beneath.InParent(p.upper, at, func(up int, name string) error {
-			return errors.Join(unix.Mkdirat(up, name, 0o700), beneath.ChmodAt(up, name, mode), unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
+			return errors.Join(unix.Mkdirat(up, name, 0o700), beneath.ChmodAt(up, name, mode),
+				unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
 		}); err != nil {
 			return "", false, err
 		}
@@ -137,8 +137,7 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 	return "", false, nil
 }
 
-// absent makes sure that the run finds nothing at a path, whoever makes something
-// there meanwhile.
+// absent makes sure that the run finds nothing at a path, whoever makes something there meanwhile.
 func (p *placer) absent(at string, b Bound) error {
 	err := beneath.InParent(p.ws, at, func(dir int, name string) error {
 		var st unix.Stat_t
@@ -236,14 +235,12 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 	})
 }
 
-// longestWait is the pause after which letGo gives up; all of them together are
-// twice as long.
+// longestWait is the pause after which letGo gives up; all of them together are twice as long.
 const longestWait = 3 * time.Second
 
-// letGo waits until nobody has a file open for writing. A process forked while
-// a copy was written holds it open until it execs, and nobody can run the file
-// meanwhile. The kernel gives a read lease only on a file without writers; a
-// file system without leases is not waited for.
+// letGo waits until nobody has a file open for writing. A process forked while a copy was written holds it open
+// until it execs, and nobody can run the file meanwhile. The kernel gives a read lease only on a file without
+// writers; a file system without leases is not waited for.
 func letGo(ctx context.Context, dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {

@@ -221,8 +221,7 @@ func (r *reader) conflict(p string) {
 	r.out.Conflicts = change.AppendShort(r.out.Conflicts, change.Quoted(p))
 }
 
-// others reports whether somebody changed a file of the workspace since the run
-// began.
+// others reports whether somebody changed a file of the workspace since the run began.
 func (r *reader) others(st *unix.Stat_t) bool { return !beneath.Later(r.since, st.Ctim) }
 
 // whiteout: the run removed what was there, unless it is the mark that was put in the
@@ -339,9 +338,8 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 	return nil
 }
 
-// stirred reports whether somebody changed what a directory of the workspace
-// holds. A file that was there before the run, by what the overlay says of it, can
-// have been there under another name.
+// stirred reports whether somebody changed what a directory of the workspace holds. A file that was there before
+// the run, by what the overlay says of it, can have been there under another name.
 func (r *reader) stirred(rel string) bool {
 	fd, err := beneath.OpenIn(r.ws, rel, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {

@@ -31,10 +31,9 @@ func (e *DiffersError) Error() string {
 	return text
 }
 
-// Revert makes a stage on which a run is undone: to keep it puts back what the run
-// replaced or removed, and removes what it made. Its workspace must be as the run left it,
-// at every path that the run changed; else the error is a DiffersError. What is remembered
-// stays.
+// Revert makes a stage on which a run is undone: to keep it puts back what the run replaced or removed, and removes
+// what it made. Its workspace must be as the run left it, at every path that the run changed; else the error is a
+// DiffersError. What is remembered stays.
 func (s *Stages) Revert(ctx context.Context, p *preimage.Store, name string) (*Stage, error) {
 	m, err := p.Read(name)
 	if err != nil {

@@ -1,12 +1,9 @@
-// Package stage keeps what a run writes away from its workspace until the run is
-// over.
+// Package stage keeps what a run writes away from its workspace until the run is over.
 //
-// Words: a stage is the upper layer of an overlay whose lower layer is the
-// workspace; what a run writes is in the stage and nowhere else. A bound file is
-// one whose content was checked: its copy is put into the stage before the overlay
-// is mounted, so that the run finds what was checked whatever becomes of the file
-// in the workspace. To keep is to make the changes of a run the workspace's, to drop is
-// to forget them.
+// Words: a stage is the upper layer of an overlay whose lower layer is the workspace; what a run writes is in the
+// stage and nowhere else. A bound file is one whose content was checked: its copy is put into the stage before the
+// overlay is mounted, so that the run finds what was checked whatever becomes of the file in the workspace. To keep
+// is to make the changes of a run the workspace's, to drop is to forget them.
 //
 // Promises. A copy is compared as it is written: the bytes that were hashed are
 // the bytes that lie in the stage. What a run left is hostile: it is read with
@@ -18,7 +15,8 @@
 // then, the conflict is told, and the run's files can be set aside. Where somebody changes a path later, while the changes
 // are put into the workspace, it is the same: that path stays theirs, and what was done until then is
 // taken back, the last step first. So it is where a step fails, as on a full disk: the reason is told then (Settled.Lost). What
-// cannot be, because somebody went on working on what was put there, or because a daemon died in between, stays and is told (Settled.Lost); what it replaced is remembered
+// cannot be, because somebody went on working on what was put there, or because a daemon died in between, stays and
+// is told (Settled.Lost); what it replaced is remembered
 // like that of any run. For that, files are exchanged or moved aside, never
 // replaced, and what was displaced is compared with what was seen when the run's
 // changes were read: by device, number, mode, size and time of writing, in
@@ -34,18 +32,17 @@
 // daemon too. What is kept of them later is what was weighed: a held stage is read again,
 // and conflicts are found from the beginning of the run on.
 //
-// What it does not do. It mounts nothing and judges nothing. Nothing is flushed:
-// when the machine itself stops, a run's changes may be there in part, as those of
-// a run that writes to the workspace directly may. Who has a file open, or works in a
-// directory, while it is displaced goes on in what will be removed: what is written
-// after the comparison is lost. So is a change that gives a file its old size and time of
-// writing between the last look and the exchange. Where a file system cannot
-// exchange two names (EINVAL), one replaces the other, and what is saved between the last
-// look and that is lost. A file that is taken back is missing for a moment. Keeping in two workspaces of which one lies in
-// the other is not put in turn: the two are to each other as somebody else.
-// Copies across file systems lose holes. A file to which a run gave several names is as many files once it is kept.
-// Attributes and access lists that a run sets are not kept. Times alone are kept, but are no change
-// that is listed or taken back. A directory that its owner shut is opened while it is read, and its time of change is another then.
+// What it does not do. It mounts nothing and judges nothing. Nothing is flushed: when the machine itself stops, a
+// run's changes may be there in part, as those of a run that writes to the workspace directly may. Who has a file
+// open, or works in a directory, while it is displaced goes on in what will be removed: what is written after the
+// comparison is lost. So is a change that gives a file its old size and time of writing between the last look and
+// the exchange. Where a file system cannot exchange two names (EINVAL), one replaces the other, and what is saved
+// between the last look and that is lost. A file that is taken back is missing for a moment. Keeping in two
+// workspaces of which one lies in the other is not put in turn: the two are to each other as somebody else. Copies
+// across file systems lose holes. A file to which a run gave several names is as many files once it is kept.
+// Attributes and access lists that a run sets are not kept. Times alone are kept, but are no change that is listed
+// or taken back. A directory that its owner shut is opened while it is read, and its time of change is another
+// then.
 package stage
 
 import (
@@ -101,8 +98,7 @@ var errGone = errors.New("stage: the workspace is not there any more")
 // directory that may be written in.
 type Names func(path string) (sealed, kept bool)
 
-// Quarantine is where new paths go that must not come to be in the workspace, not even
-// for a moment.
+// Quarantine is where new paths go that must not come to be in the workspace, not even for a moment.
 type Quarantine interface {
 	New(path string) bool                               // a path that was not there must not be, by its name
 	Repository(names []string) bool                     // nor must a new directory with such entries

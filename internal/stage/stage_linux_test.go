@@ -77,7 +77,8 @@ func (b *bench) run(g *Stage, script string) string {
 // mounted is run for who has no test at hand.
 func (b *bench) mounted(g *Stage, script string) string {
 	up := g.Path()
-	mount := fmt.Sprintf("mount -t overlay overlay -o userxattr,volatile,lowerdir=%s,upperdir=%s/upper,workdir=%s/work %s && cd %s && ", b.ws, up, up, b.ws, b.ws)
+	mount := fmt.Sprintf("mount -t overlay overlay -o userxattr,volatile,lowerdir=%s,upperdir=%s/upper,workdir=%s/work %s && cd %s && ",
+		b.ws, up, up, b.ws, b.ws)
 	cmd := exec.Command("unshare", "-Urm", "sh", "-c", mount+"exec sh")
 	cmd.Stdin = strings.NewReader(script)
 	out, err := cmd.CombinedOutput()
@@ -362,13 +363,15 @@ func TestNeverKept(t *testing.T) {
 	b.write(".git/hooks/x", "old")
 	b.write("set", "old")
 	g := b.stage()
-	b.run(g, "echo evil > .git/config; echo evil > .git/hooks/new; rm .git/hooks/x; echo fine > .git/index; chmod 6755 set; mkdir .envrc; echo new > .envrc/x")
+	b.run(g, "echo evil > .git/config; echo evil > .git/hooks/new; rm .git/hooks/x; echo fine > .git/index; chmod 6755 set; mkdir "+
+		".envrc; echo new > .envrc/x")
 	e, err := g.Keep(t.Context(), func(path string) (bool, bool) {
 		return path == ".git/config" || path == ".git/hooks" || path == ".envrc", path == ".git"
 	}, nil)
 	check(t, err)
 	got := tree(t, b.ws)
-	if got["/.git/config"] != "-rw-r--r-- old" || got["/.git/hooks/x"] == "" || got["/.git/hooks/new"] != "" || got["/.git/index"] == "" || got["/set"] != "-rwxr-xr-x old" {
+	if got["/.git/config"] != "-rw-r--r-- old" || got["/.git/hooks/x"] == "" || got["/.git/hooks/new"] != "" || got["/.git/index"] == "" ||
+		got["/set"] != "-rwxr-xr-x old" {
 		t.Errorf("%v", got)
 	}
 	if len(e.Refused) != 4 || got["/.envrc/x"] == "" { // a new one is for who looks for new ones
@@ -385,7 +388,8 @@ func TestKilledWhileKeeping(t *testing.T) {
 
 func killed(t *testing.T, where func(*bench)) {
 	t.Helper()
-	const run = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; chmod 700 k; ln -s f l"
+	const run = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; " +
+		"chmod 700 k; ln -s f l"
 	for at := 0; ; at++ {
 		b := newBench(t)
 		where(b)

@@ -84,15 +84,17 @@ func (s *Stages) alone(workspace beneath.Ident) (done func()) {
 	}
 }
 
-// Open makes the directory where it is missing, and refuses one that is not the
-// caller's alone.
+// Open makes the directory where it is missing, and refuses one that is not the caller's alone.
 func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 	dir, err := owner.Dir(path, passMode)
 	if err != nil {
 		return nil, fmt.Errorf("stage: %w", err)
 	}
 	l = l.filled()
-	return &Stages{dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{}, spares: map[[2]int64]*Stage{}}, nil
+	return &Stages{
+		dir: dir, path: path, limits: l, sizes: tally.New(l.All), log: log, live: map[string]bool{},
+		spares: map[[2]int64]*Stage{},
+	}, nil
 }
 
 // Remember has what is replaced by held stages go to p, under the names of their calls.
@@ -102,8 +104,7 @@ func (s *Stages) Remember(p *preimage.Store) { s.past = p }
 // under way must find them as they are: nothing is kept then, as with a conflict. Until done is called its answer holds.
 type Admit func(call, workspace string, paths []string) (refused []string, done func())
 
-// Close gives the directory back. It is removed when nothing is in it. A second one
-// does nothing.
+// Close gives the directory back. It is removed when nothing is in it. A second one does nothing.
 func (s *Stages) Close() error {
 	s.mu.Lock()
 	spares := s.spares
@@ -296,9 +297,8 @@ func mustBeEmpty(top int, sub string) error {
 	return nil
 }
 
-// Begin says that the run begins now: what changes in the workspace from here on
-// was changed by others. The moment is one that the kernel gives to files, so that
-// what changed before it is older, and what changes after it is not.
+// Begin says that the run begins now: what changes in the workspace from here on was changed by others. The moment
+// is one that the kernel gives to files, so that what changed before it is older, and what changes after it is not.
 func (g *Stage) Begin() error {
 	const most = 20 * time.Millisecond // the longest tick that a kernel has, and some
 	fd := int(g.clock.Fd())
@@ -321,8 +321,7 @@ func (g *Stage) Begin() error {
 	return nil
 }
 
-// changesSince is when changes count from. A clock that was set back meanwhile gives new
-// changes old times.
+// changesSince is when changes count from. A clock that was set back meanwhile gives new changes old times.
 func (g *Stage) changesSince() unix.Timespec {
 	wall := time.Now().Round(0)
 	back := g.at.Add(time.Since(g.at)).Round(0).Sub(wall)

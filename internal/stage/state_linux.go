@@ -182,8 +182,7 @@ func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
 	return s, steps.Replaced(err)
 }
 
-// digest reads a file. One that its owner may not read has none, but on the stage,
-// where nobody else is.
+// digest reads a file. One that its owner may not read has none, but on the stage, where nobody else is.
 func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err error) {
 	read := func() error {
 		f, _, err := beneath.OpenRegular(top, p)

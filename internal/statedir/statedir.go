@@ -1,15 +1,12 @@
 // Package statedir looks at the files of a state before any of them is opened,
 // and puts an old state aside where somebody wants a new one.
 //
-// Words: the store is state.db with its write-ahead log; what is left of a state
-// is everything else that only a state has: that log, the daemon's signing keys
-// and kept outputs. An operator key is a person's and no state's.
+// Words: the store is state.db with its write-ahead log; what is left of a state is everything else that only a
+// state has: that log, the daemon's signing keys and kept outputs. An operator key is a person's and no state's.
 //
-// Promises: a store that is gone while something of it is left is refused,
-// because opening it would begin a new state in the place of the old one and
-// throw the log away; nothing is ever removed here. It cannot tell that a whole
-// state was exchanged for an older copy, nor that the newest frames of the log
-// were taken away.
+// Promises: a store that is gone while something of it is left is refused, because opening it would begin a new
+// state in the place of the old one and throw the log away; nothing is ever removed here. It cannot tell that a
+// whole state was exchanged for an older copy, nor that the newest frames of the log were taken away.
 //
 // Its words are those of docs/words.md.
 package statedir
@@ -44,8 +41,7 @@ func (f Files) paths() []string {
 // There reports whether the store's file has anything in it.
 func (f Files) There() (bool, error) { return filled(f.State) }
 
-// Left names what is left of a state besides the store's file: of a new one
-// there is nothing.
+// Left names what is left of a state besides the store's file: of a new one there is nothing.
 func (f Files) Left() ([]string, error) {
 	var left []string
 	for _, path := range []string{f.State + "-wal", f.Artifacts} {
@@ -91,12 +87,13 @@ func Gone(state string, left []string) error {
 	if n := len(left) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStateGone, "the state %s is gone or empty, and this is left of it: %s%s", state, strings.Join(names, ", "), more).
-		WithRemedy("put the file back from a backup, with its -wal if there is one; to begin a new state on purpose: palyra up --new-state, which keeps what is left beside it")
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStateGone, "the state %s is gone or empty, and this is left of it: %s%s", state,
+		strings.Join(names, ", "), more).
+		WithRemedy("put the file back from a backup, with its -wal if there is one; to begin a new state on purpose: palyra up " +
+			"--new-state, which keeps what is left beside it")
 }
 
-// asideMark is between the name of a file of an old state and when it was put
-// aside.
+// asideMark is between the name of a file of an old state and when it was put aside.
 const asideMark = ".before-"
 
 // PutAside renames everything of the state, so that the next start finds none.

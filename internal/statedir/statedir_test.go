@@ -36,7 +36,13 @@ func files(t *testing.T) statedir.Files {
 // Every subset of what a state is made of.
 func TestCheckEverySubset(t *testing.T) {
 	type part struct{ name, text string }
-	parts := []part{{"state.db", "x"}, {"state.db-wal", "x"}, {"keys/journal.key", "x"}, {"keys/attestation.key.next", "x"}, {"artifacts/1", "x"}}
+	parts := []part{
+		{"state.db", "x"},
+		{"state.db-wal", "x"},
+		{"keys/journal.key", "x"},
+		{"keys/attestation.key.next", "x"},
+		{"artifacts/1", "x"},
+	}
 	for set := range 1 << len(parts) {
 		f := files(t)
 		var has []string
@@ -50,7 +56,8 @@ func TestCheckEverySubset(t *testing.T) {
 		refuse := set != 0 && set&1 == 0
 		e := palyra.AsError(err)
 		switch {
-		case refuse && (err == nil || e.Reason != palyra.ReasonStateGone || !strings.Contains(e.Remedy, "--new-state") || !strings.Contains(e.Text, filepath.Dir(f.State))):
+		case refuse && (err == nil || e.Reason != palyra.ReasonStateGone || !strings.Contains(e.Remedy, "--new-state") ||
+			!strings.Contains(e.Text, filepath.Dir(f.State))):
 			t.Errorf("%v: %v", has, err)
 		case !refuse && err != nil:
 			t.Errorf("%v: %v", has, err)

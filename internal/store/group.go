@@ -19,11 +19,10 @@ type write struct {
 	lead chan struct{}
 }
 
-// Write runs fn in a transaction and returns when it is durable. step names the
-// moment for fault tests. fn may run while other writes' changes are in the same
-// open transaction; it must not keep tx. A nil return means committed; an error
-// means that nothing of fn remains. Once begun, a write does not stop for ctx:
-// a record is kept even when its caller is gone.
+// Write runs fn in a transaction and returns when it is durable. step names the moment for fault tests. fn may run
+// while other writes' changes are in the same open transaction; it must not keep tx. A nil return means committed;
+// an error means that nothing of fn remains. Once begun, a write does not stop for ctx: a record is kept even when
+// its caller is gone.
 func (db *DB) Write(ctx context.Context, step string, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,8 +65,7 @@ func (db *DB) commitNext() {
 	db.commit(group, hooks)
 }
 
-// passOn lets the group's callers go and wakes the next leader, last: what is
-// woken last runs first.
+// passOn lets the group's callers go and wakes the next leader, last: what is woken last runs first.
 func (db *DB) passOn(group []*write) {
 	for _, w := range group {
 		close(w.done)
@@ -102,8 +100,7 @@ func (db *DB) commit(writes []*write, hooks []GroupHook) {
 
 var errAborted = palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "store: the write was abandoned half way")
 
-// settle tells every member its fate: after a commit in the order of doing,
-// after a failure in reverse.
+// settle tells every member its fate: after a commit in the order of doing, after a failure in reverse.
 func (g *group) settle(err error) {
 	if err != nil {
 		err = fmt.Errorf("store: commit: %w", g.db.engine.Explain(err))
@@ -175,9 +172,8 @@ func (g *group) run(hooks []GroupHook) (err error) {
 	return nil
 }
 
-// runOne runs one write, inside a savepoint from its first statement on unless
-// it is alone. The error returned is the group's: only a savepoint that could
-// not be undone gives one.
+// runOne runs one write, inside a savepoint from its first statement on unless it is alone. The error returned is
+// the group's: only a savepoint that could not be undone gives one.
 func (g *group) runOne(w *write) error {
 	w.tx = g.db.writeTx()
 	w.tx.savepoint = len(g.writes) > 1
@@ -207,8 +203,7 @@ func (g *group) runOne(w *write) error {
 	return g.db.writer.exec("RELEASE w")
 }
 
-// guarded turns a panic in a part's code into an error, so that the group's
-// other members are not lost with it.
+// guarded turns a panic in a part's code into an error, so that the group's other members are not lost with it.
 func guarded(fn func(*Tx) error, tx *Tx) (err error) {
 	if fn == nil {
 		return nil

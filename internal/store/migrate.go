@@ -10,10 +10,9 @@ import (
 	"palyra"
 )
 
-// migrate brings one part's tables up to date. Each part counts its versions in
-// a table of its own, so that parts can be added and changed independently.
-// Tables made by a later version of Palyra are refused: this one does not know
-// what they mean.
+// migrate brings one part's tables up to date. Each part counts its versions in a table of its own, so that parts
+// can be added and changed independently. Tables made by a later version of Palyra are refused: this one does not
+// know what they mean.
 func migrate(ctx context.Context, e Engine, s Schema) error {
 	dir, err := fs.Sub(s.FS, e.Dialect())
 	if err != nil {

@@ -72,8 +72,7 @@ func (s *connection) forget() {
 	s.byText = nil
 }
 
-// discard closes the connection itself, not only our hold on it: its state is
-// unknown.
+// discard closes the connection itself, not only our hold on it: its state is unknown.
 func (s *connection) discard() {
 	s.forget() // first: a statement must not outlive its connection
 	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })

@@ -1,11 +1,9 @@
-// Package store keeps Palyra's records: transactions with group commit over an
-// SQL engine, and migrations.
+// Package store keeps Palyra's records: transactions with group commit over an SQL engine, and migrations.
 //
-// Parts own their tables and their SQL; they see a Tx and never the engine. A
-// Write is durable when it returns nil. Writes that arrive while a commit is on
-// its way share the next one: the first waiter leads, commits for all, and hands
-// over. Each keeps its own fate: one that fails is rolled back alone. A Read
-// sees one state of committed data from its first statement to its end.
+// Parts own their tables and their SQL; they see a Tx and never the engine. A Write is durable when it returns nil.
+// Writes that arrive while a commit is on its way share the next one: the first waiter leads, commits for all, and
+// hands over. Each keeps its own fate: one that fails is rolled back alone. A Read sees one state of committed data
+// from its first statement to its end.
 //
 // What a write may not do: call Write or Read of the same store (it would wait
 // for itself), keep its Tx, or use it from another goroutine.
@@ -31,8 +29,7 @@ const maxGroup = 256
 
 // Engine is an SQL database under the store.
 type Engine interface {
-	// Writer returns the pool of exactly one connection that writes; its
-	// transactions are serialised by the engine.
+	// Writer returns the pool of exactly one connection that writes; its transactions are serialised by the engine.
 	Writer() *sql.DB
 	// Reader returns the pool for reads, which see committed data only.
 	Reader() *sql.DB
@@ -62,9 +59,8 @@ type Recorder interface {
 	Append(tx *Tx, e palyra.Event) (palyra.Position, error)
 }
 
-// GroupHook runs inside every group: Begin after the transaction opened, Commit just
-// before it is committed. An error fails the whole group. OnDone of the Tx they
-// get is told the group's fate.
+// GroupHook runs inside every group: Begin after the transaction opened, Commit just before it is committed. An
+// error fails the whole group. OnDone of the Tx they get is told the group's fate.
 type GroupHook struct {
 	Begin  func(*Tx) error
 	Commit func(*Tx) error
@@ -114,8 +110,7 @@ func (db *DB) Use(h GroupHook) {
 // Dialect names the SQL spoken.
 func (db *DB) Dialect() string { return db.engine.Dialect() }
 
-// Close waits for writes and reads under way and closes the engine. A second
-// Close does nothing.
+// Close waits for writes and reads under way and closes the engine. A second Close does nothing.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {
@@ -138,8 +133,7 @@ func (db *DB) Close() error {
 
 // Checker is an engine that can look at its file.
 type Checker interface {
-	// CheckQuery is the query whose one row and column is "ok", or else what is
-	// wrong with the file.
+	// CheckQuery is the query whose one row and column is "ok", or else what is wrong with the file.
 	CheckQuery() string
 }
 

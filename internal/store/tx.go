@@ -38,10 +38,9 @@ func (db *DB) writeTx() *Tx {
 	return &Tx{ctx: context.Background(), session: db.writer, explain: db.engine.Explain, writable: true}
 }
 
-// OnDone registers f to be called once, after the write is committed (true) or
-// undone (false). After a commit the calls come in the order of doing, within a
-// write and across its group; when something is undone they come in reverse. f
-// runs on the committing goroutine: it must be quick and must not write.
+// OnDone registers f to be called once, after the write is committed (true) or undone (false). After a commit the
+// calls come in the order of doing, within a write and across its group; when something is undone they come in
+// reverse. f runs on the committing goroutine: it must be quick and must not write.
 func (tx *Tx) OnDone(f func(committed bool)) { tx.hooks = append(tx.hooks, f) }
 
 func (tx *Tx) finish(ok bool) {
@@ -140,9 +139,8 @@ func (tx *Tx) statement(query string) (*stmt, func(), error) {
 	return st, done, nil
 }
 
-// failed explains an engine's error. One the engine explains as ours (disk
-// full, damaged, busy) breaks the Tx: SQLite may have dropped the transaction,
-// and a statement after it would stand outside, committed by itself.
+// failed explains an engine's error. One the engine explains as ours (disk full, damaged, busy) breaks the Tx:
+// SQLite may have dropped the transaction, and a statement after it would stand outside, committed by itself.
 func (tx *Tx) failed(err error) error {
 	if err == nil {
 		return nil

@@ -1,11 +1,9 @@
-// Package symlink finds out where a path outside a workspace leads, and whether that
-// is a place to which no link may lead. A link is a stranger's bytes: it goes through
-// other links, names what is not there yet, or leads through /proc, where the same
-// words are another place to every process that reads them.
+// Package symlink finds out where a path outside a workspace leads, and whether that is a place to which no link
+// may lead. A link is a stranger's bytes: it goes through other links, names what is not there yet, or leads
+// through /proc, where the same words are another place to every process that reads them.
 //
-// Nothing is opened, and nothing is waited for beyond what the kernel knows. What is
-// found holds for the moment: who can change a directory on the way can change the
-// end.
+// Nothing is opened, and nothing is waited for beyond what the kernel knows. What is found holds for the moment:
+// who can change a directory on the way can change the end.
 package symlink
 
 import (
@@ -54,8 +52,7 @@ func NewSet(dirs []string) (*Set, error) {
 	return s, nil
 }
 
-// Resolve follows an absolute path. A part of it that is "..", leads up from where
-// the links before it ended.
+// Resolve follows an absolute path. A part of it that is "..", leads up from where the links before it ended.
 func (s *Set) Resolve(path string) End {
 	end, _, _ := walk(path, s.ids)
 	end.Closed = end.Closed || s.has(filepath.Clean(path)) || s.has(end.Path)

@@ -22,7 +22,8 @@ func TestResolve(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Join(top, d), 0o700))
 	}
 	for name, to := range map[string]string{
-		"alias": "state", "up": "free/deep", "loop": "loop", "raw\xff": "d\xff/../state", "proc": "/proc/self/root", "here": "/proc/self/cwd", "fd": "/dev/fd/3",
+		"alias": "state", "up": "free/deep", "loop": "loop", "raw\xff": "d\xff/../state", "proc": "/proc/self/root", "here": "/proc/self/cwd",
+		"fd": "/dev/fd/3",
 	} {
 		must(t, os.Symlink(to, filepath.Join(top, name)))
 	}
@@ -61,7 +62,10 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%q: %+v", path, got)
 		}
 	}
-	for _, path := range []string{"/proc/self/root/usr", "/proc", "//proc/./self/fd/0", "/dev/fd/5", "/dev/stdin", "/usr/../proc/thread-self/cwd"} {
+	for _, path := range []string{
+		"/proc/self/root/usr", "/proc", "//proc/./self/fd/0", "/dev/fd/5", "/dev/stdin",
+		"/usr/../proc/thread-self/cwd",
+	} {
 		if got := s.Resolve(path); !got.Proc {
 			t.Errorf("%q: %+v", path, got)
 		}
@@ -73,7 +77,8 @@ func TestResolve(t *testing.T) {
 
 func TestStrays(t *testing.T) {
 	for text, want := range map[string]bool{
-		"/x": true, "x": false, "x/y/./z": false, "..": false, "../..": false, "../../..": true, "../x": false, "x/..": true, "../../x/../../y": true, "": false, "...": false, "..\xff": false,
+		"/x": true, "x": false, "x/y/./z": false, "..": false, "../..": false, "../../..": true, "../x": false, "x/..": true,
+		"../../x/../../y": true, "": false, "...": false, "..\xff": false,
 	} {
 		if got := Strays(text, 2); got != want {
 			t.Errorf("%q: %v", text, got)

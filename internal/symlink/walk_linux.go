@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// walk goes a path from the root on. It returns the last directory's identity, where
-// the whole path is there.
+// walk goes a path from the root on. It returns the last directory's identity, where the whole path is there.
 func walk(path string, closed []ident) (end End, last ident, there bool) {
 	at, rest, hops := "/", strings.Split(path, "/"), 0
 	for len(rest) > 0 {

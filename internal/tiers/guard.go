@@ -54,8 +54,7 @@ func (g egressGuard) Mechanisms() []string {
 	return list
 }
 
-// Open implements sandbox.Guard. In mode preflight the hosts of the plan must be
-// found before anything starts.
+// Open implements sandbox.Guard. In mode preflight the hosts of the plan must be found before anything starts.
 func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
 	if g.Mode() == egress.Preflight && len(p.Egress) > 0 {
 		if err := g.Preflight(ctx, p.Egress); err != nil {

@@ -23,9 +23,8 @@ func (t *Tiers) With(c config.Config) (*Tiers, error) {
 	return &Tiers{Tool: tool, Guard: guard}, err
 }
 
-// otherTiers are the tiers of this machine under other settings of what leaves them
-// and of whether they must be known to hold. How limits are held is a matter of the
-// machine and stays what it is.
+// otherTiers are the tiers of this machine under other settings of what leaves them and of whether they must be
+// known to hold. How limits are held is a matter of the machine and stays what it is.
 type otherTiers struct {
 	*Tiers
 	guard   egressGuard

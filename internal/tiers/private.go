@@ -21,10 +21,9 @@ func modes(private []string) map[string]fs.FileMode {
 	return out
 }
 
-// keepPrivate looks at them after a program of the daemon's own user ran: in tier B a
-// program can change the modes of its user's files, wherever they are. A mode
-// that lets in more than at the start is set back, and the attempt is on record.
-// What was made since is for its owner alone.
+// keepPrivate looks at them after a program of the daemon's own user ran: in tier B a program can change the modes
+// of its user's files, wherever they are. A mode that lets in more than at the start is set back, and the attempt
+// is on record. What was made since is for its owner alone.
 func (t *Tiers) keepPrivate(ctx context.Context, c *palyra.Call) {
 	for _, path := range t.Settings.Private() {
 		fi, err := os.Lstat(path)
@@ -48,7 +47,8 @@ func (t *Tiers) keepPrivate(ctx context.Context, c *palyra.Call) {
 func (t *Tiers) alert(ctx context.Context, c *palyra.Call, path string) {
 	t.Log.Error("a program opened a private path to others; it was closed again", "path", path, "call", string(c.ID))
 	_, err := t.Journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
-		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: string(palyra.ToolProcessRun),
+		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID,
+		Method: string(palyra.ToolProcessRun),
 	})
 	if err != nil {
 		t.Log.Error("the alert is not on record", "error", err)

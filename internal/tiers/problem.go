@@ -10,8 +10,7 @@ import (
 // maxProblems is how many flaws of profiles a status names.
 const maxProblems = 8
 
-// Problems says what keeps programs from being run here, for those who look
-// before they find out by a refusal.
+// Problems says what keeps programs from being run here, for those who look before they find out by a refusal.
 func (t *Tiers) Problems(ctx context.Context) []string {
 	tier := t.Settings.Process.Tier
 	if tier == "off" {

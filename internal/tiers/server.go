@@ -26,9 +26,8 @@ type Servers struct {
 	NewID      func() palyra.ID
 }
 
-// Resolve implements upstream.Launcher: the plan by which the server of an upstream runs: that of its
-// command in tier C, fed live. Its start is no call: the operator's signature under
-// the definition stands for it.
+// Resolve implements upstream.Launcher: the plan by which the server of an upstream runs: that of its command in
+// tier C, fed live. Its start is no call: the operator's signature under the definition stands for it.
 func (s Servers) Resolve(ctx context.Context, name string, def palyra.UpstreamDefinition) (palyra.Plan, error) {
 	t, _ := s.Tool.Tool(process.Name)
 	args, err := json.Marshal(serverArguments(def))

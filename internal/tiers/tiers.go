@@ -103,8 +103,7 @@ func programs(conf process.Config, c config.Config, hosts *egress.Guard) process
 	return conf
 }
 
-// AgentWall is the most time for a call whose program is an agent itself: it may
-// take as long as a run.
+// AgentWall is the most time for a call whose program is an agent itself: it may take as long as a run.
 func AgentWall(c config.ToolCall) func(palyra.Proposal) (time.Duration, string) {
 	return func(p palyra.Proposal) (time.Duration, string) {
 		var args struct {
@@ -142,8 +141,7 @@ func (t *Tiers) sealsChanged(ctx context.Context, c *palyra.Call, paths []string
 	t.changedMeanwhile(ctx, c, palyra.ReasonSealDenied, paths, 0)
 }
 
-// inputsChanged puts on record that what a run read was not certain to be what
-// was approved.
+// inputsChanged puts on record that what a run read was not certain to be what was approved.
 func (t *Tiers) inputsChanged(ctx context.Context, c *palyra.Call, paths []string) {
 	t.changedMeanwhile(ctx, c, palyra.ReasonInputChanged, paths, 0)
 }

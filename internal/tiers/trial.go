@@ -12,8 +12,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Facts are what the sandbox stands on. When one changes, what was found before
-// is not known to hold any more.
+// Facts are what the sandbox stands on. When one changes, what was found before is not known to hold any more.
 func (t *Tiers) Facts() map[string]string {
 	all := map[string]string{"egress_mode": string(t.Settings.Egress.Mode), "cgroup": t.Settings.Process.Cgroup, "cell": t.CellDigest}
 	all["uid"] = strconv.Itoa(os.Geteuid())
@@ -35,8 +34,7 @@ func (t *Tiers) Facts() map[string]string {
 // Trials runs probes in the real tiers.
 type Trials struct{ *Tiers }
 
-// Promise implements posture.Runner: what the tier itself promises, not what is
-// known of it from probing.
+// Promise implements posture.Runner: what the tier itself promises, not what is known of it from probing.
 func (t Trials) Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
 	for _, b := range t.backends {
 		if b.Tier() == tier {

@@ -35,9 +35,8 @@ type pageResult struct {
 
 func (p Page) end() int64 { return p.Offset + int64(len(p.Data)) }
 
-// Encode writes the page as JSON of at most most bytes, and shortens it until it fits: a page that
-// became an artifact would have to be read in pages again. A page of text ends with a whole
-// character and must be UTF-8.
+// Encode writes the page as JSON of at most most bytes, and shortens it until it fits: a page that became an
+// artifact would have to be read in pages again. A page of text ends with a whole character and must be UTF-8.
 func (p Page) Encode(most int64) (json.RawMessage, error) {
 	if !p.Base64 {
 		if p.end() < p.Size {

@@ -18,8 +18,7 @@ const Executor = "builtin"
 
 // ArtifactStore keeps outputs that are too large to deliver.
 type ArtifactStore interface {
-	// Keep stores data for a session and returns its id; it is durable when
-	// Keep returns.
+	// Keep stores data for a session and returns its id; it is durable when Keep returns.
 	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
@@ -45,7 +44,10 @@ func NewRunner(c Config) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	res := palyra.Result{
 		Executor: Executor, Started: r.Now(),
-		Enforcement: palyra.Enforcement{Mode: palyra.NetworkOpen, Mechanisms: []string{}, Limits: map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap}},
+		Enforcement: palyra.Enforcement{
+			Mode: palyra.NetworkOpen, Mechanisms: []string{},
+			Limits: map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap},
+		},
 	}
 	t, err := r.check(start, c)
 	if err != nil {

@@ -4,10 +4,9 @@
 // Words: a Tool says what it is (Spec), adds to a plan what only it knows (Plan) and does what the plan says
 // (Run). Plan looks at the world and changes nothing; Run does exactly what was planned or fails.
 //
-// Promises of the Runner: nothing runs without a grant; a plan that would now resolve differently
-// is refused and nothing runs; output over the cap is kept as an artifact, never lost and never
-// delivered whole; a panic in a tool is a failed run. It does not sandbox: these tools are part of
-// the daemon, and each says itself what confines it.
+// Promises of the Runner: nothing runs without a grant; a plan that would now resolve differently is refused and
+// nothing runs; output over the cap is kept as an artifact, never lost and never delivered whole; a panic in a tool
+// is a failed run. It does not sandbox: these tools are part of the daemon, and each says itself what confines it.
 //
 // The tools are leaves, a package each below this one, with a list of what they offer; the daemon
 // puts the lists together.
@@ -66,7 +65,10 @@ type Env struct {
 
 // EnvOf returns the environment of a call.
 func EnvOf(c *palyra.Call) Env {
-	return Env{Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace, Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow}
+	return Env{
+		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace,
+		Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow,
+	}
 }
 
 // Set is the tools by name.

@@ -52,7 +52,8 @@ func TestSet(t *testing.T) {
 		t.Error("c is there")
 	}
 	p := palyra.Plan{Tool: "a"}
-	if err := s.Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}}}, &p); err != nil || p.Detail.Summary != "for S" {
+	if err := s.Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}}}, &p); err != nil ||
+		p.Detail.Summary != "for S" {
 		t.Errorf("%v %+v", err, p)
 	}
 	if err := s.Plan(t.Context(), &palyra.Call{}, &palyra.Plan{Tool: "c"}); palyra.AsError(err).Reason != palyra.ReasonUnknownTool {
@@ -63,7 +64,8 @@ func TestSet(t *testing.T) {
 	}
 	for _, spoil := range []func(*palyra.Tool){
 		func(t *palyra.Tool) { t.Name = "" }, func(t *palyra.Tool) { t.MaxInput = 0 }, func(t *palyra.Tool) { t.InputSchema = nil },
-		func(t *palyra.Tool) { t.Tier = palyra.TierC }, func(t *palyra.Tool) { t.Source = palyra.SourceSkill }, func(t *palyra.Tool) { t.Description = "" },
+		func(t *palyra.Tool) { t.Tier = palyra.TierC }, func(t *palyra.Tool) { t.Source = palyra.SourceSkill },
+		func(t *palyra.Tool) { t.Description = "" },
 	} {
 		f := named("a", nil)
 		spoil(&f.spec)
@@ -144,11 +146,13 @@ func says(out string) fake {
 
 func TestRun(t *testing.T) {
 	res := run(t, t.Context(), says(`{"a":1}`), nil)
-	if string(res.Output) != `{"a":1}` || res.Failure != nil || res.Refusal != nil || res.ExitCode != 0 || res.Truncated || res.Executor != "builtin" {
+	if string(res.Output) != `{"a":1}` || res.Failure != nil || res.Refusal != nil || res.ExitCode != 0 || res.Truncated ||
+		res.Executor != "builtin" {
 		t.Errorf("%+v", res)
 	}
 	e := res.Enforcement
-	if e.Mode != "none" || len(e.Mechanisms) != 1 || e.Mechanisms[0] != "fake_x" || e.Limits["wall"] != "context" || e.Limits["output"] != "cap" {
+	if e.Mode != "none" || len(e.Mechanisms) != 1 || e.Mechanisms[0] != "fake_x" || e.Limits["wall"] != "context" ||
+		e.Limits["output"] != "cap" {
 		t.Errorf("%+v", e)
 	}
 	if res.Usage.WallMS != 1000 || res.Usage.BytesIn != 2 || res.Usage.BytesOut != 7 || !res.Finished.After(res.Started) {
@@ -164,7 +168,8 @@ func TestRunRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran := false
-			res := run(t, t.Context(), named("x", func(context.Context, palyra.Plan) (json.RawMessage, error) { ran = true; return nil, nil }), change)
+			res := run(t, t.Context(), named("x", func(context.Context, palyra.Plan) (json.RawMessage, error) { ran = true; return nil, nil }),
+				change)
 			if r := res.Refusal; ran || r == nil || r.Reason != palyra.ReasonInternal || r.Code != palyra.Denied || r.Layer != palyra.LayerTier {
 				t.Errorf("ran %v, %+v", ran, r)
 			}
@@ -193,7 +198,8 @@ func TestRunFailures(t *testing.T) {
 		return named("x", func(context.Context, palyra.Plan) (json.RawMessage, error) { return nil, err })
 	}
 	res := run(t, t.Context(), fails(palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "gone").WithRemedy("look")), nil)
-	if f := res.Failure; f == nil || res.ExitCode != 1 || f.Reason != palyra.ReasonFileNotFound || f.Remedy != "look" || f.Layer != palyra.LayerTier || res.Refusal != nil {
+	if f := res.Failure; f == nil || res.ExitCode != 1 || f.Reason != palyra.ReasonFileNotFound || f.Remedy != "look" ||
+		f.Layer != palyra.LayerTier || res.Refusal != nil {
 		t.Errorf("%+v", res)
 	}
 	res = run(t, t.Context(), fails(errors.New("secret detail")), nil)
@@ -210,7 +216,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	waits := named("x", func(ctx context.Context, _ palyra.Plan) (json.RawMessage, error) { <-ctx.Done(); return nil, ctx.Err() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if res := run(t, ctx, waits, nil); res.Failure == nil || res.Failure.Reason != palyra.ReasonTimedOut || res.Failure.Code != palyra.Expired {
+	if res := run(t, ctx, waits, nil); res.Failure == nil || res.Failure.Reason != palyra.ReasonTimedOut ||
+		res.Failure.Code != palyra.Expired {
 		t.Errorf("%+v", res.Failure)
 	}
 	gone, cancel := context.WithCancel(t.Context())

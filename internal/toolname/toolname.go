@@ -1,11 +1,9 @@
-// Package toolname maps the names of tools to those that model APIs and MCP
-// clients take, [A-Za-z0-9_-]{1,64}, and back: palyra.fs.read is palyra_fs_read
-// there.
+// Package toolname maps the names of tools to those that model APIs and MCP clients take, [A-Za-z0-9_-]{1,64}, and
+// back: palyra.fs.read is palyra_fs_read there.
 //
-// Promises: a table is injective, whatever names the catalog has, and does not
-// depend on their order: names that would meet, or are too long, get a digest of
-// their own name at the end. A name that needs none is the same in every table.
-// Names that meet all the same, which somebody must have made so, are in none.
+// Promises: a table is injective, whatever names the catalog has, and does not depend on their order: names that
+// would meet, or are too long, get a digest of their own name at the end. A name that needs none is the same in
+// every table. Names that meet all the same, which somebody must have made so, are in none.
 package toolname
 
 import (

@@ -45,7 +45,8 @@ type Place struct {
 }
 
 // Changed is for what runs did, as Write is for what a tool says it will do: what ordinary work writes below .git is not
-// meant, nor is what only a tool's write is asked about. It reports whether a path, relative to a workspace and clean, is one that other programs obey: by its name, or
+// meant, nor is what only a tool's write is asked about. It reports whether a path, relative to a workspace and
+// clean, is one that other programs obey: by its name, or
 // because the directory around it is a repository. Whole says that the entry itself appeared, went or became something
 // else; link, that it is or was a symbolic link. Below node_modules only git's own names count.
 func (w Place) Changed(p string, whole, link bool) bool {

@@ -61,7 +61,8 @@ func document() string {
 		fmt.Fprintf(&b, "\n## %s%s\n\nActs %s.\n\n", strings.ToUpper(string(c[:1])), c[1:], when(c))
 		b.WriteString("| names | obeyed by | care | source |\n|---|---|---|---|\n" + tables[c].String())
 	}
-	b.WriteString("\n## Looked for and not found\n\nThese stay, since it costs little to hold them.\n\n| names | looked at |\n|---|---|\n" + missing())
+	b.WriteString("\n## Looked for and not found\n\nThese stay, since it costs little to hold them.\n\n| names | looked at |\n|---|---|\n" +
+		missing())
 	return b.String()
 }
 

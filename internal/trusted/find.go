@@ -46,15 +46,12 @@ func index(rules []rule) map[string][]rule {
 	return m
 }
 
-// Write finds the name that a file is trusted by which is to be written at a path:
-// it is that file, lies below such a directory, or stands where a directory would
-// that has such a file in it. Names are compared as any file system may read them:
-// without regard to case, trailing dots and blanks, stream suffixes and characters
-// that do not show.
+// Write finds the name that a file is trusted by which is to be written at a path: it is that file, lies below such
+// a directory, or stands where a directory would that has such a file in it. Names are compared as any file system
+// may read them: without regard to case, trailing dots and blanks, stream suffixes and characters that do not show.
 func Write(p string) (Name, bool) { return find(p, true) }
 
-// Within finds the name of which a directory is a part, at the end of a path or
-// before it.
+// Within finds the name of which a directory is a part, at the end of a path or before it.
 func Within(dir string) (Name, bool) { return find(dir, false) }
 
 func find(p string, file bool) (Name, bool) {

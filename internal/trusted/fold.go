@@ -10,10 +10,9 @@ var wide = map[rune]string{
 	'ß': "ss", 'ẞ': "ss", 'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "st", 'ﬆ': "st",
 }
 
-// Fold appends a name in the form in which names are compared. Some file systems
-// ignore case, invisible characters, or dots and blanks at the end; on others
-// nobody has two names that differ only so, next to a sealed one. What is not
-// valid UTF-8 stays.
+// Fold appends a name in the form in which names are compared. Some file systems ignore case, invisible characters,
+// or dots and blanks at the end; on others nobody has two names that differ only so, next to a sealed one. What is
+// not valid UTF-8 stays.
 func Fold[T string | []byte](b []byte, name T) []byte {
 	start := len(b)
 	for i := 0; i < len(name); {
@@ -53,8 +52,7 @@ func foldRune(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, unicode.ToLower(least))
 }
 
-// trim takes dots and blanks off the end, but leaves a name that has nothing
-// else.
+// trim takes dots and blanks off the end, but leaves a name that has nothing else.
 func trim(b []byte, start int) []byte {
 	end := len(b)
 	for end > start && (b[end-1] == '.' || b[end-1] == ' ') {

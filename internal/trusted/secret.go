@@ -8,20 +8,23 @@ import (
 	"palyra/internal/subpath"
 )
 
-// secretNames are files and directories in which people and programs keep keys,
-// passwords and tokens, at any depth of any directory; what lies below one counts as
-// well. It is no complete list, and nothing is safe because it is not on it: it only
-// tells what a person should look at twice before an agent reads it.
+// secretNames are files and directories in which people and programs keep keys, passwords and tokens, at any depth
+// of any directory; what lies below one counts as well. It is no complete list, and nothing is safe because it is
+// not on it: it only tells what a person should look at twice before an agent reads it.
 var secretNames = split(
 	".ssh", ".gnupg", ".password-store", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".git-credentials", ".config/git/credentials",
 	".env", ".env.*", "*.env", ".envrc", ".htpasswd", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.ovpn",
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*_rsa", "*_ecdsa", "*_ed25519", "ssh_host_*_key",
 	".aws", ".azure", ".kube", ".config/gcloud", ".boto", ".s3cfg", ".oci", ".config/doctl", ".config/hcloud", ".fly", ".databrickscfg",
-	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials*", ".m2/settings*.xml",
-	".gradle/gradle.properties", ".nuget", ".config/gh", ".config/glab-cli", ".config/hub", ".terraform.d", "*.tfstate", "*.tfvars", ".vault-token", ".pulumi",
-	".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js", ".rediscli_auth", ".config/rclone", ".config/sops", ".age", ".config/op", ".1password",
+	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials*",
+	".m2/settings*.xml",
+	".gradle/gradle.properties", ".nuget", ".config/gh", ".config/glab-cli", ".config/hub", ".terraform.d", "*.tfstate", "*.tfvars",
+	".vault-token", ".pulumi",
+	".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js", ".rediscli_auth", ".config/rclone", ".config/sops", ".age", ".config/op",
+	".1password",
 	".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini", ".config/github-copilot", ".local/share/opencode/auth.json",
-	".mozilla", ".config/google-chrome*", ".config/chromium*", ".config/BraveSoftware", ".config/microsoft-edge*", ".thunderbird", "cookies.sqlite", "Login Data", "key4.db", "logins.json",
+	".mozilla", ".config/google-chrome*", ".config/chromium*", ".config/BraveSoftware", ".config/microsoft-edge*", ".thunderbird",
+	"cookies.sqlite", "Login Data", "key4.db", "logins.json",
 	".local/share/keyrings", ".kde/share/apps/kwallet", ".local/share/kwalletd", "Library/Keychains", "Library/Cookies", ".pki",
 	"*_history", ".lesshst", ".viminfo", ".palyra", "credentials", "credentials.*", "secrets", "secrets.*", "secret.*",
 )
@@ -29,10 +32,13 @@ var secretNames = split(
 // secretPlaces are whole paths: of the system, and of the kernel's view of programs,
 // whose environments hold secrets.
 var secretPlaces = []string{
-	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/pki/tls/private",
-	"/etc/ipsec.secrets", "/etc/ppp", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab", "/etc/kubernetes",
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+	"/etc/pki/tls/private",
+	"/etc/ipsec.secrets", "/etc/ppp", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
+	"/etc/kubernetes",
 	"/etc/letsencrypt", "/etc/rancher", "/etc/docker/key.json", "/etc/security/opasswd",
-	"/proc", "/sys", "/dev", "/run", "/var/run", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/containerd", "/var/lib/private", "/var/spool", "/var/mail", "/var/backups",
+	"/proc", "/sys", "/dev", "/run", "/var/run", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/containerd", "/var/lib/private",
+	"/var/spool", "/var/mail", "/var/backups",
 	"/var/db/dslocal", "/private/etc/master.passwd", "/private/var/db/dslocal",
 }
 

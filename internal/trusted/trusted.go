@@ -1,22 +1,18 @@
-// Package trusted knows the files of a project that other programs take orders
-// from without being asked to: what git, shells, editors, hook managers, package
-// managers, CI systems and agents read and obey as soon as somebody works in the
-// directory. What an agent writes there runs later, with the rights of whoever
-// comes by.
+// Package trusted knows the files of a project that other programs take orders from without being asked to: what
+// git, shells, editors, hook managers, package managers, CI systems and agents read and obey as soon as somebody
+// works in the directory. What an agent writes there runs later, with the rights of whoever comes by.
 //
 // It is knowledge and nothing else, in names.txt: the one list that a sandbox seals by and that
 // policy guards by. Each group names the programs that obey it, where they say so,
 // and how that is known; docs/trusted-names.md is made from it.
 //
-// The rule for a name is what runs it. What an act runs that asks for nothing of
-// the kind (entering a directory, git status, a commit, opening an editor, starting
-// an agent or a debugger, a push) is held. So is what makes a program that people
-// call run another one, or send their credentials elsewhere, before it looks at the
-// project. Where ordinary work has to write such a file it is noted, and where only
-// many files together command anything it is asked about. What people run
-// knowingly, as the project's own code, is not here: Makefile and what it includes,
-// package.json, build.rs, Rakefile, gradlew, conftest.py, the configuration of
-// bundlers, linters, formatters and test runners, lock files.
+// The rule for a name is what runs it. What an act runs that asks for nothing of the kind (entering a directory,
+// git status, a commit, opening an editor, starting an agent or a debugger, a push) is held. So is what makes a
+// program that people call run another one, or send their credentials elsewhere, before it looks at the project.
+// Where ordinary work has to write such a file it is noted, and where only many files together command anything it
+// is asked about. What people run knowingly, as the project's own code, is not here: Makefile and what it includes,
+// package.json, build.rs, Rakefile, gradlew, conftest.py, the configuration of bundlers, linters, formatters and
+// test runners, lock files.
 package trusted
 
 // Category is what kind of program obeys a file.
@@ -42,14 +38,13 @@ type Care uint8
 const (
 	Held  Care = iota // a run may not change it, and what it makes anew is taken away
 	Noted             // ordinary work writes it: the run may, and the outcome says so
-	Asked             // only a tool's write by this name is asked about: runs make such files in plenty, and none of them commands anything alone
+	// only a tool's write by this name is asked about: runs make such files in plenty, and none of them commands anything alone
+	Asked
 )
 
-// Name is one name of the list. It fits a path whose last parts are its own, at
-// any depth; a star stands for any characters of a part, "**" for any number of
-// directories, Repository for a directory that git takes for a repository. One
-// that ends in a slash is a directory whose content may change, while it may
-// neither appear nor go.
+// Name is one name of the list. It fits a path whose last parts are its own, at any depth; a star stands for any
+// characters of a part, "**" for any number of directories, Repository for a directory that git takes for a
+// repository. One that ends in a slash is a directory whose content may change, while it may neither appear nor go.
 type Name struct {
 	Name     string
 	Category Category

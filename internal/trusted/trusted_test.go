@@ -30,7 +30,8 @@ func spellings(p string) []string {
 func TestEveryNameIsFound(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range list() {
-		if n.By == "" || when(n.Category) == "" || n.Basis == "" || strings.ContainsAny(n.By+n.Name, "|`\n") || !(strings.HasPrefix(n.Source, "https://") || n.Category == Own) || seen[n.Name] {
+		if n.By == "" || when(n.Category) == "" || n.Basis == "" || strings.ContainsAny(n.By+n.Name, "|`\n") ||
+			!(strings.HasPrefix(n.Source, "https://") || n.Category == Own) || seen[n.Name] {
 			t.Errorf("%+v: it says too little, or is there twice", n)
 		}
 		seen[n.Name] = true
@@ -38,7 +39,8 @@ func TestEveryNameIsFound(t *testing.T) {
 			continue
 		}
 		p := example(n.Name)
-		paths := append(spellings(p), p, "a/"+p, "a/b c/d/"+p, strings.ToUpper(p), p+". ", `a\`+strings.ReplaceAll(p, "/", `\`), p+"::$DATA", "./"+p, "a/../"+p, "a\xff\xfe/"+p)
+		paths := append(spellings(p), p, "a/"+p, "a/b c/d/"+p, strings.ToUpper(p), p+". ", `a\`+strings.ReplaceAll(p, "/", `\`), p+"::$DATA",
+			"./"+p, "a/../"+p, "a\xff\xfe/"+p)
 		if n.Care == Held {
 			paths = append(paths, p+"/below", p+"/be/low", "x/"+p+"/y")
 			if first, _, more := strings.Cut(p, "/"); more && !strings.HasPrefix(n.Name, ".git/") {
@@ -60,14 +62,19 @@ func TestEveryNameIsFound(t *testing.T) {
 
 func TestOrdinaryFilesAreFree(t *testing.T) {
 	for _, p := range []string{
-		"a.txt", "Makefile", "package.json", "package-lock.json", ".gitignore", "git/config", "src/head/x.go", "HEAD/x", "x/commondir/y", "AGENTS.md/x", "docs/AGENTS.txt",
-		".yarn/cache/x", ".cargo/registry/x", ".config/other", "mise/main.go", "gradle/wrapper", ".direnv/python-3.12/x", "pnpm-lock.yaml", ".env.example", "build.rs", "conftest.py", "",
+		"a.txt", "Makefile", "package.json", "package-lock.json", ".gitignore", "git/config", "src/head/x.go", "HEAD/x", "x/commondir/y",
+		"AGENTS.md/x", "docs/AGENTS.txt",
+		".yarn/cache/x", ".cargo/registry/x", ".config/other", "mise/main.go", "gradle/wrapper", ".direnv/python-3.12/x", "pnpm-lock.yaml",
+		".env.example", "build.rs", "conftest.py", "",
 	} {
 		if n, found := Write(p); found {
 			t.Errorf("%q is found as %s", p, n.Name)
 		}
 	}
-	for dir, want := range map[string]bool{"/w/.git/x": true, "/w/.github": true, "/home/u/.config": false, "/w/HEAD": false, "/w/.vscode": true, "/w/AGENTS.md": false} {
+	for dir, want := range map[string]bool{
+		"/w/.git/x": true, "/w/.github": true, "/home/u/.config": false, "/w/HEAD": false,
+		"/w/.vscode": true, "/w/AGENTS.md": false,
+	} {
 		if _, got := Within(dir); got != want {
 			t.Errorf("%s: %v", dir, got)
 		}
@@ -76,7 +83,8 @@ func TestOrdinaryFilesAreFree(t *testing.T) {
 
 func TestWith(t *testing.T) {
 	held, noted, asked := With(Held), With(Noted), With(Asked)
-	if len(held)+len(noted)+len(asked) != len(list()) || !slices.Contains(held, ".envrc") || !slices.Contains(noted, "CLAUDE.md") || !slices.Contains(asked, "HEAD") {
+	if len(held)+len(noted)+len(asked) != len(list()) || !slices.Contains(held, ".envrc") || !slices.Contains(noted, "CLAUDE.md") ||
+		!slices.Contains(asked, "HEAD") {
 		t.Error(len(held), noted, asked)
 	}
 }

@@ -1,6 +1,5 @@
-// Package ulid makes and checks the ids of everything Palyra keeps: 26
-// characters that sort by time. Entropy is from crypto/rand; ids made in one
-// process within one millisecond still rise. They are names, not secrets.
+// Package ulid makes and checks the ids of everything Palyra keeps: 26 characters that sort by time. Entropy is
+// from crypto/rand; ids made in one process within one millisecond still rise. They are names, not secrets.
 package ulid
 
 import (

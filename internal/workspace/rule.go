@@ -13,7 +13,8 @@ import (
 // trees are never workspaces, nor is anything in them: they belong to the
 // system, and a change there reaches far beyond any project.
 var trees = []string{
-	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libexec", "/libx32", "/lost+found", "/proc", "/run", "/sbin", "/snap", "/sys", "/usr", "/var",
+	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libexec", "/libx32", "/lost+found", "/proc", "/run", "/sbin", "/snap",
+	"/sys", "/usr", "/var",
 	"/Applications", "/Library", "/System", "/private/etc", "/private/var", // macOS
 }
 
@@ -28,7 +29,10 @@ var places = []string{
 }
 
 // credentials are directories of a home whose only content is keys.
-var credentials = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".local/share/keyrings"}
+var credentials = []string{
+	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud",
+	".local/share/keyrings",
+}
 
 // refuse says why dir, owned by owner, can never be a workspace.
 func (r *Registry) refuse(g *glance, dir string, owner int64) error {
@@ -123,9 +127,8 @@ func (g *glance) resolve(path string) string {
 // touches reports whether one directory contains the other, or they are one.
 func (g *glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
 
-// within reports whether dir is top or lies in it, by name and by what the names
-// stand for: links, bind mounts and file systems that ignore case give one
-// directory several names.
+// within reports whether dir is top or lies in it, by name and by what the names stand for: links, bind mounts and
+// file systems that ignore case give one directory several names.
 func (g *glance) within(top, dir string) bool {
 	if subpath.Within(top, dir) {
 		return true

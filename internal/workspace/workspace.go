@@ -1,16 +1,13 @@
 // Package workspace knows the directories in which agents work.
 //
-// Words: a workspace is an absolute, existing directory with every link in its
-// path resolved; an operator registers it. Resolve turns the directory that a
-// caller names into the workspace of a plan.
+// Words: a workspace is an absolute, existing directory with every link in its path resolved; an operator registers
+// it. Resolve turns the directory that a caller names into the workspace of a plan.
 //
-// Some directories are never workspaces, registered or not: the root, homes and
-// what contains them, system directories, and whatever contains or lies in
-// Palyra's own directories. One that nobody registered is allowed and said not
-// to be known: policy asks about it and shows it as NEW. A directory inside a
-// registered one is known: who trusts agents with a tree trusts them with its
-// parts. The workspace is still the directory asked for and not the tree, so
-// that a call reaches no further than its caller said.
+// Some directories are never workspaces, registered or not: the root, homes and what contains them, system
+// directories, and whatever contains or lies in Palyra's own directories. One that nobody registered is allowed and
+// said not to be known: policy asks about it and shows it as NEW. A directory inside a registered one is known: who
+// trusts agents with a tree trusts them with its parts. The workspace is still the directory asked for and not the
+// tree, so that a call reaches no further than its caller said.
 //
 // Every change of the registry is journaled in the transaction that makes it,
 // with the operator's signature, which the caller has checked.
@@ -86,7 +83,8 @@ func (r *Registry) Resolve(ctx context.Context, path string, peer int64) (palyra
 		return ref, nil
 	}
 	if !ref.Known && peer != 0 && peer != owner {
-		return palyra.WorkspaceRef{}, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "%s is not an existing directory of uid %d", show(path), peer).
+		return palyra.WorkspaceRef{}, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "%s is not an existing directory of uid %d",
+			show(path), peer).
 			WithRemedy("use a directory of your own, or have an operator run 'palyra workspace add %s'", show(path))
 	}
 	return ref, nil

@@ -178,9 +178,12 @@ func TestNeverAWorkspace(t *testing.T) {
 	d.ok(os.WriteFile(d.path("file"), nil, 0o644), os.Symlink("/etc", d.path("ws/etc")), os.Symlink(d.path("state"), d.path("ws/state")),
 		os.Symlink(d.home, d.path("ws/home")), os.Mkdir(d.path("state/in"), 0o755), os.Symlink("loop", d.path("loop")))
 	for _, p := range []string{
-		"", "ws", "./ws", "~/x", "/", "//", "/..", "/home", "/root", "/usr", "/usr/local", "/etc", "/etc/ssl", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/dev", "/dev/shm",
-		"/proc", "/proc/self/cwd", "/sys", "/run", "/run/user/1000", "/var", "/var/lib", "/var/log", "/opt", "/srv", "/mnt", "/tmp", "/var/tmp", "/home/somebody",
-		"/tmp/../etc", d.path("none"), d.path("file"), d.path("file/x"), d.path("loop"), "/tmp/\x00", "/tmp/\xff", "/" + strings.Repeat("a", 5000),
+		"", "ws", "./ws", "~/x", "/", "//", "/..", "/home", "/root", "/usr", "/usr/local", "/etc", "/etc/ssl", "/bin", "/sbin", "/lib",
+		"/lib64", "/boot", "/dev", "/dev/shm",
+		"/proc", "/proc/self/cwd", "/sys", "/run", "/run/user/1000", "/var", "/var/lib", "/var/log", "/opt", "/srv", "/mnt", "/tmp", "/var/tmp",
+		"/home/somebody",
+		"/tmp/../etc", d.path("none"), d.path("file"), d.path("file/x"), d.path("loop"), "/tmp/\x00", "/tmp/\xff",
+		"/" + strings.Repeat("a", 5000),
 		d.path("ws/etc"), d.path("ws/etc/ssl"),
 		d.home, d.path("homes"), d.path("ws/home"), d.top, d.path("homes/me/.ssh"),
 		d.path("state"), d.path("state/in"), d.path("state/new"), d.path("config"), d.path("run"), d.path("ws/state"), d.path("ws/state/in"),
@@ -208,7 +211,10 @@ func TestRegistered(t *testing.T) {
 	sig := palyra.Signature{Sig: "s"}
 	w, err := d.Add(t.Context(), d.path("ws")+"/.", "main", "user:op", sig)
 	d.ok(err)
-	want := palyra.Workspace{Path: d.path("ws"), Name: "main", Owner: int64(os.Geteuid()), AddedBy: "user:op", AddedAt: time.Unix(1_700_000_000, 5).UTC()}
+	want := palyra.Workspace{
+		Path: d.path("ws"), Name: "main", Owner: int64(os.Geteuid()), AddedBy: "user:op",
+		AddedAt: time.Unix(1_700_000_000, 5).UTC(),
+	}
 	if diff := cmp.Diff(want, w); diff != "" {
 		t.Error(diff)
 	}
@@ -216,7 +222,8 @@ func TestRegistered(t *testing.T) {
 	if diff := cmp.Diff([]palyra.Workspace{want}, list); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if len(d.journal.events) != 1 || cmp.Diff(d.journal.events[0], palyra.Event(palyra.WorkspaceAdded{Workspace: want, Signature: sig})) != "" {
+	if len(d.journal.events) != 1 || cmp.Diff(d.journal.events[0], palyra.Event(
+		palyra.WorkspaceAdded{Workspace: want, Signature: sig})) != "" {
 		t.Errorf("%+v", d.journal.events)
 	}
 	for p, known := range map[string]bool{"ws": true, "ws/sub": true, "ws/sub/deep": true, "homes/me/project": false} {
@@ -236,7 +243,8 @@ func TestRegistered(t *testing.T) {
 	}
 	d.ok(os.RemoveAll(d.path("ws"))) // it can be forgotten when it is gone
 	d.ok(d.Remove(t.Context(), d.path("ws"), "user:op", sig))
-	if diff := cmp.Diff(palyra.Event(palyra.WorkspaceRemoved{Path: d.path("ws"), By: "user:op", Signature: sig}), d.journal.events[1]); diff != "" {
+	if diff := cmp.Diff(palyra.Event(palyra.WorkspaceRemoved{Path: d.path("ws"), By: "user:op", Signature: sig}),
+		d.journal.events[1]); diff != "" {
 		t.Error(diff)
 	}
 	if err := d.Remove(t.Context(), d.path("ws"), "user:op", sig); palyra.CodeOf(err) != palyra.NotFound {
@@ -325,7 +333,12 @@ func TestOtherPeoplesDirectories(t *testing.T) {
 
 func TestNewNeedsItsParts(t *testing.T) {
 	d := newDesk(t)
-	for _, c := range []Config{{}, {DB: d.DB, Journal: d.journal, Now: time.Now}, {DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{"rel"}}, {DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{d.path("ws"), ""}}} {
+	for _, c := range []Config{
+		{},
+		{DB: d.DB, Journal: d.journal, Now: time.Now},
+		{DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{"rel"}},
+		{DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{d.path("ws"), ""}},
+	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("accepted %+v", c)
 		}
@@ -339,7 +352,8 @@ func TestNewNeedsItsParts(t *testing.T) {
 
 func TestHidden(t *testing.T) {
 	for dir, want := range map[string]bool{
-		"/w": false, "/w/a/b": false, "/w/a.git": false, "/w/.git": true, "/w/a/.github/x": true, "/w/GIT~1": true, "/w/\u200c.git": true, "/v": true,
+		"/w": false, "/w/a/b": false, "/w/a.git": false, "/w/.git": true, "/w/a/.github/x": true, "/w/GIT~1": true, "/w/\u200c.git": true,
+		"/v": true,
 	} {
 		if got := hidden("/w", dir); got != want {
 			t.Errorf("%s: %v", dir, got)

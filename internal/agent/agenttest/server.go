@@ -1,7 +1,6 @@
-// Package agenttest is a server of models for tests: it speaks the streams of
-// OpenAI's chat completions and responses, of Anthropic's messages and of Gemini's
-// contents as they are on the wire, gives the replies it was told to, whole or in any pieces, breaks off, drips,
-// babbles or never ends, and keeps what it was asked.
+// Package agenttest is a server of models for tests: it speaks the streams of OpenAI's chat completions and
+// responses, of Anthropic's messages and of Gemini's contents as they are on the wire, gives the replies it was
+// told to, whole or in any pieces, breaks off, drips, babbles or never ends, and keeps what it was asked.
 package agenttest
 
 import (
@@ -53,8 +52,7 @@ type Request struct {
 	Raw    string
 }
 
-// Server gives the replies of its list, one per request; when they are used up
-// it answers with status 418.
+// Server gives the replies of its list, one per request; when they are used up it answers with status 418.
 type Server struct {
 	*httptest.Server
 	answer  func(Request) Reply // takes the place of the list
@@ -225,7 +223,10 @@ func (p Reply) OpenAI() string {
 		chunk(object{"content": t}, nil)
 	}
 	for i, c := range p.Calls {
-		chunk(object{"tool_calls": []any{object{"index": i, "id": fmt.Sprintf("call_%d", i), "type": "function", "function": object{"name": c.Name, "arguments": ""}}}}, nil)
+		chunk(object{"tool_calls": []any{object{
+			"index": i, "id": fmt.Sprintf("call_%d", i), "type": "function",
+			"function": object{"name": c.Name, "arguments": ""},
+		}}}, nil)
 		for _, a := range c.Args {
 			chunk(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": a}}}}, nil)
 		}
@@ -239,7 +240,10 @@ func (p Reply) OpenAI() string {
 		stop = "stop"
 	}
 	chunk(object{}, stop)
-	event(&b, "", object{"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": []any{}, "usage": object{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
+	event(&b, "", object{
+		"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": []any{},
+		"usage": object{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+	})
 	b.WriteString("data: [DONE]\n\n")
 	return b.String()
 }
@@ -283,7 +287,10 @@ func (p Reply) Anthropic() string {
 	default:
 		stop = "end_turn"
 	}
-	event(&b, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 7}})
+	event(&b, "message_delta", object{
+		"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil},
+		"usage": object{"output_tokens": 7},
+	})
 	event(&b, "message_stop", object{"type": "message_stop"})
 	return b.String()
 }

@@ -42,13 +42,22 @@ func Wire(sign func(http.Header, string)) *agent.Wire {
 func Question() agent.Question {
 	return agent.Question{
 		Model: "m", System: "be good", MaxTokens: 99,
-		Tools: []agent.Offer{{Name: "palyra_echo", Description: "says it again", Schema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`)}},
+		Tools: []agent.Offer{{
+			Name: "palyra_echo", Description: "says it again",
+			Schema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
+		}},
 		Talk: []agent.Exchange{
 			{
 				Heard: agent.Heard{Texts: []string{"do it"}},
-				Said:  agent.Said{Text: "yes", Calls: []agent.Wish{{ID: "c1_1", Name: "palyra_echo", Arguments: json.RawMessage(`{"text":"<a>"}`)}, {ID: "c1_2", Name: "palyra_echo", Arguments: json.RawMessage(`{}`)}}},
+				Said: agent.Said{Text: "yes", Calls: []agent.Wish{
+					{ID: "c1_1", Name: "palyra_echo", Arguments: json.RawMessage(`{"text":"<a>"}`)},
+					{ID: "c1_2", Name: "palyra_echo", Arguments: json.RawMessage(`{}`)},
+				}},
 			},
-			{Heard: agent.Heard{Results: []agent.Result{{ID: "c1_1", Text: "one"}, {ID: "c1_2", Text: "two", Failed: true}}, Texts: []string{"and now?"}}},
+			{Heard: agent.Heard{
+				Results: []agent.Result{{ID: "c1_1", Text: "one"}, {ID: "c1_2", Text: "two", Failed: true}},
+				Texts:   []string{"and now?"},
+			}},
 		},
 	}
 }
@@ -96,7 +105,10 @@ func (p Protocol) whole(t *testing.T) {
 }
 
 func (p Protocol) stops(t *testing.T) {
-	for word, want := range map[string]agent.Stop{"length": agent.StopLength, "max_tokens": agent.StopLength, "content_filter": agent.StopDeclined, "refusal": agent.StopDeclined} {
+	for word, want := range map[string]agent.Stop{
+		"length": agent.StopLength, "max_tokens": agent.StopLength,
+		"content_filter": agent.StopDeclined, "refusal": agent.StopDeclined,
+	} {
 		a, _, err := p.ask(t.Context(), New(t, Reply{Text: []string{"x"}, Stop: word}), Wire(p.Sign))
 		if err != nil || a.Stop != want && a.Stop != agent.StopDone { // each protocol has words of its own
 			t.Errorf("%s: %+v, %v", word, a, err)
@@ -106,14 +118,18 @@ func (p Protocol) stops(t *testing.T) {
 
 // refusals: a status is told as it is, and never with the key.
 func (p Protocol) refusals(t *testing.T) {
-	for status, kind := range map[int]string{401: "authentication_error", 400: "invalid_request_error", 404: "not_found_error", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error", 302: "x"} {
+	for status, kind := range map[int]string{
+		401: "authentication_error", 400: "invalid_request_error", 404: "not_found_error",
+		429: "rate_limit_error", 500: "api_error", 529: "overloaded_error", 302: "x",
+	} {
 		s := New(t, Reply{
 			Status: status, Header: map[string]string{"Retry-After": "7", "Location": "/elsewhere"},
 			Body: fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":"no, %s,\nnot\u0007 so"}}`, kind, Key),
 		})
 		_, said, err := p.ask(t.Context(), s, Wire(p.Sign))
 		var f *agent.Fault
-		if !errors.As(err, &f) || f.Status != status || f.Kind != kind || f.After != 7*time.Second || f.Message != "no, [key], not so" || said != "" || f.Cut {
+		if !errors.As(err, &f) || f.Status != status || f.Kind != kind || f.After != 7*time.Second || f.Message != "no, [key], not so" ||
+			said != "" || f.Cut {
 			t.Errorf("%d: %+v", status, err)
 		}
 		if n := len(s.Seen()); n != 1 {
@@ -123,13 +139,13 @@ func (p Protocol) refusals(t *testing.T) {
 	s := New(t, Reply{Raw: strings.Replace(p.Overloaded, `"message":"`, `"message":"for `+Key+` `, 1), Piece: 7})
 	_, _, err := p.ask(t.Context(), s, Wire(p.Sign))
 	var f *agent.Fault
-	if !errors.As(err, &f) || f.Kind != "overloaded_error" || !strings.HasPrefix(f.Message, "for [key] ") || strings.Contains(fmt.Sprint(err, f.Cause), Key) {
+	if !errors.As(err, &f) || f.Kind != "overloaded_error" || !strings.HasPrefix(f.Message, "for [key] ") ||
+		strings.Contains(fmt.Sprint(err, f.Cause), Key) {
 		t.Errorf("overloaded on the way: %v", err)
 	}
 }
 
-// cuts: wherever a stream breaks, there is a fault and no answer, unless all of
-// it was there.
+// cuts: wherever a stream breaks, there is a fault and no answer, unless all of it was there.
 func (p Protocol) cuts(t *testing.T) {
 	whole := len(full.OpenAI())
 	step := max(whole/40, 1)
@@ -197,7 +213,8 @@ func (p Protocol) endless(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, _, err := p.ask(ctx, New(t, r), Wire(p.Sign))
-		if e := (*palyra.Error)(nil); (!errors.As(err, &e) || e.Code != palyra.Exhausted) && !strings.Contains(fmt.Sprint(errors.Unwrap(err)), "too long") || ctx.Err() != nil {
+		if e := (*palyra.Error)(nil); (!errors.As(err, &e) || e.Code != palyra.Exhausted) &&
+			!strings.Contains(fmt.Sprint(errors.Unwrap(err)), "too long") || ctx.Err() != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()

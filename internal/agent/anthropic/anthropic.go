@@ -1,8 +1,7 @@
 // Package anthropic asks models that speak the messages of Anthropic's API.
 //
-// It only translates: a question into a request, a stream of events into an
-// answer. It asks once and does not try again, it holds no key and opens no
-// connection; the agent's Wire does that. An answer counts when its last event
+// It only translates: a question into a request, a stream of events into an answer. It asks once and does not try
+// again, it holds no key and opens no connection; the agent's Wire does that. An answer counts when its last event
 // came: a stream that ends without that was cut.
 package anthropic
 
@@ -96,8 +95,7 @@ func user(h agent.Heard) (blocks []anthropic.ContentBlockParamUnion) {
 	return blocks
 }
 
-// assistant is what the model said, as it is told again. A text of nothing but
-// space is refused by the server.
+// assistant is what the model said, as it is told again. A text of nothing but space is refused by the server.
 func assistant(s agent.Said) (blocks []anthropic.ContentBlockParamUnion) {
 	if strings.TrimSpace(s.Text) != "" {
 		blocks = append(blocks, anthropic.NewTextBlock(s.Text))
@@ -173,8 +171,7 @@ func (r *reader) answer() agent.Answer {
 	return a
 }
 
-// fault puts an error of the library into ours. begun says that the answer had
-// begun.
+// fault puts an error of the library into ours. begun says that the answer had begun.
 func fault(err error, begun bool) error {
 	if said := (*anthropic.Error)(nil); errors.As(err, &said) {
 		f := agent.FaultOf([]byte(said.RawJSON()))

@@ -28,7 +28,8 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := s.Seen()[0]
-	if q.Path != "/v1/messages" || q.Header.Get("X-Api-Key") != agenttest.Key || q.Header.Get("Anthropic-Version") == "" || q.Header.Get("Authorization") != "" {
+	if q.Path != "/v1/messages" || q.Header.Get("X-Api-Key") != agenttest.Key || q.Header.Get("Anthropic-Version") == "" ||
+		q.Header.Get("Authorization") != "" {
 		t.Errorf("%s %v", q.Path, q.Header)
 	}
 	type block struct {
@@ -54,13 +55,15 @@ func TestRequest(t *testing.T) {
 	if err := json.Unmarshal([]byte(q.Raw), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Model != "m" || !got.Stream || got.Most != 99 || got.System[0].Text != "be good" || len(got.Tools) != 1 || got.Tools[0].Name != "palyra_echo" ||
+	if got.Model != "m" || !got.Stream || got.Most != 99 || got.System[0].Text != "be good" || len(got.Tools) != 1 ||
+		got.Tools[0].Name != "palyra_echo" ||
 		got.Tools[0].Schema["type"] != "object" || got.Tools[0].Schema["additionalProperties"] != false {
 		t.Errorf("%s", q.Raw)
 	}
 	m := got.Messages
 	if len(m) != 3 || m[0].Role != "user" || m[1].Role != "assistant" || m[2].Role != "user" || m[1].Content[0].Text != "yes" ||
-		m[1].Content[1].Input["text"] != "<a>" || m[1].Content[1].ID != "c1_1" || m[2].Content[0].For != "c1_1" || !m[2].Content[1].Error || m[2].Content[2].Text != "and now?" {
+		m[1].Content[1].Input["text"] != "<a>" || m[1].Content[1].ID != "c1_1" || m[2].Content[0].For != "c1_1" || !m[2].Content[1].Error ||
+		m[2].Content[2].Text != "and now?" {
 		t.Errorf("%s", q.Raw)
 	}
 }

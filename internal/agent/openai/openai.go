@@ -1,10 +1,8 @@
-// Package openai asks models that speak the chat completions of OpenAI's API:
-// OpenAI's own, and those of Ollama, vLLM, llama.cpp and the many others that
-// took it over.
+// Package openai asks models that speak the chat completions of OpenAI's API: OpenAI's own, and those of Ollama,
+// vLLM, llama.cpp and the many others that took it over.
 //
-// It only translates: a question into a request, a stream of chunks into an
-// answer. It asks once and does not try again, it holds no key and opens no
-// connection; the agent's Wire does that. An answer counts when the server said
+// It only translates: a question into a request, a stream of chunks into an answer. It asks once and does not try
+// again, it holds no key and opens no connection; the agent's Wire does that. An answer counts when the server said
 // why it stopped: a stream that ends without that was cut.
 package openai
 
@@ -112,9 +110,11 @@ func assistant(s agent.Said) openai.ChatCompletionMessageParamUnion {
 		m.Content.OfString = openai.String(s.Text)
 	}
 	for _, c := range s.Calls {
-		m.ToolCalls = append(m.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: c.ID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(c.Arguments)},
-		}})
+		m.ToolCalls = append(m.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
+			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+				ID: c.ID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(c.Arguments)},
+			},
+		})
 	}
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &m}
 }
@@ -167,8 +167,7 @@ func (r *reader) answer() agent.Answer {
 	return a
 }
 
-// fault puts an error of the library into ours. begun says that the answer had
-// begun.
+// fault puts an error of the library into ours. begun says that the answer had begun.
 func fault(err error, begun bool) error {
 	if said := (*ssestream.StreamError)(nil); errors.As(err, &said) {
 		f := agent.FaultOf(said.Event.Data)

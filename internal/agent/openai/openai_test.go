@@ -61,7 +61,8 @@ func TestRequest(t *testing.T) {
 	if err := json.Unmarshal([]byte(q.Raw), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Model != "m" || !got.Stream || got.Most != 99 || !got.Options.Usage || len(got.Tools) != 1 || got.Tools[0].Function.Name != "palyra_echo" ||
+	if got.Model != "m" || !got.Stream || got.Most != 99 || !got.Options.Usage || len(got.Tools) != 1 ||
+		got.Tools[0].Function.Name != "palyra_echo" ||
 		got.Tools[0].Function.Parameters["additionalProperties"] != false {
 		t.Errorf("%s", q.Raw)
 	}
@@ -73,7 +74,8 @@ func TestRequest(t *testing.T) {
 		t.Fatalf("%s", roles)
 	}
 	m := got.Messages
-	if m[2].Content != "yes" || len(m[2].Calls) != 2 || m[2].Calls[0].Function.Arguments != `{"text":"<a>"}` || m[3].ID != "c1_1" || m[4].Content != "two" || m[5].Content != "and now?" {
+	if m[2].Content != "yes" || len(m[2].Calls) != 2 || m[2].Calls[0].Function.Arguments != `{"text":"<a>"}` || m[3].ID != "c1_1" ||
+		m[4].Content != "two" || m[5].Content != "and now?" {
 		t.Errorf("%s", q.Raw)
 	}
 }
@@ -85,12 +87,16 @@ func TestOddCalls(t *testing.T) {
 	}
 	end := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n"
 	for name, raw := range map[string]string{
-		"one index": chunk(`{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}`) + chunk(`{"index":0,"id":"b","function":{"name":"y","arguments":"{\"n\":2}"}}`) + end,
-		"no ids":    chunk(`{"index":0,"function":{"name":"x","arguments":"{\"n\":1}"}},{"index":0,"function":{"name":"y","arguments":"{\"n\":2}"}}`) + end,
-		"no done":   chunk(`{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}`) + chunk(`{"index":1,"id":"b","function":{"name":"y","arguments":"{\"n\""}}`) + chunk(`{"index":1,"function":{"arguments":":2}"}}`) + end,
+		"one index": chunk(`{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}`) +
+			chunk(`{"index":0,"id":"b","function":{"name":"y","arguments":"{\"n\":2}"}}`) + end,
+		"no ids": chunk(`{"index":0,"function":{"name":"x","arguments":"{\"n\":1}"}},{"index":0,"function":{"name":"y","arguments":"{\"n\":2}"}}`) + end,
+		"no done": chunk(`{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}`) +
+			chunk(`{"index":1,"id":"b","function":{"name":"y","arguments":"{\"n\""}}`) + chunk(`{"index":1,"function":{"arguments":":2}"}}`) + end,
 	} {
-		a, err := New(agenttest.New(t, agenttest.Reply{Raw: raw}).URL, agenttest.Wire(func(http.Header, string) {})).Ask(t.Context(), agenttest.Question(), nil)
-		if err != nil || len(a.Calls) != 2 || a.Calls[0] != (agent.Asked{Name: "x", Arguments: `{"n":1}`}) || a.Calls[1] != (agent.Asked{Name: "y", Arguments: `{"n":2}`}) {
+		a, err := New(agenttest.New(t, agenttest.Reply{Raw: raw}).URL, agenttest.Wire(func(http.Header, string) {})).
+			Ask(t.Context(), agenttest.Question(), nil)
+		if err != nil || len(a.Calls) != 2 || a.Calls[0] != (agent.Asked{Name: "x", Arguments: `{"n":1}`}) ||
+			a.Calls[1] != (agent.Asked{Name: "y", Arguments: `{"n":2}`}) {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}

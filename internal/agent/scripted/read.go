@@ -13,8 +13,7 @@ import (
 	"palyra/internal/canon"
 )
 
-// fields reads a mapping by a table of its keys; a key that is not in it is
-// refused.
+// fields reads a mapping by a table of its keys; a key that is not in it is refused.
 func fields(n *yaml.Node, what string, known map[string]func(*yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return badScript(n.Line, "%s must be a mapping", what)
@@ -186,8 +185,7 @@ func writeAll(b *bytes.Buffer, open, end byte, n *yaml.Node, sep func(int) byte)
 	return nil
 }
 
-// writeScalar writes a text, number, truth or nothing. A date is a text: JSON
-// has none.
+// writeScalar writes a text, number, truth or nothing. A date is a text: JSON has none.
 func writeScalar(b *bytes.Buffer, n *yaml.Node) error {
 	var v any = n.Value
 	switch n.ShortTag() {

@@ -1,6 +1,5 @@
-// Package scripted is a provider that follows a script in place of a model: the
-// turns of a run, written down in YAML. It is for work that needs no model, and
-// for trying out policies and approvals.
+// Package scripted is a provider that follows a script in place of a model: the turns of a run, written down in
+// YAML. It is for work that needs no model, and for trying out policies and approvals.
 //
 //	title: Tidy up
 //	workspace: /home/me/project   # for its calls; left out: the run's
@@ -14,10 +13,9 @@
 //	        with: {path: notes.txt, content: hello}
 //	        stop_on: refused      # this outcome fails the run, others do not
 //
-// A script is data from outside: it is read strictly. Unknown or repeated keys,
-// other types, anchors, aliases, tags, a second document and anything too large
-// are refused with the line they stand on. It has no loops and no conditions, so
-// that the same script always proposes the same calls.
+// A script is data from outside: it is read strictly. Unknown or repeated keys, other types, anchors, aliases,
+// tags, a second document and anything too large are refused with the line they stand on. It has no loops and no
+// conditions, so that the same script always proposes the same calls.
 package scripted
 
 import (

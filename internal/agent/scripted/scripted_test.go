@@ -74,14 +74,16 @@ func TestExpectations(t *testing.T) {
 		t.Error(err)
 	}
 	e := palyra.AsError(read(refused))
-	if e.Reason != palyra.ReasonVerifyFailed || e.Remedy != "ask" || e.Text != "turn 1, call 1 (palyra.fs.read): expected finished, got refused: policy says no" {
+	if e.Reason != palyra.ReasonVerifyFailed || e.Remedy != "ask" ||
+		e.Text != "turn 1, call 1 (palyra.fs.read): expected finished, got refused: policy says no" {
 		t.Errorf("%+v", e)
 	}
 	e = palyra.AsError(write(refused))
 	if e.Reason != palyra.ReasonPolicyDenied || !strings.HasPrefix(e.Text, "turn 1, call 2 (palyra.fs.write): the script stops on refused") {
 		t.Errorf("%+v", e)
 	}
-	if e := palyra.AsError((scriptCall{stopOn: palyra.OutcomeFinished}).check(finished, "here")); e.Reason == "" || e.Reason == palyra.ReasonInternal {
+	if e := palyra.AsError((scriptCall{stopOn: palyra.OutcomeFinished}).check(finished, "here")); e.Reason == "" ||
+		e.Reason == palyra.ReasonInternal {
 		t.Errorf("%+v", e)
 	}
 }
@@ -154,7 +156,8 @@ func TestBadScripts(t *testing.T) {
 			t.Errorf("%s: taken", name)
 			continue
 		}
-		if e.Reason != palyra.ReasonBadScript || e.Code != palyra.Invalid || e.Remedy == "" || !strings.Contains(e.Text, c.want) || len(e.Text) > 600 {
+		if e.Reason != palyra.ReasonBadScript || e.Code != palyra.Invalid || e.Remedy == "" || !strings.Contains(e.Text, c.want) ||
+			len(e.Text) > 600 {
 			t.Errorf("%s: %s %q, want %q", name, e.Reason, e.Text, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
-// Package attesttest makes attestations for tests: genuine ones, forgeries that
-// a dishonest daemon could sign, and every small change of a text. The two
-// verifiers, attest.Verify and cmd/palyra-verify, are held to the same samples,
-// which define what a verifier has to accept and to refuse.
+// Package attesttest makes attestations for tests: genuine ones, forgeries that a dishonest daemon could sign, and
+// every small change of a text. The two verifiers, attest.Verify and cmd/palyra-verify, are held to the same
+// samples, which define what a verifier has to accept and to refuse.
 //
 // Keys come from fixed seeds; nothing here is fit for anything but tests.
 package attesttest
@@ -80,20 +79,31 @@ func NewRun() *SampleRun {
 	plan := palyra.SumBytes([]byte("plan"))
 	r := &SampleRun{Stdout: []byte("hello <world> & \"you\"\n"), Stderr: []byte("r\u00e9sum\u00e9 \u2028 line\n")}
 	r.Outcome = palyra.Outcome{
-		Outcome: palyra.OutcomeFinished, Tool: "palyra.process.run", ExitCode: 3, Output: json.RawMessage(`{"a":[1,2.50,"\u003c",{"attestation":{"payloadType":""}}]}`),
+		Outcome: palyra.OutcomeFinished, Tool: "palyra.process.run", ExitCode: 3,
+		Output:    json.RawMessage(`{"a":[1,2.50,"\u003c",{"attestation":{"payloadType":""}}]}`),
 		SessionID: "01JCSESSION0000000000000000", CallID: "01JCCALL000000000000000000", ApprovalID: "01JCAPPROVAL00000000000000",
 		GrantID: "01JCGRANT00000000000000000", PlanDigest: plan, JournalPosition: 41,
 	}
 	at := time.Date(2026, 11, 15, 12, 0, 0, 123456789, time.UTC)
 	r.Predicate = palyra.Predicate{
-		AttestationID: "01JCATTEST0000000000000000", StateID: StateID, CallID: r.Outcome.CallID, SessionID: r.Outcome.SessionID, Principal: "agent:local", Surface: palyra.SurfaceCLI,
-		Tool: r.Outcome.Tool, PlanDigest: plan, InputDigest: palyra.SumBytes([]byte("input")), Verdict: palyra.Ask, Policies: []string{"ask-writes"},
-		BundleDigest: palyra.SumBytes([]byte("bundle")), SnapshotDigest: palyra.SumBytes([]byte("snapshot")), Separation: palyra.SeparationPassphrase,
-		GrantID: r.Outcome.GrantID, LeaseID: "01JCLEASE00000000000000000", Tier: palyra.TierC, Executor: "sandbox_tier_c_linux_bubblewrap",
-		Enforcement: palyra.Enforcement{Mode: "strict", Mechanisms: []string{"bwrap", "seccomp"}, Limits: map[string]palyra.Hold{"wall": "context", "memory": "rlimit"}},
-		Limits:      palyra.Limits{WallMS: 120000}, Outcome: palyra.OutcomeFinished, ExitCode: 3, Usage: palyra.Usage{WallMS: 12, BytesOut: 40},
-		OutputDigest: palyra.SumBytes(r.Outcome.Output), Egress: []palyra.EgressFlow{{Door: "connect", Host: "example.org", Port: 443, Address: "192.0.2.7", In: 1, Out: 2, Verdict: palyra.FlowAllowed}}, Quarantined: []palyra.PathText{},
-		StartedAt: palyra.Time(at), FinishedAt: palyra.Time(at.Add(time.Second)), Granted: palyra.Position{Seq: 41, Leaf: palyra.SumBytes([]byte("leaf"))},
+		AttestationID: "01JCATTEST0000000000000000", StateID: StateID, CallID: r.Outcome.CallID, SessionID: r.Outcome.SessionID,
+		Principal: "agent:local", Surface: palyra.SurfaceCLI,
+		Tool: r.Outcome.Tool, PlanDigest: plan, InputDigest: palyra.SumBytes([]byte("input")), Verdict: palyra.Ask,
+		Policies:     []string{"ask-writes"},
+		BundleDigest: palyra.SumBytes([]byte("bundle")), SnapshotDigest: palyra.SumBytes([]byte("snapshot")),
+		Separation: palyra.SeparationPassphrase,
+		GrantID:    r.Outcome.GrantID, LeaseID: "01JCLEASE00000000000000000", Tier: palyra.TierC, Executor: "sandbox_tier_c_linux_bubblewrap",
+		Enforcement: palyra.Enforcement{
+			Mode: "strict", Mechanisms: []string{"bwrap", "seccomp"},
+			Limits: map[string]palyra.Hold{"wall": "context", "memory": "rlimit"},
+		},
+		Limits: palyra.Limits{WallMS: 120000}, Outcome: palyra.OutcomeFinished, ExitCode: 3, Usage: palyra.Usage{WallMS: 12, BytesOut: 40},
+		OutputDigest: palyra.SumBytes(r.Outcome.Output), Egress: []palyra.EgressFlow{
+			{Door: "connect", Host: "example.org", Port: 443, Address: "192.0.2.7", In: 1, Out: 2, Verdict: palyra.FlowAllowed},
+		},
+		Quarantined: []palyra.PathText{},
+		StartedAt:   palyra.Time(at), FinishedAt: palyra.Time(at.Add(time.Second)),
+		Granted: palyra.Position{Seq: 41, Leaf: palyra.SumBytes([]byte("leaf"))},
 		Decision: &palyra.Decision{
 			Approval: r.Outcome.ApprovalID, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "01JCLEASE00000000000000000",
 			Reason: "go on", By: "user:ada", Method: palyra.MethodCLI, At: at, Digest: plan, Separation: palyra.SeparationPassphrase,
@@ -107,18 +117,23 @@ func NewRun() *SampleRun {
 	return r
 }
 
-// Vote adds an answer as its approver signs it; change, if not nil, spoils or
-// varies it before the signature.
+// Vote adds an answer as its approver signs it; change, if not nil, spoils or varies it before the signature.
 func (r *SampleRun) Vote(key Key, by palyra.Principal, change func(*palyra.Vote)) {
 	d := r.Predicate.Decision
 	v := palyra.Vote{
-		ID: palyra.ID("01JCVOTE" + fmt.Sprintf("%018d", len(d.Votes))), Approval: d.Approval, Answer: palyra.AnswerAllow, Scope: palyra.ScopeTimeboxed,
-		TTLMS: 1800000, Uses: 9007199254740993, Reason: "go on", By: by, Method: palyra.MethodCLI, At: d.At, Digest: d.Digest, Separation: palyra.SeparationPassphrase,
+		ID: palyra.ID("01JCVOTE" + fmt.Sprintf("%018d", len(d.Votes))), Approval: d.Approval, Answer: palyra.AnswerAllow,
+		Scope: palyra.ScopeTimeboxed,
+		TTLMS: 1800000, Uses: 9007199254740993, Reason: "go on", By: by, Method: palyra.MethodCLI, At: d.At, Digest: d.Digest,
+		Separation: palyra.SeparationPassphrase,
 	}
 	v.Signature = palyra.Signature{
-		Intent: palyra.Intent{Audience: StateID, Method: "palyra.v1.ApprovalsService/DecideApproval", PlanDigest: d.Digest, Nonce: "AAAAAAAAAAAAAAAAAAAAAA", Time: palyra.Time(d.At), KeyID: key.OperatorID()},
+		Intent: palyra.Intent{
+			Audience: StateID, Method: "palyra.v1.ApprovalsService/DecideApproval", PlanDigest: d.Digest,
+			Nonce: "AAAAAAAAAAAAAAAAAAAAAA", Time: palyra.Time(d.At), KeyID: key.OperatorID(),
+		},
 		Fields: map[string]any{
-			"approval_id": string(v.Approval), "answer": "allow", "scope": "timeboxed", "ttl_ms": int64(1800000), "uses": json.Number("9007199254740993"),
+			"approval_id": string(v.Approval), "answer": "allow", "scope": "timeboxed", "ttl_ms": int64(1800000),
+			"uses":   json.Number("9007199254740993"),
 			"reason": "go on", "plan_digest": string(d.Digest), "method": "cli",
 		},
 		PublicKey: key.Public(),

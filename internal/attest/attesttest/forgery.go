@@ -6,8 +6,7 @@ import (
 	"palyra"
 )
 
-// forgedRuns are accounts that contradict themselves, the outcome or what
-// people signed.
+// forgedRuns are accounts that contradict themselves, the outcome or what people signed.
 func forgedRuns() []forgedRun {
 	var list []forgedRun
 	add := func(name string, change func(*SampleRun)) { list = append(list, forgedRun{name: name, change: change}) }
@@ -42,7 +41,8 @@ func forgedPredicates(add func(string, func(*SampleRun))) {
 	add("decision about another plan", func(r *SampleRun) { r.Predicate.Decision.Digest = palyra.SumBytes(nil) })
 	add("plan not approved", func(r *SampleRun) {
 		r.Predicate.PlanDigest = palyra.SumBytes([]byte("worse"))
-		r.Outcome.PlanDigest, r.Predicate.Decision.Digest, r.Predicate.Decision.Terms.PlanDigest = r.Predicate.PlanDigest, r.Predicate.PlanDigest, r.Predicate.PlanDigest
+		r.Outcome.PlanDigest, r.Predicate.Decision.Digest, r.Predicate.Decision.Terms.PlanDigest = r.Predicate.PlanDigest,
+			r.Predicate.PlanDigest, r.Predicate.PlanDigest
 	})
 	add("timed out, yet finished", func(r *SampleRun) { r.Predicate.TimedOut = true })
 }
@@ -64,7 +64,8 @@ func forgedTerms(add func(string, func(*SampleRun))) {
 		}
 	}
 	add("reused for another plan", stretched(func(*SampleRun) {}))
-	add("reused for another plan, terms of that plan", stretched(func(r *SampleRun) { r.Predicate.Decision.Terms.PlanDigest = palyra.SumBytes([]byte("another plan")) }))
+	add("reused for another plan, terms of that plan",
+		stretched(func(r *SampleRun) { r.Predicate.Decision.Terms.PlanDigest = palyra.SumBytes([]byte("another plan")) }))
 	add("reused for another plan, terms and decision of that plan", stretched(func(r *SampleRun) {
 		d := r.Predicate.Decision
 		d.Digest = palyra.SumBytes([]byte("another plan"))

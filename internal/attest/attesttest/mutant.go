@@ -6,9 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// replacements are what the byte at a place is changed into: another bit, a
-// digit or letter, a space, invalid UTF-8, and in turn the other case, the end
-// of a string, an escape.
+// replacements are what the byte at a place is changed into: another bit, a digit or letter, a space, invalid
+// UTF-8, and in turn the other case, the end of a string, an escape.
 func replacements(pos int, b byte) []byte {
 	word := byte('0')
 	if b == word {
@@ -17,9 +16,8 @@ func replacements(pos int, b byte) []byte {
 	return []byte{b ^ 1, word, ' ', 0xff, [...]byte{b ^ 0x20, '"', '\\'}[pos%3]}
 }
 
-// Mutants calls f for every byte of text with every replacement of that byte. f
-// must not keep the slice. same says that only white space between tokens
-// changed.
+// Mutants calls f for every byte of text with every replacement of that byte. f must not keep the slice. same says
+// that only white space between tokens changed.
 func Mutants(text []byte, f func(pos int, mutant []byte, same bool)) {
 	want, mutant := compacted(text), bytes.Clone(text)
 	for i, b := range text {
@@ -45,8 +43,7 @@ func compacted(text []byte) []byte {
 	return buf.Bytes()
 }
 
-// Mutate returns text with one small random change: a byte replaced, dropped,
-// doubled or put in, or a piece moved.
+// Mutate returns text with one small random change: a byte replaced, dropped, doubled or put in, or a piece moved.
 func Mutate(rnd *rand.Rand, text []byte) []byte {
 	i := rnd.IntN(len(text))
 	b := bytes.Clone(text)

@@ -15,8 +15,7 @@ type Sample struct {
 	Text []byte
 }
 
-// Genuine returns texts that a verifier must accept: each run as an outcome, as
-// an envelope, and indented.
+// Genuine returns texts that a verifier must accept: each run as an outcome, as an envelope, and indented.
 func Genuine() []Sample {
 	var list []Sample
 	for _, c := range []struct {
@@ -62,7 +61,8 @@ func Genuine() []Sample {
 		{"no output", func(r *SampleRun) { r.Stdout, r.Stderr, r.Outcome.Output = nil, nil, nil }},
 		{"output cut", func(r *SampleRun) { r.Outcome.Stdout, r.Outcome.Truncated = "hel … you", true }},
 		{"output that looks like an envelope", func(r *SampleRun) {
-			r.Outcome.Output = json.RawMessage(`{"a":1,"attestation":{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}}`)
+			r.Outcome.Output = json.RawMessage(
+				`{"a":1,"attestation":{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}}`)
 			r.Stdout = []byte(`,"attestation":{"payloadType":` + "\n")
 		}},
 		{"text that is not UTF-8", func(r *SampleRun) {
@@ -86,7 +86,8 @@ func Genuine() []Sample {
 
 // ByPolicy turns r into a run that nobody was asked about.
 func ByPolicy(r *SampleRun) {
-	r.Predicate.Verdict, r.Predicate.Decision, r.Predicate.Separation, r.Predicate.LeaseID, r.Outcome.ApprovalID = palyra.Allow, nil, "", "", ""
+	r.Predicate.Verdict, r.Predicate.Decision, r.Predicate.Separation, r.Predicate.LeaseID, r.Outcome.ApprovalID = palyra.Allow, nil, "", "",
+		""
 }
 
 // reused turns r into a run that an earlier answer to the same plan covered.
@@ -124,8 +125,7 @@ func indent(raw []byte) []byte {
 	return append(buf.Bytes(), "\r\n \t"...)
 }
 
-// Forgeries returns texts that a verifier must refuse although the daemon's key
-// signed them.
+// Forgeries returns texts that a verifier must refuse although the daemon's key signed them.
 func Forgeries() []Sample {
 	list := append(structural(), rewritten()...)
 	for _, c := range forgedRuns() {
@@ -144,7 +144,8 @@ func Forgeries() []Sample {
 func structural() []Sample {
 	outcome, envelope := NewRun().Seal()
 	refused := must(palyra.Outcome{Outcome: palyra.OutcomeRefused, Tool: "x"}.Marshal())
-	twice := bytes.Replace(envelope, []byte(`"signatures":[`), []byte(`"signatures":[`+string(envelope[bytes.Index(envelope, []byte(`{"keyid"`)):len(envelope)-2])+`,`), 1)
+	twice := bytes.Replace(envelope, []byte(`"signatures":[`), []byte(`"signatures":[`+
+		string(envelope[bytes.Index(envelope, []byte(`{"keyid"`)):len(envelope)-2])+`,`), 1)
 	other := must(json.Marshal(EnvelopeOf(Daemon, "application/json", Payload(envelope))))
 	stranger := EnvelopeOf(NewKey("stranger"), palyra.PayloadType, Payload(envelope))
 	renamed := stranger
@@ -220,7 +221,10 @@ func rewritten() []Sample {
 		{"empty value spelled out", `"wall_ms":120000`, `"wall_ms":120000,"cpu_ms":0`},
 		{"empty list spelled out", `"reason":"go on","by"`, `"widen":"","reason":"go on","by"`},
 		{"map out of order", `"memory":"rlimit","wall":"context"`, `"wall":"context","memory":"rlimit"`},
-		{"fields out of order", `"answer":"allow","approval_id":"01JCAPPROVAL00000000000000"`, `"approval_id":"01JCAPPROVAL00000000000000","answer":"allow"`},
+		{
+			"fields out of order", `"answer":"allow","approval_id":"01JCAPPROVAL00000000000000"`,
+			`"approval_id":"01JCAPPROVAL00000000000000","answer":"allow"`,
+		},
 		{"field repeated", `"fields":{`, `"fields":{"answer":"deny",`},
 		{"time of another spelling", `"at":"2026-11-15T12:00:00.123456789Z"`, `"at":"2026-11-15T12:00:00.123456789+00:00"`},
 		{"statement type", palyra.StatementType, "https://in-toto.io/Statement/v0.1"},
@@ -248,7 +252,8 @@ func rewritten() []Sample {
 		}
 		list = append(list, Sample{"payload: " + c.name, Envelope([]byte(text))})
 	}
-	return append(list, Sample{"payload: empty", Envelope(nil)}, Sample{"payload: null", Envelope([]byte("null"))}, Sample{"payload: object", Envelope([]byte("{}"))})
+	return append(list, Sample{"payload: empty", Envelope(nil)}, Sample{"payload: null", Envelope([]byte("null"))},
+		Sample{"payload: object", Envelope([]byte("{}"))})
 }
 
 type forgedRun struct {

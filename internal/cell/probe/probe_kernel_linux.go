@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dwell is how long a probe stays over a limit: long enough to be seen by a watcher that only
-// counts now and then.
+// dwell is how long a probe stays over a limit: long enough to be seen by a watcher that only counts now and then.
 const dwell = 1500 * time.Millisecond
 
 // forkRaw makes a child that is on its own: it may only make raw system calls.
@@ -71,8 +70,7 @@ func fillMemory(a []string) (string, error) {
 	return strconv.Itoa(n) + " MiB", nil
 }
 
-// tryCall makes one system call that no program here needs, in a form that a
-// kernel without a filter would take.
+// tryCall makes one system call that no program here needs, in a form that a kernel without a filter would take.
 func tryCall(a []string) (string, error) {
 	call, known := map[string]func() error{
 		"ptrace": tracing, "mount": mounting, "unshare": unsharing, "keyctl": keyring, "bpf": bpfMap,
@@ -163,7 +161,8 @@ func descriptor(nr, a, b, c uintptr) error {
 
 func counting() error {
 	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK,
+		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)

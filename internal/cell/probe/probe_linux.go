@@ -15,12 +15,10 @@ import (
 	"palyra/internal/cell"
 )
 
-// As "probe" the cell is the program that the doctor runs in a tier: it tries one thing that the
-// tier should prevent and reports the result. It judges nothing. When it succeeds it leaves as
-// little behind as possible.
+// As "probe" the cell is the program that the doctor runs in a tier: it tries one thing that the tier should
+// prevent and reports the result. It judges nothing. When it succeeds it leaves as little behind as possible.
 
-// finding is the one line that a probe prints. The doctor knows its own by the nonce;
-// internal/posture reads it.
+// finding is the one line that a probe prints. The doctor knows its own by the nonce; internal/posture reads it.
 type finding struct {
 	Nonce string `json:"nonce"`
 	Act   string `json:"act"`
@@ -29,8 +27,7 @@ type finding struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// act is something to try, with its arguments. The text goes into the finding, whether or not the
-// act succeeds.
+// act is something to try, with its arguments. The text goes into the finding, whether or not the act succeeds.
 type act struct {
 	args int
 	try  func(args []string) (text string, err error)

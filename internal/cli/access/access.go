@@ -67,7 +67,8 @@ type personFlags struct {
 
 func (f *personFlags) add(cmd *cobra.Command, role, roleDefault, bound string) {
 	cmd.Flags().StringVar(&f.role, "role", role, "owner, admin, operator, approver, auditor or viewer"+roleDefault)
-	cmd.Flags().StringArrayVar(&f.workspaces, "workspace", nil, "a registered workspace that they are bound to; may be given more than once (default: "+bound+")")
+	cmd.Flags().StringArrayVar(&f.workspaces, "workspace", nil,
+		"a registered workspace that they are bound to; may be given more than once (default: "+bound+")")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(RoleNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")
 }
@@ -98,7 +99,8 @@ func userChangeCommand(inv *invocation.Invocation) *cobra.Command {
 		Long: "Changes what is given and leaves the rest. With --workspace, name every one that they are\n" +
 			"to be bound to; --everywhere binds them to none. It holds at once, for every key, device\n" +
 			"and token of theirs.",
-		Example: "  palyra access user change user:bob --role operator\n  palyra access user change user:bob --workspace /srv/site --workspace /srv/shop",
+		Example: "  palyra access user change user:bob --role operator\n  palyra access user change user:bob --workspace /srv/site " +
+			"--workspace /srv/shop",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			u, err := changed(ctx, inv, c, palyra.Principal(args[0]), f)
 			if err != nil {
@@ -146,7 +148,8 @@ func userDone(inv *invocation.Invocation, u palyra.User, err error) error {
 		return err
 	}
 	return inv.Emit(u, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s, workspaces: %s\n", show.Line(string(u.Principal)), show.Line(string(u.Role)), show.Line(workspacesText(u.Workspaces)))
+		fmt.Fprintf(w, "%s: %s, workspaces: %s\n", show.Line(string(u.Principal)), show.Line(string(u.Role)),
+			show.Line(workspacesText(u.Workspaces)))
 	})
 }
 
@@ -159,7 +162,11 @@ func userRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 		Example: "  palyra access user remove user:bob",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			err := c.RemoveUser(ctx, palyra.Principal(args[0]))
-			return inv.Answer(err, map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			return inv.Answer(err, map[string]string{"principal": args[0]}, func(
+				w io.Writer,
+			) {
+				fmt.Fprintf(w, "%s: removed\n", show.Line(args[0]))
+			})
 		}),
 	}
 }
@@ -215,7 +222,8 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 func Console(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
-		Long:    "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks; it decides nothing.",
+		Long: "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks; it " +
+			"decides nothing.",
 		Example: "  palyra console",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			url, ends, err := c.OpenConsole(ctx)

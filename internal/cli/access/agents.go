@@ -105,7 +105,8 @@ func agentRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 				who = "agent:" + who
 			}
 			err := c.RemoveAgent(ctx, who)
-			return inv.Answer(err, map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
+			return inv.Answer(err, map[string]palyra.Principal{"principal": who},
+				func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
 		}),
 	}
 }

@@ -89,8 +89,12 @@ func operatorAddCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", string(palyra.RoleApprover), "owner, admin, operator, approver, auditor or viewer")
 	cmd.Flags().StringVar(&public, "public-key", "", "the public key, base64")
 	cmd.Flags().StringVar(&separation, "separation", string(palyra.SeparationNone), "how the key is kept: none, passphrase or other_uid")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"owner", "admin", "operator", "approver", "auditor", "viewer"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("separation", cobra.FixedCompletions([]string{"none", "passphrase", "other_uid"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{
+		"owner", "admin", "operator", "approver", "auditor",
+		"viewer",
+	}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("separation", cobra.FixedCompletions([]string{"none", "passphrase", "other_uid"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -89,7 +89,8 @@ func (p *protection) run(ctx context.Context) error {
 		return err
 	}
 	return p.inv.Emit(added, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: in force, behind your passphrase, in %s\n%s: ended\n", show.Line(added.KeyID), show.Arg(p.path), show.Line(old.KeyID()))
+		fmt.Fprintf(w, "%s: in force, behind your passphrase, in %s\n%s: ended\n", show.Line(added.KeyID), show.Arg(p.path),
+			show.Line(old.KeyID()))
 	})
 }
 

@@ -29,7 +29,10 @@ func tokenListCommand(inv *invocation.Invocation) *cobra.Command {
 		Name: "tokens", Find: (*client.Client).Tokens,
 		Head: []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"},
 		Row: func(t palyra.Token) []string {
-			return []string{t.ID, t.Name, string(t.Principal), spaced(t.Scopes), workspacesText(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)}
+			return []string{
+				t.ID, t.Name, string(t.Principal), spaced(t.Scopes), workspacesText(t.Workspaces), screen.Stamp(t.UsedAt),
+				tokenEnd(inv, t),
+			}
 		},
 	}.Command(inv)
 }

@@ -42,7 +42,8 @@ func configCheckCommand(inv *invocation.Invocation) *cobra.Command {
 			"C: it may have been the stricter one.",
 		Example: "  palyra config check\n  palyra config check --json",
 		RunE: func(*cobra.Command, []string) error {
-			problems := slices.Concat(config.Check(config.Options{Home: inv.Home, Env: inv.Env}), profileProblems(inv), bwrapProblems(inv, runtime.GOOS))
+			problems := slices.Concat(config.Check(config.Options{Home: inv.Home, Env: inv.Env}), profileProblems(inv),
+				bwrapProblems(inv, runtime.GOOS))
 			result := struct {
 				OK       bool             `json:"ok"`
 				Problems []config.Problem `json:"problems"`
@@ -203,7 +204,8 @@ func EnvironmentTopic() *cobra.Command {
 	b.WriteString("A setting is taken from the strongest place that names it: --set of `palyra up`, the\n" +
 		"environment, the user's config.toml, the system's, the default. These variables count:\n\n" +
 		"  PALYRA_HOME\n      directory of state, keys and sockets; --home is stronger\n" +
-		"  " + invocation.RemoteVariable + "\n      the daemon on another machine to talk to, by its name in 'palyra device remotes';\n      --remote is stronger, and --remote '' means this machine's\n" +
+		"  " + invocation.RemoteVariable + "\n      the daemon on another machine to talk to, by its name in 'palyra device remotes';\n " +
+		"     --remote is stronger, and --remote '' means this machine's\n" +
 		"  " + invocation.TokenVariable + "\n      file with the token of a named agent\n" +
 		"  NO_COLOR\n      print without colours\n")
 	defaults := config.Default()

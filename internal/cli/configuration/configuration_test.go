@@ -32,7 +32,10 @@ func TestBwrapIsChecked(t *testing.T) {
 		}
 		return strings.Join(said, "\n")
 	}
-	for path, want := range map[string]string{filepath.Join(dir, "none"): "apt install bubblewrap", set: "chmod ug-s", file: "is no program", dir: "is no program", plain: ""} {
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "apt install bubblewrap", set: "chmod ug-s", file: "is no program",
+		dir: "is no program", plain: "",
+	} {
 		if got := check("linux", "PALYRA_PROCESS_BWRAP="+path); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", path, got)
 		}

@@ -17,7 +17,10 @@ import (
 func toolHome(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
-	for _, dir := range []string{".nvm/versions/node/v9.1.0/bin", ".nvm/versions/node/v22.3.0/bin", ".rustup/toolchains", ".cargo/bin", ".ssh", "palyra"} {
+	for _, dir := range []string{
+		".nvm/versions/node/v9.1.0/bin", ".nvm/versions/node/v22.3.0/bin", ".rustup/toolchains", ".cargo/bin",
+		".ssh", "palyra",
+	} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +97,8 @@ func TestProfiles(t *testing.T) {
 		Source string
 		Mounts []string
 	}
-	if err != nil || json.Unmarshal([]byte(out), &one) != nil || one.Name != "toolchains" || len(one.Mounts) != 3 || !strings.HasSuffix(one.Source, "toolchains.toml") {
+	if err != nil || json.Unmarshal([]byte(out), &one) != nil || one.Name != "toolchains" || len(one.Mounts) != 3 ||
+		!strings.HasSuffix(one.Source, "toolchains.toml") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, _, err := invocationtest.Drive(t, home, false, Profiles, "nope"); err == nil || !strings.Contains(err.Error(), `"nope"`) {
@@ -104,7 +108,8 @@ func TestProfiles(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("mount = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := invocationtest.Drive(t, home, false, Profiles); err == nil || !strings.Contains(err.Error(), "line 1: there is no key mount") {
+	if _, _, err := invocationtest.Drive(t, home, false, Profiles); err == nil ||
+		!strings.Contains(err.Error(), "line 1: there is no key mount") {
 		t.Errorf("%v", err)
 	}
 }

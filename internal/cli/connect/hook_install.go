@@ -56,7 +56,8 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&o.workspace, "workspace", "w", "", "install for this directory only (default: for you, everywhere)")
 	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
-	f.StringVar(&o.own, "own-server", "", "the name that Claude Code has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
+	f.StringVar(&o.own, "own-server", "",
+		"the name that Claude Code has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
 	f.BoolVar(&o.only, "print", false, "print the lines and write nothing")
 	_ = cmd.MarkFlagDirname("workspace")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
@@ -100,7 +101,8 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 		claude = claudeVersion(ctx, inv)
 	}
 	if o.mode == hook.Rewrite && claude.before(rewritesSince) {
-		return refuse(exit.Failedf(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
+		return refuse(exit.Failedf(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original",
+			claude).
 			WithRemedy("update it, or install with --mode check"))
 	}
 	entry := install.HookEntry{

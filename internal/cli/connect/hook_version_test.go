@@ -17,7 +17,13 @@ func TestClaudeVersions(t *testing.T) {
 	for _, c := range []struct {
 		v, w version
 		want bool
-	}{{version{2, 1, 294}, blocksSince, true}, {version{2, 1, 295}, blocksSince, false}, {version{3, 0, 0}, blocksSince, false}, {version{1, 9, 999}, blocksSince, true}, {version{}, blocksSince, false}} {
+	}{
+		{version{2, 1, 294}, blocksSince, true},
+		{version{2, 1, 295}, blocksSince, false},
+		{version{3, 0, 0}, blocksSince, false},
+		{version{1, 9, 999}, blocksSince, true},
+		{version{}, blocksSince, false},
+	} {
 		if got := c.v.before(c.w); got != c.want {
 			t.Errorf("%v before %v: %v", c.v, c.w, got)
 		}

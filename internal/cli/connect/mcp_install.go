@@ -174,9 +174,11 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 	}
 	switch {
 	case late != nil:
-		inv.Say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
+		inv.Say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json",
+			install.AllowRule)
 	case out.Allow != nil && out.Allow.Changed:
-		inv.Say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))
+		inv.Say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule,
+			show.Arg(out.Allow.Path))
 	}
 	if !out.Changed {
 		return

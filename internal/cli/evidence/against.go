@@ -90,8 +90,7 @@ func (l log) compare(ctx context.Context, files []string) (all []comparison, err
 	return all, nil
 }
 
-// printCompared prints a report and the results of the comparison. An older journal has an exit
-// code of its own.
+// printCompared prints a report and the results of the comparison. An older journal has an exit code of its own.
 func printCompared(inv *invocation.Invocation, r client.Report, all []comparison) error {
 	if !r.OK {
 		return printReport(inv, r)
@@ -101,7 +100,8 @@ func printCompared(inv *invocation.Invocation, r client.Report, all []comparison
 		fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(screen.Joined(r.KeyIDs)))
 		for _, c := range all {
 			said := map[string]string{
-				evidence.ClaimHeld: "it is in the journal", evidence.ClaimOlder: "THE JOURNAL IS OLDER", evidence.ClaimOther: "THE JOURNAL HAS SOMETHING ELSE THERE",
+				evidence.ClaimHeld: "it is in the journal", evidence.ClaimOlder: "THE JOURNAL IS OLDER",
+				evidence.ClaimOther: "THE JOURNAL HAS SOMETHING ELSE THERE",
 			}[c.Result]
 			fmt.Fprintf(w, "%s: %s up to entry %d: %s\n", show.Arg(c.File), c.Form, c.Seq, said)
 		}
@@ -115,7 +115,8 @@ func printCompared(inv *invocation.Invocation, r client.Report, all []comparison
 	case err != nil || worst == evidence.ClaimHeld:
 		return err
 	case worst == evidence.ClaimOlder:
-		return exit.Error{Code: exit.Older, Err: exit.Failedf(palyra.ReasonVerifyFailed, "the journal is older than what you kept: it ends at entry %d", r.Entries).
+		return exit.Error{Code: exit.Older, Err: exit.Failedf(palyra.ReasonVerifyFailed,
+			"the journal is older than what you kept: it ends at entry %d", r.Entries).
 			WithRemedy("an older copy of the state was put in place; keep it as evidence and restore the newest backup")}
 	}
 	return exit.Failedf(palyra.ReasonVerifyFailed, "the journal is not the one that you kept evidence of").

@@ -46,8 +46,7 @@ func attestShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// findAttestation looks a reference up: a digest, else the id of a call, else
-// the attestation's own.
+// findAttestation looks a reference up: a digest, else the id of a call, else the attestation's own.
 func findAttestation(ctx context.Context, c *client.Client, ref string) (palyra.Attestation, error) {
 	if d := palyra.Digest(ref); d.Valid() {
 		return c.Attestation(ctx, client.AttestationRef{Digest: d})
@@ -160,7 +159,8 @@ func attestVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 		},
 	}
 	keyFlag(cmd, &keys)
-	cmd.Flags().StringArrayVar(&operators, "operator-key", nil, "an approver's public key in base64 that you trust; may be repeated (default: the approvers' keys are taken as they come, with a warning)")
+	cmd.Flags().StringArrayVar(&operators, "operator-key", nil, "an approver's public key in base64 that you trust; may be repeated "+
+		"(default: the approvers' keys are taken as they come, with a warning)")
 	return cmd
 }
 

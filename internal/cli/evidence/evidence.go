@@ -27,8 +27,7 @@ import (
 	"palyra/internal/show"
 )
 
-// maxTrust is the largest trust file that is read, and maxExport the largest
-// export.
+// maxTrust is the largest trust file that is read, and maxExport the largest export.
 const (
 	maxTrust  = 4 << 20
 	maxExport = 1 << 30
@@ -36,7 +35,8 @@ const (
 
 // keyFlag adds --key.
 func keyFlag(cmd *cobra.Command, keys *[]string) {
-	cmd.Flags().StringArrayVar(keys, "key", nil, "whom to trust: a trust file of 'palyra keys export', a public key in base64, or a verifier line; may be repeated")
+	cmd.Flags().StringArrayVar(keys, "key", nil,
+		"whom to trust: a trust file of 'palyra keys export', a public key in base64, or a verifier line; may be repeated")
 	_ = cmd.MarkFlagFilename("key")
 }
 

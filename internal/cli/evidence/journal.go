@@ -35,7 +35,8 @@ func journalVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 			"A journal cannot show by itself that it is the newest. --against puts evidence beside it that\n" +
 			"you kept: a checkpoint, a proof, an export, an attestation or an outcome. Exit code 8 says\n" +
 			"that the journal ends before it.",
-		Example: "  palyra journal verify\n  palyra journal verify --against proof.json --against outcome.json\n  palyra journal verify copy.db --key trust.json",
+		Example: "  palyra journal verify\n  palyra journal verify --against proof.json --against outcome.json\n  palyra journal verify " +
+			"copy.db --key trust.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return verifyLive(cmd.Context(), inv, keys, against)

@@ -18,7 +18,8 @@ func TestBadReportFails(t *testing.T) {
 	var out bytes.Buffer
 	inv := &invocation.Invocation{Stdout: &out, Stderr: &out}
 	err := printReport(inv, client.Report{Entries: 9, Problems: []string{"entry 4: hash", "entry 5: hash"}})
-	if palyra.AsError(err).Reason != palyra.ReasonVerifyFailed || !strings.Contains(err.Error(), "entry 4") || !strings.Contains(out.String(), "BAD: 9 entries") {
+	if palyra.AsError(err).Reason != palyra.ReasonVerifyFailed || !strings.Contains(err.Error(), "entry 4") ||
+		!strings.Contains(out.String(), "BAD: 9 entries") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	if err := printReport(inv, client.Report{}); err == nil {
@@ -34,21 +35,40 @@ func TestEntryLine(t *testing.T) {
 		want string
 	}{
 		{"call.granted", map[string]any{"call_id": "C", "grant_id": "G", "tier": "builtin", "a": "<x>\u202e\x1b"}, "call=C"},
-		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("0"), "attestation_id": "A"}, "call=C outcome=finished attestation=A"},
+		{
+			"call.finished",
+			map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("0"), "attestation_id": "A"},
+			"call=C outcome=finished attestation=A",
+		},
 		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("2")}, "call=C outcome=finished exit=2"},
 		{
 			"call.reverted",
 			map[string]any{"call_id": "C", "by": "user:ann", "reversal": "redo", "result": "done"},
 			"call=C reversal=redo result=done by=user:ann",
 		},
-		{"call.refused", map[string]any{"call_id": "C", "layer": "policy", "reason_code": "policy_denied"}, "call=C layer=policy reason=policy_denied"},
+		{
+			"call.refused",
+			map[string]any{"call_id": "C", "layer": "policy", "reason_code": "policy_denied"},
+			"call=C layer=policy reason=policy_denied",
+		},
 		{
 			"approval.decided",
-			map[string]any{"approval_id": "P", "call_id": "C", "answer": "deny", "by": "user:ann", "reason": "no\x1b outcome=finished", "votes": []any{"sig"}},
+			map[string]any{
+				"approval_id": "P", "call_id": "C", "answer": "deny", "by": "user:ann", "reason": "no\x1b outcome=finished",
+				"votes": []any{"sig"},
+			},
 			`call=C approval=P answer=deny by=user:ann because no\x1b outcome=finished`,
 		},
-		{"workspace.added", map[string]any{"workspace": map[string]any{"path": "/a b=c"}, "signature": map[string]any{"sig": "S"}}, `workspace="/a b=c"`},
-		{"operator.added", map[string]any{"operator": map[string]any{"principal": "user:ann", "key_id": "K", "role": "owner"}}, "operator=user:ann role=owner key=K"},
+		{
+			"workspace.added",
+			map[string]any{"workspace": map[string]any{"path": "/a b=c"}, "signature": map[string]any{"sig": "S"}},
+			`workspace="/a b=c"`,
+		},
+		{
+			"operator.added",
+			map[string]any{"operator": map[string]any{"principal": "user:ann", "key_id": "K", "role": "owner"}},
+			"operator=user:ann role=owner key=K",
+		},
 	} {
 		want := fmt.Sprintf("    12  2026-11-15T12:00:00.123Z  %-20s  %s", c.kind, c.want)
 		if got := entryLine(palyra.Entry{Seq: 12, Time: at, Kind: c.kind, Body: c.body}); got != want {
@@ -76,7 +96,8 @@ func TestEveryKindSaysSomething(t *testing.T) {
 		if err := json.Unmarshal(raw, &body); err != nil {
 			t.Fatal(err)
 		}
-		if line := entryLine(palyra.Entry{Kind: e.Kind(), Body: body}); !strings.Contains(line, "=") || strings.Contains(line, "sig") && e.Kind() != "alert.raised" {
+		if line := entryLine(palyra.Entry{Kind: e.Kind(), Body: body}); !strings.Contains(line, "=") ||
+			strings.Contains(line, "sig") && e.Kind() != "alert.raised" {
 			t.Errorf("%s: %s", e.Kind(), line)
 		}
 	}

@@ -20,7 +20,8 @@ func sampleAttestation() palyra.Attestation {
 	return palyra.Attestation{
 		ID: questiontest.SampleID, Call: questiontest.SampleID, Digest: questiontest.SampleDigest,
 		Predicate: palyra.Predicate{
-			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
+			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Surface: palyra.SurfaceCLI,
+			Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
 			Policies: []string{"ask-write"}, Decision: &palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:ann"},
 			Separation: palyra.SeparationPassphrase, Tier: palyra.TierBuiltin, Executor: "builtin", Enforcement: palyra.Enforcement{Mode: "none"},
 			Outcome: palyra.OutcomeFinished, StartedAt: "2026-11-15T12:00:00Z", FinishedAt: "2026-11-15T12:00:01Z", Granted: palyra.Position{Seq: 9},
@@ -110,7 +111,8 @@ func TestPredicateTellsWhatHeld(t *testing.T) {
 	var out bytes.Buffer
 	printPredicate(&out, at)
 	for _, want := range []string{
-		"Network           strict\n", "Held by           bubblewrap, seccomp\n", "Limits            cpu=rlimit+polled disk=none memory=polled processes=rlimit\n",
+		"Network           strict\n", "Held by           bubblewrap, seccomp\n",
+		"Limits            cpu=rlimit+polled disk=none memory=polled processes=rlimit\n",
 		"NOT enforced      disk (not limited), memory (only counted now and then)\n",
 	} {
 		if !strings.Contains(out.String(), want) {

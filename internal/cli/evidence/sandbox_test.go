@@ -41,7 +41,8 @@ func TestDoctorInWords(t *testing.T) {
 		t.Errorf("code %d although a tier is missing", code)
 	}
 	for _, want := range []string{
-		"Tier B: all 1 probes held", "secret", "Limits", "memory cgroup", "Tier C: NOT AVAILABLE: there is no bwrap", "remedy: apt install bubblewrap", "kernel: 6.1",
+		"Tier B: all 1 probes held", "secret", "Limits", "memory cgroup", "Tier C: NOT AVAILABLE: there is no bwrap",
+		"remedy: apt install bubblewrap", "kernel: 6.1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -67,7 +68,8 @@ func TestDoctorTellsWhatDidNotHold(t *testing.T) {
 	}}
 	p.Current = false
 	text, code := doctor(t, false, p)
-	if code != exit.Failure || strings.Contains(text, "\x1b") || strings.Count(text, "remedy: delegate") != 1 || strings.Count(text, "NOT HELD") != 2 {
+	if code != exit.Failure || strings.Contains(text, "\x1b") || strings.Count(text, "remedy: delegate") != 1 ||
+		strings.Count(text, "NOT HELD") != 2 {
 		t.Errorf("%d\n%s", code, text)
 	}
 	for _, want := range []string{"2 of 3 probes DID NOT HOLD", "note: n1", "NOT CURRENT"} {
@@ -80,7 +82,8 @@ func TestDoctorTellsWhatDidNotHold(t *testing.T) {
 func TestDoctorAsJSON(t *testing.T) {
 	text, code := doctor(t, true, rpctest.Posture)
 	var got palyra.SignedPosture
-	if err := json.Unmarshal([]byte(text), &got); err != nil || code != exit.Failure || got.Posture.Tiers[1].Remedy != "apt install bubblewrap" || strings.Count(text, "\n") != 1 {
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != exit.Failure ||
+		got.Posture.Tiers[1].Remedy != "apt install bubblewrap" || strings.Count(text, "\n") != 1 {
 		t.Errorf("%v %d %s", err, code, text)
 	}
 }

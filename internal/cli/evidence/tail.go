@@ -54,7 +54,8 @@ func journalTailCommand(inv *invocation.Invocation) *cobra.Command {
 	f.Int64Var(&r.From, "from", 0, "first sequence number (default: that of the last entries)")
 	f.StringVar(&r.Kind, "kind", "", "only this kind of entry")
 	f.StringVar(&call, "call", "", "only this call")
-	f.Int64VarP(&r.Limit, "limit", "n", 0, fmt.Sprintf("how many of the last entries, or how many from --from (default %d, or all)", tailEntries))
+	f.Int64VarP(&r.Limit, "limit", "n", 0, fmt.Sprintf("how many of the last entries, or how many from --from (default %d, or all)",
+		tailEntries))
 	f.BoolVarP(&r.Follow, "follow", "f", false, "go on as entries arrive")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -19,8 +19,7 @@ import (
 	"palyra/internal/show"
 )
 
-// Asker asks the person at this terminal the questions that a call waits for, or says where else
-// they are answered.
+// Asker asks the person at this terminal the questions that a call waits for, or says where else they are answered.
 type Asker struct {
 	inv       *invocation.Invocation
 	noWait    bool        // answers are not awaited
@@ -37,9 +36,8 @@ type Asker struct {
 // NewAsker asks for a command. what is the effect of Ctrl-C at a question; "": it cancels the call.
 func NewAsker(inv *invocation.Invocation, what string) *Asker { return &Asker{inv: inv, what: what} }
 
-// follow makes a call and returns its outcome. When ctx ends the call is cancelled, and its outcome
-// then says so. watch gets every event: a question before it is asked, an answer when it is off the
-// screen; it may be nil.
+// follow makes a call and returns its outcome. When ctx ends the call is cancelled, and its outcome then says so.
+// watch gets every event: a question before it is asked, an answer when it is off the screen; it may be nil.
 func (a *Asker) follow(ctx context.Context, c client.Caller, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
 	if watch == nil {
 		watch = func(client.CallEvent) {}
@@ -199,8 +197,7 @@ func (a *Asker) stopAsking() {
 	}
 }
 
-// decideHere shows the plan of a waiting call at this terminal and takes the
-// person's answer: allow once, or deny.
+// decideHere shows the plan of a waiting call at this terminal and takes the person's answer: allow once, or deny.
 func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 	c, err := a.inv.Operator()
 	if err != nil {
@@ -306,5 +303,8 @@ func ViewApproval(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s 
 
 // ViewOf is the view of an approval, as this invocation shows it.
 func ViewOf(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
-	return &question.View{W: w, Approval: p, Separation: s, Now: inv.Now(), Style: screen.Style(inv.Colours(w)), Width: screen.Width(w), Own: inv.Own()}
+	return &question.View{
+		W: w, Approval: p, Separation: s, Now: inv.Now(), Style: screen.Style(inv.Colours(w)), Width: screen.Width(w),
+		Own: inv.Own(),
+	}
 }

@@ -16,9 +16,13 @@ import (
 func TestApprovalEvent(t *testing.T) {
 	var errs bytes.Buffer
 	w := &Asker{inv: &invocation.Invocation{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: true}}
-	r := client.ApprovalRequested{ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, ExpiresAt: questiontest.SampleNow, Summary: "write"}
+	r := client.ApprovalRequested{
+		ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest,
+		ExpiresAt: questiontest.SampleNow, Summary: "write",
+	}
 	w.requested(t.Context(), r)
-	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` + string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
+	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` +
+		string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
 	if errs.String() != want {
 		t.Errorf("got  %s\nwant %s", errs.String(), want)
 	}
@@ -70,7 +74,10 @@ func TestEveryWordOfACallIsSafe(t *testing.T) {
 func TestAnApprovalFromAnotherMachine(t *testing.T) {
 	a := questiontest.WriteApproval()
 	a.PeerUID, a.Prompt.Diff = -1, strings.Repeat("+line\n", 20)
-	inv := &invocation.Invocation{Now: func() time.Time { return questiontest.SampleNow }, Remote: invocation.RemoteFlag{Name: "work", Given: true}}
+	inv := &invocation.Invocation{
+		Now:    func() time.Time { return questiontest.SampleNow },
+		Remote: invocation.RemoteFlag{Name: "work", Given: true},
+	}
 	var b bytes.Buffer
 	v := ViewOf(inv, &b, a, palyra.SeparationDevice)
 	v.Short = true

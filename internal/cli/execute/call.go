@@ -71,8 +71,7 @@ func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest)
 	return exit.Error{Code: exit.OfOutcome(outcome)}
 }
 
-// printOutcome prints the outcome of a call. As JSON it is the outcome's own bytes, which the
-// attestation binds.
+// printOutcome prints the outcome of a call. As JSON it is the outcome's own bytes, which the attestation binds.
 func printOutcome(inv *invocation.Invocation, o palyra.Outcome) error {
 	if inv.JSON {
 		raw, err := o.Marshal()
@@ -102,11 +101,14 @@ func printEnding(inv *invocation.Invocation, o palyra.Outcome) {
 	}
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		id := show.Arg(string(o.ApprovalID))
-		fmt.Fprintf(inv.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
+		fmt.Fprintf(inv.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id,
+			show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
 		if inv.Person() {
-			fmt.Fprintf(inv.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again; without --no-wait the call waits\n", inv.Own(), id)
+			fmt.Fprintf(inv.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again; without --no-wait the call waits\n",
+				inv.Own(), id)
 		} else {
-			fmt.Fprintf(inv.Stderr, "  remedy: have a person answer it in another terminal (%s approvals watch), then call again; without --no-wait the call waits\n", inv.Own())
+			fmt.Fprintf(inv.Stderr, "  remedy: have a person answer it in another terminal (%s approvals watch), then call again; without "+
+				"--no-wait the call waits\n", inv.Own())
 		}
 		return
 	}

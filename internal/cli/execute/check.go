@@ -34,8 +34,9 @@ type checkOptions struct {
 func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 	o := checkOptions{call: client.CallRequest{Surface: palyra.SurfaceHook}}
 	cmd := &cobra.Command{
-		Use: "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]", Short: "Ask whether a call may be made, and run nothing",
-		Args: o.check,
+		Use:   "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]",
+		Short: "Ask whether a call may be made, and run nothing",
+		Args:  o.check,
 		Long: "For agents that keep their own tools. Policy judges the call, you are asked where\n" +
 			"policy asks, and the answer is kept in the journal. Palyra runs nothing: whoever asks\n" +
 			"runs it, outside any sandbox, and what it then does is not attested. So policy sees it\n" +
@@ -57,7 +58,8 @@ func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 	f.StringVar(&o.cwd, "cwd", "", "directory that CMD starts in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.call.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.call.Key, "key", "", "idempotency key: a repeat returns the first outcome")
-	f.BoolVar(&o.call.NoWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
+	f.BoolVar(&o.call.NoWait, "no-wait", false,
+		"where policy asks, be refused at once; the question stays open where a later answer can count")
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("tool", inv.CompleteTools)
 	_ = cmd.MarkFlagFilename("script")

@@ -56,7 +56,8 @@ func TestCheckProposes(t *testing.T) {
 	}
 	s.Running()
 	s.Asks()
-	if code, out, _ = s.Main(nil, "check", "--json", "--no-wait", "--", "ls"); code != exit.Refused || !strings.Contains(out, `"approval_not_awaited"`) {
+	if code, out, _ = s.Main(nil, "check", "--json", "--no-wait", "--", "ls"); code != exit.Refused ||
+		!strings.Contains(out, `"approval_not_awaited"`) {
 		t.Errorf("%d %q", code, out)
 	}
 }

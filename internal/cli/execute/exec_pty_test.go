@@ -133,7 +133,10 @@ func TestExecGivesTheTerminalBack(t *testing.T) {
 		code int
 		says string
 	}{
-		"failed":    {func(_ *stagetest.AtTerminal, x *stagetest.Played) { x.Cancel() }, 126, "palyra: call C1 refused: no room (quota_exceeded)"},
+		"failed": {
+			func(_ *stagetest.AtTerminal, x *stagetest.Played) { x.Cancel() }, 126,
+			"palyra: call C1 refused: no room (quota_exceeded)",
+		},
 		"signalled": {func(c *stagetest.AtTerminal, x *stagetest.Played) { _ = c.Cmd.Process.Signal(syscall.SIGTERM) }, 126, "(quota_exceeded)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +155,8 @@ func TestExecGivesTheTerminalBack(t *testing.T) {
 			stagetest.Eventually(t, "the terminal is never raw", func() bool { m := screen.Mode(); return m.Lflag&unix.ICANON == 0 })
 			c.end(screen, x)
 			code := screen.End()
-			if m := screen.Mode(); code != c.code || m.Lflag&unix.ICANON == 0 || m.Lflag&unix.ECHO == 0 || !strings.Contains(screen.Seen.String(), c.says) {
+			if m := screen.Mode(); code != c.code || m.Lflag&unix.ICANON == 0 || m.Lflag&unix.ECHO == 0 ||
+				!strings.Contains(screen.Seen.String(), c.says) {
 				t.Errorf("exit %d\n%s", code, screen.Seen.String())
 			}
 		})
@@ -200,7 +204,8 @@ func TestExecEndsTheLine(t *testing.T) {
 		return o
 	})
 	c := s.At("exec", "--", "x")
-	if code := c.End(); code != 137 || !strings.Contains(c.Seen.String(), "half a line\r\npalyra: call C1 finished: ended by its memory limit (quota_exceeded)\r\n  remedy: raise it\r\n") {
+	if code := c.End(); code != 137 || !strings.Contains(c.Seen.String(),
+		"half a line\r\npalyra: call C1 finished: ended by its memory limit (quota_exceeded)\r\n  remedy: raise it\r\n") {
 		t.Errorf("exit %d %q", code, c.Seen.String())
 	}
 }

@@ -22,7 +22,8 @@ func TestExecScript(t *testing.T) {
 	file := filepath.Join(s.Work, "a b.sh")
 	const text = "echo '<é>'\n-x\n"
 	stagetest.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
-	if code, out, errs := s.Main(strings.NewReader("fed"), "exec", "--script", file, "--profile", "none"); code != 3 || out != "out\n" || errs != "" {
+	if code, out, errs := s.Main(strings.NewReader("fed"), "exec", "--script", file, "--profile", "none"); code != 3 || out != "out\n" ||
+		errs != "" {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	x := s.Running()
@@ -87,7 +88,8 @@ func TestExecNamesWhatWasTakenAway(t *testing.T) {
 		return o
 	})
 	code, out, errs := s.Main(nil, "exec", "--", "x")
-	if code != exit.OK || out != "out" || !strings.Contains(errs, ".git/hooks/pre-commit\n") || !strings.Contains(errs, "and 2 more") || strings.Contains(errs, "\x1b") || !strings.Contains(errs, "remedy") {
+	if code != exit.OK || out != "out" || !strings.Contains(errs, ".git/hooks/pre-commit\n") || !strings.Contains(errs, "and 2 more") ||
+		strings.Contains(errs, "\x1b") || !strings.Contains(errs, "remedy") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }

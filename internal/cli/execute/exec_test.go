@@ -28,25 +28,30 @@ import (
 // What the command line says is what is proposed, and no more.
 func TestExecProposes(t *testing.T) {
 	s := stagetest.Open(t, cli.Main, func(*stagetest.Played) palyra.Outcome { return stagetest.Finished(0, "", "") })
-	code, out, errs := s.Main(nil, "exec", "--session", "mine", "--tier", "b", "--egress", "a.org:443", "--egress", "b.org:80", "--timeout", "30s", "--cwd", "src",
-		"--profile", "go", "--require-limits", "--live", "--env", "A=1=2", "-e", "B=", "--key", "k", "--memory", "512M", "--processes", "9", "--cpu", "2s", "--", "make", "-j4", "--", "<x>\u202e", "")
+	code, out, errs := s.Main(nil, "exec", "--session", "mine", "--tier", "b", "--egress", "a.org:443", "--egress", "b.org:80", "--timeout",
+		"30s", "--cwd", "src",
+		"--profile", "go", "--require-limits", "--live", "--env", "A=1=2", "-e", "B=", "--key", "k", "--memory", "512M", "--processes", "9",
+		"--cpu", "2s", "--", "make", "-j4", "--", "<x>\u202e", "")
 	if code != exit.OK || out != "" || errs != "" {
 		t.Fatalf("exit %d %q %q", code, out, errs)
 	}
 	x := s.Running()
 	want := proposal.Arguments{
-		Command: "make", Args: []string{"-j4", "--", "<x>\u202e", ""}, Cwd: "src", Env: map[string]string{"A": "1=2", "B": ""}, Tier: "b", Profile: "go", Held: true, Writes: true,
+		Command: "make", Args: []string{"-j4", "--", "<x>\u202e", ""}, Cwd: "src", Env: map[string]string{"A": "1=2", "B": ""}, Tier: "b",
+		Profile: "go", Held: true, Writes: true,
 		Egress: []string{"a.org:443", "b.org:80"}, Limits: &proposal.Limits{CPUMS: 2000, MemoryBytes: 512 << 20, Processes: 9},
 	}
 	if diff := cmp.Diff(want, x.Args); diff != "" {
 		t.Error(diff)
 	}
-	if x.Proposal.Tool != palyra.ToolProcessRun || x.Proposal.Workspace != s.Work || x.Proposal.Session != "mine" || x.Proposal.Key != "k" || x.Proposal.TimeoutMS != 30_000 || x.Proposal.NoWait || x.Proposal.Surface != palyra.SurfaceCLI {
+	if x.Proposal.Tool != palyra.ToolProcessRun || x.Proposal.Workspace != s.Work || x.Proposal.Session != "mine" || x.Proposal.Key != "k" ||
+		x.Proposal.TimeoutMS != 30_000 || x.Proposal.NoWait || x.Proposal.Surface != palyra.SurfaceCLI {
 		t.Errorf("%+v", x.Proposal)
 	}
 	s.Main(nil, "exec", "--no-wait", "-w", "..", "--", "true")
 	x = s.Running()
-	if got := string(x.Proposal.Arguments); got != `{"command":"true","cwd":"."}` || !x.Proposal.NoWait || x.Proposal.Workspace != filepath.Dir(s.Work) {
+	if got := string(x.Proposal.Arguments); got != `{"command":"true","cwd":"."}` || !x.Proposal.NoWait ||
+		x.Proposal.Workspace != filepath.Dir(s.Work) {
 		t.Errorf("%s %+v", got, x.Proposal)
 	}
 }
@@ -139,12 +144,14 @@ func TestExecJSON(t *testing.T) {
 		Approval palyra.ApprovalID `json:"approval_id"`
 		Plan     palyra.Digest     `json:"plan_digest"`
 	}
-	if json.Unmarshal([]byte(errs), &event) != nil || strings.Count(errs, "\n") != 1 || event.Event != "approval_requested" || event.Approval != "A1" || event.Plan != rpctest.Question.PlanDigest {
+	if json.Unmarshal([]byte(errs), &event) != nil || strings.Count(errs, "\n") != 1 || event.Event != "approval_requested" ||
+		event.Approval != "A1" || event.Plan != rpctest.Question.PlanDigest {
 		t.Errorf("stderr %s", errs)
 	}
 	s.Running()
 	code, out, errs = s.Main(nil, "exec", "--json", "--no-wait", "--", "x")
-	if code != exit.Refused || !strings.Contains(out, `"reason_code":"approval_not_awaited"`) || strings.Count(out, "\n") != 1 || strings.Count(errs, "\n") != 1 {
+	if code != exit.Refused || !strings.Contains(out, `"reason_code":"approval_not_awaited"`) || strings.Count(out, "\n") != 1 ||
+		strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d %s %s", code, out, errs)
 	}
 }
@@ -180,7 +187,8 @@ func TestExecStdin(t *testing.T) {
 			})
 			code, _, errs := s.Main(c.in, append(append([]string{"exec"}, c.args...), "--", "cat")...)
 			x := s.Running()
-			if code != 0 || errs != "" || x.Args.Stdin != c.text || x.Args.StdinB64 != base64.StdEncoding.EncodeToString([]byte(c.b64)) || x.Args.Live != (c.live != "") || got != c.live {
+			if code != 0 || errs != "" || x.Args.Stdin != c.text || x.Args.StdinB64 != base64.StdEncoding.EncodeToString([]byte(c.b64)) ||
+				x.Args.Live != (c.live != "") || got != c.live {
 				t.Errorf("exit %d %q: text %d, b64 %d, live %v %d", code, errs, len(x.Args.Stdin), len(x.Args.StdinB64), x.Args.Live, len(got))
 			}
 		})
@@ -216,7 +224,9 @@ func (s stuck) Read(b []byte) (int, error) {
 func TestExecEndsBeforeItsStdin(t *testing.T) {
 	ever := make(chan struct{})
 	defer close(ever)
-	for name, in := range map[string]io.Reader{"endless": endless{}, "stuck": stuck{strings.NewReader(strings.Repeat("x", proposal.MaxStdin+1)), ever}} {
+	for name, in := range map[string]io.Reader{"endless": endless{}, "stuck": stuck{
+		strings.NewReader(strings.Repeat("x", proposal.MaxStdin+1)), ever,
+	}} {
 		t.Run(name, func(t *testing.T) {
 			s := stagetest.Open(t, cli.Main, func(x *stagetest.Played) palyra.Outcome {
 				x.Fed(t)
@@ -308,7 +318,8 @@ func TestExecForwardsSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT} {
 		stagetest.Fatal(t, cmd.Process.Signal(sig))
 		n, err := errs.Read(buf)
-		if want := map[syscall.Signal]string{10: "SIGUSR1", 12: "SIGUSR2", 1: "SIGHUP", 15: "SIGTERM", 2: "SIGINT"}[sig]; err != nil || string(buf[:n]) != want+"\n" {
+		if want := map[syscall.Signal]string{10: "SIGUSR1", 12: "SIGUSR2", 1: "SIGHUP", 15: "SIGTERM", 2: "SIGINT"}[sig]; err != nil ||
+			string(buf[:n]) != want+"\n" {
 			t.Fatalf("%v: %q %v", sig, buf[:n], err)
 		}
 	}
@@ -393,7 +404,8 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	stagetest.Fatal(t, cmd.Process.Signal(syscall.SIGTERM))
 	rest, _ := io.ReadAll(errs)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(rest), "cancelling call C1") || len(s.Started) != 0 {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(rest), "cancelling call C1") ||
+		len(s.Started) != 0 {
 		t.Errorf("exit %d %s", code, rest)
 	}
 }
@@ -483,7 +495,8 @@ func TestExecLosesItsDaemon(t *testing.T) {
 	defer x.Cancel()
 	s.Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exit.Palyra || !strings.Contains(errs.String(), "palyra: what became of call C1: palyra calls show C1\n") || !strings.Contains(errs.String(), "  remedy: ") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Palyra || !strings.Contains(errs.String(),
+		"palyra: what became of call C1: palyra calls show C1\n") || !strings.Contains(errs.String(), "  remedy: ") {
 		t.Errorf("exit %d %s", code, errs)
 	}
 }

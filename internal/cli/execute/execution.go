@@ -196,8 +196,7 @@ func outcomeStream(text, b64 string) []byte {
 	return raw
 }
 
-// send feeds the call; it blocks while the command does not read. An error means that it cannot be
-// fed any more.
+// send feeds the call; it blocks while the command does not read. An error means that it cannot be fed any more.
 func (x *execution) send(ctx context.Context, f palyra.Feed) error {
 	id := x.state.id()
 	if id == "" {

@@ -54,8 +54,7 @@ func (h hosts) names(f palyra.EgressFlow) bool {
 	})
 }
 
-// flowEnd describes the end of a flow, "" for a successful connection; grant is whether naming the
-// host would help.
+// flowEnd describes the end of a flow, "" for a successful connection; grant is whether naming the host would help.
 func (h hosts) flowEnd(f palyra.EgressFlow) (what string, grant bool) {
 	why, asked := h.answers[screen.Endpoint(f)]
 	switch {
@@ -137,8 +136,7 @@ func (x *execution) hosts(o palyra.Outcome) hosts {
 	return h
 }
 
-// answerTo is why a question about a host was not answered with yes; "" when it
-// was.
+// answerTo is why a question about a host was not answered with yes; "" when it was.
 func answerTo(c palyra.Call) string {
 	switch {
 	case c.Outcome == nil || c.Outcome.Outcome == palyra.OutcomeCancelled:

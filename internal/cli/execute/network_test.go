@@ -115,7 +115,8 @@ palyra: network: left.example:443 refused (nobody answered before the command ga
 		t.Error(got)
 	}
 	for _, host := range []string{"bad.example", "yes.example", "below.example"} {
-		if got := networkText(refused(host), k); !strings.Contains(got, "refused (the run may not reach it)") || !strings.Contains(got, "--egress") {
+		if got := networkText(refused(host), k); !strings.Contains(got, "refused (the run may not reach it)") ||
+			!strings.Contains(got, "--egress") {
 			t.Error(got)
 		}
 	}

@@ -20,10 +20,9 @@ import (
 	"palyra/internal/show"
 )
 
-// printed is one stream of the command on its way to ours. Into a file, a pipe or a terminal of the
-// command's own the bytes go unchanged; on the person's terminal they are escaped piece by piece.
-// Bytes that did not come as pieces are taken from the outcome at the end, so that nothing is
-// printed twice.
+// printed is one stream of the command on its way to ours. Into a file, a pipe or a terminal of the command's own
+// the bytes go unchanged; on the person's terminal they are escaped piece by piece. Bytes that did not come as
+// pieces are taken from the outcome at the end, so that nothing is printed twice.
 type printed struct {
 	w      io.Writer
 	safe   bool      // escaped for the terminal
@@ -58,9 +57,8 @@ func (p *printed) chunk(c palyra.Chunk) {
 	p.put(data)
 }
 
-// rest prints the part of the outcome beyond the pieces, where bytes cut from the middle are
-// replaced by one line. It returns false when the outcome does not continue the pieces, which then
-// were more than it keeps.
+// rest prints the part of the outcome beyond the pieces, where bytes cut from the middle are replaced by one line.
+// It returns false when the outcome does not continue the pieces, which then were more than it keeps.
 func (p *printed) rest(whole []byte) bool {
 	if p.n > int64(len(whole)) {
 		return false
@@ -158,7 +156,8 @@ func (x *execution) cutShort(missing []string) bool {
 	}
 	x.freshLine()
 	fmt.Fprintf(x.inv.Stderr, "palyra: the output was longer than tool_call.output_bytes and is not whole: %s\n", strings.Join(missing, "; "))
-	fmt.Fprintln(x.inv.Stderr, "  remedy: have the command write to a file of the workspace (palyra exec -- sh -c 'CMD > FILE'), or have the limit raised")
+	fmt.Fprintln(x.inv.Stderr,
+		"  remedy: have the command write to a file of the workspace (palyra exec -- sh -c 'CMD > FILE'), or have the limit raised")
 	return true
 }
 
@@ -279,7 +278,8 @@ func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	if name := x.inv.RemoteName(); name != "" {
 		fmt.Fprintln(x.inv.Stderr, "  it lies in the quarantine directory of "+show.Arg(name)+", under "+show.Arg(string(call)))
 	} else if c, err := x.inv.Config(); err == nil {
-		fmt.Fprintln(x.inv.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
+		fmt.Fprintln(x.inv.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+
+			", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
 	}
 	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; "+
 		"repositories can be made with --profile git-setup, which asks every time")

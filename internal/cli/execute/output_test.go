@@ -25,7 +25,10 @@ func newPrinted(w *bytes.Buffer, safe bool) *printed {
 // on a terminal it holds nothing that is obeyed and no character is torn.
 func TestPiecesAreWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		whole := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"abc", "\n", "é", "文", "😀", "\xff", "\xe6\x96", "\x1b[2J", "\r", "\t", " ", "\u202e"}), 0, 12).Draw(t, "parts"), "")
+		whole := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
+			"abc", "\n", "é", "文", "😀", "\xff", "\xe6\x96", "\x1b[2J", "\r", "\t",
+			" ", "\u202e",
+		}), 0, 12).Draw(t, "parts"), "")
 		given := rapid.IntRange(0, len(whole)).Draw(t, "given") // the rest comes with the outcome
 		var file, screen bytes.Buffer
 		raw, safe := newPrinted(&file, false), newPrinted(&screen, true)
@@ -168,13 +171,17 @@ func TestSpool(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int64{
-		"1": 1, "512": 512, "64K": 64 << 10, "64k": 64 << 10, "512M": 512 << 20, "512MB": 512 << 20, "2GiB": 2 << 30, "1T": 1 << 40, "10B": 10, "8388607T": 8388607 << 40,
+		"1": 1, "512": 512, "64K": 64 << 10, "64k": 64 << 10, "512M": 512 << 20, "512MB": 512 << 20, "2GiB": 2 << 30, "1T": 1 << 40, "10B": 10,
+		"8388607T": 8388607 << 40,
 	} {
 		if got, err := screen.ParseSize(in); err != nil || got != want {
 			t.Errorf("%s: %d %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", "0", "-1", "+1", "K", "1.5G", "1KK", "1i", "1iB", "1 G", "1P", "8388608T", "99999999999999999999", "0x10", "1BK"} {
+	for _, in := range []string{
+		"", "0", "-1", "+1", "K", "1.5G", "1KK", "1i", "1iB", "1 G", "1P", "8388608T", "99999999999999999999",
+		"0x10", "1BK",
+	} {
 		if got, err := screen.ParseSize(in); err == nil {
 			t.Errorf("%s: %d", in, got)
 		}

@@ -27,7 +27,10 @@ func (r recorded) GetCall(context.Context, palyra.CallID) (palyra.Call, error) {
 
 func TestRuled(t *testing.T) {
 	refused := palyra.Outcome{Outcome: palyra.OutcomeRefused, Layer: palyra.LayerPolicy, CallID: "C1", Policies: []string{"a", "b\x1b[2J"}}
-	call := &palyra.Call{Verdict: palyra.Verdict{Policies: []palyra.PolicyHit{{ID: "a", Effect: "forbid", File: "x.cedar", Line: 3}, {ID: "b\x1b[2J"}}}}
+	call := &palyra.Call{Verdict: palyra.Verdict{Policies: []palyra.PolicyHit{
+		{ID: "a", Effect: "forbid", File: "x.cedar", Line: 3},
+		{ID: "b\x1b[2J"},
+	}}}
 	many, other, ran, nameless := refused, refused, refused, refused
 	many.Policies = []string{"1", "2", "3", "4", "5", "6", "7"}
 	other.Layer = palyra.LayerPlan
@@ -58,7 +61,8 @@ func TestRuled(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	if got := strings.Join([]string{screen.Size(0), screen.Size(1), screen.Size(2), screen.Size(1024), screen.Count(1, "call")}, ", "); got != "0 bytes, 1 byte, 2 bytes, 1 KiB, 1 call" {
+	if got := strings.Join([]string{screen.Size(0), screen.Size(1), screen.Size(2), screen.Size(1024), screen.Count(1, "call")},
+		", "); got != "0 bytes, 1 byte, 2 bytes, 1 KiB, 1 call" {
 		t.Error(got)
 	}
 }

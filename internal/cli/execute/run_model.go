@@ -101,7 +101,8 @@ func noModel(inv *invocation.Invocation, err error) error {
 // modelLines are example lines of a configuration with models.
 func modelLines(where string) string {
 	dir := strings.TrimSuffix(where, "config.toml")
-	return "\n    [providers.anthropic]\n    kind = \"anthropic\"\n    key_file = \"" + show.Line(dir) + "anthropic.key\"   # the key alone, chmod 600\n" +
+	return "\n    [providers.anthropic]\n    kind = \"anthropic\"\n    key_file = \"" + show.Line(dir) +
+		"anthropic.key\"   # the key alone, chmod 600\n" +
 		"\n    [models]\n    default = \"anthropic/claude-sonnet-4-5\"\n" +
 		"\n  or, for a model on this machine (Ollama):\n" +
 		"\n    [providers.ollama]\n    kind = \"openai\"\n    base_url = \"http://127.0.0.1:11434/v1\"\n" +

@@ -22,11 +22,16 @@ func TestRunOfAModel(t *testing.T) {
 		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Again: true}},
 		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Text: "a whole one"}},
 		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Done: true}},
-		palyra.TapeEntry{RunFinished: &palyra.TapeRunFinished{State: palyra.RunDone, Calls: 2, Tokens: palyra.Tokens{InputTokens: 1200, OutputTokens: 1}}},
+		palyra.TapeEntry{RunFinished: &palyra.TapeRunFinished{
+			State: palyra.RunDone, Calls: 2,
+			Tokens: palyra.Tokens{InputTokens: 1200, OutputTokens: 1},
+		}},
 	)
 	stagetest.Fatal(t, os.WriteFile(filepath.Join(s.Work, "system.txt"), []byte("in verse"), 0o600))
-	code, out, errs := s.Main(nil, "run", "do it", "--model", "local/qwen3", "--system", "system.txt", "--max-turns", "3", "--session", "talk", "--max-calls", "4")
-	if want := "run R1: do it\n│ half an ans\n  the answer broke off; it begins anew\n│ a whole one\nrun R1 done, 2 calls, 1200 tokens in, 1 token out\n"; code != 0 || out != want || errs != "" {
+	code, out, errs := s.Main(nil, "run", "do it", "--model", "local/qwen3", "--system", "system.txt", "--max-turns", "3", "--session",
+		"talk", "--max-calls", "4")
+	if want := "run R1: do it\n│ half an ans\n  the answer broke off; it begins anew\n│ a whole one\nrun R1 done, 2 calls, 1200 " +
+		"tokens in, 1 token out\n"; code != 0 || out != want || errs != "" {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	r := s.Parts.Started()
@@ -36,7 +41,8 @@ func TestRunOfAModel(t *testing.T) {
 	if r.Provider != "" || r.Session != "talk" || r.Workspace != s.Work || r.Budget.Calls != 4 {
 		t.Errorf("%+v", r)
 	}
-	if code, _, errs := s.Main(strings.NewReader("from stdin\n"), "run", "-", "--provider", "local"); code != 0 || !strings.Contains(string(s.Parts.Started().Input), `"from stdin\n"`) || s.Parts.Started().Provider != "local" {
+	if code, _, errs := s.Main(strings.NewReader("from stdin\n"), "run", "-", "--provider", "local"); code != 0 ||
+		!strings.Contains(string(s.Parts.Started().Input), `"from stdin\n"`) || s.Parts.Started().Provider != "local" {
 		t.Errorf("exit %d %s %+v", code, errs, s.Parts.Started())
 	}
 }
@@ -70,7 +76,8 @@ func TestRunOfAModelThatCannotBe(t *testing.T) {
 
 func TestProvidersAreCompleted(t *testing.T) {
 	s := stagetest.Open(t, cli.Main, nil)
-	stagetest.Fatal(t, os.WriteFile(filepath.Join(s.Home, "config.toml"), []byte("[providers.local]\nkind = \"openai\"\n[providers.cloud]\nkind = \"anthropic\"\n"), 0o600))
+	stagetest.Fatal(t, os.WriteFile(filepath.Join(s.Home, "config.toml"),
+		[]byte("[providers.local]\nkind = \"openai\"\n[providers.cloud]\nkind = \"anthropic\"\n"), 0o600))
 	if code, out, _ := s.Main(nil, "__complete", "run", "--provider", ""); code != 0 || !strings.HasPrefix(out, "cloud\nlocal\n") {
 		t.Errorf("exit %d %s", code, out)
 	}

@@ -26,12 +26,15 @@ func TestRunStartsAndFollows(t *testing.T) {
 	s := stagetest.Open(t, cli.Main, nil)
 	s.Script()
 	s.Write(questiontest.SampleTape()...)
-	code, out, errs := s.Main(nil, "run", "--script", "steps.yaml", "--session", "mine", "--max-calls", "7", "--wall", "1m", "--key", "k", "--no-wait")
-	if code != exit.Failure || errs != "" || !strings.HasPrefix(out, "run R1: first steps\n") || !strings.HasSuffix(out, "  remedy: raise --max-calls\n") {
+	code, out, errs := s.Main(nil, "run", "--script", "steps.yaml", "--session", "mine", "--max-calls", "7", "--wall", "1m", "--key", "k",
+		"--no-wait")
+	if code != exit.Failure || errs != "" || !strings.HasPrefix(out, "run R1: first steps\n") ||
+		!strings.HasSuffix(out, "  remedy: raise --max-calls\n") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	r := s.Parts.Started()
-	if r.Provider != "scripted" || string(r.Input) != stagetest.AScript || r.Workspace != s.Work || r.Session != "mine" || r.Key != "k" || !r.NoWait || r.Surface != palyra.SurfaceAPI ||
+	if r.Provider != "scripted" || string(r.Input) != stagetest.AScript || r.Workspace != s.Work || r.Session != "mine" || r.Key != "k" ||
+		!r.NoWait || r.Surface != palyra.SurfaceAPI ||
 		r.Budget != (palyra.Budget{Calls: 7, WallMS: 60_000}) {
 		t.Errorf("%+v", r)
 	}
@@ -41,7 +44,8 @@ func TestRunEndsAsTheRunDid(t *testing.T) {
 	for state, want := range map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunFailed: 1, palyra.RunCancelled: 130} {
 		s := stagetest.Open(t, cli.Main, nil)
 		s.Write(ended(state))
-		if code, out, _ := s.Main(strings.NewReader(stagetest.AScript), "run", "--script", "-"); code != want || out != "run R1 "+string(state)+", 1 call\n" {
+		if code, out, _ := s.Main(strings.NewReader(stagetest.AScript), "run", "--script", "-"); code != want ||
+			out != "run R1 "+string(state)+", 1 call\n" {
 			t.Errorf("%s: exit %d %q", state, code, out)
 		}
 		if code, _, _ := s.Main(nil, "runs", "attach", "R1"); code != want {
@@ -53,7 +57,8 @@ func TestRunEndsAsTheRunDid(t *testing.T) {
 // With --json stdout has the tape, entry by entry, and nothing else is said.
 func TestRunJSON(t *testing.T) {
 	s := stagetest.Open(t, cli.Main, nil)
-	s.Write(append(questiontest.SampleTape()[:3], palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Call: "C1"}}, ended(palyra.RunDone))...)
+	s.Write(append(questiontest.SampleTape()[:3], palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Call: "C1"}},
+		ended(palyra.RunDone))...)
 	code, out, errs := s.Main(strings.NewReader(stagetest.AScript), "run", "--script", "-", "--json")
 	if code != 0 || errs != "" || strings.Count(out, "\n") != 5 {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
@@ -149,7 +154,8 @@ func TestAttachLeft(t *testing.T) {
 	stagetest.Fatal(t, cmd.Process.Signal(syscall.SIGINT))
 	said, _ := io.ReadAll(errs)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(said), "`palyra runs attach R1 --after 2` follows it again") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(said),
+		"`palyra runs attach R1 --after 2` follows it again") {
 		t.Errorf("exit %d %s", code, said)
 	}
 	if seen := strings.Join(s.Parts.Seen(), "\n"); strings.Contains(seen, "cancel") {
@@ -164,7 +170,8 @@ func TestAttachAfter(t *testing.T) {
 	if code != 0 || strings.Count(out, "\n") != 4 {
 		t.Errorf("exit %d %s%s", code, out, errs)
 	}
-	if code, out, errs := s.Main(nil, "runs", "attach", "none"); code != exit.Failure || out != "" || !strings.Contains(errs, "there is no such run") {
+	if code, out, errs := s.Main(nil, "runs", "attach", "none"); code != exit.Failure || out != "" ||
+		!strings.Contains(errs, "there is no such run") {
 		t.Errorf("exit %d %s%s", code, out, errs)
 	}
 }
@@ -204,7 +211,10 @@ func TestRunAsksInPlace(t *testing.T) {
 	rpctest.Question = stagetest.PendingQuestion()
 	s := stagetest.Open(t, cli.Main, nil)
 	asked := func(id palyra.ApprovalID) palyra.TapeEntry {
-		return palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Call: "C1", Approval: id, Plan: rpctest.Question.PlanDigest, Summary: "run it"}}
+		return palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{
+			Call: "C1", Approval: id, Plan: rpctest.Question.PlanDigest,
+			Summary: "run it",
+		}}
 	}
 	tape := s.Write(palyra.TapeEntry{RunAccepted: &palyra.TapeAccepted{Title: "x"}}, asked("A1"))
 	c := s.At("run", "--script", s.Script())
@@ -215,7 +225,10 @@ func TestRunAsksInPlace(t *testing.T) {
 	if a := <-s.Answer; a != palyra.AnswerAllow {
 		t.Errorf("%s", a)
 	}
-	tape.Write(palyra.TapeEntry{ApprovalResolved: &palyra.TapeResolved{Call: "C1", Approval: "A1", Answer: palyra.AnswerAllow, By: "user:ann"}})
+	tape.Write(palyra.TapeEntry{ApprovalResolved: &palyra.TapeResolved{
+		Call: "C1", Approval: "A1", Answer: palyra.AnswerAllow,
+		By: "user:ann",
+	}})
 	c.Expect("meanwhile")
 	if before, _, _ := strings.Cut(c.Seen.String(), "meanwhile"); strings.Contains(before, "Type allow") {
 		t.Errorf("the second question came too early:\n%s", c.Seen.String())

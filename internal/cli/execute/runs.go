@@ -95,7 +95,8 @@ func asks(noWait bool) string {
 
 // budget puts the bounds of a run on one line.
 func budget(b palyra.Budget) string {
-	return question.Limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) + fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
+	return question.Limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) +
+		fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
 }
 
 func runsAttachCommand(inv *invocation.Invocation) *cobra.Command {

@@ -7,8 +7,7 @@ import (
 	"palyra/internal/cli/proposal"
 )
 
-// readScript reads the script to run; "" without one. When it comes from stdin, the script's own
-// stdin is empty.
+// readScript reads the script to run; "" without one. When it comes from stdin, the script's own stdin is empty.
 func (x *execution) readScript(ctx context.Context, c *client.Client, o *proposal.Options) (string, error) {
 	var raw []byte
 	switch o.Script {

@@ -63,8 +63,7 @@ func (s *commandState) id() palyra.CallID {
 	return s.call
 }
 
-// running is the call that runs, or is about to; "" while an answer is awaited
-// and after the end.
+// running is the call that runs, or is about to; "" while an answer is awaited and after the end.
 func (s *commandState) running() palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"palyra/internal/show"
 )
 
-// nothingToRead reports whether stdin has no input: it is closed, the person's terminal, or the
-// null device.
+// nothingToRead reports whether stdin has no input: it is closed, the person's terminal, or the null device.
 func nothingToRead(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if r == nil || ok && f == nil {

@@ -70,7 +70,10 @@ func TestTapeOfALongLine(t *testing.T) {
 	tp := newTape(inv, nil, palyra.Run{})
 	text := strings.Repeat("é", maxOpen)
 	for _, piece := range []string{text[:5001], text[5001:]} {
-		if err := tp.entry(t.Context(), palyra.TapeEntry{ToolOutput: &palyra.TapeOutput{Call: "C1", Stream: "stdout", Data: []byte(piece)}}); err != nil {
+		if err := tp.entry(t.Context(), palyra.TapeEntry{ToolOutput: &palyra.TapeOutput{
+			Call: "C1", Stream: "stdout",
+			Data: []byte(piece),
+		}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +131,10 @@ func TestTapeHoldsWhatFollowsAQuestion(t *testing.T) {
 	if got := told(palyra.TapeEntry{Seq: 2, ApprovalResolved: &palyra.TapeResolved{Approval: "A2", Answer: palyra.AnswerDeny}}); got != "" {
 		t.Errorf("%q", got)
 	}
-	if got := told(palyra.TapeEntry{Seq: 3, ApprovalResolved: &palyra.TapeResolved{Approval: "A1", Answer: palyra.AnswerAllow}}); got != "│ meanwhile\n  A2: deny\n  A1: allow\n" {
+	if got := told(palyra.TapeEntry{Seq: 3, ApprovalResolved: &palyra.TapeResolved{
+		Approval: "A1",
+		Answer:   palyra.AnswerAllow,
+	}}); got != "│ meanwhile\n  A2: deny\n  A1: allow\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -148,7 +154,8 @@ func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2 ") != 1 || !strings.Contains(got, ": second") {
+	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2 ") != 1 ||
+		!strings.Contains(got, ": second") {
 		t.Errorf("%s", got)
 	}
 }
@@ -168,7 +175,8 @@ func TestNoModelSaysWhatToWrite(t *testing.T) {
 	var said strings.Builder
 	inv := &invocation.Invocation{Stderr: &said, Home: t.TempDir()}
 	err := palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "none")
-	if got := noModel(inv, err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") || !strings.Contains(said.String(), filepath.Join(inv.Home, "anthropic.key")) {
+	if got := noModel(inv, err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") ||
+		!strings.Contains(said.String(), filepath.Join(inv.Home, "anthropic.key")) {
 		t.Errorf("%v %s", got, said.String())
 	}
 	said.Reset()

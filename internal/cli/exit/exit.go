@@ -226,7 +226,8 @@ func Topic() *cobra.Command {
 	}
 	b.WriteString("\nA call that is refused, cancelled or ended by its time has an outcome that says so:\n" +
 		"`palyra tools call --json` prints it to stdout as it prints any other, and the code\n" +
-		"tells them apart: a refusal is 3, 4, 6 or 7 where one of those says why, else 126. `palyra down` without a daemon has nothing to do and ends with 0.\n")
+		"tells them apart: a refusal is 3, 4, 6 or 7 where one of those says why, else 126. `palyra down` without a daemon has nothing " +
+		"to do and ends with 0.\n")
 	b.WriteString("\n`palyra exec` ends with the command's own code, or with 128+n where signal n ended it;\n" +
 		"only 2, 6, 124, 125, 126 and 130 are its own, and the message or the outcome says which\n" +
 		"is meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +

@@ -89,7 +89,10 @@ func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, e
 	if err != nil {
 		return nil, err
 	}
-	h := &hookCall{agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".", own: hook.AgentSession{Transcript: got["transcript_path"], ID: got["session_id"]}}
+	h := &hookCall{
+		agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".",
+		own: hook.AgentSession{Transcript: got["transcript_path"], ID: got["session_id"]},
+	}
 	switch {
 	case got["hook_event_name"] != "PreToolUse":
 		return nil, badHook("it is of another event than PreToolUse")

@@ -100,8 +100,7 @@ func (h *hookCall) steps() ([]editStep, bool) {
 	return out, len(out) > 0
 }
 
-// readPlain reads a text file of bounded size. Nothing else is opened: a pipe would
-// keep the agent waiting.
+// readPlain reads a text file of bounded size. Nothing else is opened: a pipe would keep the agent waiting.
 func readPlain(path string) (string, bool) {
 	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEdited {
 		return "", false

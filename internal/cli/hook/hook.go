@@ -1,6 +1,5 @@
-// Package hook is `palyra hook`: it answers the hook of an agent that keeps its own tools, and
-// writes that hook into the agent's settings. Every failure counts as a no: the agent would go on
-// after anything else.
+// Package hook is `palyra hook`: it answers the hook of an agent that keeps its own tools, and writes that hook
+// into the agent's settings. Every failure counts as a no: the agent would go on after anything else.
 package hook
 
 import (
@@ -105,7 +104,8 @@ func (o *hookOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
-	f.StringVar(&o.own, "own-server", "", "the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
+	f.StringVar(&o.own, "own-server", "",
+		"the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -294,7 +294,8 @@ func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		return hookDecision{
 			Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). "+
-				"Tell the person at this session that Palyra waits for an answer; try the same call again when they say that it is given, and not before",
+				"Tell the person at this session that Palyra waits for an answer; try the same call again when they say that it is given, and "+
+				"not before",
 				o.ApprovalID, o.ReasonCode, o.CallID),
 			message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, inv.Own()),
 		}
@@ -347,7 +348,8 @@ func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcom
 	out, err = c.Check(ctx, r, nil)
 	if err == nil && out.ReasonCode == palyra.ReasonApprovalNotAwaited && out.ApprovalID == "" {
 		out.Reason = "nobody answered while the hook waited, and policy wants an answer for this very call"
-		out.Remedy = "try the same call again when somebody is there to answer ('palyra approvals watch' shows the question); 'palyra hook' waits longer with --wait"
+		out.Remedy = "try the same call again when somebody is there to answer ('palyra approvals watch' shows the question); 'palyra " +
+			"hook' waits longer with --wait"
 	}
 	switch late := c.CancelCall(ctx, id); {
 	case late == nil || err != nil:

@@ -53,10 +53,26 @@ func TestHookMapsTools(t *testing.T) {
 		{"Read", map[string]any{"file_path": "sub/../a"}, `palyra.fs.read {"path":"` + at("a") + `"}`},
 		{"LS", map[string]any{"path": "/w"}, `hook.ls {"input":{"path":"/w"},"tool":"LS"}`},
 		{"Write", map[string]any{"file_path": "/w/a", "content": "<x>"}, `palyra.fs.write {"content":"<x>","make_dirs":true,"path":"/w/a"}`},
-		{"Edit", map[string]any{"file_path": at("f"), "old_string": "one", "new_string": "1"}, `palyra.fs.write {"content":"1 two two","mode":"overwrite","path":"` + at("f") + `"}`},
-		{"Edit", map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2", "replace_all": true}, `palyra.fs.write {"content":"one 2 2","mode":"overwrite","path":"` + at("f") + `"}`},
-		{"Edit", map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2"}, `hook.edit {"input":{"file_path":"` + at("f") + `","new_string":"2","old_string":"two"},"tool":"Edit"}`},
-		{"Edit", map[string]any{"file_path": at("none"), "old_string": "", "new_string": "2"}, `hook.edit {"input":{"file_path":"` + at("none") + `","new_string":"2","old_string":""},"tool":"Edit"}`},
+		{
+			"Edit",
+			map[string]any{"file_path": at("f"), "old_string": "one", "new_string": "1"},
+			`palyra.fs.write {"content":"1 two two","mode":"overwrite","path":"` + at("f") + `"}`,
+		},
+		{
+			"Edit",
+			map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2", "replace_all": true},
+			`palyra.fs.write {"content":"one 2 2","mode":"overwrite","path":"` + at("f") + `"}`,
+		},
+		{
+			"Edit",
+			map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2"},
+			`hook.edit {"input":{"file_path":"` + at("f") + `","new_string":"2","old_string":"two"},"tool":"Edit"}`,
+		},
+		{
+			"Edit",
+			map[string]any{"file_path": at("none"), "old_string": "", "new_string": "2"},
+			`hook.edit {"input":{"file_path":"` + at("none") + `","new_string":"2","old_string":""},"tool":"Edit"}`,
+		},
 		{"MultiEdit", map[string]any{"file_path": at("f"), "edits": []any{
 			map[string]any{"old_string": "one", "new_string": "two"}, map[string]any{"old_string": "two", "new_string": "3", "replace_all": true},
 		}}, `palyra.fs.write {"content":"3 3 3","mode":"overwrite","path":"` + at("f") + `"}`},
@@ -121,7 +137,8 @@ func TestHookPathsThatAgentsReadOtherwise(t *testing.T) {
 // it is.
 func TestHookPatterns(t *testing.T) {
 	for pattern, plain := range map[string]bool{
-		"{.,x}{.,x}/etc/*": false, ".{.,x}/*": false, "{a,b/.}./*": false, "{a.,b}./*": false, "{x,/etc}/*": false, "{~,x}/*": false, "~/*": false,
+		"{.,x}{.,x}/etc/*": false, ".{.,x}/*": false, "{a,b/.}./*": false, "{a.,b}./*": false, "{x,/etc}/*": false, "{~,x}/*": false,
+		"~/*":           false,
 		"**/*.{ts,tsx}": true, "{src,test}/**/*.go": true, "**/{index,main}.ts": true, "*.min.{js,css}": true,
 	} {
 		h, err := readHook(claude, []byte(hooktest.JSON(t, "/w", "Glob", map[string]any{"pattern": pattern})), "")
@@ -195,13 +212,17 @@ func TestHookLeavesTheQuestionOpen(t *testing.T) {
 	defer done()
 	d := &waitingDesk{second: palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited}}
 	out, err := patient(ctx, d, client.CallRequest{Tool: "x"})
-	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait || !slices.Equal(d.gone, []palyra.CallID{"C1"}) {
+	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait ||
+		!slices.Equal(d.gone, []palyra.CallID{"C1"}) {
 		t.Errorf("%+v %v %+v", out, err, d)
 	}
 	if !strings.Contains(out.Reason, "nobody answered while the hook waited") || strings.Contains(out.Remedy, "no-wait") { // the hook waited
 		t.Errorf("a question that nobody could answer later: %s; %s", out.Reason, out.Remedy)
 	}
-	d = &waitingDesk{cancel: palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended"), first: palyra.Outcome{Outcome: palyra.OutcomeAllowed}}
+	d = &waitingDesk{
+		cancel: palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended"),
+		first:  palyra.Outcome{Outcome: palyra.OutcomeAllowed},
+	}
 	if out, err = patient(ctx, d, client.CallRequest{}); err == nil && out.Outcome != palyra.OutcomeAllowed {
 		t.Errorf("an answer that came as we let go: %+v %v", out, err)
 	}
@@ -246,9 +267,11 @@ func TestHookEditIsBounded(t *testing.T) {
 // would do it.
 func TestHookTellsOfAnOpenQuestion(t *testing.T) {
 	d := decided(new(invocation.Invocation), palyra.Outcome{
-		Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited, ApprovalID: "A1", CallID: "C1", Reason: "the caller does not wait", Remedy: "call without --no-wait",
+		Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited, ApprovalID: "A1", CallID: "C1",
+		Reason: "the caller does not wait", Remedy: "call without --no-wait",
 	})
-	if d.Decision != "deny" || strings.Contains(d.Reason, "palyra approvals") || !strings.Contains(d.message, "palyra approvals watch") || strings.Contains(d.message, "decide") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
+	if d.Decision != "deny" || strings.Contains(d.Reason, "palyra approvals") || !strings.Contains(d.message, "palyra approvals watch") ||
+		strings.Contains(d.message, "decide") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -285,7 +308,8 @@ func TestHookKnowsTheOwnServer(t *testing.T) {
 	for tool, want := range map[string]bool{
 		"mcp__palyra__palyra_fs_read": true, "mcp__palyra__other": false, "mcp__palyra2__palyra_fs_read": false,
 		"mcp__x__palyra__palyra_fs_read": false, "palyra_fs_read": false, "Bash": false,
-		"mcp__palyra__palyra_x__run": false, "mcp__palyra__palyra__run": false, "mcp__palyra___palyra_x": false, // of servers that a project named so
+		// of servers that a project named so
+		"mcp__palyra__palyra_x__run": false, "mcp__palyra__palyra__run": false, "mcp__palyra___palyra_x": false,
 	} {
 		if got := (&hookCall{tool: tool}).goesToPalyra("palyra"); got != want {
 			t.Errorf("%s: %v", tool, got)

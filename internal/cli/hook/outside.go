@@ -14,8 +14,7 @@ var reading = map[string]struct {
 	agentRead: {"file_path", true}, agentNotebookRead: {"notebook_path", true}, agentList: {"path", false}, agentGrep: {"path", false},
 }
 
-// readsItsOwn reports whether a call only reads a file that the agent keeps for this session, and
-// was told to read.
+// readsItsOwn reports whether a call only reads a file that the agent keeps for this session, and was told to read.
 func (h *hookCall) readsItsOwn() bool {
 	r, ok := reading[h.tool]
 	if !ok {

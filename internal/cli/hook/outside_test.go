@@ -73,7 +73,8 @@ func TestHookWritesToTrustedNames(t *testing.T) {
 			h, err := readHook(claude, []byte(hooktest.JSON(t, dir, tool, input)), "")
 			noError(t, err)
 			r, err := h.request(hookOptions{shell: "/bin/sh"})
-			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) || r.Surface != palyra.SurfaceHook {
+			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) ||
+				r.Surface != palyra.SurfaceHook {
 				t.Errorf("%s: %s is %s %s (%v)", name, tool, r.Tool, r.Arguments, err)
 			}
 		}

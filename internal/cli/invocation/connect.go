@@ -39,9 +39,8 @@ func (inv *Invocation) Agent() (*client.Client, error) {
 	return client.Open(client.Config{Find: find, Door: client.AgentDoor, AgentToken: token})
 }
 
-// ByHand opens the door for calls that a person types: not as the unnamed agent, whose calls and
-// questions are not theirs. In a room, with a token or on another machine only an agent can
-// propose, and it is that agent.
+// ByHand opens the door for calls that a person types: not as the unnamed agent, whose calls and questions are not
+// theirs. In a room, with a token or on another machine only an agent can propose, and it is that agent.
 func (inv *Invocation) ByHand() (*client.Client, error) {
 	if inv.RemoteName() != "" || inv.TokenFile() != "" || inv.Inside() {
 		return inv.Agent()
@@ -165,7 +164,8 @@ func (inv *Invocation) notInside(err error) error {
 	if err == nil || palyra.AsError(err).Reason != client.ReasonNoDaemon || !inv.Inside() {
 		return err
 	}
-	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "an agent has no operator's door: this runs inside a sandbox, where only tools can be called").
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+		"an agent has no operator's door: this runs inside a sandbox, where only tools can be called").
 		WithRemedy("palyra tools list says which; a person outside can do this").WithCause(err)
 }
 

@@ -28,7 +28,10 @@ func FindDaemon() (string, error) {
 // daemonBeside finds the daemon's program that belongs to a palyra.
 func daemonBeside(self string) (string, error) {
 	dir := filepath.Dir(self)
-	places := []string{filepath.Join(dir, DaemonName), filepath.Join(dir, "../libexec/palyra", DaemonName), filepath.Join(dir, "../libexec", DaemonName)}
+	places := []string{
+		filepath.Join(dir, DaemonName), filepath.Join(dir, "../libexec/palyra", DaemonName),
+		filepath.Join(dir, "../libexec", DaemonName),
+	}
 	for _, p := range places {
 		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return p, nil

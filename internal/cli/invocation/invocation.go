@@ -77,9 +77,8 @@ func (inv *Invocation) Config() (*config.Config, error) {
 	return inv.loaded, nil
 }
 
-// Paths are the paths of the configuration. A faulty configuration does not keep people from a
-// running daemon: it can be asked, answered and stopped while its file is being changed. Where none
-// runs the fault is the error.
+// Paths are the paths of the configuration. A faulty configuration does not keep people from a running daemon: it
+// can be asked, answered and stopped while its file is being changed. Where none runs the fault is the error.
 func (inv *Invocation) Paths() (config.Paths, error) {
 	c, err := inv.Config()
 	if err == nil {
@@ -171,8 +170,7 @@ func (inv *Invocation) WriteTo(ctx context.Context, path string, f func(context.
 	return nil
 }
 
-// Interactive reports whether a person can be asked: they see stderr, type on stdin, and did not
-// ask for JSON.
+// Interactive reports whether a person can be asked: they see stderr, type on stdin, and did not ask for JSON.
 func (inv *Invocation) Interactive() bool {
 	return !inv.JSON && terminal.Is(inv.Stdin) && inv.Person()
 }
@@ -194,8 +192,7 @@ func (inv *Invocation) Colours(w io.Writer) bool {
 	return true
 }
 
-// Secret asks for a line that is not shown. Ctrl-C ends the command, as it does
-// everywhere else.
+// Secret asks for a line that is not shown. Ctrl-C ends the command, as it does everywhere else.
 func (inv *Invocation) Secret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	s, err := terminal.AskSecret(ctx, prompt)
 	if errors.Is(err, terminal.ErrInterrupted) && inv.Interrupt != nil {

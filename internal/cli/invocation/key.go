@@ -56,7 +56,8 @@ func (k *personalKey) open() (*client.OperatorKey, error) {
 		k.signer, k.err = client.LoadSigner(k.path, func() (palyra.Secret, error) {
 			pass, err := k.inv.Secret(k.inv.Context, "Passphrase of the operator key "+show.Line(k.path)+": ")
 			if k.asked = err == nil; err != nil && k.inv.Context.Err() == nil && palyra.AsError(err).Reason == palyra.ReasonUnsupported {
-				err = exit.Failedf(palyra.ReasonUnsupported, "this needs your signature, the operator key %s is behind a passphrase, and there is no terminal to ask on", k.path).
+				err = exit.Failedf(palyra.ReasonUnsupported,
+					"this needs your signature, the operator key %s is behind a passphrase, and there is no terminal to ask on", k.path).
 					WithRemedy("run it from a terminal; the passphrase is taken from nowhere else").WithCause(err)
 			}
 			return pass, err

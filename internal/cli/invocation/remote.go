@@ -94,7 +94,8 @@ func (inv *Invocation) renewInTime(r *client.Remote) {
 		return
 	}
 	ends, _ := r.Expires()
-	inv.Say("palyra: the certificate for %s ends %s and could not be renewed: %s", show.Line(r.Name), screen.Stamp(ends), show.Line(palyra.AsError(err).Text))
+	inv.Say("palyra: the certificate for %s ends %s and could not be renewed: %s", show.Line(r.Name), screen.Stamp(ends),
+		show.Line(palyra.AsError(err).Text))
 }
 
 // Directory is the absolute path of a directory: on this machine from the working directory, on
@@ -132,15 +133,15 @@ func (inv *Invocation) WorkspaceOf(given string) (string, error) {
 		return inv.Directory(given)
 	}
 	if name := inv.RemoteName(); name != "" {
-		return "", exit.Usagef("--workspace is required: the directory you stand in is not one of %s; '%s workspace list' shows those it has", show.Arg(name), inv.Own())
+		return "", exit.Usagef("--workspace is required: the directory you stand in is not one of %s; '%s workspace list' shows those it has",
+			show.Arg(name), inv.Own())
 	}
 	return WorkingDir()
 }
 
-// Nearest is the registered workspace around the working directory, and the path from there: a project
-// is more than the directory in which a person happens to be. Both are empty when the directory itself
-// or none around it is registered, and for a caller that cannot ask the daemon: an agent in a sandbox
-// works in its own directory.
+// Nearest is the registered workspace around the working directory, and the path from there: a project is more than
+// the directory in which a person happens to be. Both are empty when the directory itself or none around it is
+// registered, and for a caller that cannot ask the daemon: an agent in a sandbox works in its own directory.
 func (inv *Invocation) Nearest(ctx context.Context) (workspace, cwd string) {
 	here, err := WorkingDir()
 	if err != nil || inv.RemoteName() != "" {

@@ -60,7 +60,9 @@ func CheckSafe(t *testing.T, printers map[string]Printer) {
 }
 
 // Drive runs a single command, in a home of its own.
-func Drive(t *testing.T, home string, asJSON bool, command func(*invocation.Invocation) *cobra.Command, args ...string) (stdout, stderr string, err error) {
+func Drive(t *testing.T, home string, asJSON bool, command func(*invocation.Invocation) *cobra.Command, args ...string) (stdout,
+	stderr string, err error,
+) {
 	t.Helper()
 	var out, talk bytes.Buffer
 	inv := &invocation.Invocation{

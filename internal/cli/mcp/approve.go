@@ -33,7 +33,8 @@ func approveCommand(inv *invocation.Invocation) *cobra.Command {
 			"never believed. With --read-only you say it yourself: policies then see it as\n" +
 			"resource.read_only. It is on record with your signature, and holds for the tool as\n" +
 			"it is now; approving the tool again without it takes it back.",
-		Example: "  palyra mcp approve files\n  palyra mcp approve files read_file --digest sha256:2f5…\n  palyra mcp approve files read_file --read-only read_file",
+		Example: "  palyra mcp approve files\n  palyra mcp approve files read_file --digest sha256:2f5…\n  palyra mcp approve files " +
+			"read_file --read-only read_file",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Usagef("NAME is missing")
@@ -69,7 +70,8 @@ func approveCommand(inv *invocation.Invocation) *cobra.Command {
 func (f approveFlags) candidates(u palyra.Upstream, names []string) []palyra.UpstreamTool {
 	tools := waitingTools(u, names)
 	for _, t := range u.Tools {
-		if t.State == palyra.UpstreamToolActive && (slices.Contains(f.readOnly, t.Name) || slices.Contains(names, t.Name) || slices.Contains(names, string(t.Tool))) {
+		if t.State == palyra.UpstreamToolActive && (slices.Contains(f.readOnly, t.Name) || slices.Contains(names, t.Name) ||
+			slices.Contains(names, string(t.Tool))) {
 			tools = append(tools, t)
 		}
 	}
@@ -81,7 +83,8 @@ func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []p
 	for _, name := range f.readOnly {
 		i := slices.IndexFunc(u.Tools, func(t palyra.UpstreamTool) bool { return t.Name == name || string(t.Tool) == name })
 		if i < 0 || !slices.Contains(looked, u.Tools[i].Digest) {
-			return nil, exit.Failedf(palyra.ReasonNotFound, "--read-only names %s, which is not one of the tools that are approved here", show.Arg(name)).
+			return nil, exit.Failedf(palyra.ReasonNotFound, "--read-only names %s, which is not one of the tools that are approved here",
+				show.Arg(name)).
 				WithRemedy("see 'palyra mcp show %s'", u.Name)
 		}
 		out = append(out, u.Tools[i].Digest)
@@ -91,7 +94,9 @@ func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []p
 
 // lookedAt returns the digests that a person has seen: the given ones, or those of the tools that
 // are shown now and answered with yes.
-func lookedAt(ctx context.Context, inv *invocation.Invocation, u palyra.Upstream, names []string, f approveFlags) (out []palyra.Digest, _ error) {
+func lookedAt(ctx context.Context, inv *invocation.Invocation, u palyra.Upstream, names []string, f approveFlags) (out []palyra.Digest,
+	_ error,
+) {
 	tools := f.candidates(u, names)
 	if len(f.digests) > 0 {
 		for _, d := range f.digests {

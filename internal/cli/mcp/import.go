@@ -30,7 +30,8 @@ const (
 )
 
 // importRemedy names the files that can be read.
-const importRemedy = "name a file such as ~/.claude.json, .mcp.json or ~/.cursor/mcp.json; what other clients have is added with `palyra mcp add`"
+const importRemedy = "name a file such as ~/.claude.json, .mcp.json or ~/.cursor/mcp.json; what other clients have is added with " +
+	"`palyra mcp add`"
 
 // imported is one server of a client's file.
 type imported struct {
@@ -68,7 +69,8 @@ func importCommand(inv *invocation.Invocation) *cobra.Command {
 					addImported(ctx, c, &list[i], approve)
 				}
 			}
-			if err := inv.Emit(map[string][]imported{"servers": screen.Some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
+			if err := inv.Emit(map[string][]imported{"servers": screen.Some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil ||
+				printOnly {
 				return err
 			}
 			return afterImport(inv, list)
@@ -141,7 +143,8 @@ func afterImport(inv *invocation.Invocation, list []imported) error {
 			added++
 		}
 		if s.waits > 0 {
-			inv.Say("%s of %s will be offered once approved: palyra mcp approve %s", screen.Count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
+			inv.Say("%s of %s will be offered once approved: palyra mcp approve %s", screen.Count(int64(s.waits), "tool"), show.Line(s.Name),
+				show.Arg(s.Name))
 		}
 	}
 	if added == 0 {

@@ -54,8 +54,10 @@ func serveCommand(inv *invocation.Invocation) *cobra.Command {
 	f.StringVar(&o.address, "http", "", "serve streamable HTTP at this loopback address, such as 127.0.0.1:7641")
 	f.StringVar(&o.tokenFile, "token-file", "", "the token that HTTP clients show (default: mcp.token beside the daemon's state)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
-	f.Var(&o.pending, "pending-after", "answer a call that takes longer with 'pending' (default: mcp.pending_after_ms of the configuration, 45s)")
-	f.Var(&o.result, "result-bytes", "most that a model is given of one result (default: what the client is known to pass on: 10000 bytes for Codex, 32K else)")
+	f.Var(&o.pending, "pending-after",
+		"answer a call that takes longer with 'pending' (default: mcp.pending_after_ms of the configuration, 45s)")
+	f.Var(&o.result, "result-bytes",
+		"most that a model is given of one result (default: what the client is known to pass on: 10000 bytes for Codex, 32K else)")
 	return cmd
 }
 
@@ -79,8 +81,9 @@ func serveMCP(ctx context.Context, inv *invocation.Invocation, c *client.Client,
 		o.pending = screen.SpanFlag(c.MCP.PendingAfter())
 	}
 	s, err := serve.New(ctx, serve.Config{
-		Backend: c, Version: inv.Version, Workspace: place, PendingAfter: time.Duration(o.pending), ResultBytes: int(min(int64(o.result), maxResult)),
-		Log: slog.New(slog.NewTextHandler(inv.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Backend: c, Version: inv.Version, Workspace: place, PendingAfter: time.Duration(o.pending),
+		ResultBytes: int(min(int64(o.result), maxResult)),
+		Log:         slog.New(slog.NewTextHandler(inv.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,10 @@ func toolCounts(u palyra.Upstream) string {
 		of[t.State]++
 	}
 	var parts []string
-	for _, s := range []palyra.UpstreamToolState{palyra.UpstreamToolActive, palyra.UpstreamToolQuarantined, palyra.UpstreamToolRefused, palyra.UpstreamToolGone} {
+	for _, s := range []palyra.UpstreamToolState{
+		palyra.UpstreamToolActive, palyra.UpstreamToolQuarantined, palyra.UpstreamToolRefused,
+		palyra.UpstreamToolGone,
+	} {
 		if of[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", of[s], s))
 		}

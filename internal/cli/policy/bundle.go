@@ -27,7 +27,10 @@ import (
 
 // bundles are the commands about policies that operators own.
 func bundles(inv *invocation.Invocation) []*cobra.Command {
-	return []*cobra.Command{initCommand(inv), checkCommand(inv), replayCommand(inv), suggestCommand(inv), applyCommand(inv), historyCommand(inv), rollbackCommand(inv)}
+	return []*cobra.Command{
+		initCommand(inv), checkCommand(inv), replayCommand(inv), suggestCommand(inv), applyCommand(inv),
+		historyCommand(inv), rollbackCommand(inv),
+	}
 }
 
 func initCommand(inv *invocation.Invocation) *cobra.Command {
@@ -172,7 +175,8 @@ func rollbackCommand(inv *invocation.Invocation) *cobra.Command {
 			"With --offline it works on the state itself, without a daemon and without a\n" +
 			"signature, for when the policies in force let nobody in; DIGEST may then also be the\n" +
 			"name of a preset. Only who owns the state can do that, and it is on record.",
-		Example: "  palyra policy rollback\n  palyra policy rollback 85\n  palyra policy rollback sha256:…\n  palyra down; palyra policy rollback --offline; palyra up --detach",
+		Example: "  palyra policy rollback\n  palyra policy rollback 85\n  palyra policy rollback sha256:…\n  palyra down; palyra " +
+			"policy rollback --offline; palyra up --detach",
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also when no owner could answer approvals or change policy any more")
 	cmd.Flags().BoolVar(&offline, "offline", false, "on the state itself, while no daemon runs")

@@ -14,16 +14,22 @@ import (
 func sampleWhy() client.Explanation {
 	return client.Explanation{
 		PlanDigest: questiontest.SampleDigest, Lines: []string{"a person must agree", "ask one", "a grant for the session covers it"},
-		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one", Call: questiontest.SampleID, Approval: questiontest.SampleID,
-		Detail: json.RawMessage(`{"context":{"tool":"palyra.fs.write","writes":["a.txt"],"reads":[],"command":{"class":"unknown"}},"entities":[],"rungs":[]}`),
+		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one",
+		Call: questiontest.SampleID, Approval: questiontest.SampleID,
+		Detail: json.RawMessage(
+			`{"context":{"tool":"palyra.fs.write","writes":["a.txt"],"reads":[],"command":{"class":"unknown"}},"entities":[],"rungs":[]}`),
 		Flips: []client.Flip{
 			{Kind: "answer", Text: "an approval by one operator", Change: "palyra approvals decide X allow", Becomes: palyra.Allow, Verified: true},
 			{Kind: "limit", Text: "raise process.memory_bytes in the configuration", Change: "process.memory_bytes = 2", Becomes: palyra.Allow},
 		},
 		Verdict: palyra.Verdict{
-			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: questiontest.SampleDigest,
-			Policies: []palyra.PolicyHit{{ID: "ask-write", Effect: "permit", File: "approval.cedar", Line: 4, Reason: "writes ask"}, {ID: "bare", Effect: "forbid"}},
-			Errors:   []string{"attribute x is missing"},
+			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one",
+			Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: questiontest.SampleDigest,
+			Policies: []palyra.PolicyHit{
+				{ID: "ask-write", Effect: "permit", File: "approval.cedar", Line: 4, Reason: "writes ask"},
+				{ID: "bare", Effect: "forbid"},
+			},
+			Errors: []string{"attribute x is missing"},
 		},
 	}
 }
@@ -42,14 +48,16 @@ func TestEffectOf(t *testing.T) {
 			t.Errorf("%+v: %s", v, got)
 		}
 	}
-	if got := effectOf(palyra.Verdict{Effect: palyra.Ask, Pairs: pairs(palyra.Ask, "a")}, palyra.PolicyHit{ID: "a", Effect: "forbid"}); got != "forbid" {
+	if got := effectOf(palyra.Verdict{Effect: palyra.Ask, Pairs: pairs(palyra.Ask, "a")},
+		palyra.PolicyHit{ID: "a", Effect: "forbid"}); got != "forbid" {
 		t.Error(got)
 	}
 }
 
 func TestOfProject(t *testing.T) {
 	for dir, want := range map[string]bool{
-		"/w/.palyra/policy": true, ".palyra/policy": true, "/w/.palyra/policy/": true, "/w/.palyra": false, "/w/policy": false, "/w/x.palyra/policy": false, ".": false,
+		"/w/.palyra/policy": true, ".palyra/policy": true, "/w/.palyra/policy/": true, "/w/.palyra": false, "/w/policy": false,
+		"/w/x.palyra/policy": false, ".": false,
 	} {
 		if ofProject(dir) != want {
 			t.Errorf("%s: %v", dir, !want)

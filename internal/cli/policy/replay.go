@@ -24,7 +24,8 @@ import (
 type period struct{ since, until string }
 
 func (s *period) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.since, "since", "", "calls proposed from then on: a time, a date or a duration ago, such as 2026-01-02T15:04:05Z, 2026-01-02 or 7d")
+	cmd.Flags().StringVar(&s.since, "since", "",
+		"calls proposed from then on: a time, a date or a duration ago, such as 2026-01-02T15:04:05Z, 2026-01-02 or 7d")
 	cmd.Flags().StringVar(&s.until, "until", "", "calls proposed before then (default: now)")
 }
 

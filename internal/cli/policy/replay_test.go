@@ -26,7 +26,10 @@ func TestPrintReplay(t *testing.T) {
 	var b bytes.Buffer
 	printReplay(&b, r)
 	text := b.String()
-	for _, want := range []string{"ask→allow     30\n", "5 then, 3 now: 3 saved, 1 added", "A, B, C, ...", "… and 10 more", "ask→allow (30)", "C9", "2 denied because"} {
+	for _, want := range []string{
+		"ask→allow     30\n", "5 then, 3 now: 3 saved, 1 added", "A, B, C, ...", "… and 10 more", "ask→allow (30)",
+		"C9", "2 denied because",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -36,7 +39,8 @@ func TestPrintReplay(t *testing.T) {
 	}
 	b.Reset()
 	printReplay(&b, client.ReplayReport{Problems: []client.PolicyProblem{{File: "a.cedar", Line: 3, Column: 7, Text: "wrong\x1b"}}})
-	if text := b.String(); !strings.HasPrefix(text, "a.cedar:3:7: wrong") || !strings.Contains(text, "nothing was judged") || strings.Contains(text, "\x1b") {
+	if text := b.String(); !strings.HasPrefix(text, "a.cedar:3:7: wrong") || !strings.Contains(text, "nothing was judged") ||
+		strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
 }
@@ -52,7 +56,8 @@ func TestPrintSuggestion(t *testing.T) {
 		Rules:  []client.SuggestedRule{{ID: "s", Text: "permit (\x1b);", Saves: 2, Calls: []palyra.CallID{"A"}}},
 		Report: client.ReplayReport{Records: 7, Prompts: client.ReplayPrompts{Before: 2}},
 	})
-	if text := b.String(); !strings.Contains(text, "saves 2 questions (A)") || strings.Contains(text, "\x1b") || strings.Contains(text, "when they were made") ||
+	if text := b.String(); !strings.Contains(text, "saves 2 questions (A)") || strings.Contains(text, "\x1b") ||
+		strings.Contains(text, "when they were made") ||
 		!strings.Contains(text, "7 calls looked at: today's policies would ask 2 questions of them, with these rules 0 (2 fewer)\n") {
 		t.Errorf("%q", text)
 	}
@@ -63,7 +68,8 @@ func TestPrintSuggestion(t *testing.T) {
 		Report: client.ReplayReport{Records: 1, Prompts: client.ReplayPrompts{Before: 13, After: 13, Saved: 1, Added: 1}},
 	})
 	if text := b.String(); !strings.Contains(text, "saves 1 question (A)") ||
-		!strings.HasSuffix(text, "1 call looked at: today's policies would ask 14 questions of them, with these rules 13 (1 fewer)\nwhen they were made, people were asked 13 questions\n") {
+		!strings.HasSuffix(text, "1 call looked at: today's policies would ask 14 questions of them, with these rules 13 (1 "+
+			"fewer)\nwhen they were made, people were asked 13 questions\n") {
 		t.Errorf("%q", text)
 	}
 }

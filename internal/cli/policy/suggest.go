@@ -31,7 +31,8 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 			"nobody answered, and what needs an answer of its own stays as it is. With --out the\n" +
 			"policies in force are written to a new directory with the rules in one file more.\n" +
 			"Nothing comes into force; read the rules, then use 'palyra policy apply DIR'.",
-		Example: "  palyra policy suggest\n  palyra policy suggest --since 30d --out policies\n  palyra policy replay --candidate policies && palyra policy apply policies",
+		Example: "  palyra policy suggest\n  palyra policy suggest --since 30d --out policies\n  palyra policy replay --candidate " +
+			"policies && palyra policy apply policies",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			q, err := when.query()
 			if err != nil {
@@ -56,7 +57,8 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 			return inv.Emit(s, func(w io.Writer) {
 				printSuggestion(w, s)
 				if wrote {
-					fmt.Fprintf(w, "\nwritten to %s; nothing is in force by that. Read %s, then:\n  palyra policy replay --candidate %s\n  palyra policy apply %s\n",
+					fmt.Fprintf(w, "\nwritten to %s; nothing is in force by that. Read %s, then:\n  palyra policy replay --candidate %s\n  "+
+						"palyra policy apply %s\n",
 						show.Line(out), show.Line(s.File), show.Arg(out), show.Arg(out))
 				}
 			})
@@ -72,7 +74,8 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 	p := s.Report.Prompts
 	if len(s.Rules) == 0 {
-		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n", screen.Count(s.Report.Records, "call"), p.Before)
+		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n",
+			screen.Count(s.Report.Records, "call"), p.Before)
 		return
 	}
 	saved := int64(0)
@@ -83,7 +86,8 @@ func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 	}
 	// Other policies may have been in force when the calls were made, so the savings are counted
 	// from the questions that today's would ask.
-	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n", screen.Count(s.Report.Records, "call"), screen.Count(p.After+saved, "question"), p.After, saved)
+	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n",
+		screen.Count(s.Report.Records, "call"), screen.Count(p.After+saved, "question"), p.After, saved)
 	if p.Before != p.After+saved {
 		fmt.Fprintf(w, "when they were made, people were asked %s\n", screen.Count(p.Before, "question"))
 	}

@@ -55,7 +55,8 @@ func policyTests(t *testing.T, asJSON bool, args ...string) (code int, out, errs
 func TestPolicyTest(t *testing.T) {
 	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": tableGood})
 	code, out, errs := policyTests(t, false, dir)
-	if code != exit.OK || errs != "" || !strings.Contains(out, "ok    tests/a.yaml:2  echo is allowed\n") || !strings.Contains(out, "good: 1 test of bundle sha256:") {
+	if code != exit.OK || errs != "" || !strings.Contains(out, "ok    tests/a.yaml:2  echo is allowed\n") ||
+		!strings.Contains(out, "good: 1 test of bundle sha256:") {
 		t.Fatalf("%d\n%s\n%s", code, out, errs)
 	}
 }
@@ -67,7 +68,10 @@ func TestPolicyTestFails(t *testing.T) {
 	if code != exit.Failure || !strings.Contains(errs, "1 of 2 tests failed, and 1 problem found") {
 		t.Errorf("%d %s", code, errs)
 	}
-	for _, want := range []string{"BAD   tests/b.yaml:1:8: tests must be a list", "FAIL  tests/a.yaml:3  echo ", "expected deny, got allow; decided by echo", "ok    tests/a.yaml:2"} {
+	for _, want := range []string{
+		"BAD   tests/b.yaml:1:8: tests must be a list", "FAIL  tests/a.yaml:3  echo ",
+		"expected deny, got allow; decided by echo", "ok    tests/a.yaml:2",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -92,7 +96,8 @@ func TestPolicyTestEnds(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, errs)
 		}
 	}
-	if code, _, errs := policyTests(t, false, filepath.Join(t.TempDir(), "absent")); code != exit.Failure || !strings.Contains(errs, "is not a directory") {
+	if code, _, errs := policyTests(t, false, filepath.Join(t.TempDir(), "absent")); code != exit.Failure ||
+		!strings.Contains(errs, "is not a directory") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if code, _, _ := policyTests(t, false); code != exit.Usage {
@@ -101,13 +106,15 @@ func TestPolicyTestEnds(t *testing.T) {
 }
 
 func TestPolicyTestJSON(t *testing.T) {
-	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": strings.Replace(tableGood, "expect: allow", "expect: ask", 1)})
+	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": strings.Replace(tableGood, "expect: allow", "expect: ask",
+		1)})
 	code, out, errs := policyTests(t, true, dir)
 	var r tables.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%s: %v", out, err)
 	}
-	if code != exit.Failure || r.OK || r.Failed != 1 || len(r.Tests) != 1 || r.Tests[0].Line != 2 || r.Policies != 2 || !strings.Contains(out, `"problems":[]`) {
+	if code != exit.Failure || r.OK || r.Failed != 1 || len(r.Tests) != 1 || r.Tests[0].Line != 2 || r.Policies != 2 ||
+		!strings.Contains(out, `"problems":[]`) {
 		t.Errorf("%d %+v", code, r)
 	}
 	if !strings.Contains(errs, `"error":{`) {
@@ -148,7 +155,8 @@ func TestPolicyTestJUnit(t *testing.T) {
 			t.Errorf("suite %s", s.Name)
 		}
 	}
-	if code, _, errs := policyTests(t, false, dir, "--junit", filepath.Join(file, "x")); code != exit.Failure || !strings.Contains(errs, "cannot be written") {
+	if code, _, errs := policyTests(t, false, dir, "--junit", filepath.Join(file, "x")); code != exit.Failure ||
+		!strings.Contains(errs, "cannot be written") {
 		t.Errorf("%d %s", code, errs)
 	}
 }

@@ -29,7 +29,8 @@ type whyOptions struct {
 func whyCommand(inv *invocation.Invocation) *cobra.Command {
 	var o whyOptions
 	cmd := &cobra.Command{
-		Use: "why [flags] [ID | -- CMD [ARG]...]", Short: "Explain the answer to a call, on record or imagined, and what would turn it", Args: o.check,
+		Use: "why [flags] [ID | -- CMD [ARG]...]", Short: "Explain the answer to a call, on record or imagined, and what would turn it",
+		Args: o.check,
 		Long: "With ID, the id of a call, an approval or an attestation, says what became of the call:\n" +
 			"what refused it or asked, which policies decided, and what would turn that today.\n\n" +
 			"With a command after --, a line of shell after --script, or a tool after --tool, says\n" +
@@ -81,7 +82,8 @@ func (o *whyOptions) whyFlags(cmd *cobra.Command) {
 	f.StringVar(&o.line, "script", "", "a shell line, instead of CMD")
 	f.StringVar(&o.batch, "batch", "", "file with one question per line, or - for stdin")
 	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+invocation.TokenVariable+", else your own command)")
-	f.StringVarP(&o.exec.Workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
+	f.StringVarP(&o.exec.Workspace, "workspace", "w", "",
+		"directory it would work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.exec.Cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.exec.Tier, "tier", "", "sandbox: b or c (default: the configured one)")
 	f.StringVar(&o.exec.Profile, "profile", "", "what its sandbox is furnished with, or none (default: by the command)")
@@ -167,8 +169,7 @@ func (o whyOptions) questionFor(tool palyra.ToolName, input json.RawMessage) cli
 	}
 }
 
-// command is a question about a command, or a line of shell, as exec would propose
-// it.
+// command is a question about a command, or a line of shell, as exec would propose it.
 func (o whyOptions) command(argv []string, line string) (client.WhyRequest, error) {
 	call, err := o.exec.Request(argv, line, proposal.Input{}, nil)
 	return o.questionFor(call.Tool, call.Arguments), err

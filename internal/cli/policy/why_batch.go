@@ -204,7 +204,8 @@ func (o whyOptions) question(line []byte) (client.WhyRequest, error) {
 		}
 	}
 	if forms != 1 || q.Tool == "" && q.Input != nil {
-		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput, "a question has argv, script, or tool with input, and one of them only")
+		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput,
+			"a question has argv, script, or tool with input, and one of them only")
 	}
 	return o.ask(q)
 }

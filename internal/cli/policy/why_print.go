@@ -55,7 +55,8 @@ func whyOf(e client.Explanation, full bool) whyAnswer {
 	v := e.Verdict
 	out := whyAnswer{
 		Verdict: v.Effect, Then: detail.Then, Need: v.Need, Layer: e.Layer, ReasonCode: e.ReasonCode, Reason: e.Reason, Remedy: e.Remedy,
-		Policies: screen.Some(v.Policies), Flips: screen.Some(e.Flips), Context: detail.Context, Errors: screen.Some(v.Errors), Pairs: screen.Some(v.Pairs), Risk: v.Risk, Notes: []string{},
+		Policies: screen.Some(v.Policies), Flips: screen.Some(e.Flips), Context: detail.Context, Errors: screen.Some(v.Errors),
+		Pairs: screen.Some(v.Pairs), Risk: v.Risk, Notes: []string{},
 		Call: e.Call, Approval: e.Approval, Attestation: e.Attestation, PlanDigest: e.PlanDigest, Bundle: v.Bundle, Snapshot: v.Snapshot,
 	}
 	for _, line := range e.Lines {

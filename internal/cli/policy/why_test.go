@@ -42,7 +42,8 @@ func (o *oracle) Why(ctx context.Context, r client.WhyRequest) (client.Explanati
 			return client.Explanation{}, ctx.Err()
 		}
 	}
-	return client.Explanation{Reason: string(r.Arguments) + string(r.Principal) + r.Workspace, Verdict: palyra.Verdict{Effect: palyra.Ask}}, nil
+	return client.Explanation{Reason: string(r.Arguments) + string(r.Principal) + r.Workspace, Verdict: palyra.Verdict{Effect: palyra.Ask}},
+		nil
 }
 
 func batch(t *testing.T, o *oracle, text string, opts whyOptions) (lines []map[string]any, err error) {
@@ -123,7 +124,8 @@ func TestWhyBatchLines(t *testing.T) {
 func TestWhyBatchAnswersEveryLine(t *testing.T) {
 	const good = `{"tool":"t"}`
 	for text, want := range map[string]string{
-		"": "", "\n": "e", good: "g", good + "\n": "g", "\n" + good + "\n \t\n\r\n" + good: "egeeg", good + "\n\n": "ge", good + "\r\n" + good: "gg",
+		"": "", "\n": "e", good: "g", good + "\n": "g", "\n" + good + "\n \t\n\r\n" + good: "egeeg", good + "\n\n": "ge",
+		good + "\r\n" + good: "gg",
 	} {
 		lines, err := batch(t, &oracle{}, text, whyOptions{})
 		got := ""
@@ -161,7 +163,8 @@ func TestWhyBatchEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := &invocation.Invocation{Stdout: brokenPipe{}, Context: t.Context()}
-	if err := whyBatch(t.Context(), full, &oracle{}, whyOptions{exec: proposal.Options{Workspace: "/w"}, batch: file}); !errors.Is(err, io.ErrClosedPipe) {
+	if err := whyBatch(t.Context(), full, &oracle{}, whyOptions{exec: proposal.Options{Workspace: "/w"}, batch: file}); !errors.Is(err,
+		io.ErrClosedPipe) {
 		t.Error(err)
 	}
 	if err := whyBatch(t.Context(), inv, &oracle{}, whyOptions{batch: file + "y"}); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
@@ -180,7 +183,8 @@ func TestWhyOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`{"verdict":"deny"`, `"need":{"votes":0}`, `"layer":""`, `"policies":[]`, `"remedy":""`, `"reason":""`, `"flips":[]`, `"context":{}`, `"errors":[]`,
+		`{"verdict":"deny"`, `"need":{"votes":0}`, `"layer":""`, `"policies":[]`, `"remedy":""`, `"reason":""`, `"flips":[]`, `"context":{}`,
+		`"errors":[]`,
 	} {
 		if !bytes.Contains(raw, []byte(want)) {
 			t.Errorf("no %s in %s", want, raw)

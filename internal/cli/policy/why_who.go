@@ -24,7 +24,8 @@ func speaker(ctx context.Context, inv *invocation.Invocation, o *whyOptions) err
 		return err
 	}
 	if !me.Principal.IsAgent() {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the token in %s is that of %s, who cannot call tools with it", inv.TokenFile(), me.Principal).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the token in %s is that of %s, who cannot call tools with it",
+			inv.TokenFile(), me.Principal).
 			WithRemedy("unset %s, or say who would call with --principal", invocation.TokenVariable)
 	}
 	o.principal = string(me.Principal)

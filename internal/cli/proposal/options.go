@@ -48,7 +48,8 @@ func (o *Options) Flags(cmd *cobra.Command) {
 	f.Var(&o.memory, "memory", "memory of all it starts: 512M, 2G")
 	f.Var(&o.disk, "disk", "what all it starts writes to disk: 512M, 2G")
 	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
-	f.BoolVar(&o.live, "live", false, "write to the workspace while it runs, seen by others, not to a layer that is judged and kept when it has ended")
+	f.BoolVar(&o.live, "live", false,
+		"write to the workspace while it runs, seen by others, not to a layer that is judged and kept when it has ended")
 	f.BoolVar(&o.limits, "require-limits", false, "refuse to run where the kernel does not hold memory and processes")
 	f.BoolVar(&o.AsAgent, "as-agent", false, "propose it as the agent without a name, not as your own command: for what an agent runs")
 	f.StringVar(&o.Script, "script", "", "file with a script to run instead of CMD, with /bin/sh or what its #! line names; - for stdin")
@@ -119,8 +120,7 @@ func (o *Options) Conflicts(asJSON, atTerminal bool) error {
 	return nil
 }
 
-// variables is the environment of --env. It refuses a variable that is given twice, because either
-// could be meant.
+// variables is the environment of --env. It refuses a variable that is given twice, because either could be meant.
 func (o *Options) variables() (map[string]string, error) {
 	vars := map[string]string{}
 	for _, pair := range o.Env {

@@ -67,7 +67,8 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 		return client.CallRequest{}, err
 	}
 	args := Arguments{
-		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits, Writes: o.live, Agent: o.Agent, Within: o.Within,
+		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits,
+		Writes: o.live, Agent: o.Agent, Within: o.Within,
 	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]

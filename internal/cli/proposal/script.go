@@ -8,8 +8,7 @@ import (
 	"palyra/internal/cli/exit"
 )
 
-// MaxScript is the longest script that the tool takes: it is one argument
-// of a program.
+// MaxScript is the longest script that the tool takes: it is one argument of a program.
 const MaxScript = 128<<10 - 2
 
 // checkScript refuses a command beside a script, and a script without a name.

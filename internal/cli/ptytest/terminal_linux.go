@@ -141,8 +141,7 @@ func (s *Terminal) Expect(text string) {
 	s.Find(regexp.QuoteMeta(text))
 }
 
-// Find waits until the program has written what a pattern matches, and returns the
-// groups.
+// Find waits until the program has written what a pattern matches, and returns the groups.
 func (s *Terminal) Find(pattern string) []string {
 	s.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -163,8 +162,7 @@ func (s *Terminal) Find(pattern string) []string {
 	}
 }
 
-// Secret waits until the program asks, by a pattern, and the terminal shows nothing
-// that is typed.
+// Secret waits until the program asks, by a pattern, and the terminal shows nothing that is typed.
 func (s *Terminal) Secret(prompt string) {
 	s.t.Helper()
 	s.Find(prompt)
@@ -187,8 +185,7 @@ func (s *Terminal) Type(text string) {
 	}
 }
 
-// End waits for the program's end and returns its exit code. Seen has all that it
-// wrote.
+// End waits for the program's end and returns its exit code. Seen has all that it wrote.
 func (s *Terminal) End() int {
 	s.t.Helper()
 	late := time.After(s.patience)

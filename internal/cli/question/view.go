@@ -192,8 +192,7 @@ func Ending(a palyra.Approval) string {
 	return string(a.Decision.Answer)
 }
 
-// summaryBlock is the block above the question: what is asked, how risky it is, and
-// where.
+// summaryBlock is the block above the question: what is asked, how risky it is, and where.
 func (v *View) summaryBlock() {
 	a := v.Approval
 	named := v.Short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
@@ -366,9 +365,8 @@ func Arguments(raw json.RawMessage) string {
 // shownArguments is how much of the arguments is shown when the diff has the same in full.
 const shownArguments = 2000
 
-// cut reports whether long arguments lose their middle: where nothing is decided, and in the short
-// view of a call whose diff has the same in full or whose first line says that it is not shown. The
-// full view cuts nothing.
+// cut reports whether long arguments lose their middle: where nothing is decided, and in the short view of a call
+// whose diff has the same in full or whose first line says that it is not shown. The full view cuts nothing.
 func (v *View) cut() bool {
 	return v.Brief || v.Short && (v.Approval.Prompt.Diff != "" || unshown(v.Approval))
 }

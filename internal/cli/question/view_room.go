@@ -43,7 +43,8 @@ func (v *View) room() {
 		v.roomWhole()
 	}
 	if p.AgentSocket {
-		v.shout("Agent", "it is an agent itself: it may call tools for as long as it runs, in this workspace and with what it starts there", agentInside)
+		v.shout("Agent", "it is an agent itself: it may call tools for as long as it runs, in this workspace and with what it starts there",
+			agentInside)
 	}
 	for _, w := range p.AgentWithin {
 		if w == palyra.AnyWorkspace {

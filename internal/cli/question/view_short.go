@@ -228,7 +228,10 @@ func (v *View) roomShort() {
 
 // opened are mechanisms that open something instead of confining.
 var opened = map[string]notice{
-	"host_network":   {"the machine's own services and private addresses are open to it (egress.host_network)", "the machine's network is open"},
+	"host_network": {
+		"the machine's own services and private addresses are open to it (egress.host_network)",
+		"the machine's network is open",
+	},
 	"private_ranges": {"private addresses are open to it (egress.private_ranges)", "private addresses are open"},
 	"root_workspace": {"it runs as root, without capabilities: the workspace is root's", "runs as root"},
 }

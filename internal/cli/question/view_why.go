@@ -176,8 +176,7 @@ func (v *View) diff() {
 	v.emit(part{label: "Diff", block: strings.TrimSuffix(text, "\n"), inset: true})
 }
 
-// printRequester prints the requester and all ids and digests, among them the digest that a
-// decision echoes.
+// printRequester prints the requester and all ids and digests, among them the digest that a decision echoes.
 func (v *View) printRequester() {
 	a := v.Approval
 	by := show.Arg(string(a.Principal))

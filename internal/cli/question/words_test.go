@@ -43,7 +43,8 @@ func TestLimits(t *testing.T) {
 		WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5,
 		EmittedBytes: 6, DiskBytes: 7,
 	})
-	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 bytes, written to disk 7 bytes"; got != want {
+	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 " +
+		"bytes, written to disk 7 bytes"; got != want {
 		t.Error(got)
 	}
 }

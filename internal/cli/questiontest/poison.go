@@ -13,8 +13,7 @@ import (
 // Hostile is a text that must never be printed unescaped.
 const Hostile = "x\x1b[2J\r\u202e\u200b\u009b\xff p\u0430ypal\tz"
 
-// Poison fills every string that can be reached from v with hostile text, and
-// every list and map with one entry.
+// Poison fills every string that can be reached from v with hostile text, and every list and map with one entry.
 func Poison(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

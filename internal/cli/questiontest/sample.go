@@ -58,18 +58,25 @@ func Bound(a palyra.Approval) palyra.Approval {
 // WriteApproval is a question about an ordinary write.
 func WriteApproval() palyra.Approval {
 	return Bound(palyra.Approval{
-		ID: SampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann", PeerUID: 1000,
+		ID: SampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann",
+		PeerUID: 1000,
 		Surface: palyra.SurfaceCLI, RequestedAt: SampleNow.Add(-30 * time.Second), ExpiresAt: SampleNow.Add(270 * time.Second),
 		SubjectType: palyra.SubjectTool,
 		Plan: palyra.Plan{
-			Tool: palyra.ToolFileWrite, Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},
-			Source: palyra.SourceBuiltin, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000}, Writes: []string{"a.txt"},
+			Tool: palyra.ToolFileWrite, Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`),
+			Capabilities: []palyra.Capability{palyra.FilesystemWrite},
+			Source:       palyra.SourceBuiltin, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000}, Writes: []string{"a.txt"},
 			Inputs: []palyra.Input{{Path: "a.txt"}}, Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 120_000, OutputBytes: 1 << 20},
 		},
 		Prompt: palyra.Prompt{
-			Title: "Write a.txt", Summary: "write 1 byte to a.txt", Risk: palyra.Risk{Level: palyra.RiskMedium, Factors: []string{"filesystem_write", "new_workspace"}},
-			Diff: "--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n", Explanation: "needs the approval of one operator: writes ask\npolicy ask-write (write.cedar:4): writes ask",
-			Covers: "session: the same write again in this session; timeboxed: the same until the time is up", Options: []palyra.Widening{{Name: "path_root", Label: "any write under ."}},
+			Title: "Write a.txt", Summary: "write 1 byte to a.txt", Risk: palyra.Risk{
+				Level:   palyra.RiskMedium,
+				Factors: []string{"filesystem_write", "new_workspace"},
+			},
+			Diff:        "--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n",
+			Explanation: "needs the approval of one operator: writes ask\npolicy ask-write (write.cedar:4): writes ask",
+			Covers:      "session: the same write again in this session; timeboxed: the same until the time is up",
+			Options:     []palyra.Widening{{Name: "path_root", Label: "any write under ."}},
 		},
 		Need: palyra.Need{Votes: 1}, Bundle: SampleDigest, Snapshot: SampleDigest, Policies: []string{"ask-write"}, Waiting: 1,
 	})
@@ -82,11 +89,15 @@ func HostileApproval() palyra.Approval {
 	a.Prompt.Title = "Read a.txt\nRisk           LOW\x1b[8m"
 	a.Prompt.Summary = "harmless \u202etxt.exe\u202c; p\u0430ypal"
 	a.Prompt.Explanation = "fine\r\x1b]0;owned\x07\nRisk           LOW"
-	a.Prompt.Diff = "--- a\n+++ b\n+ok\x1b[1A\x1b[2K" + strings.Repeat(" ", 60) + "Plan digest    sha256:feed\nApproval       decided\n+\tzero\u200bwidth\n"
+	a.Prompt.Diff = "--- a\n+++ b\n+ok\x1b[1A\x1b[2K" + strings.Repeat(" ", 60) +
+		"Plan digest    sha256:feed\nApproval       decided\n+\tzero\u200bwidth\n"
 	a.Prompt.Notes = []string{"note\nTool  palyra.echo"}
 	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskCritical, Factors: []string{"a\tb"}}
 	a.Plan.Executable = palyra.Executable{Path: "/usr/bin/gi\u0442", Digest: SampleDigest}
-	a.Plan.Argv = []string{"git", "a b", "a", "b", "", "\"", `\`, "caf\u00e9", "cafe\u0301", "\xff", "-\u2010rf", "x" + strings.Repeat("y", 200) + "; rm -rf ~"}
+	a.Plan.Argv = []string{
+		"git", "a b", "a", "b", "", "\"", `\`, "caf\u00e9", "cafe\u0301", "\xff", "-\u2010rf",
+		"x" + strings.Repeat("y", 200) + "; rm -rf ~",
+	}
 	a.Plan.Cwd = "/home/ann/\u202eshop"
 	a.Plan.Env = []palyra.EnvVar{{Name: "A", Value: "1 2", Digest: SampleDigest}, {Name: "TOKEN", Secret: true, Digest: SampleDigest}}
 	a.Plan.Stdin = "live"
@@ -111,7 +122,8 @@ func DecidedApproval() palyra.Approval {
 	}
 	a.Votes = []palyra.Vote{vote}
 	a.Decision = palyra.Decision{
-		Approval: a.ID, Answer: palyra.AnswerDeny, Reason: "not\x07 today", By: "user:ann", Method: palyra.MethodCLI, At: SampleNow, Digest: SampleDigest,
+		Approval: a.ID, Answer: palyra.AnswerDeny, Reason: "not\x07 today", By: "user:ann", Method: palyra.MethodCLI, At: SampleNow,
+		Digest:     SampleDigest,
 		Separation: palyra.SeparationPassphrase,
 	}
 	return a
@@ -125,12 +137,18 @@ func ProcessApproval() palyra.Approval {
 		Explanation: "programs ask", Covers: "session: the same again in this session", Notes: []string{"other files it reads are not bound"},
 	}
 	a.Plan = palyra.Plan{
-		Tool: palyra.ToolProcessRun, Arguments: json.RawMessage(`{"command":"./check.sh","args":["--all","a b"],"stdin":"hello"}`), Source: palyra.SourceBuiltin,
+		Tool: palyra.ToolProcessRun, Arguments: json.RawMessage(`{"command":"./check.sh","args":["--all","a b"],"stdin":"hello"}`),
+		Source:       palyra.SourceBuiltin,
 		Capabilities: []palyra.Capability{palyra.ProcessExec}, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000, Known: true},
-		Executable: palyra.Executable{Path: "/home/ann/shop/check.sh", Digest: SampleDigest, Sealed: true}, Argv: []string{"./check.sh", "--all", "a b"},
-		Cwd: "/home/ann/shop", Env: []palyra.EnvVar{{Name: "CI", Value: "1"}, {Name: "PATH", Value: "/usr/bin:/bin"}}, Stdin: string(palyra.SumBytes([]byte("hello"))),
+		Executable: palyra.Executable{Path: "/home/ann/shop/check.sh", Digest: SampleDigest, Sealed: true},
+		Argv:       []string{"./check.sh", "--all", "a b"},
+		Cwd:        "/home/ann/shop", Env: []palyra.EnvVar{{Name: "CI", Value: "1"}, {Name: "PATH", Value: "/usr/bin:/bin"}},
+		Stdin:  string(palyra.SumBytes([]byte("hello"))),
 		Inputs: []palyra.Input{{Path: "/bin/sh", Digest: SampleDigest}, {Path: "Makefile"}}, Tier: palyra.TierB,
-		Limits: palyra.Limits{WallMS: 120_000, CPUMS: 60_000, MemoryBytes: 512 << 20, Processes: 64, OutputBytes: 1 << 20, EmittedBytes: 256 << 20},
+		Limits: palyra.Limits{
+			WallMS: 120_000, CPUMS: 60_000, MemoryBytes: 512 << 20, Processes: 64, OutputBytes: 1 << 20,
+			EmittedBytes: 256 << 20,
+		},
 		Enforcement: palyra.Enforcement{
 			Mode: "strict", Mechanisms: []string{"landlock_abi_7", "no_network", "seccomp"},
 			Limits: map[string]palyra.Hold{"wall": "timer", "memory": "polled", "processes": "polled", "cpu": "rlimit+polled", "disk": "none"},

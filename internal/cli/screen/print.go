@@ -87,8 +87,7 @@ func Escaped(s string) bool {
 	return !strings.Contains(bare.String(), `\`) && show.Line(bare.String()) == bare.String()
 }
 
-// Fit shortens prose to n columns: after its last whole sentence or, when none fits, after a word
-// with a mark.
+// Fit shortens prose to n columns: after its last whole sentence or, when none fits, after a word with a mark.
 func Fit(s string, n int) string {
 	line, _, _ := strings.Cut(s, "\n")
 	safe := show.Line(line)

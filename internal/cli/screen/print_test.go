@@ -10,7 +10,8 @@ func TestTableMakesCellsSafe(t *testing.T) {
 	var b bytes.Buffer
 	Table(&b, []string{"A", "B"}, [][]string{{"x\x1b[2J", "y\nz"}, {strings.Repeat("w", 200) + "END", ""}})
 	got := b.String()
-	if strings.ContainsAny(got, "\x1b") || strings.Count(got, "\n") != 3 || !strings.Contains(got, "bytes left out") || !strings.Contains(got, "END") {
+	if strings.ContainsAny(got, "\x1b") || strings.Count(got, "\n") != 3 || !strings.Contains(got, "bytes left out") ||
+		!strings.Contains(got, "END") {
 		t.Errorf("%q", got)
 	}
 }
@@ -24,7 +25,10 @@ func TestFields(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 1000: "1000 bytes", 1 << 10: "1 KiB", 3 << 20: "3 MiB", 1 << 30: "1 GiB", 1<<20 + 1: "1048577 bytes"} {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1000: "1000 bytes", 1 << 10: "1 KiB", 3 << 20: "3 MiB", 1 << 30: "1 GiB",
+		1<<20 + 1: "1048577 bytes",
+	} {
 		if got := Size(n); got != want {
 			t.Errorf("size(%d) = %s, want %s", n, got, want)
 		}

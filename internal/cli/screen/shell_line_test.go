@@ -15,7 +15,10 @@ import (
 func TestShellLineIsReadBackByShells(t *testing.T) {
 	tail := rapid.SliceOfN(rapid.OneOf(
 		rapid.StringMatching(`[ -~]{0,20}`), rapid.StringOf(rapid.RuneFrom([]rune("'\"\\$`!\n\t ;&|<>(){}[]*?~#=^%é\u2028\U0001F600\r\x01\x7f"))),
-		rapid.SampledFrom([]string{"", "'", "''", "'\\''", "$(touch x)", "`id`", "-n", "--", "!!", "=ls", "\\", "a\nb", "EOF\n", "\n", "%s", "~root", "{a,b}"}),
+		rapid.SampledFrom([]string{
+			"", "'", "''", "'\\''", "$(touch x)", "`id`", "-n", "--", "!!", "=ls", "\\", "a\nb", "EOF\n", "\n", "%s",
+			"~root", "{a,b}",
+		}),
 	), 1, 8)
 	for _, shell := range []string{"/bin/sh", "/bin/bash", "/bin/dash"} {
 		if _, err := os.Stat(shell); err != nil {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// SizeFlag is a number of bytes on the command line: 4096, 64K, 512M, 2GiB. The
-// units are powers of 1024.
+// SizeFlag is a number of bytes on the command line: 4096, 64K, 512M, 2GiB. The units are powers of 1024.
 type SizeFlag int64
 
 // ParseSize reads a size as people write it. It must be above 0.

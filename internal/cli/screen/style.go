@@ -21,8 +21,7 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// Style colours Palyra's own words; outside text is never styled, so that a colour always means
-// that Palyra speaks.
+// Style colours Palyra's own words; outside text is never styled, so that a colour always means that Palyra speaks.
 type Style bool
 
 func (s Style) wrap(code, text string) string {

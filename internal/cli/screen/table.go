@@ -11,7 +11,8 @@ import (
 // spare are the columns that a narrow terminal can do without, in the order in which they are left
 // out; --json has them.
 var spare = []string{
-	"ADDED BY", "UID", "PUBLIC KEY", "RETIRED", "SURFACE", "DOOR", "PROVIDER", "ENDED", "CLOSED", "PAIRED", "CERTIFICATE", "SCOPES", "WORKSPACES", "USES LEFT",
+	"ADDED BY", "UID", "PUBLIC KEY", "RETIRED", "SURFACE", "DOOR", "PROVIDER", "ENDED", "CLOSED", "PAIRED", "CERTIFICATE", "SCOPES",
+	"WORKSPACES", "USES LEFT",
 	"PROPOSED", "PRINCIPAL", "ASKED BY", "CAPABILITIES", "FOR", "OWNER", "ADDED", "CREATED", "STARTED", "LAST USED", "SEPARATION", "FROM",
 }
 
@@ -58,8 +59,7 @@ func fitted(header []string, rows [][]string, columns int) ([]string, [][]string
 	return header, rows, widths
 }
 
-// narrow is an escaped cell of at most n characters. A time loses its year and its seconds, other
-// text its middle.
+// narrow is an escaped cell of at most n characters. A time loses its year and its seconds, other text its middle.
 func narrow(safe string, n int) string {
 	runes := []rune(safe)
 	if len(runes) <= n {

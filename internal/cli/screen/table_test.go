@@ -14,13 +14,31 @@ func TestTablesFit(t *testing.T) {
 	id, when, long := strings.Repeat("0", 26), "2026-11-16T14:35:04Z", strings.Repeat("a long text ", 20)
 	for _, c := range []struct{ header, row []string }{
 		{[]string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, []string{id, "pending 4m58s", "critical", "agent:user.somebody", long}},
-		{[]string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, []string{id, "awaiting_approval", "palyra.process.run", "agent:user.root", when, long}},
-		{[]string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, []string{id, "timeboxed", "until " + when, "12", "agent:user.root", long}},
-		{[]string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, []string{id, "running", "script", "agent:user.root", "12", when, when, long}},
-		{[]string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, []string{id, "agent:user.root", "cli", "work", "12", when, when, "/home/somebody/src/project/deep"}},
+		{
+			[]string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
+			[]string{id, "awaiting_approval", "palyra.process.run", "agent:user.root", when, long},
+		},
+		{[]string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, []string{
+			id, "timeboxed", "until " + when, "12", "agent:user.root",
+			long,
+		}},
+		{
+			[]string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"},
+			[]string{id, "running", "script", "agent:user.root", "12", when, when, long},
+		},
+		{
+			[]string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"},
+			[]string{id, "agent:user.root", "cli", "work", "12", when, when, "/home/somebody/src/project/deep"},
+		},
 		{[]string{"AGENT", "OWNER", "ADDED", "REMOVED"}, []string{"agent:a-long-name-of-an-agent", "user:somebody", when, when}},
-		{[]string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, []string{"/home/somebody/src/project/deep", "project", "1000", "user:somebody", when}},
-		{[]string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, []string{"laptop", id, "user:somebody", "operator", when, when, "until " + when}},
+		{[]string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, []string{
+			"/home/somebody/src/project/deep", "project", "1000", "user:somebody",
+			when,
+		}},
+		{
+			[]string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"},
+			[]string{"laptop", id, "user:somebody", "operator", when, when, "until " + when},
+		},
 	} {
 		header, rows, widths := fitted(c.header, [][]string{c.row}, 80)
 		if total(widths) > 80 || widths[0] != utf8.RuneCountInString(c.row[0]) || len(rows[0]) != len(header) || header[0] != c.header[0] {

@@ -67,7 +67,10 @@ func (f *SpanFlag) Set(s string) error {
 func (*SpanFlag) Type() string { return "duration" }
 
 // moments are the forms of a time. One without a zone is in UTC, like all printed times.
-var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+var moments = []string{
+	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
+	time.DateOnly,
+}
 
 // ParseWhen reads a time: a time, a date, or a duration ago. A duration of 0 is now.
 func ParseWhen(s string, now time.Time) (time.Time, error) {
@@ -84,7 +87,8 @@ func ParseWhen(s string, now time.Time) (time.Time, error) {
 	}
 	d, err := parseSpan(s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-01-02T15:04:05Z, nor a date like 2026-01-02, nor a duration ago like 2h, 7d or 1w", s)
+		return time.Time{}, fmt.Errorf(
+			"%q is neither a time like 2026-01-02T15:04:05Z, nor a date like 2026-01-02, nor a duration ago like 2h, 7d or 1w", s)
 	}
 	return now.Add(-d).UTC(), nil
 }

@@ -7,14 +7,18 @@ import (
 
 func TestParseSpan(t *testing.T) {
 	for in, want := range map[string]time.Duration{
-		"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, "1ms": time.Millisecond, "0.5h": 30 * time.Minute,
-		"1w": 7 * day, "1w2d3h": 9*day + 3*time.Hour, "1d1m": day + time.Minute,
+		"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, "1ms": time.Millisecond,
+		"0.5h": 30 * time.Minute,
+		"1w":   7 * day, "1w2d3h": 9*day + 3*time.Hour, "1d1m": day + time.Minute,
 	} {
 		if got, err := parseSpan(in); err != nil || got != want {
 			t.Errorf("%s: %v, %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", "0", "0s", "0d", "-5m", "+5m", "1d-5m", "5", "d", "m", "w", "0w", "1d1w", "1w1w", "-1w", "1.5w", "4096w", "4095w65535d2562047h", "1.5d", "99999d", "1d5", " 5m", "9999999h", "5m "} {
+	for _, in := range []string{
+		"", "0", "0s", "0d", "-5m", "+5m", "1d-5m", "5", "d", "m", "w", "0w", "1d1w", "1w1w", "-1w", "1.5w", "4096w",
+		"4095w65535d2562047h", "1.5d", "99999d", "1d5", " 5m", "9999999h", "5m ",
+	} {
 		if got, err := parseSpan(in); err == nil {
 			t.Errorf("%q was taken as %v", in, got)
 		}
@@ -58,7 +62,8 @@ func TestParseWhen(t *testing.T) {
 
 func TestSpanAndLeft(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		250 * time.Millisecond: "250ms", 5 * time.Second: "5s", 90 * time.Second: "1m30s", 3*time.Hour + 61*time.Second: "3h1m", 50 * time.Hour: "2d2h", 0: "0ms",
+		250 * time.Millisecond: "250ms", 5 * time.Second: "5s", 90 * time.Second: "1m30s", 3*time.Hour + 61*time.Second: "3h1m",
+		50 * time.Hour: "2d2h", 0: "0ms",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("span(%v) = %s, want %s", d, got, want)

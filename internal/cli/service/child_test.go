@@ -36,7 +36,8 @@ func TestAlive(t *testing.T) {
 
 func TestLastWords(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, []byte("palyrad: old\n  remedy: old\ntime=1 msg=x\npalyrad: no room\n  remedy: make room\ntime=2 msg=y\n"), 0o600); err != nil {
+	if err := os.WriteFile(log, []byte("palyrad: old\n  remedy: old\ntime=1 msg=x\npalyrad: no room\n  remedy: make room\ntime=2 msg=y\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if text, remedy := lastWords(log); text != "no room" || remedy != "make room" {

@@ -15,8 +15,7 @@ import (
 // detached gives the program a session of its own, so that the end of this terminal does not end it.
 func detached(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// attached keeps the terminal's own signals from the program: it gets them from
-// us, once.
+// attached keeps the terminal's own signals from the program: it gets them from us, once.
 func attached(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // pleaseStop asks the program to end in good order.

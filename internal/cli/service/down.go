@@ -87,10 +87,9 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	return s.end(ctx, c, stopped{PID: int64(holder.Pid), Stopped: true, How: stopSignal, Why: palyra.AsError(err).Text})
 }
 
-// answered reports whether an error is a final answer to the person: the wrong passphrase or none,
-// a key that may not stop the daemon, a request too many. After those no signal is sent. All others
-// mean that there is no key to sign with or no daemon to ask, and the daemon's own user can still
-// end it by a signal.
+// answered reports whether an error is a final answer to the person: the wrong passphrase or none, a key that may
+// not stop the daemon, a request too many. After those no signal is sent. All others mean that there is no key to
+// sign with or no daemon to ask, and the daemon's own user can still end it by a signal.
 func answered(err error) bool {
 	switch palyra.AsError(err).Reason {
 	case palyra.ReasonBadCredential, palyra.ReasonCancelled, palyra.ReasonPermission, palyra.ReasonRateLimited:

@@ -12,7 +12,8 @@ import (
 func TestAnsweredStops(t *testing.T) {
 	for reason, want := range map[palyra.Reason]bool{
 		palyra.ReasonBadCredential: true, palyra.ReasonCancelled: true, palyra.ReasonPermission: true, palyra.ReasonRateLimited: true,
-		palyra.ReasonNotFound: false, palyra.ReasonUnsafePermissions: false, palyra.ReasonMalformedInput: false, palyra.ReasonSignatureRequired: false, palyra.ReasonUnknownKey: false,
+		palyra.ReasonNotFound: false, palyra.ReasonUnsafePermissions: false, palyra.ReasonMalformedInput: false,
+		palyra.ReasonSignatureRequired: false, palyra.ReasonUnknownKey: false,
 		palyra.ReasonJournalUnavailable: false, client.ReasonNoDaemon: false, client.ReasonConnectionLost: false,
 	} {
 		if got := answered(palyra.Errorf(palyra.Denied, reason, "x")); got != want {

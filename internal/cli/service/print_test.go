@@ -17,9 +17,12 @@ import (
 
 func sampleStatus() client.Status {
 	return client.Status{
-		Version: "1.2.3", StateID: "01KA3V3Q6M5D8W0Z1Y2X3C4STA", PID: 42, UID: 1000, StartedAt: questiontest.SampleNow.Add(-26 * time.Hour), Home: "/home/ann/.palyra", KeysDir: "/home/ann/.palyra/keys",
-		AgentSocket: "/run/agent.sock", OperatorSocket: "/run/operator.sock", JournalSize: 12, JournalOK: false, Bundle: questiontest.SampleDigest, Preset: "default",
-		Separation: palyra.SeparationNone, Pending: 3, Running: 1, Problems: []string{"the disk is nearly full"}, Features: map[string]string{"tier_c": "off", "tier_b": "off"},
+		Version: "1.2.3", StateID: "01KA3V3Q6M5D8W0Z1Y2X3C4STA", PID: 42, UID: 1000, StartedAt: questiontest.SampleNow.Add(-26 * time.Hour),
+		Home: "/home/ann/.palyra", KeysDir: "/home/ann/.palyra/keys",
+		AgentSocket: "/run/agent.sock", OperatorSocket: "/run/operator.sock", JournalSize: 12, JournalOK: false,
+		Bundle: questiontest.SampleDigest, Preset: "default",
+		Separation: palyra.SeparationNone, Pending: 3, Running: 1, Problems: []string{"the disk is nearly full"},
+		Features: map[string]string{"tier_c": "off", "tier_b": "off"},
 	}
 }
 

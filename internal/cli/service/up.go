@@ -1,7 +1,6 @@
 // Package service has the commands that start and stop the daemon and show its state: up, down and status.
 //
-// No command but up starts a daemon. It is the program that was installed beside this one, never
-// one found in PATH.
+// No command but up starts a daemon. It is the program that was installed beside this one, never one found in PATH.
 package service
 
 import (
@@ -133,7 +132,8 @@ func (u *daemonStart) refuseSecond(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "a daemon is already running here: pid %d, since %s", s.PID, screen.Stamp(s.StartedAt)).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "a daemon is already running here: pid %d, since %s", s.PID,
+		screen.Stamp(s.StartedAt)).
 		WithRemedy("use it, or stop it with `palyra down`")
 }
 
@@ -200,7 +200,8 @@ func (u *daemonStart) ready(ctx context.Context, child *child) (client.Status, e
 			if context.Cause(ctx) != context.DeadlineExceeded {
 				return client.Status{}, ctx.Err()
 			}
-			return client.Status{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not serve within %s", screen.Span(patience)).
+			return client.Status{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not serve within %s",
+				screen.Span(patience)).
 				WithRemedy("%s", u.lookAt())
 		case <-tick.C:
 		}

@@ -1,8 +1,7 @@
 //go:build unix
 
-// Package stagetest has a simulated daemon, for tests of the command: real doors and real people,
-// and behind them calls that the test plays; and the command as a process of its own, at a terminal
-// where that is wanted.
+// Package stagetest has a simulated daemon, for tests of the command: real doors and real people, and behind them
+// calls that the test plays; and the command as a process of its own, at a terminal where that is wanted.
 //
 // It knows no command: the test says which program it is about.
 package stagetest

@@ -108,7 +108,8 @@ func (s *Stage) serve(reg *access.Registry) {
 	services[1] = tools.New(oneTool{}, s, s)
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(s.Home, "run", "agent.sock"), OperatorSocket: filepath.Join(s.Home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: services,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	Fatal(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -294,7 +295,9 @@ func (s *Stage) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error)
 	x := s.calls[id]
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
-	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: rpc.CallerOf(ctx).Principal, Credential: rpc.CallerOf(ctx).CredentialID}}}, nil
+	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: rpc.CallerOf(ctx).Principal, Credential: rpc.CallerOf(ctx).CredentialID},
+	}}, nil
 }
 
 // List implements tools.Calls.
@@ -334,7 +337,10 @@ func (s *Stage) Main(stdin io.Reader, args ...string) (code int, stdout, stderr 
 	s.t.Helper()
 	s.t.Chdir(s.Work)
 	var out, errs bytes.Buffer
-	code = s.program(s.t.Context(), invocation.Process{Args: args, Env: append([]string{"PALYRA_HOME=" + s.Home}, s.Env...), Stdin: stdin, Stdout: &out, Stderr: &errs})
+	code = s.program(s.t.Context(), invocation.Process{
+		Args: args, Env: append([]string{"PALYRA_HOME=" + s.Home}, s.Env...), Stdin: stdin,
+		Stdout: &out, Stderr: &errs,
+	})
 	return code, out.String(), errs.String()
 }
 

@@ -7,7 +7,10 @@ import (
 
 func TestNearest(t *testing.T) {
 	words := []string{"call.granted", "grant.created", "grant.ended"}
-	for typed, want := range map[string]string{"call.grantd": "call.granted", "grant.x": "call.granted grant.created grant.ended", "zebra": "", "": ""} {
+	for typed, want := range map[string]string{
+		"call.grantd": "call.granted", "grant.x": "call.granted grant.created grant.ended",
+		"zebra": "", "": "",
+	} {
 		if got := strings.Join(Nearest(typed, words), " "); got != want {
 			t.Errorf("%q: %q", typed, got)
 		}

@@ -14,8 +14,7 @@ const (
 	maxMethod = 32
 )
 
-// Head is the head of a request, read so strictly that no two readers can
-// understand it differently.
+// Head is the head of a request, read so strictly that no two readers can understand it differently.
 type Head struct {
 	Method, Target string
 	Minor          byte // of HTTP/1
@@ -118,12 +117,12 @@ func parseRequestLine(l string) (Head, error) {
 // everything that was added to it on the way.
 var echoes = []string{"TRACE", "TRACK", "DEBUG"}
 
-// meant refuses methods that are never passed on, in any spelling: servers differ in whether
-// capitals matter.
+// meant refuses methods that are never passed on, in any spelling: servers differ in whether capitals matter.
 func (h Head) meant() error {
 	for _, m := range echoes {
 		if strings.EqualFold(h.Method, m) {
-			return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not passed on: it gives back what was sent, and what was added on the way", m).
+			return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+				"%s is not passed on: it gives back what was sent, and what was added on the way", m).
 				WithRemedy("use GET or another method for data")
 		}
 	}
@@ -152,8 +151,7 @@ func parseField(l string) (Field, error) {
 	return Field{strings.ToLower(name), value, name + ": " + value}, nil
 }
 
-// framed refuses heads that do not say clearly where their body ends, or which
-// host they are for.
+// framed refuses heads that do not say clearly where their body ends, or which host they are for.
 func (h Head) framed() error {
 	_, hosts := h.Get("host")
 	length, lengths := h.Get("content-length")

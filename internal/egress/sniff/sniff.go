@@ -20,8 +20,7 @@ const (
 	MaxName = 253
 )
 
-// Speech is the kind of a client's first bytes, as far as they name a host: a server with many
-// names chooses by it.
+// Speech is the kind of a client's first bytes, as far as they name a host: a server with many names chooses by it.
 type Speech int
 
 // The kinds.
@@ -32,11 +31,10 @@ const (
 	Web                   // HTTP, or bytes that a lenient server could take for it
 )
 
-// Classify looks at the first bytes that a client sent. Bytes that some lenient server reads as a
-// request, whatever the method and whatever counts as a blank, are web. It must not wait for more
-// bytes than other clients send: those begin with something that is no word, or send whole lines,
-// or a NUL. So bytes that are Opaque before their first line is complete may still become web; the
-// tunnel goes on watching them.
+// Classify looks at the first bytes that a client sent. Bytes that some lenient server reads as a request, whatever
+// the method and whatever counts as a blank, are web. It must not wait for more bytes than other clients send:
+// those begin with something that is no word, or send whole lines, or a NUL. So bytes that are Opaque before their
+// first line is complete may still become web; the tunnel goes on watching them.
 func Classify(b []byte) Speech {
 	if len(b) > 0 && b[0] == RecordHandshake {
 		switch {

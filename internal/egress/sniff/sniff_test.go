@@ -74,9 +74,13 @@ func TestParseHello(t *testing.T) {
 		want Hello
 		err  error
 	}{
-		"usual":              {plain, Hello{1, "good.example", false}, nil},
-		"more follows":       {append(bytes.Clone(plain), RecordData, 3, 3, 0, 1, 0), Hello{1, "good.example", false}, nil},
-		"old":                {helloOf(t, &tls.Config{ServerName: "good.example", MaxVersion: tls.VersionTLS12}), Hello{1, "good.example", false}, nil},
+		"usual":        {plain, Hello{1, "good.example", false}, nil},
+		"more follows": {append(bytes.Clone(plain), RecordData, 3, 3, 0, 1, 0), Hello{1, "good.example", false}, nil},
+		"old": {
+			helloOf(t, &tls.Config{ServerName: "good.example", MaxVersion: tls.VersionTLS12}),
+			Hello{1, "good.example", false},
+			nil,
+		},
 		"no name":            {helloOf(t, &tls.Config{ServerName: "127.0.0.1"}), Hello{}, nil},
 		"in pieces":          {splitRecord(plain, 40), Hello{1, "good.example", false}, nil},
 		"in crumbs":          {splitRecord(plain, len(plain)), Hello{}, ErrBadHello},
@@ -99,7 +103,8 @@ func TestParseHello(t *testing.T) {
 		}
 	}
 	for _, names := range []string{
-		"", "\x00\x00", "\x00\x0f\x01\x00\x0cgood.example", "\x00\x0f\x00\x00\x0dgood.example", "\x00\x03\x00\x00\x00", "\x00\x12\x00\x00\x0cgood.example\x00\x00\x00",
+		"", "\x00\x00", "\x00\x0f\x01\x00\x0cgood.example", "\x00\x0f\x00\x00\x0dgood.example", "\x00\x03\x00\x00\x00",
+		"\x00\x12\x00\x00\x0cgood.example\x00\x00\x00",
 		"\x00\x0f\x00\x00\x0cgood.examplex", "\x00\x1e\x00\x00\x0cgood.example\x00\x00\x0cevil.example",
 	} {
 		if h, _, err := ParseHello(extended(t, helloOf(t, &tls.Config{ServerName: "127.0.0.1"}), ExtServerName, names)); err == nil {
@@ -123,7 +128,8 @@ func TestAsksAgain(t *testing.T) {
 		again, known bool
 	}{
 		"a retry": {retry, true, true}, "part of one": {retry[:len(retry)-1], false, false}, "nothing": {"", false, false},
-		"an answer": {strings.Replace(retry, RetryRandom[:1], "\xce", 1), false, true}, "an alert": {"\x15", false, true}, "text": {"HTTP/1.1 400", false, true},
+		"an answer": {strings.Replace(retry, RetryRandom[:1], "\xce", 1), false, true}, "an alert": {"\x15", false, true},
+		"text":            {"HTTP/1.1 400", false, true},
 		"another message": {"\x16\x03\x03\x00\x58\x0b", false, true},
 	} {
 		if again, known := AsksAgain([]byte(tc.in)); again != tc.again || known != tc.known {
@@ -162,7 +168,10 @@ func FuzzClientHello(f *testing.F) {
 }
 
 func FuzzClassify(f *testing.F) {
-	for _, s := range []string{"GET / HTTP/1.1\r\n", "\x16\x03\x01", "EHLO x\r\n", "\r\n\r\n", "PRI * HTTP/2.0\r\n", "0032git-upload-pack /x\x00", "SSH-2.0-x\r\n", "\"HTTP/"} {
+	for _, s := range []string{
+		"GET / HTTP/1.1\r\n", "\x16\x03\x01", "EHLO x\r\n", "\r\n\r\n", "PRI * HTTP/2.0\r\n",
+		"0032git-upload-pack /x\x00", "SSH-2.0-x\r\n", "\"HTTP/",
+	} {
 		f.Add([]byte(s), 3)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
@@ -224,7 +233,10 @@ func TestHeadSize(t *testing.T) {
 			t.Errorf("%q: %d %v", in, n, err)
 		}
 	}
-	for in, more := range map[string]bool{"": true, "GET": true, "GET\r\n": true, "GET\r\nA: b\r\n\r": true, "GET\n": false, "\r\nGET": false, "A\r\n\n": false} {
+	for in, more := range map[string]bool{
+		"": true, "GET": true, "GET\r\n": true, "GET\r\nA: b\r\n\r": true, "GET\n": false,
+		"\r\nGET": false, "A\r\n\n": false,
+	} {
 		if _, err := HeadSize([]byte(in)); err == nil || errors.Is(err, ErrMore) != more {
 			t.Errorf("%q: %v", in, err)
 		}

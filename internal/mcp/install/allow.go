@@ -8,8 +8,7 @@ import (
 	"palyra"
 )
 
-// AllowRule lets Claude Code use the tools of Palyra's server without asking by itself:
-// the gate asks.
+// AllowRule lets Claude Code use the tools of Palyra's server without asking by itself: the gate asks.
 const AllowRule = "mcp__" + entryName
 
 // allowPath is the place of Claude Code's rules about tools that it need not ask for.
@@ -97,8 +96,7 @@ func leaveRules(why error) error {
 		WithRemedy("put %q into the list permissions.allow by hand, or take it out", AllowRule)
 }
 
-// Allow writes the rule into Claude Code's settings, which need not exist, or takes it
-// out.
+// Allow writes the rule into Claude Code's settings, which need not exist, or takes it out.
 func Allow(path string, in bool) (Result, error) {
 	return rewrite(path, private, leaveRules, func(old []byte) ([]byte, error) {
 		doc, err := WithRule(old, in)

@@ -35,7 +35,10 @@ func TestAllow(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, none)
 		}
 	}
-	for _, doc := range []string{"{ // x\n}", "[]", `{"permissions": 1}`, `{"permissions": {"allow": {}}}`, `{"permissions": {"allow": []}, "permissions": {}}`} {
+	for _, doc := range []string{
+		"{ // x\n}", "[]", `{"permissions": 1}`, `{"permissions": {"allow": {}}}`,
+		`{"permissions": {"allow": []}, "permissions": {}}`,
+	} {
 		if out, err := WithRule([]byte(doc), true); err == nil {
 			t.Errorf("%s became %s", doc, out)
 		}

@@ -87,8 +87,7 @@ func (tomlForm) cut(doc []byte, path []string) (edit, error) {
 	return e, nil
 }
 
-// header reports whether a table is the one at the path or below it, and where its
-// name begins.
+// header reports whether a table is the one at the path or below it, and where its name begins.
 func header(table *unstable.Node, path []string) (within bool, at int) {
 	var names []string
 	for it := table.Key(); it.Next(); {
@@ -178,8 +177,7 @@ func deeper(line string, indent int) bool {
 	return strings.TrimSpace(text) == "" || len(line)-len(text) > indent
 }
 
-// withoutBraces drops the {} that an empty table is written as, where it is the first
-// thing from that line on.
+// withoutBraces drops the {} that an empty table is written as, where it is the first thing from that line on.
 func withoutBraces(lines []string, from int) []string {
 	for i, line := range lines[from:] {
 		switch text := strings.TrimSpace(line); {

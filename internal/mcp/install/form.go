@@ -222,7 +222,8 @@ func (yamlForm) set(doc []byte, path []string, value any) ([]byte, error) {
 	to := from
 	if old := slices.IndexFunc(lines[from:], func(l string) bool { return strings.TrimRight(l, " \r\n") == step+path[1]+":" }); old >= 0 {
 		from += old
-		for to = from + 1; to < len(lines) && (strings.HasPrefix(lines[to], step+" ") || strings.TrimSpace(lines[to]) == "" && to < len(lines)-1); {
+		for to = from + 1; to < len(lines) && (strings.HasPrefix(lines[to], step+" ") ||
+			strings.TrimSpace(lines[to]) == "" && to < len(lines)-1); {
 			to++
 		}
 	}

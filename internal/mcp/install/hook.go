@@ -49,8 +49,7 @@ type HookEntry struct {
 	// Shows has the agent's window say who is waited for, where nothing else tells that its
 	// version knows the word: Codex has had it as long as it has hooks.
 	Shows bool
-	// Unsure keeps that word where an earlier entry of ours has it: nobody knows which
-	// version will read this one.
+	// Unsure keeps that word where an earlier entry of ours has it: nobody knows which version will read this one.
 	Unsure bool
 }
 
@@ -78,8 +77,7 @@ func HookLines(h HookEntry) (string, error) {
 	return string(doc), err
 }
 
-// MergeHook returns settings with the hook in them: in the place of an older entry
-// of ours, else before all others.
+// MergeHook returns settings with the hook in them: in the place of an older entry of ours, else before all others.
 func MergeHook(doc []byte, h HookEntry) ([]byte, error) {
 	settings, err := jsonForm{}.decode(doc)
 	if err != nil {

@@ -48,7 +48,8 @@ func TestMergeHook(t *testing.T) {
 			if err := json.Unmarshal(out, &s); err != nil {
 				t.Fatalf("%v:\n%s", err, out)
 			}
-			if e := s.Hooks.PreToolUse[0]; e.Matcher != "*" || e.Hooks[0].Type != "command" || e.Hooks[0].Command != ours || e.Hooks[0].Timeout != hookTimeout {
+			if e := s.Hooks.PreToolUse[0]; e.Matcher != "*" || e.Hooks[0].Type != "command" || e.Hooks[0].Command != ours ||
+				e.Hooks[0].Timeout != hookTimeout {
 				t.Errorf("the entry reads %+v", e)
 			}
 			again, err := MergeHook(out, HookEntry{Command: ours})

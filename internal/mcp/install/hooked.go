@@ -8,8 +8,7 @@ import (
 
 // Hooked is what a settings file says about the hook.
 type Hooked struct {
-	// Command is the command of an entry that is exactly as we would write it; "" when there is no such
-	// entry.
+	// Command is the command of an entry that is exactly as we would write it; "" when there is no such entry.
 	Command string
 	Other   bool // an entry names the hook, and is another than is written here
 	Off     bool // the file switches all hooks off, or cannot be read

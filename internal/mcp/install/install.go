@@ -1,10 +1,8 @@
-// Package install writes Palyra into the configuration of MCP clients, and takes it
-// out again.
+// Package install writes Palyra into the configuration of MCP clients, and takes it out again.
 //
-// Promises: a file is changed in one place only, and everything else in it means
-// what it meant before: that is checked before it is written. What cannot be read
-// for certain, comments in JSON for one, is left alone and said. The old file is
-// kept beside the new one. Doing it twice changes nothing.
+// Promises: a file is changed in one place only, and everything else in it means what it meant before: that is
+// checked before it is written. What cannot be read for certain, comments in JSON for one, is left alone and said.
+// The old file is kept beside the new one. Doing it twice changes nothing.
 package install
 
 import (
@@ -51,8 +49,7 @@ type form interface {
 	decode(doc []byte) (map[string]any, error)
 	// set returns the file with the value at the path, the rest as it was.
 	set(doc []byte, path []string, value any) ([]byte, error)
-	// cut finds what to change so that the value at the path is gone; errNone when the
-	// text has none.
+	// cut finds what to change so that the value at the path is gone; errNone when the text has none.
 	cut(doc []byte, path []string) (edit, error)
 }
 
@@ -89,9 +86,8 @@ func Clients() []Client {
 	}
 }
 
-// codexAsks has Codex leave the asking to the gate: without it 'codex exec' refuses every
-// tool that is not read-only, and its window asks before Palyra does. Codex knows the
-// word since April 2026.
+// codexAsks has Codex leave the asking to the gate: without it 'codex exec' refuses every tool that is not
+// read-only, and its window asks before Palyra does. Codex knows the word since April 2026.
 const codexAsks, codexPasses = "default_tools_approval_mode", "approve"
 
 // Sets says how an entry changes the client's own questions; "" where it does not.
@@ -138,8 +134,7 @@ func (c Client) Lines(s Server) (string, error) {
 	return string(doc), err
 }
 
-// Merge returns a file with the entry in it. A file that has it is returned as it
-// is.
+// Merge returns a file with the entry in it. A file that has it is returned as it is.
 func (c Client) Merge(doc []byte, s Server) ([]byte, error) {
 	before, err := c.form.decode(doc)
 	if err != nil {
@@ -194,8 +189,7 @@ type Result struct {
 	Removed bool   `json:"removed,omitempty"` // the file had nothing else in it, and is gone
 }
 
-// Modes of files that are made: a user's own is nobody else's, one of a project is read
-// by all who work in it.
+// Modes of files that are made: a user's own is nobody else's, one of a project is read by all who work in it.
 const (
 	private fs.FileMode = 0o600
 	shared  fs.FileMode = 0o644

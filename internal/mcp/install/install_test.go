@@ -37,18 +37,25 @@ func TestMerge(t *testing.T) {
 			"others stay as they are", "cursor", `{"n": 1.50, "mcpServers": {"x": {"command":"y"}}, "z": "<&>"}`,
 			"{\"n\": 1.50, \"mcpServers\": {\n    " + jsonEntry + ",\"x\": {\"command\":\"y\"}}, \"z\": \"<&>\"}",
 		},
-		{"an old one is replaced", "cursor", `{"mcpServers":{"palyra":{"command":"old"},"x":{}}}`, `{"mcpServers":{` + jsonEntry[:9] + strings.TrimPrefix(jsonEntry[9:], " ") + `,"x":{}}}`},
+		{
+			"an old one is replaced", "cursor", `{"mcpServers":{"palyra":{"command":"old"},"x":{}}}`,
+			`{"mcpServers":{` + jsonEntry[:9] + strings.TrimPrefix(jsonEntry[9:], " ") + `,"x":{}}}`,
+		},
 		{
 			"toml", "codex", "model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n",
-			"model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n\n[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = 'approve'\ntool_timeout_sec = 120\n",
+			"model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n\n[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = " +
+				"'/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = 'approve'\ntool_timeout_sec = 120\n",
 		},
 		{
 			"toml, an old one", "codex", "[mcp_servers.palyra]\ncommand = 'old'\n[b]\nc = 1\n",
-			"[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = 'approve'\ntool_timeout_sec = 120\n\n[b]\nc = 1\n",
+			"[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = " +
+				"'approve'\ntool_timeout_sec = 120\n\n[b]\nc = 1\n",
 		},
 		{
 			"yaml", "goose", "# mine\nextensions:\n  dev:\n    enabled: true\nGOOSE_MODE: auto\n",
-			"# mine\nextensions:\n  palyra:\n    args: [\"mcp\",\"serve\"]\n    cmd: \"/opt/palyra/bin/palyra\"\n    description: \"Tools behind Palyra's gate\"\n    enabled: true\n    name: \"palyra\"\n    timeout: 300\n    type: \"stdio\"\n  dev:\n    enabled: true\nGOOSE_MODE: auto\n",
+			"# mine\nextensions:\n  palyra:\n    args: [\"mcp\",\"serve\"]\n    cmd: \"/opt/palyra/bin/palyra\"\n    description: \"Tools " +
+				"behind Palyra's gate\"\n    enabled: true\n    name: \"palyra\"\n    timeout: 300\n    type: \"stdio\"\n  dev:\n    enabled: " +
+				"true\nGOOSE_MODE: auto\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,7 +152,10 @@ func TestWriteKeepsModeAndRefusesLinks(t *testing.T) {
 }
 
 func TestPathInWorkspace(t *testing.T) {
-	for name, want := range map[string]string{"claude-code": ".mcp.json", "codex": ".codex/config.toml", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"} {
+	for name, want := range map[string]string{
+		"claude-code": ".mcp.json", "codex": ".codex/config.toml", "cursor": ".cursor/mcp.json",
+		"vscode": ".vscode/mcp.json",
+	} {
 		if got, err := find(t, name).Path(install.Places{}, "/w"); err != nil || got != filepath.Join("/w", want) {
 			t.Errorf("%s: %s %v", name, got, err)
 		}

@@ -28,9 +28,8 @@ var (
 	errWriting = errors.New("it is written in a way that cannot be changed safely")
 )
 
-// Without returns a file without the entry, and the lines that the entry had. A file
-// that has none is returned as it is. The table around it stays, if need be empty:
-// some clients want to find it.
+// Without returns a file without the entry, and the lines that the entry had. A file that has none is returned as
+// it is. The table around it stays, if need be empty: some clients want to find it.
 func (c Client) Without(doc []byte) (out []byte, lines string, err error) {
 	before, err := c.form.decode(doc)
 	if err != nil {
@@ -41,7 +40,8 @@ func (c Client) Without(doc []byte) (out []byte, lines string, err error) {
 		return nil, "", c.leave(err)
 	}
 	if there && !servesPalyra(value) {
-		return nil, "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the entry %q of %s does not start `palyra mcp serve`", entryName, c.path[0]).
+		return nil, "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the entry %q of %s does not start `palyra mcp serve`",
+			entryName, c.path[0]).
 			WithRemedy("%s", c.byHand())
 	}
 	e, err := c.form.cut(doc, c.path)
@@ -122,8 +122,7 @@ func (c Client) Remove(path string, project bool) (Result, error) {
 	})
 }
 
-// comments reports whether a text may say something to people that a program does not
-// read.
+// comments reports whether a text may say something to people that a program does not read.
 func comments(doc []byte) bool { return bytes.ContainsRune(doc, '#') }
 
 // Entry returns the lines that Remove would take out of a file; none when there are none.

@@ -30,15 +30,30 @@ func TestWithout(t *testing.T) {
 		{"between", "cursor", `{"mcpServers":{"a":1, "palyra": ` + serves + `,"x":{}}}`, `{"mcpServers":{"a":1,"x":{}}}`},
 		{"last", "vscode", "{\"servers\":{\"a\":\"<&>\" ,\n \"palyra\":" + serves + "\n}}", "{\"servers\":{\"a\":\"<&>\"\n}}"},
 		{"a name written with escapes", "cursor", `{"mcpServers":{"p\u0061lyra":` + serves + `}}`, `{"mcpServers":{}}`},
-		{"only the table that is meant", "claude-code", `{"projects":{"/a":{"mcpServers":{"palyra":` + serves + `}}},"mcpServers":{"palyra":` + serves + `}}`, `{"projects":{"/a":{"mcpServers":{"palyra":` + serves + `}}},"mcpServers":{}}`},
+		{"only the table that is meant", "claude-code", `{"projects":{"/a":{"mcpServers":{"palyra":` + serves + `}}},"mcpServers":{"palyra":` +
+			serves + `}}`, `{"projects":{"/a":{"mcpServers":{"palyra":` + serves + `}}},"mcpServers":{}}`},
 		{"toml", "codex", "model = 'o'\n\n[mcp_servers.palyra]\n" + tomlServe + "\n# why\n[b]\nc = 1\n", "model = 'o'\n\n# why\n[b]\nc = 1\n"},
-		{"toml, tables below it", "codex", "[a]\nb = 1\n[mcp_servers.\"palyra\"] # mine\n" + tomlServe + "[mcp_servers.palyra.env]\nX = 'y'\n[mcp_servers.palyra2]\nc = 1\n", "[a]\nb = 1\n[mcp_servers.palyra2]\nc = 1\n"},
-		{"toml, text that looks like it", "codex", "x = '''\n[ mcp_servers.palyra ]\n'''\n\n[mcp_servers.palyra]\n" + tomlServe, "x = '''\n[ mcp_servers.palyra ]\n'''\n"},
+		{"toml, tables below it", "codex", "[a]\nb = 1\n[mcp_servers.\"palyra\"] # mine\n" + tomlServe +
+			"[mcp_servers.palyra.env]\nX = 'y'\n[mcp_servers.palyra2]\nc = 1\n", "[a]\nb = 1\n[mcp_servers.palyra2]\nc = 1\n"},
+		{
+			"toml, text that looks like it", "codex", "x = '''\n[ mcp_servers.palyra ]\n'''\n\n[mcp_servers.palyra]\n" + tomlServe,
+			"x = '''\n[ mcp_servers.palyra ]\n'''\n",
+		},
 		{"toml, line ends of two", "codex", "a = 1\r\n\r\n[mcp_servers.palyra]\r\n" + strings.ReplaceAll(tomlServe, "\n", "\r\n"), "a = 1\r\n"},
-		{"yaml", "goose", "# mine\nextensions:\n  palyra:\n" + yamlServe + "\n  # next\n  dev:\n    enabled: true\nMODE: auto\n", "# mine\nextensions:\n\n  # next\n  dev:\n    enabled: true\nMODE: auto\n"},
-		{"yaml, last", "goose", "extensions:\n    dev: {}\n    palyra:\n        cmd: p\n# a comment within\n        args: [mcp,\n          serve]\nMODE: auto\n", "extensions:\n    dev: {}\nMODE: auto\n"},
-		{"yaml, alone", "goose", "extensions: # why\n  # what\n  palyra:\n" + yamlServe + "MODE: auto\n", "extensions: # why\n  # what\n  {}\nMODE: auto\n"},
-		{"yaml, other line ends", "goose", "a: 1\rb: 2\r\n# \u2028extensions:\n  dev: {}\n  palyra:\n" + yamlServe, "a: 1\rb: 2\r\n# \u2028extensions:\n  dev: {}\n"},
+		{
+			"yaml", "goose", "# mine\nextensions:\n  palyra:\n" + yamlServe + "\n  # next\n  dev:\n    enabled: true\nMODE: auto\n",
+			"# mine\nextensions:\n\n  # next\n  dev:\n    enabled: true\nMODE: auto\n",
+		},
+		{"yaml, last", "goose", "extensions:\n    dev: {}\n    palyra:\n        cmd: p\n# a comment within\n        args: [mcp,\n       " +
+			"   serve]\nMODE: auto\n", "extensions:\n    dev: {}\nMODE: auto\n"},
+		{
+			"yaml, alone", "goose", "extensions: # why\n  # what\n  palyra:\n" + yamlServe + "MODE: auto\n",
+			"extensions: # why\n  # what\n  {}\nMODE: auto\n",
+		},
+		{
+			"yaml, other line ends", "goose", "a: 1\rb: 2\r\n# \u2028extensions:\n  dev: {}\n  palyra:\n" + yamlServe,
+			"a: 1\rb: 2\r\n# \u2028extensions:\n  dev: {}\n",
+		},
 		{"yaml, at the end", "goose", "extensions:\n  'palyra':\n    cmd: p\n    args: [mcp, serve]", "extensions:\n  {}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +166,8 @@ func TestRemove(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines, err := c.Entry(path)
-			if now, rerr := os.ReadFile(path); err != nil || rerr != nil || string(now) != string(old) || !strings.Contains(lines, palyraServer.Command) {
+			if now, rerr := os.ReadFile(path); err != nil || rerr != nil || string(now) != string(old) ||
+				!strings.Contains(lines, palyraServer.Command) {
 				t.Errorf("looking: %v %v %s", err, rerr, lines)
 			}
 			done, err := c.Remove(path, false)
@@ -222,8 +238,12 @@ func meaning(doc []byte, table string, decode func([]byte, any) error) (map[stri
 
 // Installing and uninstalling gives back a file that means what it meant.
 func TestThereAndBack(t *testing.T) {
-	name := rapid.OneOf(rapid.SampledFrom([]string{"a", "b c", "palyra2", "ä", "x.y", "#", "\"", "mcpServers", "mcp_servers", "extensions", "{}"}), rapid.StringMatching(`[a-z]{1,6}`))
-	scalar := rapid.OneOf(rapid.Custom(func(t *rapid.T) any { return name.Draw(t, "text") }), rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "bool") }),
+	name := rapid.OneOf(rapid.SampledFrom([]string{
+		"a", "b c", "palyra2", "ä", "x.y", "#", "\"", "mcpServers", "mcp_servers", "extensions",
+		"{}",
+	}), rapid.StringMatching(`[a-z]{1,6}`))
+	scalar := rapid.OneOf(rapid.Custom(func(t *rapid.T) any { return name.Draw(t, "text") }),
+		rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "bool") }),
 		rapid.SampledFrom([]any{"# x\n[mcp_servers.palyra]\n", "line\n  palyra:\n    cmd: x\n\n", "", "true", "1.50"}))
 	list := rapid.Custom(func(t *rapid.T) any { return rapid.SliceOfN(scalar, 0, 3).Draw(t, "list") })
 	table := rapid.Custom(func(t *rapid.T) any {
@@ -274,8 +294,10 @@ func write(client string, m map[string]any, indent int) ([]byte, error) {
 // FuzzWithout: whatever the file, the rest of it means what it meant, or nothing is done.
 func FuzzWithout(f *testing.F) {
 	for _, doc := range []string{
-		"", "{}", `{"a":1,"mcpServers":{"palyra":` + serves + `,"b":[]}}`, `{"mcpServers" : {"b":1 , "palyra" :` + serves + " } }", `{"mcpServers":null}`,
-		"a = 1\n[mcp_servers.palyra]\n" + tomlServe + "[mcp_servers.palyra.env]\n# c\n[x]\n", "extensions:\n  palyra:\n" + yamlServe + "  b:\n    c: 1\n", "extensions:\n  # c\n  {}\nb: |\n  x\n", "\r#0",
+		"", "{}", `{"a":1,"mcpServers":{"palyra":` + serves + `,"b":[]}}`, `{"mcpServers" : {"b":1 , "palyra" :` + serves + " } }",
+		`{"mcpServers":null}`,
+		"a = 1\n[mcp_servers.palyra]\n" + tomlServe + "[mcp_servers.palyra.env]\n# c\n[x]\n",
+		"extensions:\n  palyra:\n" + yamlServe + "  b:\n    c: 1\n", "extensions:\n  # c\n  {}\nb: |\n  x\n", "\r#0",
 	} {
 		for i := range forms {
 			f.Add(doc, i)

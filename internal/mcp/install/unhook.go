@@ -55,8 +55,7 @@ func WithoutHook(doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-// otherHooks are the entries that are not ours. One that runs our hook and more is
-// neither.
+// otherHooks are the entries that are not ours. One that runs our hook and more is neither.
 func otherHooks(list []any) ([]any, error) {
 	out := []any{}
 	for _, e := range list {
@@ -88,8 +87,7 @@ func hooksCut(doc []byte, p place, others int) edit {
 	return p.removeMember(doc)
 }
 
-// unhooked is the text of a list without the entries of ours, the others as they are
-// written.
+// unhooked is the text of a list without the entries of ours, the others as they are written.
 func unhooked(list []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(list))
 	if _, err := dec.Token(); err != nil {

@@ -25,7 +25,10 @@ func TestWithoutHook(t *testing.T) {
 		{"beside other events", `{"hooks": {"PreToolUse": [` + ourEntry + `], "Stop": []}}`, `{"hooks": { "Stop": []}}`},
 		{"first", `{"hooks":{"PreToolUse":[` + ourEntry + `, ` + audit + ` ]}}`, `{"hooks":{"PreToolUse":[ ` + audit + ` ]}}`},
 		{"last", `{"hooks":{"PreToolUse":[` + audit + " ,\n" + ourEntry + "\n]}}", `{"hooks":{"PreToolUse":[` + audit + "\n]}}"},
-		{"everywhere", `{"hooks":{"PreToolUse":[` + ourEntry + "," + audit + "," + ourEntry + ", 1," + ourEntry + `]}}`, `{"hooks":{"PreToolUse":[` + audit + `, 1]}}`},
+		{
+			"everywhere", `{"hooks":{"PreToolUse":[` + ourEntry + "," + audit + "," + ourEntry + ", 1," + ourEntry + `]}}`,
+			`{"hooks":{"PreToolUse":[` + audit + `, 1]}}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := WithoutHook([]byte(c.old))
@@ -41,7 +44,8 @@ func TestWithoutHook(t *testing.T) {
 
 func TestWithoutHookWhereThereIsNone(t *testing.T) {
 	for _, doc := range []string{
-		"", "\n", "{}", `{"hooks":null}`, `{"hooks":{"PreToolUse":null}}`, `{"hooks":{"PreToolUse":[]}}`, `{"hooks":{"PreToolUse":[` + audit + `,1,{"hooks":[]}]}}`,
+		"", "\n", "{}", `{"hooks":null}`, `{"hooks":{"PreToolUse":null}}`, `{"hooks":{"PreToolUse":[]}}`,
+		`{"hooks":{"PreToolUse":[` + audit + `,1,{"hooks":[]}]}}`,
 		`{"hooks":{"PostToolUse":[` + ourEntry + `]}}`, `{"PreToolUse":[` + ourEntry + `]}`,
 	} {
 		if got, err := WithoutHook([]byte(doc)); err != nil || string(got) != doc {
@@ -150,7 +154,8 @@ func TestHookThereAndBack(t *testing.T) {
 		list := "[" + space.Draw(t, "in") + strings.Join(rapid.SliceOfN(entry, 0, 4).Draw(t, "list"), sep) + space.Draw(t, "out") + "]"
 		members := []string{`"PreToolUse":` + list, `"Stop": [{}]`, `"PostToolUse":[` + ourEntry + `]`}
 		hooks := `"hooks" : {` + strings.Join(rapid.Permutation(members).Draw(t, "members")[:rapid.IntRange(0, 3).Draw(t, "n")], sep) + `}`
-		doc := "{" + strings.Join(rapid.Permutation([]string{`"a":"}"`, hooks, `"n":12345678901234567890`}).Draw(t, "file"), sep) + space.Draw(t, "end") + "}\n"
+		doc := "{" + strings.Join(rapid.Permutation([]string{`"a":"}"`, hooks, `"n":12345678901234567890`}).Draw(t, "file"), sep) +
+			space.Draw(t, "end") + "}\n"
 		with, err := MergeHook([]byte(doc), HookEntry{Command: ours})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +165,8 @@ func TestHookThereAndBack(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			if diff := cmp.Diff(settled(t, []byte(doc)), settled(t, out)); diff != "" || strings.Count(string(out), hookMark) != strings.Count(hooks, `PostToolUse`) {
+			if diff := cmp.Diff(settled(t, []byte(doc)), settled(t, out)); diff != "" ||
+				strings.Count(string(out), hookMark) != strings.Count(hooks, `PostToolUse`) {
 				t.Fatalf("%s\n%s\nbecame\n%s", diff, text, out)
 			}
 		}
@@ -168,7 +174,10 @@ func TestHookThereAndBack(t *testing.T) {
 }
 
 func FuzzWithoutHook(f *testing.F) {
-	for _, doc := range []string{"", "{}", `{"hooks":{"PreToolUse":[` + ourEntry + `, ` + audit + `]}}`, `{"a":1,"hooks":{"PreToolUse":[` + ourEntry + `]},"b":2}`, `{"hooks":{"PreToolUse":null}}`} {
+	for _, doc := range []string{
+		"", "{}", `{"hooks":{"PreToolUse":[` + ourEntry + `, ` + audit + `]}}`,
+		`{"a":1,"hooks":{"PreToolUse":[` + ourEntry + `]},"b":2}`, `{"hooks":{"PreToolUse":null}}`,
+	} {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {

@@ -55,8 +55,7 @@ func (s *Server) artifacts() {
 	}, s.readArtifact)
 }
 
-// readArtifact reads a page by the tool for it, so that it is judged and on record
-// as every other call.
+// readArtifact reads a page by the tool for it, so that it is judged and on record as every other call.
 func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	id, offset, ok := parseArtifact(uri)

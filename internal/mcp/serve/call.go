@@ -20,7 +20,8 @@ import (
 func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool palyra.ToolName) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	f := &flight{
-		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1),
+		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req),
+		stir: make(chan struct{}, 1),
 		request: client.CallRequest{
 			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Surface: palyra.SurfaceMCP,
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first

@@ -97,7 +97,10 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{filepath.Join(modules, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", conformant(t), "-o", t.TempDir()}, c.args...)
+			args := append([]string{
+				filepath.Join(modules, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url",
+				conformant(t), "-o", t.TempDir(),
+			}, c.args...)
 			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "node"), args...)
 			cmd.Env, cmd.Dir = append(os.Environ(), "NO_COLOR=1"), t.TempDir()
 			out, err := cmd.CombinedOutput()

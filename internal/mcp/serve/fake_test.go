@@ -103,7 +103,10 @@ func asks(ctx context.Context, _ client.CallRequest, watch func(client.CallEvent
 // server starts one on the pretended daemon.
 func server(t *testing.T, d *daemon, change func(*serve.Config)) *serve.Server {
 	t.Helper()
-	c := serve.Config{Backend: d, Version: "test", Workspace: "/w", Log: slog.New(slog.DiscardHandler), Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond}
+	c := serve.Config{
+		Backend: d, Version: "test", Workspace: "/w", Log: slog.New(slog.DiscardHandler), Beat: 20 * time.Millisecond,
+		Poll: 20 * time.Millisecond,
+	}
 	if change != nil {
 		change(&c)
 	}

@@ -72,15 +72,23 @@ func addInputs(s *mcp.Server, add func(string, string, handler)) {
 		"elicitation": asksName, "sampling": asksModel, "list_roots": asksRoots, "request_state": keepsState, "tampered_state": keepsState,
 		"multiple_inputs": asksAll, "multi_round": asksTwice,
 	} {
-		add("test_input_required_result_"+kind, anyObject, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return h(r.Params) })
+		add("test_input_required_result_"+kind, anyObject, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult,
+			error,
+		) {
+			return h(r.Params)
+		})
 	}
 	add("test_input_required_result_capabilities", anyObject, asksWhatIsThere)
-	s.AddPrompt(&mcp.Prompt{Name: "test_input_required_result_prompt", Description: "asks"}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		if c := filled(r.Params.InputResponses, "user_context"); c != nil {
-			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprint(c["context"])}}}}, nil
-		}
-		return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"user_context": ask("which context?", "context", "string")}}, nil
-	})
+	s.AddPrompt(&mcp.Prompt{Name: "test_input_required_result_prompt", Description: "asks"},
+		func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			if c := filled(r.Params.InputResponses, "user_context"); c != nil {
+				return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{
+					Role:    "user",
+					Content: &mcp.TextContent{Text: fmt.Sprint(c["context"])},
+				}}}, nil
+			}
+			return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"user_context": ask("which context?", "context", "string")}}, nil
+		})
 }
 
 func asksName(p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
@@ -162,7 +170,9 @@ func needsSampling(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResu
 	if caps := r.ClientCapabilities(); caps != nil && caps.Sampling != nil {
 		return text("it can sample"), nil
 	}
-	data, err := json.Marshal(mcp.MissingRequiredClientCapabilityData{RequiredCapabilities: &mcp.ClientCapabilities{Sampling: &mcp.SamplingCapabilities{}}})
+	data, err := json.Marshal(mcp.MissingRequiredClientCapabilityData{RequiredCapabilities: &mcp.ClientCapabilities{
+		Sampling: &mcp.SamplingCapabilities{},
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ func onePoint() []byte {
 }
 
 func silence() []byte {
-	head := []byte("RIFF\x26\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x02\x00\x00\x00")
+	head := []byte("RIFF\x26\x00\x00\x00WAVEfmt " +
+		"\x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x02\x00\x00\x00")
 	return append(head, 0, 0)
 }
 
@@ -54,11 +55,12 @@ func addFixtures(s *mcp.Server) {
 		s.AddTool(&mcp.Tool{Name: name, Description: "for the conformance suite", InputSchema: json.RawMessage(schema)}, mcp.ToolHandler(h))
 	}
 	for name, h := range map[string]handler{
-		"test_simple_text":                  always(&mcp.TextContent{Text: "a simple text"}),
-		"test_image_content":                always(&mcp.ImageContent{Data: onePoint(), MIMEType: "image/png"}),
-		"test_audio_content":                always(&mcp.AudioContent{Data: silence(), MIMEType: "audio/wav"}),
-		"test_embedded_resource":            always(embedded("test://embedded-resource")),
-		"test_multiple_content_types":       always(&mcp.TextContent{Text: "mixed"}, &mcp.ImageContent{Data: onePoint(), MIMEType: "image/png"}, embedded("test://mixed")),
+		"test_simple_text":       always(&mcp.TextContent{Text: "a simple text"}),
+		"test_image_content":     always(&mcp.ImageContent{Data: onePoint(), MIMEType: "image/png"}),
+		"test_audio_content":     always(&mcp.AudioContent{Data: silence(), MIMEType: "audio/wav"}),
+		"test_embedded_resource": always(embedded("test://embedded-resource")),
+		"test_multiple_content_types": always(&mcp.TextContent{Text: "mixed"}, &mcp.ImageContent{Data: onePoint(), MIMEType: "image/png"},
+			embedded("test://mixed")),
 		"test_streaming_elicitation":        always(&mcp.TextContent{Text: "nothing is asked"}),
 		"test_tool_with_logging":            logs(3),
 		"test_logging_tool":                 logs(1),
@@ -178,10 +180,16 @@ func addResources(s *mcp.Server) {
 			}}, nil
 		}
 	}
-	s.AddResource(&mcp.Resource{Name: "text", URI: "test://static-text", MIMEType: "text/plain", Description: "text"}, read("text/plain", "a text that stays", nil))
-	s.AddResource(&mcp.Resource{Name: "binary", URI: "test://static-binary", MIMEType: "image/png", Description: "bytes"}, read("image/png", "", onePoint()))
-	s.AddResource(&mcp.Resource{Name: "watched", URI: "test://watched-resource", MIMEType: "text/plain", Description: "watched"}, read("text/plain", "watched", nil))
-	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "application/json", Description: "by id"},
+	s.AddResource(&mcp.Resource{Name: "text", URI: "test://static-text", MIMEType: "text/plain", Description: "text"},
+		read("text/plain", "a text that stays", nil))
+	s.AddResource(&mcp.Resource{Name: "binary", URI: "test://static-binary", MIMEType: "image/png", Description: "bytes"},
+		read("image/png", "", onePoint()))
+	s.AddResource(&mcp.Resource{Name: "watched", URI: "test://watched-resource", MIMEType: "text/plain", Description: "watched"},
+		read("text/plain", "watched", nil))
+	s.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "application/json",
+		Description: "by id",
+	},
 		read("application/json", `{"id":"ID","templateTest":true,"data":"Data for ID: ID"}`, nil))
 }
 
@@ -211,9 +219,15 @@ func addPrompts(s *mcp.Server) {
 		return &mcp.PromptArgument{Name: name, Description: "an argument", Required: true}
 	}
 	s.AddPrompt(&mcp.Prompt{Name: "test_simple_prompt", Description: "simple"}, prompt(&mcp.TextContent{Text: "a simple prompt"}))
-	s.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_arguments", Description: "with two", Arguments: []*mcp.PromptArgument{arg("arg1"), arg("arg2")}},
+	s.AddPrompt(&mcp.Prompt{
+		Name: "test_prompt_with_arguments", Description: "with two",
+		Arguments: []*mcp.PromptArgument{arg("arg1"), arg("arg2")},
+	},
 		prompt(&mcp.TextContent{Text: "first {arg1}, then {arg2}"}))
-	s.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: "with a resource", Arguments: []*mcp.PromptArgument{arg("resourceUri")}},
+	s.AddPrompt(&mcp.Prompt{
+		Name: "test_prompt_with_embedded_resource", Description: "with a resource",
+		Arguments: []*mcp.PromptArgument{arg("resourceUri")},
+	},
 		prompt(embedded(""), &mcp.TextContent{Text: "look at it"}))
 	s.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_image", Description: "with a picture"},
 		prompt(&mcp.ImageContent{Data: onePoint(), MIMEType: "image/png"}, &mcp.TextContent{Text: "look at it"}))

@@ -22,7 +22,8 @@ func TestOutputsOfOtherServers(t *testing.T) {
 	} {
 		d := newDaemon()
 		d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
-			return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: palyra.ToolName(c.tool), CallID: "C1", Output: json.RawMessage(c.output)}, nil
+			return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: palyra.ToolName(c.tool), CallID: "C1", Output: json.RawMessage(c.output)},
+				nil
 		}
 		p, _ := stdio(t, server(t, d, nil))
 		r, err := p.call(t.Context(), "palyra_echo", nil)

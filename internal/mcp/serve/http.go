@@ -38,8 +38,7 @@ const (
 	stateless    = "2026-07-28" // the revision from which on there are no sessions
 )
 
-// HTTP serves clients on a loopback listener until ctx ends. Every request must
-// show the token.
+// HTTP serves clients on a loopback listener until ctx ends. Every request must show the token.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, token palyra.Secret) error {
 	h, err := s.Handler(l.Addr().String(), token)
 	if err != nil {
@@ -73,8 +72,7 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, token palyra.Secret) 
 	return err
 }
 
-// Handler answers HTTP requests to a loopback address: old revisions with
-// sessions, the newest one without.
+// Handler answers HTTP requests to a loopback address: old revisions with sessions, the newest one without.
 func (s *Server) Handler(address string, token palyra.Secret) (http.Handler, error) {
 	hosts, err := loopback(address)
 	if err != nil {
@@ -88,7 +86,10 @@ func (s *Server) Handler(address string, token palyra.Secret) (http.Handler, err
 		old: mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{
 			Logger: s.Log, EventStore: events, SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxMessage,
 		}),
-		new: mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Logger: s.Log, Stateless: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true}),
+		new: mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{
+			Logger: s.Log, Stateless: true, MaxRequestBodyBytes: maxMessage,
+			PropagateRequestCancellation: true,
+		}),
 	}
 	return door, token.Use(func(b []byte) error {
 		if len(b) < minToken {
@@ -108,7 +109,10 @@ func loopback(address string) ([]string, error) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "MCP clients are served on a loopback address only").
 			WithRemedy("use 127.0.0.1:PORT")
 	}
-	return []string{net.JoinHostPort(host, port), net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, nil
+	return []string{
+		net.JoinHostPort(host, port), net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port),
+		net.JoinHostPort("::1", port),
+	}, nil
 }
 
 // endpoint checks a request before anything of it is read.

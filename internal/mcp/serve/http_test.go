@@ -205,8 +205,9 @@ func TestDoorIsClosedToOthers(t *testing.T) {
 	}{
 		"its own client": {nil, 200}, "by name": {map[string]string{"Host": "LocalHost:7641", "Origin": "http://localhost:7641"}, 200},
 		"no token": {map[string]string{"Authorization": ""}, 401}, "basic": {map[string]string{"Authorization": "Basic " + testToken}, 401},
-		"another token": {map[string]string{"Authorization": "Bearer " + testToken + "x"}, 401}, "empty": {map[string]string{"Authorization": "Bearer "}, 401},
-		"rebound": {map[string]string{"Host": "evil.example:7641"}, 403}, "another port": {map[string]string{"Host": "127.0.0.1:80"}, 403},
+		"another token": {map[string]string{"Authorization": "Bearer " + testToken + "x"}, 401},
+		"empty":         {map[string]string{"Authorization": "Bearer "}, 401},
+		"rebound":       {map[string]string{"Host": "evil.example:7641"}, 403}, "another port": {map[string]string{"Host": "127.0.0.1:80"}, 403},
 		"a page": {map[string]string{"Origin": "https://evil.example"}, 403}, "a file": {map[string]string{"Origin": "null"}, 403},
 		"a page of another port": {map[string]string{"Origin": "http://localhost:3000"}, 403},
 		"another path":           {map[string]string{"Path": "/"}, 404},
@@ -281,7 +282,8 @@ func TestSlowAndDeclaredBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(within))
-		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n{",
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+			"application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n{",
 			serve.Path, address, c.token, size)
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,10 @@ import (
 func TestLongOutputIsBounded(t *testing.T) {
 	whole := "first\n" + strings.Repeat("zürich ", 40000) + "\nlast"
 	d := newDaemon()
-	out := palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1", Stdout: whole, StderrB64: base64.StdEncoding.EncodeToString([]byte("\xff\xfe\x00")), ExitCode: 3}
+	out := palyra.Outcome{
+		Outcome: palyra.OutcomeFinished, CallID: "C1", Stdout: whole,
+		StderrB64: base64.StdEncoding.EncodeToString([]byte("\xff\xfe\x00")), ExitCode: 3,
+	}
 	out.Output = json.RawMessage(`{"long":"` + strings.Repeat("x", 100<<10) + `"}`)
 	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
 		return out, nil
@@ -31,7 +34,10 @@ func TestLongOutputIsBounded(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 	got := words(t, r)
-	for _, want := range []string{"first\n", "\nlast", "bytes left out", "exit code 3", `palyra_call_output {"call_id":"C1","stream":"stdout","offset":`, "stderr is 3 bytes that are not text", `"stream":"output"`} {
+	for _, want := range []string{
+		"first\n", "\nlast", "bytes left out", "exit code 3",
+		`palyra_call_output {"call_id":"C1","stream":"stdout","offset":`, "stderr is 3 bytes that are not text", `"stream":"output"`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in the text", want)
 		}
@@ -174,7 +180,8 @@ func TestArtifactsThatAreNone(t *testing.T) {
 	}
 	p, _ := stdio(t, server(t, d, nil))
 	for _, uri := range []string{
-		"palyra://artifact/" + artifact, "palyra://artifact/../x", "palyra://artifact/" + artifact + "/-1", "palyra://artifact/" + artifact + "/01",
+		"palyra://artifact/" + artifact, "palyra://artifact/../x", "palyra://artifact/" + artifact + "/-1",
+		"palyra://artifact/" + artifact + "/01",
 		"palyra://artifact/lower", "palyra://artifact/" + artifact + "/99999999999999999999", "file:///etc/passwd",
 	} {
 		_, err := p.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})

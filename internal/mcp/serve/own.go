@@ -37,7 +37,8 @@ var pageSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","additionalProper
 	`"call_id":{"type":"string","maxLength":%d,"description":"The call_id of a result that was shortened."},`+
 	`"stream":{"enum":["stdout","stderr","output"],"description":"Which part of the result."},`+
 	`"offset":{"type":"integer","minimum":0,"description":"Byte to start at. Default 0. To go on, use next_offset of the previous page."},`+
-	`"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"Most bytes to return. Default: as many as there is room for."}}}`, maxID, maxPage))
+	`"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"Most bytes to return. Default: as many as there is room for."}}}`,
+	maxID, maxPage))
 
 // addOwnTools adds the tools that are this server's.
 func (s *Server) addOwnTools() {
@@ -47,7 +48,8 @@ func (s *Server) addOwnTools() {
 	}
 	s.mcp.AddTool(&mcp.Tool{
 		Name: waitTool, Title: "Wait for a call", InputSchema: waitSchema, Annotations: hints("Wait for a call"),
-		Description: "Waits for a call that was answered with outcome \"pending\", as one that a person has to approve, and returns its result. Still pending: wait again.",
+		Description: "Waits for a call that was answered with outcome \"pending\", as one that a person has to approve, and returns its " +
+			"result. Still pending: wait again.",
 	}, s.wait)
 	s.mcp.AddTool(&mcp.Tool{
 		Name: outputTool, Title: "Read a call's output", InputSchema: pageSchema, Annotations: hints("Read a call's output"),
@@ -159,7 +161,8 @@ func paged(call palyra.CallID, stream string, data []byte, offset, limit int64) 
 		}
 	}
 	p := piece{
-		Encoding: "text", Content: string(part), Offset: from, Size: int64(len(data)), EOF: from+int64(len(part)) >= int64(len(data)), what: stream,
+		Encoding: "text", Content: string(part), Offset: from, Size: int64(len(data)), EOF: from+int64(len(part)) >= int64(len(data)),
+		what: stream,
 		next: func(at int64) string { return pages(call, stream, int(at)) },
 	}
 	room := len(part) // the caller has seen to it

@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// piece is a part of something that is read in pages: of a file, an artifact or a
-// stream.
+// piece is a part of something that is read in pages: of a file, an artifact or a stream.
 type piece struct {
 	Path     string    `json:"path"`
 	Artifact palyra.ID `json:"artifact_id"`
@@ -71,9 +70,8 @@ func pieceOf(o palyra.Outcome) (p piece, ok bool) {
 // readTool reads files.
 const readTool = palyra.ToolFileRead
 
-// piece shows as much of a piece as there is room for, from its beginning, and says
-// where it stands unless it is the whole. What is shown is what was read, byte for
-// byte.
+// piece shows as much of a piece as there is room for, from its beginning, and says where it stands unless it is
+// the whole. What is shown is what was read, byte for byte.
 func (t *texts) piece(p piece, room int) {
 	if len(p.Content) > room || !p.EOF {
 		room -= notesRoom

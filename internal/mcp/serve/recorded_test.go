@@ -82,7 +82,8 @@ func (r *replay) tools() {
 	r.d.onCall = func(ctx context.Context, q client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
 		watch(accepted("C1"))
 		if q.Tool == read.Name {
-			file := json.RawMessage(`{"path":"f","encoding":"text","content":"hello world","offset":0,"bytes":11,"size":11,"eof":true,"next_offset":11}`)
+			file := json.RawMessage(
+				`{"path":"f","encoding":"text","content":"hello world","offset":0,"bytes":11,"size":11,"eof":true,"next_offset":11}`)
 			return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: q.Tool, CallID: "C1", Output: file}, nil
 		}
 		if !strings.Contains(string(q.Arguments), "touch") {

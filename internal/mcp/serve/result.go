@@ -10,9 +10,8 @@ import (
 	"palyra/client"
 )
 
-// outcomeKey and pageKey are where programs find the fields of a result. Models are
-// not shown them: several clients give structured content to the model in the place
-// of the text, so there is none.
+// outcomeKey and pageKey are where programs find the fields of a result. Models are not shown them: several clients
+// give structured content to the model in the place of the text, so there is none.
 const (
 	outcomeKey = "palyra/outcome"
 	pageKey    = "palyra/page"
@@ -35,7 +34,10 @@ func result(o palyra.Outcome, room int) *mcp.CallToolResult {
 	r.IsError = o.Outcome != palyra.OutcomeFinished || o.ReasonCode != ""
 	r.Meta[outcomeKey] = fieldsOf(o, t.less)
 	if id := artifactOf(o.Output); id != "" {
-		r.Content = append(r.Content, &mcp.ResourceLink{URI: artifactURI(id, 0), Name: "artifact " + string(id), Description: "the whole output, in pages"})
+		r.Content = append(r.Content, &mcp.ResourceLink{
+			URI: artifactURI(id, 0), Name: "artifact " + string(id),
+			Description: "the whole output, in pages",
+		})
 	}
 	return r
 }

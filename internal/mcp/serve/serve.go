@@ -1,21 +1,17 @@
-// Package serve offers the daemon's tools to MCP clients: Claude Code, Codex,
-// Cursor and the like. It is a client of the daemon, at the agent's door, and
-// nothing else: what a tool may do is the daemon's decision.
+// Package serve offers the daemon's tools to MCP clients: Claude Code, Codex, Cursor and the like. It is a client
+// of the daemon, at the agent's door, and nothing else: what a tool may do is the daemon's decision.
 //
-// Words: a request is what the MCP client sends; a call is what it becomes at the
-// daemon. A request that is answered "pending" left its call behind, and the tool
-// palyra_call_wait finds it again.
+// Words: a request is what the MCP client sends; a call is what it becomes at the daemon. A request that is
+// answered "pending" left its call behind, and the tool palyra_call_wait finds it again.
 //
-// Promises: a client's cancel ends the call; a client that goes away, or that only
-// gave up waiting, leaves it. A call outlives the daemon's restart: it is looked up
-// again, never proposed twice. What a model reads is bounded. Refusals are results
-// with a reason and a remedy. Errors tell no path and no secret. Nothing but the
-// protocol is written to a client.
+// Promises: a client's cancel ends the call; a client that goes away, or that only gave up waiting, leaves it. A
+// call outlives the daemon's restart: it is looked up again, never proposed twice. What a model reads is bounded.
+// Refusals are results with a reason and a remedy. Errors tell no path and no secret. Nothing but the protocol is
+// written to a client.
 //
-// It does not decide. A client that can show a question to a person (elicitation)
-// shows it as a view: an agent's own client is not who approves, whatever comes
-// back, and a client that nobody sits at declines by itself. Only a cancel of the
-// request withdraws the call.
+// It does not decide. A client that can show a question to a person (elicitation) shows it as a view: an agent's
+// own client is not who approves, whatever comes back, and a client that nobody sits at declines by itself. Only a
+// cancel of the request withdraws the call.
 package serve
 
 import (
@@ -60,8 +56,7 @@ type Config struct {
 	Poll         time.Duration // between two looks at the catalog; default 15 s
 	ResultBytes  int           // of one result for a model; default by what the client passes on
 
-	// Options changes the SDK's own options; for tests of the protocol, which
-	// need more than Palyra offers.
+	// Options changes the SDK's own options; for tests of the protocol, which need more than Palyra offers.
 	Options func(*mcp.ServerOptions)
 }
 
@@ -86,7 +81,8 @@ type Server struct {
 }
 
 const instructions = "Every tool runs behind Palyra: policy judges each call, a person may have to approve it, and it runs in a sandbox. " +
-	"A call that waits for a person is answered with outcome \"pending\": call " + waitTool + " with its call_id to get the result, and do not repeat the call. " +
+	"A call that waits for a person is answered with outcome \"pending\": call " + waitTool +
+	" with its call_id to get the result, and do not repeat the call. " +
 	"A refused call says why and what to do; do not try to get around it."
 
 // New returns a server with the daemon's tools. It fails when no daemon answers.

@@ -20,7 +20,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // stdio connects a client over pipes, as one that starts the program does. hangUp
@@ -86,7 +87,8 @@ func TestToolsAreShown(t *testing.T) {
 	if echo.Title != "Echo" || !echo.Annotations.ReadOnlyHint || *echo.Annotations.DestructiveHint || *echo.Annotations.OpenWorldHint {
 		t.Errorf("echo: %+v %+v", echo, echo.Annotations)
 	}
-	if run.Annotations.ReadOnlyHint || !*run.Annotations.DestructiveHint || !*run.Annotations.OpenWorldHint || run.Title != "palyra.process.run" {
+	if run.Annotations.ReadOnlyHint || !*run.Annotations.DestructiveHint || !*run.Annotations.OpenWorldHint ||
+		run.Title != "palyra.process.run" {
 		t.Errorf("run: %+v", run.Annotations)
 	}
 	if schema, _ := json.Marshal(echo.InputSchema); !strings.Contains(string(schema), `"text"`) || echo.OutputSchema != nil {
@@ -146,7 +148,8 @@ func TestCallIsProposedAndAnswered(t *testing.T) {
 		t.Error("the attestation is for people, not for models")
 	}
 	made := d.made()
-	if len(made) != 1 || made[0].Tool != "palyra.echo" || made[0].Surface != palyra.SurfaceMCP || made[0].Workspace != "/w" || made[0].Key == "" {
+	if len(made) != 1 || made[0].Tool != "palyra.echo" || made[0].Surface != palyra.SurfaceMCP || made[0].Workspace != "/w" ||
+		made[0].Key == "" {
 		t.Fatalf("calls %+v", made)
 	}
 	if !strings.HasPrefix(made[0].Session, "mcp/test-client/") {
@@ -164,7 +167,8 @@ func TestRefusalIsAToolError(t *testing.T) {
 	d := newDaemon()
 	d.onCall = func(_ context.Context, r client.CallRequest, _ func(client.CallEvent)) (palyra.Outcome, error) {
 		return palyra.Outcome{
-			Outcome: palyra.OutcomeRefused, Tool: r.Tool, ReasonCode: palyra.ReasonPolicyDenied, Reason: "policy forbids it", Remedy: "ask differently", CallID: "C9", ExitCode: 126,
+			Outcome: palyra.OutcomeRefused, Tool: r.Tool, ReasonCode: palyra.ReasonPolicyDenied, Reason: "policy forbids it",
+			Remedy: "ask differently", CallID: "C9", ExitCode: 126,
 		}, nil
 	}
 	p, _ := stdio(t, server(t, d, nil))
@@ -230,7 +234,8 @@ func TestPendingWaitsForTheName(t *testing.T) {
 					t.Fatal(err)
 				}
 				f := fields(t, r)
-				if f["outcome"] != c.outcome || (f["call_id"] == "C1") != (c.reason == "") || c.reason != "" && f["reason_code"] != string(c.reason) || strings.Contains(words(t, r), "palyra up") {
+				if f["outcome"] != c.outcome || (f["call_id"] == "C1") != (c.reason == "") ||
+					c.reason != "" && f["reason_code"] != string(c.reason) || strings.Contains(words(t, r), "palyra up") {
 					t.Errorf("%v %s", f, words(t, r))
 				}
 			})
@@ -288,7 +293,8 @@ func TestPendingThenWait(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 	f := fields(t, r)
-	if f["outcome"] != "pending" || f["call_id"] != "C1" || f["approval_id"] != "A1" || !strings.Contains(words(t, r), `palyra_call_wait {"call_id":"C1"}`) {
+	if f["outcome"] != "pending" || f["call_id"] != "C1" || f["approval_id"] != "A1" ||
+		!strings.Contains(words(t, r), `palyra_call_wait {"call_id":"C1"}`) {
 		t.Errorf("%v: %s", f, words(t, r))
 	}
 	if r, err = p.call(t.Context(), "palyra_call_wait", map[string]any{"call_id": "C1"}); err != nil || fields(t, r)["outcome"] != "pending" {

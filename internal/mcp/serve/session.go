@@ -18,9 +18,8 @@ func soleClient(req *mcp.CallToolRequest) bool {
 	return !overHTTP || req.Session != nil && req.Session.ID() != ""
 }
 
-// session names the Palyra session of an MCP session: one each. A request without
-// one (the newest revision has none) belongs to that of its client's name in this
-// process.
+// session names the Palyra session of an MCP session: one each. A request without one (the newest revision has
+// none) belongs to that of its client's name in this process.
 func (s *Server) session(ss *mcp.ServerSession, info *mcp.Implementation) string {
 	who := "client"
 	if info != nil {
@@ -55,8 +54,7 @@ func clientName(name string) string {
 // maxLatest bounds the sessions whose latest call is remembered.
 const maxLatest = 1024
 
-// latest knows the latest call of each session, for a client that gave up before
-// it learned the id.
+// latest knows the latest call of each session, for a client that gave up before it learned the id.
 type latest struct {
 	mu    sync.Mutex
 	calls map[string]palyra.CallID

@@ -118,14 +118,14 @@ func (t *texts) streams(o palyra.Outcome) []stream {
 	for i, b64 := range []string{o.StdoutB64, o.StderrB64} {
 		if b64 != "" {
 			t.less, all[i].text = true, ""
-			t.note("%s is %d bytes that are not text; read them, as base64, with %s", all[i].name, base64.StdEncoding.DecodedLen(len(b64)), pages(o.CallID, all[i].name, 0))
+			t.note("%s is %d bytes that are not text; read them, as base64, with %s", all[i].name, base64.StdEncoding.DecodedLen(len(b64)),
+				pages(o.CallID, all[i].name, 0))
 		}
 	}
 	return all
 }
 
-// output is the output of a tool for a model to read. One that was kept as an
-// artifact is there with its two ends.
+// output is the output of a tool for a model to read. One that was kept as an artifact is there with its two ends.
 func (t *texts) output(o palyra.Outcome) string {
 	if len(o.Output) == 0 || string(o.Output) == "null" {
 		return ""
@@ -163,8 +163,7 @@ func share(streams []stream, room int) int {
 	return sizes[len(sizes)-1]
 }
 
-// cut keeps the beginning and the end of a long text, at whole characters, and notes
-// how the rest is read.
+// cut keeps the beginning and the end of a long text, at whole characters, and notes how the rest is read.
 func (t *texts) cut(call palyra.CallID, s stream, most int) string {
 	if len(s.text) <= most {
 		return s.text
@@ -175,7 +174,8 @@ func (t *texts) cut(call palyra.CallID, s stream, most int) string {
 		tail++
 	}
 	t.less = true
-	t.note("%s is %d bytes; its first %d and last %d are here; read on with %s", s.name, len(s.text), len(head), len(s.text)-tail, pages(call, s.name, len(head)))
+	t.note("%s is %d bytes; its first %d and last %d are here; read on with %s", s.name, len(s.text), len(head), len(s.text)-tail,
+		pages(call, s.name, len(head)))
 	return head + leftOut(tail-len(head)) + s.text[tail:]
 }
 

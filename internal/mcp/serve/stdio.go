@@ -12,8 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxMessage bounds one message of a client: the largest arguments a tool takes,
-// and what is around them.
+// maxMessage bounds one message of a client: the largest arguments a tool takes, and what is around them.
 const maxMessage = 12 << 20
 
 // Stdio serves one client on a pair of pipes until it hangs up or ctx ends.

@@ -13,8 +13,7 @@ import (
 	"palyra/internal/toolname"
 )
 
-// refresh shows clients the tools that the daemon has now. The SDK tells them
-// when that changes something.
+// refresh shows clients the tools that the daemon has now. The SDK tells them when that changes something.
 func (s *Server) refresh(ctx context.Context) error {
 	tools, err := s.Backend.Tools(ctx)
 	if err != nil {
@@ -67,9 +66,8 @@ func (s *Server) show(name string, t palyra.Tool) {
 	s.add(def, t.Name)
 }
 
-// add gives a tool to the SDK, which panics on schemas that it does not like: those
-// of upstream servers are written by strangers, and one must not end the server for
-// all tools.
+// add gives a tool to the SDK, which panics on schemas that it does not like: those of upstream servers are written
+// by strangers, and one must not end the server for all tools.
 func (s *Server) add(def *mcp.Tool, tool palyra.ToolName) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	s.mcp.AddTool(def, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

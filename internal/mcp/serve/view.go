@@ -12,7 +12,8 @@ import (
 )
 
 // notHere tells the person who reads a view what an answer to it is worth.
-const notHere = "\n\nNothing is decided in this window. Answer in a terminal of your own: palyra approvals watch. To withdraw the call, cancel it."
+const notHere = "\n\nNothing is decided in this window. Answer in a terminal of your own: palyra approvals watch. To withdraw the " +
+	"call, cancel it."
 
 // viewForm has one thing to choose, which decides nothing: a form without any is
 // shown with a button that says "Allow".
@@ -27,10 +28,9 @@ func viewForm() any {
 	}
 }
 
-// window shows the open question of one request in the client, where the client
-// can show any. It is a view and nothing more: who uses an agent's client is not known
-// to be who may approve, and a client without a person answers by itself, most with a
-// decline. So no answer does anything.
+// window shows the open question of one request in the client, where the client can show any. It is a view and
+// nothing more: who uses an agent's client is not known to be who may approve, and a client without a person
+// answers by itself, most with a decline. So no answer does anything.
 type window struct {
 	show  func(ctx context.Context, text string) error // nil: the client shows nothing
 	after time.Duration                                // a question that is answered sooner is not shown

@@ -15,7 +15,9 @@ import (
 )
 
 // viewer is a client that can show questions.
-func viewer(t *testing.T, s *serve.Server, revision string, show func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error)) *mcp.ClientSession {
+func viewer(t *testing.T, s *serve.Server, revision string, show func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
+	error),
+) *mcp.ClientSession {
 	t.Helper()
 	c := mcp.NewClient(&mcp.Implementation{Name: "Viewer", Version: "1"}, &mcp.ClientOptions{ElicitationHandler: show})
 	ss, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web(t, s), HTTPClient: &http.Client{Transport: bearer{}}},

@@ -162,12 +162,14 @@ func TestWhatIsNotWholeSaysSo(t *testing.T) {
 		}
 	}
 	p = named(t, server(t, disk(""), nil), "x")
-	if r, err := p.call(t.Context(), "palyra_fs_read", map[string]any{"path": "a"}); err != nil || words(t, r) != "[palyra: the file is empty]" {
+	if r, err := p.call(t.Context(), "palyra_fs_read", map[string]any{"path": "a"}); err != nil ||
+		words(t, r) != "[palyra: the file is empty]" {
 		t.Errorf("%v %q", err, words(t, r))
 	}
 	p = named(t, server(t, disk(strings.Repeat("\xff", 100<<10)), nil), "x")
 	r, err := p.call(t.Context(), "palyra_fs_read", map[string]any{"path": "a", "encoding": "base64"})
-	if err != nil || !strings.Contains(words(t, r), `palyra_fs_read {"path":"a","offset":23808,"encoding":"base64"}]`) || fields(t, r)["eof"] != false {
+	if err != nil || !strings.Contains(words(t, r), `palyra_fs_read {"path":"a","offset":23808,"encoding":"base64"}]`) ||
+		fields(t, r)["eof"] != false {
 		t.Errorf("%v %.200q", err, words(t, r))
 	}
 	d := newDaemon()
@@ -181,7 +183,8 @@ func TestWhatIsNotWholeSaysSo(t *testing.T) {
 	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
 		return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1"}, nil
 	}
-	if r, err = named(t, server(t, d, nil), "x").call(t.Context(), "palyra_process_run", nil); err != nil || words(t, r) != "[palyra: finished without output]" {
+	if r, err = named(t, server(t, d, nil), "x").call(t.Context(), "palyra_process_run", nil); err != nil ||
+		words(t, r) != "[palyra: finished without output]" {
 		t.Errorf("%v %q", err, words(t, r))
 	}
 }
@@ -192,7 +195,8 @@ func TestRemediesAreForModels(t *testing.T) {
 	d := newDaemon()
 	d.onCall = func(_ context.Context, r client.CallRequest, _ func(client.CallEvent)) (palyra.Outcome, error) {
 		return palyra.Outcome{
-			Outcome: palyra.OutcomeRefused, Tool: r.Tool, CallID: "C1", ReasonCode: palyra.ReasonSchemaMismatch, Reason: "there is no argument \"pth\"",
+			Outcome: palyra.OutcomeRefused, Tool: r.Tool, CallID: "C1", ReasonCode: palyra.ReasonSchemaMismatch,
+			Reason: "there is no argument \"pth\"",
 			Remedy: "did you mean path? See 'palyra tools show palyra.fs.read'",
 		}, nil
 	}

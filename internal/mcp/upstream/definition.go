@@ -141,7 +141,10 @@ var secretForms = []struct {
 	why  string
 }{
 	{regexp.MustCompile(`^(sk|pk|rk)[-_][A-Za-z0-9_-]{16,}$`), "it has the form of an API key"},
-	{regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|hf_|AKIA|ASIA|AIza)[A-Za-z0-9_-]{10,}$`), "it has the form of an access token"},
+	{
+		regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|hf_|AKIA|ASIA|AIza)[A-Za-z0-9_-]{10,}$`),
+		"it has the form of an access token",
+	},
 	{regexp.MustCompile(`^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.`), "it has the form of a signed token"},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`), "it is a private key"},
 	{regexp.MustCompile(`(?i)^(bearer|basic) [A-Za-z0-9+/=._-]{8,}$`), "it is an authorization header"},
@@ -161,11 +164,11 @@ func LooksSecret(s string) string {
 	return ""
 }
 
-// random tells long texts in which letters of both cases and digits are mixed, as
-// keys have and names have not.
+// random tells long texts in which letters of both cases and digits are mixed, as keys have and names have not.
 func random(s string) bool {
 	const least = 32
-	if len(s) < least || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-") != "" || strings.HasPrefix(s, "/") {
+	if len(s) < least || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-") != "" ||
+		strings.HasPrefix(s, "/") {
 		return false
 	}
 	var kinds [3]int

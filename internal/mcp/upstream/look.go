@@ -10,8 +10,7 @@ import (
 	"palyra"
 )
 
-// hear looks at a server's tools again when it says that they are others, at most
-// once a second.
+// hear looks at a server's tools again when it says that they are others, at most once a second.
 func (s *server) hear(x *connection, quit <-chan struct{}) {
 	const apart = time.Second
 	for {
@@ -75,7 +74,10 @@ func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
 			if err != nil {
 				return err
 			}
-			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: palyra.ToolName(t.Name), Digest: t.Digest, Pinned: t.Pinned, Text: text})
+			events = append(events, palyra.UpstreamQuarantined{
+				Name: s.name, Tool: palyra.ToolName(t.Name), Digest: t.Digest, Pinned: t.Pinned,
+				Text: text,
+			})
 		}
 		if err := s.r.save(context.WithoutCancel(ctx), "upstream.seen", u, events...); err != nil {
 			return err
@@ -90,8 +92,7 @@ func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
 	return s.offer()
 }
 
-// A server whose tools change more often than this is not believed any more: every
-// change is written down.
+// A server whose tools change more often than this is not believed any more: every change is written down.
 const (
 	maxChanges   = 30
 	changesApart = time.Hour

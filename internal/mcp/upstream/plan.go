@@ -33,7 +33,8 @@ func (r *Registry) lookup(name palyra.ToolName) (*server, palyra.UpstreamTool, e
 	}
 	t, ok := s.active(name)
 	if !ok {
-		return nil, palyra.UpstreamTool{}, palyra.Errorf(palyra.NotFound, palyra.ReasonQuarantined, "%s is not offered: it is new, has changed since it was approved, or is gone", palyra.Clip(name, 128)).
+		return nil, palyra.UpstreamTool{}, palyra.Errorf(palyra.NotFound, palyra.ReasonQuarantined,
+			"%s is not offered: it is new, has changed since it was approved, or is gone", palyra.Clip(name, 128)).
 			WithRemedy("have an operator look at it: 'palyra mcp show %s'", s.name)
 	}
 	return s, t, nil
@@ -71,7 +72,8 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 		palyra.Input{Path: id + inputDefinition, Digest: s.digest()}, palyra.Input{Path: id + inputStart, Digest: start},
 		palyra.Input{Path: id + inputTool + t.Name, Digest: t.Digest})
 	p.Detail.Summary = show.Middle(s.name+": "+t.Name+" "+string(p.Arguments), 240)
-	p.Detail.Notes = append(p.Detail.Notes, "what the tool does is up to the MCP server "+s.name+"; nothing of it is bound but its program and the tool's definition")
+	p.Detail.Notes = append(p.Detail.Notes, "what the tool does is up to the MCP server "+s.name+
+		"; nothing of it is bound but its program and the tool's definition")
 	p.Detail.Notes = append(p.Detail.Notes, claimNotes(s.name, t)...)
 	return nil
 }
@@ -90,7 +92,8 @@ func (s *server) planStdio(ctx context.Context, c *palyra.Call, p *palyra.Plan) 
 	}
 	if s.def.Workspace != "" {
 		if in := c.Proposal.Within; len(in) > 0 && !slices.Contains(in, strings.TrimSuffix(s.def.Workspace, palyra.UpstreamReadOnly)) {
-			return "", palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the credential reaches other workspaces than that of the MCP server %s", s.name).
+			return "", palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied,
+				"the credential reaches other workspaces than that of the MCP server %s", s.name).
 				WithRemedy("have an operator widen the credential")
 		}
 		p.Workspace = start.Workspace

@@ -18,10 +18,9 @@ const (
 	reachTimeout = 10 * time.Second
 )
 
-// flowOwners tells whose connections those of a session are. A server makes them when it
-// likes: all that can be known is which calls were under way. So the flows are
-// looked at whenever that changes, and what is new or has grown since then belongs
-// to the calls of the time in between.
+// flowOwners tells whose connections those of a session are. A server makes them when it likes: all that can be
+// known is which calls were under way. So the flows are looked at whenever that changes, and what is new or has
+// grown since then belongs to the calls of the time in between.
 type flowOwners struct {
 	mu    sync.Mutex // guards the fields below; held while the guard lists its flows
 	under map[palyra.CallID]*alone
@@ -161,7 +160,8 @@ func (x *connection) flowSource() FlowSource {
 }
 
 func byPlace(a, b palyra.EgressFlow) int {
-	return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), strings.Compare(a.Host, b.Host), a.Port-b.Port, strings.Compare(a.Address, b.Address), strings.Compare(a.Door, b.Door), strings.Compare(string(a.Grant), string(b.Grant)))
+	return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), strings.Compare(a.Host, b.Host), a.Port-b.Port, strings.Compare(a.Address, b.Address),
+		strings.Compare(a.Door, b.Door), strings.Compare(string(a.Grant), string(b.Grant)))
 }
 
 // reached is everything that a session reached, for the journal.
@@ -183,8 +183,7 @@ func (x *connection) reached(name string) palyra.UpstreamReached {
 	return e
 }
 
-// record journals the places that an ended session reached. They were reached already, so a failure is only
-// logged.
+// record journals the places that an ended session reached. They were reached already, so a failure is only logged.
 func (r *Registry) record(e palyra.UpstreamReached) {
 	if len(e.Flows) == 0 && e.Omitted == 0 {
 		return

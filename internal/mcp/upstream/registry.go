@@ -71,7 +71,8 @@ func notAdded(err error, d palyra.UpstreamDefinition) error {
 	if d.Transport == palyra.TransportHTTP {
 		return e.WithRemedy("see that an MCP server answers at this URL; nothing was added")
 	}
-	return e.WithRemedy("nothing was added. A server sees its workspace, what its profile mounts and the system, and nothing else of your home; " +
+	return e.WithRemedy("nothing was added. A server sees its workspace, what its profile mounts and the system, and nothing else of " +
+		"your home; " +
 		"run its command with 'palyra exec' to see all that it writes")
 }
 
@@ -227,10 +228,11 @@ func (r *Registry) clear(name string, x *connection) {
 	}
 }
 
-// Approve pins tools as they are, by the digests that somebody looked at. A digest
-// that no tool has any more approves nothing, and neither do the others then. Names
-// in pins are not looked at.
-func (r *Registry) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error) {
+// Approve pins tools as they are, by the digests that somebody looked at. A digest that no tool has any more
+// approves nothing, and neither do the others then. Names in pins are not looked at.
+func (r *Registry) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, by palyra.Principal,
+	sig palyra.Signature,
+) (palyra.Upstream, error) {
 	s, err := r.find(name)
 	if err != nil {
 		return palyra.Upstream{}, err
@@ -279,6 +281,7 @@ func approve(u palyra.Upstream, pin *palyra.UpstreamPin) error {
 		pin.Text, err = textOf(*t)
 		return err
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "no tool of %s has the digest %s now", u.Name, palyra.Clip(string(pin.Digest), 80)).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "no tool of %s has the digest %s now", u.Name,
+		palyra.Clip(string(pin.Digest), 80)).
 		WithRemedy("look at its tools again: 'palyra mcp show %s'", u.Name)
 }

@@ -88,7 +88,10 @@ func (k converter) item(c mcp.Content) Item {
 	case *mcp.AudioContent:
 		return k.bytes("audio", c.MIMEType, c.Data)
 	case *mcp.ResourceLink:
-		return Item{Type: "resource_link", URI: palyra.Clip(c.URI, maxLabel), Name: palyra.Clip(c.Name, maxLabel), MIMEType: palyra.Clip(c.MIMEType, 128), Text: palyra.Clip(c.Description, maxLabel)}
+		return Item{
+			Type: "resource_link", URI: palyra.Clip(c.URI, maxLabel), Name: palyra.Clip(c.Name, maxLabel),
+			MIMEType: palyra.Clip(c.MIMEType, 128), Text: palyra.Clip(c.Description, maxLabel),
+		}
 	case *mcp.EmbeddedResource:
 		if c.Resource == nil {
 			return Item{Type: "resource"}
@@ -132,7 +135,10 @@ func (k converter) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
 		Head      string        `json:"head"`
 		Tail      string        `json:"tail"`
 		Note      string        `json:"note"`
-	}{Truncated: true, Size: len(raw), SHA256: palyra.SumBytes(raw), Head: show.Head(raw, end), Tail: show.Tail(raw, end), Note: "the output is over the limit; read it in pages with palyra.artifact.read"}
+	}{
+		Truncated: true, Size: len(raw), SHA256: palyra.SumBytes(raw), Head: show.Head(raw, end), Tail: show.Tail(raw, end),
+		Note: "the output is over the limit; read it in pages with palyra.artifact.read",
+	}
 	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, raw)
 	if err != nil { // the tool has run: say what there is
 		cut.Note = "the output is over the limit and could not be kept: " + palyra.AsError(err).Text

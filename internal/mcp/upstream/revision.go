@@ -13,10 +13,9 @@ import (
 	"palyra"
 )
 
-// The revisions of the protocol that we begin with. Servers of every age know the
-// handshake, and answer it with what they speak; one that came with the stateless
-// revision may refuse it. The other way round would not do: there are old servers
-// that die of a method they do not know, or never answer it.
+// The revisions of the protocol that we begin with. Servers of every age know the handshake, and answer it with
+// what they speak; one that came with the stateless revision may refuse it. The other way round would not do: there
+// are old servers that die of a method they do not know, or never answer it.
 const (
 	handshake = "2025-11-25"
 	stateless = "2026-07-28"
@@ -25,9 +24,8 @@ const (
 // errInput is for a stateless server that asks something in the middle of a call.
 var errInput = errors.New("it wants to be told more before it answers, and Palyra tells servers nothing")
 
-// connect starts a server and makes a session. One that refuses the handshake is
-// started once more and spoken to without; that is remembered while the daemon runs.
-// The turn is the caller's.
+// connect starts a server and makes a session. One that refuses the handshake is started once more and spoken to
+// without; that is remembered while the daemon runs. The turn is the caller's.
 func (s *server) connect(ctx context.Context) (*connection, error) {
 	s.revision = cmp.Or(s.revision, handshake)
 	x, err := s.attempt(ctx, s.revision)
@@ -55,12 +53,12 @@ func (s *server) refuses(err error) bool {
 // client is the library's, which offers servers nothing.
 func (s *server) client(x *connection) *mcp.Client {
 	o := &mcp.ClientOptions{
-		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	}
 	if x.process != nil {
-		// A stateless server tells of changes only whom it was asked to tell, which
-		// the library does for who has a handler. The filter hears of them first.
-		// Over HTTP the library would wait without bounds for the answer.
+		// A stateless server tells of changes only whom it was asked to tell, which the library does for who has a
+		// handler. The filter hears of them first. Over HTTP the library would wait without bounds for the answer.
 		o.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) {}
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "palyra", Version: s.r.Version}, o)
@@ -84,8 +82,7 @@ func (x *connection) uncached(next mcp.MethodHandler) mcp.MethodHandler {
 // sent, by a name that the server chooses.
 const maxPaged = 4 * maxList
 
-// page counts one behind the first. A session with too many is over; the next call
-// has a new one.
+// page counts one behind the first. A session with too many is over; the next call has a new one.
 func (x *connection) page(size int) bool {
 	if v, _ := x.spoken.Load().(string); v < stateless {
 		return true

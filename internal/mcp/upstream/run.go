@@ -43,8 +43,7 @@ func (r *Registry) Run(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	return res
 }
 
-// check returns a session when the launch is real, is for this call, and the
-// server's tool is still the plan's.
+// check returns a session when the launch is real, is for this call, and the server's tool is still the plan's.
 func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (*connection, func(), error) {
 	if err := start.For(c); err != nil {
 		return nil, nil, err
@@ -63,7 +62,8 @@ func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Cal
 	}
 	if t, ok := s.active(plan.Tool); !ok || t.Digest != bound(plan, inputTool) { // it may just have been found to be another
 		done()
-		return nil, nil, palyra.Errorf(palyra.Conflict, palyra.ReasonQuarantined, "%s has changed since it was approved, and is not offered any more", plan.Tool).
+		return nil, nil, palyra.Errorf(palyra.Conflict, palyra.ReasonQuarantined,
+			"%s has changed since it was approved, and is not offered any more", plan.Tool).
 			WithRemedy("have an operator look at it: 'palyra mcp show %s'", s.name)
 	}
 	return x, done, nil
@@ -85,8 +85,7 @@ func toolOf(p palyra.Plan) string {
 	return rest
 }
 
-// held is what ran a call, and what held for it: what holds for the server's
-// process, or for the way to it.
+// held is what ran a call, and what held for it: what holds for the server's process, or for the way to it.
 func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 	if x.process != nil {
 		executor, e := x.process.Held()
@@ -100,7 +99,10 @@ func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 		return executor, e
 	}
 	return builtinExecutor, palyra.Enforcement{
-		Mode: palyra.NetworkOpen, Mechanisms: []string{"egress_guard"}, Limits: map[string]palyra.Hold{"wall": palyra.HoldContext, "output": palyra.HoldCap},
+		Mode: palyra.NetworkOpen, Mechanisms: []string{"egress_guard"}, Limits: map[string]palyra.Hold{
+			"wall":   palyra.HoldContext,
+			"output": palyra.HoldCap,
+		},
 	}
 }
 
@@ -108,7 +110,8 @@ func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 func (r *Registry) why(p palyra.Plan, x *connection, err error) error {
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(p.Tool), "mcp."), ".")
 	if e := (*jsonrpc.Error)(nil); errors.As(err, &e) {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s refuses the call: %s", name, show.Line(palyra.Clip(e.Message, 500))).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s refuses the call: %s", name,
+			show.Line(palyra.Clip(e.Message, 500))).
 			WithRemedy("look at the tool's arguments: 'palyra tools show %s'", p.Tool)
 	}
 	if x.process != nil && closed(err) {

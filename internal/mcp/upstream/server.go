@@ -110,7 +110,8 @@ func (s *server) use(ctx context.Context, start palyra.Digest) (*connection, fun
 		}
 	}
 	if start != "" && x.start != start {
-		return nil, nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "what the server %s runs by changed while it was started", s.name).
+		return nil, nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "what the server %s runs by changed while it was started",
+			s.name).
 			WithRemedy("propose the call anew")
 	}
 	if !x.fresh.Load() {

@@ -36,15 +36,15 @@ type connection struct {
 	idle    func() // gives back connections that wait for use, of http
 }
 
-// attempt starts a server and makes a session, beginning with a revision of the
-// protocol. It tries once.
+// attempt starts a server and makes a session, beginning with a revision of the protocol. It tries once.
 func (s *server) attempt(ctx context.Context, revision string) (*connection, error) {
 	x := &connection{news: make(chan struct{}, 1), dead: make(chan struct{})}
 	t, err := s.transport(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	x.client, err = s.client(x).Connect(ctx, &quietConn{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	x.client, err = s.client(x).Connect(ctx, &quietConn{t, x.changed, func() { x.lost.Store(true) }},
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		if x.process != nil && closed(err) {
 			x.await()
@@ -85,7 +85,8 @@ func describe(r *mcp.InitializeResult) string {
 		return ""
 	}
 	const most = 128
-	return show.Line(fmt.Sprintf("%s %s, %s", palyra.Clip(r.ServerInfo.Name, most), palyra.Clip(r.ServerInfo.Version, most), palyra.Clip(r.ProtocolVersion, 32)))
+	return show.Line(fmt.Sprintf("%s %s, %s", palyra.Clip(r.ServerInfo.Name, most), palyra.Clip(r.ServerInfo.Version, most),
+		palyra.Clip(r.ProtocolVersion, 32)))
 }
 
 // changed notes that the server's tools are others now.
@@ -142,10 +143,9 @@ func (x *connection) call(ctx context.Context, name string, args json.RawMessage
 	return res, err
 }
 
-// halt ends the program of a call that was cancelled, revoked or ran out of time: a
-// server may go on with it all the same, and nothing may be done any more in the
-// name of a call that is over. Other calls that it has under way fail with it; the
-// next one starts it anew. What is elsewhere cannot be stopped.
+// halt ends the program of a call that was cancelled, revoked or ran out of time: a server may go on with it all
+// the same, and nothing may be done any more in the name of a call that is over. Other calls that it has under way
+// fail with it; the next one starts it anew. What is elsewhere cannot be stopped.
 func (x *connection) halt(ctx context.Context) {
 	if x.process == nil || ctx.Err() == nil {
 		return

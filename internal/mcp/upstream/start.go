@@ -12,8 +12,7 @@ import (
 // patience is how long a call waits for a server that is not tried again yet.
 const patience = 10 * time.Second
 
-// begin starts the server, after the back-off of earlier failures. The turn is the
-// caller's.
+// begin starts the server, after the back-off of earlier failures. The turn is the caller's.
 func (s *server) begin(ctx context.Context) (*connection, error) {
 	if err := s.backOff(ctx); err != nil {
 		return nil, err
@@ -49,9 +48,8 @@ func (s *server) begin(ctx context.Context) (*connection, error) {
 	return x, nil
 }
 
-// review looks at the tools again, within the time that a start has too: the turn is
-// the caller's, and others wait for it. A server that does not tell them, or never
-// the same, is ended.
+// review looks at the tools again, within the time that a start has too: the turn is the caller's, and others wait
+// for it. A server that does not tell them, or never the same, is ended.
 func (s *server) review(ctx context.Context, x *connection) error {
 	timed, cancel := context.WithTimeout(ctx, s.r.Start)
 	defer cancel()
@@ -99,8 +97,7 @@ func (s *server) failed(err error) {
 	s.fault = trimmed(err)
 }
 
-// steady is how long a session must have lasted for its end not to count with the
-// failures before it.
+// steady is how long a session must have lasted for its end not to count with the failures before it.
 const steady = time.Minute
 
 // follow looks after a session from its start to its end.

@@ -30,20 +30,21 @@ func (r *Registry) load(ctx context.Context) (all []palyra.Upstream, _ error) {
 }
 
 func loadUpstreams(tx *store.Tx) (all []palyra.Upstream, _ error) {
-	err := tx.Each(`SELECT name, definition, digest, server, added_by, added_at FROM mcp_upstreams ORDER BY name`, nil, func(scan func(...any) error) error {
-		u := palyra.Upstream{State: palyra.UpstreamIdle}
-		var definition string
-		var at int64
-		if err := scan(&u.Name, &definition, &u.Digest, &u.Server, &u.AddedBy, &at); err != nil {
-			return err
-		}
-		u.AddedAt = time.Unix(0, at).UTC()
-		if err := json.Unmarshal([]byte(definition), &u.UpstreamDefinition); err != nil {
-			return err
-		}
-		all = append(all, u)
-		return nil
-	})
+	err := tx.Each(`SELECT name, definition, digest, server, added_by, added_at FROM mcp_upstreams ORDER BY name`, nil,
+		func(scan func(...any) error) error {
+			u := palyra.Upstream{State: palyra.UpstreamIdle}
+			var definition string
+			var at int64
+			if err := scan(&u.Name, &definition, &u.Digest, &u.Server, &u.AddedBy, &at); err != nil {
+				return err
+			}
+			u.AddedAt = time.Unix(0, at).UTC()
+			if err := json.Unmarshal([]byte(definition), &u.UpstreamDefinition); err != nil {
+				return err
+			}
+			all = append(all, u)
+			return nil
+		})
 	return all, err
 }
 

@@ -201,7 +201,8 @@ func toolBefore(was []palyra.UpstreamTool, name string) palyra.UpstreamTool {
 // operator's word about an approved tool is.
 func (s *server) tool(u palyra.UpstreamTool) palyra.Tool {
 	t := palyra.Tool{
-		Name: ToolName(s.name, u.Name), Title: u.Title, Description: u.Description, Source: palyra.SourceMCP, InputSchema: u.InputSchema, MaxInput: maxArguments,
+		Name: ToolName(s.name, u.Name), Title: u.Title, Description: u.Description, Source: palyra.SourceMCP, InputSchema: u.InputSchema,
+		MaxInput:     maxArguments,
 		ReadOnly:     u.ReadOnly && u.State == palyra.UpstreamToolActive,
 		Capabilities: []palyra.Capability{palyra.Network}, Tier: palyra.TierBuiltin,
 	}

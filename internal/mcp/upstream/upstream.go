@@ -1,24 +1,19 @@
 // Package upstream keeps MCP servers whose tools are offered behind the gate.
 //
-// Words: an upstream is a server as an operator added it; its definition is what
-// decides what runs, and has a digest; a tool of it is pinned when an operator
-// approved it, by the digest of its own definition. What is offered is what is
-// pinned and still the same; a tool that is new or has changed is in quarantine
-// until somebody looks at it, and one that cannot be offered at all is refused. A
-// session is one connection to a server.
+// Words: an upstream is a server as an operator added it; its definition is what decides what runs, and has a
+// digest; a tool of it is pinned when an operator approved it, by the digest of its own definition. What is offered
+// is what is pinned and still the same; a tool that is new or has changed is in quarantine until somebody looks at
+// it, and one that cannot be offered at all is refused. A session is one connection to a server.
 //
-// Promises. A server is started only as its signed definition says, in a room of
-// its own or through the egress guard; its start is resolved anew every time. A
-// call reaches it only with a grant for this very call, while definition, program
-// and tool are those of the plan. What a server sends is bounded: the length of a
-// message, the number of tools and pages, texts and schemas, messages that nobody
-// asked for, the time. It is asked for tools and nothing else: what it asks of us
-// is refused. Hints of a server never make a call count as less than it may do. The
-// registry is durable; a change is journaled in the transaction that makes it.
+// Promises. A server is started only as its signed definition says, in a room of its own or through the egress
+// guard; its start is resolved anew every time. A call reaches it only with a grant for this very call, while
+// definition, program and tool are those of the plan. What a server sends is bounded: the length of a message, the
+// number of tools and pages, texts and schemas, messages that nobody asked for, the time. It is asked for tools and
+// nothing else: what it asks of us is refused. Hints of a server never make a call count as less than it may do.
+// The registry is durable; a change is journaled in the transaction that makes it.
 //
-// What it does not do. It does not judge calls, nor look into what a tool brings
-// back: whoever wrote the server chose it. That a server does what its tools'
-// descriptions say is nobody's promise.
+// What it does not do. It does not judge calls, nor look into what a tool brings back: whoever wrote the server
+// chose it. That a server does what its tools' descriptions say is nobody's promise.
 //
 // Its words are those of docs/words.md.
 package upstream
@@ -69,8 +64,7 @@ type Process interface {
 	Done() <-chan struct{}
 	// Stop ends it, and does not wait.
 	Stop(reason string)
-	// Last is how it ended, once Done is closed, and the end of what it wrote on
-	// stderr, at any time.
+	// Last is how it ended, once Done is closed, and the end of what it wrote on stderr, at any time.
 	Last() (ended string, stderr []byte)
 	// Held is what runs it, and what holds.
 	Held() (executor string, e palyra.Enforcement)
@@ -148,7 +142,8 @@ type Registry struct {
 
 // New reads the upstreams and offers their tools. No server is started.
 func New(ctx context.Context, c Config) (*Registry, error) {
-	if c.DB == nil || c.Journal == nil || c.Launcher == nil || c.Network == nil || c.Catalog == nil || c.Artifacts == nil || c.Now == nil || c.Log == nil {
+	if c.DB == nil || c.Journal == nil || c.Launcher == nil || c.Network == nil || c.Catalog == nil || c.Artifacts == nil || c.Now == nil ||
+		c.Log == nil {
 		return nil, errors.New("upstream: new: a part is missing")
 	}
 	for _, d := range []struct {

@@ -30,8 +30,7 @@ func lastWords(stderr []byte) string {
 	return quote(fault) + " ... " + quote(last)
 }
 
-// namesFault tells lines that say what went wrong from the traces around them, which
-// are set in.
+// namesFault tells lines that say what went wrong from the traces around them, which are set in.
 func namesFault(line []byte) bool {
 	if line[0] == ' ' || line[0] == '\t' {
 		return false

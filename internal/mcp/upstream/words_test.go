@@ -14,7 +14,8 @@ func TestLastWords(t *testing.T) {
 		{"one line", "no such port\n", "no such port"},
 		{"without an end", "first\nlast", "last"},
 		{
-			"node", "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module '/x.js'\n    at Module._load (error.js)\n  code: 'MODULE_NOT_FOUND',\n}\n\nNode.js v20.20.2\n",
+			"node", "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module '/x.js'\n    at Module._load " +
+				"(error.js)\n  code: 'MODULE_NOT_FOUND',\n}\n\nNode.js v20.20.2\n",
 			"Error: Cannot find module '/x.js' ... Node.js v20.20.2",
 		},
 		{"python", "Traceback:\n  File \"a.py\"\nModuleNotFoundError: No module named 'mcp'\n", "ModuleNotFoundError: No module named 'mcp'"},

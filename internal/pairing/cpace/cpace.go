@@ -1,17 +1,13 @@
-// Package cpace is the password-authenticated key exchange behind a pairing PIN:
-// CPace over ristretto255 with SHA-512, as draft-irtf-cfrg-cpace describes it for
-// an initiator and a responder.
+// Package cpace is the password-authenticated key exchange behind a pairing PIN: CPace over ristretto255 with
+// SHA-512, as draft-irtf-cfrg-cpace describes it for an initiator and a responder.
 //
-// Words: each side makes an Exchange from the password (PRS), what both know
-// about the channel (CI) and a session id (sid), sends Message and gives the
-// other's to Finish, which returns the intermediate session key. Keys derived
+// Words: each side makes an Exchange from the password (PRS), what both know about the channel (CI) and a session
+// id (sid), sends Message and gives the other's to Finish, which returns the intermediate session key. Keys derived
 // from it and a confirmation of them are the caller's.
 //
-// Promises: who sees or even answers the messages learns nothing with which to
-// test a second password; an encoding that is no element of the group, and the
-// identity, are refused; an Exchange is good for one Finish. It does not confirm
-// that the other side had the same password: without a confirmation nobody is
-// authenticated.
+// Promises: who sees or even answers the messages learns nothing with which to test a second password; an encoding
+// that is no element of the group, and the identity, are refused; an Exchange is good for one Finish. It does not
+// confirm that the other side had the same password: without a confirmation nobody is authenticated.
 package cpace
 
 import (
@@ -36,8 +32,7 @@ const (
 	KeySize = sha512.Size
 )
 
-// What can be wrong with an exchange. None of them says anything about the
-// password.
+// What can be wrong with an exchange. None of them says anything about the password.
 var (
 	ErrNoPassword = errors.New("cpace: no password")
 	ErrBadPoint   = errors.New("cpace: the other side's message is not a usable group element")
@@ -95,9 +90,8 @@ func start(prs, ci, sid []byte, y *ristretto255.Scalar) (*Exchange, error) {
 // Message is what the other side is to be given.
 func (e *Exchange) Message() []byte { return bytes.Clone(e.message) }
 
-// Finish takes the other side's message and returns the session key. The role is
-// the caller's own; adA and adB are what initiator and responder said beside
-// their messages. Whatever it returns, e cannot be used again.
+// Finish takes the other side's message and returns the session key. The role is the caller's own; adA and adB are
+// what initiator and responder said beside their messages. Whatever it returns, e cannot be used again.
 func (e *Exchange) Finish(peer []byte, role Side, adA, adB []byte) ([]byte, error) {
 	y := e.scalar
 	if y == nil {
@@ -126,8 +120,7 @@ func (e *Exchange) Finish(peer []byte, role Side, adA, adB []byte) ([]byte, erro
 	return isk[:], nil
 }
 
-// multiply is scalar_mult_vfy of the draft, with an error where that returns the
-// identity.
+// multiply is scalar_mult_vfy of the draft, with an error where that returns the identity.
 func multiply(y *ristretto255.Scalar, peer []byte) ([]byte, error) {
 	p, err := ristretto255.NewIdentityElement().SetCanonicalBytes(peer)
 	if err != nil {
@@ -165,8 +158,7 @@ func generatorString(prs, ci, sid []byte) []byte {
 
 func transcript(ya, adA, yb, adB []byte) []byte { return LV(ya, adA, yb, adB) }
 
-// LV joins parts, each with its length in LEB128 before it, so that no two lists
-// of parts give the same bytes.
+// LV joins parts, each with its length in LEB128 before it, so that no two lists of parts give the same bytes.
 func LV(parts ...[]byte) []byte {
 	var b []byte
 	for _, p := range parts {

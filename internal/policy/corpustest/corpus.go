@@ -1,7 +1,6 @@
-// Package corpustest brings two outside judges of Cedar to the tests of package
-// policy: the corpus that comes with the Cedar library, which holds requests with
-// the answers of the Rust engine, and the Rust engine itself, built for WASM and
-// run by Node, for requests that the tests make up.
+// Package corpustest brings two outside judges of Cedar to the tests of package policy: the corpus that comes with
+// the Cedar library, which holds requests with the answers of the Rust engine, and the Rust engine itself, built
+// for WASM and run by Node, for requests that the tests make up.
 //
 // It knows nothing of the package it helps to test.
 package corpustest
@@ -33,8 +32,7 @@ type Case struct {
 	Requests []Request
 }
 
-// Request is a request and what the Rust engine answers. Policies go by
-// their place: policy0, policy1 and so on.
+// Request is a request and what the Rust engine answers. Policies go by their place: policy0, policy1 and so on.
 type Request struct {
 	Description string           `json:"description"`
 	Principal   cedar.EntityUID  `json:"principal"`
@@ -110,8 +108,7 @@ func verdicts(t testing.TB, archive string, of uint64) map[string]bool {
 	return out
 }
 
-// unpack calls do with each file of the sample. Names are digests, which makes
-// them good dice.
+// unpack calls do with each file of the sample. Names are digests, which makes them good dice.
 func unpack(t testing.TB, archive string, of uint64, do func(name, kind string, data []byte)) {
 	t.Helper()
 	packed, err := os.ReadFile(archive)

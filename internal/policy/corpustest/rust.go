@@ -76,8 +76,7 @@ func Rust(t testing.TB, dir string) *Oracle {
 	return &Oracle{in: in, out: s}
 }
 
-// Load gives the engine a set of policies by id, in place of an earlier one of
-// that name.
+// Load gives the engine a set of policies by id, in place of an earlier one of that name.
 func (o *Oracle) Load(set string, policies map[string]string) error {
 	_, err := o.do(map[string]any{"set": set, "policies": policies})
 	return err

@@ -13,15 +13,13 @@ import (
 	"palyra/internal/store"
 )
 
-// Author answers for an activation: who it was, and the signature where a
-// person asked for it.
+// Author answers for an activation: who it was, and the signature where a person asked for it.
 type Author struct {
 	By        palyra.Principal
 	Signature *palyra.Signature
 }
 
-// Activation is a bundle and the configuration that it came into force with.
-// Number is its place in the journal.
+// Activation is a bundle and the configuration that it came into force with. Number is its place in the journal.
 type Activation struct {
 	Number   int64
 	Bundle   palyra.Digest
@@ -103,10 +101,10 @@ func (s *Snapshots) By(ctx context.Context, by palyra.Principal) (Activation, er
 	return s.queryActivation(ctx, activations+"WHERE activated_by = ? ORDER BY seq DESC LIMIT 1", string(by))
 }
 
-// Before returns the last activation of another bundle than the one in force;
-// NotFound when there was none.
+// Before returns the last activation of another bundle than the one in force; NotFound when there was none.
 func (s *Snapshots) Before(ctx context.Context) (Activation, error) {
-	return s.queryActivation(ctx, activations+"WHERE bundle <> (SELECT bundle FROM policy_activation ORDER BY seq DESC LIMIT 1) ORDER BY seq DESC LIMIT 1")
+	return s.queryActivation(ctx,
+		activations+"WHERE bundle <> (SELECT bundle FROM policy_activation ORDER BY seq DESC LIMIT 1) ORDER BY seq DESC LIMIT 1")
 }
 
 func (s *Snapshots) queryActivation(ctx context.Context, query string, args ...any) (a Activation, err error) {

@@ -42,8 +42,7 @@ func NewSnapshots(c SnapshotsConfig) (*Snapshots, error) {
 	return &Snapshots{c}, nil
 }
 
-// Save keeps a snapshot and returns its digest. Saving it again changes
-// nothing.
+// Save keeps a snapshot and returns its digest. Saving it again changes nothing.
 func (s *Snapshots) Save(ctx context.Context, snap palyra.Snapshot) (palyra.Digest, error) {
 	digest, body, err := encodeSnapshot(snap)
 	if err != nil {

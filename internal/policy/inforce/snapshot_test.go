@@ -78,7 +78,10 @@ func TestNewSnapshotsNeedsItsParts(t *testing.T) {
 func TestSnapshotsKeepEachOnce(t *testing.T) {
 	s, j, db := keep(t)
 	a := policytest.Open()
-	a.ProcessRunner = map[string]any{"cpu": 1.5, "memory": 1 << 53, "big": 1e300, "hosts": []string{"a"}, "none": nil, "deep": map[string]any{"x": true}}
+	a.ProcessRunner = map[string]any{
+		"cpu": 1.5, "memory": 1 << 53, "big": 1e300, "hosts": []string{"a"}, "none": nil,
+		"deep": map[string]any{"x": true},
+	}
 	b := a
 	b.TimeoutMS = 7
 	want := map[palyra.Digest]palyra.Snapshot{}
@@ -156,7 +159,10 @@ func TestActivateAndJudgeAgain(t *testing.T) {
 	if d := cmp.Diff([]palyra.Event{want}, j.events); d != "" {
 		t.Fatal(d)
 	}
-	if got, err := s.Active(t.Context()); err != nil || got != (Activation{Number: 1, Bundle: v.Bundle, Snapshot: v.Snapshot, By: "user:ada", At: time.Unix(1, 0).UTC()}) {
+	if got, err := s.Active(t.Context()); err != nil || got != (Activation{
+		Number: 1, Bundle: v.Bundle, Snapshot: v.Snapshot, By: "user:ada",
+		At: time.Unix(1, 0).UTC(),
+	}) {
 		t.Fatalf("active %+v, %v", got, err)
 	}
 	old, err := s.Bundle(t.Context(), v.Bundle)

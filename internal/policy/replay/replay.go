@@ -32,12 +32,13 @@ const (
 	replayBytes   = 16 << 20 // of their arguments
 )
 
-// Run judges records again with the candidate and reports the differences. Each hands over one record after
-// the other and passes on the error that it is given. The report depends on the records and their order
-// alone, and on the candidate as it is at the beginning: later swaps do not count. Run asks nobody, runs
-// nothing and records nothing. With an error the report is of the records seen until then. Progress may be
-// nil.
-func Run(ctx context.Context, each func(yield func(Record) error) error, candidate *policy.Engine, progress func(done int64)) (Report, error) {
+// Run judges records again with the candidate and reports the differences. Each hands over one record after the
+// other and passes on the error that it is given. The report depends on the records and their order alone, and on
+// the candidate as it is at the beginning: later swaps do not count. Run asks nobody, runs nothing and records
+// nothing. With an error the report is of the records seen until then. Progress may be nil.
+func Run(ctx context.Context, each func(yield func(Record) error) error, candidate *policy.Engine, progress func(done int64)) (Report,
+	error,
+) {
 	if each == nil || candidate == nil {
 		return Report{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: replay: no records or no candidate")
 	}
@@ -127,9 +128,8 @@ func (r *replay) take(one Record, is rejudged) {
 	}
 }
 
-// count keeps how often a person was, or would be, disturbed. An earlier, wider
-// answer that covered a call disturbed nobody, nor did a call that joined an open
-// question.
+// count keeps how often a person was, or would be, disturbed. An earlier, wider answer that covered a call
+// disturbed nobody, nor did a call that joined an open question.
 func (r *replay) count(one Record, now palyra.Verdict) {
 	was := one.disturbed()
 	will := now.Effect == palyra.Ask && !one.Joined && (!one.leased() || one.Was.Effect == palyra.Ask && now.Need.Fresh)

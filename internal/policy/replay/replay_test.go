@@ -71,7 +71,8 @@ func count(r Report, from, to palyra.Effect) int64 {
 }
 
 func TestReplayTransitions(t *testing.T) {
-	const echoes, writes, fetches = `(principal, action, resource == Tool::"palyra.echo")`, `(principal, action, resource == Tool::"palyra.fs.write")`, `(principal, action, resource == Tool::"palyra.http.fetch")`
+	const echoes, writes, fetches = `(principal, action, resource == Tool::"palyra.echo")`,
+		`(principal, action, resource == Tool::"palyra.fs.write")`, `(principal, action, resource == Tool::"palyra.http.fetch")`
 	asked := ` when { context.approval.granted }`
 	for name, c := range map[string]struct {
 		policies string
@@ -119,7 +120,8 @@ func TestReplayTransitions(t *testing.T) {
 func TestReplaySaysWhy(t *testing.T) {
 	r := replayed(t, `@id("shut") @reason("closed today") forbid (principal, action, resource);`)
 	want := Change{
-		Call: "CALL1", Principal: "agent:local", Tool: "palyra.echo", Policies: []string{"shut"}, Before: []string{"echo"}, Reason: "closed today",
+		Call: "CALL1", Principal: "agent:local", Tool: "palyra.echo", Policies: []string{"shut"}, Before: []string{"echo"},
+		Reason: "closed today",
 	}
 	if diff := cmp.Diff([]Change{want}, r.Transitions[0].Calls); diff != "" {
 		t.Error(diff)
@@ -149,9 +151,12 @@ func TestReplayLeases(t *testing.T) {
 	leased := record(t, old, 9, policytest.Write("a"), &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeSession})
 	refused := record(t, old, 10, policytest.Write("a"), &palyra.ApprovalFacts{})
 	for policies, want := range map[string]Prompts{
-		`@id("a") permit (principal, action, resource) when { context.approval.granted };`:                           {Before: 1, After: 1},
-		`@id("a") permit (principal, action, resource);`:                                                             {Before: 1, Saved: 1},
-		`@id("a") permit (principal, action, resource) when { context.approval.granted && context.approval.fresh };`: {Before: 1, After: 2, Added: 1},
+		`@id("a") permit (principal, action, resource) when { context.approval.granted };`: {Before: 1, After: 1},
+		`@id("a") permit (principal, action, resource);`:                                   {Before: 1, Saved: 1},
+		`@id("a") permit (principal, action, resource) when { context.approval.granted && context.approval.fresh };`: {
+			Before: 1, After: 2,
+			Added: 1,
+		},
 	} {
 		fresh := record(t, old, 8, policytest.Write("b"), yes)
 		r, err := Run(t.Context(), eachOf([]Record{fresh, leased}), policytest.Engine(t, policytest.Load(t, policies)), nil)
@@ -215,7 +220,8 @@ func TestReplayIsBounded(t *testing.T) {
 	if err != nil || r.Transitions[0].Count != n || len(r.Transitions[0].Calls) != replayListed {
 		t.Fatalf("%d of %d: %v", len(r.Transitions[0].Calls), r.Transitions[0].Count, err)
 	}
-	if r.Unreplayable != n || len(r.Gaps) != replayReasons+1 || r.Gaps[0].Reason != otherGaps || r.Gaps[0].Count != n-replayReasons || len(r.Gaps[0].Calls) > replayListed {
+	if r.Unreplayable != n || len(r.Gaps) != replayReasons+1 || r.Gaps[0].Reason != otherGaps || r.Gaps[0].Count != n-replayReasons ||
+		len(r.Gaps[0].Calls) > replayListed {
 		t.Fatalf("%d reasons, first %+v", len(r.Gaps), r.Gaps[0])
 	}
 }

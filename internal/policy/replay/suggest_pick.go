@@ -88,8 +88,7 @@ func (r *trialRule) narrower(other *trialRule) bool {
 	return r.level < other.level || r.level == other.level && r.id < other.id
 }
 
-// contradicted reports whether a test of the bundle that was good fails with one
-// rule more.
+// contradicted reports whether a test of the bundle that was good fails with one rule more.
 func (s *suggest) contradicted(ctx context.Context, one *trialRule, known map[string]bool) bool {
 	if known == nil {
 		return false // there are no tests
@@ -102,8 +101,7 @@ func (s *suggest) contradicted(ctx context.Context, one *trialRule, known map[st
 	return false
 }
 
-// failures are the tests of the bundle that fail with some rules more; nil where
-// there are no tests.
+// failures are the tests of the bundle that fail with some rules more; nil where there are no tests.
 func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bool {
 	c := s.config
 	if len(list) > 0 {

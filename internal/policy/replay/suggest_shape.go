@@ -16,8 +16,7 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// shape is one description of a call: the parts that must be equal, and sets that may not go beyond what was
-// seen.
+// shape is one description of a call: the parts that must be equal, and sets that may not go beyond what was seen.
 type shape struct {
 	key   string
 	level int // 0: this command or these files here; 1: this program here; 2: this program in any registered workspace
@@ -52,7 +51,8 @@ var suggestable = []palyra.Capability{
 func mayBePermitted(r palyra.Request, cmd palyra.Command) bool {
 	p, f := r.Plan, risk.Examine(r)
 	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == palyra.StdinLive || p.Terminal ||
-		p.Asks || p.Unshown || p.Lasting || p.UnixSockets || p.AgentSocket || p.Staging.LiveAsked() || f.Destructive || f.Workspace && !p.Workspace.Known {
+		p.Asks || p.Unshown || p.Lasting || p.UnixSockets || p.AgentSocket || p.Staging.LiveAsked() || f.Destructive ||
+		f.Workspace && !p.Workspace.Known {
 		return false
 	}
 	if slices.ContainsFunc(f.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(suggestable, c) }) {
@@ -65,8 +65,7 @@ func mayBePermitted(r palyra.Request, cmd palyra.Command) bool {
 	return known && cmd.Understood && !cmd.RunsCode && !cmd.Shell && len(cmd.Outside) == 0
 }
 
-// shapes describes a call, the narrowest first; nil where no rule may be made of
-// it.
+// shapes describes a call, the narrowest first; nil where no rule may be made of it.
 func shapes(r palyra.Request, cmd palyra.Command) []shape {
 	p := r.Plan
 	who, err := policy.PrincipalUID(r.Principal)
@@ -113,15 +112,18 @@ func scopeOf(who cedar.EntityUID, tool string) string {
 // commonOf are the conditions of every rule that is made of the call.
 func commonOf(p palyra.Plan, cmd palyra.Command) []string {
 	out := []string{
-		`resource.source == "builtin"`, "(!context.workspace_needed || context.workspace_known)", "!context.destructive", "!context.asks", "!context.stdin_live",
+		`resource.source == "builtin"`, "(!context.workspace_needed || context.workspace_known)", "!context.destructive", "!context.asks",
+		"!context.stdin_live",
 		"!context.unix_sockets", "!context.agent_socket", "!(context has parent)", "context.secrets.isEmpty()",
-		"context.tier == " + literal(string(p.Tier)), "context.network == " + literal(string(p.Enforcement.Mode)), "context.profile == " + literal(p.Profile),
+		"context.tier == " + literal(string(p.Tier)), "context.network == " + literal(string(p.Enforcement.Mode)),
+		"context.profile == " + literal(p.Profile),
 	}
 	if p.Executable.Path == "" {
 		return append(out, "!(context has executable)")
 	}
 	out = append(out, "context has executable", "context.executable.path == "+literal(p.Executable.Path), "context.command.understood",
-		"!context.command.runs_code", "!context.command.shell", "context.command.outside.isEmpty()", "context.command.class == "+literal(string(cmd.Class)))
+		"!context.command.runs_code", "!context.command.shell", "context.command.outside.isEmpty()",
+		"context.command.class == "+literal(string(cmd.Class)))
 	if cmd.Subcommand == "" {
 		return append(out, "!(context has subcommand)")
 	}

@@ -23,7 +23,8 @@ func aProgram(argv ...string) palyra.Request {
 		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceMCP,
 		Tool: palyra.Tool{Name: "palyra.process.run", Source: palyra.SourceBuiltin, Capabilities: caps, Workspace: true, Tier: palyra.TierC},
 		Plan: palyra.Plan{
-			Tool: "palyra.process.run", Capabilities: caps, Argv: argv, Executable: palyra.Executable{Path: "/usr/bin/" + argv[0]}, Tier: palyra.TierC, Cwd: ".",
+			Tool: "palyra.process.run", Capabilities: caps, Argv: argv, Executable: palyra.Executable{Path: "/usr/bin/" + argv[0]},
+			Tier: palyra.TierC, Cwd: ".",
 			Workspace: palyra.WorkspaceRef{Path: "/w", Known: true}, Enforcement: palyra.Enforcement{Mode: "strict"},
 			Env: []palyra.EnvVar{{Name: "PATH"}, {Name: "HOME"}},
 		},
@@ -107,7 +108,8 @@ func TestSuggestIsNarrow(t *testing.T) {
 	if len(s.Rules) != 1 || s.Rules[0].Saves != 3 || s.File != "suggested.cedar" || s.Report.Prompts != (Prompts{Before: 3, Saved: 3}) {
 		t.Fatalf("%+v", s)
 	}
-	if s.Report.Transitions[2].Count != 3 || s.Report.Same != 0 || !slices.Equal(s.Rules[0].Calls, []palyra.CallID{"CALL0", "CALL1", "CALL2"}) {
+	if s.Report.Transitions[2].Count != 3 || s.Report.Same != 0 || !slices.Equal(s.Rules[0].Calls,
+		[]palyra.CallID{"CALL0", "CALL1", "CALL2"}) {
 		t.Errorf("%+v", s.Report)
 	}
 	if got := x.with(s, aProgram("mkdir", "out")); got != palyra.Allow {
@@ -184,7 +186,10 @@ func TestSuggestFiles(t *testing.T) {
 	if len(s.Rules) != 1 || s.Rules[0].Saves != 2 {
 		t.Fatalf("%+v", s.Rules)
 	}
-	for path, want := range map[string]palyra.Effect{"a.txt": palyra.Allow, "b.txt": palyra.Allow, "c.txt": palyra.Ask, ".git/config": palyra.Ask, "../a.txt": palyra.Ask} {
+	for path, want := range map[string]palyra.Effect{
+		"a.txt": palyra.Allow, "b.txt": palyra.Allow, "c.txt": palyra.Ask,
+		".git/config": palyra.Ask, "../a.txt": palyra.Ask,
+	} {
 		if got := x.with(s, policytest.Write(path)); got != want {
 			t.Errorf("%s: %s", path, got)
 		}
@@ -288,7 +293,8 @@ func TestSuggestLeavesAlone(t *testing.T) {
 func TestSuggestLeavesStricterQuestions(t *testing.T) {
 	for _, demand := range []string{"votes >= 2", "other_person", "device", "separation >= 1", "fresh"} {
 		x := newTold(t)
-		x.config.Bundle = policytest.Load(t, `@id("a") permit (principal, action in Action::"call", resource) when { context.approval.granted && context.approval.`+demand+` };`)
+		x.config.Bundle = policytest.Load(t,
+			`@id("a") permit (principal, action in Action::"call", resource) when { context.approval.granted && context.approval.`+demand+` };`)
 		for range 3 {
 			x.call(aProgram("mkdir", "out"), palyra.AnswerAllow)
 		}
@@ -302,7 +308,8 @@ func TestSuggestLeavesStricterQuestions(t *testing.T) {
 func TestSuggestKeepsTheBundle(t *testing.T) {
 	files := policytest.Defaults(t).Files()
 	files["no.cedar"] = `@id("no-mkdir") forbid (principal, action in Action::"call", resource) when { context.argv.contains("mkdir") } unless { context.approval.granted };`
-	files["tests/own.yaml"] = "tests:\n  - name: touching a is asked about\n    request: {argv: [touch, a], workspace: known, tier: C}\n    expect: ask\n"
+	files["tests/own.yaml"] = "tests:\n  - name: touching a is asked about\n    request: {argv: [touch, a], workspace: known, tier: " +
+		"C}\n    expect: ask\n"
 	b, report := policy.Check(files)
 	if b == nil {
 		t.Fatal(report.Problems)
@@ -330,7 +337,8 @@ func TestSuggestKeepsTheBundle(t *testing.T) {
 func TestSuggestHeedsTests(t *testing.T) {
 	files := policytest.Asking(t).Files()
 	delete(files, "tests/preset.yaml") // of commands, which nobody reads here
-	files["tests/own.yaml"] = "tests:\n  - name: writing a.txt is asked about\n    request: {principal: agent:local, tool: palyra.fs.write, writes: [a.txt], workspace: {path: /w}}\n    expect: ask\n"
+	files["tests/own.yaml"] = "tests:\n  - name: writing a.txt is asked about\n    request: {principal: agent:local, tool: " +
+		"palyra.fs.write, writes: [a.txt], workspace: {path: /w}}\n    expect: ask\n"
 	b, report := policy.Check(files)
 	if b == nil {
 		t.Fatal(report.Problems)
@@ -447,7 +455,8 @@ func TestSuggestStops(t *testing.T) {
 		t.Error(err)
 	}
 	broken := errors.New("broken")
-	if _, err := Suggest(t.Context(), func(func(Record) error) error { return broken }, x.config, tables.Failures, 1, nil); !errors.Is(err, broken) {
+	if _, err := Suggest(t.Context(), func(func(Record) error) error { return broken }, x.config, tables.Failures, 1, nil); !errors.Is(err,
+		broken) {
 		t.Error(err)
 	}
 	for _, c := range []struct {

@@ -19,8 +19,7 @@ import (
 // levels orders risk levels; the position is the rank policies compare.
 var levels = []palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}
 
-// factor is one named reason for a risk. Names are stable: policies match
-// them. Detail is for people.
+// factor is one named reason for a risk. Names are stable: policies match them. Detail is for people.
 type factor struct {
 	name, detail string
 	rank         int
@@ -33,8 +32,7 @@ func (f factor) String() string {
 	return f.name + ": " + f.detail
 }
 
-// Findings is what a plan amounts to, derived from what it does and not only
-// from what its tool says of itself.
+// Findings is what a plan amounts to, derived from what it does and not only from what its tool says of itself.
 type Findings struct {
 	Capabilities []palyra.Capability // of tool and plan, sorted
 	Sensitive    bool
@@ -44,8 +42,7 @@ type Findings struct {
 	factors      []factor
 }
 
-// capabilityRank is the risk that a capability brings. One that is not listed
-// and not harmless is high.
+// capabilityRank is the risk that a capability brings. One that is not listed and not harmless is high.
 var capabilityRank = map[palyra.Capability]int{
 	palyra.FilesystemWrite: 1, palyra.Network: 1,
 	palyra.ProcessExec: 2, palyra.SecretsRead: 2, palyra.ChannelSend: 2, palyra.Browser: 2, palyra.NodeInvoke: 2,
@@ -183,8 +180,7 @@ func (f *Findings) reach(r palyra.Request) {
 	}
 }
 
-// private reports whether a host is given as an address that is not public, or as
-// this machine by name.
+// private reports whether a host is given as an address that is not public, or as this machine by name.
 func private(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -239,9 +235,8 @@ func (f Findings) ofTool(x factor) int {
 	return 0
 }
 
-// guarded reports whether a file to be written is one that other programs run or
-// trust without asking, or lies below such a directory: a write there reaches
-// beyond the work.
+// guarded reports whether a file to be written is one that other programs run or trust without asking, or lies
+// below such a directory: a write there reaches beyond the work.
 func guarded(p string) bool {
 	_, is := trusted.Write(p)
 	return is

@@ -46,7 +46,8 @@ func commandTraits(k palyra.Command) []string {
 		out = append(out, text)
 	}
 	for _, why := range k.Why {
-		if strings.ContainsFunc(why, func(r rune) bool { return !strconv.IsPrint(r) }) { // all of it stays readable, and nothing draws on a screen
+		// all of it stays readable, and nothing draws on a screen
+		if strings.ContainsFunc(why, func(r rune) bool { return !strconv.IsPrint(r) }) {
 			why = strconv.QuoteToASCII(palyra.Clip(why, maxTrait/2))
 		}
 		out = append(out, palyra.Clip(why, maxTrait))

@@ -9,8 +9,7 @@ import (
 	"palyra"
 )
 
-// CommandLine joins argv so that no two different ones give the same text: a word that is not plain is
-// quoted.
+// CommandLine joins argv so that no two different ones give the same text: a word that is not plain is quoted.
 func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
@@ -30,8 +29,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// TOMLList is a list of texts as the configuration takes it; JSON is the same
-// there.
+// TOMLList is a list of texts as the configuration takes it; JSON is the same there.
 func TOMLList(list []string) string {
 	raw, err := json.Marshal(list)
 	if err != nil {

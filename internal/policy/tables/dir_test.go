@@ -53,8 +53,14 @@ func TestRunDirFails(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a test":         {map[string]string{"a.cedar": policies, "tests/a.yaml": good, "tests/b.yaml": strings.Replace(good, "ask", "allow", 1)}, ""},
-		"a table":        {map[string]string{"a.cedar": policies, "tests/a.yaml": good, "tests/b.yaml": "tests: 1"}, "tests/b.yaml:1:8: tests must be a list"},
+		"a test": {map[string]string{
+			"a.cedar": policies, "tests/a.yaml": good,
+			"tests/b.yaml": strings.Replace(good, "ask", "allow", 1),
+		}, ""},
+		"a table": {
+			map[string]string{"a.cedar": policies, "tests/a.yaml": good, "tests/b.yaml": "tests: 1"},
+			"tests/b.yaml:1:8: tests must be a list",
+		},
 		"a policy":       {map[string]string{"a.cedar": "permit", "tests/a.yaml": good}, "a.cedar:1:"},
 		"no policy":      {map[string]string{"tests/a.yaml": good}, "the bundle holds no policy"},
 		"no test":        {map[string]string{"a.cedar": policies}, "the bundle has no tests"},

@@ -25,7 +25,8 @@ func manyTests(n int) map[string]string {
 func TestTestsHaveABudget(t *testing.T) {
 	c := policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}
 	results, problems := runWithin(t.Context(), time.Nanosecond, c, manyTests(3))
-	if len(results) > 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "took longer than 1ns") || problems[0].File != "tests/a.yaml" {
+	if len(results) > 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "took longer than 1ns") ||
+		problems[0].File != "tests/a.yaml" {
 		t.Fatalf("%v %v", results, problems)
 	}
 	if testBudget > 10*time.Second {

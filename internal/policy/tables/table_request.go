@@ -102,8 +102,7 @@ func (d *tableDraft) planKeys() map[string]func(*yaml.Node) {
 	}
 }
 
-// tableScript is how the tool gives a script to the shell: it cannot pass for an
-// option.
+// tableScript is how the tool gives a script to the shell: it cannot pass for an option.
 func tableScript(text string) []string {
 	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
 		text = "\n" + text

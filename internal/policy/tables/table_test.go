@@ -65,7 +65,10 @@ func TestTableGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := policytest.Load(t, tablePolicies)
-	files := map[string]string{"tests/good.yaml": string(text), "a.cedar": tablePolicies, "tests/deep/x.yaml": "?", "tests/x.txt": "?", "x.yaml": "?"}
+	files := map[string]string{
+		"tests/good.yaml": string(text), "a.cedar": tablePolicies, "tests/deep/x.yaml": "?", "tests/x.txt": "?",
+		"x.yaml": "?",
+	}
 	results, problems := judged(t.Context(), b, policytest.Open(), files)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -109,7 +112,8 @@ func TestTableFails(t *testing.T) {
 func TestTableFailsOnErrors(t *testing.T) {
 	b := policytest.Load(t, `@id("a") permit (principal, action, resource); @id("overflow") forbid (principal, action in Action::"call", resource)
 when { context.calls_used + 9223372036854775807 > 0 };`)
-	results, problems := judged(t.Context(), b, policytest.Open(), tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
+	results, problems := judged(t.Context(), b, policytest.Open(), tableOf(
+		"- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
 	if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, "could not be evaluated") {
 		t.Fatalf("%+v %v", results, problems)
 	}
@@ -144,10 +148,16 @@ func TestTableFaults(t *testing.T) {
 		"no name":           {"tests: [{expect: deny, request: {tool: palyra.echo}}]", `a test needs the key "name"`},
 		"a name that hides": {"tests: [{name: \"a\\u202eb\", expect: deny, request: {tool: palyra.echo}}]", "1:16: a name is printable text"},
 		"names twice":       {"tests:\n- &x {name: a}", "anchors"},
-		"same name":         {head + "{tool: palyra.echo}\n- {name: a, expect: deny, request: {tool: palyra.echo}}", `5:3: there is another test named "a"`},
-		"empty request":     {head + "{}", "4:12: a request needs a tool, argv or script"},
-		"former key too":    {head + "{argv: [a], surface: api, door: cli}", `a request says surface twice`},
-		"former list too":   {"config: {tool_execute_channels: [], tool_execute_surfaces: []}\n" + head + "{argv: [a]}", `config says tool_execute_surfaces twice`},
+		"same name": {
+			head + "{tool: palyra.echo}\n- {name: a, expect: deny, request: {tool: palyra.echo}}",
+			`5:3: there is another test named "a"`,
+		},
+		"empty request":  {head + "{}", "4:12: a request needs a tool, argv or script"},
+		"former key too": {head + "{argv: [a], surface: api, door: cli}", `a request says surface twice`},
+		"former list too": {
+			"config: {tool_execute_channels: [], tool_execute_surfaces: []}\n" + head + "{argv: [a]}",
+			`config says tool_execute_surfaces twice`,
+		},
 		"request key":       {head + "{tol: x}", `4:13: a request has no key "tol"`},
 		"unknown tool":      {head + "{tool: nope}", `4:19: "nope" is no tool of Palyra's own`},
 		"own tool anew":     {head + "{tool: {name: palyra.echo, capabilities: []}}", "is Palyra's own tool"},
@@ -194,12 +204,24 @@ func TestTableFaults(t *testing.T) {
 		"expect":            {"tests: [{name: a, expect: maybe, request: {argv: [a]}}]", "1:27: must be one of allow, ask, deny"},
 		"expect list":       {"tests: [{name: a, expect: [deny], request: {argv: [a]}}]", "expect must be a mapping"},
 		"no verdict":        {"tests: [{name: a, expect: {policies: [reads]}, request: {argv: [a]}}]", `expect needs the key "verdict"`},
-		"need of a deny":    {"tests: [{name: a, expect: {verdict: deny, need: {votes: 1}}, request: {argv: [a]}}]", "only the verdict ask has a need"},
-		"need votes":        {"tests: [{name: a, expect: {verdict: ask, need: {votes: 6}}, request: {argv: [a]}}]", "must be a number from 1 to 5"},
-		"need key":          {"tests: [{name: a, expect: {verdict: ask, need: {people: 6}}, request: {argv: [a]}}]", `need has no key "people"`},
-		"unknown policy":    {"tests: [{name: a, expect: {verdict: deny, not_policies: [reads, nope]}, request: {argv: [a]}}]", `1:65: the bundle has no policy "nope"`},
-		"policies word":     {"tests: [{name: a, expect: {verdict: deny, policies: reads}, request: {argv: [a]}}]", "must be a list"},
-		"ask after answer":  {"tests: [{name: a, expect: ask, request: {argv: [a], approval: {}}}]", "1:9: with an approval the verdict is allow or deny"},
+		"need of a deny": {
+			"tests: [{name: a, expect: {verdict: deny, need: {votes: 1}}, request: {argv: [a]}}]",
+			"only the verdict ask has a need",
+		},
+		"need votes": {
+			"tests: [{name: a, expect: {verdict: ask, need: {votes: 6}}, request: {argv: [a]}}]",
+			"must be a number from 1 to 5",
+		},
+		"need key": {"tests: [{name: a, expect: {verdict: ask, need: {people: 6}}, request: {argv: [a]}}]", `need has no key "people"`},
+		"unknown policy": {
+			"tests: [{name: a, expect: {verdict: deny, not_policies: [reads, nope]}, request: {argv: [a]}}]",
+			`1:65: the bundle has no policy "nope"`,
+		},
+		"policies word": {"tests: [{name: a, expect: {verdict: deny, policies: reads}, request: {argv: [a]}}]", "must be a list"},
+		"ask after answer": {
+			"tests: [{name: a, expect: ask, request: {argv: [a], approval: {}}}]",
+			"1:9: with an approval the verdict is allow or deny",
+		},
 	} {
 		results, problems := judged(t.Context(), b, policytest.Open(), map[string]string{"tests/x.yaml": c.text})
 		if len(results) > 0 {
@@ -233,7 +255,8 @@ func TestTableFilesStandAlone(t *testing.T) {
 	good := "tests: [{name: a, expect: allow, request: {tool: palyra.echo}}]"
 	files := map[string]string{"tests/a.yaml": good, "tests/b.yaml": "?", "tests/c.yaml": good}
 	results, problems := judged(t.Context(), loaded(t), policytest.Open(), files)
-	if len(results) != 2 || results[0].File != "tests/a.yaml" || results[1].File != "tests/c.yaml" || len(problems) == 0 || problems[0].File != "tests/b.yaml" {
+	if len(results) != 2 || results[0].File != "tests/a.yaml" || results[1].File != "tests/c.yaml" || len(problems) == 0 ||
+		problems[0].File != "tests/b.yaml" {
 		t.Fatalf("%v %v", results, problems)
 	}
 	for i := range maxTables {
@@ -269,7 +292,8 @@ func TestTableHostileText(t *testing.T) {
 	b := policytest.Load(t, tablePolicies)
 	fill := func(s string) string { return strings.Repeat(s, maxTable/len(s)) }
 	for _, text := range []string{
-		fill("["), fill("{"), fill("? "), fill("- "), fill("a: "), fill("{a: "), fill("#\n"), fill("&a "), fill("*a\n"), fill("- a\n"), fill("a:\n"), fill("'"), fill("---\n"),
+		fill("["), fill("{"), fill("? "), fill("- "), fill("a: "), fill("{a: "), fill("#\n"), fill("&a "), fill("*a\n"), fill("- a\n"),
+		fill("a:\n"), fill("'"), fill("---\n"),
 		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + fill("- *c\n")[:1000], "tests: |\n" + fill("  x\n")[:maxTable-100], "%YAML 9.9\n---\n",
 	} {
 		results, problems := judged(t.Context(), b, policytest.Open(), map[string]string{"tests/a.yaml": text})
@@ -335,8 +359,9 @@ func TestTableRequest(t *testing.T) {
 	strict := palyra.Enforcement{Mode: "strict"}
 	here := palyra.WorkspaceRef{Path: tableRoot, Known: true}
 	plan := palyra.Plan{
-		Tool: processTool, Source: palyra.SourceBuiltin, Capabilities: run.Capabilities, Workspace: here, Cwd: tableRoot, Tier: palyra.TierC, Enforcement: strict,
-		Executable: digest("/usr/bin/git"), Argv: []string{"git", "status"},
+		Tool: processTool, Source: palyra.SourceBuiltin, Capabilities: run.Capabilities, Workspace: here, Cwd: tableRoot, Tier: palyra.TierC,
+		Enforcement: strict,
+		Executable:  digest("/usr/bin/git"), Argv: []string{"git", "status"},
 	}
 	with := func(change func(*palyra.Plan)) palyra.Plan {
 		p := plan
@@ -446,7 +471,8 @@ func TestTableKeys(t *testing.T) {
 	values := map[string]string{
 		"argv": "[b]", "script": "a", "executable": "/a", "workspace": "new", "cwd": "a", "env": "[A]", "reads": "[a]", "writes": "[a]",
 		"egress": "['a.example:1']", "secrets": "[a]", "tier": "B", "profile": "go", "asks": "true", "network": "none", "mechanisms": "[a]",
-		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "surface": "mcp", "labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
+		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "surface": "mcp",
+		"labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
 		"device_id": "dev-1", "time": "'2026-01-31T09:30:00Z'", "approval": "{}",
 		"removes": "[a]", "staged": "true", "live_asked": "true", "effects": "{created: 1}",
 		"calls_used": "1", "probed": "false", "tool": "{name: x, capabilities: [process_exec]}",

@@ -21,7 +21,8 @@ import (
 // What tests take for granted of Palyra's own tools is what they are.
 func TestTableToolsAreTheRealOnes(t *testing.T) {
 	real := map[string]palyra.Tool{}
-	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}), device.All(device.Config{}),
+	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}),
+		device.All(device.Config{}),
 		undo.All(nil)) {
 		real[string(one.Spec().Name)] = one.Spec()
 	}
@@ -34,7 +35,8 @@ func TestTableToolsAreTheRealOnes(t *testing.T) {
 	}
 	for name, is := range real {
 		got, known := tableTools[palyra.ToolName(name)]
-		if !known || got.ReadOnly != is.ReadOnly || got.Workspace != is.Workspace || got.Tier != is.Tier || got.Source != is.Source || !slices.Equal(sorted(got), sorted(is)) {
+		if !known || got.ReadOnly != is.ReadOnly || got.Workspace != is.Workspace || got.Tier != is.Tier || got.Source != is.Source ||
+			!slices.Equal(sorted(got), sorted(is)) {
 			t.Errorf("%s: %+v, tests take it for %+v", name, is, got)
 		}
 	}

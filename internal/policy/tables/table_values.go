@@ -15,8 +15,9 @@ const tableRoot = "/workspace"
 
 // The words of a request that are one of a few.
 var (
-	tableTiers        = byName(palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode, palyra.TierUnsandboxed)
-	tableSurfaces     = byName(palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron, palyra.SurfaceHook, palyra.SurfaceRoom)
+	tableTiers    = byName(palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode, palyra.TierUnsandboxed)
+	tableSurfaces = byName(palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron, palyra.SurfaceHook,
+		palyra.SurfaceRoom)
 	tableSources      = byName(palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP, palyra.SourceAgent)
 	tableSeparations  = byName(palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID)
 	tableCapabilities = byName(palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,
@@ -131,8 +132,9 @@ func (r *tableReader) effects(n *yaml.Node) *palyra.EffectFacts {
 	}
 	r.fields(n, "effects", nil, map[string]func(*yaml.Node){
 		"created": count(&f.Created), "changed": count(&f.Changed), "removed": count(&f.Removed), "mode": count(&f.Mode), "link": count(&f.Link),
-		"bytes": count(&f.Bytes), "removed_files": count(&f.RemovedFiles), "executables": count(&f.Executables), "never_kept": count(&f.NeverKept),
-		"omitted": count(&f.Omitted), "pushes_out": count(&f.PushesOut), "not_undoable": func(n *yaml.Node) { f.NotUndoable = r.flag(n) },
+		"bytes": count(&f.Bytes), "removed_files": count(&f.RemovedFiles), "executables": count(&f.Executables),
+		"never_kept": count(&f.NeverKept),
+		"omitted":    count(&f.Omitted), "pushes_out": count(&f.PushesOut), "not_undoable": func(n *yaml.Node) { f.NotUndoable = r.flag(n) },
 		"share":   func(n *yaml.Node) { f.Share = r.number(n, -1, 100) },
 		"trusted": paths(&f.Trusted), "outward": paths(&f.Outward), "run_by_tools": paths(&f.RunByTools), "uncommitted": paths(&f.Uncommitted),
 		"rewound": func(n *yaml.Node) { f.Rewound = r.list(n) },

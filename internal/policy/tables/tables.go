@@ -112,7 +112,8 @@ type slow time.Duration
 
 // Error implements error.
 func (s slow) Error() string {
-	return fmt.Sprintf("the tests together took longer than %s; neither this one nor those after it were finished: have fewer, or simpler policies", time.Duration(s))
+	return fmt.Sprintf("the tests together took longer than %s; neither this one nor those after it were finished: have fewer, or "+
+		"simpler policies", time.Duration(s))
 }
 
 // unfinished is the problem of tests that did not run to their end.

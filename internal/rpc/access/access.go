@@ -1,6 +1,5 @@
-// Package access serves AccessService: people, keys, tokens and agents come and
-// go, and everybody can ask who they are. A token is in the answer to the request
-// that made it and nowhere else.
+// Package access serves AccessService: people, keys, tokens and agents come and go, and everybody can ask who they
+// are. A token is in the answer to the request that made it and nowhere else.
 package access
 
 import (
@@ -27,8 +26,7 @@ type Registry struct {
 
 // Keys keeps agents and operators' keys.
 type Keys interface {
-	// AddAgent names an agent and returns its token; an empty owner means the
-	// signer.
+	// AddAgent names an agent and returns its token; an empty owner means the signer.
 	AddAgent(ctx context.Context, name string, owner palyra.Principal, sig palyra.Signature) (palyra.Agent, palyra.Secret, error)
 	// Agents lists every agent ever named.
 	Agents(ctx context.Context) ([]palyra.Agent, error)
@@ -70,8 +68,7 @@ type Roles interface {
 	Roles() []palyra.Role
 	// Holds lists the permissions of a role; the list is the caller's.
 	Holds(role palyra.Role) []palyra.Permission
-	// Permits reports whether a role holds a permission, with or without a
-	// signature.
+	// Permits reports whether a role holds a permission, with or without a signature.
 	Permits(role palyra.Role, permission palyra.Permission, signed bool) bool
 }
 

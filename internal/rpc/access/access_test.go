@@ -47,7 +47,9 @@ func (r *registry) RemoveUser(_ context.Context, p palyra.Principal, sig palyra.
 	return r.fail
 }
 
-func (r *registry) AddToken(_ context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret, error) {
+func (r *registry) AddToken(_ context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret,
+	error,
+) {
 	r.token, r.ttl, r.sig = t, ttl, sig
 	t.ID = "tok-1"
 	if r.fail != nil {
@@ -68,7 +70,8 @@ func (r *registry) RevokeToken(_ context.Context, id string, sig palyra.Signatur
 func (r *registry) Roles() []palyra.Role { return []palyra.Role{palyra.RoleOwner, palyra.RoleViewer} }
 
 var held = map[palyra.Role][]palyra.Permission{
-	palyra.RoleOwner: {"status.view", "journal.read", "access.manage"}, palyra.RoleViewer: {"status.view"}, palyra.RoleAgent: {"status.view", "runs.start"},
+	palyra.RoleOwner: {"status.view", "journal.read", "access.manage"}, palyra.RoleViewer: {"status.view"},
+	palyra.RoleAgent: {"status.view", "runs.start"},
 }
 
 func (r *registry) Holds(role palyra.Role) []palyra.Permission { return slices.Clone(held[role]) }
@@ -88,17 +91,20 @@ func TestPeople(t *testing.T) {
 	r := &registry{}
 	s := New(r.whole())
 	add, err := s.AddUser(signed(t), &v1.AddUserRequest{Principal: "user:bob", Role: "viewer", Workspaces: []string{"/w"}})
-	if err != nil || add.GetUser().GetPrincipal() != "user:bob" || r.user.Role != palyra.RoleViewer || r.user.Workspaces[0] != "/w" || r.sig.Intent.KeyID != "op-a" {
+	if err != nil || add.GetUser().GetPrincipal() != "user:bob" || r.user.Role != palyra.RoleViewer || r.user.Workspaces[0] != "/w" ||
+		r.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%v %v %+v", add, err, r)
 	}
 	change, err := s.ChangeUser(signed(t), &v1.ChangeUserRequest{Principal: "user:bob", Role: "admin"})
 	if err != nil || change.GetUser().GetRole() != "admin" || len(r.user.Workspaces) != 0 {
 		t.Errorf("%v %v", change, err)
 	}
-	if all, err := s.ListUsers(t.Context(), nil); err != nil || len(all.GetUsers()) != 1 || !all.GetUsers()[0].GetAddedAt().AsTime().Equal(at) {
+	if all, err := s.ListUsers(t.Context(), nil); err != nil || len(all.GetUsers()) != 1 ||
+		!all.GetUsers()[0].GetAddedAt().AsTime().Equal(at) {
 		t.Errorf("%v %v", all, err)
 	}
-	if _, err := s.RemoveUser(signed(t), &v1.RemoveUserRequest{Principal: "user:bob"}); err != nil || r.id != "user:bob" || r.sig.Intent.KeyID != "op-a" {
+	if _, err := s.RemoveUser(signed(t), &v1.RemoveUserRequest{Principal: "user:bob"}); err != nil || r.id != "user:bob" ||
+		r.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%v %+v", err, r)
 	}
 }
@@ -106,8 +112,12 @@ func TestPeople(t *testing.T) {
 func TestTokenIsShownOnce(t *testing.T) {
 	r := &registry{}
 	s := New(r.whole())
-	res, err := s.AddToken(signed(t), &v1.AddTokenRequest{Name: "ci", Principal: "agent:ci", Scopes: []string{"runs.start"}, Workspaces: []string{"/w"}, TtlMs: 60_000})
-	if err != nil || res.GetToken() != "plyr_x" || res.GetEntry().GetTokenId() != "tok-1" || r.ttl != time.Minute || r.token.Principal != "agent:ci" {
+	res, err := s.AddToken(signed(t), &v1.AddTokenRequest{
+		Name: "ci", Principal: "agent:ci", Scopes: []string{"runs.start"},
+		Workspaces: []string{"/w"}, TtlMs: 60_000,
+	})
+	if err != nil || res.GetToken() != "plyr_x" || res.GetEntry().GetTokenId() != "tok-1" || r.ttl != time.Minute ||
+		r.token.Principal != "agent:ci" {
 		t.Errorf("%v %v %+v", res, err, r)
 	}
 	for _, ms := range []int64{-1, 1<<63 - 1, -1 << 63, (1<<63-1)/1_000_000 + 1} {
@@ -119,7 +129,8 @@ func TestTokenIsShownOnce(t *testing.T) {
 	if err != nil || len(all.GetTokens()) != 1 || all.GetTokens()[0].GetTokenId() != "tok-1" {
 		t.Errorf("%v %v", all, err)
 	}
-	if _, err := s.RevokeToken(signed(t), &v1.RevokeTokenRequest{TokenId: "tok-1"}); err != nil || r.id != "tok-1" || r.sig.Intent.KeyID != "op-a" {
+	if _, err := s.RevokeToken(signed(t), &v1.RevokeTokenRequest{TokenId: "tok-1"}); err != nil || r.id != "tok-1" ||
+		r.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%v %+v", err, r)
 	}
 }
@@ -154,26 +165,37 @@ func TestWhoAmI(t *testing.T) {
 		caller rpc.Caller
 		want   scopes
 	}{
-		"nobody":         {rpc.Caller{}, nil},
-		"owner":          {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByOperatorSocket}, held[palyra.RoleOwner]},
-		"capped":         {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleViewer, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
-		"lesser device":  {rpc.Caller{Role: palyra.RoleViewer, Cap: palyra.RoleOwner, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
-		"browser":        {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByConsole}, scopes{"status.view", "journal.read"}},
-		"token":          {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByToken, Scopes: scopes{"journal.read", "access.manage"}}, scopes{"journal.read"}},
-		"agent":          {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByAgentSocket}, held[palyra.RoleAgent]},
-		"agent's token":  {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: scopes{"runs.start"}}, scopes{"runs.start"}},
+		"nobody":        {rpc.Caller{}, nil},
+		"owner":         {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByOperatorSocket}, held[palyra.RoleOwner]},
+		"capped":        {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleViewer, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
+		"lesser device": {rpc.Caller{Role: palyra.RoleViewer, Cap: palyra.RoleOwner, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
+		"browser": {
+			rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByConsole},
+			scopes{"status.view", "journal.read"},
+		},
+		"token": {rpc.Caller{
+			Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByToken,
+			Scopes: scopes{"journal.read", "access.manage"},
+		}, scopes{"journal.read"}},
+		"agent": {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByAgentSocket}, held[palyra.RoleAgent]},
+		"agent's token": {
+			rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: scopes{"runs.start"}},
+			scopes{"runs.start"},
+		},
 		"without scopes": {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: scopes{}}, nil},
 	} {
 		c.caller.Principal, c.caller.Owner, c.caller.CredentialID, c.caller.Within = "user:x", "user:y", "token:t", []string{"/w"}
 		res, err := s.WhoAmI(rpc.WithCaller(t.Context(), c.caller), nil)
 		me := res.GetMe()
-		if err != nil || !slices.Equal(me.GetPermissions(), wire.Words[string](c.want)) || me.GetPrincipal() != "user:x" || me.GetOwner() != "user:y" ||
+		if err != nil || !slices.Equal(me.GetPermissions(), wire.Words[string](c.want)) || me.GetPrincipal() != "user:x" ||
+			me.GetOwner() != "user:y" ||
 			me.GetCredentialId() != "token:t" || !slices.Equal(me.GetWorkspaces(), []string{"/w"}) || me.GetCredential() != c.caller.Credential {
 			t.Errorf("%s: %v %v", name, me, err)
 		}
 	}
 	roles, err := s.ListRoles(t.Context(), nil)
-	if err != nil || len(roles.GetRoles()) != 2 || roles.GetRoles()[1].GetRole() != "viewer" || len(roles.GetRoles()[0].GetPermissions()) != 3 {
+	if err != nil || len(roles.GetRoles()) != 2 || roles.GetRoles()[1].GetRole() != "viewer" ||
+		len(roles.GetRoles()[0].GetPermissions()) != 3 {
 		t.Errorf("%v %v", roles, err)
 	}
 }

@@ -50,7 +50,8 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 		ttl = 0 // the registry says what is allowed
 	}
 	t, token, err := s.registry.Tokens.AddToken(ctx, palyra.Token{
-		Name: req.GetName(), Principal: palyra.Principal(req.GetPrincipal()), Scopes: wire.Words[palyra.Permission](req.GetScopes()), Workspaces: req.GetWorkspaces(),
+		Name: req.GetName(), Principal: palyra.Principal(req.GetPrincipal()), Scopes: wire.Words[palyra.Permission](req.GetScopes()),
+		Workspaces: req.GetWorkspaces(),
 	}, time.Duration(ttl)*time.Millisecond, rpc.CallerOf(ctx).Evidence)
 	if err != nil {
 		return nil, err

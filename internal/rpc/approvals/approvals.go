@@ -30,8 +30,7 @@ type Desk interface {
 	Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error)
 	// Decide takes one signed vote and returns the approval as it then stands.
 	Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error)
-	// Watch tells what is pending, then what is asked and settled, until ctx
-	// ends or f fails.
+	// Watch tells what is pending, then what is asked and settled, until ctx ends or f fails.
 	Watch(ctx context.Context, f func(palyra.Approval) error) error
 	// Export writes the approvals that the filter selects, sealed; that they
 	// leave is journaled. It refuses a filter that it cannot follow.
@@ -107,7 +106,8 @@ func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (
 func (s *Service) reached(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	a, err := s.desk.Get(ctx, id)
 	if err == nil && !rpc.CallerOf(ctx).Reaches(a.Plan.Places()...) {
-		return palyra.Approval{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %s in your workspaces", palyra.Clip(string(id), 64))
+		return palyra.Approval{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %s in your workspaces",
+			palyra.Clip(string(id), 64))
 	}
 	return a, err
 }
@@ -136,7 +136,9 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 }
 
 // WatchApprovals implements the method.
-func (s *Service) WatchApprovals(ctx context.Context, _ *v1.WatchApprovalsRequest, stream *connect.ServerStream[v1.WatchApprovalsResponse]) error {
+func (s *Service) WatchApprovals(ctx context.Context, _ *v1.WatchApprovalsRequest,
+	stream *connect.ServerStream[v1.WatchApprovalsResponse],
+) error {
 	if err := stream.Send(nil); err != nil { // headers: the watch is on
 		return err
 	}
@@ -154,7 +156,9 @@ func (s *Service) WatchApprovals(ctx context.Context, _ *v1.WatchApprovalsReques
 }
 
 // ExportApprovals implements the method.
-func (s *Service) ExportApprovals(ctx context.Context, req *v1.ExportApprovalsRequest, stream *connect.ServerStream[v1.ExportApprovalsResponse]) error {
+func (s *Service) ExportApprovals(ctx context.Context, req *v1.ExportApprovalsRequest,
+	stream *connect.ServerStream[v1.ExportApprovalsResponse],
+) error {
 	f, err := filter(req.GetFilter())
 	if err != nil {
 		return err

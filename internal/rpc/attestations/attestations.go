@@ -16,8 +16,7 @@ import (
 
 // Attestations keeps what was signed.
 type Attestations interface {
-	// Get returns the attestation with that id, of the call with that id, or
-	// with that digest.
+	// Get returns the attestation with that id, of the call with that id, or with that digest.
 	Get(ctx context.Context, name string) (palyra.Attestation, error)
 }
 

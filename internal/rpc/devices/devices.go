@@ -1,6 +1,5 @@
-// Package devices serves DeviceService: other machines are paired with the
-// daemon, renewed and parted from. It decides nothing: who may pair what is the
-// registry's to say, and whether a device is let in is a person's.
+// Package devices serves DeviceService: other machines are paired with the daemon, renewed and parted from. It
+// decides nothing: who may pair what is the registry's to say, and whether a device is let in is a person's.
 package devices
 
 import (
@@ -19,8 +18,7 @@ import (
 
 // Office shows codes and waits for devices.
 type Office interface {
-	// Offer shows a code and tells what becomes of it, until it is over. The end
-	// of ctx withdraws it.
+	// Offer shows a code and tells what becomes of it, until it is over. The end of ctx withdraws it.
 	Offer(ctx context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error
 }
 
@@ -63,8 +61,7 @@ func (s *Service) PairDevice(ctx context.Context, req *v1.PairDeviceRequest, str
 	return s.pair(ctx, req, stream.Send)
 }
 
-// pair tells the code in the first message and in no other, whatever the office
-// puts there.
+// pair tells the code in the first message and in no other, whatever the office puts there.
 func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func(*v1.PairDeviceResponse) error) error {
 	c := rpc.CallerOf(ctx)
 	if !c.Signed {
@@ -76,17 +73,18 @@ func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func
 		return err
 	}
 	first := true
-	return s.office.Offer(ctx, palyra.PairingOffer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence}, func(now palyra.Pairing) error {
-		if !first {
-			now.PIN, now.Code = "", ""
-		}
-		first = false
-		res := &v1.PairDeviceResponse{Pairing: &v1.Pairing{}}
-		if err := wire.FromWord(now, res.GetPairing()); err != nil {
-			return err
-		}
-		return send(res)
-	})
+	return s.office.Offer(ctx, palyra.PairingOffer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence},
+		func(now palyra.Pairing) error {
+			if !first {
+				now.PIN, now.Code = "", ""
+			}
+			first = false
+			res := &v1.PairDeviceResponse{Pairing: &v1.Pairing{}}
+			if err := wire.FromWord(now, res.GetPairing()); err != nil {
+				return err
+			}
+			return send(res)
+		})
 }
 
 // ListDevices implements the method.

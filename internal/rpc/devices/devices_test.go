@@ -13,7 +13,10 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-var phone = palyra.Device{ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover, PairedAt: time.Unix(1_800_000_000, 0).UTC()}
+var phone = palyra.Device{
+	ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover,
+	PairedAt: time.Unix(1_800_000_000, 0).UTC(),
+}
 
 // parts is everything behind the service.
 type parts struct {
@@ -34,7 +37,9 @@ func (p *parts) Offer(_ context.Context, o palyra.PairingOffer, emit func(palyra
 	return p.fail
 }
 
-func (p *parts) MayPair(_ context.Context, who palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role, error) {
+func (p *parts) MayPair(_ context.Context, who palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role,
+	error,
+) {
 	p.asked, p.sig = append(p.asked, "pair "+string(who)+" "+string(role)), sig
 	return "user:alice", palyra.RoleApprover, p.fail
 }
@@ -64,10 +69,11 @@ func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 	p := &parts{}
 	s := New(p, p, p)
 	var got []*v1.Pairing
-	err := s.pair(rpc.WithCaller(t.Context(), alice), &v1.PairDeviceRequest{Principal: "user:x", Role: "viewer"}, func(r *v1.PairDeviceResponse) error {
-		got = append(got, r.GetPairing())
-		return nil
-	})
+	err := s.pair(rpc.WithCaller(t.Context(), alice), &v1.PairDeviceRequest{Principal: "user:x", Role: "viewer"},
+		func(r *v1.PairDeviceResponse) error {
+			got = append(got, r.GetPairing())
+			return nil
+		})
 	if err != nil || len(got) != 3 || got[0].GetPin() != "12345678" || got[0].GetCode() != "code" {
 		t.Fatalf("%v %v", got, err)
 	}
@@ -103,7 +109,8 @@ func TestUnsignedPairingIsImpossible(t *testing.T) {
 		}
 	}
 	p := &parts{fail: palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no")}
-	if err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission || p.offer.By != "" {
+	if err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission ||
+		p.offer.By != "" {
 		t.Errorf("an offer that nobody may make: %v", err)
 	}
 }
@@ -115,10 +122,12 @@ func TestDevices(t *testing.T) {
 	if all, err := s.ListDevices(ctx, nil); err != nil || len(all.GetDevices()) != 1 || all.GetDevices()[0].GetName() != "phone" {
 		t.Errorf("%v %v", all, err)
 	}
-	if one, err := s.GetDevice(ctx, &v1.GetDeviceRequest{Device: "phone"}); err != nil || !one.GetDevice().GetPairedAt().AsTime().Equal(phone.PairedAt) {
+	if one, err := s.GetDevice(ctx, &v1.GetDeviceRequest{Device: "phone"}); err != nil ||
+		!one.GetDevice().GetPairedAt().AsTime().Equal(phone.PairedAt) {
 		t.Errorf("%v %v", one, err)
 	}
-	if gone, err := s.RevokeDevice(ctx, &v1.RevokeDeviceRequest{DeviceId: "dev-1"}); err != nil || gone.GetDevice().GetDeviceId() != "dev-1" || p.sig.Intent.KeyID != "op-a" {
+	if gone, err := s.RevokeDevice(ctx, &v1.RevokeDeviceRequest{DeviceId: "dev-1"}); err != nil ||
+		gone.GetDevice().GetDeviceId() != "dev-1" || p.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%v %v", gone, err)
 	}
 	if !slices.Equal(p.asked, []string{"get phone", "revoke dev-1"}) {

@@ -1,5 +1,4 @@
-// Package journal serves JournalService: people read the journal, have it
-// checked, and take evidence away.
+// Package journal serves JournalService: people read the journal, have it checked, and take evidence away.
 package journal
 
 import (
@@ -29,8 +28,7 @@ type Log interface {
 	Head(ctx context.Context) (wire.Head, error)
 	// Proof returns a self-contained proof of an entry, as JSON.
 	Proof(ctx context.Context, seq int64) (json.RawMessage, error)
-	// Export writes a sealed segment; to 0 means up to the head. That it leaves
-	// is journaled.
+	// Export writes a sealed segment; to 0 means up to the head. That it leaves is journaled.
 	Export(ctx context.Context, w io.Writer, from, to int64, by palyra.Principal) error
 	// Verify checks the whole log. A damaged one is a report, not an error.
 	Verify(ctx context.Context, progress func(done, total int64)) (wire.Report, error)
@@ -76,7 +74,9 @@ func (s *Service) TailJournal(ctx context.Context, req *v1.TailJournalRequest, s
 }
 
 // VerifyJournal implements the method.
-func (s *Service) VerifyJournal(ctx context.Context, _ *v1.VerifyJournalRequest, stream *connect.ServerStream[v1.VerifyJournalResponse]) error {
+func (s *Service) VerifyJournal(ctx context.Context, _ *v1.VerifyJournalRequest,
+	stream *connect.ServerStream[v1.VerifyJournalResponse],
+) error {
 	r, err := s.journal.Verify(ctx, func(done, total int64) {
 		_ = stream.Send(&v1.VerifyJournalResponse{Event: &v1.VerifyJournalResponse_Progress{
 			Progress: &v1.Progress{Done: done, Total: total},
@@ -93,7 +93,9 @@ func (s *Service) VerifyJournal(ctx context.Context, _ *v1.VerifyJournalRequest,
 }
 
 // ExportJournal implements the method.
-func (s *Service) ExportJournal(ctx context.Context, req *v1.ExportJournalRequest, stream *connect.ServerStream[v1.ExportJournalResponse]) error {
+func (s *Service) ExportJournal(ctx context.Context, req *v1.ExportJournalRequest,
+	stream *connect.ServerStream[v1.ExportJournalResponse],
+) error {
 	w := wire.Chunks(func(b []byte) error { return stream.Send(&v1.ExportJournalResponse{Chunk: b}) })
 	if err := s.journal.Export(ctx, w, req.GetFrom(), req.GetTo(), rpc.CallerOf(ctx).Principal); err != nil {
 		return err

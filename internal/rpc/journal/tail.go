@@ -23,7 +23,10 @@ type tail struct {
 
 // history tells what was there when it began, and ends.
 func (t *tail) history(ctx context.Context, size int64) error {
-	q := palyra.EntryFilter{From: max(t.req.GetFrom(), 1), To: size, Kind: t.req.GetKind(), Call: palyra.CallID(t.req.GetCallId()), Limit: page}
+	q := palyra.EntryFilter{
+		From: max(t.req.GetFrom(), 1), To: size, Kind: t.req.GetKind(), Call: palyra.CallID(t.req.GetCallId()),
+		Limit: page,
+	}
 	for q.From <= q.To {
 		entries, err := t.journal.Entries(ctx, q)
 		if err != nil {

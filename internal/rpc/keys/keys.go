@@ -1,5 +1,4 @@
-// Package keys serves KeyService: the public halves of the daemon's signing
-// keys, and their rotation.
+// Package keys serves KeyService: the public halves of the daemon's signing keys, and their rotation.
 package keys
 
 import (

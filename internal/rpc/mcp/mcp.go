@@ -1,5 +1,4 @@
-// Package mcp serves McpService: the MCP servers whose tools are offered behind
-// the gate.
+// Package mcp serves McpService: the MCP servers whose tools are offered behind the gate.
 package mcp
 
 import (
@@ -96,8 +95,7 @@ func (s *Service) ApproveUpstream(ctx context.Context, req *v1.ApproveUpstreamRe
 	return wire.Answer(res, res.GetUpstream(), u, err)
 }
 
-// pinsOf is what an approval names. What it says of tools that it does not approve
-// says nothing, and is refused.
+// pinsOf is what an approval names. What it says of tools that it does not approve says nothing, and is refused.
 func pinsOf(req *v1.ApproveUpstreamRequest) ([]palyra.UpstreamPin, error) {
 	var pins []palyra.UpstreamPin
 	for _, d := range req.GetDigests() {

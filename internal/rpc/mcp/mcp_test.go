@@ -15,7 +15,8 @@ func TestPinsOf(t *testing.T) {
 		t.Errorf("%+v %v", pins, err)
 	}
 	for _, bad := range [][]string{{"c"}, {"b", "c"}, {""}} {
-		if pins, err := pinsOf(&v1.ApproveUpstreamRequest{Digests: []string{"a", "b"}, ReadOnly: bad}); palyra.CodeOf(err) != palyra.Invalid || pins != nil {
+		if pins, err := pinsOf(&v1.ApproveUpstreamRequest{Digests: []string{"a", "b"}, ReadOnly: bad}); palyra.CodeOf(err) != palyra.Invalid ||
+			pins != nil {
 			t.Errorf("%q: %+v %v", bad, pins, err)
 		}
 	}

@@ -16,8 +16,7 @@ type Bundles interface {
 	// Apply puts a bundle into force for who signed; on any fault the one in force
 	// stays. Force applies it although somebody would lose their say.
 	Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error)
-	// Rollback puts a bundle that was in force back; an empty digest means the one
-	// before the present.
+	// Rollback puts a bundle that was in force back; an empty digest means the one before the present.
 	Rollback(ctx context.Context, who rpc.Caller, d palyra.Digest, force bool) (wire.Activation, error)
 	// Activations lists what was put into force, newest first.
 	Activations(ctx context.Context, limit int) ([]wire.Activation, error)

@@ -20,8 +20,11 @@ type fake struct {
 }
 
 var (
-	activation = wire.Activation{Number: 3, Bundle: palyra.SumBytes(nil), Snapshot: palyra.SumBytes([]byte("s")), By: "user:ada", At: time.Unix(9, 0).UTC(), InForce: true}
-	check      = wire.PolicyCheck{Policies: 2, Warnings: []string{"w"}, Tests: []wire.PolicyTest{{File: "tests/a.yaml", Name: "n", OK: true}}}
+	activation = wire.Activation{
+		Number: 3, Bundle: palyra.SumBytes(nil), Snapshot: palyra.SumBytes([]byte("s")), By: "user:ada",
+		At: time.Unix(9, 0).UTC(), InForce: true,
+	}
+	check = wire.PolicyCheck{Policies: 2, Warnings: []string{"w"}, Tests: []wire.PolicyTest{{File: "tests/a.yaml", Name: "n", OK: true}}}
 )
 
 func (f *fake) Check(context.Context, map[string]string) (wire.PolicyCheck, error) {
@@ -50,7 +53,8 @@ func TestBundlesAreHandedOn(t *testing.T) {
 	who := rpc.Caller{Principal: "user:ada", Signed: true}
 	ctx := rpc.WithCaller(t.Context(), who)
 	applied, err := s.ApplyPolicy(ctx, &v1.ApplyPolicyRequest{Files: map[string]string{"a.cedar": "x"}})
-	if err != nil || f.who.Principal != "user:ada" || !f.who.Signed || applied.GetActivation().GetNumber() != 3 || applied.GetCheck().GetPolicies() != 2 {
+	if err != nil || f.who.Principal != "user:ada" || !f.who.Signed || applied.GetActivation().GetNumber() != 3 ||
+		applied.GetCheck().GetPolicies() != 2 {
 		t.Errorf("%v, %v, %+v", applied, err, f.who)
 	}
 	f.who = rpc.Caller{}

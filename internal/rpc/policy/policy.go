@@ -1,7 +1,6 @@
-// Package policy serves PolicyService: the bundle in force, why it answers as
-// it does, the security configuration of a digest, and other bundles: checked,
-// put into force, put back. Only the last two change anything, and those name
-// the signature behind them.
+// Package policy serves PolicyService: the bundle in force, why it answers as it does, the security configuration
+// of a digest, and other bundles: checked, put into force, put back. Only the last two change anything, and those
+// name the signature behind them.
 package policy
 
 import (
@@ -70,15 +69,15 @@ func (s *Service) ExplainCall(ctx context.Context, req *v1.ExplainCallRequest) (
 	return wire.Answer(res, res.GetExplanation(), e, err)
 }
 
-// mayAsk refuses questions whose answers show what the caller could not see
-// otherwise. To imagine a call is to plan it: whether files exist, their digests
-// and what a write would change in them. That is for whoever could propose it. What
-// is on record is for whoever may look at calls or approvals.
+// mayAsk refuses questions whose answers show what the caller could not see otherwise. To imagine a call is to plan
+// it: whether files exist, their digests and what a write would change in them. That is for whoever could propose
+// it. What is on record is for whoever may look at calls or approvals.
 func mayAsk(c rpc.Caller, req *v1.ExplainCallRequest) error {
 	looks := c.Scopes == nil || slices.Contains(c.Scopes, palyra.PermitRunsView) || slices.Contains(c.Scopes, palyra.PermitApprovalsView)
 	switch {
 	case req.GetTool() != "" && !c.Starts:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s cannot propose calls with this credential, and so not ask about one that was never made", c.Principal).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+			"%s cannot propose calls with this credential, and so not ask about one that was never made", c.Principal).
 			WithRemedy("ask about a call on record: palyra policy why ID; or ask on the daemon's own machine, as somebody who may start runs")
 	case req.GetCallId() != "" && !looks:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope runs.view, and the answer shows a call").
@@ -93,7 +92,8 @@ func imagined(req *v1.ExplainCallRequest) (palyra.Proposal, error) {
 		return palyra.Proposal{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "name a call on record or a tool, not both")
 	}
 	p := palyra.Proposal{
-		Proposer: palyra.Proposer{Principal: "agent:local", Surface: palyra.SurfaceAPI}, Tool: palyra.ToolName(req.GetTool()), Workspace: req.GetWorkspace(),
+		Proposer: palyra.Proposer{Principal: "agent:local", Surface: palyra.SurfaceAPI}, Tool: palyra.ToolName(req.GetTool()),
+		Workspace: req.GetWorkspace(),
 		Arguments: json.RawMessage("{}"),
 	}
 	if v := req.GetPrincipal(); v != "" {

@@ -30,7 +30,9 @@ const (
 )
 
 // ReplayPolicy implements the method.
-func (s *Service) ReplayPolicy(ctx context.Context, req *v1.ReplayPolicyRequest, stream *connect.ServerStream[v1.ReplayPolicyResponse]) error {
+func (s *Service) ReplayPolicy(ctx context.Context, req *v1.ReplayPolicyRequest,
+	stream *connect.ServerStream[v1.ReplayPolicyResponse],
+) error {
 	q, err := query(req.GetSince(), req.GetUntil())
 	if err != nil {
 		return err
@@ -48,7 +50,9 @@ func (s *Service) ReplayPolicy(ctx context.Context, req *v1.ReplayPolicyRequest,
 }
 
 // SuggestPolicy implements the method.
-func (s *Service) SuggestPolicy(ctx context.Context, req *v1.SuggestPolicyRequest, stream *connect.ServerStream[v1.SuggestPolicyResponse]) error {
+func (s *Service) SuggestPolicy(ctx context.Context, req *v1.SuggestPolicyRequest,
+	stream *connect.ServerStream[v1.SuggestPolicyResponse],
+) error {
 	q, err := query(req.GetSince(), req.GetUntil())
 	if err != nil {
 		return err

@@ -28,7 +28,9 @@ func (b bundlesPart) Check(ctx context.Context, files map[string]string) (wire.P
 	return PolicyCheck, nil
 }
 
-func (b bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
+func (b bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation,
+	error,
+) {
 	b.note(ctx, fmt.Sprintf("apply policy %d %t signed by %s", len(files), force, who.Evidence.Intent.KeyID))
 	return PolicyCheck, Activation, nil
 }

@@ -32,7 +32,8 @@ func (c changesPart) Diff(ctx context.Context, call *palyra.Call, path palyra.Pa
 func (c changesPart) List(ctx context.Context) ([]wire.UndoEntry, error) {
 	c.note(ctx, "undo entries")
 	return []wire.UndoEntry{{
-		Call: "C1", Session: "S1", Principal: "agent:local", Workspace: "/w", At: At, Paths: 2, Bytes: 9, State: wire.UndoKept, Summary: "write a",
+		Call: "C1", Session: "S1", Principal: "agent:local", Workspace: "/w", At: At, Paths: 2, Bytes: 9, State: wire.UndoKept,
+		Summary: "write a",
 	}}, nil
 }
 

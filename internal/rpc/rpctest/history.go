@@ -19,14 +19,18 @@ var Replayed = wire.ReplayReport{
 			Policies: []string{"new"}, Before: []string{"old"}, Reason: "said <so>", Errors: []string{"e"},
 		}},
 	}},
-	Short: wire.ReplayTransition{From: palyra.Ask, To: palyra.Ask, Calls: []wire.ReplayChange{}}, Prompts: wire.ReplayPrompts{Before: 2, After: 1, Saved: 1},
+	Short:        wire.ReplayTransition{From: palyra.Ask, To: palyra.Ask, Calls: []wire.ReplayChange{}},
+	Prompts:      wire.ReplayPrompts{Before: 2, After: 1, Saved: 1},
 	Unreplayable: 1, Gaps: []wire.ReplayGap{{Reason: "no plan is on record", Count: 1, Calls: []palyra.CallID{"C2"}}},
 }
 
 // Suggested is the one suggestion.
 var Suggested = wire.PolicySuggestion{
 	Files: map[string]string{"a.cedar": "x", "suggested.cedar": "permit(principal, action, resource);"}, File: "suggested.cedar",
-	Rules:  []wire.SuggestedRule{{ID: "suggested-1", Text: "permit(principal, action, resource);", Reason: "asked twice", Saves: 2, Calls: []palyra.CallID{"C1", "C3"}}},
+	Rules: []wire.SuggestedRule{{
+		ID: "suggested-1", Text: "permit(principal, action, resource);", Reason: "asked twice", Saves: 2,
+		Calls: []palyra.CallID{"C1", "C3"},
+	}},
 	Report: Replayed,
 }
 

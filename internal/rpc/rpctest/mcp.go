@@ -14,9 +14,11 @@ type upstreamsPart struct{ p *Parts }
 func oneUpstream() palyra.Upstream {
 	return palyra.Upstream{
 		Name: "files", UpstreamDefinition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"server", "\x1b[31m"}},
-		Digest: palyra.SumBytes([]byte("definition")), State: palyra.UpstreamReady, Server: "files 1", AddedBy: "user:ann", AddedAt: time.Unix(1, 0).UTC(),
+		Digest: palyra.SumBytes([]byte("definition")), State: palyra.UpstreamReady, Server: "files 1", AddedBy: "user:ann",
+		AddedAt: time.Unix(1, 0).UTC(),
 		Tools: []palyra.UpstreamTool{{
-			Name: "read", Tool: "mcp.files.read", State: palyra.UpstreamToolQuarantined, Why: "nobody has approved it yet", Description: "Reads.\x1b[2J\u202e",
+			Name: "read", Tool: "mcp.files.read", State: palyra.UpstreamToolQuarantined, Why: "nobody has approved it yet",
+			Description: "Reads.\x1b[2J\u202e",
 			InputSchema: []byte(`{"type":"object"}`), Digest: palyra.SumBytes([]byte("read")), Claims: []string{"read-only"},
 		}},
 	}
@@ -51,7 +53,9 @@ func (u upstreamsPart) Remove(ctx context.Context, name string, _ palyra.Princip
 }
 
 // Approve implements mcp.Upstreams.
-func (u upstreamsPart) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, _ palyra.Principal, _ palyra.Signature) (palyra.Upstream, error) {
+func (u upstreamsPart) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, _ palyra.Principal,
+	_ palyra.Signature,
+) (palyra.Upstream, error) {
 	u.p.note(ctx, "upstream approve "+name)
 	one := oneUpstream()
 	for i := range one.Tools {

@@ -140,7 +140,10 @@ func (p policyPart) Snapshot(ctx context.Context, _ palyra.Digest) (palyra.Diges
 type attest struct{ *Parts }
 
 // Envelope is the one envelope.
-var Envelope = palyra.Envelope{PayloadType: palyra.PayloadType, Payload: "e30=", Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}}}
+var Envelope = palyra.Envelope{
+	PayloadType: palyra.PayloadType, Payload: "e30=",
+	Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}},
+}
 
 func (a attest) Get(ctx context.Context, name string) (palyra.Attestation, error) {
 	a.note(ctx, "attestation "+name)

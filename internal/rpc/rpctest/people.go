@@ -41,7 +41,9 @@ func (d devicesPart) Offer(ctx context.Context, o palyra.PairingOffer, emit func
 	return emit(now)
 }
 
-func (d devicesPart) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, _ palyra.Signature) (palyra.Principal, palyra.Role, error) {
+func (d devicesPart) MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, _ palyra.Signature) (palyra.Principal,
+	palyra.Role, error,
+) {
 	d.note(ctx, "may pair "+string(p))
 	if p == "" {
 		p = rpc.CallerOf(ctx).Principal

@@ -1,7 +1,6 @@
-// Package rpctest holds parts that only pretend, for tests of the doors and of
-// the client: they answer every question with something plausible and remember
-// what they were asked. They check nothing; the chain before them is what is
-// under test.
+// Package rpctest holds parts that only pretend, for tests of the doors and of the client: they answer every
+// question with something plausible and remember what they were asked. They check nothing; the chain before them is
+// what is under test.
 package rpctest
 
 import (
@@ -71,7 +70,8 @@ func (p *Parts) Services() []rpc.Service {
 	return []rpc.Service{
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
-		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
+		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
+		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
@@ -121,8 +121,10 @@ type catalog struct{ *Parts }
 
 // Echo is the one tool.
 var Echo = palyra.Tool{
-	Name: "palyra.echo", Description: "says <it> again", Source: palyra.SourceBuiltin, Capabilities: []palyra.Capability{palyra.FilesystemRead},
-	Tier: palyra.TierBuiltin, ReadOnly: true, InputSchema: json.RawMessage(`{"type":"object","maximum":9007199254740993}`), MaxInput: 1 << 20,
+	Name: "palyra.echo", Description: "says <it> again", Source: palyra.SourceBuiltin,
+	Capabilities: []palyra.Capability{palyra.FilesystemRead},
+	Tier:         palyra.TierBuiltin, ReadOnly: true, InputSchema: json.RawMessage(`{"type":"object","maximum":9007199254740993}`),
+	MaxInput: 1 << 20,
 }
 
 func (c catalog) Tools(ctx context.Context) ([]palyra.Tool, error) {
@@ -156,8 +158,7 @@ func (c calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 	return palyra.Outcome{Outcome: palyra.OutcomeAllowed, Tool: p.Tool}, nil
 }
 
-// Watch notes nothing: the call was looked up before, and news of it may be on its
-// way when this begins.
+// Watch notes nothing: the call was looked up before, and news of it may be on its way when this begins.
 func (c calls) Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 	if c.OnWatch != nil {
 		return c.OnWatch(ctx, id, w)
@@ -292,6 +293,9 @@ func (l leases) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Princip
 // proposedBy is a proposal of the caller's own.
 func proposedBy(c rpc.Caller) palyra.Proposal {
 	return palyra.Proposal{
-		Proposer: palyra.Proposer{Principal: c.Principal, Owner: c.Owner, Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Within: c.Within},
+		Proposer: palyra.Proposer{
+			Principal: c.Principal, Owner: c.Owner, Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin,
+			Credential: c.CredentialID, Within: c.Within,
+		},
 	}
 }

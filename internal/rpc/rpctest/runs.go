@@ -87,8 +87,7 @@ func (t *FakeTape) count(n int) {
 	t.wake()
 }
 
-// Tape returns the tape of a run. A run whose tape nobody asked for has two
-// entries, its first and its last.
+// Tape returns the tape of a run. A run whose tape nobody asked for has two entries, its first and its last.
 func (p *Parts) Tape(id palyra.RunID) *FakeTape {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,11 +143,13 @@ func (r runsPart) Cancel(ctx context.Context, id palyra.RunID, by string) error 
 	return nil
 }
 
-// Get returns a run of whoever asks, or of agent:other for the id "other"; there
-// is none for the id "none".
+// Get returns a run of whoever asks, or of agent:other for the id "other"; there is none for the id "none".
 func (r runsPart) Get(ctx context.Context, id palyra.RunID) (palyra.Run, error) {
 	r.note(ctx, "run "+string(id))
-	run := palyra.Run{ID: id, Principal: rpc.CallerOf(ctx).Principal, Within: rpc.CallerOf(ctx).Within, Credential: rpc.CallerOf(ctx).CredentialID, State: palyra.RunInProgress, CreatedAt: At}
+	run := palyra.Run{
+		ID: id, Principal: rpc.CallerOf(ctx).Principal, Within: rpc.CallerOf(ctx).Within,
+		Credential: rpc.CallerOf(ctx).CredentialID, State: palyra.RunInProgress, CreatedAt: At,
+	}
 	if r.Whose != nil {
 		var p palyra.Proposal
 		p, run.Workspace = r.Whose(rpc.CallerOf(ctx))

@@ -14,7 +14,10 @@ var Posture = palyra.SignedPosture{
 	Posture: palyra.Posture{
 		StateID: StateID, At: palyra.Time(At), Facts: map[string]string{"kernel": "6.1"},
 		Tiers: []palyra.TierPosture{
-			{Tier: palyra.TierB, Available: true, Limits: map[string]palyra.Hold{"memory": "cgroup"}, Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "<EACCES>"}}},
+			{
+				Tier: palyra.TierB, Available: true, Limits: map[string]palyra.Hold{"memory": "cgroup"},
+				Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "<EACCES>"}},
+			},
 			{Tier: palyra.TierC, Reason: palyra.ReasonTierUnavailable, Text: "there is no bwrap", Remedy: "apt install bubblewrap"},
 		},
 	},

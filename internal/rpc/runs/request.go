@@ -37,7 +37,8 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 		return StartRequest{}, invalid("the budget is negative")
 	}
 	return StartRequest{
-		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())), Provider: req.GetProvider(), Input: req.GetInput(),
+		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())), Provider: req.GetProvider(),
+		Input: req.GetInput(),
 		Title: req.GetTitle(), Workspace: req.GetWorkspace(), Session: req.GetSession(), Key: req.GetKey(), Budget: budget,
 		NoWait: req.GetNoWait(), Within: c.Within, Credential: c.CredentialID,
 	}, nil

@@ -52,13 +52,18 @@ func TestStart(t *testing.T) {
 func TestFilter(t *testing.T) {
 	person := rpc.Caller{Principal: "user:alice", Role: palyra.RoleOwner}
 	f, err := filter(person, &v1.ListRunsRequest{Principal: "agent:x", SessionId: "S", State: "done", Cursor: "R9", Limit: 9999})
-	if want := (palyra.RunFilter{Principal: "agent:x", Session: "S", State: palyra.RunDone, Cursor: "R9", Limit: largestPage, Reach: person.Reach()}); err != nil || !reflect.DeepEqual(f, want) || !f.Reach.Person {
+	if want := (palyra.RunFilter{
+		Principal: "agent:x", Session: "S", State: palyra.RunDone, Cursor: "R9", Limit: largestPage,
+		Reach: person.Reach(),
+	}); err != nil || !reflect.DeepEqual(f, want) || !f.Reach.Person {
 		t.Errorf("%+v %v", f, err)
 	}
-	if f, err := filter(agent, &v1.ListRunsRequest{Principal: "agent:x"}); err != nil || f.Reach.Principal != "agent:ci" || f.Reach.Person || f.Limit != defaultPage {
+	if f, err := filter(agent, &v1.ListRunsRequest{Principal: "agent:x"}); err != nil || f.Reach.Principal != "agent:ci" || f.Reach.Person ||
+		f.Limit != defaultPage {
 		t.Errorf("%+v %v", f, err)
 	}
-	if f, err := filter(rpc.Caller{Principal: "agent:odd"}, &v1.ListRunsRequest{}); err != nil || f.Reach.Principal != "agent:odd" || f.Reach.Person {
+	if f, err := filter(rpc.Caller{Principal: "agent:odd"}, &v1.ListRunsRequest{}); err != nil || f.Reach.Principal != "agent:odd" ||
+		f.Reach.Person {
 		t.Errorf("an agent without a role: %+v %v", f, err)
 	}
 	for _, req := range []*v1.ListRunsRequest{{Limit: -1}, {State: "DONE"}} {

@@ -1,11 +1,9 @@
-// Package runs serves RunService: where runs are started, followed, spoken to
-// and ended.
+// Package runs serves RunService: where runs are started, followed, spoken to and ended.
 //
-// Who starts a run comes from the credential; what the client says of itself is
-// a label. Whose runs a caller may see, follow, speak to and end is what palyra.Reach
-// says; of others' they learn nothing, not even that they exist. Following a run holds the follower's own
-// goroutine and nothing else: a slow client is cut off by the door, a client
-// that is gone ends its stream, and the run does not notice either.
+// Who starts a run comes from the credential; what the client says of itself is a label. Whose runs a caller may
+// see, follow, speak to and end is what palyra.Reach says; of others' they learn nothing, not even that they exist.
+// Following a run holds the follower's own goroutine and nothing else: a slow client is cut off by the door, a
+// client that is gone ends its stream, and the run does not notice either.
 //
 // The package decides nothing: on a RunStream each message passes the door's
 // chain by itself, and an answer to an approval goes where all answers go.
@@ -49,9 +47,8 @@ type StartRequest struct {
 type Runs interface {
 	// Start puts a run on record and starts it. It outlives ctx.
 	Start(ctx context.Context, r StartRequest) (palyra.Run, error)
-	// Attach calls f with the entries after the one numbered after, those there
-	// are and those that come, on the caller's goroutine. It returns nil after
-	// run_finished was told, f's error, or when ctx ends.
+	// Attach calls f with the entries after the one numbered after, those there are and those that come, on the
+	// caller's goroutine. It returns nil after run_finished was told, f's error, or when ctx ends.
 	Attach(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error) error
 	// Cancel ends a run.
 	Cancel(ctx context.Context, id palyra.RunID, by string) error

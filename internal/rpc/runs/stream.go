@@ -62,8 +62,7 @@ func (t *talk) listen(ctx context.Context) error {
 	}
 }
 
-// take answers one message. A refusal is an answer; an error is the daemon's own
-// and ends the stream.
+// take answers one message. A refusal is an answer; an error is the daemon's own and ends the stream.
 func (t *talk) take(ctx context.Context, m *v1.RunStreamRequest) error {
 	res, follow, err := t.answer(ctx, m)
 	if err != nil {
@@ -80,8 +79,7 @@ func (t *talk) take(ctx context.Context, m *v1.RunStreamRequest) error {
 	return nil
 }
 
-// refused turns an error into an answer, or returns it when there is more to it
-// than the message that met it.
+// refused turns an error into an answer, or returns it when there is more to it than the message that met it.
 func refused(err error) (*v1.RunStreamResponse, error) {
 	e := palyra.AsError(err)
 	if e.Code == palyra.Internal || e.Code == palyra.Unavailable {
@@ -92,8 +90,7 @@ func refused(err error) (*v1.RunStreamResponse, error) {
 	}}}, nil
 }
 
-// answer lets a message in and does what it asks for. follow is set when the
-// tape is to be told from here on.
+// answer lets a message in and does what it asks for. follow is set when the tape is to be told from here on.
 func (t *talk) answer(ctx context.Context, m *v1.RunStreamRequest) (res *v1.RunStreamResponse, follow *v1.AttachRunRequest, err error) {
 	access, inner, ok := wire.Inner(m)
 	if !ok {

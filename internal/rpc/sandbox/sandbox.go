@@ -17,11 +17,9 @@ import (
 
 // Doctor tries the tiers out and keeps what it found.
 type Doctor interface {
-	// Check tries the tiers, all there are where none is named, and keeps the
-	// signed result.
+	// Check tries the tiers, all there are where none is named, and keeps the signed result.
 	Check(ctx context.Context, tiers []palyra.Tier, by palyra.Principal) (palyra.SignedPosture, error)
-	// Last returns the last result of each tier; one that covers several stands
-	// once.
+	// Last returns the last result of each tier; one that covers several stands once.
 	Last(ctx context.Context) ([]palyra.SignedPosture, error)
 	// Get returns a result by its digest; NotFound when there is none.
 	Get(ctx context.Context, digest palyra.Digest) (palyra.SignedPosture, error)

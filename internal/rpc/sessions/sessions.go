@@ -1,5 +1,4 @@
-// Package sessions serves SessionService: people look at sessions and close
-// them.
+// Package sessions serves SessionService: people look at sessions and close them.
 package sessions
 
 import (
@@ -17,8 +16,7 @@ import (
 
 // Sessions keeps the sessions.
 type Sessions interface {
-	// List returns sessions, newest first; open ones only unless all. before is
-	// the last session of the page before.
+	// List returns sessions, newest first; open ones only unless all. before is the last session of the page before.
 	List(ctx context.Context, all bool, before palyra.SessionID, limit int) ([]palyra.Session, error)
 	// Get returns one.
 	Get(ctx context.Context, id palyra.SessionID) (palyra.Session, error)

@@ -1,7 +1,6 @@
 // Package status serves StatusService: what the daemon is, and its end.
 //
-// Agents get what they need to talk to the daemon and nothing about its keys,
-// directories or troubles.
+// Agents get what they need to talk to the daemon and nothing about its keys, directories or troubles.
 package status
 
 import (

@@ -10,8 +10,7 @@ import (
 	"palyra/internal/rpc"
 )
 
-// CheckCall implements the method. It is told like a call, and its outcome is
-// "allowed" or a refusal.
+// CheckCall implements the method. It is told like a call, and its outcome is "allowed" or a refusal.
 func (s *Service) CheckCall(ctx context.Context, req *v1.CheckCallRequest, stream *connect.ServerStream[v1.CheckCallResponse]) error {
 	if req.GetCall() == nil {
 		return invalid("there is no call to check")

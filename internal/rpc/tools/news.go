@@ -8,8 +8,7 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// news tells a client what becomes of its call. A client that is gone hears
-// nothing, and the call does not care.
+// news tells a client what becomes of its call. A client that is gone hears nothing, and the call does not care.
 type news struct {
 	send     func(*v1.CallToolResponse) error
 	asked    palyra.ApprovalID // the approval the client was told of
@@ -95,8 +94,7 @@ func (n *news) print(c palyra.Chunk) {
 	}})
 }
 
-// say sends to a client that still listens. One that did not take a message in
-// time is not waited for again.
+// say sends to a client that still listens. One that did not take a message in time is not waited for again.
 func (n *news) say(m *v1.CallToolResponse) {
 	if !n.gone {
 		n.gone = n.send(m) != nil

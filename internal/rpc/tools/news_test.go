@@ -79,7 +79,11 @@ func TestNews(t *testing.T) {
 		events   []palyra.Event
 		want     []string
 	}{
-		"allowed by policy": {palyra.Decision{}, []palyra.Event{proposed, palyra.CallJudged{}, palyra.CallGranted{}, palyra.CallFinished{}}, []string{"accepted C"}},
+		"allowed by policy": {
+			palyra.Decision{},
+			[]palyra.Event{proposed, palyra.CallJudged{}, palyra.CallGranted{}, palyra.CallFinished{}},
+			[]string{"accepted C"},
+		},
 		"allowed by a person": {
 			by(palyra.AnswerAllow),
 			[]palyra.Event{proposed, palyra.CallJudged{}, asked, again, palyra.CallGranted{}},

@@ -12,7 +12,8 @@ import (
 func TestProposal(t *testing.T) {
 	who := rpc.Caller{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Role: palyra.RoleAgent}
 	p, err := proposal(who, &v1.CallToolRequest{Tool: "x"})
-	if err != nil || p.Principal != "agent:ci" || p.Owner != "user:alice" || p.PeerUID != 7 || p.Surface != palyra.SurfaceAPI || string(p.Arguments) != "{}" {
+	if err != nil || p.Principal != "agent:ci" || p.Owner != "user:alice" || p.PeerUID != 7 || p.Surface != palyra.SurfaceAPI ||
+		string(p.Arguments) != "{}" {
 		t.Errorf("%+v %v", p, err)
 	}
 	p, err = proposal(who, &v1.CallToolRequest{RawArguments: []byte("\xff"), Door: "mcp"})
@@ -24,7 +25,8 @@ func TestProposal(t *testing.T) {
 		Origin: "agent:user.alice", Within: []string{"/w"}, Scopes: []palyra.Permission{"runs.start"},
 	}
 	p, err = proposal(room, &v1.CallToolRequest{Door: "cli"})
-	if err != nil || p.Surface != palyra.SurfaceRoom || p.Parent != "R" || p.Room != "R" || p.Origin != "agent:user.alice" || p.Credential != "room:R" ||
+	if err != nil || p.Surface != palyra.SurfaceRoom || p.Parent != "R" || p.Room != "R" || p.Origin != "agent:user.alice" ||
+		p.Credential != "room:R" ||
 		len(p.Line) != 2 || len(p.Within) != 1 || len(p.Scopes) != 1 {
 		t.Errorf("%+v %v", p, err)
 	}

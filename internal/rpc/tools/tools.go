@@ -1,9 +1,8 @@
 // Package tools serves ToolService: the way in for calls.
 //
-// The door fills in who proposes from the credential; what the client says of
-// itself is a label. A refusal travels as an outcome, an error means that the
-// record could not be kept. Whose calls a caller may see, cancel and feed is what
-// palyra.Reach says; of others' they learn nothing, not even that they exist.
+// The door fills in who proposes from the credential; what the client says of itself is a label. A refusal travels
+// as an outcome, an error means that the record could not be kept. Whose calls a caller may see, cancel and feed is
+// what palyra.Reach says; of others' they learn nothing, not even that they exist.
 package tools
 
 import (
@@ -44,18 +43,15 @@ type Record interface {
 
 // Calls takes calls.
 type Calls interface {
-	// Call takes a proposal all the way and tells w what became durable and what
-	// was printed, in order, on the caller's goroutine. The call outlives ctx;
-	// only Cancel ends it. The proposal's Session is an id, a name of the
+	// Call takes a proposal all the way and tells w what became durable and what was printed, in order, on the
+	// caller's goroutine. The call outlives ctx; only Cancel ends it. The proposal's Session is an id, a name of the
 	// client's own, or empty.
 	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
-	// Check is Call that runs nothing: its outcome says whether the caller may run
-	// it by its own tools.
+	// Check is Call that runs nothing: its outcome says whether the caller may run it by its own tools.
 	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Watch follows a call that was made before, as Call does, to its outcome.
 	Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error)
-	// Send feeds a running call, and puts on record who did. It refuses one that
-	// takes nothing.
+	// Send feeds a running call, and puts on record who did. It refuses one that takes nothing.
 	Send(ctx context.Context, id palyra.CallID, by palyra.Reach, f palyra.Feed) error
 	// Cancel ends a call: its question is withdrawn, its run is stopped.
 	Cancel(ctx context.Context, id palyra.CallID) error
@@ -172,8 +168,7 @@ func feed(req *v1.SendInputRequest) (palyra.Feed, error) {
 	return f, nil
 }
 
-// signalName reports whether s can be a signal's name. Which signals there are
-// is the runner's business.
+// signalName reports whether s can be a signal's name. Which signals there are is the runner's business.
 func signalName(s string) bool {
 	name, ok := strings.CutPrefix(s, "SIG")
 	return ok && name != "" && len(s) <= maxSignal && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
@@ -188,8 +183,7 @@ func (s *Service) CancelCall(ctx context.Context, req *v1.CancelCallRequest) (*v
 	return &v1.CancelCallResponse{}, s.calls.Cancel(ctx, c.ID)
 }
 
-// GetCall implements the method. A record that somebody changed is not shown: who
-// looks at it would believe it.
+// GetCall implements the method. A record that somebody changed is not shown: who looks at it would believe it.
 func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetCallResponse, error) {
 	c, err := s.reached(ctx, palyra.ActSee, req.GetCallId())
 	if err != nil {
@@ -217,9 +211,8 @@ func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (*paly
 	return c, nil
 }
 
-// visibleCall is a call as somebody may see it. An agent knows what it proposed. What a
-// diff and notes tell beside that comes from files which nobody has let it read: they
-// are for those who answer.
+// visibleCall is a call as somebody may see it. An agent knows what it proposed. What a diff and notes tell beside
+// that comes from files which nobody has let it read: they are for those who answer.
 func visibleCall(who rpc.Caller, c *palyra.Call) *palyra.Call {
 	if c == nil || !who.IsAgent() && c.Keep == nil {
 		return c

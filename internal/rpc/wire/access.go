@@ -55,9 +55,8 @@ func PlanDigest(m proto.Message) string {
 	return r.Get(fd).String()
 }
 
-// Inner returns the message that a message of RunStream carries, and who may
-// send it: whoever may call the method whose request it is. It reports false
-// when there is none.
+// Inner returns the message that a message of RunStream carries, and who may send it: whoever may call the method
+// whose request it is. It reports false when there is none.
 func Inner(m *v1.RunStreamRequest) (Access, proto.Message, bool) {
 	r := m.ProtoReflect()
 	fd := r.WhichOneof(r.Descriptor().Oneofs().ByName("message"))

@@ -43,7 +43,10 @@ func StatusOf(c palyra.Code) connect.Code {
 func ToStatus(err error) *connect.Error {
 	e := palyra.AsError(err)
 	ce := connect.NewError(StatusOf(e.Code), errors.New(e.Text))
-	detail, derr := connect.NewErrorDetail(&v1.ErrorDetail{Code: string(e.Code), ReasonCode: string(e.Reason), Remedy: e.Remedy, RetryAfterMs: (e.After + time.Millisecond - 1).Milliseconds()})
+	detail, derr := connect.NewErrorDetail(&v1.ErrorDetail{
+		Code: string(e.Code), ReasonCode: string(e.Reason), Remedy: e.Remedy,
+		RetryAfterMs: (e.After + time.Millisecond - 1).Milliseconds(),
+	})
 	if derr == nil {
 		ce.AddDetail(detail)
 	}

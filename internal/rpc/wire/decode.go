@@ -16,13 +16,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// decoder reads JSON into a message, strictly: every member must be a field, of
-// the field's kind, once.
+// decoder reads JSON into a message, strictly: every member must be a field, of the field's kind, once.
 type decoder struct {
-	// word is for the words' own JSON: proto names only, integers as numbers,
-	// JSON texts as the values they are, zero times left out. Otherwise it is
-	// the protocol's JSON mapping: camel-case names and quoted integers are
-	// taken as well, and a JSON text may come as a string or as an object.
+	// word is for the words' own JSON: proto names only, integers as numbers, JSON texts as the values they are, zero
+	// times left out. Otherwise it is the protocol's JSON mapping: camel-case names and quoted integers are taken as
+	// well, and a JSON text may come as a string or as an object.
 	word bool
 }
 

@@ -141,8 +141,7 @@ func (e *encoder) time(m protoreflect.Message) error {
 	return nil
 }
 
-// string writes s quoted. HTML characters stay readable; the encoder's newline
-// is taken back.
+// string writes s quoted. HTML characters stay readable; the encoder's newline is taken back.
 func (e *encoder) string(s string) {
 	_ = e.text.Encode(s) // a string always encodes, and a buffer takes it
 	e.buf.Truncate(e.buf.Len() - 1)

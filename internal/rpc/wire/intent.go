@@ -42,9 +42,8 @@ func (i Intent) Header() (string, error) {
 	return string(b), err
 }
 
-// ParseIntent reads the header strictly: one value, the four members once each
-// and nothing else, every part in its one spelling. It reports false when there
-// is no such header.
+// ParseIntent reads the header strictly: one value, the four members once each and nothing else, every part in its
+// one spelling. It reports false when there is no such header.
 func ParseIntent(h http.Header) (Intent, bool, error) {
 	vals := h.Values(IntentHeader)
 	if len(vals) == 0 {

@@ -8,7 +8,8 @@ import (
 
 // Flip is a change after which policy's answer, or another layer's, is another.
 type Flip struct {
-	Kind     string        `json:"kind"`             // what has to change: policy, answer, arguments, limit, host, tier, config, workspace, machine
+	// what has to change: policy, answer, arguments, limit, host, tier, config, workspace, machine
+	Kind     string        `json:"kind"`
 	Text     string        `json:"text"`             // for people
 	Change   string        `json:"change,omitempty"` // to be used as it is: a policy, a command line, a setting
 	Becomes  palyra.Effect `json:"becomes"`          // allow or ask

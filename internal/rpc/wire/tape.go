@@ -5,9 +5,8 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// FromEntry is FromWord for an entry of a tape. What a call printed goes across
-// as the bytes it is: by way of JSON it would cost several times as much, and
-// there may be much of it.
+// FromEntry is FromWord for an entry of a tape. What a call printed goes across as the bytes it is: by way of JSON
+// it would cost several times as much, and there may be much of it.
 func FromEntry(e palyra.TapeEntry) (*v1.TapeEntry, error) {
 	var data []byte
 	if o := e.ToolOutput; o != nil {

@@ -32,8 +32,7 @@ func Answer[R any](res *R, into proto.Message, word any, err error) (*R, error) 
 	return res, FromWord(word, into)
 }
 
-// ToWord fills a word, given by pointer, from m. A field that the word does not
-// have is an error.
+// ToWord fills a word, given by pointer, from m. A field that the word does not have is an error.
 func ToWord(m proto.Message, word any) error {
 	raw, err := encode(m, true)
 	if err != nil {
@@ -63,9 +62,8 @@ func Fields(m proto.Message) (map[string]any, error) {
 	return fields, nil
 }
 
-// Known refuses a message that holds fields, at any depth, which this build
-// does not know: nobody could say what they ask for, and no signature covers
-// them.
+// Known refuses a message that holds fields, at any depth, which this build does not know: nobody could say what
+// they ask for, and no signature covers them.
 func Known(m proto.Message) error {
 	if !strange(m.ProtoReflect()) {
 		return nil
@@ -129,8 +127,7 @@ func (Codec) Unmarshal(data []byte, v any) error {
 // clip bounds outside text in an error.
 func clip(s string) string { return palyra.Clip(s, 64) }
 
-// Chunks returns a writer that sends what is written in pieces of a size that
-// travels well. Flush sends the rest.
+// Chunks returns a writer that sends what is written in pieces of a size that travels well. Flush sends the rest.
 func Chunks(send func([]byte) error) *bufio.Writer {
 	const piece = 64 << 10
 	return bufio.NewWriterSize(sender(send), piece)

@@ -1,5 +1,4 @@
-// Package workspaces serves WorkspaceService: the directories that people
-// register for agents to work in.
+// Package workspaces serves WorkspaceService: the directories that people register for agents to work in.
 package workspaces
 
 import (

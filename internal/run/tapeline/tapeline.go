@@ -36,8 +36,7 @@ func Ends(e palyra.Event) bool {
 	return false
 }
 
-// Of says an event in the words of the tape, with the call as it stands
-// when the event is recorded.
+// Of says an event in the words of the tape, with the call as it stands when the event is recorded.
 func Of(c *palyra.Call, e palyra.Event) []palyra.TapeEntry {
 	switch e := e.(type) {
 	case palyra.CallProposed:
@@ -107,8 +106,7 @@ func shown(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// CallKey names a call of a run, so that a run that is driven again meets the
-// calls it made before.
+// CallKey names a call of a run, so that a run that is driven again meets the calls it made before.
 func CallKey(run palyra.RunID, turn, index int64) string {
 	return string(run) + "/" + strconv.FormatInt(turn, 10) + "/" + strconv.FormatInt(index, 10)
 }

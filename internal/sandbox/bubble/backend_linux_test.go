@@ -112,7 +112,8 @@ func TestBackendWithoutCgroups(t *testing.T) {
 		if who.UID == 0 {
 			want = "polled"
 		}
-		if x := runJob(t, b, s.job("/bin/true")); x.Enforcement.Limits["processes"] != palyra.Hold(want) || x.Enforcement.Limits["memory"] != "polled" {
+		if x := runJob(t, b, s.job("/bin/true")); x.Enforcement.Limits["processes"] != palyra.Hold(want) ||
+			x.Enforcement.Limits["memory"] != "polled" {
 			t.Errorf("%s: %+v", who.Name, x.Enforcement)
 		}
 	}

@@ -15,10 +15,9 @@ import (
 	"palyra/internal/subpath"
 )
 
-// base is the state of a workspace before the first of the runs that are under way in it together.
-// All are swept against it, so that a run that began later does not take the first one's work for
-// something that was there before. Bases of trees of which one contains the other agree on what
-// they both seal.
+// base is the state of a workspace before the first of the runs that are under way in it together. All are swept
+// against it, so that a run that began later does not take the first one's work for something that was there
+// before. Bases of trees of which one contains the other agree on what they both seal.
 //
 // A base without runs is a note about a workspace: that runs there ended a moment ago, or that a
 // record must be swept before anything may run there.
@@ -36,8 +35,7 @@ type base struct {
 	strange  []string              // absolute paths that other sweeps removed since, and that count as unknown
 }
 
-// leftFor is how long the end of a run is remembered; a look at a workspace that is older is
-// repeated anyway.
+// leftFor is how long the end of a run is remembered; a look at a workspace that is older is repeated anyway.
 const leftFor = time.Minute
 
 // The prefixes of keys of notes. Those of bases are JSON.

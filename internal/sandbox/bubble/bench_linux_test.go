@@ -78,7 +78,8 @@ func plainTrue(b testing.TB, who celltest.Resident) {
 
 // bareTrue is the least that anybody does with bubblewrap.
 func bareTrue(b testing.TB, who celltest.Resident) {
-	cmd := exec.Command("/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+	cmd := exec.Command("/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink",
+		"usr/lib", "/lib",
 		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true")
 	cmd.SysProcAttr = as(who)
 	if out, err := cmd.CombinedOutput(); err != nil {

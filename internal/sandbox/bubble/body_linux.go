@@ -92,9 +92,8 @@ func (b *body) Kill() {
 	_ = b.bwrap.Kill() // Wait finds whatever it leaves behind
 }
 
-// Wait implements cells.Body. If bubblewrap ended before process 1, that one has become our child,
-// because the daemon is a subreaper; if its pid is unknown, it may be waiting for bubblewrap, and
-// is found by its mark.
+// Wait implements cells.Body. If bubblewrap ended before process 1, that one has become our child, because the
+// daemon is a subreaper; if its pid is unknown, it may be waiting for bubblewrap, and is found by its mark.
 func (b *body) Wait() error {
 	_, err := b.bwrap.Wait()
 	_ = b.findProcess()

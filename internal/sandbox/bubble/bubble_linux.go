@@ -76,7 +76,10 @@ func New(c Config) (*Backend, error) {
 	if err := quarantine.Shut(c.Quarantine); err != nil {
 		f.Log.Warn("not everything in quarantine could be closed", "err", err)
 	}
-	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, keeps: map[chan struct{}]string{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
+	b := &Backend{
+		fleet: f, config: c, bases: map[string]*base{}, keeps: map[chan struct{}]string{}, records: map[string]bool{},
+		spares: make(chan *record, maxSpares),
+	}
 	b.pool.init(b, c.Warm, c.WarmBytes)
 	b.stages.open(b) // what is held is settled also where nothing can run
 	if b.no = b.prepare(); b.no != nil {
@@ -130,8 +133,7 @@ func (b *Backend) use(w *bwrap.Program) {
 	}
 }
 
-// current is the bubblewrap of later rooms. One that was replaced since, most likely by an update,
-// is checked anew.
+// current is the bubblewrap of later rooms. One that was replaced since, most likely by an update, is checked anew.
 func (b *Backend) current() (*bwrap.Program, *palyra.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -272,8 +274,7 @@ func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err erro
 	return err
 }
 
-// Close implements sandbox.Backend: it ends idle cells and whatever still runs,
-// and waits for both.
+// Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
 func (b *Backend) Close() error {
 	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares(), b.stages.close())
 	b.mu.Lock()

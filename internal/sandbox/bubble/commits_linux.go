@@ -78,7 +78,8 @@ func (k *keeper) committed(x *sandbox.Exit) {
 		x.Remnants = append(x.Remnants, palyra.Remnant{Kind: palyra.RemnantUnread, Path: dir})
 	}
 	if n := int64(len(found.Paths)) + found.More; n > 0 {
-		k.b.fleet.Log.Warn("sealed names came into git's index or commits during a run", "workspace", k.want.room.Workspace, "call", k.call, "count", n,
+		k.b.fleet.Log.Warn("sealed names came into git's index or commits during a run", "workspace", k.want.room.Workspace, "call", k.call,
+			"count", n,
 			"first", palyra.Clip(string(palyra.TextOfPath(found.Paths[0])), 256))
 	}
 }

@@ -43,7 +43,8 @@ func daemon(told string) int {
 	}
 	null, _ := os.Open(os.DevNull)
 	p, err := b.Start(context.Background(), sandbox.Job{
-		Call: "lost-call", Path: "/bin/sh", Argv: []string{"sh", "-c", "echo x > .envrc; echo ready; " + w[8] + " sleep 1000 & setsid sleep 1000 & exec sleep 1000"},
+		Call: "lost-call", Path: "/bin/sh", Argv: []string{"sh", "-c", "echo x > .envrc; echo ready; " + w[8] +
+			" sleep 1000 & setsid sleep 1000 & exec sleep 1000"},
 		Cwd: w[5], Workspace: w[5], Seals: seal.Default, UID: uid, GID: gid, Stdin: null, Stdout: os.Stdout, Stderr: os.Stderr,
 		Limits: palyra.Limits{Processes: 20, MemoryBytes: 256 << 20},
 	})
@@ -57,7 +58,8 @@ func daemon(told string) int {
 
 func daemonCommand(c Config, s *site) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s %s %s %d %d nohup", daemonVar, c.Cell, c.Digest, c.StateID, c.Dir, c.Quarantine, s.workspace, s.who.UID, s.who.GID))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s %s %s %d %d nohup", daemonVar, c.Cell, c.Digest, c.StateID, c.Dir,
+		c.Quarantine, s.workspace, s.who.UID, s.who.GID))
 	return cmd
 }
 
@@ -215,7 +217,8 @@ func TestBackendBadRecords(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	_, err := b.Start(t.Context(), newSite(t, celltest.Residents()[0]).trueJob())
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, "cannot be read") || !strings.Contains(e.Remedy, filepath.Join(c.Dir, "1.record")) {
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, "cannot be read") ||
+		!strings.Contains(e.Remedy, filepath.Join(c.Dir, "1.record")) {
 		t.Errorf("%v: %s", err, e.Remedy)
 	}
 	if len(mine) != 7 || len(records(c)) != 6 { // ours is there still
@@ -243,7 +246,8 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !plainCall.MatchString(string(call)) || !slices.Contains([]string{recordWaits, recordRuns, recordDone}, state) || len(snapshot) > len(text)-recordHead {
+		if !plainCall.MatchString(string(call)) || !slices.Contains([]string{recordWaits, recordRuns, recordDone}, state) ||
+			len(snapshot) > len(text)-recordHead {
 			t.Errorf("%q: %q %q %q", text, state, call, snapshot)
 		}
 	})
@@ -323,7 +327,8 @@ func TestCallText(t *testing.T) {
 		if err := r.say(recordRuns, call); err != nil {
 			t.Fatal(err)
 		}
-		if state, got, _, err := readRecord(f.Name()); err != nil || state != recordRuns || got == "" || strings.ContainsAny(string(got), "/. \x00") {
+		if state, got, _, err := readRecord(f.Name()); err != nil || state != recordRuns || got == "" ||
+			strings.ContainsAny(string(got), "/. \x00") {
 			t.Errorf("%q: %q %v", call, got, err)
 		}
 	}

@@ -40,7 +40,8 @@ func TestBackendState(t *testing.T) {
 		_, got := s.script(b, `grep -E '^(Cap|NoNewPrivs|Seccomp:|SigIgn|SigBlk|Groups|Uid|Pid|PPid)' /proc/self/status; ls /proc/self/fd | tr '\n' ' '; echo; for n in user pid mnt net ipc uts; do readlink /proc/self/ns/$n; done; hostname; ls /proc | grep -c '^[0-9]'`)
 		uid, _ := bwrap.Room{UID: who.UID, GID: who.GID}.Inside()
 		for _, want := range []string{
-			"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000",
+			"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000",
+			"CapAmb:\t0000000000000000",
 			"NoNewPrivs:\t1", "Seccomp:\t2", "SigIgn:\t0000000000000000", "SigBlk:\t0000000000000000", "\n0 1 2 3 \n", "\npalyra\n",
 			fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d", uid, uid, uid, uid),
 		} {
@@ -100,9 +101,13 @@ func TestBackendMounts(t *testing.T) {
 			for c in 'echo x > .config/x' 'mv .config/x y' 'rm .config/x' 'chmod 777 .config/x' 'mv .cache y'; do (cd /home/agent; eval "$c") 2>/dev/null && echo "WORKED: $c"; done
 			cat /home/agent/.config/x /home/agent/.cache/c; stat -c '%a %F' /home/agent/.config/x; echo y > /home/agent/.config/y && echo beside
 			df --output=size,itotal -B1 /tmp /home/agent /dev/shm /run | tail -n +2 | tr -s ' '`)
-		j.Mounts = []palyra.Mount{{Source: shown.workspace, Target: "/srv/shown"}, {Source: cache.workspace, Target: "/home/agent/.cache", Writable: true}}
+		j.Mounts = []palyra.Mount{
+			{Source: shown.workspace, Target: "/srv/shown"},
+			{Source: cache.workspace, Target: "/home/agent/.cache", Writable: true},
+		}
 		j.Files = []palyra.RoomFile{{Target: "/home/agent/.config/x", Text: "laid\n"}}
-		if x := runJob(t, b, j); x.Code != 0 || s.printed() != "shownlaid\nread-only\nlaid\nc\n444 regular file\nbeside\n 67108864 8192\n 67108864 8192\n 67108864 8192\n 8388608 1024" {
+		if x := runJob(t, b, j); x.Code != 0 ||
+			s.printed() != "shownlaid\nread-only\nlaid\nc\n444 regular file\nbeside\n 67108864 8192\n 67108864 8192\n 67108864 8192\n 8388608 1024" {
 			t.Errorf("%+v: %s", x, s.printed())
 		}
 		if got, err := os.ReadFile(cache.workspace + "/c"); err != nil || string(got) != "c\n" {
@@ -229,7 +234,8 @@ func TestBackendRoomRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, err := k.Run(t.Context(), spec, j, cells.Terms{
-				Explain: b.explain, Built: func(said cells.Said) error { cell.CloseAll(said.Files); return refusal }, Unbuilt: func(err error) error { return err },
+				Explain: b.explain, Built: func(said cells.Said) error { cell.CloseAll(said.Files); return refusal },
+				Unbuilt: func(err error) error { return err },
 			})
 			if err == nil {
 				_, err = p.Wait()

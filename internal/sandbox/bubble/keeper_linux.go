@@ -21,8 +21,7 @@ import (
 	"palyra/internal/stage"
 )
 
-// keeper is a cell in a room, which waits for its one job once the room is
-// finished.
+// keeper is a cell in a room, which waits for its one job once the room is finished.
 type keeper struct {
 	*cells.Keeper
 	b        *Backend
@@ -57,7 +56,8 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.Workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.Workspace, k.want.seals,
+			seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
 	}
 	return err
 }
@@ -124,7 +124,8 @@ func (k *keeper) furnish(ctx context.Context) error {
 	k.counters = h.Counters
 	k.watching = k.b.watching(k.Cgroups().Memory == "")
 	r := cell.Room{
-		Version: cell.Version, Workspace: k.want.room.Workspace, Private: k.want.room.Private(), Listeners: k.want.doors, Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
+		Version: cell.Version, Workspace: k.want.room.Workspace, Private: k.want.room.Private(), Listeners: k.want.doors,
+		Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
 		ReadOnly: bwrap.ReadOnlyProc(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.stage != nil {

@@ -21,7 +21,8 @@ func (s *site) git(args ...string) string {
 	c := exec.Command("git", args...)
 	c.Dir = s.workspace
 	c.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(s.workspace), "GIT_EDITOR=true", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(s.workspace), "GIT_EDITOR=true", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a",
+		"GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
 	}
 	if os.Geteuid() == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.who.UID), Gid: uint32(s.who.GID)}}
@@ -139,8 +140,9 @@ func TestBackendClosed(t *testing.T) {
 		}
 		item := c.Quarantine + "/call/000001"
 		ways := map[string]string{
-			"plain": item, "proc": "/proc/self/root" + item, "later": cache.workspace + "/r1", "later\xff": "/proc/self/root" + cache.workspace + "/r1",
-			"near": "/proc/self/cwd/../" + filepath.Base(filepath.Dir(cache.workspace)) + "/" + filepath.Base(cache.workspace) + "/r1",
+			"plain": item, "proc": "/proc/self/root" + item, "later": cache.workspace + "/r1",
+			"later\xff": "/proc/self/root" + cache.workspace + "/r1",
+			"near":      "/proc/self/cwd/../" + filepath.Base(filepath.Dir(cache.workspace)) + "/" + filepath.Base(cache.workspace) + "/r1",
 		}
 		script := ""
 		for name, to := range ways {
@@ -252,7 +254,8 @@ func TestBackendPatrol(t *testing.T) {
 		c.Patrol = 50 * time.Millisecond
 		b := openBackend(t, c)
 		s := newSite(t, who)
-		const script = "echo evil > .envrc; mkdir -p sub/.vscode; ln -s /etc out; echo ready; while [ ! -e go ]; do sleep 0.05; done; test ! -e sub/.vscode; echo $?; echo evil > later.code-workspace"
+		const script = "echo evil > .envrc; mkdir -p sub/.vscode; ln -s /etc out; echo ready; while [ ! -e go ]; do sleep 0.05; done; " +
+			"test ! -e sub/.vscode; echo $?; echo evil > later.code-workspace"
 		j := s.job("/bin/sh", "-c", script)
 		j.Lives = true
 		p := celltest.Start(t, b, j)
@@ -269,7 +272,9 @@ func TestBackendPatrol(t *testing.T) {
 			t.Errorf("left %+v", x.Remnants)
 		}
 		short := newSite(t, who)
-		if code, out := short.script(b, "mkdir -p t/.git; i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; test -d t/.git; echo $?; rm -rf t"); code != 0 || !strings.HasSuffix(out, "0") {
+		if code, out := short.script(b,
+			"mkdir -p t/.git; i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; test -d t/.git; echo $?; rm -rf t"); code != 0 ||
+			!strings.HasSuffix(out, "0") {
 			t.Errorf("a short run: %d, %s", code, out)
 		}
 	})

@@ -9,8 +9,7 @@ import (
 	"palyra/internal/seal"
 )
 
-// looks remembers recent looks at workspaces, so that the look for the next room reads only what
-// changed since.
+// looks remembers recent looks at workspaces, so that the look for the next room reads only what changed since.
 type looks struct {
 	mu   sync.Mutex
 	last []glance // used last first

@@ -28,13 +28,15 @@ func TestBackendSealedWorkspaces(t *testing.T) {
 			in := *s
 			in.workspace = filepath.Join(s.workspace, p)
 			_, err := b.Start(t.Context(), in.job("/bin/sh", "-c", "echo EVIL > pre-commit"))
-			if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Remedy, s.workspace) || exists(in.workspace+"/pre-commit") {
+			if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Remedy, s.workspace) ||
+				exists(in.workspace+"/pre-commit") {
 				t.Errorf("%s: %v", p, err)
 			}
 		}
 		in := *s
 		in.workspace = s.workspace + "/.github"
-		if x := runJob(t, b, in.job("/bin/sh", "-c", "touch workflows/evil.yml; mkdir -p actions/x; touch plain")); !slices.Equal(x.Quarantined, []string{"actions"}) {
+		if x := runJob(t, b, in.job("/bin/sh", "-c", "touch workflows/evil.yml; mkdir -p actions/x; touch plain")); !slices.Equal(x.Quarantined,
+			[]string{"actions"}) {
 			t.Errorf("%q", x.Quarantined)
 		}
 		if exists(in.workspace+"/workflows/evil.yml") || exists(in.workspace+"/actions") || !exists(in.workspace+"/plain") {
@@ -60,7 +62,8 @@ func TestBackendOverlap(t *testing.T) {
 				one, two := *top, *top
 				one.workspace, two.workspace = filepath.Join(top.workspace, test.first), filepath.Join(top.workspace, test.second)
 				first := one.starts(b, "echo evil > "+evil+"; echo ready; exec sleep 1000")
-				j := two.job("/bin/sh", "-c", "echo ready; while [ -e "+evil+" ]; do sleep 0.01; done; echo "+text+" > "+evil+" && echo again; exec sleep 1000")
+				j := two.job("/bin/sh", "-c", "echo ready; while [ -e "+evil+" ]; do sleep 0.01; done; echo "+text+" > "+evil+
+					" && echo again; exec sleep 1000")
 				if test.seals != nil {
 					j.Seals = test.seals
 				}
@@ -156,7 +159,8 @@ func TestBackendShutWorkspace(t *testing.T) {
 		b := openBackend(t, c)
 		s := newSite(t, who)
 		x := runJob(t, b, s.job("/bin/sh", "-c", "echo evil > .envrc; chmod 555 ."))
-		if !slices.Equal(x.Quarantined, []string{".envrc"}) || exists(s.workspace+"/.envrc") || !exists(s.workspace+"/.palyra/quarantine/call/000001") {
+		if !slices.Equal(x.Quarantined, []string{".envrc"}) || exists(s.workspace+"/.envrc") ||
+			!exists(s.workspace+"/.palyra/quarantine/call/000001") {
 			t.Errorf("%q", x.Quarantined)
 		}
 		if err := os.Chmod(s.workspace, 0o755); err != nil {

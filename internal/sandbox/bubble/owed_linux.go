@@ -97,7 +97,8 @@ func (b *Backend) closed(o *base, err error) *palyra.Error {
 	}
 	why := palyra.Clip(e.Text, 300)
 	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, "%s, so nothing may run here: %s", where, why).
-		WithRemedy("every new run tries again; if it goes on, look through %s for paths that you did not make, such as .git/hooks, and then remove %s", look, o.owed).
+		WithRemedy("every new run tries again; if it goes on, look through %s for paths that you did not make, such as .git/hooks, and "+
+			"then remove %s", look, o.owed).
 		WithCause(err)
 }
 
@@ -142,7 +143,8 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	}
 	if err != nil {
 		if lost(o.owed) {
-			b.fleet.Log.Error("the machine stopped before the record of a run was on the disk; look through the workspaces of the last runs", "record", o.owed)
+			b.fleet.Log.Error("the machine stopped before the record of a run was on the disk; look through the workspaces of the last runs",
+				"record", o.owed)
 			return nil
 		}
 		return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "the state of its workspace before it cannot be read").WithCause(err)
@@ -158,7 +160,8 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 		b.trimIn(s, call)
 	}
 	if errors.Is(err, seal.ErrGone) {
-		b.fleet.Log.Warn("the workspace of an earlier run is gone; if it comes back, look through it for sealed paths", "workspace", s.Workspace(), "call", call, "err", err)
+		b.fleet.Log.Warn("the workspace of an earlier run is gone; if it comes back, look through it for sealed paths", "workspace",
+			s.Workspace(), "call", call, "err", err)
 		return nil
 	}
 	if err != nil {
@@ -170,8 +173,7 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	return nil
 }
 
-// lost reports whether a record is empty because the machine stopped: it was last written before
-// the present boot.
+// lost reports whether a record is empty because the machine stopped: it was last written before the present boot.
 func lost(path string) bool {
 	fi, err := os.Stat(path)
 	if err != nil {

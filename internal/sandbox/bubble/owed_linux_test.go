@@ -34,7 +34,8 @@ func closedTo(t *testing.T, b *Backend, s *site, c Config, workspace string) {
 	t.Helper()
 	_, err := b.Start(t.Context(), s.trueJob())
 	e := palyra.AsError(err)
-	if e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, workspace) || !strings.Contains(e.Remedy, c.Dir) || !strings.Contains(e.Remedy, recordEnds) {
+	if e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, workspace) || !strings.Contains(e.Remedy, c.Dir) ||
+		!strings.Contains(e.Remedy, recordEnds) {
 		t.Errorf("%v: %s", err, e.Remedy)
 	}
 }
@@ -52,7 +53,8 @@ func TestBackendFailedSweep(t *testing.T) {
 	p := s.starts(b, "echo x > .envrc; echo ready; sleep 1000")
 	safe := unsafe(t, c)
 	p.Stop("cancelled", 0)
-	if _, err := p.Wait(); palyra.AsError(err).Reason != palyra.ReasonUnsafePermissions && palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+	if _, err := p.Wait(); palyra.AsError(err).Reason != palyra.ReasonUnsafePermissions &&
+		palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 		t.Errorf("%v", err)
 	}
 	if left := records(c); len(left) != 1 {
@@ -118,7 +120,8 @@ func TestBackendRecoverTrims(t *testing.T) {
 	c.Kept = 1 << 20
 	old := filepath.Join(c.Quarantine, "old")
 	line, err := quarantine.Item{Item: "000001", Path: ".envrc", Mode: 1, Bytes: 1 << 20}.Line()
-	if err = errors.Join(err, os.MkdirAll(filepath.Join(old, "000001"), 0o700), os.WriteFile(filepath.Join(old, quarantine.IndexName), line, 0o600)); err != nil {
+	if err = errors.Join(err, os.MkdirAll(filepath.Join(old, "000001"), 0o700),
+		os.WriteFile(filepath.Join(old, quarantine.IndexName), line, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	b := openBackend(t, c)
@@ -151,7 +154,8 @@ func TestBackendSharedRecord(t *testing.T) {
 	n := 0
 	for _, name := range records(c) {
 		state, _, text, err := readRecord(filepath.Join(c.Dir, name))
-		if err != nil || state != recordRuns || strings.Contains(string(text), "LmVudnJj") || strings.Contains(string(text), "c3ViLy5lbnZyYw==") { // .envrc, sub/.envrc
+		// .envrc, sub/.envrc
+		if err != nil || state != recordRuns || strings.Contains(string(text), "LmVudnJj") || strings.Contains(string(text), "c3ViLy5lbnZyYw==") {
 			t.Errorf("%s: %s, %v", state, text, err)
 		}
 		n++
@@ -231,7 +235,8 @@ func TestLook(t *testing.T) {
 	make := func(pid, uid int, exe string) {
 		dir := filepath.Join(proc, fmt.Sprint(pid))
 		stat := fmt.Sprintf("%d (a) b) S %s 4711 0", pid, strings.Repeat("1 ", 18))
-		err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/status", fmt.Appendf(nil, "Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid), 0o644), os.WriteFile(dir+"/stat", []byte(stat), 0o644))
+		err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/status",
+			fmt.Appendf(nil, "Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid), 0o644), os.WriteFile(dir+"/stat", []byte(stat), 0o644))
 		if exe != "" {
 			err = errors.Join(err, os.Symlink(exe, dir+"/exe"))
 		}

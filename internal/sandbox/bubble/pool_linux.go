@@ -64,8 +64,7 @@ func (p *pool) refill() {
 	}
 }
 
-// take returns the youngest idle keeper for w, for which the workspace has changed least; nil if
-// there is none.
+// take returns the youngest idle keeper for w, for which the workspace has changed least; nil if there is none.
 func (p *pool) take(ctx context.Context, w *want) (*keeper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cells.SpawnFailed("the call ended before the program was started").WithCause(err)

@@ -176,7 +176,8 @@ func TestBackendLostCell(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, err := p.Wait()
-		if palyra.AsError(err).Reason != palyra.ReasonInterrupted || !slices.Equal(x.Quarantined, []string{".envrc"}) || exists(s.workspace+"/.envrc") {
+		if palyra.AsError(err).Reason != palyra.ReasonInterrupted || !slices.Equal(x.Quarantined, []string{".envrc"}) ||
+			exists(s.workspace+"/.envrc") {
 			t.Errorf("%+v, %v", x, err)
 		}
 		for _, pid := range append(all, bwrap) {

@@ -19,10 +19,9 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// Recover implements sandbox.Backend: it ends rooms of this state that an earlier daemon left, and
-// then removes the sealed paths that their runs made. It fails only when something of them still
-// lives, or the backend's own directory cannot be read. A workspace that cannot be swept is closed
-// to runs until it can: Start tries again.
+// Recover implements sandbox.Backend: it ends rooms of this state that an earlier daemon left, and then removes the
+// sealed paths that their runs made. It fails only when something of them still lives, or the backend's own
+// directory cannot be read. A workspace that cannot be swept is closed to runs until it can: Start tries again.
 func (b *Backend) Recover(ctx context.Context) error {
 	if err := errors.Join(b.endRooms(ctx), b.fleet.Recover(ctx)); err != nil { // also where nothing can run any more
 		return err // living processes could make more during the sweep
@@ -165,7 +164,8 @@ func look(proc string, pid int) (process, bool) {
 // bubblewrap may have been replaced since.
 func roomExe(exe string) bool {
 	exe = strings.TrimSuffix(exe, " (deleted)")
-	return strings.HasPrefix(exe, "/memfd:") || strings.Contains(filepath.Base(exe), "bwrap") || strings.Contains(filepath.Base(exe), "bubblewrap")
+	return strings.HasPrefix(exe, "/memfd:") || strings.Contains(filepath.Base(exe), "bwrap") ||
+		strings.Contains(filepath.Base(exe), "bubblewrap")
 }
 
 // markOf reads the mark of a process from its command line. A zombie has none.
@@ -177,8 +177,7 @@ func markOf(proc string, pid int) (uint64, bool) {
 	return parseMark(line)
 }
 
-// parseMark reads a command line that ends as a cell's does. Bubblewrap's own ends
-// with its cell's.
+// parseMark reads a command line that ends as a cell's does. Bubblewrap's own ends with its cell's.
 func parseMark(line []byte) (uint64, bool) {
 	words := bytes.Split(bytes.TrimSuffix(line, []byte{0}), []byte{0})
 	n := len(words)

@@ -9,10 +9,9 @@ import (
 	"palyra/internal/cell"
 )
 
-// The file watching of a room. A run gets an eighth of what its user may have, so that its user,
-// and other runs, keep enough; and no more than any program needs. Where no cgroup counts the
-// memory of waiting events (an instance holds 16,384 of them, a watch keeps a file's record in
-// memory), the most is small enough not to matter.
+// The file watching of a room. A run gets an eighth of what its user may have, so that its user, and other runs,
+// keep enough; and no more than any program needs. Where no cgroup counts the memory of waiting events (an instance
+// holds 16,384 of them, a watch keeps a file's record in memory), the most is small enough not to matter.
 const (
 	watchShare      = 8
 	mostInstances   = 128
@@ -21,8 +20,7 @@ const (
 	polledWatches   = 8 << 10
 )
 
-// hostWatching is what the host allows a user to watch, or less if this process's own user
-// namespace allows less.
+// hostWatching is what the host allows a user to watch, or less if this process's own user namespace allows less.
 func hostWatching(read func(string) ([]byte, error)) cell.Watching {
 	lowest := func(paths ...string) int64 {
 		var low int64 = -1

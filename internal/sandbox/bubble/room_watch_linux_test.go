@@ -17,9 +17,21 @@ import (
 // nothing.
 func TestWatchingOf(t *testing.T) {
 	for _, c := range []struct{ host, cgroup, polled cell.Watching }{
-		{cell.Watching{Instances: 128, Watches: 192_493}, cell.Watching{Instances: 16, Watches: 24_061}, cell.Watching{Instances: 16, Watches: 8192}},
-		{cell.Watching{Instances: 8192, Watches: 1 << 20}, cell.Watching{Instances: 128, Watches: 65_536}, cell.Watching{Instances: 16, Watches: 8192}},
-		{cell.Watching{Instances: 1 << 31, Watches: 1 << 40}, cell.Watching{Instances: 128, Watches: 65_536}, cell.Watching{Instances: 16, Watches: 8192}},
+		{
+			cell.Watching{Instances: 128, Watches: 192_493},
+			cell.Watching{Instances: 16, Watches: 24_061},
+			cell.Watching{Instances: 16, Watches: 8192},
+		},
+		{
+			cell.Watching{Instances: 8192, Watches: 1 << 20},
+			cell.Watching{Instances: 128, Watches: 65_536},
+			cell.Watching{Instances: 16, Watches: 8192},
+		},
+		{
+			cell.Watching{Instances: 1 << 31, Watches: 1 << 40},
+			cell.Watching{Instances: 128, Watches: 65_536},
+			cell.Watching{Instances: 16, Watches: 8192},
+		},
 		{cell.Watching{Instances: 16, Watches: 80}, cell.Watching{Instances: 2, Watches: 10}, cell.Watching{Instances: 2, Watches: 10}},
 		{host: cell.Watching{Instances: 7, Watches: 1 << 20}},
 		{host: cell.Watching{Instances: 128, Watches: 7}},
@@ -41,11 +53,20 @@ func TestHostWatching(t *testing.T) {
 		files map[string]string
 		want  cell.Watching
 	}{
-		"a host":      {map[string]string{fs + "instances": "128\n", own + "instances": "128\n", fs + "watches": "9000\n", own + "watches": "9000\n"}, cell.Watching{Instances: 128, Watches: 9000}},
-		"a container": {map[string]string{fs + "instances": "128\n", own + "instances": "20\n", fs + "watches": "9000\n", own + "watches": "2147483647\n"}, cell.Watching{Instances: 20, Watches: 9000}},
-		"an old one":  {map[string]string{fs + "instances": "128\n", fs + "watches": "9000\n"}, cell.Watching{}},
-		"nonsense":    {map[string]string{fs + "instances": "-1\n", own + "instances": "128\n", fs + "watches": "many", own + "watches": "1"}, cell.Watching{}},
-		"nothing":     {nil, cell.Watching{}},
+		"a host": {map[string]string{
+			fs + "instances": "128\n", own + "instances": "128\n", fs + "watches": "9000\n",
+			own + "watches": "9000\n",
+		}, cell.Watching{Instances: 128, Watches: 9000}},
+		"a container": {map[string]string{
+			fs + "instances": "128\n", own + "instances": "20\n", fs + "watches": "9000\n",
+			own + "watches": "2147483647\n",
+		}, cell.Watching{Instances: 20, Watches: 9000}},
+		"an old one": {map[string]string{fs + "instances": "128\n", fs + "watches": "9000\n"}, cell.Watching{}},
+		"nonsense": {
+			map[string]string{fs + "instances": "-1\n", own + "instances": "128\n", fs + "watches": "many", own + "watches": "1"},
+			cell.Watching{},
+		},
+		"nothing": {nil, cell.Watching{}},
 	} {
 		read := func(p string) ([]byte, error) {
 			if s, ok := c.files[p]; ok {
@@ -90,7 +111,8 @@ func TestBackendWithoutWatching(t *testing.T) {
 			t.Fatalf("no other room is tried: %v", err)
 		}
 		s := newSite(t, who)
-		x := runJob(t, b, s.job("/usr/bin/python3", "-c", `import ctypes; l=ctypes.CDLL(None, use_errno=True); print(l.inotify_init1(0), ctypes.get_errno(), l.fanotify_init(0, 0), ctypes.get_errno())`))
+		x := runJob(t, b, s.job("/usr/bin/python3", "-c",
+			`import ctypes; l=ctypes.CDLL(None, use_errno=True); print(l.inotify_init1(0), ctypes.get_errno(), l.fanotify_init(0, 0), ctypes.get_errno())`))
 		if x.Code != 0 || s.printed() != "-1 1 -1 1" || x.Enforcement.Limits["watches"] != "refused" {
 			t.Errorf("%+v: %s", x, s.printed())
 		}

@@ -43,7 +43,8 @@ func TestBackendSeals(t *testing.T) {
 			if got := s.printed(); got != "work" || x.Quarantined != nil {
 				t.Errorf("%d: %s %+v", n, got, x)
 			}
-			if got, err := os.ReadFile(s.workspace + "/.git/config"); string(got) != "[core]\n" || err != nil || exists(s.workspace+"/.git/hooks/pre-commit") {
+			if got, err := os.ReadFile(s.workspace + "/.git/config"); string(got) != "[core]\n" || err != nil ||
+				exists(s.workspace+"/.git/hooks/pre-commit") {
 				t.Errorf("%d: config is %q, %v", n, got, err)
 			}
 			eventually(t, "a warm cell", func() bool { return b.pool.idle() == 1 })
@@ -58,7 +59,8 @@ func TestBackendQuarantine(t *testing.T) {
 		c := configOf(t)
 		b := openBackend(t, c)
 		s := newSite(t, who)
-		const make = "mkdir -p sub/.git/hooks .vscode && echo x > sub/.git/hooks/pre-commit && echo x > .envrc && echo x > .vscode/tasks.json && echo x > plain"
+		const make = "mkdir -p sub/.git/hooks .vscode && echo x > sub/.git/hooks/pre-commit && echo x > .envrc && echo x > " +
+			".vscode/tasks.json && echo x > plain"
 		check := func(x sandbox.Exit) {
 			t.Helper()
 			got := slices.Sorted(slices.Values(x.Quarantined))
@@ -91,7 +93,8 @@ func TestBackendTogether(t *testing.T) {
 	s, other := newSite(t, celltest.Residents()[0]), newSite(t, celltest.Residents()[0])
 	other.workspace = s.workspace
 	first := s.starts(b, "echo x > .envrc; echo ready; while [ -e .envrc ]; do sleep 0.01; done; sleep 1000")
-	second := other.starts(b, "echo ready; while [ -e .envrc ]; do sleep 0.01; done; echo gone; while [ ! -e again ]; do sleep 0.01; done; echo y > .envrc; sleep 1000")
+	second := other.starts(b,
+		"echo ready; while [ -e .envrc ]; do sleep 0.01; done; echo gone; while [ ! -e again ]; do sleep 0.01; done; echo y > .envrc; sleep 1000")
 	first.Stop("cancelled", 0)
 	if x := waitFor(t, first); !slices.Equal(x.Quarantined, []string{".envrc"}) {
 		t.Errorf("the first: %q", x.Quarantined)
@@ -141,7 +144,8 @@ func TestBackendUnsealable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := b.Start(t.Context(), s.job("/bin/sh", "-c", "touch ran"))
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, ".git/config") || exists(s.workspace+"/ran") {
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, ".git/config") ||
+		exists(s.workspace+"/ran") {
 		t.Errorf("%v", err)
 	}
 }

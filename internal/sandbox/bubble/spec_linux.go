@@ -161,7 +161,8 @@ func (b *Backend) explain(r cell.Report) error {
 	switch {
 	case r.Step == "exec":
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
-			WithRemedy("tier C can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by everybody), of the workspace and of what the profile mounts").WithCause(cause)
+			WithRemedy("tier C can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by " +
+				"everybody), of the workspace and of what the profile mounts").WithCause(cause)
 	case r.Step == "seal" && r.Errno == int(unix.ESTALE):
 		return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))

@@ -276,7 +276,8 @@ func (k *keeper) unstageSoon(e *stage.Settled) {
 
 // unstaged is the refusal of a run whose plan says that it is staged, where that is not possible.
 func unstaged(err error) error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the writes of the run cannot be kept apart from the workspace, as its plan says").
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed,
+		"the writes of the run cannot be kept apart from the workspace, as its plan says").
 		WithRemedy("see the daemon's log, and propose the call anew: it is then judged by what holds now").WithCause(err)
 }
 

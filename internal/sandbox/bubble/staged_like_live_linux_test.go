@@ -18,15 +18,23 @@ import (
 
 // dayWork is what developers do, so that doing it twice gives the same bytes.
 var dayWork = []struct{ name, shell string }{
-	{"git mv DIR", "git mv d e && git commit -q -m moved && git mv e d && git mv d/deep d/deeper && git mv d/deeper d/deep && git commit -q -m back && git status --short"},
-	{"git rebase", "git checkout -q -b side HEAD~1 && echo side > side && git add side && git commit -q -m side && git rebase -q main && git checkout -q main && git reset -q --hard side && git branch -q -D side"},
-	{"made and renamed", "mkdir -p t/s-working/x && echo o > t/s-working/x/o && mv -T t/s-working t/s-final && python3 -c 'import os; os.mkdir(\"t/a\"); open(\"t/a/b\",\"w\").close(); os.rename(\"t/a\",\"t/c\")' && node -e 'const f=require(\"fs\"); f.mkdirSync(\"t/n/m\",{recursive:true}); f.renameSync(\"t/n\",\"t/o\")'"},
-	{"packages", "mkdir -p v/p && printf 1 > v/p/f && mv v/p v/.p-old && mkdir v/p && printf 2 > v/p/f && rm -r v/.p-old && mv v v2 && cp -r v2 v && rm -r v2"},
-	{"go build", "cd mod && GOCACHE=/tmp/c GOFLAGS=-buildvcs=false CGO_ENABLED=0 go build -trimpath -o ../bin/m.a . && go mod tidy && gofmt -l -w ."},
+	{"git mv DIR", "git mv d e && git commit -q -m moved && git mv e d && git mv d/deep d/deeper && git mv d/deeper d/deep && git " +
+		"commit -q -m back && git status --short"},
+	{"git rebase", "git checkout -q -b side HEAD~1 && echo side > side && git add side && git commit -q -m side && git rebase -q " +
+		"main && git checkout -q main && git reset -q --hard side && git branch -q -D side"},
+	{"made and renamed", "mkdir -p t/s-working/x && echo o > t/s-working/x/o && mv -T t/s-working t/s-final && python3 -c 'import " +
+		"os; os.mkdir(\"t/a\"); open(\"t/a/b\",\"w\").close(); os.rename(\"t/a\",\"t/c\")' && node -e 'const f=require(\"fs\"); " +
+		"f.mkdirSync(\"t/n/m\",{recursive:true}); f.renameSync(\"t/n\",\"t/o\")'"},
+	{"packages", "mkdir -p v/p && printf 1 > v/p/f && mv v/p v/.p-old && mkdir v/p && printf 2 > v/p/f && rm -r v/.p-old && mv v v2 " +
+		"&& cp -r v2 v && rm -r v2"},
+	{"go build", "cd mod && GOCACHE=/tmp/c GOFLAGS=-buildvcs=false CGO_ENABLED=0 go build -trimpath -o ../bin/m.a . && go mod tidy " +
+		"&& gofmt -l -w ."},
 	{"npm run", "cd pkg && npm run --silent build && ls dist"},
-	{"git", "rm gone && git add -A && git commit -q -m two && git mv d/f d/g && git stash -q && git checkout -q -b other && git status --short"},
+	{"git", "rm gone && git add -A && git commit -q -m two && git mv d/f d/g && git stash -q && git checkout -q -b other && git " +
+		"status --short"},
 	{"make", "make -s all && make -s all"},
-	{"files", "mv d d2; cp -a d2 d3; ln -s d2 l; ln hay hard; rm -r d3/deep; mkdir -p d3/deep; echo x > d3/deep/y; chmod 750 d2; chmod 600 hay; sed -i s/old/new/ d2/f; touch \"$(printf 'raw\\377')\"; " +
+	{"files", "mv d d2; cp -a d2 d3; ln -s d2 l; ln hay hard; rm -r d3/deep; mkdir -p d3/deep; echo x > d3/deep/y; chmod 750 d2; " +
+		"chmod 600 hay; sed -i s/old/new/ d2/f; touch \"$(printf 'raw\\377')\"; " +
 		"tar cf t.tar --mtime=@0 d2 && mkdir out && tar xf t.tar -C out; mkfifo p; : > empty; truncate -s 100000 holes"},
 }
 
@@ -37,7 +45,8 @@ func (s *site) dayTree() {
 		"hay": "needle\n", "gone": "old\n", "d/f": "old\n", "d/deep/x": "old\n",
 		"mod/go.mod": "module example.org/m\n\ngo 1.20\n", "mod/m.go": "package m\n\nfunc One() int {\nreturn 1 }\n",
 		"pkg/package.json": `{"name":"p","version":"1.0.0","scripts":{"build":"mkdir -p dist && cp package.json dist/ && node -e 'require(\"fs\").writeFileSync(\"dist/x\",\"x\")'"}}`,
-		"Makefile":         "all: a.o link\na.o: hay\n\tcp hay a.o\nlink: a.o\n\tln -sf a.o link; mkdir -p deps; mv -f a.o deps/; ln -s deps/a.o a.o\n",
+		"Makefile": "all: a.o link\na.o: hay\n\tcp hay a.o\nlink: a.o\n\tln -sf a.o link; mkdir -p deps; mv -f a.o deps/; ln -s " +
+			"deps/a.o a.o\n",
 	} {
 		s.dir(filepath.Dir(name))
 		s.file(name, text)

@@ -89,7 +89,10 @@ func TestBackendStagedInputs(t *testing.T) {
 			ran, other := 0, 0
 			for range runs {
 				j := s.job(c.argv...)
-				j.Bound = []stage.Bound{{Path: name, Digest: string(palyra.SumBytes([]byte(c.good)))}, {Path: filepath.Join(filepath.Dir(name), "GNUmakefile")}}
+				j.Bound = []stage.Bound{
+					{Path: name, Digest: string(palyra.SumBytes([]byte(c.good)))},
+					{Path: filepath.Join(filepath.Dir(name), "GNUmakefile")},
+				}
 				switch printed, ok := s.outcome(b, j); {
 				case !ok:
 				case printed == "good":
@@ -136,7 +139,8 @@ func TestBackendStagedWork(t *testing.T) {
 		s.dir("d/e")
 		s.file("d/e/x", "x")
 		for n := range 3 {
-			j := s.job("/bin/sh", "-c", fmt.Sprintf("echo %d >> f; rm -f gone; mkdir -p new/%d; mv d d2; ln -sfn f link; touch $(printf 'raw\\377'); ls; sleep 0.01", n, n))
+			j := s.job("/bin/sh", "-c",
+				fmt.Sprintf("echo %d >> f; rm -f gone; mkdir -p new/%d; mv d d2; ln -sfn f link; touch $(printf 'raw\\377'); ls; sleep 0.01", n, n))
 			x := runJob(t, b, j)
 			if x.Code != 0 || x.Effects.Kept == 0 || len(x.Effects.Conflicts) > 0 || x.Effects.Lost != "" {
 				t.Errorf("%d: %+v %s", n, x, s.printed())
@@ -387,7 +391,8 @@ func TestBackendStageLimits(t *testing.T) {
 				t.Errorf("%s: %v, %v", limit, left, err)
 			}
 		}
-		if x := runJob(t, b, s.job("/bin/sh", "-c", "head -c 4000000 /dev/zero > fine; rm -f fine; echo x > y; sleep 1.2")); x.Limit != "" || x.Effects.Kept != 1 {
+		if x := runJob(t, b, s.job("/bin/sh", "-c", "head -c 4000000 /dev/zero > fine; rm -f fine; echo x > y; sleep 1.2")); x.Limit != "" ||
+			x.Effects.Kept != 1 {
 			t.Errorf("%+v", x)
 		}
 	})

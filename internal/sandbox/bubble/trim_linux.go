@@ -8,8 +8,7 @@ import (
 	"palyra/internal/seal"
 )
 
-// users are the calls that may put items into quarantine at any time: their items are not removed
-// to make room.
+// users are the calls that may put items into quarantine at any time: their items are not removed to make room.
 type users struct {
 	mu    sync.Mutex
 	calls map[palyra.CallID]int
@@ -42,7 +41,8 @@ func (u *users) has(call string) bool {
 func (b *Backend) trim(call palyra.CallID) (gone []palyra.Remnant) {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
-	calls, err := quarantine.Trim(b.config.Quarantine, string(call), b.users.has, quarantine.Limits{Total: b.config.Kept, Workspace: b.config.KeptWorkspace})
+	calls, err := quarantine.Trim(b.config.Quarantine, string(call), b.users.has,
+		quarantine.Limits{Total: b.config.Kept, Workspace: b.config.KeptWorkspace})
 	return b.dropped(call, calls, err)
 }
 

@@ -40,7 +40,8 @@ func TestBackendHoldsTrusted(t *testing.T) {
 			}
 		}
 		old.file("list", strings.Join(there, "\n")+"\n")
-		runJob(t, b, old.job("/bin/sh", "-c", `while read -r p; do echo evil >> "$p"; rm -f "$p"; mv "$p" gone; ln -sf /etc/passwd "$p"; done < list 2>/dev/null; mv old new; true`))
+		runJob(t, b, old.job("/bin/sh", "-c",
+			`while read -r p; do echo evil >> "$p"; rm -f "$p"; mv "$p" gone; ln -sf /etc/passwd "$p"; done < list 2>/dev/null; mv old new; true`))
 		for _, p := range there {
 			if got, err := os.ReadFile(filepath.Join(old.workspace, p)); string(got) != "person's\n" {
 				t.Errorf("%s is %q, %v", p, got, err)
@@ -58,12 +59,15 @@ func TestBackendHoldsRemotes(t *testing.T) {
 		s := newSite(t, who)
 		s.repository()
 		s.dir(".git/branches")
-		runJob(t, b, s.job("/bin/sh", "-c", `mkdir -p .git/remotes; echo 'URL: /evil' > .git/remotes/origin; echo /evil > .git/branches/origin; echo x > .git/refs/x; true`))
-		out, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "-C", s.workspace, "ls-remote", "--get-url", "origin").CombinedOutput()
+		runJob(t, b, s.job("/bin/sh", "-c",
+			`mkdir -p .git/remotes; echo 'URL: /evil' > .git/remotes/origin; echo /evil > .git/branches/origin; echo x > .git/refs/x; true`))
+		out, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "-C", s.workspace, "ls-remote", "--get-url", "origin").
+			CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != "origin" { // nobody but itself stands for it
 			t.Errorf("origin is %q, %v", out, err)
 		}
-		if exists(filepath.Join(s.workspace, ".git/remotes")) || !exists(filepath.Join(s.workspace, ".git/branches")) || !exists(filepath.Join(s.workspace, ".git/refs/x")) {
+		if exists(filepath.Join(s.workspace, ".git/remotes")) || !exists(filepath.Join(s.workspace, ".git/branches")) ||
+			!exists(filepath.Join(s.workspace, ".git/refs/x")) {
 			t.Error("remotes are left, or what may be written is not")
 		}
 	})

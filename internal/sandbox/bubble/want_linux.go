@@ -27,7 +27,10 @@ type want struct {
 
 func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
-		room:  bwrap.Room{UID: j.UID, GID: j.GID, Workspace: j.Workspace, Mounts: slices.Clone(j.Mounts), Files: slices.Clone(j.Files), Tmp: b.config.Tmp},
+		room: bwrap.Room{
+			UID: j.UID, GID: j.GID, Workspace: j.Workspace, Mounts: slices.Clone(j.Mounts), Files: slices.Clone(j.Files),
+			Tmp: b.config.Tmp,
+		},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
 		stage: j.Staged, bound: slices.Clone(j.Bound), moves: slices.Clone(j.Renames),
 	}

@@ -85,7 +85,8 @@ var obstacles = []obstacle{
 	{
 		func(said string, _ surroundings) bool { return saysAny(said, "Can't mount proc") },
 		"no /proc can be mounted in a room: the container around the daemon covers parts of its own",
-		"start that container with an uncovered /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL), or run palyrad outside of it",
+		"start that container with an uncovered /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt " +
+			"unmask=ALL), or run palyrad outside of it",
 	},
 	{
 		func(said string, s surroundings) bool {
@@ -102,7 +103,8 @@ var obstacles = []obstacle{
 	{
 		func(said string, _ surroundings) bool { return saysAny(said, "No permissions to creat") },
 		"the system does not let bubblewrap make namespaces",
-		"allow user namespaces (sysctl user.max_user_namespaces; on Debian kernel.unprivileged_userns_clone; security modules such as SELinux and AppArmor)",
+		"allow user namespaces (sysctl user.max_user_namespaces; on Debian kernel.unprivileged_userns_clone; security modules such as " +
+			"SELinux and AppArmor)",
 	},
 }
 

@@ -23,25 +23,45 @@ func TestBwrapExplains(t *testing.T) {
 		s            surroundings
 		text, remedy string
 	}{
-		"no user namespaces":   {denied, surroundings{}, "has no user namespaces", "CONFIG_USER_NS"},
-		"switched off":         {denied, with(func(s *surroundings) { s.maxUser = "0" }), "user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces="},
-		"Debian":               {denied, with(func(s *surroundings) { s.clone = "0" }), "kernel.unprivileged_userns_clone is 0", "sysctl -w kernel.unprivileged_userns_clone=1"},
-		"Ubuntu":               {"bwrap: setting up uid map: Permission denied", with(func(s *surroundings) { s.apparmor = "1" }), "AppArmor", "profile palyra-bwrap /usr/bin/bwrap flags=(unconfined) {\n  userns,"},
-		"Ubuntu's network":     {"bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", with(func(s *surroundings) { s.apparmor = "1" }), "AppArmor", "apparmor_parser -r"},
-		"root, on Debian":      {denied, with(func(s *surroundings) { s.clone, s.root = "0", true }), "does not let", "allow user namespaces"},
-		"root, on Ubuntu":      {denied, with(func(s *surroundings) { s.apparmor, s.root = "1", true }), "does not let", "allow user namespaces"},
-		"a limit":              {"bwrap: Creating new namespace failed, nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", fine, "no more namespaces", "user.max_net_namespaces"},
-		"a covered /proc":      {"bwrap: Can't mount proc on /newroot/proc: Operation not permitted", with(func(s *surroundings) { s.filtered = true }), "no /proc can be mounted", "systempaths=unconfined"},
+		"no user namespaces": {denied, surroundings{}, "has no user namespaces", "CONFIG_USER_NS"},
+		"switched off": {
+			denied, with(func(s *surroundings) { s.maxUser = "0" }), "user.max_user_namespaces is 0",
+			"sysctl -w user.max_user_namespaces=",
+		},
+		"Debian": {
+			denied, with(func(s *surroundings) { s.clone = "0" }), "kernel.unprivileged_userns_clone is 0",
+			"sysctl -w kernel.unprivileged_userns_clone=1",
+		},
+		"Ubuntu": {
+			"bwrap: setting up uid map: Permission denied", with(func(s *surroundings) { s.apparmor = "1" }), "AppArmor",
+			"profile palyra-bwrap /usr/bin/bwrap flags=(unconfined) {\n  userns,",
+		},
+		"Ubuntu's network": {
+			"bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+			with(func(s *surroundings) { s.apparmor = "1" }), "AppArmor", "apparmor_parser -r",
+		},
+		"root, on Debian": {denied, with(func(s *surroundings) { s.clone, s.root = "0", true }), "does not let", "allow user namespaces"},
+		"root, on Ubuntu": {denied, with(func(s *surroundings) { s.apparmor, s.root = "1", true }), "does not let", "allow user namespaces"},
+		"a limit": {
+			"bwrap: Creating new namespace failed, nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+			fine, "no more namespaces", "user.max_net_namespaces",
+		},
+		"a covered /proc": {
+			"bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
+			with(func(s *surroundings) { s.filtered = true }), "no /proc can be mounted", "systempaths=unconfined",
+		},
 		"a container's filter": {denied, with(func(s *surroundings) { s.filtered = true }), "seccomp", "seccomp=unconfined"},
-		"an old kernel":        {"bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be installed setuid on such systems.", fine, "cannot make one of the namespaces", "CONFIG_PID_NS"},
-		"something else":       {denied, fine, "does not let", "allow user namespaces"},
-		"unknown":              {"bwrap: the moon\nis full", fine, "the moon", "doctor"},
-		"control characters":   {"bwrap: \x1b[31mred", fine, `\x1b[31mred`, "doctor"},
-		"silence":              {"", fine, "does not say why", "log"},
+		"an old kernel": {"bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.  " +
+			"bwrap must be installed setuid on such systems.", fine, "cannot make one of the namespaces", "CONFIG_PID_NS"},
+		"something else":     {denied, fine, "does not let", "allow user namespaces"},
+		"unknown":            {"bwrap: the moon\nis full", fine, "the moon", "doctor"},
+		"control characters": {"bwrap: \x1b[31mred", fine, `\x1b[31mred`, "doctor"},
+		"silence":            {"", fine, "does not say why", "log"},
 	} {
 		cause := errors.New("exit status 1")
 		no := explain(c.said, cause, c.s)
-		if !strings.Contains(no.Text, c.text) || !strings.Contains(no.Remedy, c.remedy) || no.Reason != palyra.ReasonTierUnavailable || !errors.Is(no, cause) {
+		if !strings.Contains(no.Text, c.text) || !strings.Contains(no.Remedy, c.remedy) || no.Reason != palyra.ReasonTierUnavailable ||
+			!errors.Is(no, cause) {
 			t.Errorf("%s: %q, %q", name, no.Text, no.Remedy)
 		}
 	}
@@ -56,7 +76,8 @@ func TestBwrapLooksAround(t *testing.T) {
 		t.Errorf("an empty /proc: %+v", got)
 	}
 	for name, text := range map[string]string{
-		"sys/user/max_user_namespaces": "0\n", "sys/kernel/unprivileged_userns_clone": "1\n", "sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+		"sys/user/max_user_namespaces": "0\n", "sys/kernel/unprivileged_userns_clone": "1\n",
+		"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
 		"self/ns/user": "", "self/status": "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n",
 	} {
 		celltest.MustWrite(t, filepath.Join(proc, name), text, 0o644)

@@ -28,7 +28,8 @@ func TestRoomsAsAnOrdinaryUser(t *testing.T) {
 		return
 	}
 	who := celltest.OrdinaryResident()
-	roomAgain(t, "^Test(Room|Bwrap)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}}, asOrdinary+"=1")
+	roomAgain(t, "^Test(Room|Bwrap)", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}},
+		asOrdinary+"=1")
 }
 
 // wasThere is what tests log that another process runs, so that none of them

@@ -44,9 +44,8 @@ func (r Room) replaced(i item) bool {
 	return slices.ContainsFunc(r.targets(), func(t string) bool { return subpath.Within(t, i.target) })
 }
 
-// cover covers hidden paths with something empty. It comes before the plan's mounts, which may lie
-// below: they are then put into the empty directory. A file becomes a device, which no file system
-// of the room lets anybody open.
+// cover covers hidden paths with something empty. It comes before the plan's mounts, which may lie below: they are
+// then put into the empty directory. A file becomes a device, which no file system of the room lets anybody open.
 func (a *arguments) cover(r Room, items []item) {
 	for _, i := range items {
 		switch {

@@ -130,7 +130,8 @@ func TestRoomIdentity(t *testing.T) {
 			}
 		}
 		for _, ns := range []string{"user", "pid", "mnt", "ipc", "uts", "net"} {
-			if outside, err := os.Readlink("/proc/self/ns/" + ns); err != nil || line(out, ns) == outside || !strings.HasPrefix(line(out, ns), ns+":[") {
+			if outside, err := os.Readlink("/proc/self/ns/" + ns); err != nil || line(out, ns) == outside ||
+				!strings.HasPrefix(line(out, ns), ns+":[") {
 				t.Errorf("the %s namespace is %s inside and %s outside, %v", ns, line(out, ns), outside, err)
 			}
 		}

@@ -51,7 +51,8 @@ func (a *arguments) workspace(r Room, places *placeList) error {
 		return fmt.Errorf("bwrap: workspace: %w", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int64(st.Uid) != r.UID {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more", Show(r.Workspace), r.UID).
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more",
+			Show(r.Workspace), r.UID).
 			WithRemedy("look at what changed and propose the call anew")
 	}
 	how := "--bind-fd"
@@ -247,7 +248,8 @@ func workspaceClosed(r Room, err error) error {
 		return workspaceDenied("uid %d cannot reach its workspace %s: a directory above it is closed to that user", r.UID, name).
 			WithRemedy("move the workspace, or let the user pass ('chmod o+x' on the directories above it)").WithCause(err)
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not there any more, or a link is in its place", name).
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not there any more, or a link is in its place",
+			name).
 			WithRemedy("look at what changed and propose the call anew").WithCause(err)
 	}
 	return fmt.Errorf("bwrap: workspace: %w", err)

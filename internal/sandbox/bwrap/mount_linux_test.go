@@ -133,7 +133,10 @@ func TestRoomRefusesMounts(t *testing.T) {
 		r.Files = []palyra.RoomFile{{Target: "/home/agent/x/y"}}
 		refused(t, r, palyra.ReasonBadProfile)
 	})
-	for _, target := range []string{good.Workspace + "/.git/config", "/etc/hosts", "/etc/ld.so.preload", "/usr/bin/new", "/usr/bin", "/bin/sh", "/proc/version", "/dev/x", "/", "x", "/etc/mtab"} {
+	for _, target := range []string{
+		good.Workspace + "/.git/config", "/etc/hosts", "/etc/ld.so.preload", "/usr/bin/new", "/usr/bin",
+		"/bin/sh", "/proc/version", "/dev/x", "/", "x", "/etc/mtab",
+	} {
 		t.Run("a file at "+target, func(t *testing.T) {
 			r := good
 			r.Files = []palyra.RoomFile{{Target: target, Text: "x"}}
@@ -169,7 +172,10 @@ func TestRoomMountsByTheOwnersRights(t *testing.T) {
 
 // Property: whatever is let in touches nothing else that is in the room.
 func TestRoomPlacesAreApart(t *testing.T) {
-	parts := []string{"home", "agent", "u", "etc", "ssl", "certs", "tmp", "run", "usr", "bin", "dev", "shm", "proc", "sys", "x", "..", ".", "", "hosts"}
+	parts := []string{
+		"home", "agent", "u", "etc", "ssl", "certs", "tmp", "run", "usr", "bin", "dev", "shm", "proc", "sys", "x", "..", ".",
+		"", "hosts",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		ps := newPlaces([]item{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", ""}})
 		before := slices.Clone(*ps)
@@ -181,7 +187,8 @@ func TestRoomPlacesAreApart(t *testing.T) {
 			}
 		}
 		for i, a := range taken {
-			if filepath.Clean(a) != a || subpath.Within("/proc", a) || subpath.Within("/sys", a) || subpath.Within("/bin", a) || (subpath.Within("/dev", a) && !subpath.Within("/dev/shm/", a)) {
+			if filepath.Clean(a) != a || subpath.Within("/proc", a) || subpath.Within("/sys", a) || subpath.Within("/bin", a) ||
+				(subpath.Within("/dev", a) && !subpath.Within("/dev/shm/", a)) {
 				t.Fatalf("%q was taken", a)
 			}
 			for _, p := range before {

@@ -15,10 +15,9 @@ const (
 	roomFewNames  = 512 // however small the file system
 )
 
-// private makes the room's own directories. The cell makes ReadOnlyProc read-only, once it has set
-// its limits there. Writable places are only directories at first, which become read-only with
-// their parents: the cell mounts file systems over them, because bubblewrap cannot bound the number
-// of their names.
+// private makes the room's own directories. The cell makes ReadOnlyProc read-only, once it has set its limits
+// there. Writable places are only directories at first, which become read-only with their parents: the cell mounts
+// file systems over them, because bubblewrap cannot bound the number of their names.
 func (a *arguments) private(r Room) {
 	a.add("--proc", "/proc", "--dev", "/dev")
 	for _, p := range r.Private() {

@@ -26,7 +26,8 @@ const DefaultPath = "/usr/bin/bwrap"
 const (
 	bwrapMax     = 64 << 20         // far above its size
 	bwrapWithin  = 10 * time.Second // for it to answer
-	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set process.bwrap to where it is; without it programs can run in tier b only: --tier b, or process.tier"
+	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add " +
+		"bubblewrap'), or set process.bwrap to where it is; without it programs can run in tier b only: --tier b, or process.tier"
 )
 
 // bwrapNeeds are the options without which no room can be built. A bwrap without one of them could
@@ -108,7 +109,8 @@ func (b *Program) open() *palyra.Error {
 	}
 	if dir := loosePath(filepath.Dir(real), "/"); dir != "" {
 		return unavailable("bubblewrap at %s could be replaced: others than root can write to %s", Show(real), Show(dir)).
-			WithRemedy("use the system's bubblewrap ('apt install bubblewrap', and leave process.bwrap empty), or one of root's in a directory that only root can write to")
+			WithRemedy("use the system's bubblewrap ('apt install bubblewrap', and leave process.bwrap empty), or one of root's in a " +
+				"directory that only root can write to")
 	}
 	fd, err := openPlain(real, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {

@@ -70,20 +70,34 @@ func TestBwrapRefused(t *testing.T) {
 		text   string // or where it is not root's anyway: "belongs to uid"
 		remedy string
 	}{
-		"missing":                 {path: dir + "/missing", text: "there is no bubblewrap", remedy: "apt install bubblewrap"},
-		"relative":                {path: "bwrap", text: "not absolute", remedy: "PATH is not searched"},
-		"a directory":             {path: "/usr/share", text: "is not a file", remedy: "apt install bubblewrap"},
-		"another program":         {path: "/usr/bin/env", text: "does not say that it is bubblewrap", remedy: "apt install bubblewrap"},
-		"set-user-id":             {change: chmod(0o4755), text: "set-user-id", remedy: "chmod ug-s"},
-		"set-group-id":            {change: chmod(0o2755), text: "set-user-id", remedy: "chmod ug-s"},
-		"writable for its group":  {change: chmod(0o775), text: "others than root can write", remedy: "chmod go-w"},
-		"writable for all":        {change: chmod(0o757), text: "others than root can write", remedy: "chmod go-w"},
-		"of another user":         {change: func() error { return os.Chown(bin, 1, 1) }, text: "belongs to uid 1", remedy: "apt install bubblewrap"},
-		"in an open directory":    {change: func() error { return os.Chmod(dir, 0o777) }, text: "could be replaced", remedy: "use the system's bubblewrap ('apt install bubblewrap'"},
-		"in another's directory":  {change: func() error { return os.Chown(dir, 1, 1) }, text: "could be replaced", remedy: "apt install bubblewrap"},
-		"set-user-id there":       {change: func() error { return errors.Join(os.Chmod(dir, 0o777), unix.Chmod(bin, 0o4755)) }, text: "set-user-id", remedy: "chmod ug-s"},
-		"with file capabilities":  {change: func() error { return setCap(bin) }, text: "file capabilities", remedy: "setcap -r"},
-		"behind a link, not safe": {path: dir + "/link", change: func() error { return errors.Join(os.Symlink(bin, dir+"/link"), os.Chmod(bin, 0o777)) }, text: "others than root can write", remedy: "chmod go-w"},
+		"missing":                {path: dir + "/missing", text: "there is no bubblewrap", remedy: "apt install bubblewrap"},
+		"relative":               {path: "bwrap", text: "not absolute", remedy: "PATH is not searched"},
+		"a directory":            {path: "/usr/share", text: "is not a file", remedy: "apt install bubblewrap"},
+		"another program":        {path: "/usr/bin/env", text: "does not say that it is bubblewrap", remedy: "apt install bubblewrap"},
+		"set-user-id":            {change: chmod(0o4755), text: "set-user-id", remedy: "chmod ug-s"},
+		"set-group-id":           {change: chmod(0o2755), text: "set-user-id", remedy: "chmod ug-s"},
+		"writable for its group": {change: chmod(0o775), text: "others than root can write", remedy: "chmod go-w"},
+		"writable for all":       {change: chmod(0o757), text: "others than root can write", remedy: "chmod go-w"},
+		"of another user": {
+			change: func() error { return os.Chown(bin, 1, 1) }, text: "belongs to uid 1",
+			remedy: "apt install bubblewrap",
+		},
+		"in an open directory": {
+			change: func() error { return os.Chmod(dir, 0o777) }, text: "could be replaced",
+			remedy: "use the system's bubblewrap ('apt install bubblewrap'",
+		},
+		"in another's directory": {
+			change: func() error { return os.Chown(dir, 1, 1) }, text: "could be replaced",
+			remedy: "apt install bubblewrap",
+		},
+		"set-user-id there": {
+			change: func() error { return errors.Join(os.Chmod(dir, 0o777), unix.Chmod(bin, 0o4755)) },
+			text:   "set-user-id", remedy: "chmod ug-s",
+		},
+		"with file capabilities": {change: func() error { return setCap(bin) }, text: "file capabilities", remedy: "setcap -r"},
+		"behind a link, not safe": {path: dir + "/link", change: func() error {
+			return errors.Join(os.Symlink(bin, dir+"/link"), os.Chmod(bin, 0o777))
+		}, text: "others than root can write", remedy: "chmod go-w"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil && os.Geteuid() != 0 {
@@ -109,7 +123,8 @@ func TestBwrapRefused(t *testing.T) {
 			if strings.Contains(no.Text, "could be replaced") && strings.Contains(no.Remedy, "chmod") {
 				t.Errorf("%q would have people change a directory that may be the system's", no.Remedy)
 			}
-			if !strings.Contains(no.Text, c.text) || !strings.Contains(no.Remedy, c.remedy) || no.Reason != palyra.ReasonTierUnavailable || no.Code != palyra.Unavailable {
+			if !strings.Contains(no.Text, c.text) || !strings.Contains(no.Remedy, c.remedy) || no.Reason != palyra.ReasonTierUnavailable ||
+				no.Code != palyra.Unavailable {
 				t.Errorf("%+v", no)
 			}
 		})
@@ -212,7 +227,10 @@ func TestBwrapTryWithoutNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
-	roomAgain(t, "^TestInnerNoNamespaces$", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: one, GidMappings: one, GidMappingsEnableSetgroups: true},
+	roomAgain(t, "^TestInnerNoNamespaces$", &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: one, GidMappings: one,
+		GidMappingsEnableSetgroups: true,
+	},
 		outerUserNS+"="+here)
 }
 
@@ -233,7 +251,8 @@ func TestInnerNoNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	no := b.Try(t.Context(), 0, 0)
-	if no == nil || !strings.Contains(no.Text, "user.max_user_namespaces is 0") || !strings.Contains(no.Remedy, "sysctl -w user.max_user_namespaces") {
+	if no == nil || !strings.Contains(no.Text, "user.max_user_namespaces is 0") ||
+		!strings.Contains(no.Remedy, "sysctl -w user.max_user_namespaces") {
 		t.Errorf("%+v", no)
 	}
 }

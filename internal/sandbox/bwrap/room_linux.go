@@ -46,14 +46,12 @@ func (r Room) Inside() (uid, gid int64) {
 	return uid, gid
 }
 
-// Writable lists the places of a room, beside its workspace and mounts, that
-// can be written to.
+// Writable lists the places of a room, beside its workspace and mounts, that can be written to.
 func Writable() []string { return []string{cell.RoomHome, cell.RoomTmp, cell.RoomRun, cell.RoomShm} }
 
-// HiddenProc lists the files of a new /proc about the whole machine that no program needs in order
-// to work: memory, keys, devices, and counters that tell what others do. Root could write to some
-// of them, and runs in root's own workspaces are root to the outside. The cell covers each with
-// something empty.
+// HiddenProc lists the files of a new /proc about the whole machine that no program needs in order to work: memory,
+// keys, devices, and counters that tell what others do. Root could write to some of them, and runs in root's own
+// workspaces are root to the outside. The cell covers each with something empty.
 func HiddenProc() []string {
 	return strings.Fields(`
 		/proc/acpi /proc/asound /proc/buddyinfo /proc/bus /proc/cmdline /proc/config.gz /proc/consoles /proc/crypto /proc/diskstats
@@ -130,8 +128,7 @@ func (b *Program) furnish(a *arguments, r Room) error {
 // systemFor is how long a look at the system counts before it is repeated.
 const systemFor = 5 * time.Second
 
-// system looks at the system, or returns the last look: rooms are built in bursts, and the system
-// changes rarely.
+// system looks at the system, or returns the last look: rooms are built in bursts, and the system changes rarely.
 func (b *Program) system() ([]item, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,8 +248,7 @@ func (a *arguments) same(name, text string) (string, error) {
 	return a.give(f), nil
 }
 
-// argv is the command line. The room's options are not on it, where everybody could read them, but
-// in a descriptor.
+// argv is the command line. The room's options are not on it, where everybody could read them, but in a descriptor.
 func (a *arguments) argv(program ...string) ([]string, error) {
 	for _, w := range a.words {
 		if strings.ContainsRune(w, 0) {

@@ -81,8 +81,13 @@ func TestRoomArguments(t *testing.T) {
 func TestRoomPrivate(t *testing.T) {
 	r := Room{
 		Workspace: "/tmp/a/ws", Tmp: 1 << 30,
-		Mounts: []palyra.Mount{{Target: "/home/agent/.cache/go"}, {Target: "/home/u/.tools"}, {Target: "/home/agent/.cache/go"}, {Target: "/home/agent2"}},
-		Files:  []palyra.RoomFile{{Target: "/run/x"}, {Target: "/home/agent/.gitconfig"}, {Target: "/etc/x"}},
+		Mounts: []palyra.Mount{
+			{Target: "/home/agent/.cache/go"},
+			{Target: "/home/u/.tools"},
+			{Target: "/home/agent/.cache/go"},
+			{Target: "/home/agent2"},
+		},
+		Files: []palyra.RoomFile{{Target: "/run/x"}, {Target: "/home/agent/.gitconfig"}, {Target: "/etc/x"}},
 	}
 	want := []cell.Private{
 		{Path: "/dev/shm", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17},

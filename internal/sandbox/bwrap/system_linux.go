@@ -18,11 +18,10 @@ import (
 // merged /bin into /usr, the room has that link.
 var systemDirs = strings.Fields(`/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store`)
 
-// systemEtc lists the files of /etc that programs need in order to work at all: the dynamic linker,
-// certificates, time zones, names of ports, choices between programs, and the settings without
-// which whole languages do not start. It is a list, because /etc also holds keys, passwords and
-// tokens: shadow, ssh, ssl/private, and what administrators write into gitconfig, npmrc, pip.conf,
-// wgetrc or netrc.
+// systemEtc lists the files of /etc that programs need in order to work at all: the dynamic linker, certificates,
+// time zones, names of ports, choices between programs, and the settings without which whole languages do not
+// start. It is a list, because /etc also holds keys, passwords and tokens: shadow, ssh, ssl/private, and what
+// administrators write into gitconfig, npmrc, pip.conf, wgetrc or netrc.
 var systemEtc = strings.Fields(`
 	/etc/alternatives
 	/etc/ca-certificates/extracted /etc/pki/ca-trust/extracted /etc/pki/java /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
@@ -84,7 +83,8 @@ func lookAtSystem(root string, owner uint32) ([]item, []trace, error) {
 		s.show(d)
 	}
 	if len(s.items) == 0 || s.items[0].target != "/usr" || s.items[0].kind != itemBind {
-		return nil, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "this system has no /usr that everybody can read and only root can change").
+		return nil, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported,
+			"this system has no /usr that everybody can read and only root can change").
 			WithRemedy("give /usr to root ('chown root /usr', 'chmod 755 /usr')")
 	}
 	for _, path := range s.expand(systemEtc) {
@@ -115,8 +115,7 @@ func (s *systemView) expand(patterns []string) (paths []string) {
 	return paths
 }
 
-// open opens the file at path, and returns its real path. Links lead nowhere outside of root. It
-// records a trace.
+// open opens the file at path, and returns its real path. Links lead nowhere outside of root. It records a trace.
 func (s *systemView) open(path string) (f *os.File, real string, err error) {
 	s.traces = append(s.traces, traceOf(strings.TrimSuffix(s.top, "/")+path)) // taken first, so that a change from now on shows
 	how := unix.OpenHow{
@@ -194,8 +193,7 @@ func (s *systemView) each(dir *os.File, path string) bool {
 	return true
 }
 
-// visible reports whether a path of the host is in the room already, at that
-// path.
+// visible reports whether a path of the host is in the room already, at that path.
 func (s *systemView) visible(path string) bool {
 	return slices.ContainsFunc(s.items, func(i item) bool {
 		return i.kind == itemBind && i.target == i.text && subpath.Within(i.target, path)

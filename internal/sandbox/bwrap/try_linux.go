@@ -78,9 +78,8 @@ func Attr(uid, gid int64) *syscall.SysProcAttr {
 	return attr
 }
 
-// Try builds a room without a workspace once, as that user, with everything else
-// that rooms have, and runs bubblewrap's own --version in it. What does not work
-// is explained.
+// Try builds a room without a workspace once, as that user, with everything else that rooms have, and runs
+// bubblewrap's own --version in it. What does not work is explained.
 func (b *Program) Try(ctx context.Context, uid, gid int64) *palyra.Error {
 	ctx, cancel := context.WithTimeout(ctx, bwrapWithin)
 	defer cancel()

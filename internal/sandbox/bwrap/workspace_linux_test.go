@@ -163,7 +163,8 @@ func TestRoomLinkedWorkspace(t *testing.T) {
 
 func TestRoomOddPaths(t *testing.T) {
 	names := []string{
-		"with blank", "-dash", "--ro-bind", "new\nline", "tab\tquote'\"", `back\slash\040`, "#hash", "ünïcode-漢字", "a,b:c=d", "(deleted)", "x (deleted)",
+		"with blank", "-dash", "--ro-bind", "new\nline", "tab\tquote'\"", `back\slash\040`, "#hash", "ünïcode-漢字", "a,b:c=d", "(deleted)",
+		"x (deleted)",
 		"bad\xff\xfeutf8", "*", "$HOME", strings.Repeat("n", 255),
 		strings.Repeat(strings.Repeat("d", 200)+"/", 18) + "deep",
 	}
@@ -217,12 +218,16 @@ func TestPrivatelyElsewhere(t *testing.T) {
 		return
 	}
 	celltest.EachResident(t, func(t *testing.T, s celltest.Resident) {
-		for _, dir := range []string{"/home/agent/project", "/home/agent/.cache/x/y", "/home/u/project", "/opt/project", "/srv/project", "/mnt/a/b", "/run/x", "/var/tmp/x", "/media/x", "/palyra-room-test/x"} {
+		for _, dir := range []string{
+			"/home/agent/project", "/home/agent/.cache/x/y", "/home/u/project", "/opt/project", "/srv/project",
+			"/mnt/a/b", "/run/x", "/var/tmp/x", "/media/x", "/palyra-room-test/x",
+		} {
 			r := newRoom(t, s)
 			r.Workspace = workspaceOf(t, s, filepath.Join(dir, s.Name))
 			t.Cleanup(func() { _ = os.RemoveAll("/palyra-room-test") })
 			celltest.MustWrite(t, filepath.Join(filepath.Dir(r.Workspace), "beside"), "secret\n", 0o644)
-			out := says(t, r, `cd `+quote(r.Workspace)+`; echo made >made; echo list: $(ls -A); echo beside: $(cat ../beside 2>/dev/null); echo home: $(touch /home/agent/x && echo yes)`)
+			out := says(t, r, `cd `+quote(r.Workspace)+
+				`; echo made >made; echo list: $(ls -A); echo beside: $(cat ../beside 2>/dev/null); echo home: $(touch /home/agent/x && echo yes)`)
 			beside := ""
 			if strings.HasPrefix(dir, "/opt/") {
 				beside = "secret" // what is root's and open in /opt is shown
@@ -258,7 +263,8 @@ func TestPrivatelyLooseWay(t *testing.T) {
 		celltest.MustWrite(t, dir+"/beside", "secret\n", 0o644)
 		r := newRoom(t, s)
 		r.Workspace = workspaceOf(t, s, dir+"/project")
-		out := says(t, r, `cd `+dir+`; echo list: $(ls -A); echo made: $(touch project/x && echo yes); echo beside: $(touch y 2>/dev/null && echo yes)`)
+		out := says(t, r, `cd `+dir+
+			`; echo list: $(ls -A); echo made: $(touch project/x && echo yes); echo beside: $(touch y 2>/dev/null && echo yes)`)
 		if line(out, "list") != "project" || line(out, "made") != "yes" || line(out, "beside") != "" {
 			t.Errorf("%s: %s", dir, out)
 		}

@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartProcess is os.StartProcess for a cell that lives in its own cgroups: the process is in them
-// from its first moment, so that its limits always hold, and nobody but the daemon ever has a
-// descriptor that could move a process into or out of them. (A user can take descriptors from any
-// process of his uid, and from a room as well.) Moving the process later would also wait for a
-// grace period of the kernel.
+// StartProcess is os.StartProcess for a cell that lives in its own cgroups: the process is in them from its first
+// moment, so that its limits always hold, and nobody but the daemon ever has a descriptor that could move a process
+// into or out of them. (A user can take descriptors from any process of his uid, and from a room as well.) Moving
+// the process later would also wait for a grace period of the kernel.
 func (k *Keeper) StartProcess(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	start := func() (*os.Process, error) { return os.StartProcess(name, argv, attr) }
 	if k.Group == nil {
@@ -51,8 +50,7 @@ func (g *Group) start1(start func() (*os.Process, error)) (p *os.Process, err er
 	return p, err
 }
 
-// enter puts the calling thread into the group. A thread that moves itself does not wait for a
-// grace period.
+// enter puts the calling thread into the group. A thread that moves itself does not wait for a grace period.
 func (g *Group) enter() error {
 	for _, d := range g.Dirs() {
 		if err := set(g.file(d, "tasks"), "0"); err != nil {

@@ -17,8 +17,7 @@ import (
 	"palyra/internal/cell"
 )
 
-// kernel makes and removes cgroup directories. Tests replace it: a real cgroup directory comes with
-// files in it.
+// kernel makes and removes cgroup directories. Tests replace it: a real cgroup directory comes with files in it.
 type kernel struct {
 	mkdir func(string) error
 	rmdir func(string) error
@@ -30,9 +29,8 @@ var cgroupfs = kernel{
 	rmdir: unix.Rmdir,
 }
 
-// Cgroups are the directories below which a group is made for every keeper, by purpose; empty where
-// there is none. On a v2 host all are the same; on v1 each is of its own hierarchy, and Tree may be
-// of an empty v2 beside them.
+// Cgroups are the directories below which a group is made for every keeper, by purpose; empty where there is none.
+// On a v2 host all are the same; on v1 each is of its own hierarchy, and Tree may be of an empty v2 beside them.
 type Cgroups struct {
 	kernel
 	Version int    // 1 or 2, of memory and pids; 0: neither
@@ -168,7 +166,8 @@ func (g *Group) members() []int {
 	for _, d := range g.Dirs() {
 		b, _ := os.ReadFile(g.file(d, "cgroup.procs")) // a removed group has no members
 		for _, f := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(out, pid) { // 0 stands for a process that cannot be seen from here
+			// 0 stands for a process that cannot be seen from here
+			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(out, pid) {
 				out = append(out, pid)
 			}
 		}
@@ -210,9 +209,8 @@ func (g *Group) strike() int {
 	return len(still)
 }
 
-// exceeded is the limit of the group that a cell in it can have died of together with its run:
-// memory, when the kernel ends a process, or tasks, when the cell cannot make a thread that it
-// needs. Empty: none.
+// exceeded is the limit of the group that a cell in it can have died of together with its run: memory, when the
+// kernel ends a process, or tasks, when the cell cannot make a thread that it needs. Empty: none.
 func (g *Group) exceeded() string {
 	if g == nil || !g.inside {
 		return ""

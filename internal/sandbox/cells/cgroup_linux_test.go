@@ -191,7 +191,8 @@ func TestSecondTier(t *testing.T) {
 	if err := k.mkdir(leaf); err != nil {
 		t.Fatal(err)
 	}
-	c, no := k.discover("auto", where{daemon: "palyra-x-daemon", runs: "palyra-x-c", inside: true}, map[string]hierarchy{"": {own, leaf}}, 4711)
+	c, no := k.discover("auto", where{daemon: "palyra-x-daemon", runs: "palyra-x-c", inside: true}, map[string]hierarchy{"": {own, leaf}},
+		4711)
 	if no != nil || c.Version != 2 || c.Memory != own+"/palyra-x-c" {
 		t.Fatalf("%+v %v", c, no)
 	}
@@ -259,7 +260,8 @@ func TestInsideVersion1(t *testing.T) {
 	}
 	k := &Keeper{Group: g, counters: g.counters()}
 	h, err := k.Handles()
-	if err != nil || len(h.Files) != 2 || writable(t, h) || slices.ContainsFunc(h.Extra, func(e string) bool { return e != cell.ExtraCounter }) {
+	if err != nil || len(h.Files) != 2 || writable(t, h) || slices.ContainsFunc(h.Extra,
+		func(e string) bool { return e != cell.ExtraCounter }) {
 		t.Errorf("%+v %v", h, err)
 	}
 	h.Close()
@@ -290,7 +292,8 @@ func TestInsideVersion1(t *testing.T) {
 }
 
 func TestVersion1(t *testing.T) {
-	k := fake("cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control", "memory.max_usage_in_bytes", "pids.max", "pids.events", "cpuacct.usage")
+	k := fake("cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control", "memory.max_usage_in_bytes",
+		"pids.max", "pids.events", "cpuacct.usage")
 	root := t.TempDir()
 	all := map[string]hierarchy{}
 	for _, c := range []string{"memory", "pids", "cpuacct"} {

@@ -16,8 +16,7 @@ import (
 // hierarchy is the mount point of a cgroup hierarchy and our own directory in it.
 type hierarchy struct{ mount, own string }
 
-// hierarchies reads /proc/self/cgroup and /proc/self/mountinfo. The key is the
-// v1 controller; v2 is "".
+// hierarchies reads /proc/self/cgroup and /proc/self/mountinfo. The key is the v1 controller; v2 is "".
 func hierarchies(cgroup, mountinfo string) map[string]hierarchy {
 	paths := map[string]string{}
 	for line := range strings.Lines(cgroup) {
@@ -78,9 +77,8 @@ type where struct {
 	inside bool   // cells are in their groups themselves
 }
 
-// discover finds usable directories by trying: it makes the named directory and writes limits in
-// it. A refusal of the host is not an error but leaves a place empty; an explicit directory that
-// cannot be used is an error.
+// discover finds usable directories by trying: it makes the named directory and writes limits in it. A refusal of
+// the host is not an error but leaves a place empty; an explicit directory that cannot be used is an error.
 func (k kernel) discover(mode string, w where, all map[string]hierarchy, pid int) (Cgroups, *palyra.Error) {
 	switch mode {
 	case CgroupOff:

@@ -19,8 +19,7 @@ const (
 	argsAt   = 16
 )
 
-// x32Bit is set in numbers of the x32 ABI, which shares its architecture with
-// amd64.
+// x32Bit is set in numbers of the x32 ABI, which shares its architecture with amd64.
 const x32Bit = 0x40000000
 
 // The answers of the filter.
@@ -45,8 +44,7 @@ type argCheck struct {
 	done   bool // refuses by reporting success without doing anything
 }
 
-// answer is what the filter does with a call: a constant, or guards, or guards that depend on a
-// first check.
+// answer is what the filter does with a call: a constant, or guards, or guards that depend on a first check.
 type answer struct {
 	is     uint32
 	guards []argCheck

@@ -221,7 +221,8 @@ func TestRoomOnlyAdds(t *testing.T) {
 		more := slices.Concat(roomCalls, roomMemory, roomAttributes, []string{"socket"})
 		for nr, old := range without {
 			now, name := with[nr], a.SyscallNumbers[int(nr)]
-			if changed := old.constant() != now.constant() || old.is != now.is; changed && !slices.Contains(more, name) || slices.Contains(more, name) && now.constant() && now.is != answerAllow {
+			if changed := old.constant() != now.constant() || old.is != now.is; changed && !slices.Contains(more, name) ||
+				slices.Contains(more, name) && now.constant() && now.is != answerAllow {
 				t.Errorf("%s: %s: %+v, in a room %+v", a.Name, name, old, now)
 			}
 		}

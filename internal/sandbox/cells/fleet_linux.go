@@ -126,8 +126,7 @@ func (f *Fleet) newMark() uint64 {
 	return m
 }
 
-// Foreign reports whether a mark is of this state, but not of this fleet: an earlier daemon left
-// its process.
+// Foreign reports whether a mark is of this state, but not of this fleet: an earlier daemon left its process.
 func (f *Fleet) Foreign(m uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +155,7 @@ func (f *Fleet) Stopping() *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "tier %s is closed", f.config.Tier)
 }
 
-// Close ends idle cells, by calling drain, and whatever still runs, and waits for
-// both.
+// Close ends idle cells, by calling drain, and whatever still runs, and waits for both.
 func (f *Fleet) Close(drain func()) error {
 	f.mu.Lock()
 	done := f.closed

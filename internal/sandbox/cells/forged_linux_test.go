@@ -113,7 +113,8 @@ func TestForgedEnd(t *testing.T) {
 // TestForgedFailure: one that says that nothing ran is dead before that is told.
 func TestForgedFailure(t *testing.T) {
 	k, says := puppet(t, Cgroups{})
-	_, err := perform(t, k, says, Terms{Explain: func(cell.Report) error { return SpawnFailed("nothing ran") }}, cell.Report{Kind: cell.ReportFailed})
+	_, err := perform(t, k, says, Terms{Explain: func(cell.Report) error { return SpawnFailed("nothing ran") }},
+		cell.Report{Kind: cell.ReportFailed})
 	if palyra.AsError(err).Reason != palyra.ReasonSpawnFailed || runs(k.Body.Pid()) {
 		t.Errorf("%v, alive %v", err, runs(k.Body.Pid()))
 	}

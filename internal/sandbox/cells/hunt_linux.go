@@ -94,10 +94,9 @@ func (h hunt) strike(pid int, s unix.Signal) (prey, bool) {
 	return p, !errors.Is(err, unix.EPERM)
 }
 
-// look makes sure that a process belongs to a run. Everybody can read marks, and put them on
-// processes of their own, and must not have others killed by that: processes of runs have
-// no_new_privs, so a process with such a mark was started by whoever put it there; and a daemon
-// that is not root has only processes of its own user.
+// look makes sure that a process belongs to a run. Everybody can read marks, and put them on processes of their
+// own, and must not have others killed by that: processes of runs have no_new_privs, so a process with such a mark
+// was started by whoever put it there; and a daemon that is not root has only processes of its own user.
 func (h hunt) look(pid int) (prey, bool) {
 	p := prey{pid: pid}
 	m, marked := markOf(h.proc, pid)
@@ -129,8 +128,7 @@ func statusOf(status []byte, name string) []string {
 	return strings.Fields(line)
 }
 
-// markOf reads the mark of a process. A process without one has no such limit; a zombie has no
-// limits at all.
+// markOf reads the mark of a process. A process without one has no such limit; a zombie has no limits at all.
 func markOf(proc string, pid int) (uint64, bool) {
 	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "limits"))
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"palyra"
 )
 
-// Ender is a Body whose whole tree ends with one process of it, whose end can be seen before
-// everything is reaped.
+// Ender is a Body whose whole tree ends with one process of it, whose end can be seen before everything is reaped.
 type Ender interface {
 	// Harmless lists the processes that can make no file and no process, even when taken over, and
 	// end at once when they are killed.

@@ -64,7 +64,10 @@ func TestStatOf(t *testing.T) {
 			t.Errorf("%q: %+v %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "42", "42 (x", "42 (x) S", "42 (x) S a b c", ") ", "42 (x) S 7 42 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0"} {
+	for _, text := range []string{
+		"", "42", "42 (x", "42 (x) S", "42 (x) S a b c", ") ",
+		"42 (x) S 7 42 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0",
+	} {
 		if got, ok := statOf(procWith(t, "stat", text), 42); ok {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -75,7 +78,8 @@ func TestStatOf(t *testing.T) {
 // it is asked for.
 func TestSweepLeavesOthers(t *testing.T) {
 	var asked []uint64
-	if left := (hunt{proc: "/proc", session: os.Getpid(), ours: func(m uint64) bool { asked = append(asked, m); return false }}).sweep(); left != 0 {
+	if left := (hunt{proc: "/proc", session: os.Getpid(), ours: func(m uint64) bool { asked = append(asked, m); return false }}).
+		sweep(); left != 0 {
 		t.Errorf("%d left of nothing", left)
 	}
 	all := func(uint64) bool { return true }

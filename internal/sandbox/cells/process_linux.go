@@ -27,10 +27,9 @@ type Terms struct {
 	// After is called when nothing of the tree is left, before Wait returns or, when nothing ran,
 	// before Run does. Its error is Wait's. Nil: nothing is to be done.
 	After func(x *sandbox.Exit, ran bool) error
-	// Built and Unbuilt are for a cell that was ordered to build its room just before, and has not
-	// reported that it did: until then nothing can have run. Built takes that report with its
-	// files, before any other; its error ends the run and is Wait's. Unbuilt explains a cell that
-	// ended without the report. Nil: the room was finished before.
+	// Built and Unbuilt are for a cell that was ordered to build its room just before, and has not reported that it
+	// did: until then nothing can have run. Built takes that report with its files, before any other; its error ends
+	// the run and is Wait's. Unbuilt explains a cell that ended without the report. Nil: the room was finished before.
 	Built   func(Said) error
 	Unbuilt func(error) error
 }
@@ -72,7 +71,10 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 		k.Discard()
 		return nil, SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
 	}
-	p := &Process{k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1), done: make(chan struct{})}
+	p := &Process{
+		k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1),
+		done: make(chan struct{}),
+	}
 	k.Fleet.track(p, true)
 	k.Fleet.work.Go(p.follow)
 	select {
@@ -87,8 +89,7 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 	return p, nil
 }
 
-// jobFiles are the descriptors of an order to run. The program's streams are in blocking mode, as
-// programs expect.
+// jobFiles are the descriptors of an order to run. The program's streams are in blocking mode, as programs expect.
 func jobFiles(spec *os.File, j sandbox.Job) []int {
 	fds := []int{int(spec.Fd())}
 	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
@@ -196,9 +197,8 @@ func (p *Process) exited(r cell.Report) {
 	p.exit.Code, p.exit.Signal = r.Code, signalName(r.Signal)
 }
 
-// ended believes a cell's last report about what the program did, but not that everything is gone:
-// a program that took over its cell would say so and stay. The steps after a run rely on that, so
-// it is made certain.
+// ended believes a cell's last report about what the program did, but not that everything is gone: a program that
+// took over its cell would say so and stay. The steps after a run rely on that, so it is made certain.
 func (p *Process) ended(r cell.Report) {
 	if left := p.k.quell(); left > 0 {
 		p.lose(left)
@@ -246,7 +246,8 @@ func (p *Process) lose(left int) {
 	e := palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost; its processes were ended").
 		WithRemedy("look for the reason in the daemon's log; how far the program came is not known")
 	if left > 0 {
-		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost, and %d processes of it could not be ended", left).
+		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted,
+			"the cell that supervised the program was lost, and %d processes of it could not be ended", left).
 			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
 	}
 	if p.err = e; p.fault != nil {

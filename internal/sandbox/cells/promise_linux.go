@@ -17,7 +17,8 @@ func (f *Fleet) Enforcement(c Cgroups, mechanisms ...string) palyra.Enforcement 
 			"cell", "no_new_privs", fmt.Sprintf("landlock_abi_%d", f.Host.ABI), "seccomp", "private_tmp", "clean_env", "capabilities_dropped",
 		}, mechanisms...),
 		Limits: map[string]palyra.Hold{
-			"wall": palyra.HoldTimer, "cpu": palyra.HoldBoth, "memory": palyra.HoldPolled, "processes": palyra.HoldPolled, "open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
+			"wall": palyra.HoldTimer, "cpu": palyra.HoldBoth, "memory": palyra.HoldPolled, "processes": palyra.HoldPolled,
+			"open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
 			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldPolled,
 		},
 	}

@@ -32,10 +32,14 @@ func TestRlimits(t *testing.T) {
 			t.Errorf("a cgroup counts, and so does rlimit %d", resource)
 		}
 	}
-	if got := lowered([]cell.Rlimit{{Resource: unix.RLIMIT_NOFILE, Value: 1 << 60}, {Resource: unix.RLIMIT_CORE, Value: 0}}); got[0].Value >= 1<<60 || got[1].Value != 0 {
+	if got := lowered([]cell.Rlimit{
+		{Resource: unix.RLIMIT_NOFILE, Value: 1 << 60},
+		{Resource: unix.RLIMIT_CORE, Value: 0},
+	}); got[0].Value >= 1<<60 || got[1].Value != 0 {
 		t.Errorf("more than the daemon has itself: %+v", got)
 	}
-	if l := WithDefaults(palyra.Limits{MemoryBytes: 5, CPUMS: -1}); l.MemoryBytes != 5 || l.CPUMS != defaultCPUMS || l.Processes != defaultProcesses {
+	if l := WithDefaults(palyra.Limits{MemoryBytes: 5, CPUMS: -1}); l.MemoryBytes != 5 || l.CPUMS != defaultCPUMS ||
+		l.Processes != defaultProcesses {
 		t.Errorf("%+v", l)
 	}
 	if n := tasksOf("/proc", int64(os.Geteuid())); n < 2 {

@@ -37,10 +37,9 @@ var allowed = words(`
 	prctl arch_prctl seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self restart_syscall
 `)
 
-// refused calls fail with EPERM: a program that is told "not permitted" says so
-// to its user. By reason: other processes; namespaces and mounts; the kernel
-// itself; keys and tracing; surfaces that filters cannot see into; the network;
-// objects that outlive a run; owners and watching, which Landlock leaves open.
+// refused calls fail with EPERM: a program that is told "not permitted" says so to its user. By reason: other
+// processes; namespaces and mounts; the kernel itself; keys and tracing; surfaces that filters cannot see into; the
+// network; objects that outlive a run; owners and watching, which Landlock leaves open.
 var refused = words(`
 	ptrace process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp migrate_pages move_pages
 	mount umount2 pivot_root chroot unshare setns open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr
@@ -98,7 +97,10 @@ func guarded(owner, group uint32) map[string][]argCheck {
 	return map[string][]argCheck{
 		"clone": {{arg: 0, mask: newNamespaces, oneOf: []uint32{0}}},
 		// A datagram socket of a pair could still send to any named socket of the host.
-		"socketpair":  {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {arg: 1, mask: socketType, oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
+		"socketpair": {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {
+			arg: 1, mask: socketType,
+			oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET},
+		}},
 		"ioctl":       {{arg: 1, noneOf: []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS}}},
 		"personality": {{arg: 0, oneOf: []uint32{0, noRandomize, anyID}}},
 		"fcntl":       {{arg: 1, oneOf: fileCommands}},
@@ -118,7 +120,12 @@ func guarded(owner, group uint32) map[string][]argCheck {
 		"fchownat":  owned(2),
 
 		// prlimit could change the limits of another process of the same user, even the daemon's.
-		"prlimit64":          {{arg: 2, null: true, enough: true}, self(0), keepsMark(1), notCore(1, true), {arg: 3, null: true}, notCore(1, false)},
+		"prlimit64": {
+			{arg: 2, null: true, enough: true},
+			self(0), keepsMark(1), notCore(1, true),
+			{arg: 3, null: true},
+			notCore(1, false),
+		},
 		"setrlimit":          {keepsMark(0), notCore(0, false)},
 		"setpriority":        {self(0), self(1)},
 		"ioprio_set":         {{arg: 0, oneOf: []uint32{ioprioSelf}}, self(1)},
@@ -151,17 +158,15 @@ var roomCalls = words(`
 	connect bind listen accept accept4
 `)
 
-// watchCalls are for a room whose user namespace bounds them: the kernel counts watching for the
-// user outside as well, and one run could exhaust that. fanotify stays refused: its permission
-// events would hold up others.
+// watchCalls are for a room whose user namespace bounds them: the kernel counts watching for the user outside as
+// well, and one run could exhaust that. fanotify stays refused: its permission events would hold up others.
 var watchCalls = words(`inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`)
 
 // roomAttributes can be set by path where a cgroup counts the memory of files in a room's own
 // places, which are in memory; elsewhere they cannot be set at all.
 var roomAttributes = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat fsetxattr fremovexattr`)
 
-// roomMemory are calls for a room's own objects that hold memory outside of any process. Only a
-// cgroup counts it.
+// roomMemory are calls for a room's own objects that hold memory outside of any process. Only a cgroup counts it.
 var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl`)
 
 // sockets are those that a room can have: ordinary ones of the internet protocols, which lead only
@@ -181,7 +186,10 @@ func sockets(filesystem bool) []branch {
 		},
 	}
 	if filesystem {
-		out = append(out, branch{argCheck{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, []argCheck{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)}})
+		out = append(out, branch{
+			argCheck{arg: 0, oneOf: []uint32{unix.AF_UNIX}},
+			[]argCheck{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)},
+		})
 	}
 	return out
 }
@@ -189,8 +197,7 @@ func sockets(filesystem bool) []branch {
 // tiocLinux is TIOCLINUX, which pastes into the console.
 const tiocLinux = 0x541c
 
-// unmapped calls make memory that belongs to no process. Only a cgroup counts it, so without one
-// they do not exist.
+// unmapped calls make memory that belongs to no process. Only a cgroup counts it, so without one they do not exist.
 var unmapped = words(`memfd_create`)
 
 // truncates are calls by path. Kernels whose Landlock does not know truncation would let them reach everything.

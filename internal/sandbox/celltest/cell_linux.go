@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// cellVar tells a test process that became an ordinary user which cell root built
-// for it.
+// cellVar tells a test process that became an ordinary user which cell root built for it.
 const cellVar = "PALYRA_TEST_CELL"
 
 // built is the cell under test.

@@ -58,7 +58,8 @@ func AsOrdinary(t *testing.T, run string, least int) {
 	uid, gid := Whom(t)
 	dir := TempDir(t)
 	bin, work := filepath.Join(dir, "again.test"), filepath.Join(dir, "work")
-	if err := errors.Join(exetest.Copy(bin, "/proc/self/exe"), os.Chmod(bin, 0o755), os.Mkdir(work, 0o755), os.Chown(work, uid, gid)); err != nil {
+	if err := errors.Join(exetest.Copy(bin, "/proc/self/exe"), os.Chmod(bin, 0o755), os.Mkdir(work, 0o755),
+		os.Chown(work, uid, gid)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "-test.run", run, "-test.v", "-test.timeout=8m", "-test.short="+strconv.FormatBool(testing.Short()))

@@ -39,8 +39,7 @@ func EachResident(t *testing.T, f func(t *testing.T, s Resident)) {
 	}
 }
 
-// Tries is how often something is tried that shows only now and then: a third here, all
-// with 'make faults'.
+// Tries is how often something is tried that shows only now and then: a third here, all with 'make faults'.
 func Tries(all int) int {
 	if os.Getenv("PALYRA_FAULTS") == "full" {
 		return all

@@ -13,9 +13,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Streams are a run's, to be closed by who starts it: nothing to read, and a file
-// for all that it prints, which printed returns so far, without the white space
-// around it.
+// Streams are a run's, to be closed by who starts it: nothing to read, and a file for all that it prints, which
+// printed returns so far, without the white space around it.
 func Streams(t testing.TB) (in, out *os.File, printed func() string) {
 	t.Helper()
 	in, err := os.Open(os.DevNull)

@@ -25,7 +25,10 @@ func New(c Config) (*Driver, error) {
 	if c.Warm < 0 {
 		return nil, errors.New("confine: new: a negative number of cells")
 	}
-	f, err := cells.NewFleet(cells.Config{Tier: palyra.TierB, Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Log: c.Log})
+	f, err := cells.NewFleet(cells.Config{
+		Tier: palyra.TierB, Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID,
+		Log: c.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +126,5 @@ func (b *Driver) Recover(ctx context.Context) error {
 	return b.fleet.Recover(ctx)
 }
 
-// Close implements sandbox.Backend: it ends idle cells and whatever still runs,
-// and waits for both.
+// Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
 func (b *Driver) Close() error { return b.fleet.Close(b.pool.drain) }

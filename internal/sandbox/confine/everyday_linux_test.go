@@ -15,7 +15,10 @@ var everyday = []struct {
 	{"bash process substitution", "bash", `bash -c 'diff <(echo a) <(echo a) && echo same'`, "same"},
 	{"here document", "bash", "bash -c 'cat <<X\nhi\nX'", "hi"},
 	{"coreutils", "sort", `mkdir -p a/b && touch a/x && cp -a a c && mv c/x c/y && ls c | sort && ln -s y c/z && cat c/z && rm -r c a && stat -c %a . >/dev/null && date +%Y >/dev/null && echo ok`, "ok"},
-	{"move and link between directories", "ln", `mkdir sub && echo m > f && ln f sub/hard && mv f sub/moved && rm sub/hard && cat sub/moved`, "m"},
+	{
+		"move and link between directories", "ln", `mkdir sub && echo m > f && ln f sub/hard && mv f sub/moved && rm sub/hard && cat sub/moved`,
+		"m",
+	},
 	{"find and xargs", "find", `mkdir d && for i in 1 2 3; do echo $i > d/$i; done; find d -type f | xargs cat | wc -l`, "3"},
 	{"sed, awk, grep", "awk", `printf 'a 1\nb 2\n' > f; sed -i s/a/z/ f; grep -c z f; awk '{s+=$2} END {print s}' f`, "3"},
 	{"tar", "tar", `mkdir t && echo x > t/x && tar czf t.tgz t && rm -r t && tar xzf t.tgz && cat t/x`, "x"},
@@ -64,7 +67,9 @@ func TestEverydayPrograms(t *testing.T) {
 func TestManySmallFilesAndOddNames(t *testing.T) {
 	s := newStage(t)
 	b := open(t, config(t))
-	if code, out := s.script(b, `i=0; while [ $i -lt 2000 ]; do : > f$i; i=$((i+1)); done; ls | wc -l; : > "$(printf 'a b\n\342\230\203')"; ls | wc -l`); code != 0 || !strings.HasPrefix(out, "2000") {
+	if code, out := s.script(b,
+		`i=0; while [ $i -lt 2000 ]; do : > f$i; i=$((i+1)); done; ls | wc -l; : > "$(printf 'a b\n\342\230\203')"; ls | wc -l`); code != 0 ||
+		!strings.HasPrefix(out, "2000") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if n, err := os.ReadDir(s.workspace); err != nil || len(n) != 2001 {

@@ -56,9 +56,8 @@ const ownProcess = "/proc/self"
 // rules returns what every run may do with paths of the system.
 func (b *Driver) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
 
-// systemRules makes rules from the table: for existing paths, without those below a rule that gives
-// the same or more, and without hidden ones. A path that appears later is visible only in a
-// directory with nothing hidden.
+// systemRules makes rules from the table: for existing paths, without those below a rule that gives the same or
+// more, and without hidden ones. A path that appears later is visible only in a directory with nothing hidden.
 func systemRules(table []landlockRule, hidden []string, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {

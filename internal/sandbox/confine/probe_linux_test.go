@@ -107,7 +107,10 @@ func calls() []call {
 		{"share memory by name", unix.SYS_OPENAT, [6]uintptr{dirHere, path("/dev/shm/probe"), unix.O_CREAT | unix.O_WRONLY, 0o600}, unix.EACCES},
 		{"truncate what is outside", unix.SYS_TRUNCATE, [6]uintptr{path("/etc/hosts"), 0}, unix.EACCES},
 		{"the private directory itself", unix.SYS_MKDIRAT, [6]uintptr{dirHere, path(os.Getenv("HOME") + "/../x"), 0o700}, unix.EACCES},
-		{"a program where none may be put", unix.SYS_OPENAT, [6]uintptr{dirHere, path(os.Getenv("HOME") + "/../exe/x"), unix.O_CREAT | unix.O_WRONLY, 0o700}, unix.EACCES},
+		{"a program where none may be put", unix.SYS_OPENAT, [6]uintptr{
+			dirHere, path(os.Getenv("HOME") + "/../exe/x"),
+			unix.O_CREAT | unix.O_WRONLY, 0o700,
+		}, unix.EACCES},
 		{"a named socket", unix.SYS_MKNODAT, [6]uintptr{dirHere, path("socket"), unix.S_IFSOCK | 0o600}, unix.EACCES},
 	}
 }
@@ -135,7 +138,10 @@ func probe(what string) int {
 	case "state":
 		status, _ := os.ReadFile("/proc/self/status")
 		for line := range strings.Lines(string(status)) {
-			if f := strings.Fields(line); slices.Contains([]string{"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:", "Groups:", "SigIgn:", "SigBlk:"}, f[0]) {
+			if f := strings.Fields(line); slices.Contains([]string{
+				"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:",
+				"Seccomp:", "Groups:", "SigIgn:", "SigBlk:",
+			}, f[0]) {
 				fmt.Println(strings.Join(f, " "))
 			}
 		}

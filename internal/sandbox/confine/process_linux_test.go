@@ -126,7 +126,8 @@ func TestNothingIsLeft(t *testing.T) {
 		c.Cgroup = mode
 		b := open(t, c)
 		s := newStage(t)
-		code, out := s.script(b, `setsid sh -c 'trap "" TERM INT HUP; sleep 1000 & echo $$; touch up; wait' & (sleep 1000 & echo $!); until [ -e up ]; do sleep 0.01; done`)
+		code, out := s.script(b,
+			`setsid sh -c 'trap "" TERM INT HUP; sleep 1000 & echo $$; touch up; wait' & (sleep 1000 & echo $!); until [ -e up ]; do sleep 0.01; done`)
 		if code != 0 {
 			t.Fatalf("%d %s", code, out)
 		}
@@ -165,8 +166,17 @@ while True: b.append(bytearray(1<<20))`
 			{"memory", []string{"/usr/bin/python3", "-c", eat}, func(l *palyra.Limits) { l.MemoryBytes = 96 << 20 }, "memory"},
 			{"processes", []string{"/bin/sh", "-c", fork}, func(l *palyra.Limits) { l.Processes = 24 }, "processes"},
 			{"cpu", []string{"/bin/sh", "-c", "while :; do :; done"}, func(l *palyra.Limits) { l.CPUMS = 300 }, "cpu"},
-			{"cpu of many", []string{"/bin/sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait"}, func(l *palyra.Limits) { l.CPUMS = 500 }, "cpu"},
-			{"file size", []string{"/bin/sh", "-c", "exec head -c 3000000 /dev/zero > big"}, func(l *palyra.Limits) { l.FileBytes = 1 << 20 }, "file_size"},
+			{
+				"cpu of many",
+				[]string{"/bin/sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait"},
+				func(l *palyra.Limits) { l.CPUMS = 500 }, "cpu",
+			},
+			{
+				"file size",
+				[]string{"/bin/sh", "-c", "exec head -c 3000000 /dev/zero > big"},
+				func(l *palyra.Limits) { l.FileBytes = 1 << 20 },
+				"file_size",
+			},
 		} {
 			t.Run(mode+" "+l.name, func(t *testing.T) {
 				s := newStage(t)
@@ -231,7 +241,8 @@ func TestOpenFiles(t *testing.T) {
 func TestUsage(t *testing.T) {
 	b := open(t, config(t))
 	s := newStage(t)
-	x := celltest.Run(t, b, s.job("/usr/bin/python3", "-c", "import time\nb=bytearray(50<<20)\nt=time.process_time()\nwhile time.process_time()<t+0.2: pass"))
+	x := celltest.Run(t, b, s.job("/usr/bin/python3", "-c",
+		"import time\nb=bytearray(50<<20)\nt=time.process_time()\nwhile time.process_time()<t+0.2: pass"))
 	if x.Usage.CPUMS < 150 || x.Usage.CPUMS > 20_000 || x.Usage.PeakMemory < 40<<20 || x.Usage.WallMS < 150 || x.Usage.Processes < 1 {
 		t.Errorf("%+v", x.Usage)
 	}
@@ -333,7 +344,8 @@ func TestRootWorkspace(t *testing.T) {
 	}
 	b := open(t, config(t))
 	s := stageFor(t, 0, 0)
-	x := celltest.Run(t, b, s.job("/bin/sh", "-c", `id -u; grep CapEff /proc/self/status; cat /etc/shadow >/dev/null && echo READ; chown 1 . && echo GIVEN; echo x > f && cat f`))
+	x := celltest.Run(t, b, s.job("/bin/sh", "-c",
+		`id -u; grep CapEff /proc/self/status; cat /etc/shadow >/dev/null && echo READ; chown 1 . && echo GIVEN; echo x > f && cat f`))
 	out := s.printed()
 	if !strings.HasPrefix(out, "0\n") || strings.Contains(out, "READ") || strings.Contains(out, "GIVEN") || !strings.HasSuffix(out, "x") {
 		t.Error(out)
@@ -556,13 +568,15 @@ func TestExplain(t *testing.T) {
 	if _, err := b.Start(t.Context(), j); palyra.AsError(err).Reason != palyra.ReasonSpawnFailed {
 		t.Errorf("no private directory: %v", err)
 	}
-	if err := explain(cell.Report{Step: "landlock", Errno: int(unix.EINVAL)}); palyra.AsError(err).Reason != palyra.ReasonSpawnFailed || !strings.Contains(err.Error(), "landlock") {
+	if err := explain(cell.Report{Step: "landlock", Errno: int(unix.EINVAL)}); palyra.AsError(err).Reason != palyra.ReasonSpawnFailed ||
+		!strings.Contains(err.Error(), "landlock") {
 		t.Error(err)
 	}
 }
 
 func TestRealVersion2(t *testing.T) {
-	v2, _ := exec.Command("sh", "-c", "stat -f -c %T /sys/fs/cgroup; cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/cgroup.controllers").CombinedOutput()
+	v2, _ := exec.Command("sh", "-c",
+		"stat -f -c %T /sys/fs/cgroup; cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/cgroup.controllers").CombinedOutput()
 	if !strings.Contains(string(v2), "cgroup2fs") || !strings.Contains(string(v2), "memory") || os.Geteuid() != 0 {
 		t.Skipf("UNPROVEN HERE: cgroup v2 limits: this host gives no memory controller on v2 (%q); only proven against a fake tree", v2)
 	}

@@ -76,7 +76,8 @@ func explain(r cell.Report) error {
 	}
 	if r.Step == "exec" {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
-			WithRemedy("tier B can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by everybody) and of the workspace")
+			WithRemedy("tier B can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by " +
+				"everybody) and of the workspace")
 	}
 	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
 		WithCause(fmt.Errorf("confine: cell: %s: %s", r.Step, r.Text))

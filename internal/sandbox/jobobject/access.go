@@ -20,9 +20,8 @@ const (
 	inOnly    inheritance = 0x3 | 0x8 // not the directory itself
 )
 
-// Rights to files and directories. None of them allows changing access lists or owners. Deleting
-// takes the right to the file itself, never the right to delete entries of a directory, so that a
-// file without that right stays.
+// Rights to files and directories. None of them allows changing access lists or owners. Deleting takes the right to
+// the file itself, never the right to delete entries of a directory, so that a file without that right stays.
 const (
 	toRead       = 0x001200a9 // read, list, execute
 	toChange     = 0x001301bf // and write, make, delete itself

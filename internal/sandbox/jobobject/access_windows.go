@@ -46,7 +46,10 @@ func giveOne(entries []access) error {
 		}
 		add = append(add, windows.EXPLICIT_ACCESS{
 			AccessPermissions: windows.ACCESS_MASK(e.rights), AccessMode: windows.GRANT_ACCESS, Inheritance: uint32(e.inherit),
-			Trustee: windows.TRUSTEE{TrusteeForm: windows.TRUSTEE_IS_SID, TrusteeType: windows.TRUSTEE_IS_UNKNOWN, TrusteeValue: windows.TrusteeValueFromSID(sid)},
+			Trustee: windows.TRUSTEE{
+				TrusteeForm: windows.TRUSTEE_IS_SID, TrusteeType: windows.TRUSTEE_IS_UNKNOWN,
+				TrusteeValue: windows.TrusteeValueFromSID(sid),
+			},
 		})
 	}
 	acl, err := windows.ACLFromEntries(add, old)

@@ -113,7 +113,10 @@ func TestArgumentsArrive(t *testing.T) {
 		{"p"},
 		{"p", ""},
 		{"p", "", ""},
-		{`C:\Program Files\p.exe`, `a\`, `a b\`, `\"`, `"`, `""`, `\\`, `\\"`, "a\tb", "a\nb", "a\vb", "&|<>^%PATH%!x!", "'", "*", "?", `\\server\share\`},
+		{
+			`C:\Program Files\p.exe`, `a\`, `a b\`, `\"`, `"`, `""`, `\\`, `\\"`, "a\tb", "a\nb", "a\vb", "&|<>^%PATH%!x!", "'", "*", "?",
+			`\\server\share\`,
+		},
 		{`p\`, "x"},
 		{"p", strings.Repeat(`\`, 31) + `"`},
 		{"é", "日本 語", "😀"},
@@ -130,7 +133,8 @@ func TestArgumentsArrive(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	for name, argv := range map[string][]string{
-		"none": nil, "no name": {""}, "quotes in the name": {`a"b`}, "zero": {"p", "a\x00b"}, "no text": {"p", "\xff"}, "too long": {"p", strings.Repeat("a", maxCommand)},
+		"none": nil, "no name": {""}, "quotes in the name": {`a"b`}, "zero": {"p", "a\x00b"}, "no text": {"p", "\xff"},
+		"too long":          {"p", strings.Repeat("a", maxCommand)},
 		"too long in units": {"p", strings.Repeat("😀", maxCommand/2)},
 	} {
 		if line, err := compose(argv); err == nil {

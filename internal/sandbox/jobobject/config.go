@@ -49,7 +49,8 @@ func check(j sandbox.Job) error {
 	case len(j.Argv) == 0:
 		return bad("no arguments, not even the program's name")
 	case batch(j.Path):
-		return palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "batch files read their arguments by rules that let an argument become a command").
+		return palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable,
+			"batch files read their arguments by rules that let an argument become a command").
 			WithRemedy("call the program that the file calls")
 	case len(j.Seals) > 0:
 		return cannot("sealed paths")

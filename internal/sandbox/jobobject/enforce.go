@@ -13,7 +13,8 @@ func enforcement() palyra.Enforcement {
 			"restricted_token", "ui_restrictions",
 		},
 		Limits: map[string]palyra.Hold{
-			"wall": palyra.HoldTimer, "cpu": palyra.HoldJobTime, "memory": palyra.HoldJob, "processes": palyra.HoldJob, "open_files": palyra.HoldNone, "file_size": palyra.HoldNone,
+			"wall": palyra.HoldTimer, "cpu": palyra.HoldJobTime, "memory": palyra.HoldJob, "processes": palyra.HoldJob,
+			"open_files": palyra.HoldNone, "file_size": palyra.HoldNone,
 			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldNone,
 		},
 	}

@@ -23,8 +23,9 @@ func (s system) environment(env []string, private string) []string {
 	own := map[string]string{
 		"SystemRoot": s.root, "windir": s.root, "SystemDrive": s.root[:2], "ComSpec": s.root + `\System32\cmd.exe`,
 		"PATH": s.root + `\System32;` + s.root + `;` + s.root + `\System32\Wbem`, "PATHEXT": ".COM;.EXE", "OS": "Windows_NT",
-		"HOME": private + `\home`, "USERPROFILE": private + `\home`, "APPDATA": private + `\home\AppData\Roaming`, "LOCALAPPDATA": private + `\home\AppData\Local`,
-		"TEMP": private + `\tmp`, "TMP": private + `\tmp`, "TMPDIR": private + `\tmp`,
+		"HOME": private + `\home`, "USERPROFILE": private + `\home`, "APPDATA": private + `\home\AppData\Roaming`,
+		"LOCALAPPDATA": private + `\home\AppData\Local`,
+		"TEMP":         private + `\tmp`, "TMP": private + `\tmp`, "TMPDIR": private + `\tmp`,
 	}
 	var out []string
 	for _, v := range env {

@@ -40,7 +40,8 @@ func TestBlock(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	}
 	for name, env := range map[string][]string{
-		"no name": {"=x"}, "a drive's": {`=C:=C:\x`}, "no value": {"x"}, "zero": {"a=b\x00c=d"}, "no text": {"a=\xff"}, "twice": {"PATH=1", "Path=2"}, "long": {"a=" + strings.Repeat("x", maxVariable)},
+		"no name": {"=x"}, "a drive's": {`=C:=C:\x`}, "no value": {"x"}, "zero": {"a=b\x00c=d"}, "no text": {"a=\xff"},
+		"twice": {"PATH=1", "Path=2"}, "long": {"a=" + strings.Repeat("x", maxVariable)},
 	} {
 		if _, err := block(env); err == nil {
 			t.Errorf("%s was taken", name)
@@ -74,8 +75,10 @@ func TestEnvironmentIsTheRunsOwn(t *testing.T) {
 	slices.Sort(env)
 	want := []string{
 		`APPDATA=C:\p\run\home\AppData\Roaming`, `ComSpec=C:\Windows\System32\cmd.exe`, `GOFLAGS=-x`, `HOME=C:\p\run\home`, `LANG=C.UTF-8`,
-		`LOCALAPPDATA=C:\p\run\home\AppData\Local`, `OS=Windows_NT`, `PATH=C:\Windows\System32;C:\Windows;C:\Windows\System32\Wbem`, `PATHEXT=.COM;.EXE`,
-		`SystemDrive=C:`, `SystemRoot=C:\Windows`, `TEMP=C:\p\run\tmp`, `TMP=C:\p\run\tmp`, `TMPDIR=C:\p\run\tmp`, `USERPROFILE=C:\p\run\home`, `windir=C:\Windows`,
+		`LOCALAPPDATA=C:\p\run\home\AppData\Local`, `OS=Windows_NT`, `PATH=C:\Windows\System32;C:\Windows;C:\Windows\System32\Wbem`,
+		`PATHEXT=.COM;.EXE`,
+		`SystemDrive=C:`, `SystemRoot=C:\Windows`, `TEMP=C:\p\run\tmp`, `TMP=C:\p\run\tmp`, `TMPDIR=C:\p\run\tmp`, `USERPROFILE=C:\p\run\home`,
+		`windir=C:\Windows`,
 	}
 	if !slices.Equal(env, want) {
 		t.Errorf("got\n%s", strings.Join(env, "\n"))

@@ -59,7 +59,10 @@ func (b *Driver) try(v *windows.OsVersionInfoEx) *palyra.Error {
 		return unavailable("the directory of Windows is not known").WithRemedy("see the daemon's log").WithCause(err)
 	}
 	b.system = system{root}
-	t, err := makeToken(tokenPlan{restrict: []string{everyone, users, restricted}, deny: powerful, integrity: lowIntegrity, flags: noPrivileges | luaToken, owner: everyone})
+	t, err := makeToken(tokenPlan{
+		restrict: []string{everyone, users, restricted}, deny: powerful, integrity: lowIntegrity,
+		flags: noPrivileges | luaToken, owner: everyone,
+	})
 	if err != nil {
 		return unavailable("no restricted token can be made here").WithRemedy("see the daemon's log").WithCause(err)
 	}
@@ -156,8 +159,7 @@ func (b *Driver) track(p *process, on bool) {
 	}
 }
 
-// Recover implements sandbox.Backend. A job ends with the daemon that held it, so
-// nothing is left.
+// Recover implements sandbox.Backend. A job ends with the daemon that held it, so nothing is left.
 func (*Driver) Recover(context.Context) error { return nil }
 
 // Close implements sandbox.Backend: it ends whatever still runs, and waits.

@@ -69,7 +69,8 @@ const (
 	noForeignFonts     = 0x1 << 48
 	noRemoteImages     = 0x1 << 52
 	preferSystemImages = 0x1 << 60
-	mitigations        = depEnable | sehOverwrite | heapTerminate | bottomUpASLR | highEntropyASLR | noExtensionPoints | noForeignFonts | noRemoteImages | preferSystemImages
+	mitigations        = depEnable | sehOverwrite | heapTerminate | bottomUpASLR | highEntropyASLR | noExtensionPoints |
+		noForeignFonts | noRemoteImages | preferSystemImages
 )
 
 // The limits where a plan names none.

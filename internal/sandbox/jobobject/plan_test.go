@@ -15,7 +15,8 @@ import (
 func sample(t testing.TB) sandbox.Job {
 	t.Helper()
 	j := sandbox.Job{
-		Call: "01JABCDEFGHJKMNPQRSTVWXYZ0", Path: `C:\Program Files\Git\bin\git.exe`, Argv: []string{"git", "log", "a b"}, Env: []string{"LANG=C"},
+		Call: "01JABCDEFGHJKMNPQRSTVWXYZ0", Path: `C:\Program Files\Git\bin\git.exe`, Argv: []string{"git", "log", "a b"},
+		Env:       []string{"LANG=C"},
 		Workspace: `C:\Users\ada\work`, Cwd: `C:\Users\ada\work\sub`, Private: `C:\ProgramData\palyra\run-1`,
 		Limits: palyra.Limits{Processes: 7, MemoryBytes: 1<<20 + 1, CPUMS: 1500},
 	}
@@ -56,7 +57,8 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	const forbidden = 0x1<<36 | 0x1<<44 | 0x1<<56 // programs that make code, images that are not Microsoft's, images of low integrity
-	if p.mitigations&forbidden != 0 || p.mitigations&(depEnable|noExtensionPoints|noRemoteImages) != depEnable|noExtensionPoints|noRemoteImages {
+	if p.mitigations&forbidden != 0 ||
+		p.mitigations&(depEnable|noExtensionPoints|noRemoteImages) != depEnable|noExtensionPoints|noRemoteImages {
 		t.Errorf("mitigations %x", p.mitigations)
 	}
 }
@@ -106,7 +108,10 @@ func TestSIDs(t *testing.T) {
 	if !form.MatchString(a) || a != workspaceSID("s", `c:\users\ada\work`) {
 		t.Errorf("%s", a)
 	}
-	for _, b := range []string{workspaceSID("t", `C:\Users\Ada\Work`), workspaceSID("s", `C:\Users\Ada\Work2`), ownSID("run", "s", `c:\users\ada\work`)} {
+	for _, b := range []string{
+		workspaceSID("t", `C:\Users\Ada\Work`), workspaceSID("s", `C:\Users\Ada\Work2`),
+		ownSID("run", "s", `c:\users\ada\work`),
+	} {
 		if a == b {
 			t.Errorf("%s twice", a)
 		}
@@ -118,7 +123,8 @@ func TestLimits(t *testing.T) {
 	if l.processes != defaultProcesses || l.memory != defaultMemory || l.time != defaultCPUMS*unitsPerMilli || !l.heldBy(l) {
 		t.Errorf("%+v", l)
 	}
-	if big := limits(palyra.Limits{Processes: 1 << 40, MemoryBytes: 1, CPUMS: 1 << 62}); big.processes != allProcesses || big.memory != page || big.time <= 0 {
+	if big := limits(palyra.Limits{Processes: 1 << 40, MemoryBytes: 1, CPUMS: 1 << 62}); big.processes != allProcesses ||
+		big.memory != page || big.time <= 0 {
 		t.Errorf("%+v", big)
 	}
 	for name, spoil := range map[string]func(*jobPlan){
@@ -175,15 +181,19 @@ func TestCheck(t *testing.T) {
 func TestPaths(t *testing.T) {
 	for p, want := range map[string]bool{
 		`C:\x`: true, `c:\Users\Ada Lovelace\wörk`: true, `C:\a.b\c-d_e`: true, `C:\concert\nullify\com10`: true,
-		``: false, `C:`: false, `C:\`: false, `C:x`: false, `\x`: false, `/x`: false, `C:/x`: false, `C:\x/y`: false, `C:\x\`: false, `C:\\x`: false, `C:\x\..\y`: false, `C:\.\y`: false,
-		`C:\x.`: false, `C:\x \y`: false, `C:\x:stream`: false, `C:\a"b`: false, `C:\a|b`: false, `C:\a*`: false, "C:\\a\nb": false, `\\?\C:\x`: false, `\\.\pipe\x`: false, `1:\x`: false,
-		`C:\nul`: false, `C:\x\CON.txt`: false, `C:\com1`: false, `C:\COM¹`: false, `C:\lpt9.log`: false, `C:\aux .x`: false, "C:\\\xff": false, `C:\` + strings.Repeat("a", maxPath): false,
+		``: false, `C:`: false, `C:\`: false, `C:x`: false, `\x`: false, `/x`: false, `C:/x`: false, `C:\x/y`: false, `C:\x\`: false,
+		`C:\\x`: false, `C:\x\..\y`: false, `C:\.\y`: false,
+		`C:\x.`: false, `C:\x \y`: false, `C:\x:stream`: false, `C:\a"b`: false, `C:\a|b`: false, `C:\a*`: false, "C:\\a\nb": false,
+		`\\?\C:\x`: false, `\\.\pipe\x`: false, `1:\x`: false,
+		`C:\nul`: false, `C:\x\CON.txt`: false, `C:\com1`: false, `C:\COM¹`: false, `C:\lpt9.log`: false, `C:\aux .x`: false, "C:\\\xff": false,
+		`C:\` + strings.Repeat("a", maxPath): false,
 	} {
 		if got := clean(p); got != want {
 			t.Errorf("%q is clean: %t", p, got)
 		}
 	}
-	if !within(`C:\Work`, `c:\work\SUB`) || !within(`C:\Work`, `C:\Work`) || within(`C:\Work`, `C:\Workers`) || within(`C:\Work\x`, `C:\Work`) {
+	if !within(`C:\Work`, `c:\work\SUB`) || !within(`C:\Work`, `C:\Work`) || within(`C:\Work`, `C:\Workers`) ||
+		within(`C:\Work\x`, `C:\Work`) {
 		t.Error("within")
 	}
 	for p, want := range map[string]bool{`C:\a.bat`: true, `C:\a.CMD`: true, `C:\a.cmd. .`: true, `C:\a.exe`: false, `C:\bat`: false} {
@@ -202,10 +212,12 @@ func FuzzPath(f *testing.F) {
 		if !clean(a) {
 			return
 		}
-		if strings.ContainsAny(a[3:], `/:*?"<>|`+"\x00") || strings.Contains(a, `\\`) || strings.Contains(a+`\`, `.\`) || strings.Contains(a+`\`, ` \`) {
+		if strings.ContainsAny(a[3:], `/:*?"<>|`+"\x00") || strings.Contains(a, `\\`) || strings.Contains(a+`\`, `.\`) ||
+			strings.Contains(a+`\`, ` \`) {
 			t.Errorf("%q is clean", a)
 		}
-		if within(a, b) && !strings.EqualFold(b, a) && !strings.HasPrefix(strings.ToLower(b), strings.ToLower(a)+`\`) && len(b) == len([]rune(b)) {
+		if within(a, b) && !strings.EqualFold(b, a) && !strings.HasPrefix(strings.ToLower(b), strings.ToLower(a)+`\`) &&
+			len(b) == len([]rune(b)) {
 			t.Errorf("%q is within %q", b, a)
 		}
 	})

@@ -52,11 +52,13 @@ func limitJob(job windows.Handle, p jobPlan) error {
 	l.BasicLimitInformation.ActiveProcessLimit = p.processes
 	l.BasicLimitInformation.PerJobUserTimeLimit = p.time
 	l.JobMemoryLimit = uintptr(p.memory)
-	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&l)), uint32(unsafe.Sizeof(l))); err != nil {
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&l)),
+		uint32(unsafe.Sizeof(l))); err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
 	ui := windows.JOBOBJECT_BASIC_UI_RESTRICTIONS{UIRestrictionsClass: p.ui}
-	if _, err := windows.SetInformationJobObject(job, windows.JobObjectBasicUIRestrictions, uintptr(unsafe.Pointer(&ui)), uint32(unsafe.Sizeof(ui))); err != nil {
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectBasicUIRestrictions, uintptr(unsafe.Pointer(&ui)),
+		uint32(unsafe.Sizeof(ui))); err != nil {
 		return fmt.Errorf("windows: %w", err)
 	}
 	return nil
@@ -65,15 +67,20 @@ func limitJob(job windows.Handle, p jobPlan) error {
 // readLimits reads back what limitJob wrote, and the peak of memory.
 func readLimits(job windows.Handle) (p jobPlan, peak uint64, err error) {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	if err := windows.QueryInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&l)), uint32(unsafe.Sizeof(l)), nil); err != nil {
+	if err := windows.QueryInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&l)),
+		uint32(unsafe.Sizeof(l)), nil); err != nil {
 		return jobPlan{}, 0, err
 	}
 	var ui windows.JOBOBJECT_BASIC_UI_RESTRICTIONS
-	if err := windows.QueryInformationJobObject(job, windows.JobObjectBasicUIRestrictions, uintptr(unsafe.Pointer(&ui)), uint32(unsafe.Sizeof(ui)), nil); err != nil {
+	if err := windows.QueryInformationJobObject(job, windows.JobObjectBasicUIRestrictions, uintptr(unsafe.Pointer(&ui)),
+		uint32(unsafe.Sizeof(ui)), nil); err != nil {
 		return jobPlan{}, 0, err
 	}
 	b := l.BasicLimitInformation
-	return jobPlan{flags: b.LimitFlags, processes: b.ActiveProcessLimit, memory: uint64(l.JobMemoryLimit), time: b.PerJobUserTimeLimit, ui: ui.UIRestrictionsClass},
+	return jobPlan{
+			flags: b.LimitFlags, processes: b.ActiveProcessLimit, memory: uint64(l.JobMemoryLimit), time: b.PerJobUserTimeLimit,
+			ui: ui.UIRestrictionsClass,
+		},
 		uint64(l.PeakJobMemoryUsed), nil
 }
 
@@ -86,7 +93,8 @@ type account struct {
 }
 
 func readAccount(job windows.Handle) (a account, err error) {
-	err = windows.QueryInformationJobObject(job, windows.JobObjectBasicAccountingInformation, uintptr(unsafe.Pointer(&a)), uint32(unsafe.Sizeof(a)), nil)
+	err = windows.QueryInformationJobObject(job, windows.JobObjectBasicAccountingInformation, uintptr(unsafe.Pointer(&a)),
+		uint32(unsafe.Sizeof(a)), nil)
 	return a, err
 }
 

@@ -20,12 +20,13 @@ const (
 
 // powerful are groups whose SIDs a run's token has for denying only.
 var powerful = []string{
-	localAdmin, builtinPrefix + "544", builtinPrefix + "547", builtinPrefix + "548", builtinPrefix + "549", builtinPrefix + "550", builtinPrefix + "551",
-	builtinPrefix + "552", builtinPrefix + "556", builtinPrefix + "559", builtinPrefix + "562", builtinPrefix + "569", builtinPrefix + "578", builtinPrefix + "580",
+	localAdmin, builtinPrefix + "544", builtinPrefix + "547", builtinPrefix + "548", builtinPrefix + "549", builtinPrefix + "550",
+	builtinPrefix + "551",
+	builtinPrefix + "552", builtinPrefix + "556", builtinPrefix + "559", builtinPrefix + "562", builtinPrefix + "569", builtinPrefix + "578",
+	builtinPrefix + "580",
 }
 
-// ownSID makes a SID that no account has: of the form of an account's, in a domain
-// that is a digest.
+// ownSID makes a SID that no account has: of the form of an account's, in a domain that is a digest.
 func ownSID(kind, state, what string) string {
 	sum := sha256.Sum256([]byte("palyra/jobobject\x00" + kind + "\x00" + state + "\x00" + what))
 	var n [4]any

@@ -12,8 +12,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// makeJob makes a job object with limits, and reads them back: a job that does not
-// hold what it was told is no job.
+// makeJob makes a job object with limits, and reads them back: a job that does not hold what it was told is no job.
 func makeJob(p jobPlan) (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -71,7 +70,8 @@ func (b *Driver) launch(p jobSpec, j sandbox.Job) (_ *process, err error) {
 
 // notCreated tells what cannot be executed from what could not be tried.
 func notCreated(err error) error {
-	if errors.Is(err, windows.ERROR_BAD_EXE_FORMAT) || errors.Is(err, windows.ERROR_FILE_NOT_FOUND) || errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+	if errors.Is(err, windows.ERROR_BAD_EXE_FORMAT) || errors.Is(err, windows.ERROR_FILE_NOT_FOUND) ||
+		errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here").
 			WithRemedy("tier C can run programs that everybody may run, and those of the workspace").WithCause(err)
 	}
@@ -127,8 +127,8 @@ func create(p jobSpec, token windows.Token, b birth) (info windows.ProcessInform
 	si := windows.StartupInfoEx{ProcThreadAttributeList: b.list.List()}
 	si.Cb, si.Flags = startupSize, windows.STARTF_USESTDHANDLES
 	si.StdInput, si.StdOutput, si.StdErr = b.handles[0], b.handles[1], b.handles[2]
-	const flags = windows.CREATE_SUSPENDED | windows.CREATE_UNICODE_ENVIRONMENT | windows.EXTENDED_STARTUPINFO_PRESENT | windows.CREATE_NO_WINDOW |
-		windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_DEFAULT_ERROR_MODE
+	const flags = windows.CREATE_SUSPENDED | windows.CREATE_UNICODE_ENVIRONMENT | windows.EXTENDED_STARTUPINFO_PRESENT |
+		windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_DEFAULT_ERROR_MODE
 	err = windows.CreateProcessAsUser(token, program, &command[0], nil, nil, true, flags, &p.environment[0], dir, &si.StartupInfo, &info)
 	return info, err
 }

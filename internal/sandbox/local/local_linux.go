@@ -15,12 +15,10 @@ import (
 	"palyra/internal/subpath"
 )
 
-// packaged are the directories of /usr that package managers fill. Their content is as public as
-// the packages.
+// packaged are the directories of /usr that package managers fill. Their content is as public as the packages.
 var packaged = strings.Fields(`bin sbin lib lib32 lib64 libx32 libexec include share games`)
 
-// settings are directories like /etc: root writes tokens into their files and leaves them readable
-// to everybody.
+// settings are directories like /etc: root writes tokens into their files and leaves them readable to everybody.
 var settings = []string{"/usr/local/etc"}
 
 const (
@@ -58,9 +56,8 @@ type stamp struct {
 	mode, user uint32
 }
 
-// Hidden returns the real paths that no run may see, each with everything below it; none lies in
-// another. They are sorted and must not be changed. Looks are repeated when directories change, and
-// from time to time.
+// Hidden returns the real paths that no run may see, each with everything below it; none lies in another. They are
+// sorted and must not be changed. Looks are repeated when directories change, and from time to time.
 func (p *Places) Hidden() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -189,7 +189,8 @@ func children(t *testing.T, pid int) []string {
 		_, rest, _ := strings.Cut(string(stat), ") ") // the name before it may hold much, but hardly this
 		if f := strings.Fields(rest); len(f) > 1 && f[0] != "Z" && f[0] != "X" && f[1] == strconv.Itoa(pid) {
 			args, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-			all = append(all, fmt.Sprintf("%s %s %q", strings.TrimSuffix(string(stat[:len(stat)-len(rest)]), " "), f[0], strings.ReplaceAll(string(args), "\x00", " ")))
+			all = append(all, fmt.Sprintf("%s %s %q", strings.TrimSuffix(string(stat[:len(stat)-len(rest)]), " "), f[0],
+				strings.ReplaceAll(string(args), "\x00", " ")))
 		}
 	}
 	return all

@@ -42,8 +42,7 @@ func playDaemon(t *testing.T, f Factory) bool {
 	return true
 }
 
-// daemonDeath: a killed daemon takes its runs with it, and its next life only has to remove what
-// does not run.
+// daemonDeath: a killed daemon takes its runs with it, and its next life only has to remove what does not run.
 func daemonDeath(t *testing.T, b *bench) {
 	b.done(t, b.backend) // a state has one daemon
 	for _, args := range []string{"stubborn", "spray 20", "hop 4 4000 stay"} {

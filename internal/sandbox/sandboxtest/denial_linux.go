@@ -58,7 +58,10 @@ func (b *bench) outsideAs(t *testing.T, who person, attempts []string) []attempt
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // cleanups try as well
 	defer cancel()
 	cmd := exec.CommandContext(ctx, b.tool, append([]string{"try"}, attemptWords(attempts)...)...)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = b.ws, who.credential(), []string{"HOME=" + b.base + "/private-control/home", "TMPDIR=" + b.base + "/private-control/tmp"}
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = b.ws, who.credential(), []string{
+		"HOME=" + b.base + "/private-control/home",
+		"TMPDIR=" + b.base + "/private-control/tmp",
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -13,8 +13,7 @@ import (
 // granted is the only name that the runs of this class may reach.
 const granted = "granted.example"
 
-// egress: through the real guard a run reaches what its plan names and nothing
-// else, by any of its doors.
+// egress: through the real guard a run reaches what its plan names and nothing else, by any of its doors.
 func egress(t *testing.T, b *bench) {
 	if b.lacks(t, ownNetwork) {
 		return // the class sockets shows that there is none at all
@@ -26,7 +25,10 @@ func egress(t *testing.T, b *bench) {
 	g, err := guard.Open(t.Context(), call, plan)
 	check(t, err)
 	o := order{env: g.Env(), change: func(j *sandbox.Job) { j.Doors, j.Open = g.Doors(), g.Serve }}
-	ways := []string{"dial tcp " + granted + ":" + open, "through connect " + granted + ":" + open + " HTTPS_PROXY", "through socks " + granted + ":" + open + " ALL_PROXY"}
+	ways := []string{
+		"dial tcp " + granted + ":" + open, "through connect " + granted + ":" + open + " HTTPS_PROXY",
+		"through socks " + granted + ":" + open + " ALL_PROXY",
+	}
 	for _, v := range b.allowAs(t, o, ways...) {
 		if v.Got != b.secret {
 			t.Errorf("%s: got %q", v.Op, v.Got)
@@ -140,8 +142,7 @@ func names(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// answer says 127.0.0.1 to a question for an address of version 4, and nothing to
-// any other.
+// answer says 127.0.0.1 to a question for an address of version 4, and nothing to any other.
 func answer(q []byte) []byte {
 	const header, typeA = 12, 1
 	end := header

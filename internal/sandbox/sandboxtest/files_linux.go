@@ -10,7 +10,8 @@ import (
 )
 
 func files(t *testing.T, b *bench) {
-	b.allow(t, "create "+b.ws+"/new", "mkdir "+b.ws+"/dir", "fifo "+b.ws+"/fifo", "read "+b.probe, "list "+b.ws, "list /usr/bin", "read /etc/passwd")
+	b.allow(t, "create "+b.ws+"/new", "mkdir "+b.ws+"/dir", "fifo "+b.ws+"/fifo", "read "+b.probe, "list "+b.ws, "list /usr/bin",
+		"read /etc/passwd")
 	b.deny(t, readsOutside(t, b))
 	b.deny(t, writesOutside(t, b))
 	b.deny(t, attributesOutside(b))
@@ -80,8 +81,7 @@ func writesOutside(t *testing.T, b *bench) []denial {
 	}
 }
 
-// ownRoom is a run's private directory: only home and tmp are its own, and those
-// of other runs are not.
+// ownRoom is a run's private directory: only home and tmp are its own, and those of other runs are not.
 func ownRoom(t *testing.T, b *bench) []denial {
 	for _, call := range []palyra.CallID{"control", "other"} {
 		readable(t, b.private(t, call)+"/home/file", b.secret)
@@ -158,7 +158,10 @@ func links(t *testing.T, b *bench) {
 func devices(t *testing.T, b *bench) {
 	b.allow(t, "device /dev/null", "device /dev/zero", "device /dev/full", "random", "clock")
 	all := []denial{{"make a device node", "mknod " + b.ws + "/node", "", worksRoot}}
-	for _, dev := range []string{"mem", "kmsg", "ptmx", "fuse", "kvm", "net/tun", "loop-control", "vda", "sda", "hpet", "uinput", "vhost-net", "snapshot"} {
+	for _, dev := range []string{
+		"mem", "kmsg", "ptmx", "fuse", "kvm", "net/tun", "loop-control", "vda", "sda", "hpet", "uinput",
+		"vhost-net", "snapshot",
+	} {
 		node := "/dev/" + dev
 		if dev == "ptmx" && b.has(t, ownFiles) {
 			continue // its terminals are its own: see the runner's class

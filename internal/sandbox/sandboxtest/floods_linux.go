@@ -8,9 +8,8 @@ import (
 	"palyra"
 )
 
-// floods: what the kernel counts for a user, or for the whole machine, cannot be
-// used up from inside, and what a run writes to places of its own ends at their
-// size.
+// floods: what the kernel counts for a user, or for the whole machine, cannot be used up from inside, and what a
+// run writes to places of its own ends at their size.
 func floods(t *testing.T, b *bench) {
 	ticks := b.ticker(t)
 	for _, h := range hoards {
@@ -86,8 +85,7 @@ var fills = []fill{
 	{"attributes in a temporary directory", "fillattributes DIR 128", []string{"$TMPDIR", "$HOME"}, memory64},
 }
 
-// filled: a run's own places are memory, so they end at their size or at the
-// run's memory.
+// filled: a run's own places are memory, so they end at their size or at the run's memory.
 func (b *bench) filled(t *testing.T, f fill) {
 	if b.lacks(t, ownFiles) {
 		return // its places are the host's; a run's disk is not bounded, which the tier's Limits say

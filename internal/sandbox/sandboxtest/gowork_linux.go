@@ -15,9 +15,10 @@ const goTool = "/usr/local/go/bin/go"
 
 // hello is a program with a test.
 var hello = map[string]string{
-	"go.mod":       "module hello\n",
-	"main.go":      "package main\n\nfunc main() { println(text()) }\n\nfunc text() string { return \"built\" }\n",
-	"main_test.go": "package main\n\nimport \"testing\"\n\nfunc TestText(t *testing.T) {\n\tif text() != \"built\" {\n\t\tt.Fatal(text())\n\t}\n}\n",
+	"go.mod":  "module hello\n",
+	"main.go": "package main\n\nfunc main() { println(text()) }\n\nfunc text() string { return \"built\" }\n",
+	"main_test.go": "package main\n\nimport \"testing\"\n\nfunc TestText(t *testing.T) {\n\tif text() != \"built\" " +
+		"{\n\t\tt.Fatal(text())\n\t}\n}\n",
 }
 
 var goEnv = []string{"GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "GOTELEMETRY=off", "GOPROXY=off"}

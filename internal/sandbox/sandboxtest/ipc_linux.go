@@ -42,8 +42,7 @@ func sharedMemory(t *testing.T, b *bench) {
 	nothingStays(t, b)
 }
 
-// nothingStays: what a run makes in the kernel is not there for the host nor for
-// the next run.
+// nothingStays: what a run makes in the kernel is not there for the host nor for the next run.
 func nothingStays(t *testing.T, b *bench) {
 	key, queue := strconv.Itoa(0x60000000+os.Getpid()), "palyra-own-"+b.mark
 	make := []string{"msgnew " + key + " x", "semnew " + key, "mqnew " + queue + " x"}

@@ -49,12 +49,13 @@ func trustedLater(t *testing.T, b *bench) {
 	}
 }
 
-// homeTraps: none of what runs when somebody logs in can be written, whichever
-// tier it is.
+// homeTraps: none of what runs when somebody logs in can be written, whichever tier it is.
 func homeTraps(t *testing.T, b *bench) {
 	var all []denial
-	for _, name := range strings.Fields(".bashrc .profile .bash_profile .zshrc .ssh/authorized_keys .config/autostart/x.desktop .local/bin/ls .gitconfig .config/git/config .npmrc .cargo/config.toml .vimrc") {
-		all = append(all, denial{"write ~/" + name, "openw " + b.who.home + "/" + name, "EACCES|ENOENT|EPERM|EROFS", unshown}) // it need not exist
+	for _, name := range strings.Fields(".bashrc .profile .bash_profile .zshrc .ssh/authorized_keys .config/autostart/x.desktop " +
+		".local/bin/ls .gitconfig .config/git/config .npmrc .cargo/config.toml .vimrc") {
+		// it need not exist
+		all = append(all, denial{"write ~/" + name, "openw " + b.who.home + "/" + name, "EACCES|ENOENT|EPERM|EROFS", unshown})
 	}
 	for _, file := range strings.Fields("/etc/crontab /etc/profile /etc/ld.so.preload /etc/environment /etc/gitconfig /etc/bash.bashrc") {
 		all = append(all,
@@ -75,15 +76,33 @@ type trap struct{ name, script string }
 var traps = []trap{
 	{"a hook", `printf '#!/bin/sh\ntouch CANARY\n' > .git/hooks/post-commit; chmod +x .git/hooks/post-commit; cp .git/hooks/post-commit .git/hooks/post-index-change`},
 	{"a monitor", `git config core.fsmonitor 'touch CANARY; false'`},
-	{"a directory of hooks", `mkdir -p h && printf '#!/bin/sh\ntouch CANARY\n' > h/pre-commit && chmod +x h/pre-commit && git config core.hooksPath h`},
+	{
+		"a directory of hooks",
+		`mkdir -p h && printf '#!/bin/sh\ntouch CANARY\n' > h/pre-commit && chmod +x h/pre-commit && git config core.hooksPath h`,
+	},
 	{"a filter", `git config filter.x.clean 'touch CANARY; cat' && echo '* filter=x' > .gitattributes`},
 	{"an alias and a pager", `git config core.pager 'touch CANARY; cat' && git config diff.external 'touch CANARY; true'`},
-	{"another repository in its place", `mv .git .git-was; cp -a .git-was .git; printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch CANARY; false\n' > .git/config`},
-	{"a repository elsewhere", `cp -a .git plain/store && git -C plain config -f store/config core.fsmonitor 'touch CANARY; false'; rm -rf .git && echo 'gitdir: plain/store' > .git`},
-	{"shared parts elsewhere", `cp -a .git plain/common && git config -f plain/common/config core.fsmonitor 'touch CANARY; false' && echo "$PWD/plain/common" > .git/commondir`},
-	{"a configuration of the work tree", `printf '[core]\n\tfsmonitor = touch CANARY; false\n' > .git/config.worktree && git config extensions.worktreeConfig true`},
+	{
+		"another repository in its place",
+		`mv .git .git-was; cp -a .git-was .git; printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch CANARY; false\n' > .git/config`,
+	},
+	{
+		"a repository elsewhere",
+		`cp -a .git plain/store && git -C plain config -f store/config core.fsmonitor 'touch CANARY; false'; rm -rf .git && echo 'gitdir: plain/store' > .git`,
+	},
+	{
+		"shared parts elsewhere",
+		`cp -a .git plain/common && git config -f plain/common/config core.fsmonitor 'touch CANARY; false' && echo "$PWD/plain/common" > .git/commondir`,
+	},
+	{
+		"a configuration of the work tree",
+		`printf '[core]\n\tfsmonitor = touch CANARY; false\n' > .git/config.worktree && git config extensions.worktreeConfig true`,
+	},
 	{"a repository below", `git init -q plain/dir && git -C plain/dir config core.fsmonitor 'touch CANARY; false'`},
-	{"a bare repository below", `cp -a .git plain/dir/bare && cd plain/dir && mv bare/* . && git config -f config core.fsmonitor 'touch CANARY; false'; git config -f config core.bare false; git config -f config core.worktree .`},
+	{
+		"a bare repository below",
+		`cp -a .git plain/dir/bare && cd plain/dir && mv bare/* . && git config -f config core.fsmonitor 'touch CANARY; false'; git config -f config core.bare false; git config -f config core.worktree .`,
+	},
 	{"an environment of the directory", `printf 'touch CANARY\n' > .envrc; printf 'touch CANARY\n' > plain/dir/.envrc`},
 }
 

@@ -66,7 +66,8 @@ const (
 // limits: every bomb is ended by its own limit, which is named, without disturbing the host.
 func limits(t *testing.T, b *bench) {
 	ticks := b.ticker(t)
-	b.file(t, "write.sh", "for i in 1 2 3 4 5 6 7 8; do for i in 1 2 3 4 5 6 7 8; do head -c 8388608 /dev/zero > rewritten; done; done; sleep 60\n")
+	b.file(t, "write.sh", "for i in 1 2 3 4 5 6 7 8; do for i in 1 2 3 4 5 6 7 8; do head -c 8388608 /dev/zero > rewritten; done; "+
+		"done; sleep 60\n")
 	for _, bomb := range bombs {
 		if b.who.uid == 0 && !unhurried(t) && !slices.Contains(plainBombs, bomb.name) {
 			continue // what holds them is the same for every owner of a daemon that is root
@@ -102,7 +103,8 @@ func (b *bench) defuse(t *testing.T, bomb bomb) {
 	if e.Code == 0 && e.Signal == "" {
 		t.Error("it looks like a success")
 	}
-	if u := e.Usage; e.Limit == "cpu" && (u.CPUMS < 100 || u.CPUMS > 5000) || e.Limit == "memory" && u.PeakMemory < 16<<20 || e.Limit == "processes" && u.Processes < 15 {
+	if u := e.Usage; e.Limit == "cpu" && (u.CPUMS < 100 || u.CPUMS > 5000) || e.Limit == "memory" && u.PeakMemory < 16<<20 ||
+		e.Limit == "processes" && u.Processes < 15 {
 		t.Errorf("usage %+v", u)
 	}
 	if all := left(t, b.mark); len(all) > 0 {

@@ -7,12 +7,10 @@ import (
 	"testing"
 )
 
-// plantedVar names what root planted in /opt and /usr/local, for a process that is
-// somebody else.
+// plantedVar names what root planted in /opt and /usr/local, for a process that is somebody else.
 const plantedVar = "PALYRA_SANDBOXTEST_PLANTED"
 
-// plantLocal puts things of all kinds into /opt and /usr/local, as services and
-// administrators do. Only root can.
+// plantLocal puts things of all kinds into /opt and /usr/local, as services and administrators do. Only root can.
 func plantLocal(t *testing.T, user person) {
 	t.Helper()
 	name := fmt.Sprintf("palyra-test-%d", os.Getpid())
@@ -42,8 +40,7 @@ func plantLocal(t *testing.T, user person) {
 	t.Setenv(plantedVar, name)
 }
 
-// localPlaces: programs of /opt and /usr/local are there, what is private to anybody
-// is not.
+// localPlaces: programs of /opt and /usr/local are there, what is private to anybody is not.
 func localPlaces(t *testing.T, b *bench) {
 	name := os.Getenv(plantedVar)
 	if name == "" {

@@ -32,13 +32,13 @@ func network(t *testing.T, b *bench) {
 		t.Error("control: the host heard no datagram of the probe outside either")
 	}
 	if alone && !t.Failed() {
-		b.allow(t, "local tcp4=127.0.0.1:0", "local tcp6=[::1]:0", "local udp4=127.0.0.1:0", "local tcp4=0.0.0.0:0", "many4 100", "socket netlink raw 0")
+		b.allow(t, "local tcp4=127.0.0.1:0", "local tcp6=[::1]:0", "local udp4=127.0.0.1:0", "local tcp4=0.0.0.0:0", "many4 100",
+			"socket netlink raw 0")
 		doors(t, b)
 	}
 }
 
-// uncontrolled returns the attempts without controls, which are made once and later, because they
-// can be heard.
+// uncontrolled returns the attempts without controls, which are made once and later, because they can be heard.
 func uncontrolled(all []denial) []denial {
 	out := make([]denial, len(all))
 	for i, d := range all {
@@ -171,7 +171,8 @@ func doors(t *testing.T, b *bench) {
 		}
 		j.Open = func(files []*os.File) error { b.attend(t, files); return nil }
 	}}
-	got := b.allowAs(t, o, "dial tcp 198.18.0.1:3128", "query 198.18.0.1:53", "dial tcp 198.18.77.7:80", "dial tcp 198.18.0.16:8443", "local tcp4=127.0.0.1:0")
+	got := b.allowAs(t, o, "dial tcp 198.18.0.1:3128", "query 198.18.0.1:53", "dial tcp 198.18.77.7:80", "dial tcp 198.18.0.16:8443",
+		"local tcp4=127.0.0.1:0")
 	for i, want := range []string{"door 0", "door 1", "door 2", "door 3", "hello"} {
 		if got[i].Got != want {
 			t.Errorf("%s: got %q, want %q", got[i].Op, got[i].Got, want)

@@ -35,15 +35,20 @@ const (
 // The others show by themselves, with a control, that they would see a defect.
 var noticed = map[string]map[string]string{
 	asShed: {
-		"identity": "no_new_privs false", "descriptors": "descriptors inside:", "environment": "variables", "files": "read a planted secret: succeeds",
-		"room": "shared memory: succeeds", "links": "follow a planted link: succeeds", "devices": "open /dev/ptmx: succeeds", "sockets": "abstract socket: succeeds",
+		"identity": "no_new_privs false", "descriptors": "descriptors inside:", "environment": "variables",
+		"files": "read a planted secret: succeeds",
+		"room":  "shared memory: succeeds", "links": "follow a planted link: succeeds", "devices": "open /dev/ptmx: succeeds",
+		"sockets": "abstract socket: succeeds",
 		"network": "the host heard", "processes": "read the environment of a process: succeeds", "signals": "succeeds inside",
-		"system calls": "keyctl", "foreign ABIs": "i386: signal", "setuid programs": "make a program set-user-id: succeeds", "IPC": "read shared memory of the host: succeeds",
+		"system calls": "keyctl", "foreign ABIs": "i386: signal", "setuid programs": "make a program set-user-id: succeeds",
+		"IPC":      "read shared memory of the host: succeeds",
 		"keyrings": "read a key of the owner: succeeds", "other runs": "signal another run: succeeds", "failures": "more was expected",
 	},
 	asRoom: {
-		"identity": "no_new_privs false", "files": "see what lies beside the workspace: succeeds", "room": "the host sees what a run left", "sockets": "listen to the host's devices: succeeds",
-		"IPC": "open messages of the host: succeeds", "seals": "changed: .git/config", "trusted later": "a hook: a trusted program ran what the sandbox left",
+		"identity": "no_new_privs false", "files": "see what lies beside the workspace: succeeds", "room": "the host sees what a run left",
+		"sockets": "listen to the host's devices: succeeds",
+		"IPC":     "open messages of the host: succeeds", "seals": "changed: .git/config",
+		"trusted later": "a hook: a trusted program ran what the sandbox left",
 	},
 }
 
@@ -63,7 +68,10 @@ func (house) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
 	for i, v := range j.Env {
 		j.Env[i] = strings.Replace(v, "="+cell.RoomHome, "="+os.TempDir(), 1) // a home that there is
 	}
-	c := &exec.Cmd{Path: j.Path, Args: j.Argv, Env: append(os.Environ(), j.Env...), Dir: j.Cwd, Stdin: j.Stdin, Stdout: j.Stdout, Stderr: j.Stderr}
+	c := &exec.Cmd{
+		Path: j.Path, Args: j.Argv, Env: append(os.Environ(), j.Env...), Dir: j.Cwd, Stdin: j.Stdin, Stdout: j.Stdout,
+		Stderr: j.Stderr,
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err := c.Start()
 	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// otherRuns: simultaneous runs of the same user cannot reach each other, and the end of one does
-// not end another.
+// otherRuns: simultaneous runs of the same user cannot reach each other, and the end of one does not end another.
 func otherRuns(t *testing.T, b *bench) {
 	stays := b.start(t, order{argv: []string{"sh", "-c", "echo x > $HOME/live; exec " + b.probe + " stubborn stays"}})
 	stays.ready(t)

@@ -48,8 +48,7 @@ func ordinary(t *testing.T) person {
 	return person{uid, gid, u.HomeDir}
 }
 
-// builtVar names a directory of programs that an earlier process built, for one
-// that has no Go.
+// builtVar names a directory of programs that an earlier process built, for one that has no Go.
 const builtVar = "PALYRA_SANDBOXTEST_BUILT"
 
 var builds struct {
@@ -90,8 +89,7 @@ func Build(t *testing.T, pkg string) string {
 	return to
 }
 
-// Clean removes what Build built. A TestMain calls it; a process that was handed
-// the programs leaves them.
+// Clean removes what Build built. A TestMain calls it; a process that was handed the programs leaves them.
 func Clean() {
 	builds.Lock()
 	defer builds.Unlock()

@@ -49,9 +49,8 @@ func (n *neighbour) line(t *testing.T) string {
 // numbers first, so what was sent before it has arrived when it has.
 const markSignal = syscall.Signal(40)
 
-// heard returns the signals that reached it up to now: what stands before one
-// that we send. It asks twice, for two threads may hand over two signals in
-// either order.
+// heard returns the signals that reached it up to now: what stands before one that we send. It asks twice, for two
+// threads may hand over two signals in either order.
 func (n *neighbour) heard(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -85,7 +84,8 @@ func processes(t *testing.T, b *bench) {
 		{"change the I/O priority of a process", "ioprio " + n.pid, "", works},
 		{"read the environment of the suite", "proc " + strconv.Itoa(os.Getpid()) + " environ", "", differs},
 		{"open memory of the suite", "procmem " + strconv.Itoa(os.Getpid()), "", differs},
-		{"read the environment of the suite's parent", "proc " + strconv.Itoa(os.Getppid()) + " environ", "", unshown}, // whose it is, is not ours to say
+		// whose it is, is not ours to say
+		{"read the environment of the suite's parent", "proc " + strconv.Itoa(os.Getppid()) + " environ", "", unshown},
 	})
 	b.deny(t, keeperOf())
 }

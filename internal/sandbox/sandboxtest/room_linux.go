@@ -68,10 +68,12 @@ func readOnlySystem(b *bench) []denial {
 // maskedKernel are files of /proc that tell of the host or do something to it.
 func maskedKernel(t *testing.T, b *bench) []denial {
 	var all []denial
-	for _, name := range strings.Fields("kcore keys key-users timer_list kallsyms kmsg sched_debug latency_stats slabinfo vmallocinfo modules diskstats partitions swaps bus/pci/devices") {
+	for _, name := range strings.Fields("kcore keys key-users timer_list kallsyms kmsg sched_debug latency_stats slabinfo " +
+		"vmallocinfo modules diskstats partitions swaps bus/pci/devices") {
 		all = append(all, b.shown(t, denial{"read /proc/" + name + " in a room", "content /proc/" + name, "", worksRoot}))
 	}
-	for _, name := range strings.Fields("sysrq-trigger sys/kernel/hostname sys/kernel/core_pattern sys/vm/drop_caches sys/net/ipv4/ip_forward sys/user/max_user_namespaces sys/kernel/ns_last_pid") {
+	for _, name := range strings.Fields("sysrq-trigger sys/kernel/hostname sys/kernel/core_pattern sys/vm/drop_caches " +
+		"sys/net/ipv4/ip_forward sys/user/max_user_namespaces sys/kernel/ns_last_pid") {
 		all = append(all, denial{"write /proc/" + name + " in a room", "openw /proc/" + name, "", unshown}) // the class files has the controls
 	}
 	return append(all,
@@ -88,7 +90,8 @@ func maskedKernel(t *testing.T, b *bench) []denial {
 // quietConfiguration: of the system's configuration only what programs need.
 func quietConfiguration(t *testing.T, b *bench) []denial {
 	var all []denial
-	for _, name := range strings.Fields("shadow gshadow shadow- sudoers sudoers.d ssh cron.d crontab pam.d security machine-id fstab environment profile.d systemd ssl/private NetworkManager docker postgresql") {
+	for _, name := range strings.Fields("shadow gshadow shadow- sudoers sudoers.d ssh cron.d crontab pam.d security machine-id fstab " +
+		"environment profile.d systemd ssl/private NetworkManager docker postgresql") {
 		dir, base := "/etc", name
 		if i := strings.LastIndexByte(name, '/'); i >= 0 {
 			dir, base = "/etc/"+name[:i], name[i+1:]
@@ -106,7 +109,10 @@ func quietConfiguration(t *testing.T, b *bench) []denial {
 
 // ownName: the run has a name and a machine of its own.
 func ownName(t *testing.T, b *bench) {
-	e := b.works(t, order{argv: []string{"sh", "-c", `id -un; echo ~; uname -n; wc -l < /etc/passwd; echo /proc/[0-9]* | wc -w; tr '\0' ' ' < /proc/1/cmdline`}})
+	e := b.works(t, order{argv: []string{
+		"sh", "-c",
+		`id -un; echo ~; uname -n; wc -l < /etc/passwd; echo /proc/[0-9]* | wc -w; tr '\0' ' ' < /proc/1/cmdline`,
+	}})
 	lines := strings.Split(e.stdout, "\n")
 	host, err := os.Hostname()
 	check(t, err)
@@ -129,9 +135,13 @@ func mounts(t *testing.T, b *bench) {
 	readable(t, tools+"/file", b.secret)
 	check(t, os.Symlink(b.outside+"/secret", tools+"/link"))
 	o := order{change: func(j *sandbox.Job) {
-		j.Mounts = []palyra.Mount{{Source: tools, Target: "/home/agent/.tools"}, {Source: cache, Target: "/home/agent/.cache/tool", Writable: true}}
+		j.Mounts = []palyra.Mount{
+			{Source: tools, Target: "/home/agent/.tools"},
+			{Source: cache, Target: "/home/agent/.cache/tool", Writable: true},
+		}
 	}}
-	got := b.allowAs(t, o, "read $HOME/.tools/file", "exec $HOME/.tools/tool", "leave $HOME/.cache/tool/made x", "create $HOME/.cache/other", "list $HOME/.tools")
+	got := b.allowAs(t, o, "read $HOME/.tools/file", "exec $HOME/.tools/tool", "leave $HOME/.cache/tool/made x", "create $HOME/.cache/other",
+		"list $HOME/.tools")
 	if got[0].Got != b.secret || !strings.Contains(got[4].Got, "link") {
 		t.Errorf("a mount shows %q", got)
 	}

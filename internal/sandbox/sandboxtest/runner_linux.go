@@ -70,8 +70,7 @@ func (d *desk) plan(t *testing.T, lower func(*palyra.Limits), argv ...string) pa
 	}
 }
 
-// run grants a plan and runs it. Afterwards nothing may be left, running or on
-// disk.
+// run grants a plan and runs it. Afterwards nothing may be left, running or on disk.
 func (d *desk) run(t *testing.T, ctx context.Context, p palyra.Plan) palyra.Result {
 	t.Helper()
 	digest, err := p.Digest()
@@ -126,7 +125,8 @@ func aResult(t *testing.T, d *desk) {
 	if res.Refusal != nil || res.Failure != nil || res.ExitCode != 7 || string(res.Stderr) != "why\n" {
 		t.Errorf("%+v, %+v", res, res.Refusal)
 	}
-	if res.Executor != d.backend.Executor() || res.Enforcement.Mode != p.Enforcement.Mode || !slices.Contains(res.Enforcement.Mechanisms, sandbox.Sealed) {
+	if res.Executor != d.backend.Executor() || res.Enforcement.Mode != p.Enforcement.Mode ||
+		!slices.Contains(res.Enforcement.Mechanisms, sandbox.Sealed) {
 		t.Errorf("executor %s, %+v", res.Executor, res.Enforcement)
 	}
 	for _, m := range p.Enforcement.Mechanisms {
@@ -146,7 +146,8 @@ func bombsThroughRunner(t *testing.T, d *desk) {
 		argv := strings.Fields(bomb.argv)
 		argv[0] = d.probe
 		res := d.run(t, t.Context(), d.plan(t, bomb.lower, argv...))
-		if res.KillReason != palyra.Stop(bomb.limit) || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded || res.ExitCode == 0 {
+		if res.KillReason != palyra.Stop(bomb.limit) || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded ||
+			res.ExitCode == 0 {
 			t.Errorf("%s: kill reason %q, failure %+v, refusal %+v, code %d", bomb.name, res.KillReason, res.Failure, res.Refusal, res.ExitCode)
 		}
 	}
@@ -176,7 +177,8 @@ func wallClock(t *testing.T, d *desk) {
 	defer d.whenBegun(t, func() { close(ctx.up) })()
 	res := d.run(t, ctx, d.plan(t, nil, d.begins(t, `exec "$@" >begun`), d.probe, "spray", "5"))
 	if !res.TimedOut || res.Cancelled || res.KillReason != "wall_clock" || res.Signal != "SIGKILL" {
-		t.Errorf("timed out %v, cancelled %v, kill reason %q, signal %q, %+v", res.TimedOut, res.Cancelled, res.KillReason, res.Signal, res.Refusal)
+		t.Errorf("timed out %v, cancelled %v, kill reason %q, signal %q, %+v", res.TimedOut, res.Cancelled, res.KillReason, res.Signal,
+			res.Refusal)
 	}
 }
 

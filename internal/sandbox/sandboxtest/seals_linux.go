@@ -20,8 +20,7 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// seals: whatever a program does, when its call is over every sealed path is as it
-// was, and there is no new one.
+// seals: whatever a program does, when its call is over every sealed path is as it was, and there is no new one.
 func seals(t *testing.T, b *bench) {
 	if b.lacks(t, sealsPaths) {
 		return // the class "trusted later" shows what that means
@@ -84,8 +83,7 @@ func (b *bench) attack(t *testing.T, a attack) ended {
 	})
 }
 
-// controlOfSeal runs the attack in a copy of the project outside: the comparison
-// must see what it does.
+// controlOfSeal runs the attack in a copy of the project outside: the comparison must see what it does.
 func (b *bench) controlOfSeal(t *testing.T, a attack) {
 	t.Helper()
 	dir := b.base + "/control-" + random()
@@ -94,7 +92,10 @@ func (b *bench) controlOfSeal(t *testing.T, a attack) {
 	b.project(t, dir)
 	before := sealed(t, dir)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", a.script)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{"PROBE=" + b.tool, "PATH=" + cell.SearchPath, "HOME=" + dir, "TMPDIR=" + dir}
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{
+		"PROBE=" + b.tool, "PATH=" + cell.SearchPath, "HOME=" + dir,
+		"TMPDIR=" + dir,
+	}
 	out, _ := cmd.CombinedOutput() // some attacks end in an error of their own
 	if len(differences(before, sealed(t, dir))) == 0 {
 		t.Errorf("control: outside it changes nothing either: %s", out)
@@ -111,8 +112,7 @@ echo '{}' > .vscode/tasks.json; echo '{}' > deep/er/.vscode/settings.json; echo 
 echo x > .husky/pre-commit; echo x > .gitlab-ci.yml; echo '{}' > .mcp.json; echo '{}' > .claude/settings.json; echo x > .palyra/x; echo x > plain/dir/file
 rm -f .git/hooks/*.sample deep/er/repo/.git/hooks/*.sample`
 
-// project makes one in a directory: the first of a bench by the script, the others
-// are copies.
+// project makes one in a directory: the first of a bench by the script, the others are copies.
 func (b *bench) project(t *testing.T, dir string) {
 	t.Helper()
 	first := b.base + "/project"
@@ -178,7 +178,8 @@ func lookInto(t *testing.T, all map[string]string, rel, name string) error {
 }
 
 // sealedNames stay wherever they are, with everything below them.
-var sealedNames = strings.Fields(".envrc .vscode .idea .husky .palyra .claude .mcp.json .gitlab-ci.yml .pre-commit-config.yaml .exrc .circleci .cursor")
+var sealedNames = strings.Fields(
+	".envrc .vscode .idea .husky .palyra .claude .mcp.json .gitlab-ci.yml .pre-commit-config.yaml .exrc .circleci .cursor")
 
 func isSealed(rel string) bool {
 	parts := strings.Split(rel, "/")
@@ -284,7 +285,8 @@ func changedSeals(t *testing.T, b *bench) {
 		b.dir(t, b.ws+"/"+name)
 		b.file(t, name+"/.envrc", "export C=1\n")
 		before := sealed(t, b.ws)
-		e := b.attack(t, attack{script: "echo evil >> " + name + "/.envrc; rm -f " + name + "/.envrc; mv " + name + " plain/gone; echo evil > " + name + "/.envrc"})
+		e := b.attack(t, attack{script: "echo evil >> " + name + "/.envrc; rm -f " + name + "/.envrc; mv " + name +
+			" plain/gone; echo evil > " + name + "/.envrc"})
 		for _, d := range differences(before, sealed(t, b.ws)) {
 			t.Errorf("made after a cell was ready: %s: %s", d, clip(e.stderr))
 		}

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity: the program is the workspace's owner and nobody else, with nothing
-// above what the owner has.
+// identity: the program is the workspace's owner and nobody else, with nothing above what the owner has.
 func identity(t *testing.T, b *bench) {
 	type identified struct {
 		UID, GID   [3]int
@@ -59,8 +58,7 @@ func identity(t *testing.T, b *bench) {
 	}
 }
 
-// descriptors: only stdin, stdout and stderr, whatever the daemon has open and
-// forgot to mark.
+// descriptors: only stdin, stdout and stderr, whatever the daemon has open and forgot to mark.
 func descriptors(t *testing.T, b *bench) {
 	open := func(path string, flags int) {
 		fd, err := unix.Open(path, flags, 0) // not close-on-exec, on purpose

@@ -91,7 +91,8 @@ func sockets(t *testing.T, b *bench) {
 	var rest []denial
 	for _, family := range []string{"vsock", "alg", "bluetooth", "key", "xdp", "can", "tipc", "qipcrtr", "mctp", "44"} {
 		for _, kind := range []string{"stream", "dgram", "raw"} {
-			rest = append(rest, denial{"make a socket: " + family + " " + kind, "socket " + family + " " + kind + " 0", "", unshown}) // the kernel may have none
+			// the kernel may have none
+			rest = append(rest, denial{"make a socket: " + family + " " + kind, "socket " + family + " " + kind + " 0", "", unshown})
 		}
 	}
 	b.deny(t, rest)
@@ -103,8 +104,7 @@ func sockets(t *testing.T, b *bench) {
 	unixSockets(t, b, h)
 }
 
-// noNetwork are what a tier without a network denies; in a network of its own a
-// program may do them.
+// noNetwork are what a tier without a network denies; in a network of its own a program may do them.
 func noNetwork(h host) []denial {
 	return []denial{
 		{"make an internet socket", "socket inet stream 0", "", works},
@@ -118,12 +118,12 @@ func noNetwork(h host) []denial {
 	}
 }
 
-// otherNetlinks are doors to parts of the kernel that a program has no business
-// with, whichever network it is in.
+// otherNetlinks are doors to parts of the kernel that a program has no business with, whichever network it is in.
 func otherNetlinks() []denial {
 	var all []denial
 	for no := 1; no <= 22; no++ {
-		all = append(all, denial{fmt.Sprintf("make a netlink socket of protocol %d", no), fmt.Sprintf("socket netlink raw %d", no), "", unshown}) // the kernel may have none
+		// the kernel may have none
+		all = append(all, denial{fmt.Sprintf("make a netlink socket of protocol %d", no), fmt.Sprintf("socket netlink raw %d", no), "", unshown})
 	}
 	return append(all,
 		denial{"ask about the host's sockets", "socket netlink dgram " + strconv.Itoa(unix.NETLINK_SOCK_DIAG), "", works},

@@ -18,8 +18,7 @@ type Factory struct {
 	// Lacks are denials, bounds and work that the tier does not give, with the
 	// reason: whole features (see lacks_linux.go) or single rows by their names.
 	Lacks map[string]string
-	// Tmp is how many bytes the backend gives to each of a run's own file systems,
-	// where it has any.
+	// Tmp is how many bytes the backend gives to each of a run's own file systems, where it has any.
 	Tmp int64
 	// Seals are the names that the backend is told to keep.
 	Seals []string

@@ -28,8 +28,7 @@ func tries(t *testing.T) int {
 	return n
 }
 
-// left returns the processes, dead ones not yet reaped included, that carry a
-// mark in their name or arguments.
+// left returns the processes, dead ones not yet reaped included, that carry a mark in their name or arguments.
 func left(t *testing.T, mark string) []string {
 	t.Helper()
 	dir, err := os.ReadDir("/proc")

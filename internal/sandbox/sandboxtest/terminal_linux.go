@@ -57,8 +57,7 @@ func typing(t *testing.T, d *desk) {
 	}
 }
 
-// aScript runs from a copy that it cannot change. It can change itself, or is
-// told that it cannot.
+// aScript runs from a copy that it cannot change. It can change itself, or is told that it cannot.
 func aScript(t *testing.T, d *desk) {
 	text := "#!/bin/sh\necho one\n(echo 'echo two' >> " + d.ws + "/selfish) && echo kept\necho end\n"
 	script := d.file(t, "selfish", text)

@@ -48,7 +48,8 @@ func (k *ticks) steady(t *testing.T) {
 	longest, usual := k.gap(t), k.gap(t)
 	t.Logf("the ticker's longest gap: %v, 95 of 100 within %v", longest, usual)
 	if longest > worstGap || usual > usualGap || usual < 10*time.Millisecond {
-		t.Errorf("the ticker outside was kept waiting %v (at most %v), 95 of 100 times within %v (at most %v)", longest, worstGap, usual, usualGap)
+		t.Errorf("the ticker outside was kept waiting %v (at most %v), 95 of 100 times within %v (at most %v)", longest, worstGap, usual,
+			usualGap)
 	}
 }
 

@@ -63,7 +63,10 @@ func (g guard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox
 
 func openGuard(t *testing.T, resolver string) sandbox.EgressGuard {
 	t.Helper()
-	g, err := egress.New(egress.Config{Mode: "strict", Resolver: resolver, PrivateRanges: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	g, err := egress.New(egress.Config{
+		Mode: "strict", Resolver: resolver,
+		PrivateRanges: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

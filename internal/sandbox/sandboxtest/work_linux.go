@@ -25,10 +25,20 @@ var tasks = []task{
 	{"coreutils", "sh", `mkdir -p a/b && echo x > a/b/f && cp -a a c && mv c d && ls -lR d && wc -c d/b/f && touch -d 2020-01-01 d/b/f && chmod +x d/b/f && ln -s f d/b/l && readlink d/b/l && ln d/b/f hard && mv d/b/f moved && rmdir --ignore-fail-on-non-empty d/b && rm -r a d && df . && id && uname -a && date && du -s . && find . -maxdepth 1 && echo done`, "done", ""},
 	{"here documents and substitution", "bash", `bash -c 'x=$(cat <<< "here"); echo $x; diff <(echo a) <(echo a) && echo ok'`, "ok", ""},
 	{"temporary files", "mktemp", `f=$(mktemp) && echo ok > $f && cat $f && rm $f && cd "$HOME" && echo home > h && cat h`, "home", ""},
-	{"grep, sed, awk, tar, gzip", "tar", `echo hello > h; tar czf h.tgz h && tar tzf h.tgz && grep -r ell h && sed s/h/H/ h && awk '{print $1}' h && tar xzf h.tgz && echo done`, "done", ""},
+	{
+		"grep, sed, awk, tar, gzip", "tar",
+		`echo hello > h; tar czf h.tgz h && tar tzf h.tgz && grep -r ell h && sed s/h/H/ h && awk '{print $1}' h && tar xzf h.tgz && echo done`,
+		"done", "",
+	},
 	{"odd names", "sh", `n=$(printf 'a b\t"\n*é\377'); echo x > "$n" && cat "$n" && mv -- "$n" -dash && rm -- -dash && echo done`, "done", ""},
-	{"devices", "sh", `echo x > /dev/null && head -c 4 /dev/zero | wc -c && head -c 4 /dev/urandom | wc -c && : < /dev/null && echo done`, "done", ""},
-	{"jobs in the background", "sh", `for i in 1 2 3 4; do (sleep 0.01; echo $i > j$i) & done; wait; cat j1 j2 j3 j4 | wc -l; trap 'echo got' USR1; kill -USR1 $$; echo done`, "done", ""},
+	{
+		"devices", "sh", `echo x > /dev/null && head -c 4 /dev/zero | wc -c && head -c 4 /dev/urandom | wc -c && : < /dev/null && echo done`,
+		"done", "",
+	},
+	{
+		"jobs in the background", "sh",
+		`for i in 1 2 3 4; do (sleep 0.01; echo $i > j$i) & done; wait; cat j1 j2 j3 j4 | wc -l; trap 'echo got' USR1; kill -USR1 $$; echo done`, "done", "",
+	},
 	{"git", "git", `git init -q g && cd g && echo x > f && git add f && git commit -q -m one && echo y >> f && git commit -qam two && git status --short && git diff HEAD~1 --stat && git log --oneline | wc -l && git checkout -q -b side && git stash list && git gc -q && git clone -q . ../clone && echo done`, "done", ""},
 	{"make", "make", `printf 'all: f\n\techo made\nf:\n\ttouch f\n' > Makefile && make -j2`, "made", ""},
 	{"gcc", "gcc", `printf '#include <stdio.h>\nint main(void){puts("compiled");return 0;}\n' > h.c && gcc -o h h.c && ./h`, "compiled", ""},
@@ -46,8 +56,14 @@ q=m.Pipe(); p=m.Process(target=lambda c: c.send("done"), args=(q[1],)); p.start(
 	{"a server of python", "/usr/bin/python3", `echo served > f; /usr/bin/python3 -c 'import http.server,threading,urllib.request
 s=http.server.ThreadingHTTPServer(("127.0.0.1",0),http.server.SimpleHTTPRequestHandler); threading.Thread(target=s.serve_forever,daemon=True).start()
 print(urllib.request.urlopen("http://localhost:%d/f"%s.server_address[1]).read().decode())'`, "served", ownNetwork},
-	{"a server of node", "node", `node -e 'const h=require("http");const s=h.createServer((q,r)=>r.end("served"));s.listen(0,"127.0.0.1",()=>fetch("http://localhost:"+s.address().port).then(r=>r.text()).then(x=>{console.log(x,Object.keys(require("os").networkInterfaces()).join());process.exit(0)}))'`, "served lo", ownNetwork},
-	{"watching files", "node", `mkdir w; node -e 'const fs=require("fs");const w=fs.watch("w",()=>{console.log("seen");process.exit(0)});setTimeout(()=>fs.writeFileSync("w/f","x"),50);setTimeout(()=>process.exit(3),3000)'`, "seen", ownFiles},
+	{
+		"a server of node", "node",
+		`node -e 'const h=require("http");const s=h.createServer((q,r)=>r.end("served"));s.listen(0,"127.0.0.1",()=>fetch("http://localhost:"+s.address().port).then(r=>r.text()).then(x=>{console.log(x,Object.keys(require("os").networkInterfaces()).join());process.exit(0)}))'`, "served lo", ownNetwork,
+	},
+	{
+		"watching files", "node",
+		`mkdir w; node -e 'const fs=require("fs");const w=fs.watch("w",()=>{console.log("seen");process.exit(0)});setTimeout(()=>fs.writeFileSync("w/f","x"),50);setTimeout(()=>process.exit(3),3000)'`, "seen", ownFiles,
+	},
 	{"perl", "perl", `perl -MFile::Temp=tempfile -e 'my($f,$n)=tempfile(); print $f "x"; close $f; print "done\n" if -s $n'`, "done", ""},
 }
 
@@ -125,8 +141,7 @@ func (k task) possible(t *testing.T) bool {
 	return err == nil
 }
 
-// accept judges a task: it must have worked, or failed where the tier lacks what it
-// needs.
+// accept judges a task: it must have worked, or failed where the tier lacks what it needs.
 func (b *bench) accept(t *testing.T, k task, ok bool, stdout, stderr string) {
 	t.Helper()
 	if (k.own != "" && b.lacks(t, k.own)) || b.lacks(t, "work: "+k.name) {
@@ -146,16 +161,14 @@ func unhurried(t *testing.T) bool {
 	return tries(t) >= 100
 }
 
-// thorough reports whether what takes seconds is done for this identity, and
-// attempts one by one, with their controls: always where the suite takes its time,
-// else for an ordinary user.
+// thorough reports whether what takes seconds is done for this identity, and attempts one by one, with their
+// controls: always where the suite takes its time, else for an ordinary user.
 func (b *bench) thorough(t *testing.T) bool {
 	t.Helper()
 	return !b.hasty && (unhurried(t) || os.Geteuid() != 0)
 }
 
-// manyThreads: a thread's stack is address space, not memory; a memory limit that
-// refuses it is another limit.
+// manyThreads: a thread's stack is address space, not memory; a memory limit that refuses it is another limit.
 func manyThreads(t *testing.T, b *bench) {
 	t.Helper()
 	const python = "/usr/bin/python3"

@@ -38,8 +38,7 @@ func spawnFailed(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
 }
 
-// check refuses a job that no Runner should give, or that this system cannot run.
-// uid is the daemon's.
+// check refuses a job that no Runner should give, or that this system cannot run. uid is the daemon's.
 func check(j sandbox.Job, uid int64) error {
 	bad := func(why string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "seatbelt: %s", why)

@@ -17,7 +17,8 @@ func enforcement(l palyra.Limits) palyra.Enforcement {
 			"sandbox_exec", cell.SealedPaths, "signal_scope",
 		},
 		Limits: map[string]palyra.Hold{
-			"wall": palyra.HoldTimer, "cpu": palyra.HoldRlimit, "memory": palyra.HoldNone, "processes": palyra.HoldPolled, "open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
+			"wall": palyra.HoldTimer, "cpu": palyra.HoldRlimit, "memory": palyra.HoldNone, "processes": palyra.HoldPolled,
+			"open_files": palyra.HoldRlimit, "file_size": palyra.HoldRlimit,
 			"output": palyra.HoldCap, "emitted": palyra.HoldCounted, "disk": palyra.HoldNone,
 		},
 	}

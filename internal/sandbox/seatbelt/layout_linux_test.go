@@ -38,7 +38,11 @@ func TestScriptBecomesTheProgram(t *testing.T) {
 		return b.String(), string(three), cmd.ProcessState.ExitCode()
 	}
 	l := withDefaults(palyra.Limits{OpenFiles: 99, FileBytes: 5000, CPUMS: 2500})
-	out, three, code := run([]string{"my name", "/bin/sh", "-c", `echo "$0|$1|$2"; ulimit -n; ulimit -c; ulimit -t; ls /proc/self/fd/3 2>/dev/null || echo shut`, "zero", "a b", `"$(x)`}, l)
+	out, three, code := run(
+		[]string{
+			"my name", "/bin/sh", "-c", `echo "$0|$1|$2"; ulimit -n; ulimit -c; ulimit -t; ls /proc/self/fd/3 2>/dev/null || echo shut`,
+			"zero", "a b", `"$(x)`,
+		}, l)
 	if want := "zero|a b|\"$(x)\n99\n0\n4\nshut\n"; out != want || three != readyByte || code != 0 {
 		t.Errorf("%q, %q, %d, want %q", out, three, code, want)
 	}
@@ -49,7 +53,8 @@ func TestScriptBecomesTheProgram(t *testing.T) {
 	if _, three, code := run([]string{"x", "/nonexistent"}, l); three != readyByte || code == 0 {
 		t.Errorf("a program that is not there: %q, %d", three, code)
 	}
-	if _, three, code := run([]string{"x", "/bin/true"}, palyra.Limits{OpenFiles: 1 << 40, FileBytes: 1, CPUMS: 1}); three != "" || code != 125 {
+	if _, three, code := run([]string{"x", "/bin/true"}, palyra.Limits{OpenFiles: 1 << 40, FileBytes: 1, CPUMS: 1}); three != "" ||
+		code != 125 {
 		t.Errorf("a limit that cannot be set: %q, %d", three, code)
 	}
 }
@@ -72,7 +77,8 @@ func TestLayOut(t *testing.T) {
 	own := os.Geteuid() == 0
 	j := sandbox.Job{
 		Call: call, Path: "/w/prog", Sealed: sealed, UID: 54321, GID: 54321,
-		Mounts: []palyra.Mount{{Source: link, Target: "/home/agent/.cache/x"}}, Files: []palyra.RoomFile{{Target: "/home/agent/.config/git/config", Text: "hello"}},
+		Mounts: []palyra.Mount{{Source: link, Target: "/home/agent/.cache/x"}},
+		Files:  []palyra.RoomFile{{Target: "/home/agent/.config/git/config", Text: "hello"}},
 	}
 	p, err := layOut(dir, j, own)
 	if err != nil {
@@ -90,7 +96,10 @@ func TestLayOut(t *testing.T) {
 	for at, want := range map[string]struct {
 		mode   os.FileMode
 		theirs bool
-	}{p.root: {passMode, false}, p.home(): {0o700, true}, p.tmp(): {0o700, true}, p.exe(): {passMode, false}, p.exe() + "/prog": {0o555, false}, p.home() + "/.config/git": {0o700, true}, p.home() + "/.config/git/config": {0o444, false}} {
+	}{
+		p.root: {passMode, false}, p.home(): {0o700, true}, p.tmp(): {0o700, true}, p.exe(): {passMode, false},
+		p.exe() + "/prog": {0o555, false}, p.home() + "/.config/git": {0o700, true}, p.home() + "/.config/git/config": {0o444, false},
+	} {
 		fi, err := os.Lstat(at)
 		if err != nil || fi.Mode().Perm() != want.mode {
 			t.Errorf("%s has %v, %v", at, fi.Mode(), err)

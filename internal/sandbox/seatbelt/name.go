@@ -10,9 +10,8 @@ import (
 // modules is the directory below which only git's names count.
 const modules = "node_modules"
 
-// parseNames reads sealed names, in the grammar of package seal. It refuses names with other
-// characters than plain printable ones: no expression can cover everything that the file system
-// takes for equal to them.
+// parseNames reads sealed names, in the grammar of package seal. It refuses names with other characters than plain
+// printable ones: no expression can cover everything that the file system takes for equal to them.
 func parseNames(names []string) (*seal.Matcher, error) {
 	m, err := seal.Compile(names) // first, because it has limits
 	if err != nil {

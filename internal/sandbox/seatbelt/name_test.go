@@ -56,7 +56,8 @@ func TestDefaultNamesAreTaken(t *testing.T) {
 // The grammar is that of package seal, as far as it is taken here.
 func TestNamesAreRefused(t *testing.T) {
 	for _, n := range []string{
-		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "a\x00b", "<repository>", "a/<repository>", "<other>/x", strings.Repeat("a", 1025),
+		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "a\x00b", "<repository>", "a/<repository>", "<other>/x",
+		strings.Repeat("a", 1025),
 		strings.Repeat("a/", 33), "é", `a"b`, `a\b`, "a\nb", "a\x7f", "a.", "a /b", "a./",
 	} {
 		if _, err := parseNames([]string{n}); palyra.AsError(err).Reason != palyra.ReasonBadProfile {
@@ -67,7 +68,8 @@ func TestNamesAreRefused(t *testing.T) {
 		t.Error("too many names were taken")
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		n := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "*", "**", "/", ".", "..", ".git", "<repository>", " b"}), 1, 6).Draw(r, "name"), "")
+		n := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "*", "**", "/", ".", "..", ".git", "<repository>", " b"}), 1, 6).
+			Draw(r, "name"), "")
 		_, ours := parseNames([]string{n})
 		if _, theirs := seal.Compile([]string{n}); ours == nil && theirs != nil {
 			t.Errorf("%q is taken here and refused there: %v", n, theirs)
@@ -76,9 +78,13 @@ func TestNamesAreRefused(t *testing.T) {
 }
 
 var (
-	segments = []string{"a", "b", "ab", "a*", "*b", "a*b", "config", ".git", "stuff", "kiss", "office", ".x", "node_modules", "ssst", "a.b+(c)"}
-	pieces   = []string{
-		"a", "b", "ab", "B", "axb", ".git", ".GIT", "config", "con\ufb01g", "CONFIG", "\u017ftuff", "\ufb06uff", "stu\ufb00", "\u212ai\u00df", "o\ufb03ce", "of\ufb01ce", "xx",
+	segments = []string{
+		"a", "b", "ab", "a*", "*b", "a*b", "config", ".git", "stuff", "kiss", "office", ".x", "node_modules", "ssst",
+		"a.b+(c)",
+	}
+	pieces = []string{
+		"a", "b", "ab", "B", "axb", ".git", ".GIT", "config", "con\ufb01g", "CONFIG", "\u017ftuff", "\ufb06uff", "stu\ufb00", "\u212ai\u00df",
+		"o\ufb03ce", "of\ufb01ce", "xx",
 		"node_modules", ".x", "s\u00dft", "axb+(c)", "a.b+(c)", "a\xffb",
 	}
 )
@@ -106,7 +112,10 @@ func TestExpressionsSayWhatTheNamesSay(t *testing.T) {
 // Every way to write a name that folds to it is found, however its letters overlap.
 func TestFolded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"s", "S", "f", "i", "l", "t", "k", "x", "F", "\u017f", "\u00df", "\u1e9e", "\ufb00", "\ufb01", "\ufb03", "\ufb05", "\u212a", "-"}), 1, 14).Draw(r, "name")
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{
+			"s", "S", "f", "i", "l", "t", "k", "x", "F", "\u017f", "\u00df", "\u1e9e", "\ufb00",
+			"\ufb01", "\ufb03", "\ufb05", "\u212a", "-",
+		}), 1, 14).Draw(r, "name")
 		name := strings.Join(parts, "")
 		e := regexp.MustCompile("^" + folded(seal.Fold(name)) + "$")
 		if !e.MatchString(name) {
@@ -123,7 +132,10 @@ func TestWalkAgreesWithSeal(t *testing.T) {
 	if _, err := seal.Scan(t.Context(), t.TempDir(), nil, seal.Limits{}); palyra.AsError(err).Reason == palyra.ReasonUnsupported {
 		t.Skip("UNPROVEN HERE: package seal walks on Linux only")
 	}
-	parts := []string{".git", "config", "hooks", "HEAD", "refs", "objects", "modules", "a", "b", ".envrc", "node_modules", ".github", "workflows", "info", "attributes", "commondir"}
+	parts := []string{
+		".git", "config", "hooks", "HEAD", "refs", "objects", "modules", "a", "b", ".envrc", "node_modules", ".github",
+		"workflows", "info", "attributes", "commondir",
+	}
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "w")
 		if err != nil {

@@ -16,12 +16,14 @@ import (
 func TestEnvironment(t *testing.T) {
 	p := place{root: "/private/x", proxy: 4242}
 	got := p.environment([]string{
-		"HOME=/home/agent", "TMPDIR=/tmp", "PATH=/home/agent/bin:/usr/bin", "GOCACHE=/home/agent/.cache/go", "X=/home/agents", "Y=see /home/agent",
+		"HOME=/home/agent", "TMPDIR=/tmp", "PATH=/home/agent/bin:/usr/bin", "GOCACHE=/home/agent/.cache/go", "X=/home/agents",
+		"Y=see /home/agent",
 		"HTTP_PROXY=http://palyra:t0ken@198.18.0.1:3128", "ALL_PROXY=socks5h://palyra:t0ken@198.18.0.1:3128", "NO_PROXY=localhost", "EMPTY=",
 		"https_proxy=http://elsewhere:3128", "OTHER=http://a@198.18.0.1:3128",
 	}, "198.18.0.1:3128")
 	want := []string{
-		"HOME=/private/x/home", "TMPDIR=/private/x/tmp", "PATH=/private/x/home/bin:/usr/bin", "GOCACHE=/private/x/home/.cache/go", "X=/home/agents", "Y=see /home/agent",
+		"HOME=/private/x/home", "TMPDIR=/private/x/tmp", "PATH=/private/x/home/bin:/usr/bin", "GOCACHE=/private/x/home/.cache/go",
+		"X=/home/agents", "Y=see /home/agent",
 		"HTTP_PROXY=http://palyra:t0ken@127.0.0.1:4242", "ALL_PROXY=socks5h://palyra:t0ken@127.0.0.1:4242", "NO_PROXY=localhost", "EMPTY=",
 		"https_proxy=http://elsewhere:3128", "OTHER=http://a@198.18.0.1:3128",
 	}
@@ -110,11 +112,14 @@ func TestCommand(t *testing.T) {
 
 func TestLayOutLeavesNothing(t *testing.T) {
 	for name, j := range map[string]sandbox.Job{
-		"two things":     {Call: call, Files: []palyra.RoomFile{{Target: "/home/agent/a"}, {Target: "/home/agent/a"}}},
-		"below a file":   {Call: call, Files: []palyra.RoomFile{{Target: "/home/agent/a"}, {Target: "/home/agent/a/b"}}},
-		"no source":      {Call: call, Mounts: []palyra.Mount{{Source: "/nonexistent/x", Target: "/nonexistent/x"}}},
-		"through a link": {Call: call, Mounts: []palyra.Mount{{Source: "/usr", Target: "/home/agent/u"}, {Source: "/usr", Target: "/home/agent/u/new"}}},
-		"bad id":         {Call: "../x"},
+		"two things":   {Call: call, Files: []palyra.RoomFile{{Target: "/home/agent/a"}, {Target: "/home/agent/a"}}},
+		"below a file": {Call: call, Files: []palyra.RoomFile{{Target: "/home/agent/a"}, {Target: "/home/agent/a/b"}}},
+		"no source":    {Call: call, Mounts: []palyra.Mount{{Source: "/nonexistent/x", Target: "/nonexistent/x"}}},
+		"through a link": {Call: call, Mounts: []palyra.Mount{
+			{Source: "/usr", Target: "/home/agent/u"},
+			{Source: "/usr", Target: "/home/agent/u/new"},
+		}},
+		"bad id": {Call: "../x"},
 	} {
 		dir := t.TempDir()
 		if p, err := layOut(dir, j, false); err == nil {

@@ -58,7 +58,10 @@ func newProcess(r *jobRun, pid int) (*process, error) {
 		return nil, err
 	}
 	unix.CloseOnExec(p.queue)
-	ev := unix.Kevent_t{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_CLEAR, Fflags: unix.NOTE_EXIT | unix.NOTE_FORK}
+	ev := unix.Kevent_t{
+		Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_CLEAR,
+		Fflags: unix.NOTE_EXIT | unix.NOTE_FORK,
+	}
 	if _, err := unix.Kevent(p.queue, []unix.Kevent_t{ev}, nil, nil); err != nil {
 		_ = unix.Close(p.queue)
 		return nil, err
@@ -165,8 +168,7 @@ func kill(who []proc, s unix.Signal) {
 	}
 }
 
-// end kills until nothing of the tree is left. It stops all processes first, so that none makes
-// another meanwhile.
+// end kills until nothing of the tree is left. It stops all processes first, so that none makes another meanwhile.
 func (p *process) end() (killed int, err error) {
 	deadline := time.Now().Add(endWithin)
 	seen := map[ident]bool{}
@@ -245,7 +247,8 @@ func ended() *palyra.Error {
 // Resize implements sandbox.Process.
 func (p *process) Resize(rows, cols int) error {
 	if rows < 0 || cols < 0 || rows > math.MaxUint16 || cols > math.MaxUint16 || p.run.tty == nil {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns, or there is none", rows, cols)
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns, or there is none",
+			rows, cols)
 	}
 	return unix.IoctlSetWinsize(int(p.run.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(cols)})
 }

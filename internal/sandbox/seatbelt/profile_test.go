@@ -143,8 +143,10 @@ func TestProfileHoldsSeals(t *testing.T) {
 	pol := mustPolicy(t, j, p)
 	for _, sealed := range []string{
 		".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".git/info/attributes", ".GIT", ".Git/CONFIG", "a/b/.git", "a/.git/config",
-		".envrc", "deep/er/.envrc", ".ENVRC", ".vscode/tasks.json", ".v\u017fcode", ".git/con\ufb01g", ".git/hoo\u212as", ".github/workflows/x.yml",
-		".palyra", "my.code-workspace", "Jenkinsfile", ".git/modules/a/b/config", ".mcp.json", ".vscode/node_modules/x", "a/.github/workflows/node_modules/b/c", "node_modules/x/.git/hooks", "node_modules/x/.git",
+		".envrc", "deep/er/.envrc", ".ENVRC", ".vscode/tasks.json", ".v\u017fcode", ".git/con\ufb01g", ".git/hoo\u212as",
+		".github/workflows/x.yml",
+		".palyra", "my.code-workspace", "Jenkinsfile", ".git/modules/a/b/config", ".mcp.json", ".vscode/node_modules/x",
+		"a/.github/workflows/node_modules/b/c", "node_modules/x/.git/hooks", "node_modules/x/.git",
 	} {
 		for _, op := range []string{"file-write-create", "file-write-data", "file-write-unlink", "file-write-mode", "file-write-xattr"} {
 			if pol.allows(act{op: op, path: work + "/" + sealed}) {
@@ -172,11 +174,13 @@ func TestProfileHoldsMarks(t *testing.T) {
 	p.pins = pinned(p.marks)
 	pol := mustPolicy(t, j, p)
 	for _, sealed := range []string{"bare/config", "bare/hooks", "bare/hooks/update"} {
-		if pol.allows(act{op: "file-write-data", path: work + "/" + sealed}) || pol.allows(act{op: "file-write-create", path: work + "/" + sealed}) {
+		if pol.allows(act{op: "file-write-data", path: work + "/" + sealed}) ||
+			pol.allows(act{op: "file-write-create", path: work + "/" + sealed}) {
 			t.Errorf("%s can be written", sealed)
 		}
 	}
-	if pol.allows(act{op: "file-write-unlink", path: work + "/bare"}) || !pol.allows(act{op: "file-write-create", path: work + "/bare/objects/x"}) {
+	if pol.allows(act{op: "file-write-unlink", path: work + "/bare"}) || !pol.allows(
+		act{op: "file-write-create", path: work + "/bare/objects/x"}) {
 		t.Error("the repository can be moved, or not be worked in")
 	}
 }
@@ -213,7 +217,8 @@ func TestProfileVariants(t *testing.T) {
 		}
 	}
 	j.Unix = true
-	if pol := mustPolicy(t, j, p); !pol.allows(act{op: "network-outbound", path: work + "/s"}) || pol.allows(act{op: "network-outbound", path: "/private/var/run/docker.sock"}) {
+	if pol := mustPolicy(t, j, p); !pol.allows(act{op: "network-outbound", path: work + "/s"}) ||
+		pol.allows(act{op: "network-outbound", path: "/private/var/run/docker.sock"}) {
 		t.Error("unix sockets are not those of the run")
 	}
 	j.Limits.Processes = 1
@@ -221,7 +226,8 @@ func TestProfileVariants(t *testing.T) {
 		t.Error("one process may fork")
 	}
 	p.tty = "/dev/ttys003"
-	if pol := mustPolicy(t, j, p); !pol.allows(act{op: "file-ioctl", path: "/dev/ttys003"}) || pol.allows(act{op: "file-write-data", path: "/dev/ttys004"}) {
+	if pol := mustPolicy(t, j, p); !pol.allows(act{op: "file-ioctl", path: "/dev/ttys003"}) ||
+		pol.allows(act{op: "file-write-data", path: "/dev/ttys004"}) {
 		t.Error("the terminal is not the run's own")
 	}
 	for _, tty := range []string{"/dev/ttys003 ", "/dev/disk0", "/dev/ttys", "/dev/ttys0\n", `/dev/ttys1")(allow default)`} {
@@ -311,7 +317,8 @@ func injected(t testing.TB, name string) {
 }
 
 var nasty = []string{
-	`a"b`, `a\`, `a\"b`, `")(allow default)(deny file-read* (subpath "`, "a\nb", "(", ")", "()", `#"x"`, "a b", ";", "'", "`", "a\x00b", "a\x7fb", "ünï", "\xff", `\\`, `\n`, "$", "${x}",
+	`a"b`, `a\`, `a\"b`, `")(allow default)(deny file-read* (subpath "`, "a\nb", "(", ")", "()", `#"x"`, "a b", ";", "'", "`", "a\x00b",
+	"a\x7fb", "ünï", "\xff", `\\`, `\n`, "$", "${x}",
 	`"))` + "\n" + `(allow network-outbound)`,
 }
 
@@ -320,7 +327,8 @@ func TestNoPathBecomesARule(t *testing.T) {
 		injected(t, n)
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		parts := rapid.SliceOfN(rapid.SampledFrom(append([]string{"a", "\"", "\\", "(", ")", " ", "\n", "#", ";", "allow", "default", "/"}, nasty...)), 1, 12).Draw(r, "name")
+		parts := rapid.SliceOfN(rapid.SampledFrom(append([]string{"a", "\"", "\\", "(", ")", " ", "\n", "#", ";", "allow", "default", "/"},
+			nasty...)), 1, 12).Draw(r, "name")
 		name := strings.Join(parts, "")
 		if path.Clean("/"+name) == "/"+name && name != "" {
 			injected(t, name)

@@ -15,7 +15,8 @@ func quote(p string) (string, error) {
 	for i := range len(p) {
 		switch c := p[i]; {
 		case c < ' ' || c == 0x7f:
-			return "", palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "the path %q has a control character and cannot be written into a sandbox profile", palyra.Clip(p, 256)).
+			return "", palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid,
+				"the path %q has a control character and cannot be written into a sandbox profile", palyra.Clip(p, 256)).
 				WithRemedy("rename it")
 		case c == '"' || c == '\\':
 			b.WriteByte('\\')

@@ -10,7 +10,10 @@ import (
 )
 
 func TestRecord(t *testing.T) {
-	r := record{Version: recordVersion, Call: call, Pid: 77, Start: 5, Workspace: "/Users/ada/w", Seals: []string{".git/"}, Marks: []mark{{Path: ".git", Keep: true, Size: 3}}}
+	r := record{
+		Version: recordVersion, Call: call, Pid: 77, Start: 5, Workspace: "/Users/ada/w", Seals: []string{".git/"},
+		Marks: []mark{{Path: ".git", Keep: true, Size: 3}},
+	}
 	b, err := r.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -21,9 +24,12 @@ func TestRecord(t *testing.T) {
 }
 
 var badRecords = []string{
-	``, `{}`, `[]`, `{"version":1}`, `{"version":2,"call":"a","workspace":"/w"}`, `{"version":1,"call":"../a","workspace":"/w"}`, `{"version":1,"call":"a","workspace":"w"}`,
-	`{"version":1,"call":"a","workspace":"/"}`, `{"version":1,"call":"a","workspace":"/w","pid":1,"start":1}`, `{"version":1,"call":"a","workspace":"/w","pid":-5,"start":1}`,
-	`{"version":1,"call":"a","workspace":"/w","pid":5}`, `{"version":1,"call":"a","workspace":"/w","start":5}`, `{"version":1,"call":"a","workspace":"/w","marks":[{"path":"../x"}]}`,
+	``, `{}`, `[]`, `{"version":1}`, `{"version":2,"call":"a","workspace":"/w"}`, `{"version":1,"call":"../a","workspace":"/w"}`,
+	`{"version":1,"call":"a","workspace":"w"}`,
+	`{"version":1,"call":"a","workspace":"/"}`, `{"version":1,"call":"a","workspace":"/w","pid":1,"start":1}`,
+	`{"version":1,"call":"a","workspace":"/w","pid":-5,"start":1}`,
+	`{"version":1,"call":"a","workspace":"/w","pid":5}`, `{"version":1,"call":"a","workspace":"/w","start":5}`,
+	`{"version":1,"call":"a","workspace":"/w","marks":[{"path":"../x"}]}`,
 	`{"version":1,"call":"a","workspace":"/w","more":1}`, `{"version":1,"call":"a","workspace":"/w"}{}`,
 }
 
@@ -83,7 +89,8 @@ func TestPromise(t *testing.T) {
 		}
 	}
 	j.Limits.Processes, j.UID, j.Unix = 1, 0, true
-	if e := applied(j); e.Limits["processes"] != "profile" || !contains(e.Mechanisms, "root_workspace", "unix_sockets") || contains(e.Mechanisms, "owner_uid") {
+	if e := applied(j); e.Limits["processes"] != "profile" || !contains(e.Mechanisms, "root_workspace", "unix_sockets") ||
+		contains(e.Mechanisms, "owner_uid") {
 		t.Errorf("%+v", e)
 	}
 }

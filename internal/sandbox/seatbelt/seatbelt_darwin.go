@@ -65,8 +65,7 @@ func (*Driver) Executor() string { return Executor }
 // Tier implements sandbox.Backend.
 func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
-// Room implements sandbox.Walled: the private home replaces the room's, and the guard's proxy is
-// the only way out.
+// Room implements sandbox.Walled: the private home replaces the room's, and the guard's proxy is the only way out.
 func (*Driver) Room() bool { return true }
 
 // Facts returns what the tier rests on here, for posture.
@@ -80,9 +79,8 @@ func (b *Driver) Probe(_ context.Context, l palyra.Limits) (palyra.Enforcement, 
 	return enforcement(withDefaults(l)), nil
 }
 
-// try checks that the program that applies a profile is the system's own, and applies one that
-// allows nothing and one that allows a program: the tier is refused if the first runs anything or
-// the second does not.
+// try checks that the program that applies a profile is the system's own, and applies one that allows nothing and
+// one that allows a program: the tier is refused if the first runs anything or the second does not.
 func (b *Driver) try() *palyra.Error {
 	for _, p := range []string{sandboxExec, shell} {
 		if no := systemFile(p); no != nil {
@@ -174,7 +172,8 @@ func checkVolume(j sandbox.Job) error {
 		return spawnFailed("the workspace cannot be looked at").WithCause(err)
 	}
 	if kind := unix.ByteSliceToString(st.Fstypename[:]); kind != "apfs" {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, "the workspace is on a file system of type %q, where other names than those that are sealed can mean the same", kind).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied,
+			"the workspace is on a file system of type %q, where other names than those that are sealed can mean the same", kind).
 			WithRemedy("use a workspace on APFS")
 	}
 	return nil

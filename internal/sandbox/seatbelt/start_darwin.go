@@ -34,8 +34,7 @@ type jobRun struct {
 	tty    *os.File    // a second handle on the terminal, for its size
 }
 
-// start makes everything that a job needs, and starts it. On an error nothing of
-// it stays.
+// start makes everything that a job needs, and starts it. On an error nothing of it stays.
 func (b *Driver) start(ctx context.Context, j sandbox.Job) (_ *process, err error) {
 	r := &jobRun{Driver: b, job: j}
 	defer func() {

@@ -69,7 +69,8 @@ func checkNoneLeft(ctx context.Context, workspace string, names *seal.Matcher, b
 	for _, m := range now {
 		top, _, _ := strings.Cut(quarantineDir, "/")
 		if _, ok := before[m.Path]; !ok && m.Path != top {
-			return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "a sealed path that the run made is still there: %q", palyra.Clip(m.Path, 256)).
+			return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "a sealed path that the run made is still there: %q",
+				palyra.Clip(m.Path, 256)).
 				WithRemedy("look at it before you use the workspace")
 		}
 	}

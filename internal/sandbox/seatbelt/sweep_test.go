@@ -192,7 +192,8 @@ func TestLookTellsFilesFromDirectories(t *testing.T) {
 			got = append(got, m.Path+" kept")
 		}
 	}
-	if want := []string{".git sealed", "bare kept", "bare/commondir sealed", "sub/.git kept", "sub/.git/config sealed"}; !slices.Equal(got, want) {
+	if want := []string{".git sealed", "bare kept", "bare/commondir sealed", "sub/.git kept", "sub/.git/config sealed"}; !slices.Equal(got,
+		want) {
 		t.Errorf("%q", got)
 	}
 	if err := os.WriteFile(filepath.Join(y.dir, ".git"), []byte("gitdir: elsewhere"), 0o644); err != nil {

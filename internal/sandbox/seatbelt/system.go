@@ -5,9 +5,8 @@ import (
 	"maps"
 )
 
-// The parts of the system that every run may see. Paths are real ones: /etc, /tmp and /var are
-// links to /private. /System is not there as a whole: users' files can be reached below
-// /System/Volumes.
+// The parts of the system that every run may see. Paths are real ones: /etc, /tmp and /var are links to /private.
+// /System is not there as a whole: users' files can be reached below /System/Volumes.
 
 // programs are the directories of programs and the files that they load.
 var programs = []string{
@@ -17,13 +16,17 @@ var programs = []string{
 
 // systemTrees may only be read.
 var systemTrees = []string{
-	"/private/etc/ssl", "/private/etc/paths.d", "/private/etc/manpaths.d", "/private/var/db/dyld", "/private/var/db/timezone", "/private/var/select",
+	"/private/etc/ssl", "/private/etc/paths.d", "/private/etc/manpaths.d", "/private/var/db/dyld", "/private/var/db/timezone",
+	"/private/var/select",
 }
 
 var systemFiles = []string{
-	"/etc", "/tmp", "/var", "/private/etc/passwd", "/private/etc/group", "/private/etc/hosts", "/private/etc/services", "/private/etc/protocols",
-	"/private/etc/networks", "/private/etc/resolv.conf", "/private/etc/localtime", "/private/etc/shells", "/private/etc/paths", "/private/etc/manpaths",
-	"/private/etc/profile", "/private/etc/bashrc", "/private/etc/zshenv", "/private/etc/zshrc", "/private/etc/zprofile", "/private/etc/gitconfig",
+	"/etc", "/tmp", "/var", "/private/etc/passwd", "/private/etc/group", "/private/etc/hosts", "/private/etc/services",
+	"/private/etc/protocols",
+	"/private/etc/networks", "/private/etc/resolv.conf", "/private/etc/localtime", "/private/etc/shells", "/private/etc/paths",
+	"/private/etc/manpaths",
+	"/private/etc/profile", "/private/etc/bashrc", "/private/etc/zshenv", "/private/etc/zshrc", "/private/etc/zprofile",
+	"/private/etc/gitconfig",
 	"/private/var/db/xcode_select_link", "/Library/Preferences/.GlobalPreferences.plist",
 }
 

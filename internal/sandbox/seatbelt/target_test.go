@@ -32,7 +32,8 @@ func TestRefusesElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Probe(t.Context(), palyra.Limits{}); palyra.AsError(err).Reason != palyra.ReasonUnsupported || palyra.AsError(err).Remedy == "" {
+	if _, err := b.Probe(t.Context(), palyra.Limits{}); palyra.AsError(err).Reason != palyra.ReasonUnsupported ||
+		palyra.AsError(err).Remedy == "" {
 		t.Errorf("probe: %v", err)
 	}
 	var j sandbox.Job

@@ -21,10 +21,9 @@ type tree struct {
 
 func newTree(leader ident) *tree { return &tree{leader: leader, seen: map[ident]bool{leader: true}} }
 
-// update takes a new table and returns the living processes of the tree. A process belongs to it if
-// it did before, if its parent does, or if it is in the leader's group while the leader is in the
-// table, dead or alive: after that the group's number may be reused. A process older than the
-// leader never belongs.
+// update takes a new table and returns the living processes of the tree. A process belongs to it if it did before,
+// if its parent does, or if it is in the leader's group while the leader is in the table, dead or alive: after that
+// the group's number may be reused. A process older than the leader never belongs.
 func (t *tree) update(table []proc) []proc {
 	now := make(map[int]proc, len(table))
 	for _, p := range table {

@@ -23,8 +23,7 @@ const (
 	batch      = 1_024 // entries read at once
 )
 
-// whole is the path of the workspace itself, which is kept where it is a
-// repository.
+// whole is the path of the workspace itself, which is kept where it is a repository.
 const whole = "."
 
 // quarantineDir is the directory that a walk does not enter.

@@ -11,9 +11,11 @@ import (
 // What is sealed does not become free by being called a workspace, however its
 // name is written.
 func TestASealedDirectoryIsNoWorkspace(t *testing.T) {
-	y := newYard(t, ".git/config", ".git/objects/aa/", "a/.vscode/sub/", "x/.github/workflows/y/", ".GIT./hooks/", ".g\u200cit/info/", ".claude/commands/",
+	y := newYard(t, ".git/config", ".git/objects/aa/", "a/.vscode/sub/", "x/.github/workflows/y/", ".GIT./hooks/", ".g\u200cit/info/",
+		".claude/commands/",
 		"bare/HEAD", "bare/refs/heads/", "bare/objects/", "bare/hooks/", "bare/tree/")
-	for p := range strings.FieldsSeq(".git .git/objects .git/objects/aa a/.vscode a/.vscode/sub x/.github/workflows x/.github/workflows/y .GIT./hooks .g\u200cit/info .claude .claude/commands bare/refs/heads bare/hooks") {
+	for p := range strings.FieldsSeq(".git .git/objects .git/objects/aa a/.vscode a/.vscode/sub x/.github/workflows " +
+		"x/.github/workflows/y .GIT./hooks .g\u200cit/info .claude .claude/commands bare/refs/heads bare/hooks") {
 		marks, err := look(t.Context(), filepath.Join(y.dir, p), y.names, maxEntries)
 		if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, p[:2]) || e.Remedy == "" || marks != nil {
 			t.Errorf("%s: %v, %v", p, marks, err)

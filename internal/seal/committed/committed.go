@@ -1,7 +1,6 @@
-// Package committed finds sealed names that come into a workspace by git's index and commits. A run
-// may stage and commit: that is ordinary work. But what it stages under a sealed name lies in no
-// directory, so no seal holds it and no sweep finds it; it becomes a file with somebody's next
-// checkout, and a workflow with their next push.
+// Package committed finds sealed names that come into a workspace by git's index and commits. A run may stage and
+// commit: that is ordinary work. But what it stages under a sealed name lies in no directory, so no seal holds it
+// and no sweep finds it; it becomes a file with somebody's next checkout, and a workflow with their next push.
 //
 // Nothing is removed: to change an index or a branch after the run could lose work. It reports what is new
 // under sealed names, in the index and in every commit that refs lead to now and did not before, also removed

@@ -65,7 +65,10 @@ func TestFound(t *testing.T) {
 	tests := []struct{ name, before, run, want string }{
 		{"ordinary work", "", "echo 2 > src/a; git add .; git commit -q -m x; git branch y; git tag -a -m z z; git checkout -q -b w", ""},
 		{"nothing", "", "true", ""},
-		{"index", "", stage + "add .github/workflows/ci2.yml; add src/.vscode/tasks.json; add plain", ".github/workflows/ci2.yml src/.vscode/tasks.json"},
+		{
+			"index", "", stage + "add .github/workflows/ci2.yml; add src/.vscode/tasks.json; add plain",
+			".github/workflows/ci2.yml src/.vscode/tasks.json",
+		},
 		{"commit", "", stage + "add .github/workflows/ci2.yml; git commit -q -m tidy", ".github/workflows/ci2.yml"},
 		{"amended", "", stage + "add .envrc; git commit -q --amend -m 0", ".envrc"},
 		{"changed", "", stage + "add .github/workflows/ci.yml", ".github/workflows/ci.yml"},
@@ -73,20 +76,40 @@ func TestFound(t *testing.T) {
 		{"removed from the index", "", "git rm -q --cached .github/workflows/ci.yml", ".github/workflows/ci.yml"},
 		{"added and taken out again", "", stage + "add .envrc; git commit -q -m x; git rm -q --cached .envrc; git commit -q -m y", ".envrc"},
 		{"another branch", "", stage + "git checkout -q -b side; add .envrc; git commit -q -m x; git checkout -q main", ".envrc"},
-		{"a tag", "", stage + "add .envrc; git commit -q -m x; git tag -a -m t t; git reset -q --hard HEAD~1; git reflog expire --all --expire=now", ".envrc"},
+		{"a tag", "", stage + "add .envrc; git commit -q -m x; git tag -a -m t t; git reset -q --hard HEAD~1; git reflog expire --all " +
+			"--expire=now", ".envrc"},
 		{"stash", "", stage + "echo 2 > src/a; add .envrc; git stash -q", ".envrc"},
-		{"no HEAD moved", "", stage + `t=$(printf "100644 blob $blob\t.envrc\n" | git mktree); git update-ref refs/notes/x $(git commit-tree -m x $t)`, ".envrc"},
+		{"no HEAD moved", "", stage +
+			`t=$(printf "100644 blob $blob\t.envrc\n" | git mktree); git update-ref refs/notes/x $(git commit-tree -m x $t)`, ".envrc"},
 		{"in a pack", "", stage + "add a/.npmrc; git commit -q -m x; git gc -q; git reset -q HEAD", "a/.npmrc"},
 		{"case folded", "", stage + "add .ENVRC", ".ENVRC"},
-		{"a link on the way", "", "blob=$(printf c | git hash-object -w --stdin); git update-index --add --cacheinfo 120000,$blob,.cargo", ".cargo"},
-		{"a directory of links", "", "blob=$(printf c | git hash-object -w --stdin); git update-index --add --cacheinfo 120000,$blob,src/plain", ""},
+		{
+			"a link on the way", "", "blob=$(printf c | git hash-object -w --stdin); git update-index --add --cacheinfo 120000,$blob,.cargo",
+			".cargo",
+		},
+		{
+			"a directory of links", "", "blob=$(printf c | git hash-object -w --stdin); git update-index --add --cacheinfo 120000,$blob,src/plain",
+			"",
+		},
 		{"replaced", "", stage + "git replace HEAD:.github/workflows/ci.yml $blob", ".git/refs/replace/X"},
 		{"staged by somebody before", stage + "add .envrc", "git commit -q -m x", ""},
 		{"removed by somebody before", "git rm -q --cached .github/workflows/ci.yml", "git commit -q -m x", ""},
-		{"a branch that was there", stage + "git checkout -q -b side; add .envrc; git commit -q -m x; git checkout -q main", "git checkout -q side; git checkout -q -b third; git tag x", ""},
-		{"merged from a branch that was there", stage + "git checkout -q -b side; add .envrc; git commit -q -m x; git checkout -q main", "echo 3 > b; git add b; git commit -q -m b; git merge -q -m m side", ""},
-		{"merged and changed", stage + "git checkout -q -b side; echo 1 > c; git add c; git commit -q -m x; git checkout -q main", stage + "git merge -q --no-ff --no-commit side; add .envrc; git commit -q -m m", ".envrc"},
-		{"back to what was there", stage + "add .envrc; git commit -q -m 1; echo x > b; git add b; git commit -q -m 2", "git reset -q --hard HEAD~1; echo y > c; git add c; git commit -q -m 3", ""},
+		{
+			"a branch that was there", stage + "git checkout -q -b side; add .envrc; git commit -q -m x; git checkout -q main",
+			"git checkout -q side; git checkout -q -b third; git tag x", "",
+		},
+		{
+			"merged from a branch that was there", stage + "git checkout -q -b side; add .envrc; git commit -q -m x; git checkout -q main",
+			"echo 3 > b; git add b; git commit -q -m b; git merge -q -m m side", "",
+		},
+		{
+			"merged and changed", stage + "git checkout -q -b side; echo 1 > c; git add c; git commit -q -m x; git checkout -q main",
+			stage + "git merge -q --no-ff --no-commit side; add .envrc; git commit -q -m m", ".envrc",
+		},
+		{
+			"back to what was there", stage + "add .envrc; git commit -q -m 1; echo x > b; git add b; git commit -q -m 2",
+			"git reset -q --hard HEAD~1; echo y > c; git add c; git commit -q -m 3", "",
+		},
 		{"index of version 4", "git update-index --index-version 4", stage + "add .envrc", ".envrc"},
 		{"names of bytes", "", stage + `add "$(printf 'a\377/.envrc')"`, "a\xff/.envrc"},
 	}
@@ -120,7 +143,8 @@ func TestIndexChangedAtOnce(t *testing.T) {
 	p.sh(stage + "add aenvrc")
 	p.run("true")
 	for _, name := range []string{".envrc", "benvrc", ".envrc"} { // what is not in HEAD either may go
-		found := p.run("cp -p .git/index keep; " + stage + "git rm -q --cached '?envrc'; add " + name + "; cat .git/index > other; cat other > keep; touch -r .git/index keep; mv keep .git/index")
+		found := p.run("cp -p .git/index keep; " + stage + "git rm -q --cached '?envrc'; add " + name +
+			"; cat .git/index > other; cat other > keep; touch -r .git/index keep; mv keep .git/index")
 		if slices.Equal(found.Paths, []string{".envrc"}) != (name == ".envrc") {
 			t.Errorf("%s: %+v", name, found)
 		}

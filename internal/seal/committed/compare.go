@@ -38,7 +38,8 @@ type comparison struct {
 // run adds the sealed names that came in. An error means that some may be missing.
 func (c *comparison) run(ctx context.Context) (err error) {
 	if c.was.err != nil || c.is.err != nil {
-		if c.is.err != nil && c.was.err != nil && c.was.firm && c.was.file != nil && sameFile(c.was.file, c.is.file) && maps.Equal(c.was.refs, c.is.refs) {
+		if c.is.err != nil && c.was.err != nil && c.was.firm && c.was.file != nil && sameFile(c.was.file, c.is.file) &&
+			maps.Equal(c.was.refs, c.is.refs) {
 			return nil // unchanged, and could not be read before
 		}
 		return errors.Join(c.is.err, c.was.err)

@@ -7,9 +7,8 @@ import (
 	"palyra/internal/trusted"
 )
 
-// Anchor is a path of the workspace that must stay because something sealed leads there: a link in
-// the place of a sealed file or directory, or git's own configuration. The remaining segments of
-// the name are matched from there.
+// Anchor is a path of the workspace that must stay because something sealed leads there: a link in the place of a
+// sealed file or directory, or git's own configuration. The remaining segments of the name are matched from there.
 type Anchor struct {
 	Path string
 	Rule int // index of the name, whose segments from seg on must still match; -1: the path itself is sealed

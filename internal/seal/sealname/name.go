@@ -25,8 +25,7 @@ const (
 	maxSegs  = 32
 )
 
-// Matcher decides which paths a list of names seals. It is for one goroutine at
-// a time.
+// Matcher decides which paths a list of names seals. It is for one goroutine at a time.
 type Matcher struct {
 	names []string
 	rules []rule
@@ -66,14 +65,13 @@ const (
 	Full     // sealed
 )
 
-// Compile reads names. A name is one or more segments with slashes between; it fits a path whose
-// last segments are these, however deep. In a segment a star stands for any characters; the segment
-// "**" stands for any number of directories, though not for refs, logs and objects of a repository.
-// The first segment may be "<repository>": a directory that has HEAD, objects and refs, or HEAD and
-// commondir. A name that ends in a slash keeps a directory instead of sealing it: it stays and may
-// be written in, no new one may appear, and anything else of the name is sealed. Below a directory
-// node_modules only names count whose first segment is .git or <repository>. Upper and lower case
-// are the same.
+// Compile reads names. A name is one or more segments with slashes between; it fits a path whose last segments are
+// these, however deep. In a segment a star stands for any characters; the segment "**" stands for any number of
+// directories, though not for refs, logs and objects of a repository. The first segment may be "<repository>": a
+// directory that has HEAD, objects and refs, or HEAD and commondir. A name that ends in a slash keeps a directory
+// instead of sealing it: it stays and may be written in, no new one may appear, and anything else of the name is
+// sealed. Below a directory node_modules only names count whose first segment is .git or <repository>. Upper and
+// lower case are the same.
 func Compile(names []string) (*Matcher, error) {
 	if len(names) > maxNames {
 		return nil, badName("there are %d sealed names, more than %d", len(names), maxNames)
@@ -194,9 +192,8 @@ func (s segment) fits(name []byte) bool {
 	return true
 }
 
-// Next follows the rules from a directory's state to an entry in it. The name is folded. below
-// means that the directory is below node_modules. The returned state is that of the entry, should
-// it be a directory.
+// Next follows the rules from a directory's state to an entry in it. The name is folded. below means that the
+// directory is below node_modules. The returned state is that of the entry, should it be a directory.
 func (m *Matcher) Next(state int32, name []byte, below bool) (Hit, int32) {
 	starts := m.first[string(name)]
 	heads, tails, all := m.near(name)

@@ -94,7 +94,10 @@ func TestEveryTrustedNameSeals(t *testing.T) {
 			continue // no path tells
 		}
 		p := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n, "/"), "**", "m"), "*", "x")
-		for _, s := range []string{p, "a\xff\xfe/b c/" + p, strings.ToUpper(p), strings.Replace(p, "s", "\u017f", 1), p[:1] + "\u200d" + p[1:], p + ". "} {
+		for _, s := range []string{
+			p, "a\xff\xfe/b c/" + p, strings.ToUpper(p), strings.Replace(p, "s", "\u017f", 1), p[:1] + "\u200d" + p[1:],
+			p + ". ",
+		} {
 			if fit(m, s) == Free {
 				t.Errorf("%s: %q is free", n, s)
 			}
@@ -110,7 +113,8 @@ func TestEveryTrustedNameSeals(t *testing.T) {
 
 func TestBadNames(t *testing.T) {
 	for _, n := range []string{
-		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "*.", "* ", "*\u200d*", "a\x00b", "<repository>", "a/<repository>",
+		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "*.", "* ", "*\u200d*", "a\x00b", "<repository>",
+		"a/<repository>",
 		"<other>/x", strings.Repeat("a", maxName+1), strings.Repeat("a/", maxSegs+1), "\u200d",
 	} {
 		if _, err := Compile([]string{n}); err == nil {

@@ -2,10 +2,9 @@
 // run are ones that other programs obey: not only those whose names say so, but also those that
 // git's configuration and links in the place of such names lead to.
 //
-// Promises: it finds every file that a seal would protect in a run, by the same look at the
-// workspace. In a workspace that cannot be looked through, every file counts as one. Where seals
-// cannot be enforced at all, as on other systems than Linux, names alone count, and this package
-// does not check those.
+// Promises: it finds every file that a seal would protect in a run, by the same look at the workspace. In a
+// workspace that cannot be looked through, every file counts as one. Where seals cannot be enforced at all, as on
+// other systems than Linux, names alone count, and this package does not check those.
 package trustedfiles
 
 import (

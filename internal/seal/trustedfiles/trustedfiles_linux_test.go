@@ -57,7 +57,8 @@ func TestWhatSealsFollowIsGuarded(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, ".git", "config"), "[core]\n\thooksPath = src\n") // somebody changes it
 	got, why, err = g.Guarded(t.Context(), dir, paths)
-	if want := []string{"c/config.toml", "ed/tasks.json", ".git/hooks/post-merge", ".envrc", "src/main.go"}; err != nil || why != "" || !slices.Equal(got, want) {
+	if want := []string{"c/config.toml", "ed/tasks.json", ".git/hooks/post-merge", ".envrc", "src/main.go"}; err != nil || why != "" ||
+		!slices.Equal(got, want) {
 		t.Errorf("after a change: %q, %q, %v", got, why, err)
 	}
 }

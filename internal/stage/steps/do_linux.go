@@ -74,8 +74,7 @@ func (w *Worker) step(s *Step, i int, again bool) error {
 	return errors.New("an unknown step")
 }
 
-// mkdir makes a directory. One that is there is somebody else's, but where an
-// earlier daemon may have made it.
+// mkdir makes a directory. One that is there is somebody else's, but where an earlier daemon may have made it.
 func (w *Worker) mkdir(s *Step, name string, again bool) error {
 	err := unix.Mkdirat(w.to, name, s.Mode)
 	there := errors.Is(err, unix.EEXIST)
@@ -179,8 +178,7 @@ func (w *Worker) places(i int) []place {
 	return []place{{w.Away, strconv.Itoa(i)}, {w.to, w.temp(i, "tmp")}}
 }
 
-// settle decides about what was put aside: what the reader saw goes, all else
-// goes back.
+// settle decides about what was put aside: what the reader saw goes, all else goes back.
 func (w *Worker) settle(s *Step, dir int, aside, name string, i int) error {
 	st, _, err := beneath.LookAt(dir, aside)
 	if err != nil {
@@ -247,8 +245,7 @@ func (w *Worker) quiet(dir int, name string) bool {
 	return true
 }
 
-// save gives what is somebody else's, and cannot go back to its name, another
-// name beside it.
+// save gives what is somebody else's, and cannot go back to its name, another name beside it.
 func (w *Worker) save(s *Step, dir int, name string, i int) error {
 	as := w.temp(i, "saved")
 	if err := unix.Renameat2(dir, name, w.to, as, unix.RENAME_NOREPLACE); err != nil {
@@ -278,8 +275,7 @@ func destroy(in int, name string) error {
 	return unix.Unlinkat(in, name, unix.AT_REMOVEDIR)
 }
 
-// put moves a file of the stage to its place, or copies it where the two are on
-// different file systems.
+// put moves a file of the stage to its place, or copies it where the two are on different file systems.
 func (w *Worker) put(s *Step, name string, i int, again bool) error {
 	st, missing, err := beneath.LookAt(w.from, name)
 	if err != nil || missing { // it was done

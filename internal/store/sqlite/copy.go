@@ -28,12 +28,10 @@ func Is(path string) (bool, error) {
 	return string(head) == magic, nil
 }
 
-// OpenCopy opens a state file for reading only, for offline verification, and
-// leaves no trace beside it: a file without a write-ahead log is opened as
-// unchanging, which also works on read-only media. One with a log but without
-// its index (a copy of both) is read from a private copy, because SQLite would
-// make the index next to it. One with both is read in place, under SQLite's own
-// locks: a daemon may have it open.
+// OpenCopy opens a state file for reading only, for offline verification, and leaves no trace beside it: a file
+// without a write-ahead log is opened as unchanging, which also works on read-only media. One with a log but
+// without its index (a copy of both) is read from a private copy, because SQLite would make the index next to it.
+// One with both is read in place, under SQLite's own locks: a daemon may have it open.
 func OpenCopy(path string) (*Engine, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("sqlite: open copy: %w", err)

@@ -2,9 +2,8 @@
 // log, synchronous=FULL, so that a commit that returned survives a power cut as
 // far as the disk keeps its word. One connection writes; reads have their own.
 //
-// The file and its companions (-wal, -shm) are readable by their owner only.
-// The package does not guard against a second process that writes: the daemon's
-// lock on the state directory does.
+// The file and its companions (-wal, -shm) are readable by their owner only. The package does not guard against a
+// second process that writes: the daemon's lock on the state directory does.
 package sqlite
 
 import (
@@ -84,8 +83,7 @@ func open(writer, reader string) (*Engine, error) {
 
 // writeOptions are the writer's settings. The log is moved into the file every
 // 6 MiB: once it has been that long, commits overwrite it in place, which a disk
-// does faster than making it grow, and a commit that has to move it waits for
-// milliseconds only.
+// does faster than making it grow, and a commit that has to move it waits for milliseconds only.
 func writeOptions() url.Values {
 	return url.Values{
 		"_pragma": {

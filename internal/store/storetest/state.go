@@ -207,8 +207,7 @@ func rows(t *testing.T, b *bench) {
 	}), nil)
 }
 
-// Walking rows while the same statement is used again inside must not disturb
-// either walk.
+// Walking rows while the same statement is used again inside must not disturb either walk.
 func nestedStatement(t *testing.T, b *bench) {
 	const query = "SELECT k FROM rows WHERE k > ? ORDER BY k"
 	db := b.db(t)

@@ -115,8 +115,7 @@ func keys(t *testing.T, db *store.DB) []int64 {
 	return list
 }
 
-// grouped runs the writes in one group, in order, behind a leader of its own,
-// and returns their errors.
+// grouped runs the writes in one group, in order, behind a leader of its own, and returns their errors.
 func grouped(t *testing.T, db *store.DB, writes ...func(*store.Tx) error) []error {
 	t.Helper()
 	ctx, hold := t.Context(), make(chan struct{})

@@ -1,6 +1,5 @@
-// Package artifact has palyra.artifact.read: outputs that were too large to
-// deliver are kept as artifacts, and an agent reads them here in pages. A session
-// sees its own artifacts only; another's do not exist for it.
+// Package artifact has palyra.artifact.read: outputs that were too large to deliver are kept as artifacts, and an
+// agent reads them here in pages. A session sees its own artifacts only; another's do not exist for it.
 package artifact
 
 import (
@@ -41,7 +40,8 @@ const schema = `{
 func (reader) Spec() palyra.Tool {
 	return palyra.Tool{
 		Name: palyra.ToolArtifactRead, Title: "Read artifact", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
-		Description:  "Reads an output that was too large to deliver, in pages. Returns content, the whole size, whether the end was reached (eof) and next_offset for the next page.",
+		Description: "Reads an output that was too large to deliver, in pages. Returns content, the whole size, whether the end was " +
+			"reached (eof) and next_offset for the next page.",
 		Capabilities: []palyra.Capability{palyra.ArtifactsRead}, InputSchema: json.RawMessage(schema), MaxInput: 4 << 10,
 	}
 }
@@ -74,5 +74,8 @@ func (t reader) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	return tool.Page{Artifact: a.Artifact, Data: data, Offset: a.Offset, Size: size, Base64: a.Encoding == "base64"}.Encode(p.Limits.OutputBytes)
+	return tool.Page{
+		Artifact: a.Artifact, Data: data, Offset: a.Offset, Size: size,
+		Base64: a.Encoding == "base64",
+	}.Encode(p.Limits.OutputBytes)
 }

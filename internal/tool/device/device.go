@@ -40,8 +40,7 @@ type Pairing struct {
 type Config struct {
 	// KeyID names a public key.
 	KeyID func(ed25519.PublicKey) string
-	// Register makes the device known and issues its certificate. It is called under a grant, with
-	// the id of the call.
+	// Register makes the device known and issues its certificate. It is called under a grant, with the id of the call.
 	Register func(ctx context.Context, call palyra.CallID, p Pairing) (palyra.Device, error)
 }
 
@@ -73,7 +72,8 @@ const schema = `{
 func (pair) Spec() palyra.Tool {
 	return palyra.Tool{
 		Name: PairName, Title: "Pair device", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
-		Description:  "Makes another machine a paired device of a person. Palyra calls it itself when a machine has proven that it knows the code shown by 'palyra device pair'.",
+		Description: "Makes another machine a paired device of a person. Palyra calls it itself when a machine has proven that it " +
+			"knows the code shown by 'palyra device pair'.",
 		Capabilities: []palyra.Capability{palyra.DevicePair}, InputSchema: json.RawMessage(schema), MaxInput: maxInput,
 	}
 }
@@ -81,7 +81,8 @@ func (pair) Spec() palyra.Tool {
 // Plan implements tool.Tool.
 func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	if env.Purpose == "" || env.Parent != "" { // only the daemon gives a purpose, and never for a pairing that came out of a call
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a machine has proven that it knows a pairing code").
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+			"Palyra itself proposes this, when a machine has proven that it knows a pairing code").
 			WithRemedy("run 'palyra device pair' as an operator, and 'palyra device join' on the other machine")
 	}
 	a, err := t.decode(*p)

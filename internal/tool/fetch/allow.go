@@ -32,7 +32,8 @@ const allowSchema = `{
 func (allower) Spec() palyra.Tool {
 	return palyra.Tool{
 		Name: AllowName, Title: "Allow host", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true, Workspace: true,
-		Description:  "Asks whether a host may be reached, and connects to nothing. Palyra calls it itself when a running program wants to reach a host that its plan does not name.",
+		Description: "Asks whether a host may be reached, and connects to nothing. Palyra calls it itself when a running program wants " +
+			"to reach a host that its plan does not name.",
 		Capabilities: []palyra.Capability{palyra.Network}, InputSchema: json.RawMessage(allowSchema), MaxInput: 8 << 10,
 	}
 }
@@ -58,7 +59,8 @@ func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	p.Egress = []string{at}
 	p.Detail.Notes = append(p.Detail.Notes, t.inner(p.Egress)...)
 	p.Detail.Summary = "allow " + at
-	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+show.Shorten(env.Purpose, summaryLength))
+	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+
+		show.Shorten(env.Purpose, summaryLength))
 	if a.Why != "" {
 		p.Detail.Summary += " for " + strconv.Quote(show.Shorten(a.Why, summaryLength))
 	}

@@ -87,7 +87,10 @@ func TestPacked(t *testing.T) {
 		rw.Header().Set("Content-Encoding", how)
 		_, _ = rw.Write(body)
 	})
-	for path, want := range map[string]string{"good": "unpacked", "two": "unpackedunpacked", "old": "unpacked", "empty": "", "other": "as it is"} {
+	for path, want := range map[string]string{
+		"good": "unpacked", "two": "unpackedunpacked", "old": "unpacked", "empty": "",
+		"other": "as it is",
+	} {
 		r := w.must(args{"url": "http://a.test/" + path})
 		_, named := r.Headers["Content-Encoding"]
 		if r.text() != want || r.Truncated || named != (path == "other" || path == "empty") {

@@ -10,8 +10,7 @@ import (
 	"palyra/internal/tool"
 )
 
-// arguments of a call, as the schema has them. Pointers tell "not given" from
-// empty.
+// arguments of a call, as the schema has them. Pointers tell "not given" from empty.
 type arguments struct {
 	URL        string            `json:"url"`
 	Method     string            `json:"method"`

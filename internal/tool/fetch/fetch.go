@@ -5,13 +5,12 @@
 // it; the origin of an address is its scheme, host and port. A session is a run's way out, made by
 // the egress guard for this call alone.
 //
-// Promises. Every connection goes through the session, which decides by the plan's hosts; nothing
-// else dials, and no proxy of the environment is used. A redirect to a target that the plan does
-// not name is refused with its name, and one from https to http always. Neither a body nor a header
-// of the call's own goes to another origin, except headers that only say what the caller
-// understands. Certificates are checked. Headers that carry credentials are refused, because a call
-// is recorded in clear. Cookies are neither kept nor delivered. Answers are read up to a bound,
-// unpacked or not, and within the call's time.
+// Promises. Every connection goes through the session, which decides by the plan's hosts; nothing else dials, and
+// no proxy of the environment is used. A redirect to a target that the plan does not name is refused with its name,
+// and one from https to http always. Neither a body nor a header of the call's own goes to another origin, except
+// headers that only say what the caller understands. Certificates are checked. Headers that carry credentials are
+// refused, because a call is recorded in clear. Cookies are neither kept nor delivered. Answers are read up to a
+// bound, unpacked or not, and within the call's time.
 //
 // What it does not do. It keeps no connection, no cache and no state between calls. It does not
 // look into the answer, whose author chooses its content. It speaks HTTP/1.1 only. Secrets in an
@@ -44,11 +43,9 @@ type Gateway interface {
 
 // Hosts knows which hosts may be asked for.
 type Hosts interface {
-	// Check returns host:port entries in their one form, or refuses them. It
-	// looks nothing up.
+	// Check returns host:port entries in their one form, or refuses them. It looks nothing up.
 	Check(hosts []string) ([]string, error)
-	// Public reports whether an address is one of the public Internet and not
-	// this machine's own.
+	// Public reports whether an address is one of the public Internet and not this machine's own.
 	Public(a netip.Addr) bool
 }
 

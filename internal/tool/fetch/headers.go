@@ -13,13 +13,14 @@ const byBinding = "secrets come by binding, with the vault"
 
 // connection are headers that belong to the connection or that this tool sets itself.
 var connection = []string{
-	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
+	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Via",
 }
 
-// secretParts are parts of names whose value is a secret. Names are compared without dashes and
-// underscores.
+// secretParts are parts of names whose value is a secret. Names are compared without dashes and underscores.
 var secretParts = []string{
-	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "session", "csrf", "xsrf",
+	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "session",
+	"csrf", "xsrf",
 }
 
 // harmless are names with such a part and without a secret.
@@ -63,7 +64,8 @@ func header(name, value string) error {
 	case strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
 		return malformed("the header %s has characters that no header may have", shown).WithRemedy("use plain ASCII, on one line")
 	case slices.Contains(connection, key) || strings.HasPrefix(key, "Proxy-") && !secretive(key):
-		return palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the header %s belongs to the connection, which is not the caller's", shown).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the header %s belongs to the connection, which is not the caller's",
+			shown).
 			WithRemedy("leave it out")
 	case secretive(key):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the header %s carries a secret, and would be recorded in clear", shown).

@@ -165,7 +165,9 @@ func (w *world) planRaw(name palyra.ToolName, raw []byte) (palyra.Plan, error) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return r.Resolve(context.Background(), &palyra.Call{ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Parent: "P", Purpose: "run npm"}, Tool: name, Arguments: raw}})
+	return r.Resolve(context.Background(), &palyra.Call{ID: "C", Proposal: palyra.Proposal{
+		Proposer: palyra.Proposer{Parent: "P", Purpose: "run npm"}, Tool: name, Arguments: raw,
+	}})
 }
 
 // fetch plans and runs a call.

@@ -57,7 +57,8 @@ func (c Config) notes(r request) []string {
 		notes = append(notes, "a redirect may lead to "+strings.Join(r.targets, ", "))
 	}
 	for _, name := range secretQuery(r.first.url) {
-		notes = append(notes, fmt.Sprintf("the address has a parameter %s, which looks like a secret and is recorded in clear", strconv.Quote(palyra.Clip(name, 64))))
+		notes = append(notes, fmt.Sprintf("the address has a parameter %s, which looks like a secret and is recorded in clear",
+			strconv.Quote(palyra.Clip(name, 64))))
 	}
 	return notes
 }

@@ -17,7 +17,10 @@ import (
 
 func TestPlan(t *testing.T) {
 	w := newWorld(t)
-	p, err := w.plan(Name, args{"url": "http://Example.org:8080/a?api_key=1&b=2&B_TOKEN=x", "method": "PUT", "body": "x\n", "timeout_ms": 1000})
+	p, err := w.plan(Name, args{
+		"url": "http://Example.org:8080/a?api_key=1&b=2&B_TOKEN=x", "method": "PUT", "body": "x\n",
+		"timeout_ms": 1000,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +29,13 @@ func TestPlan(t *testing.T) {
 		!slices.Equal(p.Capabilities, []palyra.Capability{palyra.Network}) || p.Workspace.Path != "" {
 		t.Errorf("%+v", p)
 	}
-	if p.Detail.Summary != "PUT http://example.org:8080/a?api_key=1&b=2&B_TOKEN=x" || !strings.Contains(notes, "in clear") || !strings.Contains(notes, `"api_key"`) ||
+	if p.Detail.Summary != "PUT http://example.org:8080/a?api_key=1&b=2&B_TOKEN=x" || !strings.Contains(notes, "in clear") ||
+		!strings.Contains(notes, `"api_key"`) ||
 		!strings.Contains(notes, `"B_TOKEN"`) || strings.Contains(notes, `"b"`) || !strings.Contains(notes, `sends 2 bytes: "x\n"`) {
 		t.Errorf("%q\n%s", p.Detail.Summary, notes)
 	}
-	if p, err := w.plan(Name, args{"url": "https://example.org"}); err != nil || p.Limits.WallMS != defWallMS || len(p.Detail.Notes) != 0 || p.Egress[0] != "example.org:443" {
+	if p, err := w.plan(Name, args{"url": "https://example.org"}); err != nil || p.Limits.WallMS != defWallMS || len(p.Detail.Notes) != 0 ||
+		p.Egress[0] != "example.org:443" {
 		t.Errorf("%+v %v", p, err)
 	}
 	if p, err := w.plan(Name, args{"url": "https://e.org/" + strings.Repeat("x", 5000)}); err != nil || len(p.Detail.Summary) > 400 {
@@ -47,7 +52,8 @@ func TestPlan(t *testing.T) {
 func TestInnerAddressesAreNoted(t *testing.T) {
 	w := newWorld(t)
 	for host, inside := range map[string]bool{
-		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.0.1": true, "169.254.169.254": true, "[fe80::1]": true, "[fd00::1]": true, "0.0.0.0": true, "224.0.0.1": true,
+		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.0.1": true, "169.254.169.254": true, "[fe80::1]": true, "[fd00::1]": true,
+		"0.0.0.0": true, "224.0.0.1": true,
 		"1.1.1.1": false, "[2606:4700::1111]": false, "localhost.example": false,
 	} {
 		p, err := w.plan(Name, args{"url": "https://" + host + "/"})
@@ -56,7 +62,8 @@ func TestInnerAddressesAreNoted(t *testing.T) {
 		}
 	}
 	w.hosts = fixed{got: []string{"9.9.9.9:443"}} // who knows of this machine's own
-	if p, err := w.plan(Name, args{"url": "https://9.9.9.9/"}); err != nil || !strings.Contains(strings.Join(p.Detail.Notes, "\n"), "9.9.9.9:443 is not an address of the public Internet") {
+	if p, err := w.plan(Name, args{"url": "https://9.9.9.9/"}); err != nil ||
+		!strings.Contains(strings.Join(p.Detail.Notes, "\n"), "9.9.9.9:443 is not an address of the public Internet") {
 		t.Errorf("%q, %v", p.Detail.Notes, err)
 	}
 	w.hosts = nil
@@ -84,7 +91,8 @@ func TestPlanDigest(t *testing.T) {
 	}
 	seen := map[palyra.Digest]string{digest(base()): "base"}
 	for name, change := range map[string]any{
-		"url": "https://a.test/y", "method": "PUT", "body": "c", "headers": args{"a": "2"}, "max_bytes": 5, "follow": 1, "redirect_to": []string{"b.test:1"}, "timeout_ms": 7,
+		"url": "https://a.test/y", "method": "PUT", "body": "c", "headers": args{"a": "2"}, "max_bytes": 5, "follow": 1,
+		"redirect_to": []string{"b.test:1"}, "timeout_ms": 7,
 	} {
 		a := base()
 		a[name] = change
@@ -145,7 +153,11 @@ func TestRefusedArguments(t *testing.T) {
 		{args{"url": ok, "method": "POST", "body": "x", "body_b64": "eA=="}, palyra.ReasonMalformedInput, "one of"},
 		{args{"url": ok, "method": "POST", "body_b64": "eA"}, palyra.ReasonMalformedInput, "padding"},
 		{args{"url": ok, "method": "POST", "body": strings.Repeat("x", maxBody+1)}, palyra.ReasonInputTooLarge, "1048576"},
-		{args{"url": ok, "method": "POST", "body_b64": base64.StdEncoding.EncodeToString(make([]byte, maxBody+1))}, palyra.ReasonInputTooLarge, "1048576"},
+		{
+			args{"url": ok, "method": "POST", "body_b64": base64.StdEncoding.EncodeToString(make([]byte, maxBody+1))},
+			palyra.ReasonInputTooLarge,
+			"1048576",
+		},
 		{args{"url": ok, "headers": many}, palyra.ReasonMalformedInput, "64"},
 		{args{"url": ok, "headers": wide}, palyra.ReasonMalformedInput, "16384"},
 		{args{"url": ok, "headers": args{"a": strings.Repeat("x", maxValue+1)}}, palyra.ReasonMalformedInput, "8192"},
@@ -170,13 +182,16 @@ func TestRefusedArguments(t *testing.T) {
 
 func TestRefusedHeaders(t *testing.T) {
 	for _, name := range []string{
-		"Authorization", "authorization", "Cookie", "COOKIE2", "Proxy-Authorization", "X-Api-Key", "x-auth-token", "X_Api_Key", "PRIVATE-TOKEN", "X-Amz-Security-Token", "X-Vault-Token",
-		"X-Password", "X-CSRF-Token", "Sec-WebSocket-Authentication", "X-Secret", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Credential", "X-Session-Id", "X-Access-Key",
+		"Authorization", "authorization", "Cookie", "COOKIE2", "Proxy-Authorization", "X-Api-Key", "x-auth-token", "X_Api_Key", "PRIVATE-TOKEN",
+		"X-Amz-Security-Token", "X-Vault-Token",
+		"X-Password", "X-CSRF-Token", "Sec-WebSocket-Authentication", "X-Secret", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Credential",
+		"X-Session-Id", "X-Access-Key",
 	} {
 		newWorld(t).wants(name, header(name, "x"), palyra.ReasonMalformedInput, "vault")
 	}
 	for _, name := range []string{
-		"Host", "host", "Connection", "Transfer-Encoding", "Content-Length", "TE", "Trailer", "Upgrade", "Expect", "Keep-Alive", "Proxy-Connection", "Proxy-X", "Accept-Encoding", "Via",
+		"Host", "host", "Connection", "Transfer-Encoding", "Content-Length", "TE", "Trailer", "Upgrade", "Expect", "Keep-Alive",
+		"Proxy-Connection", "Proxy-X", "Accept-Encoding", "Via",
 	} {
 		newWorld(t).wants(name, header(name, "x"), palyra.ReasonMalformedInput, "leave it out")
 	}
@@ -186,7 +201,10 @@ func TestRefusedHeaders(t *testing.T) {
 	for _, value := range []string{"a\nb", "a\r\nX: y", "\x00", "é", "\x7f", "a\x0bb"} {
 		newWorld(t).wants(value, header("A", value), palyra.ReasonMalformedInput, "one line")
 	}
-	for _, name := range []string{"Accept", "Content-Type", "If-None-Match", "Range", "X-Author", "Origin", "User-Agent", "X-Requested-With", "Accept-Language"} {
+	for _, name := range []string{
+		"Accept", "Content-Type", "If-None-Match", "Range", "X-Author", "Origin", "User-Agent", "X-Requested-With",
+		"Accept-Language",
+	} {
 		if err := header(name, "a\tb; c=\"d\""); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -227,7 +245,8 @@ func TestHostsAreAsked(t *testing.T) {
 func TestAllow(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.plan(AllowName, args{"host": "Registry.Example.", "port": 443, "why": "npm\n\"install\""})
-	if err != nil || !slices.Equal(p.Egress, []string{"registry.example:443"}) || !p.ReadOnly || p.Detail.Summary != `allow registry.example:443 for "npm\n\"install\""` {
+	if err != nil || !slices.Equal(p.Egress, []string{"registry.example:443"}) || !p.ReadOnly ||
+		p.Detail.Summary != `allow registry.example:443 for "npm\n\"install\""` {
 		t.Errorf("%+v %v", p, err)
 	}
 	if !slices.ContainsFunc(p.Detail.Notes, func(n string) bool { return strings.Contains(n, "call P") && strings.Contains(n, "run npm") }) {
@@ -249,7 +268,8 @@ func TestAllow(t *testing.T) {
 	p.Egress = []string{"other:443"}
 	_, err = tool.Run(t.Context(), toolEnv(), p)
 	w.wants("another", err, palyra.ReasonPlanChanged, "anew")
-	if p, err := w.plan(AllowName, args{"host": "::1", "port": 80}); err != nil || p.Egress[0] != "[::1]:80" || p.Detail.Summary != "allow [::1]:80" {
+	if p, err := w.plan(AllowName, args{"host": "::1", "port": 80}); err != nil || p.Egress[0] != "[::1]:80" ||
+		p.Detail.Summary != "allow [::1]:80" {
 		t.Errorf("%+v %v", p, err)
 	}
 	for _, a := range []args{
@@ -273,7 +293,8 @@ func TestAllow(t *testing.T) {
 // what would be sent names no other.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{
-		"https://a.test/x?y#z", "http://[::1]:80/", "http://a.test\\@b/", "http://a@b/", "http://a.test:443", "https://127.0.0.1", "https://é", "http://a\tb", "https://%61.test/", "https://a.test/%0d%0a",
+		"https://a.test/x?y#z", "http://[::1]:80/", "http://a.test\\@b/", "http://a@b/", "http://a.test:443", "https://127.0.0.1", "https://é",
+		"http://a\tb", "https://%61.test/", "https://a.test/%0d%0a",
 		"http://1.2.3.4.", "http://a?@b", "http:/\\/a", "https://[::ffff:1.2.3.4]/",
 	} {
 		f.Add(s)

@@ -34,7 +34,8 @@ func (x *exchange) next(h hop, answer *http.Response) (*hop, error) {
 		return &n, nil
 	}
 	if len(n.body) > 0 {
-		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s redirects the request with its body to %s, which was not meant to have it", h.target.origin(), to.origin()).
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"%s redirects the request with its body to %s, which was not meant to have it", h.target.origin(), to.origin()).
 			WithRemedy("if it is, send it there: url %s", show.Arg(palyra.Clip(to.url.String(), 300)))
 	}
 	for name := range n.header {
@@ -84,7 +85,8 @@ func (x *exchange) landing(from target, place string) (target, error) {
 			WithRemedy("ask the server's owner; if the address is meant, fetch it itself")
 	case !slices.Contains(x.targets, to.hostPort):
 		x.deny(to.hostPort)
-		return target{}, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s redirects to %s, which the call does not name", from.hostPort, to.hostPort).
+		return target{}, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s redirects to %s, which the call does not name",
+			from.hostPort, to.hostPort).
 			WithRemedy("if that is meant, call again with url %s, or name the host in redirect_to", show.Arg(palyra.Clip(to.url.String(), 300)))
 	}
 	return to, nil

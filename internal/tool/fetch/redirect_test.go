@@ -63,7 +63,8 @@ func TestRedirectedMethods(t *testing.T) {
 func TestRedirectsThatAreNone(t *testing.T) {
 	w := newWorld(t)
 	for at, h := range map[string]http.HandlerFunc{
-		"choice.test:80": to(300, "/x"), "same.test:80": to(304, "/x"), "proxy.test:80": to(305, "/x"), "nowhere.test:80": to(302, ""), "ok.test:80": to(200, "/x"), "made.test:80": to(201, "/x"),
+		"choice.test:80": to(300, "/x"), "same.test:80": to(304, "/x"), "proxy.test:80": to(305, "/x"), "nowhere.test:80": to(302, ""),
+		"ok.test:80": to(200, "/x"), "made.test:80": to(201, "/x"),
 	} {
 		w.serve(at, false, h)
 		if r := w.must(args{"url": "http://" + at + "/"}); len(r.Redirects) != 0 || len(w.dialed) != 1 {
@@ -129,8 +130,10 @@ func TestRedirectsToOtherHosts(t *testing.T) {
 func TestRedirectsToNonsense(t *testing.T) {
 	w := newWorld(t)
 	for _, place := range []string{
-		"ftp://a.test/", "file:///etc/passwd", "javascript:alert(1)", "http://u:p@a.test/", "http://", "http://a.test:0/", "http://a.test:99999/", "http://[::1/", "http://2130706433/", "http://0x7f.1/",
-		"http://[fe80::1%25eth0]/", "http://[::ffff:127.0.0.1]/", "http://a.test:/", "http://é.test/", `http://a.test\@b.test/`, "http://a..test/", "%zz://x",
+		"ftp://a.test/", "file:///etc/passwd", "javascript:alert(1)", "http://u:p@a.test/", "http://", "http://a.test:0/",
+		"http://a.test:99999/", "http://[::1/", "http://2130706433/", "http://0x7f.1/",
+		"http://[fe80::1%25eth0]/", "http://[::ffff:127.0.0.1]/", "http://a.test:/", "http://é.test/", `http://a.test\@b.test/`,
+		"http://a..test/", "%zz://x",
 		"http://a.test/" + strings.Repeat("x", maxURL),
 	} {
 		w.serve("a.test:80", false, to(302, place))
@@ -156,7 +159,10 @@ func TestOtherOrigins(t *testing.T) {
 	})
 	status := 302
 	w.serve("a.test:80", false, func(rw http.ResponseWriter, r *http.Request) { to(status, "http://b.test/")(rw, r) })
-	a := args{"url": "http://a.test/", "redirect_to": []string{"B.test:80", "b.test:80"}, "method": "POST", "body": "private", "headers": args{"x-mine": "m", "accept": "x/y"}}
+	a := args{
+		"url": "http://a.test/", "redirect_to": []string{"B.test:80", "b.test:80"}, "method": "POST", "body": "private",
+		"headers": args{"x-mine": "m", "accept": "x/y"},
+	}
 	if r := w.must(a); r.Headers["X-Was"] != "GET [] [x/y] [palyra]" || r.URL != "http://b.test/" {
 		t.Errorf("%q", r.Headers["X-Was"])
 	}

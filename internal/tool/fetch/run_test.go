@@ -20,7 +20,8 @@ func TestFetch(t *testing.T) {
 	w := newWorld(t)
 	w.serve("example.com:443", true, func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		rw.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+r.Host+" "+r.Header.Get("X-Mine")+" "+r.Header.Get("Content-Type")+" "+string(body))
+		rw.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+r.Host+" "+r.Header.Get("X-Mine")+" "+r.Header.Get("Content-Type")+" "+
+			string(body))
 		rw.Header().Set("Set-Cookie", "a=b")
 		rw.Header().Add("Vary", "a")
 		rw.Header().Add("Vary", "b")
@@ -28,7 +29,8 @@ func TestFetch(t *testing.T) {
 		fmt.Fprint(rw, "<é>")
 	})
 	r := w.must(args{"url": "HTTPS://Example.COM.:443/a%20b?x=é&y#frag", "headers": args{"x-mine": " v "}})
-	if r.URL != "https://example.com/a%20b?x=%C3%A9&y" || r.Status != http.StatusTeapot || r.text() != "<é>" || r.Truncated || r.Bytes != 4 || len(r.Redirects) != 0 {
+	if r.URL != "https://example.com/a%20b?x=%C3%A9&y" || r.Status != http.StatusTeapot || r.text() != "<é>" || r.Truncated ||
+		r.Bytes != 4 || len(r.Redirects) != 0 {
 		t.Errorf("%+v", r)
 	}
 	if got := r.Headers["X-Seen"]; got != "GET /a%20b?x=%C3%A9&y example.com v" {
@@ -41,7 +43,10 @@ func TestFetch(t *testing.T) {
 	if got := r.Headers["X-Seen"]; got != "POST / example.com  text/plain; charset=utf-8 told" {
 		t.Errorf("%q", got)
 	}
-	r = w.must(args{"url": "https://example.com/", "method": "DELETE", "body_b64": base64.StdEncoding.EncodeToString([]byte{0xff}), "headers": args{"content-type": "a/b"}})
+	r = w.must(args{
+		"url": "https://example.com/", "method": "DELETE", "body_b64": base64.StdEncoding.EncodeToString([]byte{0xff}),
+		"headers": args{"content-type": "a/b"},
+	})
 	if got := r.Headers["X-Seen"]; got != "DELETE / example.com  a/b \ufffd" {
 		t.Errorf("%q", got)
 	}
@@ -122,7 +127,8 @@ func TestNoAnswer(t *testing.T) {
 		answer(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", maxHead)+"\r\n\r\n")
 	})
 	for host, says := range map[string]string{
-		"silent": "closed the connection", "noise": "no usable answer", "old": "no usable answer", "twice": "no usable answer", "early": "before it was complete", "chunk": "before it was complete",
+		"silent": "closed the connection", "noise": "no usable answer", "old": "no usable answer", "twice": "no usable answer",
+		"early": "before it was complete", "chunk": "before it was complete",
 		"switch": "another protocol", "hundred": "no usable answer", "head": "no usable answer", "missing": "no usable answer",
 	} {
 		_, err := w.fetch(args{"url": "http://" + host + ".test/"})

@@ -42,7 +42,8 @@ func (c Config) target(raw string) (target, error) {
 	case u.Opaque != "" || u.Hostname() == "":
 		return target{}, malformed("the address names no host").WithRemedy("write https://HOST/PATH")
 	case u.User != nil:
-		return target{}, palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the address holds a user name or a password, and would be recorded in clear").
+		return target{}, palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput,
+			"the address holds a user name or a password, and would be recorded in clear").
 			WithRemedy("leave it out; %s", byBinding)
 	}
 	at, err := c.hostPort(u)

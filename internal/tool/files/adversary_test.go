@@ -34,13 +34,16 @@ func TestHostileInputEndsInTime(t *testing.T) {
 		tool string
 		args args
 	}{
-		"one line":      {"search", args{"pattern": heavyPattern, "path": "line.js"}},
-		"long lines":    {"search", args{"pattern": heavyPattern, "path": "lines.js"}},
-		"empty lines":   {"search", args{"pattern": heavyPattern, "path": "empty.txt"}},
-		"folded":        {"search", args{"pattern": strings.Repeat("[^\\x{100}-\\x{10ffff}]*", 8) + "Q", "ignore_case": true, "path": "line.js"}},
-		"many stars":    {"search", args{"pattern": "x", "glob": strings.Repeat("**/*a*a*a*a/", 20) + "b"}},
-		"patch":         {"apply_patch", args{"patch": hunks.String()}},
-		"edit":          {"edit", args{"path": "line.js", "old_string": strings.Repeat("a", 100_000) + "b", "new_string": "", "replace_all": true}},
+		"one line":    {"search", args{"pattern": heavyPattern, "path": "line.js"}},
+		"long lines":  {"search", args{"pattern": heavyPattern, "path": "lines.js"}},
+		"empty lines": {"search", args{"pattern": heavyPattern, "path": "empty.txt"}},
+		"folded":      {"search", args{"pattern": strings.Repeat("[^\\x{100}-\\x{10ffff}]*", 8) + "Q", "ignore_case": true, "path": "line.js"}},
+		"many stars":  {"search", args{"pattern": "x", "glob": strings.Repeat("**/*a*a*a*a/", 20) + "b"}},
+		"patch":       {"apply_patch", args{"patch": hunks.String()}},
+		"edit": {"edit", args{
+			"path": "line.js", "old_string": strings.Repeat("a", 100_000) + "b", "new_string": "",
+			"replace_all": true,
+		}},
 		"edit of lines": {"edit", args{"path": "line.js", "old_string": "a", "new_string": "\n", "replace_all": true}},
 		"list":          {"list", args{"recursive": true, "limit": 5000}},
 		"read":          {"read", args{"path": "line.js", "limit": 1 << 20}},

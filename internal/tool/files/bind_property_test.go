@@ -19,7 +19,8 @@ import (
 var worldNames = []string{"a", "b", "d/a", "d/b"}
 
 // someLines are few, so that a hunk for one content often fits another as well.
-var someLines = rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"x\n", "y\n", "z\n"}), 1, 4), func(l []string) string { return "top\n" + strings.Join(l, "") })
+var someLines = rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"x\n", "y\n", "z\n"}), 1, 4),
+	func(l []string) string { return "top\n" + strings.Join(l, "") })
 
 // drawnCall is a call of any of the tools.
 func drawnCall(t *rapid.T) (string, args) {

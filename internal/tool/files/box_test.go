@@ -60,7 +60,8 @@ func again(how string) int {
 	}
 	args := []string{bin}
 	for _, a := range os.Args[1:] {
-		if !strings.Contains(a, "testlogfile") && !strings.Contains(a, "profile") && !strings.Contains(a, "outputdir") && !strings.Contains(a, "gocoverdir") {
+		if !strings.Contains(a, "testlogfile") && !strings.Contains(a, "profile") && !strings.Contains(a, "outputdir") &&
+			!strings.Contains(a, "gocoverdir") {
 			args = append(args, a)
 		}
 	}

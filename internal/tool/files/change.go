@@ -188,8 +188,10 @@ func (c change) input() palyra.Input {
 func bound(p palyra.Plan, changes []change, sources []source) error {
 	var now palyra.Plan
 	bind(&now, changes, sources)
-	if !slices.Equal(p.Writes, now.Writes) || !slices.Equal(p.Removes, now.Removes) || !slices.Equal(p.Reads, now.Reads) || len(p.Inputs) != len(now.Inputs) {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the call would read or write other files than planned; nothing was written").
+	if !slices.Equal(p.Writes, now.Writes) || !slices.Equal(p.Removes, now.Removes) || !slices.Equal(p.Reads, now.Reads) ||
+		len(p.Inputs) != len(now.Inputs) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged,
+			"the call would read or write other files than planned; nothing was written").
 			WithRemedy("propose the call anew")
 	}
 	for i, in := range now.Inputs {

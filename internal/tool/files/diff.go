@@ -13,9 +13,8 @@ import (
 	"palyra"
 )
 
-// A diff is for a person, who approves what it shows: it contains every new byte. Where it would
-// exceed these bounds the plan says so in a bound field, which makes it a call of high risk that no
-// earlier answer covers.
+// A diff is for a person, who approves what it shows: it contains every new byte. Where it would exceed these
+// bounds the plan says so in a bound field, which makes it a call of high risk that no earlier answer covers.
 const (
 	maxDiffFile  = 1 << 20  // bytes of one file that are compared, before and after together
 	maxDiffLines = 40_000   // lines, likewise
@@ -76,7 +75,8 @@ func (s *shown) addChange(c change) {
 func (s *shown) body(c change) (d, why string) {
 	lines := bytes.Count(c.before.content, []byte("\n")) + bytes.Count(c.after, []byte("\n"))
 	switch {
-	case len(c.before.content)+len(c.after) <= maxDiffFile && lines <= maxDiffLines && (isText(c.before.content) || len(c.before.content) <= maxDiffRaw):
+	case len(c.before.content)+len(c.after) <= maxDiffFile && lines <= maxDiffLines &&
+		(isText(c.before.content) || len(c.before.content) <= maxDiffRaw):
 		if !isText(c.after) && len(c.after) > maxDiffRaw {
 			return "", "it is not text"
 		}
@@ -113,8 +113,7 @@ func (s *shown) compared(c change, lines int) string {
 	return note + textdiff.Unified(before, after, how...)
 }
 
-// removedLinesText describes removed lines instead of showing them: they are on disk, and bound by
-// their digest.
+// removedLinesText describes removed lines instead of showing them: they are on disk, and bound by their digest.
 func (c change) removedLinesText() string {
 	if !c.before.exists || len(c.before.content) == 0 {
 		return ""

@@ -17,7 +17,10 @@ import (
 // Property: what the approver is shown is what will happen. The diff of a plan,
 // applied to the files as they are, gives the files as they shall be.
 func TestShownDiffIsTheChange(t *testing.T) {
-	line := rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "\n", " \n", "+x\n", "-x\n", "--- a/f\n", "+++ b/f\n", "@@ -1 +1 @@\n", "\\ No newline\n", "é\r\n"})
+	line := rapid.SampledFrom([]string{
+		"a\n", "b\n", "c\n", "\n", " \n", "+x\n", "-x\n", "--- a/f\n", "+++ b/f\n", "@@ -1 +1 @@\n",
+		"\\ No newline\n", "é\r\n",
+	})
 	text := rapid.Custom(func(t *rapid.T) []byte {
 		s := strings.Join(rapid.SliceOfN(line, 0, 40).Draw(t, "lines"), "")
 		if rapid.Bool().Draw(t, "cut") {
@@ -96,9 +99,15 @@ func TestRemarks(t *testing.T) {
 		change change
 		want   []string
 	}{
-		{change{path: "f", action: "create", mode: 0o644, before: state{missing: "d"}}, []string{"creates f with mode 0644", "makes the directory d"}},
+		{
+			change{path: "f", action: "create", mode: 0o644, before: state{missing: "d"}},
+			[]string{"creates f with mode 0644", "makes the directory d"},
+		},
 		{change{path: "f", action: "delete", remove: true, before: old}, []string{"deletes f (1 bytes)", "3 names"}},
-		{change{path: "f", action: "overwrite", mode: 0o755, before: old}, []string{"overwrites f (1 bytes, sha256:", "from 4755 to 0755", "3 names"}},
+		{change{path: "f", action: "overwrite", mode: 0o755, before: old}, []string{
+			"overwrites f (1 bytes, sha256:", "from 4755 to 0755",
+			"3 names",
+		}},
 		{change{path: "f\n", action: "modify", mode: 0o4755, before: state{exists: true, mode: 0o4755, links: 1}}, nil},
 	} {
 		got := c.change.remarks()

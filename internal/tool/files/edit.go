@@ -31,7 +31,8 @@ const editSchema = `{
 // Spec implements tool.Tool.
 func (editor) Spec() palyra.Tool {
 	return writing(spec(palyra.ToolFileEdit, "Edit file",
-		"Replaces a text in a file of the workspace by another, in one step. Text files only. For changes at several places or in several files use palyra.fs.apply_patch.",
+		"Replaces a text in a file of the workspace by another, in one step. Text files only. For changes at several places or in "+
+			"several files use palyra.fs.apply_patch.",
 		editSchema), patchInput)
 }
 
@@ -166,9 +167,11 @@ func (a editArgs) places(rel string, s state) (int, error) {
 	n := bytes.Count(s.content, []byte(a.Old))
 	switch {
 	case n == 0:
-		return 0, notSo("read the file with palyra.fs.read and copy the text exactly, with its white space", "old_string does not stand in %s", quote(rel))
+		return 0, notSo("read the file with palyra.fs.read and copy the text exactly, with its white space", "old_string does not stand in %s",
+			quote(rel))
 	case n > maxPlaces:
-		return 0, notSo("give more of the lines around it, or write the file whole", "old_string stands in %s %s; at most %d places are changed at once", quote(rel), times(n), maxPlaces)
+		return 0, notSo("give more of the lines around it, or write the file whole",
+			"old_string stands in %s %s; at most %d places are changed at once", quote(rel), times(n), maxPlaces)
 	case n > 1 && !a.All:
 		return 0, notSo("give more of the lines around it, or set replace_all", "old_string stands in %s %s", quote(rel), times(n))
 	}

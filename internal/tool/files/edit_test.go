@@ -14,7 +14,8 @@ func TestEdit(t *testing.T) {
 	each(t, func(b *box) {
 		b.put("f.go", "a := 1\nb := 1\n", 0o750)
 		got := b.must("edit", args{"path": "f.go", "old_string": "b := 1", "new_string": "b := 2"})
-		if b.get("f.go") != "a := 1\nb := 2\n" || got["replacements"] != 1.0 || got["previous_sha256"] != string(palyra.SumBytes([]byte("a := 1\nb := 1\n"))) {
+		if b.get("f.go") != "a := 1\nb := 2\n" || got["replacements"] != 1.0 ||
+			got["previous_sha256"] != string(palyra.SumBytes([]byte("a := 1\nb := 1\n"))) {
 			b.Errorf("%q %v", b.get("f.go"), got)
 		}
 		if fi, st := b.stat("f.go"); fi.Mode() != 0o750 || int(st.Uid) != b.owner {
@@ -92,7 +93,8 @@ func TestEditTellsNothingUnasked(t *testing.T) {
 			{"path": "bin", "old_string": "secret", "new_string": "x"},
 		} {
 			p, err := b.plan("edit", a)
-			if name := a["path"].(string); err != nil || p.Detail.Summary != "edit "+name || len(p.Writes) != 1 || len(p.Inputs) != 1 || p.Inputs[0].Digest != palyra.SumBytes([]byte(b.get(name))) {
+			if name := a["path"].(string); err != nil || p.Detail.Summary != "edit "+name || len(p.Writes) != 1 || len(p.Inputs) != 1 ||
+				p.Inputs[0].Digest != palyra.SumBytes([]byte(b.get(name))) {
 				b.Errorf("%.80v: %+v, %v", a, p, err)
 			}
 			if a["old_string"] == "my s" && a["new_string"] == "x" {
@@ -109,7 +111,8 @@ func TestEditTellsNothingUnasked(t *testing.T) {
 		if b.get("f") != "xecret, your secret\n" {
 			b.Errorf("%q", b.get("f"))
 		}
-		if _, err := b.plan("edit", args{"path": "none", "old_string": "a", "new_string": "x"}); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
+		if _, err := b.plan("edit", args{"path": "none", "old_string": "a", "new_string": "x"}); palyra.AsError(err).
+			Reason != palyra.ReasonFileNotFound {
 			b.Errorf("%v", err)
 		}
 	})

@@ -65,6 +65,7 @@ func tooLarge(rel string, most int64) *palyra.Error {
 
 // moved is the error for a file that changed since the plan.
 func moved(rel string) *palyra.Error {
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s changed while the call was on its way; nothing was written", quote(rel)).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s changed while the call was on its way; nothing was written",
+		quote(rel)).
 		WithRemedy("read the file again and propose the call anew")
 }

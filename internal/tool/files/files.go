@@ -4,35 +4,31 @@
 // Words: a path is relative to the workspace, slash-separated and clean; the real path is the one
 // without links; a change is one file before and after a call.
 //
-// Promises. Nothing outside the workspace is read or written, whatever links, renames or mounts of
-// links do meanwhile: every open starts at a descriptor of the workspace and follows no link at all
-// (openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; where the kernel lacks it, one component
-// at a time with O_NOFOLLOW). Reads may name a link: the plan follows it, binds the real path and
-// is refused when that lies outside. Writes never pass a link. Only regular files are opened. A
-// write replaces files whole, by rename, all of a call or none, after checking that each is still
-// in the state that the plan bound; a failure at any step takes everything back and leaves no
-// temporary file.
+// Promises. Nothing outside the workspace is read or written, whatever links, renames or mounts of links do
+// meanwhile: every open starts at a descriptor of the workspace and follows no link at all (openat2 with
+// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; where the kernel lacks it, one component at a time with O_NOFOLLOW).
+// Reads may name a link: the plan follows it, binds the real path and is refused when that lies outside. Writes
+// never pass a link. Only regular files are opened. A write replaces files whole, by rename, all of a call or none,
+// after checking that each is still in the state that the plan bound; a failure at any step takes everything back
+// and leaves no temporary file.
 //
-// The result follows from the plan's digest alone: the arguments, and the content and mode of every
-// file that the result is made from, copied ones included. A file that does not exist yet is bound
-// with its future mode, from which the directories on the way to it get theirs. A group or an
-// access list that a directory hands down to new files is not bound; the mode bounds what such a
-// list lets in.
+// The result follows from the plan's digest alone: the arguments, and the content and mode of every file that the
+// result is made from, copied ones included. A file that does not exist yet is bound with its future mode, from
+// which the directories on the way to it get theirs. A group or an access list that a directory hands down to new
+// files is not bound; the mode bounds what such a list lets in.
 //
-// A daemon that runs as root works with the file permissions of the workspace's owner, on a thread
-// of its own: the tools cannot read or write what the owner could not, and what they make belongs
-// to the owner.
+// A daemon that runs as root works with the file permissions of the workspace's owner, on a thread of its own: the
+// tools cannot read or write what the owner could not, and what they make belongs to the owner.
 //
 // Two ways outside that are no links in a path are not recognised: a hard link is the file itself (a write
 // replaces this name only and says that there are others), and a file system mounted in the workspace is part
 // of it (a write says so). Making either takes rights outside of the workspace.
 //
-// What an attacker can still do: a process of the same user that writes to the very file at the
-// very moment of the rename has its version moved aside and noticed, and the call is taken back;
-// one that moves a whole directory out of the workspace at that moment sees the change there until
-// it is taken back. A crash between the rename and the clean-up leaves a file named
-// ".palyra-<call>-*.tmp", and one while a directory is made leaves an empty directory of such a
-// name; the call is then on record as unknown, and Sweep removes them at the next start.
+// What an attacker can still do: a process of the same user that writes to the very file at the very moment of the
+// rename has its version moved aside and noticed, and the call is taken back; one that moves a whole directory out
+// of the workspace at that moment sees the change there until it is taken back. A crash between the rename and the
+// clean-up leaves a file named ".palyra-<call>-*.tmp", and one while a directory is made leaves an empty directory
+// of such a name; the call is then on record as unknown, and Sweep removes them at the next start.
 package files
 
 import (
@@ -66,7 +62,8 @@ type UndoStore interface {
 	// Remember is called before anything changes; the function it returns is called with whether
 	// the changes were made. An error means that nothing may be changed. Lose: what Lasting says was agreed to.
 	// It runs with the permissions of the workspace's owner, uid and gid.
-	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced, lose bool) (changed func(bool), err error)
+	Remember(ctx context.Context, call palyra.CallID, workspace string, uid, gid int64, all []Replaced, lose bool) (changed func(bool),
+		err error)
 }
 
 const (

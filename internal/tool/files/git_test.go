@@ -17,7 +17,10 @@ import (
 // git runs git in a directory, with nobody's settings.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "core.autocrlf=false", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "diff.renames=true", "-c", "safe.directory=*"}, args...)...)
+	cmd := exec.Command("git", append([]string{
+		"-c", "core.autocrlf=false", "-c", "user.name=x", "-c", "user.email=x@x", "-c",
+		"diff.renames=true", "-c", "safe.directory=*",
+	}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "HOME="+dir)
 	out, err := cmd.Output()
@@ -30,7 +33,8 @@ func git(t *testing.T, dir string, args ...string) string {
 // world is a small tree: path → content, with a mark for executables.
 func worlds() *rapid.Generator[map[string]string] {
 	content := rapid.Custom(func(t *rapid.T) string {
-		s := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "dd\n", "\n", "-- \n", "+x\n", "- y\n", "é\n"}), 1, 25).Draw(t, "lines"), "")
+		s := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "dd\n", "\n", "-- \n", "+x\n", "- y\n", "é\n"}), 1,
+			25).Draw(t, "lines"), "")
 		if rapid.IntRange(0, 4).Draw(t, "cut") == 0 {
 			s = strings.TrimSuffix(s, "\n") + "end"
 		}

@@ -56,7 +56,8 @@ func TestPlanningWaitsAndGivesUp(t *testing.T) {
 		b.ok(err)
 		defer release()
 		start := time.Now()
-		if _, err := b.plan("edit", args{"path": "f", "old_string": "x", "new_string": "y"}); palyra.AsError(err).Reason != palyra.ReasonBusy || time.Since(start) != holdPatience {
+		if _, err := b.plan("edit", args{"path": "f", "old_string": "x", "new_string": "y"}); palyra.AsError(err).Reason != palyra.ReasonBusy ||
+			time.Since(start) != holdPatience {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -39,7 +39,8 @@ func TestList(t *testing.T) {
 		if got := entries(b.must("list", args{})); got != ".git:dir a:file b:dir link:symlink=../out p:other" {
 			b.Error(got)
 		}
-		if got := entries(b.must("list", args{"recursive": true})); got != ".git:dir a:file b:dir b/c.txt:file b/d:dir b/d/e:file link:symlink=../out p:other" {
+		if got := entries(b.must("list",
+			args{"recursive": true})); got != ".git:dir a:file b:dir b/c.txt:file b/d:dir b/d/e:file link:symlink=../out p:other" {
 			b.Error(got)
 		}
 		if got := entries(b.must("list", args{"path": ".git"})); got != ".git/config:file" {
@@ -126,13 +127,15 @@ func TestSearch(t *testing.T) {
 			fmt.Sprint(got["files_skipped"]) != "map[binary:1 too_large:1]" || got["files_searched"] != 2.0 {
 			b.Errorf("%v", got)
 		}
-		if got := b.must("search", args{"pattern": "foo", "ignore_case": true, "glob": "*.go"}); hits(got) != "a.go:2:7:\tfunc Foo() {} | a.go:3:4:// foo" {
+		if got := b.must("search", args{"pattern": "foo", "ignore_case": true, "glob": "*.go"}); hits(
+			got) != "a.go:2:7:\tfunc Foo() {} | a.go:3:4:// foo" {
 			b.Errorf("%v", got)
 		}
 		if got := b.must("search", args{"pattern": "Foo", "path": "sub/b.txt"}); hits(got) != "sub/b.txt:1:1:Foo" {
 			b.Errorf("%v", got)
 		}
-		if got := b.must("search", args{"pattern": "Foo", "max_results": 1}); got["truncated"] != "max_results" || len(got["matches"].([]any)) != 1 {
+		if got := b.must("search", args{"pattern": "Foo", "max_results": 1}); got["truncated"] != "max_results" ||
+			len(got["matches"].([]any)) != 1 {
 			b.Errorf("%v", got)
 		}
 		if got := b.must("search", args{"pattern": "^", "path": "sub", "glob": "sub/**/*.txt"}); hits(got) != "sub/b.txt:1:1:Foo" {

@@ -20,14 +20,20 @@ func TestWalkOpenIsOpenat2(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("d/e/f", "x", 0o644)
 	b.put("f", "x", 0o644)
-	for link, target := range map[string]string{"l": "f", "ld": "d", "out": "../out", "d/up": "..", "d/abs": b.dir, "loop": "loop", "proc": "/proc/self/root"} {
+	for link, target := range map[string]string{
+		"l": "f", "ld": "d", "out": "../out", "d/up": "..", "d/abs": b.dir, "loop": "loop",
+		"proc": "/proc/self/root",
+	} {
 		b.link(target, link)
 	}
 	top, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	b.ok(err)
 	defer func() { _ = unix.Close(top) }()
 	name := rapid.SampledFrom([]string{"d", "e", "f", "l", "ld", "out", "up", "abs", "loop", "proc", "none", "secret", "..", "."})
-	flags := rapid.SampledFrom([]int{unix.O_RDONLY | unix.O_NONBLOCK, unix.O_PATH | unix.O_DIRECTORY, unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK})
+	flags := rapid.SampledFrom([]int{
+		unix.O_RDONLY | unix.O_NONBLOCK, unix.O_PATH | unix.O_DIRECTORY,
+		unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK,
+	})
 	opened := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rel := strings.Join(rapid.SliceOfN(name, 1, 4).Draw(t, "rel"), "/")
@@ -49,7 +55,8 @@ func TestWalkOpenIsOpenat2(t *testing.T) {
 		}
 		opened++
 		var a, b unix.Stat_t
-		if err := errors.Join(unix.Fstat(one, &a), unix.Fstat(two, &b), unix.Close(one), unix.Close(two)); err != nil || a.Ino != b.Ino || a.Dev != b.Dev {
+		if err := errors.Join(unix.Fstat(one, &a), unix.Fstat(two, &b), unix.Close(one), unix.Close(two)); err != nil || a.Ino != b.Ino ||
+			a.Dev != b.Dev {
 			t.Fatalf("%s: %d and %d, %v", rel, a.Ino, b.Ino, err)
 		}
 	})

@@ -30,7 +30,8 @@ type root struct {
 func openRoot(ctx context.Context, ref palyra.WorkspaceRef, cfg Config) (*root, error) {
 	fd, err := openNoLinks(unix.AT_FDCWD, ref.Path, oPath|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) {
-		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "uid %d, as whom the work is done, cannot reach the workspace %s", ref.Owner, quote(ref.Path)).
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied,
+			"uid %d, as whom the work is done, cannot reach the workspace %s", ref.Owner, quote(ref.Path)).
 			WithRemedy("let its owner pass through the directories above it").WithCause(err)
 	}
 	if err != nil {

@@ -36,7 +36,8 @@ func TestOwnersIdentityEndsWithItsWork(t *testing.T) {
 					return err
 				}
 				s := string(b)
-				if !strings.Contains(s, "Uid:\t0\t0\t0\t65534") || !strings.Contains(s, "Gid:\t0\t0\t0\t65534") || !strings.Contains(s, "CapEff:\t0000000000000000") {
+				if !strings.Contains(s, "Uid:\t0\t0\t0\t65534") || !strings.Contains(s, "Gid:\t0\t0\t0\t65534") ||
+					!strings.Contains(s, "CapEff:\t0000000000000000") {
 					return fmt.Errorf("not the owner's identity: %s", s)
 				}
 				if _, err := os.ReadFile("/etc/shadow"); err == nil {
@@ -152,7 +153,8 @@ func TestDiskFull(t *testing.T) {
 	if e.Code != palyra.Unavailable {
 		t.Errorf("%v", e)
 	}
-	patch := "--- a/small/f\n+++ b/small/f\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+new\n--- /dev/null\n+++ b/small/g\n@@ -0,0 +1 @@\n+" + strings.Repeat("x", 1<<20) + "\n"
+	patch := "--- a/small/f\n+++ b/small/f\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+new\n--- /dev/null\n+++ b/small/g\n@@ " +
+		"-0,0 +1 @@\n+" + strings.Repeat("x", 1<<20) + "\n"
 	b.refused(palyra.ReasonDiskFull, "apply_patch", args{"patch": patch})
 	after := tree(t, b.dir)
 	if len(before) != len(after) || before["small/f"] != after["small/f"] {

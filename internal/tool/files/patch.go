@@ -148,7 +148,10 @@ type patchSet struct {
 
 // patchChanges reads the files and applies the patch to them in memory.
 func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []unified.File, untold bool) (*patchSet, error) {
-	set := &patchSet{untold: untold, budget: unified.MaxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
+	set := &patchSet{
+		untold: untold, budget: unified.MaxCompare, looks: map[string]state{},
+		clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) },
+	}
 	for _, d := range diffs {
 		if err := set.add(r, d); err != nil {
 			return nil, err

@@ -61,7 +61,8 @@ func TestPatch(t *testing.T) {
 			map[string]string{"f": before, "g": "h\n"},
 		},
 		"several files, several hunks": {
-			"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n-one\n two\n@@ -7,2 +6,3 @@\n seven\n+7.5\n eight\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n",
+			"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n-one\n two\n@@ -7,2 +6,3 @@\n seven\n+7.5\n " +
+				"eight\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n",
 			map[string]string{"f": "two\nthree\nfour\nfive\nsix\nseven\n7.5\neight\n", "g": "G\n"},
 		},
 		"create and delete": {
@@ -126,8 +127,9 @@ func TestPatch(t *testing.T) {
 func TestPatchPlan(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.files(map[string]string{"f": before, "g": "g\n", "c": "c\n"})
-	p, err := b.plan("apply_patch", args{"patch": "diff --git a/g b/h\nrename from g\nrename to h\ndiff --git a/f b/f\nold mode 100644\nnew mode 100755\n" +
-		"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\ndiff --git a/c b/d\ncopy from c\ncopy to d\n"})
+	p, err := b.plan("apply_patch",
+		args{"patch": "diff --git a/g b/h\nrename from g\nrename to h\ndiff --git a/f b/f\nold mode 100644\nnew mode 100755\n" +
+			"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\ndiff --git a/c b/d\ncopy from c\ncopy to d\n"})
 	b.ok(err)
 	if !slices.Equal(p.Writes, []string{"d", "f", "g", "h"}) || !slices.Equal(p.Reads, []string{"c"}) {
 		b.Errorf("writes %q, reads %q", p.Writes, p.Reads)
@@ -186,19 +188,26 @@ func TestPatchRefusals(t *testing.T) {
 		"second file outside": {"--- a/g\n+++ b/g\n" + hunk + "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+h\n", palyra.ReasonPathOutside},
 		"through a link":      {"--- a/dl/g\n+++ b/dl/g\n" + hunk, palyra.ReasonPathInvalid},
 		"a link":              {"--- a/l\n+++ b/l\n" + hunk, palyra.ReasonPathInvalid},
-		"makes a link":        {"diff --git a/n b/n\nnew file mode 120000\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n", palyra.ReasonPatchMismatch},
-		"submodule":           {"diff --git a/n b/n\nnew file mode 160000\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+Subproject commit 1\n", palyra.ReasonPatchMismatch},
-		"binary":              {"diff --git a/g b/g\nindex 1..2\nGIT binary patch\nliteral 1\nIcmZ\n", palyra.ReasonPatchMismatch},
-		"binary differ":       {"diff --git a/g b/g\nBinary files a/g and b/g differ\n", palyra.ReasonPatchMismatch},
-		"twice":               {"--- a/g\n+++ b/g\n" + hunk + "--- a/g\n+++ b/g\n" + hunk, palyra.ReasonPatchMismatch},
-		"file and directory":  {"--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+h\n--- /dev/null\n+++ b/n/m\n@@ -0,0 +1 @@\n+h\n", palyra.ReasonPatchMismatch},
-		"rename onto a file":  {"diff --git a/f b/g\nrename from f\nrename to g\n", palyra.ReasonPatchMismatch},
-		"two names":           {"--- a/f\n+++ b/g\n" + hunk, palyra.ReasonPatchMismatch},
-		"hunks out of order":  {"--- a/f\n+++ b/f\n@@ -7 +7 @@\n-seven\n+7\n@@ -1 +1 @@\n-one\n+1\n", palyra.ReasonPatchMismatch},
-		"line without end":    {"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\n\\ No newline at end of file\n", palyra.ReasonPatchMismatch},
-		"a directory":         {"--- a/dir\n+++ b/dir\n" + hunk, palyra.ReasonNotRegularFile},
-		"too many files":      {strings.Repeat("--- a/g\n+++ b/g\n"+hunk, unified.MaxPatchFiles+1), palyra.ReasonPatchMismatch},
-		"combined diff":       {"diff --cc g\n--- a/g\n+++ b/g\n@@@ -1 -1 +1 @@@\n--g\n++h\n", palyra.ReasonPatchMismatch},
+		"makes a link": {"diff --git a/n b/n\nnew file mode 120000\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No " +
+			"newline at end of file\n", palyra.ReasonPatchMismatch},
+		"submodule": {
+			"diff --git a/n b/n\nnew file mode 160000\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+Subproject commit 1\n",
+			palyra.ReasonPatchMismatch,
+		},
+		"binary":        {"diff --git a/g b/g\nindex 1..2\nGIT binary patch\nliteral 1\nIcmZ\n", palyra.ReasonPatchMismatch},
+		"binary differ": {"diff --git a/g b/g\nBinary files a/g and b/g differ\n", palyra.ReasonPatchMismatch},
+		"twice":         {"--- a/g\n+++ b/g\n" + hunk + "--- a/g\n+++ b/g\n" + hunk, palyra.ReasonPatchMismatch},
+		"file and directory": {
+			"--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+h\n--- /dev/null\n+++ b/n/m\n@@ -0,0 +1 @@\n+h\n",
+			palyra.ReasonPatchMismatch,
+		},
+		"rename onto a file": {"diff --git a/f b/g\nrename from f\nrename to g\n", palyra.ReasonPatchMismatch},
+		"two names":          {"--- a/f\n+++ b/g\n" + hunk, palyra.ReasonPatchMismatch},
+		"hunks out of order": {"--- a/f\n+++ b/f\n@@ -7 +7 @@\n-seven\n+7\n@@ -1 +1 @@\n-one\n+1\n", palyra.ReasonPatchMismatch},
+		"line without end":   {"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\n\\ No newline at end of file\n", palyra.ReasonPatchMismatch},
+		"a directory":        {"--- a/dir\n+++ b/dir\n" + hunk, palyra.ReasonNotRegularFile},
+		"too many files":     {strings.Repeat("--- a/g\n+++ b/g\n"+hunk, unified.MaxPatchFiles+1), palyra.ReasonPatchMismatch},
+		"combined diff":      {"diff --cc g\n--- a/g\n+++ b/g\n@@@ -1 -1 +1 @@@\n--g\n++h\n", palyra.ReasonPatchMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(b *box) {
@@ -218,7 +227,8 @@ func TestPatchRefusals(t *testing.T) {
 // A patch whose later files fail leaves the earlier ones as they were: at every
 // step of the way, with and without the renames of newer kernels.
 func TestPatchIsAllOrNothing(t *testing.T) {
-	patch := "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-g\n+h\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n--- /dev/null\n+++ b/new/c\n@@ -0,0 +1 @@\n+n\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n-g\n+h\n"
+	patch := "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-g\n+h\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n--- /dev/null\n+++ b/new/c\n@@ -0,0 " +
+		"+1 @@\n+n\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n-g\n+h\n"
 	for _, d := range []disk{{}, {noExchange: true, noReplaceFlag: true}} {
 		each(t, func(b *box) {
 			b.shared.disk = d
@@ -275,7 +285,10 @@ func TestHostileSearch(t *testing.T) {
 
 // Property: the diff of two texts, applied to the first, gives the second.
 func TestPatchInvertsDiff(t *testing.T) {
-	lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "\n", "- x\n", "+++ y\n", "--- z\n", "@@ -1 +1 @@\n", "\\ q\n", "é\r\n", "-- \n"}), 0, 30)
+	lines := rapid.SliceOfN(rapid.SampledFrom([]string{
+		"a\n", "b\n", "c\n", "\n", "- x\n", "+++ y\n", "--- z\n", "@@ -1 +1 @@\n", "\\ q\n",
+		"é\r\n", "-- \n",
+	}), 0, 30)
 	rapid.Check(t, func(t *rapid.T) {
 		x, y := strings.Join(lines.Draw(t, "x"), ""), strings.Join(lines.Draw(t, "y"), "")
 		if rapid.Bool().Draw(t, "cut") {
@@ -340,7 +353,8 @@ func FuzzApplyPatch(f *testing.F) {
 		for rel := range now {
 			_, was := inside[rel]
 			fi, _ := os.Lstat(b.path(rel))
-			if now[rel] != inside[rel] && !fi.IsDir() && !slices.Contains(p.Writes, rel) || strings.HasPrefix(filepath.Base(rel), ".palyra-") && !was {
+			if now[rel] != inside[rel] && !fi.IsDir() && !slices.Contains(p.Writes, rel) ||
+				strings.HasPrefix(filepath.Base(rel), ".palyra-") && !was {
 				t.Fatalf("%s was not planned: %q, writes %q", rel, now[rel], p.Writes)
 			}
 		}

@@ -22,8 +22,10 @@ func TestClean(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	for asked, want := range map[string]palyra.Reason{
 		"..": palyra.ReasonPathOutside, "../a": palyra.ReasonPathOutside, "a/../../b": palyra.ReasonPathOutside, "/": palyra.ReasonPathOutside,
-		"/etc/passwd": palyra.ReasonPathOutside, "/ws/../etc": palyra.ReasonPathOutside, "/wsx": palyra.ReasonPathOutside, "//ws2": palyra.ReasonPathOutside,
-		"a\x00b": palyra.ReasonPathInvalid, "\xff": palyra.ReasonPathInvalid, strings.Repeat("a/", 2049): palyra.ReasonPathInvalid, long: palyra.ReasonPathInvalid,
+		"/etc/passwd": palyra.ReasonPathOutside, "/ws/../etc": palyra.ReasonPathOutside, "/wsx": palyra.ReasonPathOutside,
+		"//ws2":  palyra.ReasonPathOutside,
+		"a\x00b": palyra.ReasonPathInvalid, "\xff": palyra.ReasonPathInvalid, strings.Repeat("a/", 2049): palyra.ReasonPathInvalid,
+		long:        palyra.ReasonPathInvalid,
 		"a/" + long: palyra.ReasonPathInvalid,
 	} {
 		if got, err := clean(asked, "/ws", "relative", ""); palyra.AsError(err).Reason != want || err == nil {

@@ -30,7 +30,8 @@ const readSchema = `{
 // Spec implements tool.Tool.
 func (reader) Spec() palyra.Tool {
 	return spec(palyra.ToolFileRead, "Read file",
-		"Reads a file of the workspace, in pages. Returns content, the file's size, whether its end was reached (eof) and next_offset for the next page.",
+		"Reads a file of the workspace, in pages. Returns content, the file's size, whether its end was reached (eof) and next_offset "+
+			"for the next page.",
 		readSchema)
 }
 
@@ -74,8 +75,7 @@ func (t reader) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (out json.Ra
 	return out, err
 }
 
-// page reads the requested piece. The size is that of the file's status, unless reading showed
-// another end.
+// page reads the requested piece. The size is that of the file's status, unless reading showed another end.
 func (r *root) page(rel string, a readArgs) (tool.Page, error) {
 	f, st, err := r.regular(rel)
 	if err != nil {

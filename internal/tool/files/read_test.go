@@ -19,7 +19,8 @@ func TestRead(t *testing.T) {
 	each(t, func(b *box) {
 		b.put("a.txt", "hello\n<world>\n", 0o644)
 		got := b.must("read", args{"path": "a.txt"})
-		if got["content"] != "hello\n<world>\n" || got["eof"] != true || got["size"] != 14.0 || got["encoding"] != "text" || got["path"] != "a.txt" {
+		if got["content"] != "hello\n<world>\n" || got["eof"] != true || got["size"] != 14.0 || got["encoding"] != "text" ||
+			got["path"] != "a.txt" {
 			b.Errorf("%v", got)
 		}
 		got = b.must("read", args{"path": b.path("a.txt"), "encoding": "base64"})
@@ -211,7 +212,10 @@ func TestReadWithoutPermission(t *testing.T) {
 		b.Errorf("listed %v", got)
 	}
 	b.ok(os.Chown(b.dir, 1, 1)) // no longer the owner's
-	p := palyra.Plan{Tool: "palyra.fs.list", Arguments: []byte("{}"), Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: nobody}, Reads: []string{"."}}
+	p := palyra.Plan{
+		Tool: "palyra.fs.list", Arguments: []byte("{}"), Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: nobody},
+		Reads: []string{"."},
+	}
 	if _, err := b.runPlan(t.Context(), p); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
 		t.Errorf("another owner: %v", err)
 	}

@@ -32,9 +32,8 @@ func (s *shared) lasting(p *palyra.Plan, changes []change) {
 	}
 }
 
-// remember hands the files that changes are about to replace to the UndoStore. The returned function
-// is called with whether the changes were made, and then reports them. Where a file cannot be kept, no
-// change may be made.
+// remember hands the files that changes are about to replace to the UndoStore. The returned function is called with
+// whether the changes were made, and then reports them. Where a file cannot be kept, no change may be made.
 func (s *shared) remember(
 	ctx context.Context, r *root, env tool.Env, stages []*pendingChange, made []string, lose bool,
 ) (remembered func(bool), err error) {
@@ -90,7 +89,10 @@ func (c change) replaced() Replaced {
 	out := Replaced{Path: c.path}
 	if c.before.exists {
 		out.Before = c.before.content
-		out.Was = &palyra.PathState{Kind: palyra.PathFile, Mode: c.before.mode & 0o777, Size: int64(len(c.before.content)), Digest: c.before.digest}
+		out.Was = &palyra.PathState{
+			Kind: palyra.PathFile, Mode: c.before.mode & 0o777, Size: int64(len(c.before.content)),
+			Digest: c.before.digest,
+		}
 	}
 	if !c.remove {
 		out.Now = &palyra.PathState{Kind: palyra.PathFile, Mode: c.mode & 0o777, Size: int64(len(c.after)), Digest: palyra.SumBytes(c.after)}

@@ -55,7 +55,8 @@ const searchSchema = `{
 // Spec implements tool.Tool.
 func (searcher) Spec() palyra.Tool {
 	return spec(palyra.ToolFileSearch, "Search files",
-		"Searches the text files of the workspace for a regular expression and returns the matching lines with path, line and column. Passes by links, .git directories, binary files, files over 8 MiB and what is beyond 64 KiB of a line.",
+		"Searches the text files of the workspace for a regular expression and returns the matching lines with path, line and column. "+
+			"Passes by links, .git directories, binary files, files over 8 MiB and what is beyond 64 KiB of a line.",
 		searchSchema)
 }
 
@@ -122,7 +123,8 @@ func newSearch(ctx context.Context, a searchArgs, b bounds) (*search, error) {
 			WithRemedy("write fewer and smaller repetitions, or search for a part of it").WithCause(err)
 	}
 	if err != nil {
-		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "argument \"pattern\" is not a regular expression: %s", reason(err)).
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "argument \"pattern\" is not a regular expression: %s",
+			reason(err)).
 			WithRemedy("write it in RE2 syntax; quote special characters with \\").WithCause(err)
 	}
 	if a.Glob != "" {
@@ -265,7 +267,10 @@ func (s *search) text(rel string, b []byte) error {
 			return s.stop("max_results")
 		}
 		line = bytes.TrimSuffix(line, []byte("\r"))
-		s.res.Matches = append(s.res.Matches, match{Path: palyra.Clip(textOf(rel), maxPath), Line: n, Column: at[0] + 1, Text: palyra.Clip(string(line), maxLine)})
+		s.res.Matches = append(s.res.Matches, match{
+			Path: palyra.Clip(textOf(rel), maxPath), Line: n, Column: at[0] + 1,
+			Text: palyra.Clip(string(line), maxLine),
+		})
 	}
 	return nil
 }

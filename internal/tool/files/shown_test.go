@@ -75,7 +75,8 @@ func TestWhatIsNotShownIsBound(t *testing.T) {
 	} {
 		p, err := b.plan(call.tool, call.args)
 		b.ok(err)
-		if !p.Unshown || !strings.Contains(p.Detail.Diff, "(NOT SHOWN here: ") || !strings.Contains(strings.Join(p.Detail.Notes, "\n"), "is not shown here") {
+		if !p.Unshown || !strings.Contains(p.Detail.Diff, "(NOT SHOWN here: ") ||
+			!strings.Contains(strings.Join(p.Detail.Notes, "\n"), "is not shown here") {
 			t.Errorf("%s: content_not_shown %v, %q, %q", name, p.Unshown, palyra.Clip(p.Detail.Diff, 300), p.Detail.Notes)
 		}
 		one, err := p.Digest()
@@ -93,7 +94,8 @@ func TestALargeFileThatGoesIsNotHidden(t *testing.T) {
 	b.put("big", strings.Repeat("12345678\n", 200_000), 0o644)
 	p, err := b.plan("apply_patch", args{"patch": "diff --git a/big b/new\nsimilarity index 100%\nrename from big\nrename to new\n"})
 	b.ok(err)
-	if p.Unshown || !strings.Contains(p.Detail.Diff, "(the content of big: 1800000 bytes, sha256:") || !strings.Contains(p.Detail.Diff, "(all of it goes: ") {
+	if p.Unshown || !strings.Contains(p.Detail.Diff, "(the content of big: 1800000 bytes, sha256:") ||
+		!strings.Contains(p.Detail.Diff, "(all of it goes: ") {
 		t.Errorf("%v\n%s", p.Unshown, p.Detail.Diff)
 	}
 }
@@ -102,7 +104,10 @@ func TestALargeFileThatGoesIsNotHidden(t *testing.T) {
 // of it back, or the plan says that they do not.
 func TestShownContentCanBeReadBack(t *testing.T) {
 	piece := rapid.OneOf(
-		rapid.SampledFrom([]string{"\n", "a", "line\n", "<ff>", "<", "<3c>", "\x00", "\xff\xfe", "é\r\n", "+x\n", "@@ -1 +1 @@\n", "(all of it goes: x)\n", "\\ No newline\n"}),
+		rapid.SampledFrom([]string{
+			"\n", "a", "line\n", "<ff>", "<", "<3c>", "\x00", "\xff\xfe", "é\r\n", "+x\n", "@@ -1 +1 @@\n",
+			"(all of it goes: x)\n", "\\ No newline\n",
+		}),
 		rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "bytes")) }),
 		rapid.Custom(func(t *rapid.T) string { return strings.Repeat("long ", rapid.IntRange(1, 4000).Draw(t, "n")) }),
 	)
@@ -127,7 +132,8 @@ func TestShownContentCanBeReadBack(t *testing.T) {
 		}
 		got, err := readBack(s.diff.String(), before)
 		if err != nil || got != string(c.after) {
-			t.Fatalf("%v\nshown %q\nread  %q\nwant  %q", err, palyra.Clip(s.diff.String(), 3000), palyra.Clip(got, 500), palyra.Clip(string(c.after), 500))
+			t.Fatalf("%v\nshown %q\nread  %q\nwant  %q", err, palyra.Clip(s.diff.String(), 3000), palyra.Clip(got, 500),
+				palyra.Clip(string(c.after), 500))
 		}
 	})
 }

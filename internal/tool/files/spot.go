@@ -67,7 +67,8 @@ func (c change) spotted() (d, why string) {
 		out.WriteString(rawNote)
 	}
 	if c.origin != nil {
-		fmt.Fprintf(&out, "(the content of %s: %s, %s; but for what follows)\n", quoteUnlessPlain(c.origin.path), size(len(base)), c.origin.digest)
+		fmt.Fprintf(&out, "(the content of %s: %s, %s; but for what follows)\n", quoteUnlessPlain(c.origin.path), size(len(base)),
+			c.origin.digest)
 	}
 	// line is the number of the line that begins at byte counted; shift is how many more lines the result has by then.
 	line, counted, shift := 1, 0, 0
@@ -107,8 +108,7 @@ func groups(base []byte, spots []unified.Spot) []group {
 	return out
 }
 
-// lineStart is where the line with the byte at i begins. It does not look further back than is
-// worth showing.
+// lineStart is where the line with the byte at i begins. It does not look further back than is worth showing.
 func lineStart(b []byte, i int) int {
 	low := max(0, i-maxAround)
 	if n := bytes.LastIndexByte(b[low:i], '\n'); n >= 0 {

@@ -60,10 +60,9 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 	}
 }
 
-// apply makes the changes, all of them or none: new contents are written and flushed under
-// temporary names first; then, in one short stretch, each is put in place and the file that it
-// replaced is compared with the state that the plan bound; only then are the old contents removed.
-// Any failure takes everything back.
+// apply makes the changes, all of them or none: new contents are written and flushed under temporary names first;
+// then, in one short stretch, each is put in place and the file that it replaced is compared with the state that
+// the plan bound; only then are the old contents removed. Any failure takes everything back.
 //
 // The temporary names carry the call's id, so that the remains of a crash can be recognised: they
 // hold the new content before the swap and the old one after.
@@ -168,9 +167,8 @@ func (r *root) prepare(c change, call palyra.CallID, d disk) (*pendingChange, []
 
 func tempName(call palyra.CallID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
 
-// fill writes the new content under the temporary name, with its final mode and owner, and flushes
-// it. Where the file system can, the file has no name until it is complete, so that a crash
-// meanwhile leaves nothing.
+// fill writes the new content under the temporary name, with its final mode and owner, and flushes it. Where the
+// file system can, the file has no name until it is complete, so that a crash meanwhile leaves nothing.
 func (st *pendingChange) fill() error {
 	if st.remove {
 		return nil
@@ -226,8 +224,7 @@ func (st *pendingChange) write(fd int, name func() error) (err error) {
 	return nil
 }
 
-// keepOwner gives the new file the owner and group of the one it replaces, or refuses the
-// replacement.
+// keepOwner gives the new file the owner and group of the one it replaces, or refuses the replacement.
 func (st *pendingChange) keepOwner(fd int, now unix.Stat_t) error {
 	if !st.before.exists || now.Uid == st.before.uid && now.Gid == st.before.gid {
 		return nil
@@ -237,7 +234,8 @@ func (st *pendingChange) keepOwner(fd int, now unix.Stat_t) error {
 		uid = -1
 	}
 	if err := unix.Fchown(fd, uid, gid); err != nil {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s belongs to uid %d and gid %d, and the workspace's owner cannot keep it so",
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission,
+			"%s belongs to uid %d and gid %d, and the workspace's owner cannot keep it so",
 			quote(st.path), st.before.uid, st.before.gid).
 			WithRemedy("change the file's owner, or remove it first").WithCause(err)
 	}
@@ -310,7 +308,8 @@ func (st *pendingChange) end(keep bool) error {
 		}
 	}
 	if err := unix.Unlinkat(dir, st.temp, 0); err != nil && err != unix.ENOENT {
-		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the temporary file %s beside %s could not be removed", st.temp, quote(st.path)).
+		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the temporary file %s beside %s could not be removed", st.temp,
+			quote(st.path)).
 			WithRemedy("remove it by hand").WithCause(err)
 	}
 	return nil

@@ -25,12 +25,15 @@ func TestFail(t *testing.T) {
 		reason palyra.Reason
 		code   palyra.Code
 	}{
-		unix.ENOENT: {palyra.ReasonFileNotFound, palyra.NotFound}, unix.ELOOP: {palyra.ReasonPathInvalid, palyra.Denied}, unix.EXDEV: {palyra.ReasonPathOutside, palyra.Denied},
+		unix.ENOENT: {palyra.ReasonFileNotFound, palyra.NotFound}, unix.ELOOP: {palyra.ReasonPathInvalid, palyra.Denied},
+		unix.EXDEV:   {palyra.ReasonPathOutside, palyra.Denied},
 		unix.ENOTDIR: {palyra.ReasonPathInvalid, palyra.Invalid}, unix.ENAMETOOLONG: {palyra.ReasonPathInvalid, palyra.Invalid},
 		unix.EISDIR: {palyra.ReasonNotRegularFile, palyra.Invalid}, unix.ENXIO: {palyra.ReasonNotRegularFile, palyra.Invalid},
-		unix.EACCES: {palyra.ReasonPermission, palyra.Denied}, unix.EPERM: {palyra.ReasonPermission, palyra.Denied}, unix.EROFS: {palyra.ReasonPermission, palyra.Denied},
+		unix.EACCES: {palyra.ReasonPermission, palyra.Denied}, unix.EPERM: {palyra.ReasonPermission, palyra.Denied},
+		unix.EROFS:  {palyra.ReasonPermission, palyra.Denied},
 		unix.ENOSPC: {palyra.ReasonDiskFull, palyra.Unavailable}, unix.EDQUOT: {palyra.ReasonDiskFull, palyra.Unavailable},
-		unix.EFBIG: {palyra.ReasonFileTooLarge, palyra.Exhausted}, unix.EEXIST: {palyra.ReasonPlanChanged, palyra.Conflict}, unix.EIO: {palyra.ReasonInternal, palyra.Internal},
+		unix.EFBIG: {palyra.ReasonFileTooLarge, palyra.Exhausted}, unix.EEXIST: {palyra.ReasonPlanChanged, palyra.Conflict},
+		unix.EIO:            {palyra.ReasonInternal, palyra.Internal},
 		io.ErrUnexpectedEOF: {palyra.ReasonInternal, palyra.Internal},
 	} {
 		got := fail("read", "dir/f", fmt.Errorf("wrapped: %w", errno))
@@ -53,13 +56,26 @@ func TestFail(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	for _, c := range []struct{ dir, file, made uint32 }{
-		{0o755, 0o644, 0o755}, {0o700, 0o600, 0o700}, {0o775, 0o664, 0o775}, {0o777, 0o664, 0o775}, {0o2750, 0o640, 0o750}, {0o500, 0o600, 0o700}, {0o000, 0o600, 0o700}, {0o711, 0o600, 0o700}, {0o751, 0o640, 0o750},
+		{0o755, 0o644, 0o755},
+		{0o700, 0o600, 0o700},
+		{0o775, 0o664, 0o775},
+		{0o777, 0o664, 0o775},
+		{0o2750, 0o640, 0o750},
+		{0o500, 0o600, 0o700},
+		{0o000, 0o600, 0o700},
+		{0o711, 0o600, 0o700},
+		{0o751, 0o640, 0o750},
 	} {
 		if f, d := fileMode(c.dir), dirMode(fileMode(c.dir)); f != c.file || d != c.made {
 			t.Errorf("%04o: file %04o, directory %04o", c.dir, f, d)
 		}
 	}
-	for _, c := range []struct{ mode, on, off uint32 }{{0o644, 0o755, 0o644}, {0o600, 0o700, 0o600}, {0o755, 0o755, 0o644}, {0o040, 0o050, 0o040}} {
+	for _, c := range []struct{ mode, on, off uint32 }{
+		{0o644, 0o755, 0o644},
+		{0o600, 0o700, 0o600},
+		{0o755, 0o755, 0o644},
+		{0o040, 0o050, 0o040},
+	} {
 		if on, off := executable(c.mode, true), executable(c.mode, false); on != c.on || off != c.off {
 			t.Errorf("%04o: on %04o, off %04o", c.mode, on, off)
 		}
@@ -99,16 +115,18 @@ func TestBound(t *testing.T) {
 		t.Error(err)
 	}
 	for name, other := range map[string][]source{
-		"source digest": {{"s", state{digest: "e", mode: 1}}, from[1]}, "source mode": {{"s", state{digest: "d", mode: 2}}, from[1]}, "source path": {{"r", from[0].state}, from[1]},
-		"no source": nil, "fewer sources": from[:1],
+		"source digest": {{"s", state{digest: "e", mode: 1}}, from[1]}, "source mode": {{"s", state{digest: "d", mode: 2}}, from[1]},
+		"source path": {{"r", from[0].state}, from[1]},
+		"no source":   nil, "fewer sources": from[:1],
 	} {
 		if err := bound(p, c, other); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, other := range map[string][]change{
-		"digest": {{path: "a", before: state{exists: true, digest: "e", mode: 1}}, c[1]}, "mode": {{path: "a", before: state{exists: true, digest: "d", mode: 2}}, c[1]},
-		"path": {c[0], {path: "c", mode: 0o600}}, "fewer": c[:1], "appeared": {c[0], {path: "b", before: state{exists: true, digest: "d"}}},
+		"digest": {{path: "a", before: state{exists: true, digest: "e", mode: 1}}, c[1]},
+		"mode":   {{path: "a", before: state{exists: true, digest: "d", mode: 2}}, c[1]},
+		"path":   {c[0], {path: "c", mode: 0o600}}, "fewer": c[:1], "appeared": {c[0], {path: "b", before: state{exists: true, digest: "d"}}},
 		"new mode": {c[0], {path: "b", mode: 0o644}},
 	} {
 		if err := bound(p, other, from); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
@@ -257,13 +275,16 @@ func TestSearchBounds(t *testing.T) {
 		b.put(fmt.Sprintf("f%d", i), "needle\n", 0o644)
 	}
 	for why, bound := range map[string]bounds{
-		"files": {files: 3, bytes: 1 << 20, time: 1 << 40}, "bytes": {files: 100, bytes: 14, time: 1 << 40}, "time": {files: 100, bytes: 1 << 20, time: -1},
-		"": {files: 100, bytes: 1 << 20, time: 1 << 40},
+		"files": {files: 3, bytes: 1 << 20, time: 1 << 40}, "bytes": {files: 100, bytes: 14, time: 1 << 40},
+		"time": {files: 100, bytes: 1 << 20, time: -1},
+		"":     {files: 100, bytes: 1 << 20, time: 1 << 40},
 	} {
 		s, err := newSearch(t.Context(), searchArgs{Pattern: "needle"}, bound)
 		b.ok(err)
-		err = b.shared.inWorkspace(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error { return s.start(r, ".") })
-		if s.res.Truncated != why || (why == "") != (err == nil) || why == "files" && s.res.Searched != 3 || why == "bytes" && s.res.Searched != 2 {
+		err = b.shared.inWorkspace(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)},
+			func(r *root) error { return s.start(r, ".") })
+		if s.res.Truncated != why || (why == "") != (err == nil) || why == "files" && s.res.Searched != 3 ||
+			why == "bytes" && s.res.Searched != 2 {
 			t.Errorf("%q: %+v, %v", why, s.res, err)
 		}
 	}

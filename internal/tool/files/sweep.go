@@ -19,17 +19,14 @@ func tempPrefix(call palyra.CallID) string { return fmt.Sprintf(".palyra-%s-", c
 
 const tempSuffix = ".tmp"
 
-// callIDLength is the length of a call's id. A shorter text could be the beginning of another
-// call's names.
+// callIDLength is the length of a call's id. A shorter text could be the beginning of another call's names.
 const callIDLength = 26
 
-// Sweep removes the temporary files of a call whose daemon died: names that carry the id of that
-// very call, in the directories that its plan writes to. It removes nothing else, and nothing but
-// files and empty directories.
+// Sweep removes the temporary files of a call whose daemon died: names that carry the id of that very call, in the
+// directories that its plan writes to. It removes nothing else, and nothing but files and empty directories.
 //
-// A call of one file has done all of its work or none. If a call of several files died while it put
-// them in place, the temporary names hold the former files: those stay, and are returned, because
-// they are the only copies.
+// A call of one file has done all of its work or none. If a call of several files died while it put them in place,
+// the temporary names hold the former files: those stay, and are returned, because they are the only copies.
 func Sweep(ctx context.Context, call palyra.CallID, p palyra.Plan) (stay []string, err error) {
 	if len(call) != callIDLength || p.Tier != palyra.TierBuiltin || len(p.Writes) == 0 || !path.IsAbs(p.Workspace.Path) {
 		return nil, nil

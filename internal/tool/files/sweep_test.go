@@ -20,7 +20,8 @@ func TestSweep(t *testing.T) {
 		b.mkdir("elsewhere")
 		ours := tempName(sweptCall)
 		for _, name := range []string{
-			ours, "d/" + ours, "d/e/" + ours, "elsewhere/" + ours, ".palyra-notes.tmp", "d/" + tempName("01J9Z8Q2V5T6Y7W8X9A0B1C2D4"), "d/" + tempPrefix(sweptCall) + "x.txt", "d/x" + ours,
+			ours, "d/" + ours, "d/e/" + ours, "elsewhere/" + ours, ".palyra-notes.tmp", "d/" + tempName("01J9Z8Q2V5T6Y7W8X9A0B1C2D4"),
+			"d/" + tempPrefix(sweptCall) + "x.txt", "d/x" + ours,
 		} {
 			b.put(name, "x", 0o644)
 		}

@@ -32,7 +32,8 @@ const writeSchema = `{
 // Spec implements tool.Tool.
 func (writer) Spec() palyra.Tool {
 	return writing(spec(palyra.ToolFileWrite, "Write file",
-		"Writes a whole file of the workspace, in one step: it is replaced completely or not at all. For small changes to a large file use palyra.fs.edit or palyra.fs.apply_patch.",
+		"Writes a whole file of the workspace, in one step: it is replaced completely or not at all. For small changes to a large file "+
+			"use palyra.fs.edit or palyra.fs.apply_patch.",
 		writeSchema), writeInput)
 }
 

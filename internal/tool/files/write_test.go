@@ -32,7 +32,8 @@ func TestWriteCreates(t *testing.T) {
 		old := syscall.Umask(0o077) // the daemon's umask is not the workspace's
 		defer syscall.Umask(old)
 		got := b.must("write", args{"path": "new/dir/f", "content": "héllo\n", "make_dirs": true})
-		if got["created"] != true || got["changed"] != true || got["path"] != "new/dir/f" || got["previous_sha256"] != "" || b.get("new/dir/f") != "héllo\n" {
+		if got["created"] != true || got["changed"] != true || got["path"] != "new/dir/f" || got["previous_sha256"] != "" ||
+			b.get("new/dir/f") != "héllo\n" {
 			b.Errorf("%v", got)
 		}
 		fi, st := b.stat("new/dir/f")
@@ -65,7 +66,8 @@ func TestWriteReplaces(t *testing.T) {
 		b.ok(os.Link(b.path("f"), b.path("other")))
 		before, _ := b.stat("f")
 		got := b.must("write", args{"path": "f", "content": "new\n", "mode": "overwrite"})
-		if got["created"] != false || got["changed"] != true || got["previous_sha256"] != string(palyra.SumBytes([]byte("old\n"))) || b.get("f") != "new\n" {
+		if got["created"] != false || got["changed"] != true || got["previous_sha256"] != string(palyra.SumBytes([]byte("old\n"))) ||
+			b.get("f") != "new\n" {
 			b.Errorf("%v", got)
 		}
 		after, st := b.stat("f")
@@ -201,7 +203,8 @@ func TestWritePlanOverWhatCannotBeShown(t *testing.T) {
 	for _, name := range []string{"bin", "big"} {
 		p, err := b.plan("write", args{"path": name, "content": "text\n"})
 		b.ok(err)
-		if !strings.Contains(p.Detail.Diff, "\n+text\n") || !strings.Contains(strings.Join(p.Detail.Notes, ";"), string(p.Inputs[0].Digest)) || p.Unshown {
+		if !strings.Contains(p.Detail.Diff, "\n+text\n") || !strings.Contains(strings.Join(p.Detail.Notes, ";"), string(p.Inputs[0].Digest)) ||
+			p.Unshown {
 			b.Errorf("%s: %q %q", name, p.Detail.Diff, p.Detail.Notes)
 		}
 	}

@@ -1,9 +1,8 @@
 // Package foreign gives names to tools of the agent's own, so that policy and people can be asked about them.
 //
-// Of such a tool Palyra knows only its name and its input. It is called hook.NAME here: it can be
-// checked and never run, it counts as most sensitive, and a person who is asked sees its name and
-// input unchanged. A few are known to read or change just the one file that they name; then the
-// plan says which.
+// Of such a tool Palyra knows only its name and its input. It is called hook.NAME here: it can be checked and never
+// run, it counts as most sensitive, and a person who is asked sees its name and input unchanged. A few are known to
+// read or change just the one file that they name; then the plan says which.
 package foreign
 
 import (
@@ -59,7 +58,8 @@ func Tool(name palyra.ToolName) (palyra.Tool, bool) {
 	}
 	return palyra.Tool{
 		Name: name, Title: "Tool of the agent", Source: palyra.SourceAgent, Tier: palyra.TierUnsandboxed,
-		Description:  "A tool of the agent's own. Palyra does not know what it does and cannot run it; whether the agent may use it can be asked.",
+		Description: "A tool of the agent's own. Palyra does not know what it does and cannot run it; whether the agent may use it can " +
+			"be asked.",
 		Capabilities: does, InputSchema: json.RawMessage(schema), MaxInput: maxInput, Workspace: true,
 	}, true
 }
@@ -77,7 +77,8 @@ func (Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) { return Tool(name)
 // Plan describes the call, of which little is known.
 func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	if !c.Proposal.Check {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported, "%s is a tool of the agent's own and cannot be run here", palyra.Clip(p.Tool, 128)).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported, "%s is a tool of the agent's own and cannot be run here",
+			palyra.Clip(p.Tool, 128)).
 			WithRemedy("it can only be checked: palyra check --tool %s", palyra.Clip(p.Tool, 128))
 	}
 	var a struct {

@@ -17,7 +17,10 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %+v %t", name, got, ok)
 		}
 	}
-	for _, name := range []string{"", "hook.", "hook.A", "hook.a.b", "hook.a b", "hook.a\n", "palyra.echo", "xhook.a", "hook." + strings.Repeat("a", 101)} {
+	for _, name := range []string{
+		"", "hook.", "hook.A", "hook.a.b", "hook.a b", "hook.a\n", "palyra.echo", "xhook.a",
+		"hook." + strings.Repeat("a", 101),
+	} {
 		if _, ok := Tool(palyra.ToolName(name)); ok {
 			t.Errorf("%q is taken for a foreign tool", name)
 		}
@@ -33,7 +36,8 @@ func TestPlanShowsTheNameAndRunsNothing(t *testing.T) {
 		t.Errorf("detail %+v", plan.Detail)
 	}
 	read := palyra.Plan{Tool: "hook.read", Arguments: json.RawMessage(`{"input":{"file_path":"/etc/hostname"},"tool":"Read"}`)}
-	if err := (Driver{}).Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Check: true}}, &read); err != nil || !strings.Contains(read.Detail.Summary, `read "/etc/hostname"`) {
+	if err := (Driver{}).Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Check: true}}, &read); err != nil ||
+		!strings.Contains(read.Detail.Summary, `read "/etc/hostname"`) {
 		t.Errorf("%v %+v", err, read.Detail)
 	}
 	err := (Driver{}).Plan(t.Context(), &palyra.Call{}, &plan)

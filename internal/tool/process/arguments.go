@@ -27,8 +27,7 @@ const (
 
 const profileChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// arguments of a call, as the schema has them. Pointers tell "not given" from
-// empty.
+// arguments of a call, as the schema has them. Pointers tell "not given" from empty.
 type arguments struct {
 	Command       string            `json:"command"`
 	Args          []string          `json:"args"`
@@ -228,8 +227,7 @@ func (a arguments) input() (string, error) {
 	return string(palyra.SumBytes(b)), nil
 }
 
-// Stdin returns the stdin of a planned run: nil when it is empty or live. It is checked against the
-// plan's digest.
+// Stdin returns the stdin of a planned run: nil when it is empty or live. It is checked against the plan's digest.
 func (d *Driver) Stdin(p palyra.Plan) ([]byte, error) {
 	a, err := decode(p)
 	if err != nil {

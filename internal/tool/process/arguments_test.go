@@ -223,14 +223,18 @@ func TestTierIsAskedFirst(t *testing.T) {
 	if _, err := filled(t, d, `{"command":"x","egress":["a:1"]}`); palyra.AsError(err).Text != "broken" {
 		t.Error(err)
 	}
-	if p, err := filled(t, driver(t, Config{Tiers: everywhere{}, Tier: palyra.TierC}), `{"command":"x","tier":"b"}`); err != nil || p.Tier != palyra.TierB {
+	if p, err := filled(t, driver(t, Config{Tiers: everywhere{}, Tier: palyra.TierC}), `{"command":"x","tier":"b"}`); err != nil ||
+		p.Tier != palyra.TierB {
 		t.Errorf("%v, %v", p.Tier, err)
 	}
 }
 
 // Every limit can be lowered to anything above nothing and never raised.
 func TestLimitsOnlyLower(t *testing.T) {
-	d := driver(t, Config{Limits: palyra.Limits{CPUMS: 100, MemoryBytes: 100, Processes: 100, OpenFiles: 100, FileBytes: 100, EmittedBytes: 100, DiskBytes: 100}})
+	d := driver(t, Config{Limits: palyra.Limits{
+		CPUMS: 100, MemoryBytes: 100, Processes: 100, OpenFiles: 100, FileBytes: 100,
+		EmittedBytes: 100, DiskBytes: 100,
+	}})
 	for _, b := range bounds(&palyra.Limits{}) {
 		at := func(n string) (palyra.Plan, error) {
 			return filled(t, d, `{"command":"x","limits":{"`+b.name+`":`+n+`}}`)
@@ -263,7 +267,8 @@ func TestEgress(t *testing.T) {
 		t.Errorf("%q, %v", p.Egress, err)
 	}
 	for _, bad := range []string{
-		"", ":", "a", "a:", ":443", "a:0", "a:65536", "a:080", "a:+1", "a:http", "A.example:443", "a..b:1", "-a:1", "*.a:1", "a b:1", "a:1:2", "::1:1", "[::1]:1", "a\n:1",
+		"", ":", "a", "a:", ":443", "a:0", "a:65536", "a:080", "a:+1", "a:http", "A.example:443", "a..b:1", "-a:1", "*.a:1", "a b:1", "a:1:2",
+		"::1:1", "[::1]:1", "a\n:1",
 		strings.Repeat("a", 64) + ":1", strings.Repeat("a.", 127) + "aa:1",
 	} {
 		raw, _ := json.Marshal([]string{bad})
@@ -293,7 +298,8 @@ func TestStdin(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %d bytes, %v", palyra.Clip(args, 80), len(got), err)
 		}
-		if live := strings.Contains(args, "live"); live != (p.Stdin == palyra.StdinLive) || want != "" && p.Stdin != string(palyra.SumBytes([]byte(want))) {
+		if live := strings.Contains(args, "live"); live != (p.Stdin == palyra.StdinLive) ||
+			want != "" && p.Stdin != string(palyra.SumBytes([]byte(want))) {
 			t.Errorf("%s: %s", palyra.Clip(args, 80), p.Stdin)
 		}
 	}
@@ -330,7 +336,9 @@ func TestSize(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
 		`{"command":"x","args":["y"],"env":{"A":"b"},"cwd":"d"}`, `{"command":"x","stdin_b64":"YQ==","limits":{"cpu_ms":1}}`,
-		`{"script":"x"}`, `{"script":"-x","tier":"c","profile":"none"}`, `{"command":"x","tier":"c","profile":"full","require_limits":true,"env":{"GOROOT":"x"}}`, `{"command":"x","terminal":{"rows":1},"stdin_live":true,"egress":["a:1"],"tier":"c"}`, `{"command":"\u0000"}`, `null`, ``,
+		`{"script":"x"}`, `{"script":"-x","tier":"c","profile":"none"}`,
+		`{"command":"x","tier":"c","profile":"full","require_limits":true,"env":{"GOROOT":"x"}}`,
+		`{"command":"x","terminal":{"rows":1},"stdin_live":true,"egress":["a:1"],"tier":"c"}`, `{"command":"\u0000"}`, `null`, ``,
 	} {
 		f.Add([]byte(s))
 	}
@@ -352,7 +360,8 @@ func FuzzArguments(f *testing.F) {
 		}
 		for i, v := range p.Env {
 			total += len(v.Name) + len(v.Value)
-			if strings.ContainsAny(v.Name, "=\x00") || strings.IndexByte(v.Value, 0) >= 0 || meddling(v.Name) != "" || i > 0 && p.Env[i-1].Name >= v.Name {
+			if strings.ContainsAny(v.Name, "=\x00") || strings.IndexByte(v.Value, 0) >= 0 || meddling(v.Name) != "" ||
+				i > 0 && p.Env[i-1].Name >= v.Name {
 				t.Fatalf("env %+v", p.Env)
 			}
 		}

@@ -50,7 +50,8 @@ func again() int {
 	}
 	args := []string{bin}
 	for _, a := range os.Args[1:] {
-		if !strings.Contains(a, "testlogfile") && !strings.Contains(a, "profile") && !strings.Contains(a, "outputdir") && !strings.Contains(a, "gocoverdir") {
+		if !strings.Contains(a, "testlogfile") && !strings.Contains(a, "profile") && !strings.Contains(a, "outputdir") &&
+			!strings.Contains(a, "gocoverdir") {
 			args = append(args, a)
 		}
 	}

@@ -99,7 +99,8 @@ func TestChainRefused(t *testing.T) {
 			b.refused(palyra.ReasonNotExecutable, c.remedy, run("./x"))
 		}
 		b.put("x", "#!./x\n", 0o755)
-		if _, err := b.plan(run("./x")); palyra.AsError(err).Reason != palyra.ReasonNotExecutable || !strings.Contains(err.Error(), "one another") {
+		if _, err := b.plan(run("./x")); palyra.AsError(err).Reason != palyra.ReasonNotExecutable ||
+			!strings.Contains(err.Error(), "one another") {
 			b.Error(err)
 		}
 	})
@@ -126,9 +127,12 @@ func TestShebangAsTheKernel(t *testing.T) {
 	dir := t.TempDir()
 	pad := func(n int) string { return strings.Repeat("x", n) }
 	for i, line := range []string{
-		"#!/bin/echo\n", "#!/bin/echo", "#! \t/bin/echo \t\n", "#!/bin/echo a  b \t\nmore", "#!/bin/echo\ta\n", "#!/bin/echo a\x00b\n", "#!/bin/echo\x00a\n",
-		"#!/bin/echo a\r\n", "#!/bin/echo\r\n", "#!\n", "#!", "#! \n", "#!\x00\n", "#!/bin/echo " + pad(300), "#!/bin/echo " + pad(300) + "\n", "#!/" + pad(300),
-		"#!/bin/echo" + strings.Repeat(" ", 300) + "a\n", "#!" + strings.Repeat(" ", 240) + "/bin/echo\n", "#!" + strings.Repeat(" ", 244) + "/bin/echo\n",
+		"#!/bin/echo\n", "#!/bin/echo", "#! \t/bin/echo \t\n", "#!/bin/echo a  b \t\nmore", "#!/bin/echo\ta\n", "#!/bin/echo a\x00b\n",
+		"#!/bin/echo\x00a\n",
+		"#!/bin/echo a\r\n", "#!/bin/echo\r\n", "#!\n", "#!", "#! \n", "#!\x00\n", "#!/bin/echo " + pad(300), "#!/bin/echo " + pad(300) + "\n",
+		"#!/" + pad(300),
+		"#!/bin/echo" + strings.Repeat(" ", 300) + "a\n", "#!" + strings.Repeat(" ", 240) + "/bin/echo\n",
+		"#!" + strings.Repeat(" ", 244) + "/bin/echo\n",
 		"#!" + strings.Repeat(" ", 245) + "/bin/echo\n", "#!" + strings.Repeat(" ", 243) + "/bin/echo b\n", "\n#!/bin/echo\n", "",
 	} {
 		file := fmt.Sprintf("%s/s%d", dir, i)

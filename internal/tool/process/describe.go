@@ -11,9 +11,8 @@ import (
 	"palyra/internal/show"
 )
 
-// describe writes the text for people. All of it follows from the plan, with the notes made while
-// resolving. For a call that is only checked it mentions nothing that a sandbox would enforce: the
-// agent runs it without one.
+// describe writes the text for people. All of it follows from the plan, with the notes made while resolving. For a
+// call that is only checked it mentions nothing that a sandbox would enforce: the agent runs it without one.
 func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	input, err := d.Stdin(*p)
 	if err != nil { // the digest is of these very bytes
@@ -29,7 +28,8 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	}
 	if a.Script != nil {
 		by, _ := a.command()
-		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(show.Shorten(*a.Script, inputInNote))))
+		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)),
+			show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(show.Shorten(*a.Script, inputInNote))))
 	}
 	if len(input) > 0 {
 		notes = append(notes, stdinText(input))
@@ -43,7 +43,8 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 		return
 	}
 	if p.Executable.Sealed {
-		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+sealedCopyWarning(p.Tier))
+		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+
+			sealedCopyWarning(p.Tier))
 	}
 	notes = append(notes, whereTo(p)...)
 	if p.Workspace.Owner == 0 {
@@ -54,8 +55,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	p.Detail.Notes = append(notes, loose(p.Enforcement.Limits)...)
 }
 
-// sealedCopyWarning warns where a sealed script runs from another path: in a room the copy covers
-// the file itself.
+// sealedCopyWarning warns where a sealed script runs from another path: in a room the copy covers the file itself.
 func sealedCopyWarning(t palyra.Tier) string {
 	if t == palyra.TierC {
 		return ""

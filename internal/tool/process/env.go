@@ -165,9 +165,14 @@ func secretive(name string) bool {
 	return false
 }
 
-// secretWords end a part of a name whose value is a secret; secretPairs are such
-// parts that only count together.
+// secretWords end a part of a name whose value is a secret; secretPairs are such parts that only count together.
 var (
-	secretWords = []string{"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "CREDENTIALS", "APIKEY", "PRIVATEKEY", "ACCESSKEY"}
-	secretPairs = []string{"API_KEY", "PRIVATE_KEY", "ACCESS_KEY", "SECRET_KEY", "SIGNING_KEY", "ENCRYPTION_KEY", "SSH_KEY", "MYSQL_PWD", "AUTH_KEY"}
+	secretWords = []string{
+		"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL",
+		"CREDENTIALS", "APIKEY", "PRIVATEKEY", "ACCESSKEY",
+	}
+	secretPairs = []string{
+		"API_KEY", "PRIVATE_KEY", "ACCESS_KEY", "SECRET_KEY", "SIGNING_KEY", "ENCRYPTION_KEY", "SSH_KEY", "MYSQL_PWD",
+		"AUTH_KEY",
+	}
 )

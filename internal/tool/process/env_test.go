@@ -58,7 +58,8 @@ func TestEnvAllowed(t *testing.T) {
 		LC_CTYPE GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME DOTNET_NOLOGO DOTNET_CLI_TELEMETRY_OPTOUT ANSIBLE_FORCE_COLOR MIX_ENV UV_THREADPOOL_SIZE MYSQL_HOST STACK_NAME PGHOST PGDATABASE
 		RAILS_ENV RACK_ENV FLASK_ENV BABEL_ENV MALLOC_ARENA_MAX OMP_NUM_THREADS RUST_LOG RUST_BACKTRACE PYTHONIOENCODING PYTHONUTF8 CLICOLOR LINES GOTRACEBACK GOGC PORT HOST LOG_LEVEL TF_VAR_x CORES`)
 	p, err := filled(t, driver(t, Config{}), withEnv(names...))
-	if err != nil || len(p.Env) != len(names) || !slices.IsSortedFunc(p.Env, func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) }) {
+	if err != nil || len(p.Env) != len(names) || !slices.IsSortedFunc(p.Env,
+		func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%+v, %v", p.Env, err)
 	}
 }

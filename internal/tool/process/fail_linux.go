@@ -40,7 +40,8 @@ func fail(op, p string, err error) error {
 	return fmt.Errorf("process: %s: %w", op, err)
 }
 
-const showIt = "put it into the workspace; let 'palyra setup' mount the toolchains of your home; or choose a profile that mounts it (--profile)"
+const showIt = "put it into the workspace; let 'palyra setup' mount the toolchains of your home; or choose a profile that mounts " +
+	"it (--profile)"
 
 func irregular(p string) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonNotRegularFile, "%s is not a regular file", quote(p)).WithRemedy("name a program")
@@ -57,11 +58,13 @@ func unsteady(p string) *palyra.Error {
 }
 
 func tooLarge(p string, most int64) *palyra.Error {
-	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is larger than %d MiB: it is not hashed, and so cannot be bound to the plan", quote(p), most>>20).
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge,
+		"%s is larger than %d MiB: it is not hashed, and so cannot be bound to the plan", quote(p), most>>20).
 		WithRemedy("use a smaller program or script; what is only data can be read by a small one")
 }
 
 func tooMuch() *palyra.Error {
-	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "the program and its inputs are larger than %d MiB together: they are not hashed, and so cannot be bound to the plan", maxHashed>>20).
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge,
+		"the program and its inputs are larger than %d MiB together: they are not hashed, and so cannot be bound to the plan", maxHashed>>20).
 		WithRemedy("use fewer or smaller scripts in one call")
 }

@@ -85,7 +85,8 @@ func held(t palyra.Tier, limits map[string]palyra.Hold) error {
 	}{{"memory", []string{"cgroup"}}, {"processes", []string{"cgroup", "rlimit"}}} {
 		how := strings.Split(string(limits[l.name]), "+")
 		if !slices.ContainsFunc(how, func(h string) bool { return slices.Contains(l.by, h) }) {
-			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and the %s of tier %s %s here", l.name, t, weakly(l.name, limits[l.name])).
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and the %s of tier %s %s here",
+				l.name, t, weakly(l.name, limits[l.name])).
 				WithRemedy("let the daemon have a cgroup (see 'palyra sandbox doctor'), or call without require_limits")
 		}
 	}

@@ -22,8 +22,7 @@ type Profiles interface {
 
 // Hosts knows which hosts may be asked for.
 type Hosts interface {
-	// Check returns host:port entries in their one form, or refuses them. It
-	// looks nothing up.
+	// Check returns host:port entries in their one form, or refuses them. It looks nothing up.
 	Check(hosts []string) ([]string, error)
 }
 
@@ -64,14 +63,14 @@ func (a arguments) needsRoom(t palyra.Tier) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "profiles are for tier C only: tier %s has no room of its own", t).
 			WithRemedy("call with tier c, or without a profile")
 	case len(a.Egress) > 0:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier %s have no network: %s cannot be reached", t, show.Arg(palyra.Clip(a.Egress[0], 128))).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier %s have no network: %s cannot be reached", t,
+			show.Arg(palyra.Clip(a.Egress[0], 128))).
 			WithRemedy("call with tier c, or without egress")
 	}
 	return nil
 }
 
-// room returns the fittings of the call's profile. Without a profile they are empty but for the
-// usual sealed names.
+// room returns the fittings of the call's profile. Without a profile they are empty but for the usual sealed names.
 func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 	if p.Tier != palyra.TierC {
 		return Fittings{}, nil
@@ -169,7 +168,8 @@ func (d *Driver) furnish(r Fittings, a arguments, p *palyra.Plan) (err error) {
 		return nil
 	}
 	p.Profile, p.UnixSockets, p.Asks = r.Name, r.UnixSockets, r.Asks
-	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, r.Mounts)), func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
+	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, r.Mounts)),
+		func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
 	p.Files = slices.SortedFunc(slices.Values(r.Files), func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
 	p.Seals = slices.Compact(slices.Sorted(slices.Values(r.Seals)))
 	for _, n := range r.Notes {

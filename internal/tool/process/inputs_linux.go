@@ -67,7 +67,8 @@ func (w *world) bindPossibleScripts(f findings, base string, p *palyra.Plan) err
 	}
 	switch {
 	case len(f.maybe) > maxMaybe:
-		note(p, "an option is not understood: of the arguments after it the first %d are bound that are files of the workspace, the others are not", maxMaybe)
+		note(p, "an option is not understood: of the arguments after it the first %d are bound that are files of the workspace, the "+
+			"others are not", maxMaybe)
 	case f.unsure || found:
 		note(p, "an option is not understood: every argument after it that is a file of the workspace is bound")
 	}
@@ -133,7 +134,8 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 		return bound, nil
 	}
 	if !utf8.ValidString(at.real) || slices.ContainsFunc(at.links, func(l palyra.Link) bool { return !utf8.ValidString(l.Path + l.Target) }) {
-		return missing, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s leads to a name that is not text in UTF-8, and cannot be bound", show.Line(palyra.Clip(abs, 200))).
+		return missing, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
+			"%s leads to a name that is not text in UTF-8, and cannot be bound", show.Line(palyra.Clip(abs, 200))).
 			WithRemedy("rename the file that it leads to, and the link to it")
 	}
 	c, err := w.read(at, min(maxScript, w.maxExe))

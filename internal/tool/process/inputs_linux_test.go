@@ -113,7 +113,10 @@ func TestMakefile(t *testing.T) {
 		b.inputs(b.must(run("bin/make")), map[string]string{"GNUmakefile": "gnu"})
 		b.inputs(b.must(run("bin/make -f Makefile -f other")), map[string]string{"Makefile": "big", "other": "-"})
 		b.put("sub/deep/Makefile", "deep", 0o644)
-		b.inputs(b.must(run("bin/make -C sub -Cdeep")), map[string]string{"sub/deep/GNUmakefile": "-", "sub/deep/makefile": "-", "sub/deep/Makefile": "deep"})
+		b.inputs(b.must(run("bin/make -C sub -Cdeep")), map[string]string{
+			"sub/deep/GNUmakefile": "-", "sub/deep/makefile": "-",
+			"sub/deep/Makefile": "deep",
+		})
 		b.link("sub/deep", "l")
 		b.inputs(b.must(run("bin/make -C l -f Makefile")), map[string]string{"sub/deep/Makefile": "deep"})
 		b.put("sub/x.mk", "x", 0o644)
@@ -133,7 +136,8 @@ func TestPackageFile(t *testing.T) {
 			b.inputs(b.must(a), map[string]string{"a/b/package.json": "-", "a/package.json": "-", "package.json": "-"})
 		}
 		b.put("a/package.json", "mine", 0o644)
-		b.inputs(b.must(args{"command": b.path("bin/npm"), "args": []string{"test"}, "cwd": "a/b"}), map[string]string{"a/b/package.json": "-", "a/package.json": "mine"})
+		b.inputs(b.must(args{"command": b.path("bin/npm"), "args": []string{"test"}, "cwd": "a/b"}),
+			map[string]string{"a/b/package.json": "-", "a/package.json": "mine"})
 		b.inputs(b.must(run("bin/npm --prefix a start")), map[string]string{"a/package.json": "mine"})
 	})
 }

@@ -78,13 +78,13 @@ func liveRemedy(terminal bool) string {
 	return "give the input as stdin, or put the instructions into a file and name it as an argument"
 }
 
-// apply applies the rules for all names of a program: the strictest of their refusals and all of
-// their inputs.
+// apply applies the rules for all names of a program: the strictest of their refusals and all of their inputs.
 func (w *world) apply(v invocation, p *palyra.Plan) error {
 	found := rulesFor(append([]string{v.called}, v.names...), v.known)
 	for _, r := range found {
 		if p.Stdin == palyra.StdinLive && r.Live && !p.AgentSocket { // an agent is spoken to by its person
-			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
+			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied,
+				"%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
 				WithRemedy("%s", liveRemedy(p.Terminal))
 		}
 	}
@@ -106,8 +106,7 @@ func (w *world) apply(v invocation, p *palyra.Plan) error {
 	return nil
 }
 
-// wrapped follows a program that only runs another, or notes the other one's name where it cannot
-// be followed.
+// wrapped follows a program that only runs another, or notes the other one's name where it cannot be followed.
 func (w *world) wrapped(v invocation, r *programs.Binding, f findings, base string, p *palyra.Plan) error {
 	if r.Follow { // whether or not it names a program
 		for _, name := range f.env {
@@ -118,7 +117,8 @@ func (w *world) wrapped(v invocation, r *programs.Binding, f findings, base stri
 	}
 	switch {
 	case r.Wraps && r.Follow && f.unsure:
-		note(p, "which program is run through %s is not bound: its options are not all understood", show.Arg(palyra.Clip(path.Base(v.called), 200)))
+		note(p, "which program is run through %s is not bound: its options are not all understood",
+			show.Arg(palyra.Clip(path.Base(v.called), 200)))
 		return nil
 	case f.wrapped == "":
 		return nil

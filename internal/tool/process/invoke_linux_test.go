@@ -98,8 +98,10 @@ func TestWrappersAreFollowed(t *testing.T) {
 		own := b.put("own", "#!/bin/sh\n", 0o755)
 		both := map[string]string{sh: shBytes, "s.sh": s}
 		for _, line := range []string{
-			"env sh s.sh", "env A=b B= sh s.sh", "env -i sh s.sh", "env - sh s.sh", "env -u A sh s.sh", "env --unset=A -- sh s.sh", "timeout 5 sh s.sh", "timeout -k 1 --sig=KILL 5 sh s.sh",
-			"nice sh s.sh", "nice -n 3 sh s.sh", "nice -3 sh s.sh", "nohup sh s.sh", "setsid -w sh s.sh", "stdbuf -oL sh s.sh", "ionice -c 3 sh s.sh", "chrt -o 0 sh s.sh", "taskset 1 sh s.sh", "prlimit --nofile=64 sh s.sh",
+			"env sh s.sh", "env A=b B= sh s.sh", "env -i sh s.sh", "env - sh s.sh", "env -u A sh s.sh", "env --unset=A -- sh s.sh",
+			"timeout 5 sh s.sh", "timeout -k 1 --sig=KILL 5 sh s.sh",
+			"nice sh s.sh", "nice -n 3 sh s.sh", "nice -3 sh s.sh", "nohup sh s.sh", "setsid -w sh s.sh", "stdbuf -oL sh s.sh",
+			"ionice -c 3 sh s.sh", "chrt -o 0 sh s.sh", "taskset 1 sh s.sh", "prlimit --nofile=64 sh s.sh",
 		} {
 			p := b.must(run(line))
 			b.inputs(p, both)
@@ -126,7 +128,10 @@ func TestWrappersAreFollowed(t *testing.T) {
 func TestWrappersThatAreNotFollowed(t *testing.T) {
 	each(t, func(b *box) {
 		b.put("s.sh", "true", 0o644)
-		for _, line := range []string{"env --frob sh s.sh", "env -x sh s.sh", "env -S$X sh s.sh", "timeout --frob 5 sh s.sh", "ionice -p 1", "chrt -i sh s.sh"} {
+		for _, line := range []string{
+			"env --frob sh s.sh", "env -x sh s.sh", "env -S$X sh s.sh", "timeout --frob 5 sh s.sh", "ionice -p 1",
+			"chrt -i sh s.sh",
+		} {
 			p := b.must(run(line))
 			b.inputs(p, nil)
 			b.noted(p, "is not bound: its options are not all understood", true)
@@ -150,7 +155,8 @@ func TestWrappedIsRefused(t *testing.T) {
 		b.refused(palyra.ReasonNotExecutable, "chmod", run("nice ./plain"))
 		b.refused(palyra.ReasonNotExecutable, "#!", run("nice ./text"))
 		for _, line := range []string{
-			"env LD_PRELOAD=./x.so touch x", "env PATH=. touch x", "env -i BASH_ENV=x sh", "nice env A=b GIT_SSH=x git", "env -SLD_PRELOAD=x touch", "env MY_TOKEN=x touch", "env LD_PRELOAD=x",
+			"env LD_PRELOAD=./x.so touch x", "env PATH=. touch x", "env -i BASH_ENV=x sh", "nice env A=b GIT_SSH=x git",
+			"env -SLD_PRELOAD=x touch", "env MY_TOKEN=x touch", "env LD_PRELOAD=x",
 			"env --frob LD_PRELOAD=x sh",
 		} {
 			b.refused(palyra.ReasonEnvDenied, "leave it out", run(line))

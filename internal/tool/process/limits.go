@@ -51,15 +51,15 @@ func withDefaults(l palyra.Limits) (palyra.Limits, error) {
 	return l, nil
 }
 
-// lower returns the limits of a call: the configured ones and those that came with the plan,
-// lowered as the call asks. A call that asks for more, or for zero, is refused: it would not get
-// what it expects.
+// lower returns the limits of a call: the configured ones and those that came with the plan, lowered as the call
+// asks. A call that asks for more, or for zero, is refused: it would not get what it expects.
 func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 	wall, output := l.WallMS, l.OutputBytes
 	l = most
 	l.WallMS, l.OutputBytes = wall, output
 	asked := []*int64{
-		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes, a.Limits.DiskBytes,
+		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes,
+		a.Limits.DiskBytes,
 	}
 	for i, b := range bounds(&l) {
 		if err := lowered("limits."+b.name, "process."+b.name, b.value, asked[i]); err != nil {
@@ -73,10 +73,12 @@ func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 }
 
 // flags are the flags of 'palyra exec' for the limits that have one.
-var flags = map[string]string{"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes", "limits.disk_bytes": "--disk", "timeout_ms": "--timeout"}
+var flags = map[string]string{
+	"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes",
+	"limits.disk_bytes": "--disk", "timeout_ms": "--timeout",
+}
 
-// lowered sets a limit to the value that the call asks for. setting is the name of the limit in the
-// configuration.
+// lowered sets a limit to the value that the call asks for. setting is the name of the limit in the configuration.
 func lowered(name, setting string, limit, asked *int64) error {
 	if flag := flags[name]; flag != "" {
 		name += " (" + flag + ")"

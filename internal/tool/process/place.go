@@ -8,8 +8,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// relative returns a path as plans have it: relative to the workspace when it
-// lies there, else absolute.
+// relative returns a path as plans have it: relative to the workspace when it lies there, else absolute.
 func relative(abs, workspace string) string {
 	if rel, ok := subpath.Rel(workspace, abs); ok {
 		return rel
@@ -17,9 +16,8 @@ func relative(abs, workspace string) string {
 	return abs
 }
 
-// directory turns the working directory that a call names into an absolute path below the
-// workspace. asked is the workspace in the caller's spelling. It works on text only; links are
-// followed when the path is walked.
+// directory turns the working directory that a call names into an absolute path below the workspace. asked is the
+// workspace in the caller's spelling. It works on text only; links are followed when the path is walked.
 func directory(cwd, workspace, asked string) (string, error) {
 	if cwd == "" {
 		return workspace, nil

@@ -1,34 +1,31 @@
 // Package process has the tool palyra.process.run: it resolves a command into a plan that says
 // exactly which program runs, on which inputs, and under which limits. A sandbox backend runs it.
 //
-// Words: the program is the file that the kernel is given; its chain is the interpreters that "#!"
-// lines lead to; the inputs are the files whose content is known to decide what the program does (a
-// script operand, a Makefile); the run's user is the user that the program will run as: the
-// workspace's owner where the daemon is root, else the daemon's own user. A program is sealed when
-// that user could change or replace it: a copy that nothing can change is run then. In tier C a run
-// has a room, which shows it the system's programs, the workspace and what its profile mounts; and
-// a profile is what the operator furnishes the rooms of some commands with.
+// Words: the program is the file that the kernel is given; its chain is the interpreters that "#!" lines lead to;
+// the inputs are the files whose content is known to decide what the program does (a script operand, a Makefile);
+// the run's user is the user that the program will run as: the workspace's owner where the daemon is root, else the
+// daemon's own user. A program is sealed when that user could change or replace it: a copy that nothing can change
+// is run then. In tier C a run has a room, which shows it the system's programs, the workspace and what its profile
+// mounts; and a profile is what the operator furnishes the rooms of some commands with.
 //
-// Promises. Planning looks and changes nothing; the same call in the same world gives the same
-// plan. A path is walked one component at a time from open directories, so that the checked file is
-// the one that is read. Planning reads nothing that the run's user could not read: a digest tells
-// nobody about files of others. Only regular files are opened. A digest is taken from a cache only
-// for a file that the run's user cannot write, or that its room shows read-only, and only while the
-// file's identity, size and times are the same. At most two plans of a driver hash at a time. In
-// tier C paths mean what they mean in the room: a file that the room does not show is refused as a
-// program and missing as an input, whether or not it exists outside.
+// Promises. Planning looks and changes nothing; the same call in the same world gives the same plan. A path is
+// walked one component at a time from open directories, so that the checked file is the one that is read. Planning
+// reads nothing that the run's user could not read: a digest tells nobody about files of others. Only regular files
+// are opened. A digest is taken from a cache only for a file that the run's user cannot write, or that its room
+// shows read-only, and only while the file's identity, size and times are the same. At most two plans of a driver
+// hash at a time. In tier C paths mean what they mean in the room: a file that the room does not show is refused as
+// a program and missing as an input, whether or not it exists outside.
 //
 // Programs go by every name they have: the one they are called by, those of the links passed on the
 // way, the file's own, and those of an interpreter on the lookup path that is the very same file (a
 // hard link, a bind mount). The bindings and the refusals of all the names count. Programs that
 // only run another (env, timeout, nice and the like) are followed to that one.
 //
-// What it does not do. Access lists are not evaluated: they can make a file count as writable,
-// never as readable. Files that a program reads on its own account, shared libraries, modules and
-// included files among them, are not bound; the plan says so. Programs that run others in ways of
-// their own (xargs, find, sudo), and wrappers with unknown options, are named and not followed.
-// Copies of an interpreter under another name are not known as interpreters: only names and the
-// identity of files are compared, not bytes.
+// What it does not do. Access lists are not evaluated: they can make a file count as writable, never as readable.
+// Files that a program reads on its own account, shared libraries, modules and included files among them, are not
+// bound; the plan says so. Programs that run others in ways of their own (xargs, find, sudo), and wrappers with
+// unknown options, are named and not followed. Copies of an interpreter under another name are not known as
+// interpreters: only names and the identity of files are compared, not bytes.
 package process
 
 import (

@@ -51,7 +51,8 @@ func TestPlan(t *testing.T) {
 func TestSummaryIsOneShortLine(t *testing.T) {
 	each(t, func(b *box) {
 		p := b.must(args{"command": "touch", "args": []string{"a b", "\x1b[2J\n\u202e", strings.Repeat("x", 1<<16), "end"}})
-		if s := p.Detail.Summary; !strings.HasPrefix(s, `run touch "a b" "`) || !strings.HasSuffix(s, "end") || strings.ContainsAny(s, "\n\x1b\u202e") || len(s) > 2*summaryLength {
+		if s := p.Detail.Summary; !strings.HasPrefix(s, `run touch "a b" "`) || !strings.HasSuffix(s, "end") ||
+			strings.ContainsAny(s, "\n\x1b\u202e") || len(s) > 2*summaryLength {
 			b.Errorf("%q", s)
 		}
 	})
@@ -176,7 +177,8 @@ func TestOwnersPermissionsHold(t *testing.T) {
 	b.refused(palyra.ReasonPermission, "permissions", args{"command": filepath.Join(hidden, "prog")})
 	b.refused(palyra.ReasonPermission, "permissions", args{"command": filepath.Join(hidden, "no-such")})
 	b.put("python3", native(""), 0o755)
-	b.inputs(b.must(args{"command": "./python3", "args": []string{filepath.Join(hidden, "x.py")}}), map[string]string{filepath.Join(hidden, "x.py"): "-"})
+	b.inputs(b.must(args{"command": "./python3", "args": []string{filepath.Join(hidden, "x.py")}}),
+		map[string]string{filepath.Join(hidden, "x.py"): "-"})
 
 	// Executable for others than the owner and the group is not for the owner.
 	b.put("others", native(""), 0o745)
@@ -266,13 +268,19 @@ func TestLiveStdin(t *testing.T) {
 		b.noted(p, "stdin: live", true)
 		b.link("/bin/sh", "innocent")
 		b.put("python3.12", native(""), 0o755)
-		for _, command := range []string{"sh", "/bin/sh", "bash", "perl", "env", "xargs", "nice", "timeout", "prlimit", "bwrap", "make", "awk", "sed", "./python3.12"} {
+		for _, command := range []string{
+			"sh", "/bin/sh", "bash", "perl", "env", "xargs", "nice", "timeout", "prlimit", "bwrap", "make", "awk",
+			"sed", "./python3.12",
+		} {
 			b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": command, "stdin_live": true})
 			b.must(args{"command": command, "stdin": "x"})
 		}
 		// By its real name, where it is called by another.
 		b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": "./innocent", "stdin_live": true})
 		b.refused(palyra.ReasonStdinDenied, "leave out the terminal (-t", args{"command": "sh", "stdin_live": true, "terminal": args{}})
-		b.refused(palyra.ReasonStdinDenied, "leave out the terminal (-t", args{"command": "sh", "args": []string{"-c", "id"}, "stdin_live": true, "terminal": args{}})
+		b.refused(palyra.ReasonStdinDenied, "leave out the terminal (-t", args{
+			"command": "sh", "args": []string{"-c", "id"},
+			"stdin_live": true, "terminal": args{},
+		})
 	})
 }

@@ -32,8 +32,9 @@ type scene struct {
 func draw(t *rapid.T, name string) scene {
 	few := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name+" "+what) }
 	s := scene{
-		Tool: few("tool", "make", "python3", "cat"), Program: few("program", "1", "2"), Script: few("script", "", "a", "b"), Makefile: few("makefile", "", "a", "b"),
-		Args: rapid.SampledFrom([][]string{{"x"}, {"x", "y"}, {"xy"}, {"x", ""}}).Draw(t, name+" args"), Env: map[string]string{},
+		Tool: few("tool", "make", "python3", "cat"), Program: few("program", "1", "2"), Script: few("script", "", "a", "b"),
+		Makefile: few("makefile", "", "a", "b"),
+		Args:     rapid.SampledFrom([][]string{{"x"}, {"x", "y"}, {"xy"}, {"x", ""}}).Draw(t, name+" args"), Env: map[string]string{},
 		Cwd: few("cwd", ".", "sub"), Stdin: few("stdin", "", "in", "other"), Noise: few("noise", "1", "2"), Tier: few("tier", "b", "c"),
 		Memory:  rapid.SampledFrom([]int64{1 << 20, 1 << 21}).Draw(t, name+" memory"),
 		Timeout: rapid.SampledFrom([]int64{1000, 2000}).Draw(t, name+" timeout"),
@@ -119,9 +120,12 @@ func TestEveryPartIsBound(t *testing.T) {
 		}
 		was := base.digest(b)
 		for name, change := range map[string]func(*scene){
-			"tool": func(s *scene) { s.Tool = "cat" }, "program": func(s *scene) { s.Program = "2" }, "makefile": func(s *scene) { s.Makefile = "b" },
-			"no makefile": func(s *scene) { s.Makefile = "" }, "args": func(s *scene) { s.Args = []string{"x", ""} }, "env value": func(s *scene) { s.Env = map[string]string{"A": ""} },
-			"env name": func(s *scene) { s.Env = map[string]string{"B": "1"} }, "no env": func(s *scene) { s.Env = nil }, "cwd": func(s *scene) { s.Cwd = "sub" },
+			"tool": func(s *scene) { s.Tool = "cat" }, "program": func(s *scene) { s.Program = "2" },
+			"makefile":    func(s *scene) { s.Makefile = "b" },
+			"no makefile": func(s *scene) { s.Makefile = "" }, "args": func(s *scene) { s.Args = []string{"x", ""} },
+			"env value": func(s *scene) { s.Env = map[string]string{"A": ""} },
+			"env name":  func(s *scene) { s.Env = map[string]string{"B": "1"} }, "no env": func(s *scene) { s.Env = nil },
+			"cwd":   func(s *scene) { s.Cwd = "sub" },
 			"stdin": func(s *scene) { s.Stdin = "In" }, "no stdin": func(s *scene) { s.Stdin = "" }, "memory": func(s *scene) { s.Memory-- },
 			"timeout": func(s *scene) { s.Timeout-- }, "tier": func(s *scene) { s.Tier = "c" },
 		} {

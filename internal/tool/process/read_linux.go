@@ -98,8 +98,7 @@ func hash(ctx context.Context, p *place, most int64) (content, error) {
 	return content{palyra.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), string(head)}, nil
 }
 
-// reopen opens the found file for reading. A file that is mounted by itself has no directory to be
-// opened from.
+// reopen opens the found file for reading. A file that is mounted by itself has no directory to be opened from.
 func (p *place) reopen() (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 	if p.dir != none {

@@ -37,8 +37,7 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup 
 	return w.invoke(invocation{program: prog, called: command, args: args}, p)
 }
 
-// world returns the file system as the user sees it, before the working directory
-// is known.
+// world returns the file system as the user sees it, before the working directory is known.
 func (d *Driver) world(ctx context.Context, user userRights, workspace string) *world {
 	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, dirs: d.Path, hashed: new(int64)}
 }

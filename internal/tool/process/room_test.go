@@ -60,13 +60,15 @@ func full() Fittings {
 		Mounts: []palyra.Mount{{Source: "/srv/z", Target: "/srv/z"}, {Source: "/var/c", Target: "/home/agent/.cache/go", Writable: true}},
 		Files:  []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}, {Target: "/home/agent/.a", Text: "b"}},
 		Seals:  []string{".git/hooks", ".envrc", ".envrc"}, Env: []palyra.EnvVar{{Name: "GOROOT", Value: "/srv/z"}, {Name: "A", Value: "1"}},
-		Path: []string{"/srv/z/bin"}, Egress: []string{"Proxy.example:443", "other.example:443"}, UnixSockets: true, Asks: true, Notes: []string{"a note"},
+		Path: []string{"/srv/z/bin"}, Egress: []string{"Proxy.example:443", "other.example:443"}, UnixSockets: true, Asks: true,
+		Notes: []string{"a note"},
 	}
 }
 
 func TestRoomIsInThePlan(t *testing.T) {
 	d := driver(t, Config{
-		Tiers: everywhere{}, Tier: palyra.TierC, Profiles: profiles{"go": full()}, Hosts: allowed{"proxy.example:443", "mine.example:80"}, Seals: []string{".usual"},
+		Tiers: everywhere{}, Tier: palyra.TierC, Profiles: profiles{"go": full()}, Hosts: allowed{"proxy.example:443", "mine.example:80"},
+		Seals: []string{".usual"},
 	})
 	p, err := filled(t, d, `{"command":"/somewhere/go","env":{"B":"2"},"egress":["MINE.example:80","mine.example:80"]}`)
 	if err != nil {
@@ -75,7 +77,8 @@ func TestRoomIsInThePlan(t *testing.T) {
 	if p.Profile != "go" || !p.UnixSockets || !p.Asks || p.Tier != palyra.TierC {
 		t.Errorf("%+v", p)
 	}
-	if p.Mounts[0].Target != "/home/agent/.cache/go" || !p.Mounts[0].Writable || p.Mounts[1].Source != "/srv/z" || p.Files[0].Target != "/home/agent/.a" || len(p.Files) != 2 {
+	if p.Mounts[0].Target != "/home/agent/.cache/go" || !p.Mounts[0].Writable || p.Mounts[1].Source != "/srv/z" ||
+		p.Files[0].Target != "/home/agent/.a" || len(p.Files) != 2 {
 		t.Errorf("%+v %+v", p.Mounts, p.Files)
 	}
 	if !slices.Equal(p.Seals, []string{".envrc", ".git/hooks"}) || !slices.Equal(p.Egress, []string{"mine.example:80", "proxy.example:443"}) {
@@ -94,12 +97,14 @@ func TestRoomIsInThePlan(t *testing.T) {
 	if !slices.Equal(env, []string{"A=1", "B=2", "GOROOT=/srv/z", "PATH=/srv/z/bin:" + cell.SearchPath}) {
 		t.Errorf("%q", env)
 	}
-	if notes := strings.Join(p.Detail.Notes, "\n"); !strings.Contains(notes, "a note") || !strings.Contains(notes, "other.example:443, which this system does not allow") {
+	if notes := strings.Join(p.Detail.Notes, "\n"); !strings.Contains(notes, "a note") ||
+		!strings.Contains(notes, "other.example:443, which this system does not allow") {
 		t.Error(notes)
 	}
 	notes := strings.Join(surroundings(&p), "\n")
 	for _, part := range []string{
-		"profile go", "sees, read only: /srv/z\n", "keeps between runs of this workspace: /home/agent/.cache/go", "may reach: mine.example:80, proxy.example:443",
+		"profile go", "sees, read only: /srv/z\n", "keeps between runs of this workspace: /home/agent/.cache/go",
+		"may reach: mine.example:80, proxy.example:443",
 		"sealed stays as it is, at any depth: .envrc, .git/hooks", "unix sockets", "an answer for every run",
 	} {
 		if !strings.Contains(notes, part) {
@@ -144,7 +149,8 @@ func TestNoProfile(t *testing.T) {
 	} {
 		d := driver(t, Config{Tiers: everywhere{}, Tier: palyra.TierC, Profiles: c.profiles, Seals: []string{".usual"}})
 		p, err := filled(t, d, c.args)
-		if err != nil || p.Profile != c.profile || !slices.Equal(p.Seals, []string{c.seal}) || p.Mounts != nil || p.Egress != nil || len(p.Env) != 0 || p.Asks {
+		if err != nil || p.Profile != c.profile || !slices.Equal(p.Seals, []string{c.seal}) || p.Mounts != nil || p.Egress != nil ||
+			len(p.Env) != 0 || p.Asks {
 			t.Errorf("%s: %+v, %v", c.args, p, err)
 		}
 	}
@@ -161,7 +167,8 @@ func TestTierBHasNoRoom(t *testing.T) {
 	d := driver(t, Config{Tiers: everywhere{}, Profiles: profiles{"go": full(), "dev": full()}, Seals: []string{".usual"}})
 	for _, args := range []string{`{"command":"go"}`, `{"command":"go","profile":"none"}`, `{"command":"go","tier":"b"}`} {
 		p, err := filled(t, d, args)
-		if err != nil || p.Profile != "" || p.Seals != nil || p.Mounts != nil || p.Files != nil || p.Env != nil || p.Egress != nil || p.UnixSockets || p.Asks {
+		if err != nil || p.Profile != "" || p.Seals != nil || p.Mounts != nil || p.Files != nil || p.Env != nil || p.Egress != nil ||
+			p.UnixSockets || p.Asks {
 			t.Errorf("%s: %+v, %v", args, p, err)
 		}
 		if surroundings(&p) != nil {
@@ -188,14 +195,18 @@ func TestBadProfiles(t *testing.T) {
 		return func(r *Fittings) { r.Env = append(r.Env, palyra.EnvVar{Name: name, Value: value}) }
 	}
 	for name, change := range map[string]func(*Fittings){
-		"relative source": mount("x", "/x"), "relative target": mount("/x", "x"), "not clean": mount("/x/../y", "/x"), "not clean target": mount("/x", "/x/"), "root": mount("/x", "/"),
-		"everything": mount("/", "/x"), "in the workspace": mount("/x", "/work/x"), "the workspace": mount("/x", "/work"), "twice": mount("/x", "/srv/z"), "NUL": mount("/x\x00", "/x"),
+		"relative source": mount("x", "/x"), "relative target": mount("/x", "x"), "not clean": mount("/x/../y", "/x"),
+		"not clean target": mount("/x", "/x/"), "root": mount("/x", "/"),
+		"everything": mount("/", "/x"), "in the workspace": mount("/x", "/work/x"), "the workspace": mount("/x", "/work"),
+		"twice": mount("/x", "/srv/z"), "NUL": mount("/x\x00", "/x"),
 		"long": mount("/"+strings.Repeat("x", maxPath), "/x"), "a file's place": mount("/x", "/home/agent/.a"),
-		"file in the workspace": func(r *Fittings) { r.Files[0].Target = "/work/.git/config" }, "relative file": func(r *Fittings) { r.Files[0].Target = "x" },
-		"file over a mount": func(r *Fittings) { r.Files[0].Target = "/srv/z" },
-		"long files":        func(r *Fittings) { r.Files[0].Text = strings.Repeat("x", maxFileBytes) },
-		"relative path":     func(r *Fittings) { r.Path = []string{"bin"} }, "two in one path": func(r *Fittings) { r.Path = []string{"/a:/b"} },
-		"no seal": func(r *Fittings) { r.Seals = []string{""} }, "many seals": func(r *Fittings) { r.Seals = many(maxSeals + 1) },
+		"file in the workspace": func(r *Fittings) { r.Files[0].Target = "/work/.git/config" },
+		"relative file":         func(r *Fittings) { r.Files[0].Target = "x" },
+		"file over a mount":     func(r *Fittings) { r.Files[0].Target = "/srv/z" },
+		"long files":            func(r *Fittings) { r.Files[0].Text = strings.Repeat("x", maxFileBytes) },
+		"relative path":         func(r *Fittings) { r.Path = []string{"bin"} },
+		"two in one path":       func(r *Fittings) { r.Path = []string{"/a:/b"} },
+		"no seal":               func(r *Fittings) { r.Seals = []string{""} }, "many seals": func(r *Fittings) { r.Seals = many(maxSeals + 1) },
 		"many mounts": func(r *Fittings) {
 			for _, n := range many(maxMounts) {
 				r.Mounts = append(r.Mounts, palyra.Mount{Source: "/" + n, Target: "/" + n})
@@ -206,7 +217,8 @@ func TestBadProfiles(t *testing.T) {
 				r.Files = append(r.Files, palyra.RoomFile{Target: "/" + n})
 			}
 		},
-		"PATH": env("PATH", "/x"), "HOME": env("HOME", "/x"), "PALYRA": env("PALYRA_X", "x"), "secret name": env("API_KEY", "x"), "bad name": env("a-b", "x"), "no name": env("", "x"),
+		"PATH": env("PATH", "/x"), "HOME": env("HOME", "/x"), "PALYRA": env("PALYRA_X", "x"), "secret name": env("API_KEY", "x"),
+		"bad name": env("a-b", "x"), "no name": env("", "x"),
 		"NUL value": env("X", "\x00"), "long value": env("X", strings.Repeat("x", maxArg)), "twice in env": env("A", "2"),
 		"secret":    func(r *Fittings) { r.Env[0].Secret = true },
 		"many vars": func(r *Fittings) { r.Env = make([]palyra.EnvVar, maxEnv+1) },
@@ -238,7 +250,10 @@ func TestCallersEnvironment(t *testing.T) {
 	r := full()
 	r.Egress = nil
 	d := driver(t, Config{Tiers: everywhere{}, Tier: palyra.TierC, Profiles: profiles{"go": r}})
-	for name, remedy := range map[string]string{"GOROOT": "another profile", "A": "another profile", "GOENV": "argument", "PATH": "argument", "LD_PRELOAD": "argument"} {
+	for name, remedy := range map[string]string{
+		"GOROOT": "another profile", "A": "another profile", "GOENV": "argument", "PATH": "argument",
+		"LD_PRELOAD": "argument",
+	} {
 		_, err := filled(t, d, `{"command":"go","env":{"`+name+`":"x"}}`)
 		wants(t, name, err, palyra.ReasonEnvDenied, remedy)
 	}
@@ -314,7 +329,8 @@ func TestRequireLimits(t *testing.T) {
 func TestScriptIsAnArgument(t *testing.T) {
 	d := driver(t, Config{Tiers: everywhere{}, Tier: palyra.TierC})
 	for script, prints := range map[string]string{
-		"echo a b": "a b\n", "echo a\necho b\n": "a\nb\n", "-c 'x'; echo after": "after\n", "+x; echo after": "after\n", "--version; echo after": "after\n", "echo \"$0\" $#": "/bin/sh 0\n", "": "",
+		"echo a b": "a b\n", "echo a\necho b\n": "a\nb\n", "-c 'x'; echo after": "after\n", "+x; echo after": "after\n",
+		"--version; echo after": "after\n", "echo \"$0\" $#": "/bin/sh 0\n", "": "",
 		"# nothing": "", "echo 'é\t漢'": "é\t漢\n",
 	} {
 		raw, _ := json.Marshal(script)

@@ -12,10 +12,9 @@ import (
 // shell runs scripts without a "#!" line. It is part of every system and every room.
 const shell = "/bin/sh"
 
-// taking is how an interpreter takes a script as an argument, so that it is bound with the others:
-// the option for it, and the options that may stand before that one. Those take no value: one that
-// does would take the script's option as its value, and the script, which people were shown, for
-// the name of a file, which they were not.
+// taking is how an interpreter takes a script as an argument, so that it is bound with the others: the option for
+// it, and the options that may stand before that one. Those take no value: one that does would take the script's
+// option as its value, and the script, which people were shown, for the name of a file, which they were not.
 type taking struct {
 	option string
 	alone  *regexp.Regexp
@@ -34,9 +33,8 @@ var takers = map[string]taking{
 	"python": pythons, "pypy": pythons, "node": nodes, "nodejs": nodes, "perl": perls, "ruby": rubies,
 }
 
-// scripted returns the program that runs a script and its arguments: the shell or, where the script
-// begins with "#!", the interpreter of that line. The script is the last argument and cannot be
-// taken for an option.
+// scripted returns the program that runs a script and its arguments: the shell or, where the script begins with
+// "#!", the interpreter of that line. The script is the last argument and cannot be taken for an option.
 func scripted(script string) (name string, args []string, err error) {
 	in, found, ok := shebang([]byte(script))
 	switch {
@@ -98,8 +96,7 @@ func unscripted(format string, args ...any) *palyra.Error {
 	return malformed("the script cannot be run: "+format, args...)
 }
 
-// taker returns how a program takes a script, by its name with or without a version; the zero
-// value: it cannot.
+// taker returns how a program takes a script, by its name with or without a version; the zero value: it cannot.
 func taker(name string) taking {
 	base := path.Base(name)
 	if by, ok := takers[base]; ok {

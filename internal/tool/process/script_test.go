@@ -91,7 +91,10 @@ func TestScriptedRefuses(t *testing.T) {
 // Whatever the first line says, the script is the last argument, behind the option
 // by which it is taken, and nothing before it is anything but an option.
 func FuzzScripted(f *testing.F) {
-	for _, s := range []string{"x", "-x", "#!/bin/sh -e\nx", "#!/usr/bin/env -S python3 -u\nx", "#!/usr/bin/env node\n", "#! /usr/bin/perl\t-w\n", "#!\x00/bin/sh\n"} {
+	for _, s := range []string{
+		"x", "-x", "#!/bin/sh -e\nx", "#!/usr/bin/env -S python3 -u\nx", "#!/usr/bin/env node\n",
+		"#! /usr/bin/perl\t-w\n", "#!\x00/bin/sh\n",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, script string) {

@@ -48,11 +48,13 @@ func TestShebang(t *testing.T) {
 func TestEnvOfALine(t *testing.T) {
 	for arg, want := range map[string]string{
 		"python3": "python3", "./run": "./run", "-S python3 -u": "python3", "-Spython3": "python3", "-vS python3": "python3",
-		"--split-string=node --x": "node", "-S -i A=b python3 x": "python3", "-S -- perl -w": "perl", "python3 -u": "python3 -u", "-S -u X sh": "sh",
-		"-i": "script", "A=b": "script", "-S": "script", "-S A=b": "script", "-u X python3": "script",
+		"--split-string=node --x": "node", "-S -i A=b python3 x": "python3", "-S -- perl -w": "perl", "python3 -u": "python3 -u",
+		"-S -u X sh": "sh",
+		"-i":         "script", "A=b": "script", "-S": "script", "-S A=b": "script", "-u X python3": "script",
 		`-S "my prog"`: "", "-S ${HOME}/x": "", "-S a\\_b": "", "-S a # b": "", "-S -x sh": "", "-x": "",
 	} {
-		if f := scan(ruleFor("env"), []string{arg, "script"}); (f.wrapped != want || f.unsure) && want != "" || want == "" && f.wrapped != "" && !f.unsure {
+		if f := scan(ruleFor("env"), []string{arg, "script"}); (f.wrapped != want || f.unsure) && want != "" ||
+			want == "" && f.wrapped != "" && !f.unsure {
 			t.Errorf("%q: %+v", arg, f)
 		}
 	}

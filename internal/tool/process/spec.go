@@ -48,8 +48,10 @@ const schema = `{
 func spec(tier palyra.Tier) palyra.Tool {
 	return palyra.Tool{
 		Name: Name, Title: "Run program", Source: palyra.SourceBuiltin, Tier: tier, Workspace: true,
-		Description: "Runs a program in a sandbox, in the workspace, without network but for the hosts that are asked for. Returns its exit code or signal, " +
-			"stdout and stderr, also when it fails. The program may read and write the workspace, but not what makes others run code (hooks, CI and editor settings); " +
+		Description: "Runs a program in a sandbox, in the workspace, without network but for the hosts that are asked for. Returns its " +
+			"exit code or signal, " +
+			"stdout and stderr, also when it fails. The program may read and write the workspace, but not what makes others run code " +
+			"(hooks, CI and editor settings); " +
 			"the rest of the system it can read only where programs need it.",
 		Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead},
 		InputSchema:  json.RawMessage(schema), MaxInput: maxInput,

@@ -35,7 +35,10 @@ func TestWhereARunWrites(t *testing.T) {
 		{what: "a terminal", plan: palyra.Plan{Tier: palyra.TierC, Terminal: true}, writes: palyra.WritesLive, why: "terminal"},
 		{what: "live input", plan: palyra.Plan{Tier: palyra.TierC, Stdin: palyra.StdinLive}, writes: palyra.WritesLive, why: "input"},
 		{what: "unix sockets", plan: palyra.Plan{Tier: palyra.TierC, UnixSockets: true}, writes: palyra.WritesLive, why: "unix sockets"},
-		{what: "a host that cannot", plan: palyra.Plan{Tier: palyra.TierC}, host: "its file system", writes: palyra.WritesLive, why: "its file system"},
+		{
+			what: "a host that cannot", plan: palyra.Plan{Tier: palyra.TierC}, host: "its file system", writes: palyra.WritesLive,
+			why: "its file system",
+		},
 		{what: "a plain run among few", plan: palyra.Plan{Tier: palyra.TierC}, few: true},
 		{
 			what: "inputs among few", plan: palyra.Plan{Tier: palyra.TierC, Inputs: []palyra.Input{{Path: "Makefile"}}}, few: true,

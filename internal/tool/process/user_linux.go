@@ -64,9 +64,8 @@ const (
 	mayExecute = 1
 )
 
-// permitted reports whether the mode bits let the user do something with a file. For root
-// everything counts that some user may do: root's runs have no capabilities, and the kernel then
-// refuses the rest.
+// permitted reports whether the mode bits let the user do something with a file. For root everything counts that
+// some user may do: root's runs have no capabilities, and the kernel then refuses the rest.
 func (w userRights) permitted(bit uint32, st *unix.Stat_t) bool {
 	switch {
 	case w.uid == 0:

@@ -147,8 +147,7 @@ func openat2(abs string, how unix.OpenHow) (int, error) {
 	}
 }
 
-// hostDirs returns where directories of the room lie outside; it leaves out those that the room
-// does not show.
+// hostDirs returns where directories of the room lie outside; it leaves out those that the room does not show.
 func (w *world) hostDirs(dirs []string) []string {
 	if w.view == nil {
 		return dirs

@@ -62,14 +62,18 @@ func TestRoomHidesTheRest(t *testing.T) {
 		b.link(out, "link")
 		b.link(b.out, "dir")
 		b.put("script", "#!"+out+"\n", 0o755)
-		for _, command := range []string{out, out + "-that-is-not-there", "./link", "dir/prog", "../out/prog", "/root/x", "/home/x", "/tmp/x", "/nonexistent", "/etc/passwd", "/run/x"} {
+		for _, command := range []string{
+			out, out + "-that-is-not-there", "./link", "dir/prog", "../out/prog", "/root/x", "/home/x", "/tmp/x",
+			"/nonexistent", "/etc/passwd", "/run/x",
+		} {
 			b.refused(palyra.ReasonNotExecutable, "palyra setup", args{"command": command})
 		}
 		b.refused(palyra.ReasonNotExecutable, "--profile", run("./script"))
 		b.refused(palyra.ReasonNotExecutable, "--profile", run("env "+out))
 		_, there := b.plan(args{"command": out})
 		_, missing := b.plan(args{"command": out + "z"})
-		if was, is := palyra.AsError(there), palyra.AsError(missing); strings.ReplaceAll(is.Text, "progz", "prog") != was.Text || is.Remedy != was.Remedy || is.Code != was.Code {
+		if was, is := palyra.AsError(there), palyra.AsError(missing); strings.ReplaceAll(is.Text, "progz", "prog") != was.Text ||
+			is.Remedy != was.Remedy || is.Code != was.Code {
 			b.Errorf("%q, %q", was.Text, is.Text)
 		}
 		for _, command := range []string{"/proc/self/exe", "/dev/null", "/sys/x"} {
@@ -87,7 +91,10 @@ func TestRoomHidesTheRest(t *testing.T) {
 // Scripts that the room does not show are missing for the program.
 func TestHiddenInputs(t *testing.T) {
 	each(t, func(b *box) {
-		b.furnished(Fittings{Files: []palyra.RoomFile{{Target: "/home/agent/made.py", Text: "x"}, {Target: filepath.Join(b.out, "made.py"), Text: "y"}}})
+		b.furnished(Fittings{Files: []palyra.RoomFile{
+			{Target: "/home/agent/made.py", Text: "x"},
+			{Target: filepath.Join(b.out, "made.py"), Text: "y"},
+		}})
 		b.tools("python3")
 		out := b.beside("x.py", "secret", 0o644)
 		b.beside("made.py", "another", 0o644)
@@ -113,7 +120,8 @@ func TestMounts(t *testing.T) {
 	each(t, func(b *box) {
 		content := b.beside("bin/node", native("n"), 0o755)
 		want := palyra.SumBytes([]byte(native("n")))
-		b.ok(os.Symlink("node", filepath.Join(b.out, "bin/near")), os.Symlink(content, filepath.Join(b.out, "bin/far")), os.Symlink("../../etc", filepath.Join(b.out, "up")))
+		b.ok(os.Symlink("node", filepath.Join(b.out, "bin/near")), os.Symlink(content, filepath.Join(b.out, "bin/far")),
+			os.Symlink("../../etc", filepath.Join(b.out, "up")))
 		b.furnished(Fittings{Mounts: []palyra.Mount{asIs(b.out)}, Path: []string{b.out + "/bin"}})
 		for _, command := range []string{content, "node", "near", "far", b.out + "/bin/near", b.dir + "/../out/bin/node"} {
 			p := b.must(args{"command": command})
@@ -122,13 +130,17 @@ func TestMounts(t *testing.T) {
 			}
 		}
 		b.furnished(Fittings{Mounts: []palyra.Mount{{Source: b.out, Target: "/opt2/tools"}}, Path: []string{"/opt2/tools/bin"}})
-		for _, command := range []string{"node", "near", "/opt2/tools/bin/node", "/opt2/../opt2/tools/bin/near", "/opt2/tools/../tools/bin/node"} {
+		for _, command := range []string{
+			"node", "near", "/opt2/tools/bin/node", "/opt2/../opt2/tools/bin/near",
+			"/opt2/tools/../tools/bin/node",
+		} {
 			p := b.must(args{"command": command})
 			if p.Executable != (palyra.Executable{Path: "/opt2/tools/bin/node", Digest: want}) {
 				b.Errorf("%s: %+v", command, p.Executable)
 			}
 		}
-		for _, command := range []string{content, "far", "/opt2/tools/bin/far", "/opt2/tools/../../" + b.out + "/bin/node", "/opt2/bin/node"} { // not by the outside's paths
+		// not by the outside's paths
+		for _, command := range []string{content, "far", "/opt2/tools/bin/far", "/opt2/tools/../../" + b.out + "/bin/node", "/opt2/bin/node"} {
 			b.refused(palyra.ReasonNotExecutable, "--profile", args{"command": command})
 		}
 		b.furnished(mounts(palyra.Mount{Source: content, Target: "/x/y/one"})) // a file by itself
@@ -187,7 +199,11 @@ func TestMountsOfOthers(t *testing.T) {
 	b := newBox(t, nobody)
 	b.beside("closed/bin/prog", native("x"), 0o755)
 	b.ok(os.Chmod(b.out+"/closed", 0o700), os.Chown(b.out+"/closed", 0, 0))
-	for _, m := range []palyra.Mount{asIs(b.out + "/closed/bin"), {Source: b.out + "/closed/bin/prog", Target: "/x/prog"}, {Source: b.out + "/closed/bin", Target: "/x"}} {
+	for _, m := range []palyra.Mount{
+		asIs(b.out + "/closed/bin"),
+		{Source: b.out + "/closed/bin/prog", Target: "/x/prog"},
+		{Source: b.out + "/closed/bin", Target: "/x"},
+	} {
 		b.furnished(mounts(m))
 		command := m.Target + "/prog"
 		if filepath.Base(m.Source) == "prog" {
@@ -281,10 +297,14 @@ func TestEveryPartOfTheRoomIsBound(t *testing.T) {
 		was := digest(func(*Fittings) {})
 		seen := map[palyra.Digest]string{was: "base"}
 		changes := map[string]func(*Fittings){
-			"mount": func(r *Fittings) { r.Mounts = r.Mounts[1:] }, "source": func(r *Fittings) { r.Mounts[0].Source = "/srv/y" }, "target": func(r *Fittings) { r.Mounts[0].Target = "/srv/y" },
-			"writable": func(r *Fittings) { r.Mounts[0].Writable = true }, "file": func(r *Fittings) { r.Files = r.Files[1:] }, "text": func(r *Fittings) { r.Files[0].Text = "x" },
-			"seal": func(r *Fittings) { r.Seals = r.Seals[1:2] }, "env": func(r *Fittings) { r.Env[0].Value = "x" }, "path": func(r *Fittings) { r.Path = []string{"/srv/z"} },
-			"egress": func(r *Fittings) { r.Egress = []string{"a:2"} }, "unix": func(r *Fittings) { r.UnixSockets = false }, "asks": func(r *Fittings) { r.Asks = false },
+			"mount": func(r *Fittings) { r.Mounts = r.Mounts[1:] }, "source": func(r *Fittings) { r.Mounts[0].Source = "/srv/y" },
+			"target":   func(r *Fittings) { r.Mounts[0].Target = "/srv/y" },
+			"writable": func(r *Fittings) { r.Mounts[0].Writable = true }, "file": func(r *Fittings) { r.Files = r.Files[1:] },
+			"text": func(r *Fittings) { r.Files[0].Text = "x" },
+			"seal": func(r *Fittings) { r.Seals = r.Seals[1:2] }, "env": func(r *Fittings) { r.Env[0].Value = "x" },
+			"path":   func(r *Fittings) { r.Path = []string{"/srv/z"} },
+			"egress": func(r *Fittings) { r.Egress = []string{"a:2"} }, "unix": func(r *Fittings) { r.UnixSockets = false },
+			"asks": func(r *Fittings) { r.Asks = false },
 		}
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			d := digest(changes[name])
@@ -307,7 +327,10 @@ func TestEveryPartOfTheRoomIsBound(t *testing.T) {
 // A room has no way out by its paths: whatever the spelling, what is found is
 // shown.
 func FuzzRoom(f *testing.F) {
-	for _, s := range []string{"/mnt/x/prog", "/mnt/../mnt/x/link", "ws-link/prog", "/usr/bin/../../etc/passwd", "//mnt//x/./prog", "/mnt/x/up/prog", "a\x00b", "/proc/self/root/etc/passwd", "..", "/"} {
+	for _, s := range []string{
+		"/mnt/x/prog", "/mnt/../mnt/x/link", "ws-link/prog", "/usr/bin/../../etc/passwd", "//mnt//x/./prog",
+		"/mnt/x/up/prog", "a\x00b", "/proc/self/root/etc/passwd", "..", "/",
+	} {
 		f.Add(s)
 	}
 	top, err := filepath.EvalSymlinks(f.TempDir())
@@ -320,7 +343,10 @@ func FuzzRoom(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	for link, target := range map[string]string{ws + "/ws-link": "/mnt/x", out + "/x/link": "/etc/passwd", out + "/x/up": "../..", out + "/x/root": "/"} {
+	for link, target := range map[string]string{
+		ws + "/ws-link": "/mnt/x", out + "/x/link": "/etc/passwd", out + "/x/up": "../..",
+		out + "/x/root": "/",
+	} {
 		if err := os.Symlink(target, link); err != nil {
 			f.Fatal(err)
 		}

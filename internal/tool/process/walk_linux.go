@@ -201,7 +201,8 @@ func (w *world) leave(p *place) (target string, err error) {
 }
 
 // errShifting is for paths in /proc, /dev and /sys, which mean something else in every process.
-var errShifting = palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "paths in /proc, /dev and /sys stand for something else in every process").
+var errShifting = palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid,
+	"paths in /proc, /dev and /sys stand for something else in every process").
 	WithRemedy("name the file itself")
 
 // look opens a name of a directory without following or reading it.

@@ -24,7 +24,8 @@ func TestCwd(t *testing.T) {
 		b.link(b.path("a"), "abs")
 		b.link(b.dir, "self")
 		for cwd, want := range map[string]string{
-			".": "", "a": "a", "a/": "a", "./a/./b": "a/b", "a/../a": "a", b.dir: "", b.path("a/b"): "a/b", "in": "a/b", "abs/b": "a/b", "self/a": "a", "..hidden": "..hidden",
+			".": "", "a": "a", "a/": "a", "./a/./b": "a/b", "a/../a": "a", b.dir: "", b.path("a/b"): "a/b", "in": "a/b", "abs/b": "a/b",
+			"self/a": "a", "..hidden": "..hidden",
 		} {
 			if p := b.must(args{"command": "touch", "cwd": cwd}); p.Cwd != b.path(want) {
 				b.Errorf("%s: %s", cwd, p.Cwd)
@@ -53,9 +54,11 @@ func TestCwdRefused(t *testing.T) {
 		sibling := b.dir + "2"
 		b.ok(os.Mkdir(sibling, 0o755))
 		for cwd, want := range map[string]palyra.Reason{
-			"..": palyra.ReasonPathOutside, "../ws2": palyra.ReasonPathOutside, "a/../../out": palyra.ReasonPathOutside, "/": palyra.ReasonPathOutside,
-			"/etc": palyra.ReasonPathOutside, sibling: palyra.ReasonPathOutside, b.out: palyra.ReasonPathOutside, b.dir + "/../out": palyra.ReasonPathOutside,
-			"out": palyra.ReasonPathOutside, "rel-out": palyra.ReasonPathOutside, "up": palyra.ReasonPathOutside,
+			"..": palyra.ReasonPathOutside, "../ws2": palyra.ReasonPathOutside, "a/../../out": palyra.ReasonPathOutside,
+			"/":    palyra.ReasonPathOutside,
+			"/etc": palyra.ReasonPathOutside, sibling: palyra.ReasonPathOutside, b.out: palyra.ReasonPathOutside,
+			b.dir + "/../out": palyra.ReasonPathOutside,
+			"out":             palyra.ReasonPathOutside, "rel-out": palyra.ReasonPathOutside, "up": palyra.ReasonPathOutside,
 			"file": palyra.ReasonPathInvalid, "file/x": palyra.ReasonPathInvalid, "round": palyra.ReasonPathInvalid,
 			"none": palyra.ReasonFileNotFound, "dangling": palyra.ReasonFileNotFound, strings.Repeat("x", 300): palyra.ReasonPathInvalid,
 		} {
@@ -136,7 +139,10 @@ func TestNoDescriptorStays(t *testing.T) {
 			b.ok(err)
 			return len(names)
 		}
-		lines := []string{"touch x", "./script", "./loop", "./none", "./fifo", "bin/python3 loop", "bin/python3 fifo", "bin/python3 none/x", "nowhere", "/dev/null"}
+		lines := []string{
+			"touch x", "./script", "./loop", "./none", "./fifo", "bin/python3 loop", "bin/python3 fifo", "bin/python3 none/x",
+			"nowhere", "/dev/null",
+		}
 		for _, line := range lines {
 			_, _ = b.plan(run(line))
 		}

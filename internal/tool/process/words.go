@@ -20,8 +20,7 @@ const (
 	inputInNote   = 4 << 10
 )
 
-// commandLine is one line for people: the command and the beginning of its stdin, which is a
-// shell's program.
+// commandLine is one line for people: the command and the beginning of its stdin, which is a shell's program.
 func commandLine(argv []string, input []byte) string {
 	words, length := make([]string, len(argv)), 0
 	for i, a := range argv {

@@ -30,7 +30,8 @@ func TestCommandLine(t *testing.T) {
 	if q, err := strconv.QuotedPrefix(strings.TrimPrefix(script, "sh -c ")); err != nil || !strings.Contains(q, "bytes left out") {
 		t.Errorf("%v: %s", err, script)
 	}
-	if many := commandLine(append([]string{"first"}, slices.Repeat([]string{"word"}, 1000)...), nil); len(many) > 600 || !strings.Contains(many, "arguments left out] word") {
+	if many := commandLine(append([]string{"first"}, slices.Repeat([]string{"word"}, 1000)...), nil); len(many) > 600 ||
+		!strings.Contains(many, "arguments left out] word") {
 		t.Errorf("%d: %s", len(many), many)
 	}
 	long := commandLine([]string{"x", strings.Repeat("y", 10_000)}, []byte(strings.Repeat("z", 10_000)))

@@ -22,10 +22,10 @@ type Undoer interface {
 	// Size returns how many paths a call changed, and how many bytes what it replaced takes, which is found out
 	// without reading any of it. A call that is not the caller's own, in this workspace, is not found.
 	Size(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (paths, bytes int64, err error)
-	// Preview returns the changes that undoing a call would make, their diff for people, and
-	// whether the diff shows all new content. A call that is not the caller's own, in this
-	// workspace, is not found.
-	Preview(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (all []palyra.Change, shown palyra.Detail, whole bool, err error)
+	// Preview returns the changes that undoing a call would make, their diff for people, and whether the diff shows
+	// all new content. A call that is not the caller's own, in this workspace, is not found.
+	Preview(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (all []palyra.Change, shown palyra.Detail, whole bool,
+		err error)
 	// Undo undoes a call, whole or not at all.
 	Undo(ctx context.Context, env tool.Env, workspace string, call palyra.CallID) (palyra.Effects, error)
 }
@@ -48,7 +48,8 @@ const schema = `{
 func (taker) Spec() palyra.Tool {
 	return palyra.Tool{
 		Name: palyra.ToolUndo, Title: "Undo a call", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, Workspace: true,
-		Description: "Takes back what one of your own calls changed in this workspace: files that it replaced or removed are put back, what it made is removed. " +
+		Description: "Takes back what one of your own calls changed in this workspace: files that it replaced or removed are put back, " +
+			"what it made is removed. " +
 			"It is refused where something else is there by now than the call left. Undo later calls first.",
 		Capabilities: []palyra.Capability{palyra.FilesystemRead, palyra.FilesystemWrite}, InputSchema: json.RawMessage(schema), MaxInput: 4 << 10,
 	}

@@ -21,7 +21,8 @@ func acts() map[string]func([]string) int {
 		"ticker": ticker, "planted": planted,
 		"stubborn": stubborn, "spray": spray, "daemon": daemon, "hop": hop, "stopped": stopped, "sibling": sibling,
 		"vfork": vfork, "execs": execs, "orphans": orphans,
-		"forkbomb": forkBomb, "memory": memory, "memorytree": memoryTree, "memoryshared": memoryShared, "memoryfile": memoryFile, "memorytables": memoryTables, "memorysockets": memorySockets, "zombies": zombies, "threadbomb": threadBomb, "burnunseen": burnUnseen,
+		"forkbomb": forkBomb, "memory": memory, "memorytree": memoryTree, "memoryshared": memoryShared, "memoryfile": memoryFile,
+		"memorytables": memoryTables, "memorysockets": memorySockets, "zombies": zombies, "threadbomb": threadBomb, "burnunseen": burnUnseen,
 		"burn": burn, "burntree": burnTree, "burnthreads": burnThreads, "flood": flood,
 		"hoard": hoard, "fillfs": fillFS, "fillinodes": fillInodes, "fillattributes": fillAttributes,
 		"fillplaces": fillPlaces, "rewrite": rewrite, "rewritemapped": rewriteMapped,
@@ -56,8 +57,7 @@ func ticker([]string) int {
 	}
 }
 
-// planted is a process of the outside: it prints every signal that reaches it
-// and ends when its stdin does.
+// planted is a process of the outside: it prints every signal that reaches it and ends when its stdin does.
 func planted([]string) int {
 	got := make(chan os.Signal, 16)
 	signal.Notify(got, unix.SIGWINCH, unix.Signal(40))
@@ -77,7 +77,8 @@ func planted([]string) int {
 
 // deaf ignores every signal that can be ignored.
 func deaf() {
-	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGXCPU)
+	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP,
+		unix.SIGXCPU)
 }
 
 func ready() { _, _ = os.Stdout.WriteString("ready\n") }

@@ -15,8 +15,7 @@ func where(dir string) string {
 	return strings.NewReplacer("$HOME", os.Getenv("HOME"), "$TMPDIR", os.Getenv("TMPDIR")).Replace(dir)
 }
 
-// fillFS writes a[1] MiB into a directory. It ends by itself only when it was
-// refused.
+// fillFS writes a[1] MiB into a directory. It ends by itself only when it was refused.
 func fillFS(a []string) int {
 	deaf()
 	b := make([]byte, mebi)
@@ -162,8 +161,7 @@ func stuff(c net.Conn, b []byte) (held int) {
 	return held
 }
 
-// serve greets whoever connects to an address, until stdin ends: a neighbour in a
-// network of its own.
+// serve greets whoever connects to an address, until stdin ends: a neighbour in a network of its own.
 func serve(a []string) int {
 	l, err := net.Listen("tcp", a[0])
 	if err != nil {

@@ -27,8 +27,7 @@ func leave(code uintptr) {
 	}
 }
 
-// pause never returns. A sandbox that fails leaves it behind; the suite finds it
-// by its name.
+// pause never returns. A sandbox that fails leaves it behind; the suite finds it by its name.
 //
 //go:nosplit
 func pause() {
@@ -96,9 +95,8 @@ func daemon(a []string) int {
 	return 0
 }
 
-// hop flees: every process forks and ends, so that whoever looks for it finds a
-// pid that is gone. a[0] chains do so a[1] times each, in sessions of their own;
-// "stay" as a[2] keeps the first process alive, which is deaf.
+// hop flees: every process forks and ends, so that whoever looks for it finds a pid that is gone. a[0] chains do so
+// a[1] times each, in sessions of their own; "stay" as a[2] keeps the first process alive, which is deaf.
 func hop(a []string) int {
 	chains, hops, stay := number(a[0]), number(a[1]), a[2] == "stay"
 	deaf()

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// goCache is a program for GOCACHEPROG: it answers from the cache a[0] and puts
-// whatever was asked for, or is new, into a[1]. So a cache can be made that holds
-// just what one build needs, without compiling the library again.
+// goCache is a program for GOCACHEPROG: it answers from the cache a[0] and puts whatever was asked for, or is new,
+// into a[1]. So a cache can be made that holds just what one build needs, without compiling the library again.
 func goCache(a []string) int {
 	in := json.NewDecoder(bufio.NewReader(os.Stdin))
 	out := json.NewEncoder(os.Stdout)

@@ -46,8 +46,7 @@ func one(a []string) (string, error) {
 	return "", nil
 }
 
-// hoard takes as much as it can of a kind, a[1] at most, says how much it was,
-// and holds it.
+// hoard takes as much as it can of a kind, a[1] at most, says how much it was, and holds it.
 func hoard(a []string) int {
 	runtime.LockOSThread()
 	deaf()
@@ -90,8 +89,7 @@ func oneWatch(i int) error {
 // watcher is the instance that oneWatch adds to.
 var watcher int
 
-// bigPipe makes a pipe as large as a user may. Whoever has had too many gets
-// small ones, which is a failure here.
+// bigPipe makes a pipe as large as a user may. Whoever has had too many gets small ones, which is a failure here.
 func bigPipe(int) error {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

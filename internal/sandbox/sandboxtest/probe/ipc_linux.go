@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ipcOps are objects that live in the kernel. Those that make one are for the
-// outside, where the suite plants it.
+// ipcOps are objects that live in the kernel. Those that make one are for the outside, where the suite plants it.
 func ipcOps() map[string]operation {
 	return map[string]operation{
 		"sysvshm": {1, sysvShm},

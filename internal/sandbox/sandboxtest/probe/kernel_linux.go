@@ -17,9 +17,8 @@ func kernelOps() map[string]operation {
 	}
 }
 
-// calls are dangerous calls with arguments that fail, for anyone whom the
-// kernel listens to, in another way than by being forbidden, and that do
-// nothing should they succeed.
+// calls are dangerous calls with arguments that fail, for anyone whom the kernel listens to, in another way than by
+// being forbidden, and that do nothing should they succeed.
 func calls() map[string][]uintptr {
 	const none, flags = ^uintptr(0), 0xffff0000
 	all := map[string][]uintptr{
@@ -96,8 +95,7 @@ func call(a []string) (string, error) {
 	return strconv.Itoa(int(n)), nil
 }
 
-// ioctls are asked of stdin, which is not a terminal: whoever is listened to
-// gets ENOTTY.
+// ioctls are asked of stdin, which is not a terminal: whoever is listened to gets ENOTTY.
 var ioctls = map[string]uintptr{
 	"TIOCSTI": unix.TIOCSTI, "TIOCSTI_high": unix.TIOCSTI | 1<<32, "TIOCLINUX": unix.TIOCLINUX, "TIOCLINUX_high": unix.TIOCLINUX | 1<<40,
 }

@@ -84,9 +84,8 @@ func dotdot(a []string) (string, error) {
 	return readSome(os.Open(a[0] + strings.Repeat("/..", 40) + a[1]))
 }
 
-// swap reads a name in the workspace while it is being changed between a
-// directory of its own and a link to the directory of the target, a[0]; a[1] is
-// the name. Any read that gives the target's content is a success.
+// swap reads a name in the workspace while it is being changed between a directory of its own and a link to the
+// directory of the target, a[0]; a[1] is the name. Any read that gives the target's content is a success.
 func swap(a []string) (string, error) {
 	i := strings.LastIndexByte(a[0], '/')
 	dir, base := a[0][:i], a[0][i+1:]

@@ -39,8 +39,7 @@ func sees(a []string) (string, error) {
 	return a[1], nil
 }
 
-// strange succeeds when a directory has anything else in it than the names of a
-// list with commas.
+// strange succeeds when a directory has anything else in it than the names of a list with commas.
 func strange(a []string) (string, error) {
 	all, err := list(a[:1])
 	if err != nil {

@@ -1,8 +1,6 @@
-// Probe is the program that sandboxtest runs inside a tier, and outside of it
-// for comparison. It tries what a hostile program would try, says what came of
-// it, and does no harm where it succeeds: files it opens for writing are not
-// written, signals it sends are ignored by default, bombs stop at a bound of
-// their own.
+// Probe is the program that sandboxtest runs inside a tier, and outside of it for comparison. It tries what a
+// hostile program would try, says what came of it, and does no harm where it succeeds: files it opens for writing
+// are not written, signals it sends are ignored by default, bombs stop at a bound of their own.
 //
 //	probe try OP ARGS… + OP ARGS…   one JSON line for each attempt
 //	probe NAME ARGS…                behave as NAME: a bomb, a daemon, a flood
@@ -104,7 +102,10 @@ type operation struct {
 
 func ops() map[string]operation {
 	all := map[string]operation{}
-	for _, some := range []map[string]operation{fileOps(), linkOps(), lookOps(), socketOps(), networkOps(), processOps(), kernelOps(), ipcOps(), hoardOps(), selfOps()} {
+	for _, some := range []map[string]operation{
+		fileOps(), linkOps(), lookOps(), socketOps(), networkOps(), processOps(), kernelOps(),
+		ipcOps(), hoardOps(), selfOps(),
+	} {
 		for name, op := range some {
 			all[name] = op
 		}
@@ -112,8 +113,7 @@ func ops() map[string]operation {
 	return all
 }
 
-// number reads an argument; "parent" is the pid of ours. The suite makes them, so
-// a bad one is its defect.
+// number reads an argument; "parent" is the pid of ours. The suite makes them, so a bad one is its defect.
 func number(s string) int {
 	if s == "parent" {
 		return os.Getppid()

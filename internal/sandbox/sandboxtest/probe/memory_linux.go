@@ -62,8 +62,7 @@ func memoryTree(a []string) int {
 	return 0
 }
 
-// memoryFile puts a[0] MiB into each of a[1] files of memory that no process
-// maps.
+// memoryFile puts a[0] MiB into each of a[1] files of memory that no process maps.
 func memoryFile(a []string) int {
 	deaf()
 	for i := range number(a[1]) {
@@ -86,7 +85,8 @@ func memoryTables(a []string) int {
 	const populateRead, span = 22, 2 * mebi
 	deaf()
 	n := uintptr(number(a[0])) * mebi / 4096
-	at, _, e := unix.RawSyscall6(unix.SYS_MMAP, 0, n*span, unix.PROT_READ, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE, ^uintptr(0), 0)
+	at, _, e := unix.RawSyscall6(unix.SYS_MMAP, 0, n*span, unix.PROT_READ, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE,
+		^uintptr(0), 0)
 	if e != 0 {
 		return fail("refused: %v", e)
 	}

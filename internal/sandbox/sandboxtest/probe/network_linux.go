@@ -26,9 +26,8 @@ func networkOps() map[string]operation {
 	}
 }
 
-// reach is how long an address may take to be there, or a name to be known, and
-// hurry how long whoever is there may take to speak: the first is the kernel's, or
-// next door.
+// reach is how long an address may take to be there, or a name to be known, and hurry how long whoever is there may
+// take to speak: the first is the kernel's, or next door.
 const (
 	reach = 250 * time.Millisecond
 	hurry = time.Second
@@ -127,8 +126,7 @@ func vsock(a []string) (string, error) {
 	return string(b[:max(n, 0)]), err
 }
 
-// through asks the proxy of a variable for an address and reads the greeting:
-// connect or socks, address, variable.
+// through asks the proxy of a variable for an address and reads the greeting: connect or socks, address, variable.
 func through(a []string) (string, error) {
 	c, err := viaProxy(a[0], a[1], os.Getenv(a[2]))
 	if err != nil {
@@ -145,8 +143,7 @@ func lookup(a []string) (string, error) {
 	return strings.Join(all, " "), err
 }
 
-// local has a server and a client talk on the run's own loopback: tcp4, tcp6,
-// udp4 or unix with an address.
+// local has a server and a client talk on the run's own loopback: tcp4, tcp6, udp4 or unix with an address.
 func local(a []string) (string, error) {
 	network, addr, _ := strings.Cut(a[0], "=")
 	if strings.HasPrefix(network, "udp") {

@@ -47,8 +47,7 @@ func pidfd(a []string) (string, error) {
 	return "", unix.PidfdSendSignal(fd, unix.Signal(number(a[1])), nil, 0)
 }
 
-// sigio makes the kernel send the signal: a pipe of ours tells another process
-// that something can be read.
+// sigio makes the kernel send the signal: a pipe of ours tells another process that something can be read.
 func sigio(a []string) (string, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -96,8 +95,7 @@ func pidfdGet(a []string) (string, error) {
 	return "", err
 }
 
-// prlimit sets a limit of another process to what it is. With RLIMIT_CPU this
-// is a way to kill it.
+// prlimit sets a limit of another process to what it is. With RLIMIT_CPU this is a way to kill it.
 func prlimit(a []string) (string, error) {
 	var now unix.Rlimit
 	if err := unix.Prlimit(number(a[0]), unix.RLIMIT_CPU, nil, &now); err != nil {

@@ -89,9 +89,8 @@ func capabilities() (string, error) {
 	return strings.Join(held, " "), nil
 }
 
-// descriptors lists what is open beyond 0, 1 and 2 and not of the Go runtime,
-// without /proc, which a tier may mask. The runtime's own are close-on-exec;
-// what was inherited is not.
+// descriptors lists what is open beyond 0, 1 and 2 and not of the Go runtime, without /proc, which a tier may mask.
+// The runtime's own are close-on-exec; what was inherited is not.
 func descriptors([]string) (string, error) {
 	var open []string
 	for fd := 3; fd < 1<<16; fd++ {

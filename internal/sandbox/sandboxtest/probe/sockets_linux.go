@@ -34,8 +34,7 @@ var kinds = map[string]int{
 	"stream": unix.SOCK_STREAM, "dgram": unix.SOCK_DGRAM, "raw": unix.SOCK_RAW, "seqpacket": unix.SOCK_SEQPACKET,
 }
 
-// socket makes a socket of a family, kind and protocol; a family with "^" has
-// bit 32 set as well.
+// socket makes a socket of a family, kind and protocol; a family with "^" has bit 32 set as well.
 func socket(a []string) (string, error) {
 	family, high := a[0], uintptr(0)
 	if family[0] == '^' {

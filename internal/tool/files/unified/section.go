@@ -28,9 +28,8 @@ func Mismatch(format string, args ...any) *palyra.Error {
 		WithRemedy("read the files again and write a unified diff against what they contain now")
 }
 
-// Parse reads a unified diff strictly. It cuts the text into one section per file first: the
-// library takes lines between files for commentary, and so would silently drop lines after a hunk
-// whose line counts are too small.
+// Parse reads a unified diff strictly. It cuts the text into one section per file first: the library takes lines
+// between files for commentary, and so would silently drop lines after a hunk whose line counts are too small.
 func Parse(text string) ([]File, error) {
 	sections, err := cutPatch(text)
 	if err != nil {
@@ -248,8 +247,7 @@ func (s *section) plainNames() (before, after string) {
 	return path.Clean(s.old), path.Clean(s.new)
 }
 
-// setMode takes the execute permission from the patch's modes. Links and
-// submodules are not files.
+// setMode takes the execute permission from the patch's modes. Links and submodules are not files.
 func (d *File) setMode(old, now uint32, line int) error {
 	const kind, file, exec = 0o170000, 0o100000, 0o100
 	for _, m := range []uint32{old, now} {

@@ -14,7 +14,10 @@ func TestHunkCounts(t *testing.T) {
 			t.Errorf("%q: %d %d %v", line, old, add, ok)
 		}
 	}
-	for _, line := range []string{"@@ -1 @@\n", "@@ -1,x +1 @@\n", "@@ -1,-2 +1 @@\n", "@@ 1 1 @@\n", "@@\n", "@@ -1 +1\n", "@@ +1 -1 @@\n", "@@ -1,99999999999999999999 +1 @@\n"} {
+	for _, line := range []string{
+		"@@ -1 @@\n", "@@ -1,x +1 @@\n", "@@ -1,-2 +1 @@\n", "@@ 1 1 @@\n", "@@\n", "@@ -1 +1\n", "@@ +1 -1 @@\n",
+		"@@ -1,99999999999999999999 +1 @@\n",
+	} {
 		if old, add, ok := hunkCounts(line); ok {
 			t.Errorf("%q: %d %d", line, old, add)
 		}
@@ -60,12 +63,14 @@ func TestParsePatchNames(t *testing.T) {
 // What an error says about a patch helps to mend it: it names the line.
 func TestPatchErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n+c\n": "the patch cannot be applied: line 6 does not belong to the hunk before it, whose header counts fewer lines",
-		"--- a/f\n+++ b/f\n@@ -1,9 +1 @@\n-a\n+b\n":   "the patch cannot be applied: the hunk at line 3 counts more lines than follow",
-		"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n*b\n":     "the patch cannot be applied: line 5 is neither context, removed nor added; the hunk at line 3 counts more lines than follow",
-		"x\n@@ -1 +1 @@\n-a\n+b\n":                    "the patch cannot be applied: line 2 is a hunk without a file",
-		"--- a/f\n+++ b/f\n@@ what @@\n":              "the patch cannot be applied: line 3 is not a hunk header",
-		"--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n a\n b\n":   "the patch cannot be applied: the hunk at line 3 has other line counts than its header says",
+		"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n+c\n": "the patch cannot be applied: line 6 does not belong to the hunk before it, " +
+			"whose header counts fewer lines",
+		"--- a/f\n+++ b/f\n@@ -1,9 +1 @@\n-a\n+b\n": "the patch cannot be applied: the hunk at line 3 counts more lines than follow",
+		"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n*b\n": "the patch cannot be applied: line 5 is neither context, removed nor added; the " +
+			"hunk at line 3 counts more lines than follow",
+		"x\n@@ -1 +1 @@\n-a\n+b\n":                  "the patch cannot be applied: line 2 is a hunk without a file",
+		"--- a/f\n+++ b/f\n@@ what @@\n":            "the patch cannot be applied: line 3 is not a hunk header",
+		"--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n a\n b\n": "the patch cannot be applied: the hunk at line 3 has other line counts than its header says",
 	} {
 		_, err := Parse(text)
 		if e := palyra.AsError(err); err == nil || e.Text != want || e.Remedy == "" {
