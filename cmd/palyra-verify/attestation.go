@@ -128,26 +128,6 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 	}
 }
 
-// outcome compares the outcome that the agent got with the signed one.
-func outcome(text, envelope []byte, p object) {
-	o := object{}
-	must(reread(text, &o) != nil && sum(bytes.TrimSuffix(text, envelope)) == p["outcome_sha256"], "the outcome is not the one that was signed")
-	for _, name := range []string{
-		"outcome", "tool", "call_id", "session_id", "grant_id", "plan_digest", "exit_code", "signal", "effects",
-		"changes",
-	} {
-		must(reflect.DeepEqual(o[name], p[name]), name+" is not the attested one")
-	}
-	d, _ := p["decision"].(object)
-	must(o["journal_position"] == p["granted"].(object)["seq"], "journal_position is not the attested one")
-	must(o["approval_id"] == str(d, "approval_id") || d["reused"] == true && o["approval_id"] == "", "approval_id is not the attested one")
-	for _, name := range []string{"stdout", "stderr"} {
-		must(o[name] == "" || o[name+"_b64"] == "", name+" stands twice")
-		b := append([]byte(str(o, name)), unbase64(str(o, name+"_b64"))...)
-		must(o["truncated"] == true || sum(b) == p[name+"_digest"], name+" is not the attested one")
-	}
-}
-
 // str returns a member as text, "" when it is missing.
 func str(o object, name string) string {
 	if o[name] == nil {
