@@ -538,6 +538,40 @@ func TestExecStdin(t *testing.T) {
 	}
 }
 
+// Whoever reads what a command prints gets all of it, far more than a call keeps, as slowly as they like.
+func TestExecPrintsEverything(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	person := d.client(client.OperatorDoor)
+	const size = 40 << 20
+	cmd := d.palyra("exec", "--workspace", d.work, "--", "/usr/bin/head", "-c", fmt.Sprint(size), "/dev/zero")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	for buf := make([]byte, 1<<20); err == nil; {
+		var n int
+		n, err = stdout.Read(buf)
+		if bytes.Trim(buf[:n], "\x00") == nil {
+			got += n
+		}
+	}
+	if err := cmd.Wait(); err != nil || got != size || strings.Contains(stderr.String(), "whole") {
+		t.Errorf("%d of %d bytes came: %v\n%s", got, size, err, stderr.Bytes())
+	}
+}
+
 // Signals reach the program; its exit code comes back.
 func TestExecForwardsSignals(t *testing.T) {
 	t.Parallel()

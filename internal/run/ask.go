@@ -94,7 +94,7 @@ func (c *Calls) followChild(ctx context.Context, parent palyra.CallID, f *flight
 			}
 		}
 		c.relay(parent, child, e)
-	}})
+	}}, false)
 	if resume != nil {
 		resume()
 	}

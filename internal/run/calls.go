@@ -114,7 +114,7 @@ func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 	if err != nil {
 		return palyra.Outcome{}, err
 	}
-	return c.follow(ctx, f, w)
+	return c.follow(ctx, f, w, true)
 }
 
 // startInSession starts a call in the session that it belongs to.
@@ -198,7 +198,7 @@ func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch
 		if first == nil { // its end is on record now
 			continue
 		}
-		out, err := c.follow(ctx, first, w)
+		out, err := c.follow(ctx, first, w, true)
 		if palyra.CodeOf(err) != palyra.Conflict { // Conflict: it ended as we looked; look again
 			return out, true, err
 		}

@@ -178,7 +178,7 @@ func (c *Calls) Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (pa
 		if f == nil { // its end is on record now
 			continue
 		}
-		out, err := c.follow(ctx, f, w)
+		out, err := c.follow(ctx, f, w, false)
 		if palyra.CodeOf(err) != palyra.Conflict || ctx.Err() != nil { // Conflict: it ended as we looked; look again
 			return out, err
 		}

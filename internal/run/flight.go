@@ -29,6 +29,9 @@ type flight struct {
 	watchers map[*watcher]bool
 	printed  int64         // bytes its output takes up here
 	cut      bool          // no more of it is kept
+	forgot   int           // items of the log whose output is not kept any more
+	taken    chan struct{} // wakes output that waits for a caller
+	stopping <-chan struct{}
 	taped    mark          // how far its output is on the tape of its run
 	pumping  chan struct{} // wakes the pump that puts it there; nil: there is none
 	fed      fed
@@ -54,8 +57,10 @@ type watched struct {
 
 // watcher hears a flight's log in order, on its caller's goroutine.
 type watcher struct {
-	wake chan struct{}
-	next mark
+	wake   chan struct{}
+	next   mark
+	took   mark // it has heard everything before
+	caller bool // the call is its own, and it wants the output
 }
 
 // mark is a place in a flight's log. The last piece of output may still grow.
@@ -110,7 +115,7 @@ func (c *Calls) hold(f *flight, sign int) {
 func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
 		id: id, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
-		done: make(chan struct{}), watchers: map[*watcher]bool{},
+		done: make(chan struct{}), watchers: map[*watcher]bool{}, taken: make(chan struct{}, 1),
 	}
 	c.byID[id] = f
 	c.hold(f, 1)
@@ -124,7 +129,7 @@ func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *f
 // launch runs a registered flight to its end. The lock is held.
 func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (palyra.Outcome, error)) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	f.cancel = cancel
+	f.cancel, f.stopping = cancel, ctx.Done()
 	c.wg.Go(func() {
 		defer cancel(nil)
 		out, err := walk(ctx, gate.Watcher{
@@ -240,9 +245,9 @@ func nudge(ch chan struct{}) {
 	}
 }
 
-// follow hands a flight's log to w, from the first line on, until it ends.
-func (c *Calls) follow(ctx context.Context, f *flight, w palyra.Watch) (palyra.Outcome, error) {
-	me := &watcher{wake: make(chan struct{}, 1)}
+// follow hands a flight's log to w, from the first line on, until it ends. Output waits for a caller.
+func (c *Calls) follow(ctx context.Context, f *flight, w palyra.Watch, caller bool) (palyra.Outcome, error) {
+	me := &watcher{wake: make(chan struct{}, 1), caller: caller && w.Output != nil}
 	c.mu.Lock()
 	f.watchers[me] = true
 	c.mu.Unlock()
@@ -250,6 +255,7 @@ func (c *Calls) follow(ctx context.Context, f *flight, w palyra.Watch) (palyra.O
 		c.mu.Lock()
 		delete(f.watchers, me)
 		c.mu.Unlock()
+		nudge(f.taken)
 	}()
 	for {
 		c.deliver(f, me, w)
@@ -279,5 +285,11 @@ func (c *Calls) deliver(f *flight, me *watcher, w palyra.Watch) {
 		case x.event.event != nil && w.Event != nil:
 			w.Event(&x.event.call, x.event.event)
 		}
+	}
+	c.mu.Lock()
+	me.took = me.next
+	c.mu.Unlock()
+	if me.caller {
+		nudge(f.taken)
 	}
 }

@@ -3,13 +3,14 @@ package run
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"palyra"
 )
 
-// Bounds on what flights keep of their output for followers. The runner hands over only the head of each stream;
-// these hold whatever it does. A flight that meets one keeps no more: followers then have a clean beginning, and
-// the outcome has what is signed.
+// Bounds on what flights keep of their output for followers. A flight that meets one forgets what the caller it
+// belongs to has taken, and waits for that caller as a pipe does, so that it gets everything. Where nobody takes it,
+// the flight keeps no more: later followers then have a clean beginning, and the outcome has what is signed.
 const (
 	maxPrinted   = 4 << 20   // of a flight
 	maxShownEach = 64 << 20  // of a principal's flights
@@ -18,8 +19,11 @@ const (
 	perPiece     = 128       // what a piece costs beside its bytes
 )
 
+// patience is how long output waits for a caller that takes nothing of it.
+const patience = 10 * time.Second
+
 // Output adds to what a running call has printed. Followers hear it on their own goroutines; a call of a run has it
-// on the run's tape too. It never blocks for any of them.
+// on the run's tape too. It waits for none of them but the caller, see patience.
 func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 	c.mu.Lock()
 	f := c.byID[id]
@@ -31,23 +35,92 @@ func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 
 // show keeps a chunk for the followers and reports whether anything of it was.
 func (c *Calls) show(f *flight, x palyra.Chunk) bool {
+	for wait := time.NewTimer(patience); ; {
+		kept, full := c.tryShow(f, x)
+		if !full {
+			wait.Stop()
+			return kept
+		}
+		select {
+		case <-f.taken:
+			wait.Reset(patience)
+		case <-f.stopping:
+			c.keepNoMore(f)
+		case <-wait.C:
+			c.keepNoMore(f)
+		}
+	}
+}
+
+func (c *Calls) keepNoMore(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.held[f.payer]
-	room := min(maxPrinted-f.printed, maxShownEach-h.shown, maxShownAll-c.shown) - perPiece
-	if f.cut = f.cut || room <= 0; f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
-		return false
+	f.cut = true
+}
+
+// tryShow is show without waiting. full: there is no room before the caller takes more.
+func (c *Calls) tryShow(f *flight, x palyra.Chunk) (kept, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
+		return false, false
 	}
-	if int64(len(x.Data)) > room {
-		x.Data, f.cut = x.Data[:room], true
+	if c.room(f) < int64(len(x.Data)) {
+		c.book(f, -f.forget())
 	}
-	cost := f.print(x)
-	f.printed += cost
-	h.shown += cost
-	c.shown += cost
-	c.held[f.payer] = h
+	room := c.room(f)
+	if room < int64(len(x.Data)) && f.lags() {
+		return false, true
+	}
+	if f.cut = room < int64(len(x.Data)); room <= 0 {
+		return false, false
+	}
+	x.Data = x.Data[:min(room, int64(len(x.Data)))]
+	c.book(f, f.print(x))
 	f.wake()
-	return true
+	return true, false
+}
+
+// room is how many bytes more a flight may keep. The lock is held.
+func (c *Calls) room(f *flight) int64 {
+	return min(maxPrinted-f.printed, maxShownEach-c.held[f.payer].shown, maxShownAll-c.shown) - perPiece
+}
+
+// book counts what a flight keeps. The lock is held.
+func (c *Calls) book(f *flight, cost int64) {
+	h := c.held[f.payer]
+	h.shown += cost
+	c.held[f.payer] = h
+	f.printed += cost
+	c.shown += cost
+}
+
+// lags reports whether a caller of the flight has not taken all that is there. The tape of a run takes a bounded
+// part: nobody waits for it. The lock is held.
+func (f *flight) lags() bool {
+	_, end := f.since(mark{item: max(0, len(f.log)-1)})
+	for w := range f.watchers {
+		if w.caller && w.took != end && f.like.run == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the output that all callers have taken, and returns what it had cost. The lock is held.
+func (f *flight) forget() (freed int64) {
+	to := 0
+	for w := range f.watchers {
+		if w.caller && f.like.run == "" && (to == 0 || w.took.item < to) {
+			to = w.took.item
+		}
+	}
+	for ; f.forgot < to; f.forgot++ {
+		out := &f.log[f.forgot].out
+		freed += int64(cap(out.Data))
+		out.Data = nil
+	}
+	return freed
 }
 
 // print puts a chunk at the end of the log, onto the last piece where it follows

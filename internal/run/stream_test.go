@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -321,4 +322,103 @@ func TestCausesNameTheirReason(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+}
+
+// bareCalls has flights and nothing else.
+func bareCalls() (*Calls, *flight) {
+	c := &Calls{byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, held: map[string]holding{}}
+	return c, c.fly("A", palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:a"}}, "")
+}
+
+// follower hears what a flight prints, and says how much that was when it has ended.
+func follower(t *testing.T, c *Calls, f *flight, caller bool, take func(palyra.Chunk)) (total <-chan int64) {
+	done := make(chan int64, 1)
+	started := make(chan struct{})
+	go func() {
+		var n int64
+		close(started)
+		_, _ = c.follow(t.Context(), f, palyra.Watch{Output: func(x palyra.Chunk) {
+			take(x)
+			n += int64(len(x.Data))
+		}}, caller)
+		done <- n
+	}()
+	<-started
+	synctest.Wait()
+	return done
+}
+
+// A caller gets everything, however slow it is, in bounded memory; another follower holds nothing up and hears a
+// clean beginning; a caller that takes nothing is not waited for long.
+func TestOutputWaitsForItsCaller(t *testing.T) {
+	const pieces, size = 1000, 32 << 10
+	print := func(c *Calls, f *flight) (most int64) {
+		for i := range int64(pieces) {
+			c.Output(f.id, palyra.Chunk{Stream: "stdout", Offset: i * size, Data: make([]byte, size)})
+			c.mu.Lock()
+			most = max(most, f.printed)
+			c.mu.Unlock()
+		}
+		return most
+	}
+	t.Run("slow", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := bareCalls()
+			var at int64
+			all := follower(t, c, f, true, func(x palyra.Chunk) {
+				if x.Offset != at {
+					t.Errorf("a piece at %d after %d", x.Offset, at)
+				}
+				at = x.Offset + int64(len(x.Data))
+				time.Sleep(patience / 500)
+			})
+			free := make(chan struct{})
+			other := follower(t, c, f, false, func(palyra.Chunk) { <-free })
+			most := print(c, f)
+			c.land(f, palyra.Outcome{}, nil)
+			if n := <-all; n != pieces*size || most > maxPrinted || f.cut {
+				t.Errorf("%d of %d bytes came, %d were kept at once", n, pieces*size, most)
+			}
+			if c.shown != 0 || len(c.held) != 0 {
+				t.Errorf("%d bytes still booked, %v", c.shown, c.held)
+			}
+			close(free)
+			if n := <-other; n == 0 || n > 2*maxPrinted {
+				t.Errorf("another follower heard %d bytes", n)
+			}
+		})
+	})
+	t.Run("takes nothing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := bareCalls()
+			free := make(chan struct{})
+			n := follower(t, c, f, true, func(palyra.Chunk) { <-free })
+			begun := time.Now()
+			print(c, f)
+			if took := time.Since(begun); took != patience || !f.cut {
+				t.Errorf("waited %v, cut: %v", took, f.cut)
+			}
+			c.land(f, palyra.Outcome{}, nil)
+			close(free)
+			if n := <-n; n > maxPrinted || n == 0 {
+				t.Errorf("%d bytes", n)
+			}
+		})
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := bareCalls()
+			stop, free := make(chan struct{}), make(chan struct{})
+			f.stopping = stop
+			follower(t, c, f, true, func(palyra.Chunk) { <-free })
+			time.AfterFunc(patience/2, func() { close(stop) })
+			begun := time.Now()
+			print(c, f)
+			if took := time.Since(begun); took != patience/2 {
+				t.Errorf("waited %v", took)
+			}
+			c.land(f, palyra.Outcome{}, nil)
+			close(free)
+		})
+	})
 }

@@ -130,8 +130,8 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and streams printed bytes. Except on a terminal, each stream is passed on up to the cap of the
-// run while the program runs: that is more than is kept, so a follower, perhaps in a pipe, can have all of it.
+// take counts, keeps and streams printed bytes. All of them are passed on while the program runs, which is more than
+// is kept: a follower, perhaps in a pipe, can have everything.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
 		return
@@ -144,9 +144,6 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	}
 	if p.Streams == nil {
 		return
-	}
-	if !p.plan.Terminal { // a person watches a terminal: a screen that stops half way is of no use
-		b = b[:min(int64(len(b)), max(0, outputCap(p.plan.Limits)-offset))]
 	}
 	for chunk := range slices.Chunk(b, chunkSize) {
 		p.Streams.Output(p.call, palyra.Chunk{Stream: stream, Offset: offset, Data: slices.Clone(chunk)})
