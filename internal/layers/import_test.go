@@ -138,10 +138,11 @@ func edges() []edge {
 
 		{
 			[]string{"internal/run"},
-			append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline"}, small...), true,
+			append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog"}, small...), true,
 			"runs stand on the gate",
 		},
 		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
+		{[]string{"internal/run/calllog"}, []string{"."}, true, "what followers of a call hear"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 
 		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},

@@ -111,7 +111,7 @@ func (c *Calls) relay(to palyra.CallID, of *palyra.Call, e palyra.Event) {
 	}
 	switch e.(type) {
 	case palyra.ApprovalRequested, palyra.ApprovalJoined, palyra.CallJudged, palyra.CallRefused:
-		f.log = append(f.log, logged{event: &watched{*of, e}})
+		f.log.Tell(*of, e)
 		f.wake()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/run/calllog"
 	"palyra/internal/store"
 )
 
@@ -133,7 +134,7 @@ func TestBudgetOfOutput(t *testing.T) {
 }
 
 func TestLongTextComesInPieces(t *testing.T) {
-	long := strings.Repeat("aé", maxPiece)
+	long := strings.Repeat("aé", calllog.MaxPiece)
 	w := newWorldWith(t, driver(func(ctx context.Context, l *Live) error {
 		if err := l.Text(ctx, 1, "", false); err != nil { // nothing is nothing
 			return err
@@ -149,7 +150,7 @@ func TestLongTextComesInPieces(t *testing.T) {
 		if e.ModelText == nil {
 			continue
 		}
-		if len(e.ModelText.Text) > maxPiece || e.ModelText.Text == "" {
+		if len(e.ModelText.Text) > calllog.MaxPiece || e.ModelText.Text == "" {
 			t.Errorf("a piece of %d bytes", len(e.ModelText.Text))
 		}
 		if got.WriteString(e.ModelText.Text); e.ModelText.Done {
@@ -307,7 +308,7 @@ func TestOutputOnTape(t *testing.T) {
 		case e.ToolFinished != nil:
 			over = true
 		case e.ToolOutput != nil:
-			if over || e.ToolOutput.Offset != int64(got.Len()) || len(e.ToolOutput.Data) > maxPiece {
+			if over || e.ToolOutput.Offset != int64(got.Len()) || len(e.ToolOutput.Data) > calllog.MaxPiece {
 				t.Errorf("%d bytes at %d, after the end: %t", len(e.ToolOutput.Data), e.ToolOutput.Offset, over)
 			}
 			got.Write(e.ToolOutput.Data)
@@ -326,7 +327,7 @@ func TestOutputOfAFailedWriteComesAgain(t *testing.T) {
 	id := <-w.parts.started
 	w.calls.mu.Lock()
 	f := w.calls.byID[id]
-	f.print(palyra.Chunk{Stream: "stdout", Data: []byte("kept")}) // past the pump
+	f.log.Print(palyra.Chunk{Stream: "stdout", Data: []byte("kept")}) // past the pump
 	w.calls.mu.Unlock()
 	err := w.db.Write(t.Context(), "test", func(tx *store.Tx) error {
 		if err := w.calls.tapeOutput(tx, id); err != nil {
@@ -370,9 +371,9 @@ func TestTapedOutputIsCapped(t *testing.T) {
 	w := newWorldWith(t, calls(`{"hold":true}`))
 	run := w.start(w.request("x"))
 	id := <-w.parts.started
-	pieces := []logged{}
+	pieces := []calllog.Item{}
 	for i := range int64(12) {
-		pieces = append(pieces, logged{out: palyra.Chunk{Stream: "stdout", Offset: i << 20, Data: make([]byte, 1<<20)}})
+		pieces = append(pieces, calllog.Item{Out: palyra.Chunk{Stream: "stdout", Offset: i << 20, Data: make([]byte, 1<<20)}})
 	}
 	for range 2 { // the second time nothing is added
 		if err := w.db.Write(t.Context(), "test", func(tx *store.Tx) error { return w.ledger.tape.output(tx, run.ID, id, pieces) }); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/calllog"
 )
 
 // flight is a call under way.
@@ -25,14 +26,13 @@ type flight struct {
 
 	underway *underway // nil: nothing runs
 
-	log      []logged // what its followers hear, in order
+	log      calllog.Log // what its followers hear, in order
 	watchers map[*watcher]bool
 	printed  int64         // bytes its output takes up here
 	cut      bool          // no more of it is kept
-	forgot   int           // items of the log whose output is not kept any more
 	taken    chan struct{} // wakes output that waits for a caller
 	stopping <-chan struct{}
-	taped    mark          // how far its output is on the tape of its run
+	taped    calllog.Mark  // how far its output is on the tape of its run
 	pumping  chan struct{} // wakes the pump that puts it there; nil: there is none
 	fed      fed
 	noted    time.Time     // when input had its line last
@@ -43,51 +43,12 @@ type flight struct {
 	err     error
 }
 
-// logged is an event, or else a piece of output.
-type logged struct {
-	event *watched
-	out   palyra.Chunk
-}
-
-// watched is an event and the call as it then stood.
-type watched struct {
-	call  palyra.Call
-	event palyra.Event // nil: the call runs from here on
-}
-
 // watcher hears a flight's log in order, on its caller's goroutine.
 type watcher struct {
 	wake   chan struct{}
-	next   mark
-	took   mark // it has heard everything before
-	caller bool // the call is its own, and it wants the output
-}
-
-// mark is a place in a flight's log. The last piece of output may still grow.
-type mark struct{ item, at int }
-
-// since returns what the log has from m on, and the place after it. The lock is
-// held; what it returns may be read without it, and must not be changed.
-func (f *flight) since(m mark) ([]logged, mark) {
-	var news []logged
-	for m.item < len(f.log) {
-		x := f.log[m.item]
-		if x.event == nil {
-			n := len(x.out.Data)
-			if n > m.at {
-				x.out.Offset += int64(m.at)
-				x.out.Data = x.out.Data[m.at:n:n]
-				news = append(news, x)
-			}
-			if m.at = n; m.item == len(f.log)-1 {
-				break
-			}
-		} else {
-			news = append(news, x)
-		}
-		m = mark{item: m.item + 1}
-	}
-	return news, m
+	next   calllog.Mark
+	took   calllog.Mark // it has heard everything before
+	caller bool         // the call is its own, and it wants the output
 }
 
 // holding is what the calls of one payer take up.
@@ -183,7 +144,7 @@ func (c *Calls) recorded(call *palyra.Call) {
 func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log = append(f.log, logged{event: &watched{*call, e}})
+	f.log.Tell(*call, e)
 	f.wake()
 	g, granted := e.(palyra.CallGranted)
 	f.granted = f.granted || granted
@@ -204,7 +165,7 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 func (c *Calls) runsNow(f *flight, call *palyra.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log = append(f.log, logged{event: &watched{call: *call}})
+	f.log.Tell(*call, nil)
 	f.wake()
 }
 
@@ -272,18 +233,18 @@ func (c *Calls) follow(ctx context.Context, f *flight, w palyra.Watch, caller bo
 
 func (c *Calls) deliver(f *flight, me *watcher, w palyra.Watch) {
 	c.mu.Lock()
-	var news []logged
-	news, me.next = f.since(me.next)
+	var news []calllog.Item
+	news, me.next = f.log.Since(me.next)
 	c.mu.Unlock()
 	for _, x := range news {
 		switch {
-		case x.event == nil && w.Output != nil:
-			w.Output(x.out)
-		case x.event == nil:
-		case x.event.event == nil && w.Running != nil:
-			w.Running(&x.event.call)
-		case x.event.event != nil && w.Event != nil:
-			w.Event(&x.event.call, x.event.event)
+		case x.Happened == nil && w.Output != nil:
+			w.Output(x.Out)
+		case x.Happened == nil:
+		case x.Happened.Event == nil && w.Running != nil:
+			w.Running(&x.Happened.Call)
+		case x.Happened.Event != nil && w.Event != nil:
+			w.Event(&x.Happened.Call, x.Happened.Event)
 		}
 	}
 	c.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/run/calllog"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
@@ -95,8 +96,8 @@ func (r *Runs) say(tx *store.Tx, run palyra.RunID, turn int64, text string, done
 	size := len(text)
 	for {
 		n := len(text)
-		if n > maxPiece {
-			for n = maxPiece; !utf8.RuneStart(text[n]); n-- {
+		if n > calllog.MaxPiece {
+			for n = calllog.MaxPiece; !utf8.RuneStart(text[n]); n-- {
 			}
 		}
 		piece := &palyra.TapeText{Turn: turn, Text: text[:n], Done: done && n == len(text)}

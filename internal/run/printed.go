@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/run/calllog"
 	"palyra/internal/store"
 )
 
@@ -53,7 +54,7 @@ func (c *Calls) tapeOutput(tx *store.Tx, id palyra.CallID) error {
 		return nil
 	}
 	before := f.taped
-	news, after := f.since(before)
+	news, after := f.log.Since(before)
 	f.taped = after
 	c.mu.Unlock()
 	tx.OnDone(func(kept bool) {
@@ -67,23 +68,23 @@ func (c *Calls) tapeOutput(tx *store.Tx, id palyra.CallID) error {
 }
 
 // output writes pieces of output up to the run's cap.
-func (t *tape) output(tx *store.Tx, run palyra.RunID, call palyra.CallID, news []logged) error {
+func (t *tape) output(tx *store.Tx, run palyra.RunID, call palyra.CallID, news []calllog.Item) error {
 	var taped int64
 	if err := tx.Get(`SELECT coalesce(max(taped), 0) FROM runs WHERE id=?`, []any{string(run)}, &taped); err != nil {
 		return err
 	}
 	before := taped
 	for _, x := range news {
-		if x.event != nil {
+		if x.Happened != nil {
 			continue
 		}
-		for data, at := x.out.Data, x.out.Offset; len(data) > 0 && taped+perPiece < maxTapedOut; {
-			n := min(int64(len(data)), maxPiece, maxTapedOut-taped-perPiece)
-			piece := &palyra.TapeOutput{Call: call, Stream: x.out.Stream, Offset: at, Data: data[:n]}
+		for data, at := x.Out.Data, x.Out.Offset; len(data) > 0 && taped+calllog.PerPiece < maxTapedOut; {
+			n := min(int64(len(data)), calllog.MaxPiece, maxTapedOut-taped-calllog.PerPiece)
+			piece := &palyra.TapeOutput{Call: call, Stream: x.Out.Stream, Offset: at, Data: data[:n]}
 			if err := t.add(tx, run, palyra.TapeEntry{ToolOutput: piece}); err != nil {
 				return err
 			}
-			data, at, taped = data[n:], at+n, taped+n+perPiece
+			data, at, taped = data[n:], at+n, taped+n+calllog.PerPiece
 		}
 	}
 	if taped == before {

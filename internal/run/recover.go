@@ -141,7 +141,7 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 		return nil
 	}
 	f := c.fly(call.ID, call.Proposal, call.Input)
-	f.log = append(f.log, logged{event: &watched{*call, palyra.ApprovalJoined{Approval: call.Asked().Approval, Call: call.ID}}})
+	f.log.Tell(*call, palyra.ApprovalJoined{Approval: call.Asked().Approval, Call: call.ID})
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		return c.gate.Resume(ctx, call, watch)
 	})

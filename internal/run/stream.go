@@ -3,9 +3,11 @@ package run
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"palyra"
+	"palyra/internal/run/calllog"
 )
 
 // Bounds on what flights keep of their output for followers. A flight that meets one forgets what the caller it
@@ -15,8 +17,6 @@ const (
 	maxPrinted   = 4 << 20   // of a flight
 	maxShownEach = 64 << 20  // of a principal's flights
 	maxShownAll  = 256 << 20 // of all flights
-	maxPiece     = 32 << 10  // pieces are put together up to this
-	perPiece     = 128       // what a piece costs beside its bytes
 )
 
 // patience is how long output waits for a caller that takes nothing of it.
@@ -76,14 +76,14 @@ func (c *Calls) tryShow(f *flight, x palyra.Chunk) (kept, full bool) {
 		return false, false
 	}
 	x.Data = x.Data[:min(room, int64(len(x.Data)))]
-	c.book(f, f.print(x))
+	c.book(f, f.log.Print(x))
 	f.wake()
 	return true, false
 }
 
 // room is how many bytes more a flight may keep. The lock is held.
 func (c *Calls) room(f *flight) int64 {
-	return min(maxPrinted-f.printed, maxShownEach-c.held[f.payer].shown, maxShownAll-c.shown) - perPiece
+	return min(maxPrinted-f.printed, maxShownEach-c.held[f.payer].shown, maxShownAll-c.shown) - calllog.PerPiece
 }
 
 // book counts what a flight keeps. The lock is held.
@@ -95,51 +95,29 @@ func (c *Calls) book(f *flight, cost int64) {
 	c.shown += cost
 }
 
-// lags reports whether a caller of the flight has not taken all that is there. The tape of a run takes a bounded
-// part: nobody waits for it. The lock is held.
-func (f *flight) lags() bool {
-	_, end := f.since(mark{item: max(0, len(f.log)-1)})
+// callers are the marks up to which the flight's callers have taken everything. The tape of a run takes a bounded
+// part: nobody waits there. The lock is held.
+func (f *flight) callers() (took []calllog.Mark) {
 	for w := range f.watchers {
-		if w.caller && w.took != end && f.like.run == "" {
-			return true
+		if w.caller && f.like.run == "" {
+			took = append(took, w.took)
 		}
 	}
-	return false
+	return took
+}
+
+// lags reports whether a caller has not taken all that is there. The lock is held.
+func (f *flight) lags() bool {
+	return slices.ContainsFunc(f.callers(), f.log.End().After)
 }
 
 // forget drops the output that all callers have taken, and returns what it had cost. The lock is held.
-func (f *flight) forget() (freed int64) {
-	to := 0
-	for w := range f.watchers {
-		if w.caller && f.like.run == "" && (to == 0 || w.took.item < to) {
-			to = w.took.item
-		}
+func (f *flight) forget() int64 {
+	took := f.callers()
+	if len(took) == 0 {
+		return 0
 	}
-	for ; f.forgot < to; f.forgot++ {
-		out := &f.log[f.forgot].out
-		freed += int64(cap(out.Data))
-		out.Data = nil
-	}
-	return freed
-}
-
-// print puts a chunk at the end of the log, onto the last piece where it follows
-// from it, and returns what that costs. The lock is held.
-func (f *flight) print(x palyra.Chunk) int64 {
-	if i := len(f.log) - 1; i >= 0 && f.log[i].event == nil {
-		last := &f.log[i].out
-		n := len(last.Data)
-		if last.Stream == x.Stream && last.Offset+int64(n) == x.Offset && n+len(x.Data) <= maxPiece {
-			before := cap(last.Data)
-			last.Data = append(last.Data, x.Data...)
-			return int64(cap(last.Data) - before)
-		}
-	}
-	own := make([]byte, len(x.Data)) // no longer than it is: what it costs is what was asked for
-	copy(own, x.Data)
-	x.Data = own
-	f.log = append(f.log, logged{out: x})
-	return int64(cap(own)) + perPiece
+	return f.log.Forget(slices.MinFunc(took, calllog.Mark.Compare))
 }
 
 // Bounds on what waits for a runner to read it.

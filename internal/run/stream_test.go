@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/run/calllog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,9 +132,9 @@ func (w *world) fly(p palyra.Principal, id palyra.CallID) *flight {
 func TestOutputIsBounded(t *testing.T) {
 	w := newWorld(t)
 	text := func(f *flight) (all []byte) {
-		news, _ := f.since(mark{})
+		news, _ := f.log.Since(calllog.Mark{})
 		for _, x := range news {
-			all = append(all, x.out.Data...)
+			all = append(all, x.Out.Data...)
 		}
 		return all
 	}
@@ -145,7 +144,7 @@ func TestOutputIsBounded(t *testing.T) {
 		for i := range int64(10) {
 			w.calls.Output("A", palyra.Chunk{Stream: "stdout", Offset: i << 20, Data: make([]byte, 1<<20)})
 		}
-		if n := len(text(f)); n > maxPrinted || n < maxPrinted-8*perPiece || !f.cut {
+		if n := len(text(f)); n > maxPrinted || n < maxPrinted-8*calllog.PerPiece || !f.cut {
 			t.Errorf("%d bytes kept", n)
 		}
 	})
@@ -155,7 +154,7 @@ func TestOutputIsBounded(t *testing.T) {
 		for i := range int64(100_000) {
 			w.calls.Output("B", palyra.Chunk{Stream: []string{"stdout", "stderr"}[i%2], Offset: i / 2, Data: []byte("x")})
 		}
-		if n := len(f.log); n > maxPrinted/perPiece || !f.cut {
+		if n := len(text(f)); n > maxPrinted/calllog.PerPiece || !f.cut {
 			t.Errorf("%d pieces kept", n)
 		}
 		w.calls.Output("B", palyra.Chunk{Stream: "stdout", Data: []byte("later")})
@@ -179,7 +178,7 @@ func TestOutputIsBounded(t *testing.T) {
 			t.Error("another principal has no room")
 		}
 		w.calls.land(all[0], palyra.Outcome{}, nil) // what it held is given back
-		if n := w.calls.held["agent:b"].shown; n > maxShownEach-maxPrinted+perPiece {
+		if n := w.calls.held["agent:b"].shown; n > maxShownEach-maxPrinted+calllog.PerPiece {
 			t.Errorf("%d bytes held after one has landed", n)
 		}
 		for _, f := range append(all[1:], other) {
@@ -187,56 +186,6 @@ func TestOutputIsBounded(t *testing.T) {
 		}
 		if w.calls.shown != 0 || len(w.calls.held) != 0 {
 			t.Errorf("%d bytes still booked, %v", w.calls.shown, w.calls.held)
-		}
-	})
-}
-
-// However output arrives and whenever it is read, each stream reads as it was
-// written.
-func TestSinceTellsEverythingOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := &flight{}
-		var m mark
-		want, got := map[string][]byte{}, map[string][]byte{}
-		events := 0
-		read := func() {
-			var news []logged
-			news, m = f.since(m)
-			for _, x := range news {
-				if x.event != nil {
-					events--
-					continue
-				}
-				if x.out.Offset != int64(len(got[x.out.Stream])) {
-					t.Fatalf("%s goes on at %d, not %d", x.out.Stream, x.out.Offset, len(got[x.out.Stream]))
-				}
-				got[x.out.Stream] = append(got[x.out.Stream], x.out.Data...)
-			}
-		}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0:
-				read()
-			case 1:
-				f.log = append(f.log, logged{event: &watched{}})
-				events++
-			default:
-				s := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")
-				data := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
-				f.print(palyra.Chunk{Stream: s, Offset: int64(len(want[s])), Data: data})
-				want[s] = append(want[s], data...)
-				clear(data) // the runner may use its buffer again
-			}
-		}
-		read()
-		read()
-		for s := range want {
-			if !bytes.Equal(want[s], got[s]) {
-				t.Fatalf("%s: %q, want %q", s, got[s], want[s])
-			}
-		}
-		if events != 0 {
-			t.Fatalf("%d events untold", events)
 		}
 	})
 }

@@ -1,0 +1,106 @@
+// Package calllog keeps what the followers of a call under way hear, in order: its events, and what it prints. It does
+// no locking.
+package calllog
+
+import (
+	"cmp"
+
+	"palyra"
+)
+
+// What a piece of output costs.
+const (
+	MaxPiece = 32 << 10 // pieces are put together up to this
+	PerPiece = 128      // beside its bytes
+)
+
+// Log is what a call's followers hear. The zero Log is empty.
+type Log struct {
+	items  []Item
+	forgot int // items whose output is not kept any more
+}
+
+// Item is an event, or else a piece of output.
+type Item struct {
+	Happened *Happened
+	Out      palyra.Chunk
+}
+
+// Happened is an event and the call as it then stood.
+type Happened struct {
+	Call  palyra.Call
+	Event palyra.Event // nil: the call runs from here on
+}
+
+// Mark is a place in a log. The last piece of output may still grow.
+type Mark struct{ item, at int }
+
+// Compare orders marks.
+func (m Mark) Compare(o Mark) int {
+	return cmp.Or(cmp.Compare(m.item, o.item), cmp.Compare(m.at, o.at))
+}
+
+// After reports whether a mark comes after another one.
+func (m Mark) After(o Mark) bool { return m.Compare(o) > 0 }
+
+// Tell puts an event at the end.
+func (l *Log) Tell(c palyra.Call, e palyra.Event) {
+	l.items = append(l.items, Item{Happened: &Happened{c, e}})
+}
+
+// Print puts a chunk at the end, onto the last piece where it follows from it, and returns what that costs.
+func (l *Log) Print(x palyra.Chunk) int64 {
+	if i := len(l.items) - 1; i >= 0 && l.items[i].Happened == nil {
+		last := &l.items[i].Out
+		n := len(last.Data)
+		if last.Stream == x.Stream && last.Offset+int64(n) == x.Offset && n+len(x.Data) <= MaxPiece {
+			before := cap(last.Data)
+			last.Data = append(last.Data, x.Data...)
+			return int64(cap(last.Data) - before)
+		}
+	}
+	own := make([]byte, len(x.Data)) // no longer than it is: what it costs is what was asked for
+	copy(own, x.Data)
+	x.Data = own
+	l.items = append(l.items, Item{Out: x})
+	return int64(cap(own)) + PerPiece
+}
+
+// Since returns what the log has from m on, and the place after it. What it returns must not be changed.
+func (l *Log) Since(m Mark) ([]Item, Mark) {
+	var news []Item
+	for m.item < len(l.items) {
+		x := l.items[m.item]
+		if x.Happened == nil {
+			n := len(x.Out.Data)
+			if n > m.at {
+				x.Out.Offset += int64(m.at)
+				x.Out.Data = x.Out.Data[m.at:n:n]
+				news = append(news, x)
+			}
+			if m.at = n; m.item == len(l.items)-1 {
+				break
+			}
+		} else {
+			news = append(news, x)
+		}
+		m = Mark{item: m.item + 1}
+	}
+	return news, m
+}
+
+// End is the place after everything.
+func (l *Log) End() Mark {
+	_, end := l.Since(Mark{item: max(0, len(l.items)-1)})
+	return end
+}
+
+// Forget drops the pieces of output before a place, and returns what their bytes had cost.
+func (l *Log) Forget(before Mark) (freed int64) {
+	for ; l.forgot < before.item; l.forgot++ {
+		out := &l.items[l.forgot].Out
+		freed += int64(cap(out.Data))
+		out.Data = nil
+	}
+	return freed
+}
