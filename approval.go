@@ -93,6 +93,7 @@ type Approval struct {
 	Surface     Surface     `json:"door"`
 	Room        CallID      `json:"-"` // the running call at whose own door the call was proposed
 	Payer       string      `json:"-"` // in whose share of open questions it is counted
+	Within      []string    `json:"-"` // the only workspaces that the credential of the call reaches; empty: all
 	RequestedAt time.Time   `json:"requested_at"`
 	ExpiresAt   time.Time   `json:"expires_at"`
 	SubjectType SubjectType `json:"subject_type"`
@@ -145,6 +146,7 @@ const (
 	WidenPathRoot  = "path_root" // edits of files under the directory of the ones that were asked about
 	WidenWorkspace = "workspace" // edits of files anywhere in the workspace
 	WidenReadRoot  = "read_root" // reads of files under the directory of the one that was asked about, outside of the workspace
+	WidenGroup     = "group"     // hosts of a group, from the workspace; followed by :NAME:DIGEST of the group
 )
 
 // Covers reports whether terms that name no plan may have come of a generalisation.
@@ -155,7 +157,7 @@ func (t Terms) Covers(widen string) bool {
 	case WidenReadRoot:
 		return t.ReadRoot != "" && t.PathRoot == ""
 	}
-	return false
+	return t.Group != "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
 }
 
 // For reports whether terms are for a tool.
@@ -245,6 +247,12 @@ type Terms struct {
 	Room       CallID     `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
 	Tools      []ToolName `json:"tools,omitempty"`     // where no one plan is named: every tool that it covers, Tool among them; empty: Tool
 	ReadRoot   string     `json:"read_root,omitempty"` // reads stay under this absolute directory, outside of the workspace
+
+	// Of a group of hosts: its name, the digest of its contents when people answered, which are Hosts, and the bounds of the
+	// credential that asked, where the terms name no session.
+	Group       string   `json:"group,omitempty"`
+	GroupDigest Digest   `json:"group_digest,omitempty"`
+	Within      []string `json:"within,omitempty"`
 }
 
 // Digest returns the digest of what the approver is shown.

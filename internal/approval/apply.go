@@ -74,7 +74,7 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	}
 	ends := m.deadlineAfter(min(a.ExpiresAt.Sub(m.time()), d.waits(a.Plan))) // a clock set back since Prepare gives no more
 	ends.wall = nanos(a.ExpiresAt)
-	a.Waiting, a.Room, a.Payer = 1, c.Proposal.Room, c.Proposal.Payer()
+	a.Waiting, a.Room, a.Payer, a.Within = 1, c.Proposal.Room, c.Proposal.Payer(), c.Proposal.Within
 	n, err := putRecord(tx, a, ends)
 	if err != nil {
 		return err

@@ -59,7 +59,11 @@ func (d *Desk) check(v palyra.Vote, a palyra.Approval) error {
 	if !a.Pending() {
 		return nil // the scope does not matter any more
 	}
-	return checkScope(v, a, d.cfg.MaxTTL)
+	if err := checkScope(v, a, d.cfg.MaxTTL); err != nil || !isGroup(v.Widen) || d.groupNamed(v.Widen) >= 0 {
+		return err
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the group has other hosts now than when this was asked").
+		WithRemedy("answer allow; the next question offers the group as it is")
 }
 
 // vote puts the answer on record and settles the question if it can. refused is the error for the voter of a
@@ -126,7 +130,7 @@ func (d *Desk) count(tx *store.Tx, r record, v palyra.Vote, m moment) error {
 // order in the journal.
 func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) error {
 	g := narrowest(r.Votes)
-	terms, ok := termsFor(r.Approval, g.widen)
+	terms, ok := d.termsFor(r.Approval, g)
 	if !ok {
 		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "generalisation %q does not fit the plan", g.widen)
 	}

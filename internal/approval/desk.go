@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/hostgroup"
 	"palyra/internal/store"
 )
 
@@ -48,6 +49,9 @@ type Config struct {
 	Now     func() time.Time
 	Boot    func() (bootID string, since time.Duration) // counts through suspend
 	NewID   func() palyra.ID
+
+	Judge  Judge         // nil: nobody answers for groups of hosts
+	Groups hostgroup.Set // that people can answer for
 
 	Log        *slog.Logger  // nil: silent
 	Wait       time.Duration // how long a question stays open; 5 minutes

@@ -22,7 +22,7 @@ var groupTools = []palyra.ToolName{palyra.ToolAllowHost, palyra.ToolProcessRun}
 
 // egressAlone reports whether a call is asked about for nothing but the hosts that it reaches: policy would let it run
 // that reached none. The guard must hold it to its hosts, and no secret may be where it could be sent from.
-func (d *Desk) egressAlone(ctx context.Context, c *palyra.Call) bool {
+func (d *Desk) egressAlone(c *palyra.Call) bool {
 	p := c.Plan
 	held := p.Tool == palyra.ToolAllowHost && p.Tier == palyra.TierBuiltin ||
 		p.Tool == palyra.ToolProcessRun && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict
@@ -32,22 +32,41 @@ func (d *Desk) egressAlone(ctx context.Context, c *palyra.Call) bool {
 		return false
 	}
 	r := palyra.RequestOf(c)
-	r.Plan.Egress = nil
-	r.Plan.Capabilities, r.Tool.Capabilities = without(p.Capabilities, palyra.Network), without(c.Tool.Capabilities, palyra.Network)
-	return d.cfg.Judge.Judge(ctx, r).Effect == palyra.Allow
+	r.Standing, r.Plan.Egress = &c.Verdict.Standing, nil // as it was judged: nothing is looked up here
+	r.Plan.Capabilities, r.Tool.Capabilities = offline(p.Capabilities), offline(c.Tool.Capabilities)
+	return d.cfg.Judge.Judge(context.Background(), r).Effect == palyra.Allow
 }
 
-func without[T comparable](list []T, one T) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return x == one })
+// offline is a list of capabilities without that of reaching others.
+func offline(all []palyra.Capability) []palyra.Capability {
+	return slices.DeleteFunc(slices.Clone(all), func(c palyra.Capability) bool { return c == palyra.Network })
 }
 
 // groupOffer is the answer for the group that all hosts of a call are of, where that is all that is asked about.
 func (d *Desk) groupOffer(c *palyra.Call) (palyra.Widening, bool) {
 	g, ok := d.cfg.Groups.Of(c.Plan.Egress)
-	if !ok || !d.egressAlone(context.Background(), c) {
+	if !ok || !d.egressAlone(c) {
 		return palyra.Widening{}, false
 	}
 	return palyra.Widening{Name: groupWiden(g), Label: fmt.Sprintf("reaching %s from %s", groupText(g), oneLine(c.Plan.Workspace.Path))}, true
+}
+
+// groupReach says what an answer for a group covers, with all of its hosts.
+func (d *Desk) groupReach(o palyra.Widening) string {
+	i := d.groupNamed(o.Name)
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" With %s timeboxed covers reaching %s from this workspace, in any session of the one who asks; "+
+		"session covers it in this one: %s.", o.Name, strings.Join(d.cfg.Groups[i].Places(), ", "), groupExceptions)
+}
+
+// groupExceptions are what an answer for a group never covers, in words.
+const groupExceptions = "no other host, no secret, nothing that is asked about without a network"
+
+// groupNamed finds the group that an answer is for, if it is still what it was.
+func (d *Desk) groupNamed(widen string) int {
+	return slices.IndexFunc(d.cfg.Groups, func(g hostgroup.Group) bool { return groupWiden(g) == widen })
 }
 
 // groupWiden is what people sign: the name of the group, and what it covered when they were asked.
@@ -78,7 +97,7 @@ func isGroup(widen string) bool { return strings.HasPrefix(widen, palyra.WidenGr
 // groupTerms are those of an answer for a group, as it was offered: for the workspace in any session where it is for a
 // time, else in the session. A group that has changed since gives none.
 func (d *Desk) groupTerms(a palyra.Approval, g extent) (palyra.Terms, bool) {
-	i := slices.IndexFunc(d.cfg.Groups, func(one hostgroup.Group) bool { return groupWiden(one) == g.widen })
+	i := d.groupNamed(g.widen)
 	if i < 0 || a.Plan.Workspace.Path == "" {
 		return palyra.Terms{}, false
 	}
@@ -107,11 +126,16 @@ func (d *Desk) inGroup(t palyra.Terms, c *palyra.Call) bool {
 }
 
 // coversCall reports whether a lease permits a call.
-func (d *Desk) coversCall(ctx context.Context, l leaseRow, c *palyra.Call) bool {
+func (d *Desk) coversCall(l leaseRow, c *palyra.Call) bool {
 	if l.Terms.Group != "" {
-		return d.inGroup(l.Terms, c) && d.egressAlone(ctx, c)
+		return d.inGroup(l.Terms, c) && d.egressAlone(c)
 	}
 	return covers(l.Terms, l.risk, c)
+}
+
+// stillCovers reports whether a lease that was found to cover a call, or was made for it, is for that call.
+func (d *Desk) stillCovers(l leaseRow, c *palyra.Call) bool {
+	return d.inGroup(l.Terms, c) || covers(l.Terms, l.risk, c)
 }
 
 // coversQuestion reports whether a lease permits the call of a question. Whether that was asked about for its hosts

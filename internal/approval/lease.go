@@ -104,7 +104,7 @@ func (d *Desk) leaseDecision(tx *store.Tx, c *palyra.Call, some func(leaseRow) b
 		}
 		dec := r.Decision
 		dec.Reused, dec.Lease, dec.Scope, dec.Terms = true, l.ID, l.Scope, &l.Terms
-		if d.leaseSuffices(l, dec, c) {
+		if d.suffices(dec, c) {
 			return dec, true, nil
 		}
 	}
@@ -122,13 +122,14 @@ func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]leaseRow, error) {
 		args  []any
 	}{
 		{`tool = ? AND plan_digest = ?`, append(slices.Clone(who), c.Plan.Tool, c.Digest)},
-		{`plan_digest = ''`, who}, // widened ones may be for several tools
+		{`plan_digest = ''`, who},                             // widened ones may be for several tools
+		{`plan_digest = ''`, []any{"", c.Proposal.Principal}}, // those of a workspace in any session
 	} {
 		err := tx.Each(`SELECT `+leaseColumns+` FROM approval_leases WHERE ended = '' AND session_id = ? AND principal = ? AND `+which.where,
 			which.args,
 			func(scan func(...any) error) error {
 				l, err := scanLease(scan)
-				if err == nil && l.UsesLeft != 0 && !d.clock.passed(l.ends, m) && covers(l.Terms, l.risk, c) {
+				if err == nil && l.UsesLeft != 0 && !d.clock.passed(l.ends, m) && d.coversCall(l, c) {
 					found = append(found, l)
 				}
 				return err
@@ -161,7 +162,7 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.LeaseID, plan palyra
 	case d.clock.passed(l.ends, d.clock.read()):
 		l.Ended = palyra.LeaseExpired
 		return notLive(l.Lease)
-	case plan != c.Digest || !covers(l.Terms, l.risk, c):
+	case plan != c.Digest || !d.stillCovers(l, c):
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "lease %s does not cover this plan", l.ID).
 			WithRemedy("propose the call again")
 	}

@@ -18,8 +18,8 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 		return nil
 	}
 	open, err := ids[palyra.ApprovalID](tx,
-		`SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
-		l.Terms.Session, l.Terms.Principal)
+		`SELECT id FROM approvals WHERE decision = '' AND (? = '' OR session_id = ?) AND principal = ? ORDER BY requested_at, id`,
+		l.Terms.Session, l.Terms.Session, l.Terms.Principal)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 		if err != nil {
 			return err
 		}
-		if d.clock.passed(r.ends, m) || !d.leaseSuffices(l, dec, r.asCall()) {
+		if d.clock.passed(r.ends, m) || !d.coversQuestion(l, r) || !d.suffices(dec, r.asCall()) {
 			continue
 		}
 		err = d.settle(tx, r, palyra.Decision{
@@ -43,16 +43,16 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 	return nil
 }
 
-// leaseSuffices reports whether a lease covers a call, and the answer behind it is all that policy needs for it.
-func (d *Desk) leaseSuffices(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
-	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c.Proposal.Owner, dec))
+// suffices reports whether the answer behind a lease that covers a call is all that policy needs for it.
+func (d *Desk) suffices(dec palyra.Decision, c *palyra.Call) bool {
+	return !c.Verdict.Need.Fresh && needMet(c.Verdict.Need, d.Facts(c.Proposal.Owner, dec))
 }
 
 // asCall is the call that a question is about, with the parts that a lease looks at.
 func (r record) asCall() *palyra.Call {
 	return &palyra.Call{
 		Proposal: palyra.Proposal{
-			Proposer: palyra.Proposer{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room},
+			Proposer: palyra.Proposer{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room, Within: r.Within},
 		},
 		Plan: r.Plan, Digest: r.PlanDigest, Verdict: palyra.Verdict{Need: r.Need, Risk: r.Prompt.Risk},
 	}

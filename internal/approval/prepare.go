@@ -50,7 +50,7 @@ func (d *Desk) question(c *palyra.Call, m moment) palyra.Approval {
 		PeerUID: p.PeerUID,
 		Surface: p.Surface, RequestedAt: m.time(), ExpiresAt: timeOf(m.deadlineAfter(d.waits(c.Plan)).wall), PlanDigest: c.Digest, Plan: c.Plan,
 		Prompt: d.promptOf(c), Need: v.Need, Bundle: v.Bundle, Snapshot: v.Snapshot, Waiting: 1,
-		Room: p.Room, Payer: p.Payer(),
+		Room: p.Room, Payer: p.Payer(), Within: p.Within,
 	}
 	a.SubjectType, a.SubjectID = subjectOf(c)
 	a.Need.Votes = max(1, a.Need.Votes)

@@ -19,24 +19,24 @@ type record struct {
 
 const recordColumns = `id, seq, session_id, run_id, call_id, principal, owner, peer_uid, door, requested_at, expires_at, boot_id,
 	expires_boot, subject_type, subject_id, plan_digest, need, bundle, snapshot, policies, waiting, decision, scope, lease_id,
-	reason, decided_by, decided_method, decided_at, separation, room, payer`
+	reason, decided_by, decided_method, decided_at, separation, room, payer, within`
 
 var recordMarks = strings.TrimSuffix(strings.Repeat("?, ", strings.Count(recordColumns, ",")+1), ", ")
 
 func scanRecord(scan func(...any) error) (record, error) {
 	var (
 		r                             record
-		need, policies                string
+		need, policies, within        string
 		requested, expires, decidedAt int64
 	)
 	a, d := &r.Approval, &r.Decision
 	err := scan(&a.ID, &r.seq, &a.Session, &a.Run, &a.Call, &a.Principal, &a.Owner, &a.PeerUID, &a.Surface, &requested, &expires,
 		&r.ends.boot, &r.ends.since, &a.SubjectType, &a.SubjectID, &a.PlanDigest, &need, &a.Bundle, &a.Snapshot, &policies,
-		&a.Waiting, &d.Answer, &d.Scope, &d.Lease, &d.Reason, &d.By, &d.Method, &decidedAt, &d.Separation, &a.Room, &a.Payer)
+		&a.Waiting, &d.Answer, &d.Scope, &d.Lease, &d.Reason, &d.By, &d.Method, &decidedAt, &d.Separation, &a.Room, &a.Payer, &within)
 	if err != nil {
 		return record{}, err
 	}
-	if err := errors.Join(decode(need, &a.Need), decode(policies, &a.Policies)); err != nil {
+	if err := errors.Join(decode(need, &a.Need), decode(policies, &a.Policies), decode(within, &a.Within)); err != nil {
 		return record{}, fmt.Errorf("approval: row %s: %w", a.ID, err)
 	}
 	r.ends.wall = expires
@@ -137,7 +137,8 @@ func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) (int64, error) {
 	policies, err2 := encode(a.Policies)
 	plan, err3 := encode(a.Plan)
 	prompt, err4 := encode(a.Prompt)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	within, err5 := encode(a.Within)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return 0, err
 	}
 	var seq int64
@@ -147,7 +148,7 @@ func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) (int64, error) {
 	_, err := tx.Exec(`INSERT INTO approvals (`+recordColumns+`) VALUES (`+recordMarks+`)`,
 		a.ID, seq, a.Session, a.Run, a.Call, a.Principal, a.Owner, a.PeerUID, a.Surface, nanos(a.RequestedAt), ends.wall, ends.boot,
 		ends.since, a.SubjectType, a.SubjectID, a.PlanDigest, need, a.Bundle, a.Snapshot, policies, a.Waiting,
-		"", "", "", "", "", "", 0, "", a.Room, a.Payer)
+		"", "", "", "", "", "", 0, "", a.Room, a.Payer, within)
 	if err != nil {
 		return 0, err
 	}

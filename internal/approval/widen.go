@@ -54,9 +54,9 @@ const (
 )
 
 // termsFor returns the terms of a generalisation that was offered.
-func termsFor(a palyra.Approval, widen string) (palyra.Terms, bool) {
+func (d *Desk) termsFor(a palyra.Approval, g extent) (palyra.Terms, bool) {
 	t, ok := exactTerms(a), true
-	switch widen {
+	switch widen := g.widen; widen {
 	case "", palyra.WidenExact:
 		return t, true
 	case palyra.WidenPathRoot, palyra.WidenWorkspace:
@@ -68,16 +68,21 @@ func termsFor(a palyra.Approval, widen string) (palyra.Terms, bool) {
 		t.ReadRoot, ok = readRoot(a.Plan)
 		t.Tools = slices.Clone(readTools)
 	default:
-		return palyra.Terms{}, false
+		return d.groupTerms(a, g)
 	}
 	t.PlanDigest = ""
 	return t, ok
 }
 
 // widenRank orders generalisations by reach; an unknown one reaches least. Those of
-// reads are never offered with those of writes.
+// reads, of writes and of hosts are never offered together.
 func widenRank(widen string) int {
-	return slices.Index([]string{palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenWorkspace}, widen)
+	if isGroup(widen) {
+		widen = palyra.WidenGroup
+	}
+	return slices.Index([]string{
+		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenGroup, palyra.WidenWorkspace,
+	}, widen)
 }
 
 // inRoot reports whether widened terms permit a plan.

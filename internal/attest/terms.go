@@ -1,6 +1,11 @@
 package attest
 
-import "palyra"
+import (
+	"slices"
+
+	"palyra"
+	"palyra/internal/hostgroup"
+)
 
 // terms checks that the lease covers what ran. Terms that name no plan must name a directory instead, and each vote
 // must have asked for that (see vote); else the plan that ran is the one that was decided, whether or not the
@@ -19,8 +24,10 @@ func (v *verifier) terms() error {
 		return fail("the grant is for another session")
 	case t.PlanDigest != "" && t.PlanDigest != p.PlanDigest:
 		return fail("the grant is for another plan")
-	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" || !coversManyPlans(d.Scope)):
+	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" || !coversManyPlans(d.Scope)):
 		return fail("the grant names neither a plan nor what else it covers")
+	case t.Group != "" && (!slices.IsSorted(t.Hosts) || hostgroup.Digest(t.Group, t.Hosts) != string(t.GroupDigest)):
+		return fail("the hosts of the grant are not those of its group")
 	case d.Digest != p.PlanDigest && (t.PlanDigest != "" || !d.Reused || !d.Digest.Valid()):
 		return fail("the decision is about another plan")
 	}

@@ -63,6 +63,7 @@ var Free = map[string]string{
 	"calls.finished_at":              "the line has its own time",
 	"sessions.bounds":                "which bounds its credentials have is not journaled",
 	"approvals.room":                 "its call's session has it",
+	"approvals.within":               "which bounds its credentials have is not journaled",
 	"approvals.payer":                "whose share it counts in while it is open",
 	"approvals.seq":                  "an order for lists",
 	"approvals.session_id":           "its call's, which is held",

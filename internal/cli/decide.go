@@ -27,17 +27,19 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: takesDecision,
+		Use: "decide ID allow|allow-edits|allow-reads|allow-group|deny", Short: "Answer an approval", Args: takesDecision,
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
 			"a --digest must then be that of the plan shown. Anywhere else --digest is required,\n" +
 			"but for deny.\n\n" +
-			"Two answers go further than this call, where the approval offers them: allow-edits\n" +
+			"Some answers go further than this call, where the approval offers them: allow-edits\n" +
 			"lets the agent go on editing files of the workspace, allow-reads lets it read the rest\n" +
 			"of a directory outside. Both hold for 8 hours (--ttl) and end with the session; what\n" +
 			"other programs obey (.envrc, .git, …), hidden names, removals and whatever is riskier\n" +
-			"is asked about all the same. 'palyra leases revoke' ends them.",
+			"is asked about all the same. allow-group lets it reach all hosts of a group (npm, pypi,\n" +
+			"go, crates, debian, or one of [groups] in the configuration) from this workspace, in\n" +
+			"any of its sessions, for 8 hours. 'palyra leases revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
@@ -71,7 +73,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 
 // takesDecision checks the arguments of decide; an answer alone lacks the id.
 func takesDecision(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "deny"}, args[0]) {
+	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "allow-group", "deny"}, args[0]) {
 		return exit.Usagef("ID is missing; 'palyra approvals list --pending' has them")
 	}
 	return syntax.Takes("ID", "ANSWER")(cmd, args)
@@ -81,7 +83,7 @@ func takesDecision(cmd *cobra.Command, args []string) error {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads or deny", string(r.Answer))
+		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads, allow-group or deny", string(r.Answer))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
 		return exit.Usagef("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():
@@ -171,6 +173,16 @@ func send(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 	if r.Answer == palyra.AnswerAllow && r.Scope == "" {
 		r.Scope = palyra.ScopeOnce
 	}
+	if r.Widen == palyra.WidenGroup {
+		p, err := c.Approval(ctx, r.ID)
+		if err == nil {
+			err = question.CheckOffered(p, r)
+		}
+		if err != nil {
+			return err
+		}
+		r = question.Named(p, r)
+	}
 	p, err := c.Decide(ctx, r)
 	return inv.Answer(err, approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
 }
@@ -208,6 +220,8 @@ func reachText(r client.DecideRequest) string {
 		text += ", any edit in the workspace"
 	case palyra.WidenReadRoot:
 		text += ", any read in the directory"
+	case palyra.WidenGroup:
+		text += ", any host of the group from this workspace"
 	default:
 		text += ", widened to " + show.Arg(r.Widen)
 	}

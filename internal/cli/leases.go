@@ -124,6 +124,8 @@ func covers(t palyra.Terms) string {
 		}
 	case t.ReadRoot != "":
 		text = "reads under " + t.ReadRoot
+	case t.Group != "":
+		text = "hosts of " + t.Group + ": " + screen.Joined(t.Hosts)
 	}
 	if t.Workspace != "" {
 		text += ", in " + t.Workspace
@@ -144,7 +146,8 @@ func printLease(inv *invocation.Invocation, l leaseJSON) error {
 			screen.Pair{"Workspace", l.Terms.Workspace}, screen.Pair{"Program", l.Terms.Program},
 			screen.Pair{"Tools", screen.Joined(l.Terms.Tools)}, screen.Pair{"Path root", l.Terms.PathRoot},
 			screen.Pair{"Read root", l.Terms.ReadRoot}, screen.Pair{"Tier at least", string(l.Terms.TierFloor)},
-			screen.Pair{"Hosts", screen.Joined(l.Terms.Hosts)})
+			screen.Pair{"Hosts", screen.Joined(l.Terms.Hosts)}, screen.Pair{"Group", l.Terms.Group},
+			screen.Pair{"Group digest", string(l.Terms.GroupDigest)}, screen.Pair{"Within", screen.Joined(l.Terms.Within)})
 	})
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 	MCP       MCP                  `key:"mcp"`
 	Models    Models               `key:"models"`
 	Providers map[string]*Provider // of models, by name
+	Groups    map[string]*[]string // of hosts that people can answer for at once, by name
 	Limits    Limits               `key:"limits"`
 	Log       Log                  `key:"log"`
 	Store     Store                `key:"store"`

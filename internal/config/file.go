@@ -64,7 +64,7 @@ func (c *Config) fromTOML(path string, raw []byte, source Source) []Problem {
 	}
 	next := *c
 	next.origins = maps.Clone(c.origins)
-	next.Providers = cloneProviders(c.Providers)
+	next.Providers, next.Groups = cloneProviders(c.Providers), cloneGroups(c.Groups)
 	var problems []Problem
 	given := leaves(doc)
 	for key, value := range given {
@@ -104,12 +104,16 @@ func (c *Config) take(key string, value any) error {
 	if section(key) {
 		return errors.New("this is a section: [" + key + "]")
 	}
+	if strings.HasPrefix(key, groupsSection+".") {
+		return errors.New("a group is called by small letters, digits and hyphens, 32 at most")
+	}
 	return errors.New("unknown key")
 }
 
 // section reports whether a key is the name of a section.
 func section(key string) bool {
-	return key == providersSection || slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
+	return key == providersSection || key == groupsSection ||
+		slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
 // leaves lists the values of a document below its known sections: section.key, or the name of a section that

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // Source is a place values come from, weakest first.
 type Source string
 
@@ -62,5 +64,6 @@ func (c *Config) check() []Problem {
 			problems = append(problems, Problem{Where: c.origins[s.key].where, Key: s.key, Text: err.Error()})
 		}
 	}
-	return append(problems, c.checkModels()...)
+	_, groups := c.ownGroups()
+	return slices.Concat(problems, c.checkModels(), groups)
 }

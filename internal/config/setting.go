@@ -62,6 +62,9 @@ var daemonSettings = []setting{
 func find(key string) (setting, bool) {
 	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key || s.was != "" && s.was == key })
 	if i < 0 {
+		if s, ok := findGroup(key); ok {
+			return s, true
+		}
 		return findProvider(key)
 	}
 	return settings[i], true
@@ -70,6 +73,9 @@ func find(key string) (setting, bool) {
 // value is where the setting's value stands: *int64, *string or *[]string.
 func (s setting) value(c *Config) any {
 	section, field, _ := strings.Cut(s.key, ".")
+	if section == groupsSection {
+		return c.group(field)
+	}
 	if section != providersSection {
 		return pointer(tagged(tagged(reflect.ValueOf(c).Elem(), section), field))
 	}
@@ -96,9 +102,9 @@ func pointer(field reflect.Value) any {
 }
 
 // variable is the name of the setting's environment variable; "" for one of a
-// provider, whose name could not be told from the key in it.
+// provider or a group, whose name could not be told from the key in it.
 func (s setting) variable() string {
-	if strings.HasPrefix(s.key, providersSection+".") {
+	if strings.HasPrefix(s.key, providersSection+".") || strings.HasPrefix(s.key, groupsSection+".") {
 		return ""
 	}
 	return variableOf(s.key)

@@ -132,6 +132,11 @@ func (c *Config) settings() []setting {
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		if s, ok := findGroup(groupsSection + "." + name); ok {
+			all = append(all, s)
+		}
+	}
 	return all
 }
 

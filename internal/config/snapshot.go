@@ -14,18 +14,25 @@ func (c Config) Snapshot() palyra.Snapshot {
 		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
 		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
 		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,
-		ProcessRunner: c.Process.snapshot(c.Egress), WasmRuntime: map[string]any{"enabled": false},
+		ProcessRunner: c.Process.snapshot(c.Egress, c.Groups), WasmRuntime: map[string]any{"enabled": false},
 	}
 }
 
 // snapshot is the part about programs.
-func (p Process) snapshot(e Egress) map[string]any {
+func (p Process) snapshot(e Egress, groups map[string]*[]string) map[string]any {
 	out := map[string]any{
 		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": e.snapshot(),
 		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
 		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "disk_bytes": p.DiskBytes,
 		"stage_bytes": p.StageBytes, "stage_names": p.StageNames, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
 		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
+	}
+	if len(groups) > 0 { // as below
+		lists := map[string]any{}
+		for name, hosts := range groups {
+			lists[name] = *hosts
+		}
+		out["host_groups"] = lists
 	}
 	if p.Stage == "all" { // left out otherwise: snapshots from before it have the same digest
 		out["stage"] = p.Stage

@@ -202,9 +202,14 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 // openDesk opens the approvals and the attestations.
 func (d *Daemon) openDesk(context.Context) (err error) {
 	a := d.Settings.Approvals
+	groups, err := d.Settings.HostGroups()
+	if err != nil {
+		return err
+	}
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
 		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
+		Judge: d.policy, Groups: groups,
 	})
 	if err != nil {
 		return err

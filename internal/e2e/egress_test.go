@@ -61,7 +61,7 @@ func newWorld(t *testing.T) world {
 }
 
 // nameServer answers every question for an address with 127.0.0.1.
-func nameServer(t *testing.T) string {
+func nameServer(t testing.TB) string {
 	t.Helper()
 	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {

@@ -49,7 +49,9 @@ func newRegistries(t testing.TB) *registries {
 				"name": "thing", "dist-tags": map[string]string{"latest": "1.0.0"},
 				"versions": map[string]any{"1.0.0": map[string]any{
 					"name": "thing", "version": "1.0.0",
-					"dist": map[string]string{"tarball": r.url("npm") + "/thing/-/thing-1.0.0.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])},
+					"dist": map[string]string{
+						"tarball": r.url("npm") + "/thing/-/thing-1.0.0.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
+					},
 				}},
 			})
 		case "npm.example/thing/-/thing-1.0.0.tgz":
@@ -192,8 +194,10 @@ func (i installs) run(word, script string) {
 // twice installs by npm and by pip, each anew a second time.
 func (i installs) twice() {
 	i.t.Helper()
-	npm := "export NPM_CONFIG_REGISTRY=" + i.r.url("npm") + " NPM_CONFIG_AUDIT=false; rm -rf node_modules; npm install --prefer-online thing && node -p 'require(\"thing\")'"
-	pip := "export PIP_INDEX_URL=" + i.r.url("index") + "/simple PIP_TRUSTED_HOST='index.example files.example'; test -d .venv || /usr/bin/python3 -m venv .venv; " +
+	npm := "export NPM_CONFIG_REGISTRY=" + i.r.url("npm") + " NPM_CONFIG_AUDIT=false; " +
+		"rm -rf node_modules; npm install --prefer-online thing && node -p 'require(\"thing\")'"
+	pip := "export PIP_INDEX_URL=" + i.r.url("index") + "/simple PIP_TRUSTED_HOST='index.example files.example'; " +
+		"test -d .venv || /usr/bin/python3 -m venv --copies .venv; " + // links to the system's Python would be asked about
 		".venv/bin/pip install --no-cache-dir --force-reinstall thing && .venv/bin/python -c 'import thing; print(thing.said)'"
 	for _, c := range []struct {
 		name, script string
@@ -261,15 +265,7 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 	if _, err := person.AddWorkspace(t.Context(), elsewhere, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, token, err := person.AddAgent(t.Context(), "worker", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	worker, err := client.Open(client.Config{Home: d.home, Door: client.AgentDoor, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = worker.Close() })
+	worker := d.agentCalled("worker")
 
 	first := d.reaching(d.work, r.at("npm"))
 	first.NoWait = false
@@ -277,7 +273,8 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := d.palyra("approvals", "decide", string(a.ID), "allow-group", "--digest", string(a.PlanDigest)).CombinedOutput(); err != nil {
+	decide := d.palyra("approvals", "decide", string(a.ID), "allow-group", "--digest", string(a.PlanDigest))
+	if out, err := decide.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if end := <-ch; end.err != nil || end.out.Outcome != palyra.OutcomeFinished {
@@ -320,8 +317,10 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 	unasked("one of them and one beside", agent, d.reaching(d.work, r.at("npm"), r.at("files")), false)
 	unasked("another port", agent, d.reaching(d.work, "npm.example:1"), false)
 	unasked("names below", agent, d.reaching(d.work, "*.npm.example:"+port), false)
-	unasked("an upload by the fetch tool", agent, client.CallRequest{Tool: "palyra.http.fetch", Arguments: post, Surface: palyra.SurfaceCLI, NoWait: true}, false)
-	unasked("a program that is asked about offline", agent, with(npm, map[string]any{"command": "curl", "args": []string{"-d", "x", r.url("npm")}}), false)
+	upload := client.CallRequest{Tool: "palyra.http.fetch", Arguments: post, Surface: palyra.SurfaceCLI, NoWait: true}
+	unasked("an upload by the fetch tool", agent, upload, false)
+	curl := with(npm, map[string]any{"command": "curl", "args": []string{"-d", "x", r.url("npm")}})
+	unasked("a program that is asked about offline", agent, curl, false)
 	unasked("one that writes directly", agent, with(npm, map[string]any{"live": true}), false)
 	unasked("one that cannot be taken back", agent, with(npm, map[string]any{"command": "git", "args": []string{"push", "--force"}}), false)
 

@@ -52,8 +52,11 @@ func (g Group) Places() []string {
 }
 
 // Digest is that of the name and the hosts: a group that has come to have others has another.
-func (g Group) Digest() string {
-	sum := sha256.Sum256([]byte("palyra/host-group/v1\x00" + g.Name + "\n" + strings.Join(g.Places(), "\n")))
+func (g Group) Digest() string { return Digest(g.Name, g.Places()) }
+
+// Digest is that of a group with these places, which are in order.
+func Digest(name string, places []string) string {
+	sum := sha256.Sum256([]byte("palyra/host-group/v1\x00" + name + "\n" + strings.Join(places, "\n")))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
@@ -87,12 +90,12 @@ var shipped = sync.OnceValues(func() ([]Group, error) {
 })
 
 // Shipped returns the groups that come with Palyra.
-func Shipped() []Group {
+func Shipped() ([]Group, error) {
 	list, err := shipped()
 	if err != nil { // it is part of the program, and tests read it
-		panic("hostgroup: groups.json: " + err.Error())
+		return nil, fmt.Errorf("hostgroup: groups.json: %w", err)
 	}
-	return slices.Clone(list)
+	return slices.Clone(list), nil
 }
 
 // Name is what a group may be called.
@@ -170,7 +173,10 @@ type Set []Group
 
 // With returns the groups that come with Palyra and an operator's, whose names are other ones.
 func With(own []Group) (Set, error) {
-	all := Set(Shipped())
+	all, err := Shipped()
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range own {
 		if slices.ContainsFunc(all, func(have Group) bool { return have.Name == g.Name }) {
 			return nil, fmt.Errorf("there is a group %s already: give yours another name", g.Name)

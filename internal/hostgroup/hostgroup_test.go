@@ -10,7 +10,11 @@ import (
 // Every group that comes with Palyra is one that an operator could make, and says of each host where it comes from.
 func TestShippedGroupsSayTheirSources(t *testing.T) {
 	var names []string
-	for _, g := range Shipped() {
+	all, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
 		names = append(names, g.Name)
 		if again, err := New(g.Name, g.Places(), ""); err != nil || !slices.Equal(again.Places(), g.Places()) || g.About == "" {
 			t.Errorf("%s: %v", g.Name, err)
@@ -83,7 +87,8 @@ func TestDigestSaysWhatAGroupCovers(t *testing.T) {
 		t.Errorf("%s is that of an order", one)
 	}
 	for what, other := range map[string]string{
-		"grown": of("mine", "a.example", "b.example", "c.example"), "shrunk": of("mine", "a.example"), "renamed": of("other", "a.example", "b.example"),
+		"grown": of("mine", "a.example", "b.example", "c.example"), "shrunk": of("mine", "a.example"),
+		"renamed":      of("other", "a.example", "b.example"),
 		"another port": of("mine", "a.example", "b.example:80"),
 	} {
 		if other == one {
@@ -119,7 +124,8 @@ func TestOfWhichGroupHostsAre(t *testing.T) {
 			t.Errorf("%q are of %q, want %q", c.places, got, c.want)
 		}
 	}
-	if !all.Have("mine", []string{"pypi.org:443"}) || all.Have("npm", []string{"pypi.org:443"}) || all.Have("none", nil) || all.Have("npm", nil) {
+	at := []string{"pypi.org:443"}
+	if !all.Have("mine", at) || all.Have("npm", at) || all.Have("none", nil) || all.Have("npm", nil) {
 		t.Error("a group has what it has not, or the other way round")
 	}
 	if _, err := With([]Group{{Name: "npm"}}); err == nil {

@@ -15,7 +15,7 @@ var (
 	small = []string{
 		"internal/address", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitrepo", "internal/gitwork", "internal/layered", "internal/memory", "internal/moved",
+		"internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/layered", "internal/memory", "internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",

@@ -222,7 +222,7 @@ func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 				r.Scope = palyra.ScopeOnce
 			}
 			if r, err = question.Widely(r); err == nil {
-				_, err = c.Decide(ctx, r)
+				_, err = c.Decide(ctx, question.Named(p, r))
 			}
 		}
 		if err == nil || ctx.Err() != nil || try == invocation.MaxTries || !unanswered(err) {

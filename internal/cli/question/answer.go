@@ -19,9 +19,16 @@ type wideAnswer struct{ word, widen string }
 var wideAnswers = []wideAnswer{
 	{"allow-edits", palyra.WidenWorkspace},
 	{"allow-reads", palyra.WidenReadRoot},
+	{"allow-group", palyra.WidenGroup},
 }
 
-// wideTime is how long a wide answer holds by default. It ends with its session at the latest.
+// is reports whether the answer is a generalisation, which may name further what it is of.
+func (w wideAnswer) is(widen string) bool {
+	return widen == w.widen || strings.HasPrefix(widen, w.widen+":")
+}
+
+// wideTime is how long a wide answer holds by default. But for that of a group of hosts it ends with its session at the
+// latest.
 const wideTime = 8 * time.Hour
 
 // Widely turns the word of a wide answer into the request that it stands for; other requests stay unchanged.
@@ -45,7 +52,7 @@ func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 	labels = map[string]string{}
 	for _, w := range wideAnswers {
-		i := slices.IndexFunc(a.Prompt.Options, func(o palyra.Widening) bool { return o.Name == w.widen })
+		i := slices.IndexFunc(a.Prompt.Options, func(o palyra.Widening) bool { return w.is(o.Name) })
 		if i >= 0 && !a.Need.Fresh {
 			words = append(words, w.word)
 			labels[w.word] = a.Prompt.Options[i].Label
@@ -66,10 +73,21 @@ func CheckOffered(a palyra.Approval, r client.DecideRequest) error {
 		WithRemedy("answer one of: %s", can)
 }
 
+// Named names the generalisation of an answer as the question offers it: that of a group says which group, and what is in
+// it.
+func Named(a palyra.Approval, r client.DecideRequest) client.DecideRequest {
+	for _, o := range a.Prompt.Options {
+		if r.Widen != "" && strings.HasPrefix(o.Name, r.Widen+":") {
+			r.Widen = o.Name
+		}
+	}
+	return r
+}
+
 // Word is the word that a person types for an answer.
 func Word(r client.DecideRequest) string {
 	for _, w := range wideAnswers {
-		if r.Answer == palyra.AnswerAllow && r.Widen == w.widen {
+		if r.Answer == palyra.AnswerAllow && w.is(r.Widen) {
 			return w.word
 		}
 	}
@@ -116,7 +134,10 @@ func (v *View) answer(label, word, does string) {
 
 // exceptions says what the wide answers leave out.
 func exceptions(words []string) string {
-	if slices.Contains(words, "allow-reads") {
+	switch {
+	case slices.Contains(words, "allow-group"):
+		return "still asked: other hosts, other workspaces, secrets, what asks offline"
+	case slices.Contains(words, "allow-reads"):
 		return "still asked: hidden names, secrets, other directories, more risk"
 	}
 	return "still asked: hidden names (.envrc), outside, removals, more risk"

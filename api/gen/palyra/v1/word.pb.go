@@ -2224,7 +2224,12 @@ type Terms struct {
 	// Where no one plan is named: every tool that it covers.
 	Tools []string `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Reads stay under this absolute directory, outside of the workspace.
-	ReadRoot      string `protobuf:"bytes,12,opt,name=read_root,json=readRoot,proto3" json:"read_root,omitempty"`
+	ReadRoot string `protobuf:"bytes,12,opt,name=read_root,json=readRoot,proto3" json:"read_root,omitempty"`
+	// The group that hosts are of, and the digest of its contents.
+	Group       string `protobuf:"bytes,13,opt,name=group,proto3" json:"group,omitempty"`
+	GroupDigest string `protobuf:"bytes,14,opt,name=group_digest,json=groupDigest,proto3" json:"group_digest,omitempty"`
+	// Where no session is named: the only workspaces that the credential reaches.
+	Within        []string `protobuf:"bytes,15,rep,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2341,6 +2346,27 @@ func (x *Terms) GetReadRoot() string {
 		return x.ReadRoot
 	}
 	return ""
+}
+
+func (x *Terms) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Terms) GetGroupDigest() string {
+	if x != nil {
+		return x.GroupDigest
+	}
+	return ""
+}
+
+func (x *Terms) GetWithin() []string {
+	if x != nil {
+		return x.Within
+	}
+	return nil
 }
 
 // Decision is how an approval was settled. The terms are those of its grant.
@@ -3531,7 +3557,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xca\x02\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x9b\x03\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -3548,7 +3574,10 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x04room\x18\n" +
 	" \x01(\tR\x04room\x12\x14\n" +
 	"\x05tools\x18\v \x03(\tR\x05tools\x12\x1b\n" +
-	"\tread_root\x18\f \x01(\tR\breadRoot\"\x88\x03\n" +
+	"\tread_root\x18\f \x01(\tR\breadRoot\x12\x14\n" +
+	"\x05group\x18\r \x01(\tR\x05group\x12!\n" +
+	"\fgroup_digest\x18\x0e \x01(\tR\vgroupDigest\x12\x16\n" +
+	"\x06within\x18\x0f \x03(\tR\x06within\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +
