@@ -32,7 +32,10 @@ func (d *Desk) egressAlone(c *palyra.Call) bool {
 		return false
 	}
 	r := palyra.RequestOf(c)
-	r.Standing, r.Plan.Egress = &c.Verdict.Standing, nil // as it was judged: nothing is looked up here
+	r.Plan.Egress = nil
+	if s := c.Verdict.Standing; len(s.Roles)+len(s.Owner) > 0 { // as it was judged: nothing is looked up in a transaction
+		r.Standing = &s
+	}
 	r.Plan.Capabilities, r.Tool.Capabilities = offline(p.Capabilities), offline(c.Tool.Capabilities)
 	return d.cfg.Judge.Judge(context.Background(), r).Effect == palyra.Allow
 }
@@ -49,6 +52,16 @@ func (d *Desk) groupOffer(c *palyra.Call) (palyra.Widening, bool) {
 		return palyra.Widening{}, false
 	}
 	return palyra.Widening{Name: groupWiden(g), Label: fmt.Sprintf("reaching %s from %s", groupText(g), oneLine(c.Plan.Workspace.Path))}, true
+}
+
+// GroupOf names the group that a call's hosts are all of, with its hosts; alone: nothing else is asked about, so that one
+// answer can be given for the group.
+func (d *Desk) GroupOf(c *palyra.Call) (text string, alone bool) {
+	g, ok := d.cfg.Groups.Of(c.Plan.Egress)
+	if !ok {
+		return "", false
+	}
+	return groupText(g), d.egressAlone(c)
 }
 
 // groupReach says what an answer for a group covers, with all of its hosts.

@@ -46,6 +46,7 @@ func install(t testing.TB, hosts []string, options ...callOption) *palyra.Call {
 		Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.Network}, Executable: palyra.Executable{Path: "/usr/bin/npm"},
 		Tier: palyra.TierC, Egress: hosts, Enforcement: palyra.Enforcement{Mode: palyra.NetworkStrict},
 	}
+	c.Verdict.Standing.Roles = []palyra.Role{"agent"}
 	for _, o := range options {
 		o(c)
 	}

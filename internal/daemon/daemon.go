@@ -27,6 +27,7 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/durable"
 	"palyra/internal/enrol"
+	"palyra/internal/hostgroup"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/limit"
@@ -63,6 +64,7 @@ type Daemon struct {
 	records
 	access   *access.Registry
 	policy   *policy.Engine
+	groups   hostgroup.Set
 	bundles  *bundle.Bundles
 	projects bundle.Projects
 	desk     *approval.Desk
@@ -202,14 +204,10 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 // openDesk opens the approvals and the attestations.
 func (d *Daemon) openDesk(context.Context) (err error) {
 	a := d.Settings.Approvals
-	groups, err := d.Settings.HostGroups()
-	if err != nil {
-		return err
-	}
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
 		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
-		Judge: d.policy, Groups: groups,
+		Judge: d.policy, Groups: d.groups,
 	})
 	if err != nil {
 		return err

@@ -18,6 +18,9 @@ import (
 
 // openPolicy puts policies into force.
 func (d *Daemon) openPolicy(ctx context.Context) (err error) {
+	if d.groups, err = d.Settings.HostGroups(); err != nil {
+		return err
+	}
 	if d.bundles, err = bundle.Open(ctx, d.bundleConfig()); err == nil {
 		d.policy = d.bundles.Engine()
 	}
@@ -36,7 +39,7 @@ func (d *Daemon) bundleConfig() bundle.Config {
 func (d *Daemon) judging(b *policy.Bundle) policy.Config {
 	return policy.Config{
 		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.tierHolds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing,
-		Now: now,
+		Now: now, Groups: d.groups,
 	}
 }
 

@@ -301,6 +301,16 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 		r.Arguments, _ = json.Marshal(args)
 		return r
 	}
+	why := func(workspace string) string {
+		said, err := d.palyra("policy", "why", "--workspace", workspace, "--egress", r.at("index"), "--", "echo", "reached").CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, said)
+		}
+		return string(said)
+	}
+	if said := why(d.work); !strings.Contains(said, "all it reaches is of the group mirror") || !strings.Contains(said, r.at("index")) {
+		t.Errorf("why: %s", said)
+	}
 	_, port, _ := net.SplitHostPort(r.at("npm"))
 	post, _ := json.Marshal(map[string]any{"url": r.url("npm") + "/thing", "method": "POST", "body": "x"})
 	npm := d.reaching(d.work, r.at("npm"))

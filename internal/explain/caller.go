@@ -95,10 +95,17 @@ const maxCovering = 100
 func (p *Explainer) noteLease(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
 	asked := *c
 	asked.Verdict = e.Verdict
-	if d, ok, err := p.Desk.Cover(ctx, &asked); asked.Proposal.Session != "" && err == nil && ok {
+	if d, ok, err := p.Desk.Cover(ctx, &asked); err == nil && ok && (asked.Proposal.Session != "" || d.Terms.Session == "") {
+		where := "in session " + string(asked.Proposal.Session)
+		if d.Terms.Group != "" {
+			where = fmt.Sprintf("as one of the group %s from %s", d.Terms.Group, d.Terms.Workspace)
+		}
 		e.Layer = ""
-		e.Remedy = fmt.Sprintf("nothing: lease %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
+		e.Remedy = fmt.Sprintf("nothing: lease %s by %s covers it %s, so nobody would be asked", d.Lease, d.By, where)
 		return
+	}
+	if group, alone := p.Desk.GroupOf(&asked); alone {
+		e.Remedy = fmt.Sprintf("all it reaches is of the group %s, which the answer allow-group is for; or %s", group, e.Remedy)
 	}
 	live, err := p.Desk.Leases(ctx, palyra.LeaseFilter{Principal: c.Proposal.Principal, Limit: maxCovering})
 	if err != nil {

@@ -76,6 +76,7 @@ var attributes = [...]attribute{
 	{"staged", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.Staged()) }},
 	{liveAskedName, func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.LiveAsked()) }},
 	{"removes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Removes)) }},
+	{"egress_group", func(c *judgement) cedar.Value { return wordIf(c.groups.Name(c.request.Plan.Egress)) }},
 	{effectsName, func(c *judgement) cedar.Value { return effectsIf(c.request.Effects) }},
 }
 

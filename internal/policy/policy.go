@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/hostgroup"
 )
 
 // Config is what an Engine judges with.
@@ -43,6 +44,7 @@ type Config struct {
 	// Standing returns the roles that the access registry has for a principal and its owner; nil: no roles
 	// are known. A call for which it fails is refused.
 	Standing func(principal, owner palyra.Principal) (palyra.Standing, error)
+	Groups   hostgroup.Set    // of hosts; nil: those that come with Palyra
 	Now      func() time.Time // for requests that do not say when; nil: policies see no time
 	Stop     func() bool      // ends a judgement early, which then denies; nil: none ends early
 }
@@ -62,6 +64,7 @@ type state struct {
 	command    func(palyra.Plan) palyra.Command
 	project    func(string, ...string) (*Bundle, error)
 	standing   func(palyra.Principal, palyra.Principal) (palyra.Standing, error)
+	groups     hostgroup.Set
 	now        func() time.Time
 	stop       func() bool
 	joined     *atomic.Pointer[Bundle] // with the workspace's policies that were asked for last
@@ -87,8 +90,13 @@ func (e *Engine) Swap(c Config) error {
 	if err != nil {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
+	if c.Groups == nil {
+		if c.Groups, err = hostgroup.With(nil); err != nil {
+			return err
+		}
+	}
 	e.live.Store(&state{
-		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop,
+		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop, groups: c.Groups,
 		joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), surfaces: newNames(s.Channels),
