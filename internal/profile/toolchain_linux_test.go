@@ -61,6 +61,39 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Those who keep several tools have the newest of each, or the one that the person chose, and Homebrew is not in a home.
+func TestFindManagers(t *testing.T) {
+	home, brew := t.TempDir(), t.TempDir()
+	for _, d := range []string{
+		home + "/.local/share/mise/installs/node/22.3.0/bin", home + "/.local/share/mise/installs/node/9.1.0/bin",
+		home + "/.local/share/mise/installs/go/1.26.1/bin", home + "/.local/share/mise/installs/empty/1.0",
+		home + "/.asdf/installs/nodejs/20.1.0/bin", home + "/.asdf/installs/nodejs/24.0.0/bin", home + "/.asdf/plugins",
+		home + "/.nvm/versions/node/v20.1.0/bin", home + "/.nvm/versions/node/v22.1.0/bin", home + "/.nvm/alias",
+		brew + "/bin", brew + "/Cellar/jq/1.7", brew + "/opt", brew + "/var/secret", brew + "/etc",
+	} {
+		must(t, os.MkdirAll(d, 0o700))
+	}
+	must(t, os.Symlink("22.3.0", home+"/.local/share/mise/installs/node/latest"))
+	must(t, os.WriteFile(home+"/.tool-versions", []byte("# mine\nnodejs 20.1.0\npython\n"), 0o600))
+	must(t, os.WriteFile(home+"/.nvm/alias/default", []byte("20.1.0\n"), 0o600))
+	list, err := find(home, brew)
+	must(t, err)
+	got := map[string]string{}
+	for _, x := range list {
+		got[x.Name] = strings.ReplaceAll(strings.Join(x.Mounts, " ")+" | "+strings.Join(x.Path, " "), brew, "BREW")
+	}
+	if d := cmp.Diff(map[string]string{
+		"mise": "~/.local/share/mise/installs | ~/.local/share/mise/installs/go/1.26.1/bin ~/.local/share/mise/installs/node/22.3.0/bin",
+		"asdf": "~/.asdf/installs | ~/.asdf/installs/nodejs/20.1.0/bin", "nvm": "~/.nvm/versions/node | ~/.nvm/versions/node/v20.1.0/bin",
+		"homebrew": "BREW/Cellar BREW/bin BREW/opt | BREW/bin",
+	}, got); d != "" {
+		t.Error(d)
+	}
+	if _, err := Document(list); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFindInAnOddHome(t *testing.T) {
 	home := t.TempDir() + "/a*[b"
 	must(t, os.MkdirAll(home+"/.cargo/bin", 0o700))

@@ -32,9 +32,10 @@ func Setup(inv *invocation.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Let sandboxes see the toolchains of your home directory", Args: syntax.Takes(),
 		Long: "Sandboxes see nothing of your home directory. This looks for toolchains there (Go,\n" +
-			"nvm, fnm, volta, pyenv, uv, rustup and more), shows them, asks, and writes a profile\n" +
-			"by which runs see them, read-only. Nothing else of your home becomes visible. Run it\n" +
-			"again after installing another version. Needs no daemon.",
+			"nvm, fnm, volta, pyenv, uv, rustup, mise, asdf and more) and in Homebrew's, shows\n" +
+			"them, asks, and writes a profile by which runs see them, read-only. Nothing else of\n" +
+			"your home becomes visible. Run it again after installing another version. Needs no\n" +
+			"daemon. 'palyra sandbox doctor --tools' says what works inside then.",
 		Example: "  palyra setup\n  palyra setup --print\n  palyra setup --yes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := inv.Config()

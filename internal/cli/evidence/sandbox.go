@@ -29,7 +29,8 @@ func Sandbox(inv *invocation.Invocation, profiles *cobra.Command) *cobra.Command
 }
 
 func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
-	var tier string
+	var tier, workspace string
+	var tools bool
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Try the sandbox tiers out from inside", Args: syntax.Takes(),
 		Long: "Has the daemon run a program in each tier that tries to get out: to read a planted\n" +
@@ -37,9 +38,17 @@ func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
 			"than it may, and more. Prints what held, and what to do about what did not. The\n" +
 			"result is signed and kept; attestations carry its digest. Ends with 1 when\n" +
 			"something did not hold. Last it says of each registered workspace whether runs write\n" +
-			"to a stage there, and why where they do not.",
-		Example: "  palyra sandbox doctor\n  palyra sandbox doctor --tier c --json",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			"to a stage there, and why where they do not.\n\n" +
+			"With --tools it runs the programs that the files of a workspace call for instead\n" +
+			"(node, python3, go, cargo, make and more), inside, and names those that do not work\n" +
+			"there, with what to do. Ends with 1 when there are any.",
+		Example: "  palyra sandbox doctor\n  palyra sandbox doctor --tier c --json\n  palyra sandbox doctor --tools",
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if tools {
+			return tryTools(cmd.Context(), inv, workspace)
+		}
+		return inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			tiers, err := tierFlag(tier)
 			if err != nil {
 				return err
@@ -49,9 +58,12 @@ func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			return printDoctor(inv, p, func(w io.Writer) { printStages(ctx, c, w) })
-		}),
+		})(cmd, args)
 	}
+	cmd.Flags().BoolVar(&tools, "tools", false, "run the programs that a workspace takes inside, and name what is missing")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --tools: the workspace (default: the one around the current directory)")
 	cmd.Flags().StringVar(&tier, "tier", "", "try only this tier: b or c (default: all)")
+	cmd.MarkFlagsMutuallyExclusive("tools", "tier")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -43,9 +43,8 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
 			"denied or not answered in time, or nothing that it changed was kept. 6: the credential\n" +
 			"may not call. 124: it took too long. 130: cancelled. 125: Palyra\n" +
-			"itself failed, or a file or pipe did not get all of the output: what is longer than\n" +
-			"tool_call.output_bytes is better written to a file of the workspace. With --json\n" +
-			"there is one object, the outcome, and nothing else.",
+			"itself failed, or a file or pipe did not get all of the output. With --json there is\n" +
+			"one object, the outcome, and nothing else; it keeps tool_call.output_bytes of output.",
 		Example: "  palyra exec -- make test\n" +
 			"  palyra exec --timeout 30s --memory 512M --env CI=1 -- make -j2 check\n" +
 			"  palyra exec --workspace ~/project --cwd src -- ls -la\n" +
