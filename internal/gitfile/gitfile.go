@@ -8,6 +8,9 @@ package gitfile
 
 import "errors"
 
+// Own is the name by which git finds a work tree's repository: a directory, or a file that says where it is.
+const Own = ".git"
+
 // MaxFile bounds what is read of one file.
 const MaxFile = 1 << 20
 
