@@ -15,11 +15,12 @@ var (
 	small = []string{
 		"internal/address", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/layered", "internal/memory", "internal/moved",
+		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/layered", "internal/memory",
+		"internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
-		"internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
+		"internal/stage/dircopy", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
 		"internal/trusted",
 	}
 	// parts keep records or make decisions.

@@ -88,6 +88,9 @@ func (g *Stage) Assign(call string) error {
 		return fmt.Errorf("stage: assign: %q is no name", call)
 	}
 	g.call = call
+	if g.beside != nil {
+		return g.beside.Assign(call + besideSuffix)
+	}
 	return nil
 }
 
@@ -217,7 +220,8 @@ func (s *Stages) Forget(call string) {
 	if !subpath.PlainID(call) {
 		return
 	}
-	for _, name := range []string{wordPrefix + call, wordPrefix + call + ".new"} {
+	word := wordPrefix + call
+	for _, name := range []string{word, word + ".new", word + besideSuffix, word + besideSuffix + ".new"} {
 		if err := beneath.Ignore(unix.Unlinkat(int(s.dir.Fd()), name, 0), unix.ENOENT); err != nil {
 			s.log.Warn("the word of what became of a run's changes could not be removed", "call", call, "err", err)
 		}
@@ -240,10 +244,10 @@ func (s *Stages) DropHeld(ctx context.Context, waits func(call string) bool) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if call, ok := strings.CutPrefix(strings.TrimSuffix(name, ".new"), wordPrefix); ok && !waits(call) {
-			s.Forget(call)
+		if call, ok := strings.CutPrefix(strings.TrimSuffix(name, ".new"), wordPrefix); ok && !waits(ofCall(call)) {
+			s.Forget(ofCall(call))
 		}
-		if call, ok := strings.CutPrefix(name, heldPrefix); ok && subpath.PlainID(call) && !waits(call) && s.takeHeld(call) {
+		if call, ok := strings.CutPrefix(name, heldPrefix); ok && subpath.PlainID(call) && !waits(ofCall(call)) && s.takeHeld(call) {
 			s.discard(name)
 		}
 	}
@@ -269,7 +273,20 @@ var ErrBusy = errors.New("stage: the changes are being settled")
 // and says what became of them, for as long as that is known; else the error is a
 // NotHeldError. What is not kept against the ruling is shown to aside (nil: nobody) before it goes. New paths that must
 // not come to be go to q (nil: there are none).
-func (s *Stages) Settle(ctx context.Context, call string, ruling Ruling, q Quarantine, aside func(*Stage, *Settled)) (Settled, error) {
+func (s *Stages) Settle(
+	ctx context.Context, call string, ruling Ruling, q Quarantine, aside func(*Stage, *Settled),
+) (Settled, error) {
+	out, err := s.settle(ctx, call, ruling, q, aside)
+	if err == nil {
+		err = s.settleBeside(ctx, call, ruling, &out)
+	}
+	return out, err
+}
+
+// settle is Settle for one stage.
+func (s *Stages) settle(
+	ctx context.Context, call string, ruling Ruling, q Quarantine, aside func(*Stage, *Settled),
+) (Settled, error) {
 	if !subpath.PlainID(call) {
 		return Settled{}, &NotHeldError{call}
 	}

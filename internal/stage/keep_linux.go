@@ -51,6 +51,14 @@ const keepWithin = 10 * time.Minute
 // middle, or a step fails, what was done is taken back. What cannot be is told as lost, and
 // remembered, or, where that fails too, left to Recover. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, error) {
+	if g.beside != nil {
+		return g.keepBoth(ctx, names, weigh)
+	}
+	return g.keep(ctx, names, weigh, false)
+}
+
+// keep is Keep for one stage. always: it is weighed and held even where nothing changed.
+func (g *Stage) keep(ctx context.Context, names Names, weigh Weigh, always bool) (Settled, error) {
 	g.lookNoMore()
 	defer g.of.alone(g.root)()
 	ctx, cancel := context.WithTimeout(ctx, keepWithin) // not counting the wait for others
@@ -59,10 +67,12 @@ func (g *Stage) Keep(ctx context.Context, names Names, weigh Weigh) (Settled, er
 	r := &reader{Stage: g, ctx: ctx, names: names, since: k.Since, most: mostRead, later: true, firmly: map[string]firm{}}
 	defer k.close()
 	err := k.look(r)
-	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
-		switch ruling := r.weighed(weigh); ruling {
+	if err == nil && len(r.out.Conflicts) == 0 && (always || len(r.steps) > 0) {
+		switch ruling := r.weighed(weigh, always); ruling {
 		case RulingKeep, RulingLose:
-			err = k.keep(r, ruling)
+			if len(r.steps) > 0 {
+				err = k.keep(r, ruling)
+			}
 		case RulingHold:
 			err = k.hold(r)
 			r.out.Held = err == nil
@@ -101,8 +111,8 @@ func (k *committer) look(r *reader) error {
 }
 
 // weighed asks about what was read. Whoever is asked and fails has not said that it is to be kept.
-func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
-	if weigh == nil || len(r.out.Changes) == 0 { // nothing is another one: times, at most
+func (r *reader) weighed(weigh Weigh, always bool) (ruling Ruling) {
+	if weigh == nil || !always && len(r.out.Changes) == 0 { // nothing is another one: times, at most
 		return RulingKeep
 	}
 	defer func() {
@@ -115,7 +125,10 @@ func (r *reader) weighed(weigh Weigh) (ruling Ruling) {
 	for _, c := range r.out.Changes {
 		now[c.Path] = c.Now.Kind != Nothing
 	}
-	return weigh(Found{r.out.Changes, r.refused, r.stored(), layered.Plain(r.ws), layered.With(r.ws, r.upper, now)})
+	return weigh(Found{
+		Changes: r.out.Changes, NeverKept: r.refused, Replaced: r.stored(),
+		Before: layered.Plain(r.ws), After: layered.With(r.ws, r.upper, now),
+	})
 }
 
 // keep makes what was read the workspace's.
@@ -315,7 +328,7 @@ func (k *committer) write(all []steps.Step) error {
 	if g.past != nil {
 		l.Past, l.As = g.past.Path(), g.as
 	}
-	if err := g.Begin(); err != nil {
+	if err := g.begin(); err != nil {
 		return err
 	}
 	l.At = g.began

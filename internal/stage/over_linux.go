@@ -13,6 +13,11 @@ import (
 // that it is more than is kept, or that all runs have too much and this one the most of them. What cannot be opened, or
 // is gone again, is not looked into.
 func (g *Stage) Over() error {
+	if g.beside != nil {
+		if err := g.beside.Over(); err != nil {
+			return err
+		}
+	}
 	g.looking.Lock()
 	defer g.looking.Unlock()
 	if g.ended.Load() {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -227,41 +226,12 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 			return err
 		}
 		if source.Mode&0o111 != 0 {
-			if err := letGo(ctx, dir, name); err != nil {
+			if err := beneath.LetGo(ctx, dir, name); err != nil {
 				return err
 			}
 		}
 		return p.note(dir, name, b, source)
 	})
-}
-
-// longestWait is the pause after which letGo gives up; all of them together are twice as long.
-const longestWait = 3 * time.Second
-
-// letGo waits until nobody has a file open for writing. A process forked while a copy was written holds it open
-// until it execs, and nobody can run the file meanwhile. The kernel gives a read lease only on a file without
-// writers; a file system without leases is not waited for.
-func letGo(ctx context.Context, dir int, name string) error {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	switch {
-	case err == unix.EACCES: // its mode lets a group run it, and not its owner
-		return nil
-	case err != nil:
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	for wait := 200 * time.Microsecond; wait < longestWait; wait *= 2 {
-		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
-		if err != unix.EAGAIN {
-			return nil // closing it gives the lease back
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-	}
-	return nil // whoever runs it is told by the kernel
 }
 
 // copySum copies, and returns the digest of what it copied.
@@ -290,6 +260,9 @@ func copySum(ctx context.Context, to io.Writer, from io.Reader) (string, error) 
 
 // Fresh reports whether the workspace is still there, and has what the copies were made from.
 func (g *Stage) Fresh() bool {
+	if g.beside != nil && !g.beside.Fresh() {
+		return false
+	}
 	if len(g.placed) == 0 {
 		var st unix.Stat_t
 		return unix.Lstat(g.workspace, &st) == nil && beneath.IdentOf(&st) == g.root

@@ -48,9 +48,9 @@ package stage
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strconv"
+
+	"palyra/internal/layered"
 )
 
 // Bound is a file of the workspace that a run must find as it was checked.
@@ -118,10 +118,7 @@ const (
 
 // Tree is a workspace to be read. Links are followed that lead on in it, and nothing leads out. Names are relative
 // to it and clean.
-type Tree interface {
-	Open(name string) (*os.File, error)                   // a regular file
-	ReadDir(name string, most int) ([]fs.DirEntry, error) // one more than most, where there are more
-}
+type Tree = layered.Files
 
 // Found is what a run did: all changes, how many times what is never kept, and the workspace before and after, which
 // can be read for as long as whoever is asked about it has not answered.
@@ -129,6 +126,7 @@ type Found struct {
 	Changes       []Change
 	NeverKept     int
 	Replaced      int64 // bytes on disk of what they would replace, with the list of it
+	Lasting       bool  // objects of a repository outside of the workspace go, which nothing puts back
 	Before, After Tree
 }
 

@@ -140,6 +140,8 @@ type Stage struct {
 	payer      string                // in whose share it is counted
 	isHeld     bool                  // it waits, or waited, to be settled
 	stirs      map[beneath.Mark]bool // directories of the workspace that were opened to be read, as they looked when they were shut again
+	beside     *Stage                // over a repository outside of the workspace, settled with this one; nil: none
+	may        func(string) bool     // which paths of that may be changed
 	looking    sync.Mutex            // of who adds up what is there
 	ended      atomic.Bool           // nobody adds it up any more
 }
@@ -152,6 +154,9 @@ func (g *Stage) Guard(q Quarantine) { g.quarantine = q }
 func (g *Stage) Charge(payer string) error {
 	if g.payer = payer; !g.of.sizes.Charge(g.name, payer) {
 		return tooMuchInAll(g.of.limits.All)
+	}
+	if g.beside != nil {
+		return g.beside.Charge(payer)
 	}
 	return nil
 }
@@ -282,7 +287,7 @@ func (g *Stage) fit(workspace string) error {
 	if err := unix.UtimesNanoAt(top, Upper, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	return g.Begin()
+	return g.begin()
 }
 
 func mustBeEmpty(top int, sub string) error {
@@ -300,6 +305,16 @@ func mustBeEmpty(top int, sub string) error {
 // Begin says that the run begins now: what changes in the workspace from here on was changed by others. The moment
 // is one that the kernel gives to files, so that what changed before it is older, and what changes after it is not.
 func (g *Stage) Begin() error {
+	if g.beside != nil {
+		if err := g.beside.begin(); err != nil {
+			return err
+		}
+	}
+	return g.begin()
+}
+
+// begin is Begin for one stage.
+func (g *Stage) begin() error {
 	const most = 20 * time.Millisecond // the longest tick that a kernel has, and some
 	fd := int(g.clock.Fd())
 	var first, now unix.Stat_t
@@ -338,6 +353,10 @@ func (g *Stage) asOwner(f func() error) error { return owner.Do(g.id, f) }
 
 // Drop removes the stage with all that is in it. What resists stays for Recover.
 func (g *Stage) Drop() {
+	if g.beside != nil {
+		g.beside.Drop()
+		g.beside = nil
+	}
 	if g.clock != nil {
 		_ = g.clock.Close()
 		g.clock = nil

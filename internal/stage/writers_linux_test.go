@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
 )
 
 // A copy that somebody still has open for writing cannot be run: it is waited
@@ -25,10 +27,10 @@ func TestWritersOfACopyAreWaitedFor(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := letGo(ended, unix.AT_FDCWD, file); !errors.Is(err, context.Canceled) {
+	if err := beneath.LetGo(ended, unix.AT_FDCWD, file); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a writer: %v", err)
 	}
 	check(t, f.Close())
-	check(t, letGo(t.Context(), unix.AT_FDCWD, file))
+	check(t, beneath.LetGo(t.Context(), unix.AT_FDCWD, file))
 	check(t, exec.Command(file).Run())
 }
