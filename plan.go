@@ -69,6 +69,16 @@ type WorkspaceRef struct {
 	Path  string `json:"path"`            // absolute, resolved
 	Owner int64  `json:"owner"`           // uid the work is done as
 	Known bool   `json:"known,omitempty"` // an operator registered it; otherwise it is shown as NEW
+
+	Repository Repository `json:"repository,omitzero"` // outside, that the workspace is a work tree of
+}
+
+// Repository is a git repository outside of a workspace that is one of its work trees, or its submodule's. An operator
+// let runs work on it when the workspace was registered.
+type Repository struct {
+	Path string `json:"path"`          // its directory, absolute and resolved
+	Dir  string `json:"dir,omitempty"` // below Path, with what this work tree has alone; empty: the repository has no others
+	Ino  int64  `json:"ino"`           // the number of its directory when it was registered
 }
 
 // NoProfile is the profile that a call names that wants none: it furnishes nothing.

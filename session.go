@@ -26,6 +26,8 @@ type Workspace struct {
 	Owner   int64     `json:"owner"`
 	AddedBy Principal `json:"added_by"`
 	AddedAt time.Time `json:"added_at"`
+
+	Repository Repository `json:"repository,omitzero"` // outside, that it is a work tree of
 }
 
 // Agent is a named caller of the agent door and its owner.

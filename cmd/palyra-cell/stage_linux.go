@@ -9,26 +9,37 @@ import (
 	"palyra/internal/cell"
 )
 
-// stage mounts an overlay over the workspace. The workspace's own files stay unchanged below it;
-// what the room writes goes to the stage. The layers are named by descriptor: a path could hold a
-// character that the kernel reads as the end of an option.
+// stage mounts an overlay over the workspace, and another over the repository beside it. Their own files stay unchanged
+// below; what the room writes goes to the stages. The layers are named by descriptor: a path could hold a character that
+// the kernel reads as the end of an option.
 func (b *builder) stage() failure {
 	if b.room.Stage == "" {
 		return failure{}
 	}
-	fail := func(err error) failure { return failed(cell.StepStage, b.room.Stage, err) }
-	lower, err := openDirectory(b.room.Workspace)
-	if err != nil {
-		return fail(err)
-	}
+	lower, err := stageOver(b.room.Workspace, b.room.Stage)
 	b.lower = lower
-	tree, err := overlay(b.room.Stage, lower)
+	if err != nil || b.room.Repository == "" {
+		return failed(cell.StepStage, b.room.Stage, err)
+	}
+	repository, err := stageOver(b.room.Repository, b.room.RepositoryStage)
+	if repository >= 0 {
+		_ = unix.Close(repository)
+	}
+	return failed(cell.StepStage, b.room.RepositoryStage, err)
+}
+
+// stageOver mounts an overlay over a directory. It returns the directory below, with an error too where it is open.
+func stageOver(dir, stage string) (lower int, err error) {
+	if lower, err = openDirectory(dir); err != nil {
+		return -1, err
+	}
+	tree, err := overlay(stage, lower)
 	if err != nil {
-		return fail(err)
+		return lower, err
 	}
 	err = attach(tree, lower)
 	_ = unix.Close(tree)
-	return fail(err)
+	return lower, err
 }
 
 // unstage closes the workspace below the stage, once nothing has to be compared with it any more.

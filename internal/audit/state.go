@@ -57,9 +57,18 @@ func (a *Audit) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 func (a *Audit) holdPlaces(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for path, w := range a.places {
-		want["text:"+path] = row{seq: w.seq, values: []any{w.Name, w.Owner, str(w.AddedBy), w.AddedAt.UnixNano()}}
+		want["text:"+path] = row{seq: w.seq, values: []any{w.Name, w.Owner, str(w.AddedBy), w.AddedAt.UnixNano(), repository(w.Repository)}}
 	}
-	return table{"workspaces", "path", []string{"name", "owner", "added_by", "added_at"}}.hold(tx, want)
+	return table{"workspaces", "path", []string{"name", "owner", "added_by", "added_at", "repository"}}.hold(tx, want)
+}
+
+// repository is what a workspace is a work tree of, as its column has it.
+func repository(r palyra.Repository) string {
+	if r == (palyra.Repository{}) {
+		return ""
+	}
+	text, _ := json.Marshal(r) // plain values cannot fail
+	return string(text)
 }
 
 // holdSessions compares labels as sets: they are a list in one column.

@@ -21,9 +21,14 @@ const MaxDoors = 64
 //
 // The run may be ordered right behind the room: it begins once the room is built, and not at all when that fails.
 type Room struct {
-	Version   int        `json:"version"`
-	Workspace string     `json:"workspace"`       // a mount of the room
-	Stage     string     `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork, where writes to the workspace go
+	Version   int    `json:"version"`
+	Workspace string `json:"workspace"`       // a mount of the room
+	Stage     string `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork, where writes to the workspace go
+	// Repository is a mount of the room beside the workspace whose writes go to RepositoryStage, as those to the
+	// workspace go to Stage; both are empty, or none.
+	Repository      string `json:"repository,omitempty"`
+	RepositoryStage string `json:"repository_stage,omitempty"`
+
 	Private   []Private  `json:"private,omitempty"`
 	Seals     []Seal     `json:"seals,omitempty"`
 	Listeners []Listener `json:"doors,omitempty"`

@@ -11,6 +11,7 @@ import (
 func goodRoom() Room {
 	return Room{
 		Version: Version, Workspace: "/home/me/work", Stage: "/run/stage",
+		Repository: "/srv/main/.git", RepositoryStage: "/run/stage-repository",
 		Private: []Private{
 			{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a", "/tmp/b/c"}},
 			{Path: "/run", Mode: 0o755, Bytes: 1, Inodes: 1},
@@ -85,6 +86,11 @@ func TestRoomCheck(t *testing.T) {
 	for name, change := range map[string]func(*Room){
 		"another version":         func(r *Room) { r.Version++ },
 		"no workspace":            func(r *Room) { r.Workspace = "" },
+		"a repository in it":      func(r *Room) { r.Repository = r.Workspace + "/x" },
+		"a relative repository":   func(r *Room) { r.Repository = "x" },
+		"one without its stage":   func(r *Room) { r.RepositoryStage = "" },
+		"a stage without one":     func(r *Room) { r.Repository = "" },
+		"both on one stage":       func(r *Room) { r.RepositoryStage = r.Stage },
 		"a relative workspace":    func(r *Room) { r.Workspace = "work" },
 		"all as workspace":        func(r *Room) { r.Workspace = "/" },
 		"an unclean workspace":    func(r *Room) { r.Workspace = "/a/../b" },

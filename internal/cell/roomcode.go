@@ -52,6 +52,8 @@ func (c *coder) room(r *Room) {
 	}
 	c.string(&r.Workspace)
 	c.string(&r.Stage)
+	c.string(&r.Repository)
+	c.string(&r.RepositoryStage)
 	list(c, &r.Private, func(c *coder, p *Private) {
 		c.string(&p.Path)
 		c.int(&p.Mode)
@@ -96,6 +98,8 @@ func (r *Room) Check() error {
 		return errors.New("cell: room: the workspace is not a clean absolute path")
 	case r.Stage != "" && (!inRoom(r.Stage) || subpath.Touch(r.Stage, r.Workspace)):
 		return errors.New("cell: room: the stage is not a clean absolute path beside the workspace")
+	case !r.besideFits():
+		return errors.New("cell: room: the repository or its stage is not a clean absolute path beside the workspace")
 	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
 	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
@@ -104,6 +108,15 @@ func (r *Room) Check() error {
 		return errors.New("cell: room: invalid bounds of watching")
 	}
 	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
+}
+
+// besideFits reports whether the repository beside the workspace can be staged.
+func (r *Room) besideFits() bool {
+	if r.Repository == "" && r.RepositoryStage == "" {
+		return true
+	}
+	return inRoom(r.Repository) && inRoom(r.RepositoryStage) && r.Stage != "" && r.Stage != r.RepositoryStage &&
+		!subpath.Touch(r.Repository, r.Workspace) && !subpath.Touch(r.Repository, r.RepositoryStage)
 }
 
 // inRoom reports whether p is a clean absolute path other than the root.

@@ -32,7 +32,13 @@ func workspaceAddCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			ws, err := c.AddWorkspace(ctx, dir, name)
-			return inv.Answer(err, ws, func(w io.Writer) { fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path)) })
+			return inv.Answer(err, ws, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path))
+				if at := ws.Repository.Path; at != "" {
+					fmt.Fprintf(w, "it is a work tree of %s: runs there may commit to that repository; its configuration and hooks stay as they are\n",
+						show.Line(at))
+				}
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "a name for people")

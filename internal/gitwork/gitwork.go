@@ -57,9 +57,29 @@ type look struct {
 	dirs          map[string]string
 }
 
-// Look tells what goes. Neither are changes missing from all, nor are those of a repository's own files.
-func Look(ctx context.Context, before, after gitrepo.Files, all []Change) Lost {
+// Look tells what goes. Neither are changes missing from all, nor are those of a repository's own files. own is where the
+// state of the work tree at the top is, of a repository whose common part is at .git; "": it has no other place.
+func Look(ctx context.Context, before, after gitrepo.Files, all []Change, own string) Lost {
+	if own == "" {
+		return lookAt(ctx, before, after, all, nil)
+	}
+	lost := lookAt(ctx, before, after, all, map[string]string{".": own})
+	var shared []Change
+	for _, c := range all {
+		if subpath.Below(".git", c.Path) && !subpath.Within(own, c.Path) {
+			shared = append(shared, c)
+		}
+	}
+	lost.Rewound = append(lost.Rewound, lookAt(ctx, before, after, shared, nil).Rewound...)
+	slices.Sort(lost.Rewound)
+	lost.Rewound = slices.Compact(lost.Rewound)
+	return lost
+}
+
+// lookAt is Look with the places of repositories that are known.
+func lookAt(ctx context.Context, before, after gitrepo.Files, all []Change, dirs map[string]string) Lost {
 	l := &look{ctx: ctx, before: before, after: after, all: all, made: map[string]bool{}, left: maxRead, dirs: map[string]string{}}
+	maps.Copy(l.dirs, dirs)
 	for _, c := range all {
 		if c.Has && c.Now != "" {
 			l.made[c.Now] = true

@@ -80,7 +80,7 @@ echo 1b > src/1; git commit -q -a -m 1
 		t.Cleanup(func() { _ = root.Close() })
 		return gitrepo.Root(root)
 	}
-	return Look(t.Context(), open(was), open(is), all)
+	return Look(t.Context(), open(was), open(is), all, "")
 }
 
 // Edits that no commit has and commits that no ref has any more are told when they go, and ordinary work is not.

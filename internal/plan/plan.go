@@ -103,6 +103,9 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := driver.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
+	if p.Tier != palyra.TierC { // nothing else is shown one
+		p.Workspace.Repository = palyra.Repository{}
+	}
 	if err := r.guard(ctx, &p); err != nil {
 		return palyra.Plan{}, err
 	}

@@ -29,33 +29,34 @@ type Backend interface {
 
 // Job is a program to run, resolved and checked.
 type Job struct {
-	Call      palyra.CallID
-	Payer     string   // in whose share it is counted of what all runs have together
-	Path      string   // program, absolute
-	Sealed    *os.File // not nil: run this immutable copy instead
-	Argv      []string
-	Env       []string
-	Cwd       string
-	UID, GID  int64                  // user to run as; other than the daemon's only where that is root
-	Workspace string                 // may be read, written and executed from
-	Private   string                 // the run's own directory: home and tmp below it are writable, exe is not
-	Mounts    []palyra.Mount         // further paths that it may see; only where the tier has a room
-	Files     []palyra.RoomFile      // small files laid into the room
-	Staged    bool                   // its writes to the workspace are kept apart until it has ended
-	Bound     []stage.Bound          // files that it must find in the workspace as they were checked; only with Staged
-	Renames   []string               // directories of the workspace that it may rename; only with Staged
-	Weigh     stage.Weigh            // judges its changes; nil: they are kept; only with Staged
-	Seals     []string               // names below the workspace that must be as before when the run is over
-	Lives     bool                   // it runs until it is stopped, perhaps for hours
-	Unix      bool                   // may use unix sockets of the file system
-	Doors     []cell.Listener        // sockets to be made in the run's own network, listened on from outside
-	Open      func([]*os.File) error // takes them over, in the order of Doors, before the program runs
-	Limits    palyra.Limits
-	Terminal  bool     // Stdin is a terminal to be made the controlling one
-	Stdin     *os.File // Start closes the three in every case, and Sealed
-	Stdout    *os.File
-	Stderr    *os.File
-	Expect    palyra.Enforcement // the plan's promise; less is refused
+	Call       palyra.CallID
+	Payer      string   // in whose share it is counted of what all runs have together
+	Path       string   // program, absolute
+	Sealed     *os.File // not nil: run this immutable copy instead
+	Argv       []string
+	Env        []string
+	Cwd        string
+	UID, GID   int64                  // user to run as; other than the daemon's only where that is root
+	Workspace  string                 // may be read, written and executed from
+	Repository palyra.Repository      // outside of the workspace, which is a work tree of it; only where the tier has a room
+	Private    string                 // the run's own directory: home and tmp below it are writable, exe is not
+	Mounts     []palyra.Mount         // further paths that it may see; only where the tier has a room
+	Files      []palyra.RoomFile      // small files laid into the room
+	Staged     bool                   // its writes to the workspace are kept apart until it has ended
+	Bound      []stage.Bound          // files that it must find in the workspace as they were checked; only with Staged
+	Renames    []string               // directories of the workspace that it may rename; only with Staged
+	Weigh      stage.Weigh            // judges its changes; nil: they are kept; only with Staged
+	Seals      []string               // names below the workspace that must be as before when the run is over
+	Lives      bool                   // it runs until it is stopped, perhaps for hours
+	Unix       bool                   // may use unix sockets of the file system
+	Doors      []cell.Listener        // sockets to be made in the run's own network, listened on from outside
+	Open       func([]*os.File) error // takes them over, in the order of Doors, before the program runs
+	Limits     palyra.Limits
+	Terminal   bool     // Stdin is a terminal to be made the controlling one
+	Stdin      *os.File // Start closes the three in every case, and Sealed
+	Stdout     *os.File
+	Stderr     *os.File
+	Expect     palyra.Enforcement // the plan's promise; less is refused
 }
 
 // Process is a started job.

@@ -35,6 +35,11 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 		if name := sealedIn(p.Seals, text); name != "" && (busy || fixed) {
 			return sealedHint(name)
 		}
+		if at := p.Workspace.Repository.Path; at != "" && p.Staging.Staged() && (busy || fixed) && strings.Contains(text, at) {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied,
+				"in the repository outside the workspace configuration, hooks, info and what other work trees have stay as they are").
+				WithRemedy("change it yourself, outside the sandbox")
+		}
 		switch {
 		case outside != nil:
 		case fixed:
@@ -47,8 +52,9 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 		case lostRepository(p.Workspace.Path, text):
 			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside,
 				"this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
-				WithRemedy("register the main repository as the workspace and have the worktree inside it ('git worktree add inner' there " +
-					"makes one): 'git worktree list', outside the sandbox, says where it is")
+				WithRemedy("if you made it, register it ('palyra workspace add DIR', once more where its repository has changed): runs may then " +
+					"commit there; or register the main repository and have the worktree inside it ('git worktree add inner' there makes one): " +
+					"'git worktree list', outside the sandbox, says where it is")
 		}
 	}
 	return outside

@@ -63,7 +63,8 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 	l.job = Job{
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
-		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
+		Repository: l.plan.Workspace.Repository,
+		Mounts:     l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
 		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket,
 		Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
 	}

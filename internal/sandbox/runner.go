@@ -73,6 +73,7 @@ type Left struct {
 	Changes       []palyra.Change
 	NeverKept     int64
 	Replaced      int64 // bytes on disk of what the changes would replace
+	Lasting       bool  // some of them cannot be undone later
 	Before, After stage.Tree
 }
 

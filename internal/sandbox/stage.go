@@ -31,7 +31,13 @@ func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
 	if err != nil {
 		return "nobody could run there"
 	}
-	return s.Stageable(ctx, p.Workspace.Path, int64(who.uid), int64(who.gid))
+	why = s.Stageable(ctx, p.Workspace.Path, int64(who.uid), int64(who.gid))
+	if repository := p.Workspace.Repository.Path; why == "" && repository != "" {
+		if why = s.Stageable(ctx, repository, int64(who.uid), int64(who.gid)); why != "" {
+			why = "its repository: " + why
+		}
+	}
+	return why
 }
 
 // stage has the job run on a stage, where its plan says so, with the files that must lie there as
@@ -94,7 +100,9 @@ func renames(p palyra.Plan) (paths []string) {
 // weigh lists the run's changes, and asks what is to become of them. Changes that cannot be listed
 // cannot be judged, and are not kept.
 func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
-	staged, err := l.List(ctx, l.from, Left{ChangesOf(f.Changes), int64(f.NeverKept), f.Replaced, f.Before, f.After})
+	staged, err := l.List(ctx, l.from, Left{
+		Changes: ChangesOf(f.Changes), NeverKept: int64(f.NeverKept), Replaced: f.Replaced, Lasting: f.Lasting, Before: f.Before, After: f.After,
+	})
 	if err != nil {
 		l.Log.Error("the changes of a run cannot be listed, and are dropped", "call", string(l.call), "err", err)
 		return stage.RulingDrop

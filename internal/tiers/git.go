@@ -37,7 +37,11 @@ func (t *Tiers) git(ctx context.Context, c *palyra.Call, left sandbox.Left) effe
 			found.Unread = append(found.Unread, dir)
 		}
 	}
-	lost := gitwork.Look(ctx, left.Before, left.After, gitChanges(left.Changes))
+	own := ""
+	if r := c.Plan.Workspace.Repository; r.Dir != "" {
+		own = path.Join(".git", r.Dir)
+	}
+	lost := gitwork.Look(ctx, left.Before, left.After, gitChanges(left.Changes), own)
 	return effects.Git{
 		Trusted: found.Paths, More: found.More + lost.Omitted, Unread: found.Unread,
 		Uncommitted: lost.Uncommitted, Rewound: lost.Rewound, Share: lost.Share,

@@ -11,3 +11,7 @@ import (
 func ownerOf(os.FileInfo) (int64, error) {
 	return 0, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "workspaces are not served on this system yet")
 }
+
+func groupOf(string) (int64, error) {
+	return 0, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "workspaces are not served on this system yet")
+}

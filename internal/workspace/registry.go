@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -25,15 +26,21 @@ func (r *Registry) Add(ctx context.Context, path, name string, by palyra.Princip
 		return palyra.Workspace{}, err
 	}
 	w := palyra.Workspace{Path: real, Name: name, Owner: owner, AddedBy: by, AddedAt: r.Now().UTC()}
+	if w.Repository, err = r.repository(real, owner); err != nil {
+		return palyra.Workspace{}, err
+	}
 	e := palyra.WorkspaceAdded{Workspace: w, Signature: sig}
 	err = r.DB.Write(ctx, e.Kind(), func(tx *store.Tx) error {
-		n, err := tx.Exec(`INSERT INTO workspaces (path, name, owner, added_by, added_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (path) DO NOTHING`,
-			w.Path, w.Name, w.Owner, string(w.AddedBy), w.AddedAt.UnixNano())
+		if err := r.replaces(tx, w); err != nil {
+			return err
+		}
+		repository, err := repositoryText(w.Repository)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "%s is registered already", show(w.Path))
+		if _, err := tx.Exec(`INSERT INTO workspaces (path, name, owner, added_by, added_at, repository) VALUES (?, ?, ?, ?, ?, ?)`,
+			w.Path, w.Name, w.Owner, string(w.AddedBy), w.AddedAt.UnixNano(), repository); err != nil {
+			return err
 		}
 		_, err = r.Journal.Append(tx, e)
 		return err
@@ -83,13 +90,17 @@ func (r *Registry) Remove(ctx context.Context, path string, by palyra.Principal,
 	return nil
 }
 
-const columns = `path, name, owner, added_by, added_at`
+const columns = `path, name, owner, added_by, added_at, repository`
 
 func scanned(scan func(...any) error) (palyra.Workspace, error) {
 	var w palyra.Workspace
 	var at int64
-	err := scan(&w.Path, &w.Name, &w.Owner, &w.AddedBy, &at)
+	var repository string
+	err := scan(&w.Path, &w.Name, &w.Owner, &w.AddedBy, &at, &repository)
 	w.AddedAt = time.Unix(0, at).UTC()
+	if err == nil && repository != "" {
+		err = json.Unmarshal([]byte(repository), &w.Repository)
+	}
 	return w, err
 }
 

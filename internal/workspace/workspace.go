@@ -78,6 +78,9 @@ func (r *Registry) Resolve(ctx context.Context, path string, peer int64) (palyra
 	}
 	known := found && w.Owner == owner && !hidden(w.Path, real) // of another owner: not what was registered
 	ref := palyra.WorkspaceRef{Path: real, Owner: owner, Known: known}
+	if known && w.Path == real { // whoever registered the tree above it meant no other repository
+		ref.Repository = r.known(w)
+	}
 	if r.euid != 0 {
 		ref.Owner = r.euid // whoever the directory belongs to, the work is done as us
 		return ref, nil

@@ -61,6 +61,7 @@ func (v *View) room() {
 // roomWhole prints every mount, file and seal.
 func (v *View) roomWhole() {
 	p := v.Approval.Plan
+	v.repository()
 	label := "Mounts"
 	for _, m := range p.Mounts {
 		how := "read only"
@@ -75,6 +76,18 @@ func (v *View) roomWhole() {
 			screen.Count(int64(len(f.Text)), "byte")), f.Text)
 	}
 	v.sealed()
+}
+
+// repository prints what the workspace is a work tree of.
+func (v *View) repository() {
+	p := v.Approval.Plan
+	switch at := p.Workspace.Repository.Path; {
+	case at == "":
+	case p.Staging.Staged():
+		v.put("Repository", show.Arg(at)+Readable(at)+" (outside the workspace: commits and refs, which are judged with the rest)")
+	default:
+		v.put("Repository", show.Arg(at)+Readable(at)+" (outside the workspace: read only)")
+	}
 }
 
 // shownSeals is how many sealed names the full view lists: the usual ones are hundreds.
@@ -132,7 +145,7 @@ func (v *View) bounded() string {
 
 // roomTexts lists every text of a room.
 func roomTexts(p palyra.Plan) []string {
-	out := []string{p.Profile}
+	out := []string{p.Profile, p.Workspace.Repository.Path}
 	for _, m := range p.Mounts {
 		out = append(out, m.Source, m.Target)
 	}

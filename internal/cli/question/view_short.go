@@ -200,6 +200,7 @@ func (v *View) inputsShort() {
 // whatever the plan says: the sandbox refuses anything else.
 func (v *View) roomShort() {
 	p := v.Approval.Plan
+	v.repository()
 	label, caches := "Mounts", 0
 	for _, m := range p.Mounts {
 		switch {

@@ -126,10 +126,13 @@ func (k *keeper) furnish(ctx context.Context) error {
 	r := cell.Room{
 		Version: cell.Version, Workspace: k.want.room.Workspace, Private: k.want.room.Private(), Listeners: k.want.doors,
 		Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
-		ReadOnly: bwrap.ReadOnlyProc(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
+		ReadOnly: k.fixed(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.stage != nil {
 		r.Stage = bwrap.StagePath
+		if r.Repository = k.want.room.Repository.Path; r.Repository != "" {
+			r.RepositoryStage = bwrap.RepositoryStagePath
+		}
 	}
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()

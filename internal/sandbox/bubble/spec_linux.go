@@ -79,6 +79,9 @@ func disks(j sandbox.Job, k *keeper) []string {
 	out := []string{j.Workspace}
 	if k.stage != nil {
 		out = append(out, bwrap.StagePath)
+		if j.Repository.Path != "" {
+			out = append(out, j.Repository.Path)
+		}
 	}
 	for _, m := range j.Mounts {
 		if m.Writable {
@@ -112,6 +115,9 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 	add("/", cells.ToRun, false)
 	for _, p := range append(bwrap.Writable(), w.room.Workspace) {
 		add(p, work, false)
+	}
+	if w.stage && w.room.Repository.Path != "" {
+		add(w.room.Repository.Path, work, false)
 	}
 	for _, m := range w.room.Mounts {
 		if m.Writable {

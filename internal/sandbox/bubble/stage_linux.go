@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/foreignfile"
+	"palyra/internal/gitlink"
 	"palyra/internal/owner"
 	"palyra/internal/preimage"
 	"palyra/internal/sandbox"
@@ -192,7 +193,7 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 func (k *keeper) room() bwrap.Room {
 	r := k.want.room
 	if k.stage != nil {
-		r.Stage = k.stage.Path()
+		r.Stage, r.RepositoryStage = k.stage.Path(), k.stage.BesidePath()
 	}
 	return r
 }
@@ -210,7 +211,33 @@ func (k *keeper) makeStage() error {
 	if k.stage, err = all.Make(k.want.room.Workspace, k.owner()); err != nil {
 		return unstaged(err)
 	}
+	repository := k.want.room.Repository
+	if repository.Path == "" {
+		return nil
+	}
+	may := func(path string) bool { return gitlink.Writes(repository.Dir, path) }
+	if err = k.stage.Beside(repository.Path, may); err != nil {
+		k.unstage()
+		return unstaged(err)
+	}
 	return nil
+}
+
+// fixed lists the paths of the repository that a room with a stage over it shows read-only, beside those of the room's
+// own. What of them is not there and is made all the same is not kept.
+func (k *keeper) fixed() []string {
+	paths, repository := bwrap.ReadOnlyProc(), k.want.room.Repository
+	if k.stage == nil || repository.Path == "" {
+		return paths
+	}
+	for _, p := range gitlink.Fixed(repository.Dir) {
+		p = filepath.Join(repository.Path, p)
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			paths = append(paths, p)
+		}
+	}
+	return paths
 }
 
 func (k *keeper) owner() owner.Identity {

@@ -28,14 +28,15 @@ type want struct {
 func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
 		room: bwrap.Room{
-			UID: j.UID, GID: j.GID, Workspace: j.Workspace, Mounts: slices.Clone(j.Mounts), Files: slices.Clone(j.Files),
-			Tmp: b.config.Tmp,
+			UID: j.UID, GID: j.GID, Workspace: j.Workspace, Repository: j.Repository, Mounts: slices.Clone(j.Mounts),
+			Files: slices.Clone(j.Files), Tmp: b.config.Tmp,
 		},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
 		stage: j.Staged, bound: slices.Clone(j.Bound), moves: slices.Clone(j.Renames),
 	}
 	w.place = keyOf(j.Workspace, w.seals)
-	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp, w.stage, w.bound, w.moves)
+	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Repository, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp,
+		w.stage, w.bound, w.moves)
 	return w
 }
 
@@ -60,6 +61,9 @@ func (w *want) identities() []identity {
 		out = append(out, identity{uint64(st.Dev), st.Ino})
 	}
 	look(w.room.Workspace, unix.Lstat)
+	if w.room.Repository.Path != "" {
+		look(w.room.Repository.Path, unix.Lstat)
+	}
 	for _, m := range w.room.Mounts {
 		look(m.Source, unix.Stat)
 	}

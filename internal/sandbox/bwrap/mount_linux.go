@@ -63,8 +63,12 @@ func (a *arguments) workspace(r Room, places *placeList) error {
 	return a.submounts(r)
 }
 
-// StagePath is where the cell finds the stage, before it mounts its own /run over it.
-const StagePath = "/run/stage"
+// StagePath is where the cell finds the stage, before it mounts its own /run over it, and RepositoryStagePath where it
+// finds that of the repository.
+const (
+	StagePath           = "/run/stage"
+	RepositoryStagePath = "/run/stage-repository"
+)
 
 // stage binds the stage where the cell looks for it. Its owner must be able to reach it.
 func (a *arguments) stage(r Room) error {
@@ -77,6 +81,46 @@ func (a *arguments) stage(r Room) error {
 	}
 	a.add("--bind-fd", a.give(f), StagePath)
 	return nil
+}
+
+// repository binds what the workspace is a work tree of, read-only, by a descriptor of the very directory that was
+// registered. The cell lays its stage over it.
+func (a *arguments) repository(r Room, places *placeList) error {
+	if r.Repository.Path == "" {
+		return nil
+	}
+	name := Show(r.Repository.Path)
+	if why := places.take(r.Repository.Path, true); why != "" {
+		return workspaceDenied("the repository %s of the workspace cannot be shown in a room: %s", name, why).
+			WithRemedy("have the repository in a project directory, and register the work tree anew")
+	}
+	f, err := r.open(r.Repository.Path)
+	if err != nil {
+		return otherRepository(name).WithCause(err)
+	}
+	n := a.give(f)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("bwrap: repository: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int64(st.Uid) != r.UID || int64(st.Ino) != r.Repository.Ino {
+		return otherRepository(name)
+	}
+	a.add("--ro-bind-fd", n, r.Repository.Path)
+	if r.RepositoryStage == "" {
+		return nil
+	}
+	if f, err = r.open(r.RepositoryStage); err != nil {
+		return fmt.Errorf("bwrap: stage: %w", err)
+	}
+	a.add("--bind-fd", a.give(f), RepositoryStagePath)
+	return nil
+}
+
+func otherRepository(name string) *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged,
+		"the repository %s is not the one that was registered with the workspace", name).
+		WithRemedy("look at what changed, and register the workspace once more: 'palyra workspace add'")
 }
 
 // submounts makes file systems mounted inside the workspace read-only: seals do not reach into

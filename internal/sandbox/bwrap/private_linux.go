@@ -59,6 +59,9 @@ func (r Room) targets() (all []string) {
 	if r.Workspace != "" {
 		all = append(all, r.Workspace)
 	}
+	if r.Repository.Path != "" {
+		all = append(all, r.Repository.Path)
+	}
 	for _, m := range r.Mounts {
 		all = append(all, m.Target)
 	}

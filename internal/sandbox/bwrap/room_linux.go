@@ -33,9 +33,13 @@ type Room struct {
 	UID, GID  int64 // of the workspace's owner
 	Workspace string
 	Stage     string // where writes to the workspace go; empty: into the workspace
-	Mounts    []palyra.Mount
-	Files     []palyra.RoomFile
-	Tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
+	// Repository is what the workspace is a work tree of: shown read-only, or, with a stage, written there.
+	Repository      palyra.Repository
+	RepositoryStage string
+
+	Mounts []palyra.Mount
+	Files  []palyra.RoomFile
+	Tmp    int64 // bytes of /tmp, and again of the home and of /dev/shm
 }
 
 // Inside returns the run's uid and gid inside the room.
@@ -165,6 +169,9 @@ func (b *Program) arrange(a *arguments, r Room, items []item) error {
 		return err
 	}
 	if err := a.stage(r); err != nil {
+		return err
+	}
+	if err := a.repository(r, places); err != nil {
 		return err
 	}
 	if err := a.mounts(r, places); err != nil {

@@ -130,6 +130,9 @@ func workTree(dir string) string {
 	if path.Base(dir) == ".git" {
 		return path.Dir(dir)
 	}
+	if at := path.Dir(dir); path.Base(at) == "worktrees" && path.Base(path.Dir(at)) == ".git" {
+		return path.Dir(path.Dir(at)) // it may lie elsewhere, and names count at any depth
+	}
 	return dir
 }
 

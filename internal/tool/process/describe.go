@@ -103,6 +103,7 @@ func surroundings(p *palyra.Plan) []string {
 	}
 	say("sees, read only: ", sees)
 	say("keeps between runs of this workspace: ", keeps)
+	notes = append(notes, aroundRepository(p)...)
 	say("may reach: ", p.Egress)
 	say("what is sealed stays as it is, at any depth: ", p.Seals)
 	if len(p.Seals) == 0 && !p.Staging.Staged() {
@@ -115,6 +116,20 @@ func surroundings(p *palyra.Plan) []string {
 		notes = append(notes, "the profile wants an answer for every run")
 	}
 	return notes
+}
+
+// aroundRepository says what a run may do to a repository outside, of which its workspace is a work tree.
+func aroundRepository(p *palyra.Plan) []string {
+	at := show.Line(p.Workspace.Repository.Path)
+	switch {
+	case p.Workspace.Repository.Path == "":
+		return nil
+	case p.Staging.Staged():
+		return []string{"works on the repository " + at + ", of which the workspace is a work tree: commits, refs and logs there are judged " +
+			"with the rest, and its configuration, hooks and info stay as they are"}
+	}
+	return []string{"sees the repository " + at + ", of which the workspace is a work tree, read only: " +
+		"a run that writes directly cannot commit there"}
 }
 
 func atTarget(m palyra.Mount) string {

@@ -432,10 +432,12 @@ func (x *Proposal) GetScopes() []string {
 
 // WorkspaceRef is the workspace a plan works in.
 type WorkspaceRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Owner         int64                  `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	Known         bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Owner int64                  `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Known bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	// Outside of the workspace, which is one of its work trees.
+	Repository    *Repository `protobuf:"bytes,4,opt,name=repository,proto3" json:"repository,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -491,6 +493,75 @@ func (x *WorkspaceRef) GetKnown() bool {
 	return false
 }
 
+func (x *WorkspaceRef) GetRepository() *Repository {
+	if x != nil {
+		return x.Repository
+	}
+	return nil
+}
+
+// Repository is a git repository outside of a workspace that is one of its work trees.
+type Repository struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Below path, with what this work tree has alone.
+	Dir           string `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
+	Ino           int64  `protobuf:"varint,3,opt,name=ino,proto3" json:"ino,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Repository) Reset() {
+	*x = Repository{}
+	mi := &file_palyra_v1_word_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Repository) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Repository) ProtoMessage() {}
+
+func (x *Repository) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Repository.ProtoReflect.Descriptor instead.
+func (*Repository) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Repository) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Repository) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *Repository) GetIno() int64 {
+	if x != nil {
+		return x.Ino
+	}
+	return 0
+}
+
 // Executable is a program and its digest. A sealed one is run from a copy that
 // nothing can change.
 type Executable struct {
@@ -504,7 +575,7 @@ type Executable struct {
 
 func (x *Executable) Reset() {
 	*x = Executable{}
-	mi := &file_palyra_v1_word_proto_msgTypes[4]
+	mi := &file_palyra_v1_word_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +587,7 @@ func (x *Executable) String() string {
 func (*Executable) ProtoMessage() {}
 
 func (x *Executable) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[4]
+	mi := &file_palyra_v1_word_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +600,7 @@ func (x *Executable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executable.ProtoReflect.Descriptor instead.
 func (*Executable) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Executable) GetPath() string {
@@ -566,7 +637,7 @@ type EnvVar struct {
 
 func (x *EnvVar) Reset() {
 	*x = EnvVar{}
-	mi := &file_palyra_v1_word_proto_msgTypes[5]
+	mi := &file_palyra_v1_word_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +649,7 @@ func (x *EnvVar) String() string {
 func (*EnvVar) ProtoMessage() {}
 
 func (x *EnvVar) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[5]
+	mi := &file_palyra_v1_word_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +662,7 @@ func (x *EnvVar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvVar.ProtoReflect.Descriptor instead.
 func (*EnvVar) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EnvVar) GetName() string {
@@ -634,7 +705,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_palyra_v1_word_proto_msgTypes[6]
+	mi := &file_palyra_v1_word_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +717,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[6]
+	mi := &file_palyra_v1_word_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +730,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Input) GetPath() string {
@@ -695,7 +766,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_palyra_v1_word_proto_msgTypes[7]
+	mi := &file_palyra_v1_word_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +778,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[7]
+	mi := &file_palyra_v1_word_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +791,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Mount) GetSource() string {
@@ -765,7 +836,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_palyra_v1_word_proto_msgTypes[8]
+	mi := &file_palyra_v1_word_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +848,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[8]
+	mi := &file_palyra_v1_word_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +861,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limits) GetWallMs() int64 {
@@ -870,7 +941,7 @@ type Enforcement struct {
 
 func (x *Enforcement) Reset() {
 	*x = Enforcement{}
-	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	mi := &file_palyra_v1_word_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +953,7 @@ func (x *Enforcement) String() string {
 func (*Enforcement) ProtoMessage() {}
 
 func (x *Enforcement) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	mi := &file_palyra_v1_word_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +966,7 @@ func (x *Enforcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enforcement.ProtoReflect.Descriptor instead.
 func (*Enforcement) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Enforcement) GetMode() string {
@@ -977,7 +1048,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_palyra_v1_word_proto_msgTypes[10]
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1060,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[10]
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1073,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Plan) GetTool() string {
@@ -1261,7 +1332,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1344,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1357,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Link) GetPath() string {
@@ -1315,7 +1386,7 @@ type Staging struct {
 
 func (x *Staging) Reset() {
 	*x = Staging{}
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1398,7 @@ func (x *Staging) String() string {
 func (*Staging) ProtoMessage() {}
 
 func (x *Staging) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1411,7 @@ func (x *Staging) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Staging.ProtoReflect.Descriptor instead.
 func (*Staging) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Staging) GetWrites() string {
@@ -1368,7 +1439,7 @@ type RoomFile struct {
 
 func (x *RoomFile) Reset() {
 	*x = RoomFile{}
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1451,7 @@ func (x *RoomFile) String() string {
 func (*RoomFile) ProtoMessage() {}
 
 func (x *RoomFile) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1464,7 @@ func (x *RoomFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoomFile.ProtoReflect.Descriptor instead.
 func (*RoomFile) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RoomFile) GetTarget() string {
@@ -1422,7 +1493,7 @@ type Detail struct {
 
 func (x *Detail) Reset() {
 	*x = Detail{}
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1505,7 @@ func (x *Detail) String() string {
 func (*Detail) ProtoMessage() {}
 
 func (x *Detail) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1518,7 @@ func (x *Detail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detail.ProtoReflect.Descriptor instead.
 func (*Detail) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Detail) GetSummary() string {
@@ -1485,7 +1556,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1568,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1581,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Need) GetVotes() int64 {
@@ -1559,7 +1630,7 @@ type Risk struct {
 
 func (x *Risk) Reset() {
 	*x = Risk{}
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1642,7 @@ func (x *Risk) String() string {
 func (*Risk) ProtoMessage() {}
 
 func (x *Risk) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1655,7 @@ func (x *Risk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Risk.ProtoReflect.Descriptor instead.
 func (*Risk) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Risk) GetLevel() string {
@@ -1617,7 +1688,7 @@ type PolicyHit struct {
 
 func (x *PolicyHit) Reset() {
 	*x = PolicyHit{}
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1700,7 @@ func (x *PolicyHit) String() string {
 func (*PolicyHit) ProtoMessage() {}
 
 func (x *PolicyHit) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1713,7 @@ func (x *PolicyHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHit.ProtoReflect.Descriptor instead.
 func (*PolicyHit) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicyHit) GetId() string {
@@ -1707,7 +1778,7 @@ type PairResult struct {
 
 func (x *PairResult) Reset() {
 	*x = PairResult{}
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1790,7 @@ func (x *PairResult) String() string {
 func (*PairResult) ProtoMessage() {}
 
 func (x *PairResult) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1803,7 @@ func (x *PairResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairResult.ProtoReflect.Descriptor instead.
 func (*PairResult) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PairResult) GetAction() string {
@@ -1782,7 +1853,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1865,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1878,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Verdict) GetEffect() string {
@@ -1896,7 +1967,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1979,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +1992,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Intent) GetAudience() string {
@@ -1986,7 +2057,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2069,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2082,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Signature) GetIntent() *Intent {
@@ -2067,7 +2138,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2150,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2163,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Vote) GetVoteId() string {
@@ -2236,7 +2307,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2319,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2332,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Terms) GetPrincipal() string {
@@ -2391,7 +2462,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2474,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2487,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Decision) GetApprovalId() string {
@@ -2551,7 +2622,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_palyra_v1_word_proto_msgTypes[25]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2634,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[25]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2647,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{25}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Outcome) GetOutcome() string {
@@ -2789,7 +2860,7 @@ type Effects struct {
 
 func (x *Effects) Reset() {
 	*x = Effects{}
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2872,7 @@ func (x *Effects) String() string {
 func (*Effects) ProtoMessage() {}
 
 func (x *Effects) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2885,7 @@ func (x *Effects) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effects.ProtoReflect.Descriptor instead.
 func (*Effects) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Effects) GetCreated() int64 {
@@ -2913,7 +2984,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[27]
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +2996,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[27]
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3009,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{27}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Call) GetCallId() string {
@@ -3072,7 +3143,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3155,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3168,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{28}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Keep) GetEffects() *Effects {
@@ -3184,7 +3255,7 @@ type EffectFacts struct {
 
 func (x *EffectFacts) Reset() {
 	*x = EffectFacts{}
-	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	mi := &file_palyra_v1_word_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3267,7 @@ func (x *EffectFacts) String() string {
 func (*EffectFacts) ProtoMessage() {}
 
 func (x *EffectFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	mi := &file_palyra_v1_word_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3280,7 @@ func (x *EffectFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectFacts.ProtoReflect.Descriptor instead.
 func (*EffectFacts) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{29}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EffectFacts) GetCreated() int64 {
@@ -3387,11 +3458,19 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\n" +
 	"credential\x18\x17 \x01(\tR\n" +
 	"credential\x12\x16\n" +
-	"\x06scopes\x18\x18 \x03(\tR\x06scopes\"N\n" +
+	"\x06scopes\x18\x18 \x03(\tR\x06scopes\"\x85\x01\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +
-	"\x05known\x18\x03 \x01(\bR\x05known\"P\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\x125\n" +
+	"\n" +
+	"repository\x18\x04 \x01(\v2\x15.palyra.v1.RepositoryR\n" +
+	"repository\"D\n" +
+	"\n" +
+	"Repository\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
+	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x10\n" +
+	"\x03ino\x18\x03 \x01(\x03R\x03ino\"P\n" +
 	"\n" +
 	"Executable\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
@@ -3715,86 +3794,88 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
 	(*Proposal)(nil),              // 2: palyra.v1.Proposal
 	(*WorkspaceRef)(nil),          // 3: palyra.v1.WorkspaceRef
-	(*Executable)(nil),            // 4: palyra.v1.Executable
-	(*EnvVar)(nil),                // 5: palyra.v1.EnvVar
-	(*Input)(nil),                 // 6: palyra.v1.Input
-	(*Mount)(nil),                 // 7: palyra.v1.Mount
-	(*Limits)(nil),                // 8: palyra.v1.Limits
-	(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
-	(*Plan)(nil),                  // 10: palyra.v1.Plan
-	(*Link)(nil),                  // 11: palyra.v1.Link
-	(*Staging)(nil),               // 12: palyra.v1.Staging
-	(*RoomFile)(nil),              // 13: palyra.v1.RoomFile
-	(*Detail)(nil),                // 14: palyra.v1.Detail
-	(*Need)(nil),                  // 15: palyra.v1.Need
-	(*Risk)(nil),                  // 16: palyra.v1.Risk
-	(*PolicyHit)(nil),             // 17: palyra.v1.PolicyHit
-	(*PairResult)(nil),            // 18: palyra.v1.PairResult
-	(*Verdict)(nil),               // 19: palyra.v1.Verdict
-	(*Intent)(nil),                // 20: palyra.v1.Intent
-	(*Signature)(nil),             // 21: palyra.v1.Signature
-	(*Vote)(nil),                  // 22: palyra.v1.Vote
-	(*Terms)(nil),                 // 23: palyra.v1.Terms
-	(*Decision)(nil),              // 24: palyra.v1.Decision
-	(*Outcome)(nil),               // 25: palyra.v1.Outcome
-	(*Effects)(nil),               // 26: palyra.v1.Effects
-	(*Call)(nil),                  // 27: palyra.v1.Call
-	(*Keep)(nil),                  // 28: palyra.v1.Keep
-	(*EffectFacts)(nil),           // 29: palyra.v1.EffectFacts
-	nil,                           // 30: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*Repository)(nil),            // 4: palyra.v1.Repository
+	(*Executable)(nil),            // 5: palyra.v1.Executable
+	(*EnvVar)(nil),                // 6: palyra.v1.EnvVar
+	(*Input)(nil),                 // 7: palyra.v1.Input
+	(*Mount)(nil),                 // 8: palyra.v1.Mount
+	(*Limits)(nil),                // 9: palyra.v1.Limits
+	(*Enforcement)(nil),           // 10: palyra.v1.Enforcement
+	(*Plan)(nil),                  // 11: palyra.v1.Plan
+	(*Link)(nil),                  // 12: palyra.v1.Link
+	(*Staging)(nil),               // 13: palyra.v1.Staging
+	(*RoomFile)(nil),              // 14: palyra.v1.RoomFile
+	(*Detail)(nil),                // 15: palyra.v1.Detail
+	(*Need)(nil),                  // 16: palyra.v1.Need
+	(*Risk)(nil),                  // 17: palyra.v1.Risk
+	(*PolicyHit)(nil),             // 18: palyra.v1.PolicyHit
+	(*PairResult)(nil),            // 19: palyra.v1.PairResult
+	(*Verdict)(nil),               // 20: palyra.v1.Verdict
+	(*Intent)(nil),                // 21: palyra.v1.Intent
+	(*Signature)(nil),             // 22: palyra.v1.Signature
+	(*Vote)(nil),                  // 23: palyra.v1.Vote
+	(*Terms)(nil),                 // 24: palyra.v1.Terms
+	(*Decision)(nil),              // 25: palyra.v1.Decision
+	(*Outcome)(nil),               // 26: palyra.v1.Outcome
+	(*Effects)(nil),               // 27: palyra.v1.Effects
+	(*Call)(nil),                  // 28: palyra.v1.Call
+	(*Keep)(nil),                  // 29: palyra.v1.Keep
+	(*EffectFacts)(nil),           // 30: palyra.v1.EffectFacts
+	nil,                           // 31: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	30, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
-	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
-	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
-	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
-	6,  // 4: palyra.v1.Plan.inputs:type_name -> palyra.v1.Input
-	7,  // 5: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
-	8,  // 6: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
-	9,  // 7: palyra.v1.Plan.enforcement:type_name -> palyra.v1.Enforcement
-	13, // 8: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
-	12, // 9: palyra.v1.Plan.staging:type_name -> palyra.v1.Staging
-	11, // 10: palyra.v1.Plan.links:type_name -> palyra.v1.Link
-	26, // 11: palyra.v1.Plan.effects:type_name -> palyra.v1.Effects
-	15, // 12: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
-	16, // 13: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
-	17, // 14: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
-	18, // 15: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
-	20, // 16: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	31, // 17: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	21, // 18: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	31, // 19: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	22, // 20: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	23, // 21: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	26, // 22: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
-	2,  // 23: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 24: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	10, // 25: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	14, // 26: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	19, // 27: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	24, // 28: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 29: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	31, // 30: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	31, // 31: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	25, // 32: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	28, // 33: palyra.v1.Call.keep:type_name -> palyra.v1.Keep
-	26, // 34: palyra.v1.Keep.effects:type_name -> palyra.v1.Effects
-	29, // 35: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
-	19, // 36: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
-	24, // 37: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
-	14, // 38: palyra.v1.Keep.detail:type_name -> palyra.v1.Detail
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	4,  // 0: palyra.v1.WorkspaceRef.repository:type_name -> palyra.v1.Repository
+	31, // 1: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	3,  // 2: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
+	5,  // 3: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
+	6,  // 4: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
+	7,  // 5: palyra.v1.Plan.inputs:type_name -> palyra.v1.Input
+	8,  // 6: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
+	9,  // 7: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
+	10, // 8: palyra.v1.Plan.enforcement:type_name -> palyra.v1.Enforcement
+	14, // 9: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
+	13, // 10: palyra.v1.Plan.staging:type_name -> palyra.v1.Staging
+	12, // 11: palyra.v1.Plan.links:type_name -> palyra.v1.Link
+	27, // 12: palyra.v1.Plan.effects:type_name -> palyra.v1.Effects
+	16, // 13: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
+	17, // 14: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
+	18, // 15: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
+	19, // 16: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
+	21, // 17: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
+	32, // 18: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	22, // 19: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	32, // 20: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	23, // 21: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	24, // 22: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	27, // 23: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
+	2,  // 24: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 25: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	11, // 26: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	15, // 27: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	20, // 28: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	25, // 29: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 30: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	32, // 31: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	32, // 32: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	26, // 33: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	29, // 34: palyra.v1.Call.keep:type_name -> palyra.v1.Keep
+	27, // 35: palyra.v1.Keep.effects:type_name -> palyra.v1.Effects
+	30, // 36: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
+	20, // 37: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
+	25, // 38: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
+	15, // 39: palyra.v1.Keep.detail:type_name -> palyra.v1.Detail
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -3809,7 +3890,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,12 +24,14 @@ const (
 
 // Workspace is a directory an operator registered.
 type Workspace struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Owner         int64                  `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	AddedBy       string                 `protobuf:"bytes,4,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
-	AddedAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Path    string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Owner   int64                  `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	AddedBy string                 `protobuf:"bytes,4,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
+	AddedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	// Outside of it, and it is one of its work trees: runs there may work on it.
+	Repository    *Repository `protobuf:"bytes,6,opt,name=repository,proto3" json:"repository,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *Workspace) GetAddedBy() string {
 func (x *Workspace) GetAddedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.AddedAt
+	}
+	return nil
+}
+
+func (x *Workspace) GetRepository() *Repository {
+	if x != nil {
+		return x.Repository
 	}
 	return nil
 }
@@ -359,13 +368,16 @@ var File_palyra_v1_workspace_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_workspace_proto_rawDesc = "" +
 	"\n" +
-	"\x19palyra/v1/workspace.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\x9b\x01\n" +
+	"\x19palyra/v1/workspace.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\x1a\x14palyra/v1/word.proto\"\xd2\x01\n" +
 	"\tWorkspace\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\x03R\x05owner\x12\x19\n" +
 	"\badded_by\x18\x04 \x01(\tR\aaddedBy\x125\n" +
-	"\badded_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\"=\n" +
+	"\badded_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x125\n" +
+	"\n" +
+	"repository\x18\x06 \x01(\v2\x15.palyra.v1.RepositoryR\n" +
+	"repository\"=\n" +
 	"\x13AddWorkspaceRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"J\n" +
@@ -409,22 +421,24 @@ var file_palyra_v1_workspace_proto_goTypes = []any{
 	(*RemoveWorkspaceRequest)(nil),  // 5: palyra.v1.RemoveWorkspaceRequest
 	(*RemoveWorkspaceResponse)(nil), // 6: palyra.v1.RemoveWorkspaceResponse
 	(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
+	(*Repository)(nil),              // 8: palyra.v1.Repository
 }
 var file_palyra_v1_workspace_proto_depIdxs = []int32{
 	7, // 0: palyra.v1.Workspace.added_at:type_name -> google.protobuf.Timestamp
-	0, // 1: palyra.v1.AddWorkspaceResponse.workspace:type_name -> palyra.v1.Workspace
-	0, // 2: palyra.v1.ListWorkspacesResponse.workspaces:type_name -> palyra.v1.Workspace
-	1, // 3: palyra.v1.WorkspaceService.AddWorkspace:input_type -> palyra.v1.AddWorkspaceRequest
-	3, // 4: palyra.v1.WorkspaceService.ListWorkspaces:input_type -> palyra.v1.ListWorkspacesRequest
-	5, // 5: palyra.v1.WorkspaceService.RemoveWorkspace:input_type -> palyra.v1.RemoveWorkspaceRequest
-	2, // 6: palyra.v1.WorkspaceService.AddWorkspace:output_type -> palyra.v1.AddWorkspaceResponse
-	4, // 7: palyra.v1.WorkspaceService.ListWorkspaces:output_type -> palyra.v1.ListWorkspacesResponse
-	6, // 8: palyra.v1.WorkspaceService.RemoveWorkspace:output_type -> palyra.v1.RemoveWorkspaceResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	8, // 1: palyra.v1.Workspace.repository:type_name -> palyra.v1.Repository
+	0, // 2: palyra.v1.AddWorkspaceResponse.workspace:type_name -> palyra.v1.Workspace
+	0, // 3: palyra.v1.ListWorkspacesResponse.workspaces:type_name -> palyra.v1.Workspace
+	1, // 4: palyra.v1.WorkspaceService.AddWorkspace:input_type -> palyra.v1.AddWorkspaceRequest
+	3, // 5: palyra.v1.WorkspaceService.ListWorkspaces:input_type -> palyra.v1.ListWorkspacesRequest
+	5, // 6: palyra.v1.WorkspaceService.RemoveWorkspace:input_type -> palyra.v1.RemoveWorkspaceRequest
+	2, // 7: palyra.v1.WorkspaceService.AddWorkspace:output_type -> palyra.v1.AddWorkspaceResponse
+	4, // 8: palyra.v1.WorkspaceService.ListWorkspaces:output_type -> palyra.v1.ListWorkspacesResponse
+	6, // 9: palyra.v1.WorkspaceService.RemoveWorkspace:output_type -> palyra.v1.RemoveWorkspaceResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_workspace_proto_init() }
@@ -433,6 +447,7 @@ func file_palyra_v1_workspace_proto_init() {
 		return
 	}
 	file_palyra_v1_option_proto_init()
+	file_palyra_v1_word_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+)
+
+// yard is a repository of the person's, with work trees beside it.
+type yard struct {
+	*daemon
+	top string
+	uid uint32
+}
+
+// newYard has a repository main with a commit, and the daemon not yet started.
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	d := newDaemon(t)
+	y := &yard{daemon: d, uid: uint32(d.ownWork())}
+	y.top = filepath.Join(filepath.Dir(d.work), "yard")
+	if err := os.Mkdir(y.top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.give(y.top)
+	y.person("git init -q -b main main && cd main && echo one > f && git add f && git commit -q -m first")
+	return y
+}
+
+// person runs a script with the machine's own tools, as the owner.
+func (y *yard) person(script string) string {
+	y.t.Helper()
+	c := exec.Command("/bin/sh", "-ec", script)
+	c.Dir = y.top
+	c.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + y.top, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=protocol.file.allow", "GIT_CONFIG_VALUE_0=always",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+	}
+	if os.Geteuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: y.uid, Gid: y.uid}}
+	}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		y.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// asAuthor lets scripts commit.
+const asAuthor = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+
+// in proposes a script in a directory of the yard.
+func (y *yard) in(dir, script string) client.CallRequest {
+	r := y.scripted(asAuthor + script)
+	r.Workspace = filepath.Join(y.top, dir)
+	return r
+}
+
+// register registers a directory of the yard.
+func (y *yard) register(dir string) (palyra.Workspace, error) {
+	return y.client(client.OperatorDoor).AddWorkspace(y.t.Context(), filepath.Join(y.top, dir), "")
+}
+
+func (y *yard) mustRegister(dir string) palyra.Workspace {
+	y.t.Helper()
+	w, err := y.register(dir)
+	if err != nil {
+		y.t.Fatalf("%v: %s", err, palyra.AsError(err).Remedy)
+	}
+	return w
+}
+
+// unasked runs a call about which nobody may be asked.
+func (y *yard) unasked(r client.CallRequest) palyra.Outcome {
+	y.t.Helper()
+	out, questions := y.agreed(r)
+	if questions > 0 {
+		y.t.Errorf("%d questions: %s", questions, r.Arguments)
+	}
+	return out
+}
+
+// TestWorkTreesOfTwoAgents: two agents commit at once in linked work trees of one repository, which lies in no workspace,
+// and nobody is asked; both commits are in it.
+func TestWorkTreesOfTwoAgents(t *testing.T) {
+	y := newYard(t)
+	y.person("cd main && git worktree add -q ../a && git worktree add -q ../b")
+	y.mustStart("PALYRA_POLICY_PRESET=default")
+	for _, dir := range []string{"a", "b"} {
+		w := y.mustRegister(dir)
+		if r := w.Repository; r.Path != filepath.Join(y.top, "main/.git") || r.Dir != "worktrees/"+dir {
+			t.Errorf("%+v", w)
+		}
+	}
+	for round := range 2 {
+		var both sync.WaitGroup
+		for _, dir := range []string{"a", "b"} {
+			both.Go(func() {
+				who := fmt.Sprintf("%d by %s", round, dir)
+				out := y.unasked(y.in(dir, "git status --short; echo "+who+" >> f; git add f; git commit -q -m '"+who+"'; git log; git branch"))
+				if out.ExitCode != 0 || out.Effects != palyra.EffectsKept {
+					t.Errorf("%s: %d %s %s %s\n%s%s", dir, out.ExitCode, out.Effects, out.Reason, out.Remedy, out.Stdout, out.Stderr)
+				}
+			})
+		}
+		both.Wait()
+	}
+	for _, dir := range []string{"a", "b"} {
+		got := y.person("git -C main log --format=%s " + dir + "; git -C " + dir + " status --short; git -C main fsck --strict")
+		if want := "1 by " + dir + "\n0 by " + dir + "\nfirst"; got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	y.verify()
+}
+
+// TestPlantedPointers: a pointer that a run wrote, or that changed since the workspace was registered, leads nowhere: git
+// finds no repository, and what is said names the remedy. Registering such a directory is refused.
+func TestPlantedPointers(t *testing.T) {
+	y := newYard(t)
+	y.person("git init -q secret && cd secret && echo hidden > key && git add key && git commit -q -m secret && git tag treasure")
+	y.person("cd main && git worktree add -q ../a && git worktree add -q ../b")
+	y.mustStart("PALYRA_POLICY_PRESET=default")
+	y.mustRegister("a")
+	lost := func(what string) {
+		t.Helper()
+		out, _ := y.agreed(y.in("a", "git tag; git log --oneline --all; git show treasure:key; cat "+y.top+"/secret/.git/HEAD"))
+		if said := out.Stdout + out.Stderr; out.ExitCode == 0 || strings.Contains(said, "treasure\n") || strings.Contains(said, "refs/heads") {
+			t.Errorf("%s: %d\n%s", what, out.ExitCode, said)
+		}
+		if out.ReasonCode != palyra.ReasonPathOutside || !strings.Contains(out.Remedy, "palyra workspace add") {
+			t.Errorf("%s: %s %q %q\n%s", what, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
+		}
+	}
+	good := y.person("cat a/.git")
+	for _, planted := range []string{
+		"printf 'gitdir: %s/secret/.git\\n' " + y.top + " > .git", "printf 'gitdir: ../secret/.git\\n' > .git",
+		"printf 'gitdir: %s/main/.git/worktrees/b\\n' " + y.top + " > .git",
+	} {
+		out, questions := y.agreed(y.in("a", planted)) // a person who says yes to it is not asked again, and protected all the same
+		if questions != 1 || out.Effects != palyra.EffectsKept || y.person("cat a/.git") == good {
+			t.Fatalf("%s: %d questions, %+v", planted, questions, out)
+		}
+		lost(planted)
+		if _, err := y.register("a"); palyra.AsError(err).Reason != palyra.ReasonWorkspaceDenied || palyra.AsError(err).Remedy == "" {
+			t.Errorf("%s: registered: %v", planted, err)
+		}
+	}
+	y.person("echo '" + good + "' > a/.git")
+	for _, changed := range []struct{ do, back string }{
+		{"echo ../../../secret/.git > main/.git/worktrees/a/commondir", "echo ../.. > main/.git/worktrees/a/commondir"},
+		{"mv main/.git/worktrees/a/gitdir g", "mv g main/.git/worktrees/a/gitdir"},
+		{"mv main/.git m && cp -r m main/.git", "rm -rf main/.git && mv m main/.git"}, // another directory of that name
+		{"mv main/.git m && ln -s ../m main/.git", "rm main/.git && mv m main/.git"},
+	} {
+		y.person(changed.do)
+		out := y.unasked(y.in("a", "git log --oneline"))
+		if out.ExitCode == 0 {
+			t.Errorf("%s: %s", changed.do, out.Stdout)
+		}
+		y.person(changed.back)
+	}
+	if out := y.unasked(y.in("a", "git log --oneline")); out.ExitCode != 0 || !strings.Contains(out.Stdout, "first") {
+		t.Errorf("all is as it was, and %d\n%s", out.ExitCode, out.Stderr)
+	}
+	if _, err := y.register("a"); palyra.AsError(err).Reason != palyra.ReasonExists {
+		t.Errorf("nothing changed, and %v", err)
+	}
+	y.person("cp -r main/.git elsewhere && git -C a status >/dev/null && mv main main2 && git -C main2 worktree repair ../a")
+	if out := y.unasked(y.in("a", "git log --oneline")); out.ExitCode == 0 {
+		t.Errorf("the repository moved, and nobody registered it: %s", out.Stdout)
+	}
+	if w := y.mustRegister("a"); w.Repository.Path != filepath.Join(y.top, "main2/.git") {
+		t.Errorf("%+v", w)
+	}
+	if out := y.unasked(y.in("a", "git log --oneline")); out.ExitCode != 0 {
+		t.Errorf("registered once more, and %s", out.Stderr)
+	}
+	y.verify()
+}
