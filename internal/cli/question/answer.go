@@ -102,7 +102,7 @@ func (v *View) answers() {
 		return
 	}
 	if a.Plan.Effects != nil {
-		v.answer(answerWith, "allow", "keep these and no others; 'palyra undo' takes them back")
+		v.answer(answerWith, "allow", "keep these and no others; 'palyra undo' takes back what is kept for it")
 		v.answer("", "deny", "drop them; none is in the workspace (--full: the rest)")
 		return
 	}

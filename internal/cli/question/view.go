@@ -398,7 +398,11 @@ func (v *View) decoded() {
 			v.shout(label, text, argumentUnseen)
 			continue
 		}
-		v.block(label, what+", "+screen.Count(int64(len(m.Data)), "byte")+":", string(m.Data))
+		what += ", " + screen.Count(int64(len(m.Data)), "byte") + ":"
+		if string(m.Data) == "\n" {
+			what += " an empty line"
+		}
+		v.block(label, what, string(m.Data))
 	}
 }
 

@@ -97,7 +97,11 @@ func TestTheFullViewIsWhole(t *testing.T) {
 			t.Fatalf("the arguments are not whole:\n%s", full)
 		}
 		block := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2)}.Block(strings.TrimSuffix(string(content), "\n"))
-		if !strings.Contains(full, "content_b64, decoded, "+screen.Count(int64(len(content)), "byte")+":\n"+block) {
+		shown := ":\n" + block
+		if string(content) == "\n" {
+			shown = ": an empty line\n"
+		}
+		if !strings.Contains(full, "content_b64, decoded, "+screen.Count(int64(len(content)), "byte")+shown) {
 			t.Fatalf("%q is not shown:\n%s", content, full)
 		}
 	})
