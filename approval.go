@@ -138,6 +138,7 @@ type Prompt struct {
 type Widening struct {
 	Name  string `json:"name"`
 	Label string `json:"label"`
+	Saves int64  `json:"saves,omitempty"` // of the caller's last questions: those that it would have saved
 }
 
 // The names of the generalisations. All but the first let an answer to one plan cover others, and are signed by name.
@@ -146,6 +147,7 @@ const (
 	WidenPathRoot  = "path_root" // edits of files under the directory of the ones that were asked about
 	WidenWorkspace = "workspace" // edits of files anywhere in the workspace
 	WidenReadRoot  = "read_root" // reads of files under the directory of the one that was asked about, outside of the workspace
+	WidenHost      = "host"      // fetches of pages of the hosts that were asked about
 	WidenGroup     = "group"     // hosts of a group, from the workspace; followed by :NAME:DIGEST of the group
 )
 
@@ -156,6 +158,8 @@ func (t Terms) Covers(widen string) bool {
 		return t.PathRoot != "" && t.ReadRoot == ""
 	case WidenReadRoot:
 		return t.ReadRoot != "" && t.PathRoot == ""
+	case WidenHost:
+		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == ""
 	}
 	return t.Group != "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
 }
@@ -253,6 +257,8 @@ type Terms struct {
 	Group       string   `json:"group,omitempty"`
 	GroupDigest Digest   `json:"group_digest,omitempty"`
 	Within      []string `json:"within,omitempty"`
+
+	Pages bool `json:"pages,omitempty"` // fetches of pages of Hosts, which send nothing but an address
 }
 
 // Digest returns the digest of what the approver is shown.

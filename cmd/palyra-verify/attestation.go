@@ -153,7 +153,7 @@ var shapes = map[string]string{
 		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage stdout_digest:s stderr_digest:s output_digest:s
 		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
 	"decision": `approval_id?:s answer?:s scope?:s grant_id?:s reused?:b reason?:s by?:s method?:s at?:t plan_digest?:s separation?:s votes?:[vote terms?:*terms`,
-	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s`,
+	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s pages?:b`,
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
 	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,

@@ -15,13 +15,16 @@ func forTool(t object, tool any) bool {
 
 // many reports whether the terms of a lease name no plan, and what they are for instead.
 func many(t object) bool {
-	return t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil)
+	return t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil || t["pages"] == true)
 }
 
 // widened reports whether the terms of a lease are those of an answer of that width.
 func widened(t object, widen any) bool {
 	if widen == "read_root" {
 		return t["read_root"] != nil && t["path_root"] == nil
+	}
+	if widen == "host" {
+		return t["pages"] == true && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil
 	}
 	if t["group"] != nil {
 		return t["path_root"] == nil && t["read_root"] == nil && widen == "group:"+str(t, "group")+":"+str(t, "group_digest") && sameGroup(t)

@@ -95,10 +95,10 @@ func groupText(g hostgroup.Group) string {
 	return g.Name + " (" + strings.Join(list, ", ") + more + ")"
 }
 
-// offeredGroup is the group of a question, as it was offered; empty: it offers none.
-func offeredGroup(options []palyra.Widening) string {
+// offered is a generalisation of a question, by its whole name; empty: there is none of the kind.
+func offered(options []palyra.Widening, kind string) string {
 	for _, o := range options {
-		if isGroup(o.Name) {
+		if o.Name == kind || strings.HasPrefix(o.Name, kind+":") {
 			return o.Name
 		}
 	}
@@ -152,10 +152,10 @@ func (d *Desk) stillCovers(l leaseRow, c *palyra.Call) bool {
 }
 
 // coversQuestion reports whether a lease permits the call of a question. Whether that was asked about for its hosts
-// alone, the question says: then it offers a group.
+// alone, and whether a secret had been used, the question says by what it offers.
 func (d *Desk) coversQuestion(l leaseRow, r record) bool {
 	if l.Terms.Group != "" {
-		return d.inGroup(l.Terms, r.asCall()) && offeredGroup(r.Prompt.Options) != ""
+		return d.inGroup(l.Terms, r.asCall()) && offered(r.Prompt.Options, palyra.WidenGroup) != ""
 	}
-	return covers(l.Terms, l.risk, r.asCall())
+	return covers(l.Terms, l.risk, r.asCall()) && (!l.Terms.Pages || offered(r.Prompt.Options, palyra.WidenHost) != "")
 }

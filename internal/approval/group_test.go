@@ -72,7 +72,7 @@ const npmHost, indexHost, filesHost = "registry.npmjs.org:443", "pypi.org:443", 
 // allowGroup answers a question for the group that it offers.
 func (w *world) allowGroup(a palyra.Approval, options ...voteOption) palyra.Approval {
 	w.t.Helper()
-	name := offeredGroup(a.Prompt.Options)
+	name := offered(a.Prompt.Options, palyra.WidenGroup)
 	if name == "" {
 		w.t.Fatalf("no group is offered: %+v", a.Prompt.Options)
 	}
@@ -90,7 +90,7 @@ func TestAGroupIsAnsweredForOnce(t *testing.T) {
 	settled := w.allowGroup(first)
 	terms := *settled.Decision.Terms
 	if terms.Group != "pypi" || !slices.Equal(terms.Hosts, []string{filesHost, indexHost}) || terms.Session != "" ||
-		!terms.Covers(offeredGroup(first.Prompt.Options)) {
+		!terms.Covers(offered(first.Prompt.Options, palyra.WidenGroup)) {
 		t.Errorf("%+v", terms)
 	}
 	for what, c := range map[string]*palyra.Call{
@@ -169,7 +169,7 @@ func TestAGroupThatChanges(t *testing.T) {
 	w := newWorld(t, withGroups(t, "a.example", "b.example"))
 	lease := w.allowGroup(w.ask(install(t, []string{"a.example:443"}))).Decision.Lease
 	open := w.ask(install(t, []string{"a.example:443"}, by("agent:other")))
-	offered := offeredGroup(open.Prompt.Options)
+	shown := offered(open.Prompt.Options, palyra.WidenGroup)
 	for _, c := range []struct {
 		hosts   []string
 		covered map[string]bool
@@ -189,7 +189,7 @@ func TestAGroupThatChanges(t *testing.T) {
 		_, err := w.desk.Decide(t.Context(), vote(open, palyra.AnswerAllow, scoped(palyra.ScopeTimeboxed), ttl(time.Hour), widened(widen)))
 		return err
 	}
-	wantErr(t, decide(offered), palyra.Conflict, palyra.ReasonPlanChanged)
+	wantErr(t, decide(shown), palyra.Conflict, palyra.ReasonPlanChanged)
 	wantErr(t, decide("group:npm:sha256:00"), palyra.Invalid, palyra.ReasonMalformedInput)
 }
 
@@ -217,7 +217,7 @@ func TestAGroupOvertakes(t *testing.T) {
 func TestAGroupForLess(t *testing.T) {
 	w := newWorld(t, withGroups(t, "a.example"))
 	first := w.ask(install(t, []string{npmHost}))
-	w.decide(first, palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(offeredGroup(first.Prompt.Options)))
+	w.decide(first, palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(offered(first.Prompt.Options, palyra.WidenGroup)))
 	if _, ok := w.covered(install(t, nil, wantsHost(npmHost))); !ok {
 		t.Error("not covered in its session")
 	}
@@ -230,7 +230,7 @@ func TestAGroupForLess(t *testing.T) {
 		install(t, []string{npmHost}, by("agent:x"), withNeed(palyra.Need{Votes: 1, Fresh: true})),
 	} {
 		c.Proposal.Session = session2
-		if a := w.ask(c); offeredGroup(a.Prompt.Options) != "" {
+		if a := w.ask(c); offered(a.Prompt.Options, palyra.WidenGroup) != "" {
 			t.Errorf("%v by %s offers %v", c.Plan.Egress, c.Plan.Executable.Path, a.Prompt.Options)
 		}
 	}

@@ -22,6 +22,7 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 			"a call without plan, session or principal cannot be asked about")
 	}
 	m := d.clock.read()
+	var past []record
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		open, found, err := d.openQuestion(tx, c, m)
 		if err != nil {
@@ -32,6 +33,9 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 			a, joined = r.Approval, true
 			return err
 		}
+		if past, err = lately(tx, c.Proposal.Principal); err != nil {
+			return err
+		}
 		return d.mayAsk(tx, c, m)
 	})
 	if err != nil {
@@ -39,6 +43,7 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 	}
 	if !joined {
 		a = d.question(c, m)
+		d.rank(&a, past)
 	}
 	return a, joined, nil
 }

@@ -39,8 +39,10 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 	if w := c.Plan.Workspace; w.Path != "" && !w.Known {
 		p.Notes = append(p.Notes, "the workspace is NEW: no operator registered it")
 	}
-	if o, ok := d.groupOffer(c); ok {
-		p.Options = append(p.Options, o)
+	for _, offer := range []func(*palyra.Call) (palyra.Widening, bool){hostOffer, d.groupOffer} {
+		if o, ok := offer(c); ok {
+			p.Options = append(p.Options, o)
+		}
 	}
 	p.Covers = d.reach(c.Plan, c.Verdict.Need, p.Options)
 	return p
@@ -111,6 +113,8 @@ func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) st
 			text += fmt.Sprintf(" With %s both cover %s, whatever is written, in this session: %s.", o.Name, o.Label, editExceptions)
 		case palyra.WidenReadRoot:
 			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, readExceptions)
+		case palyra.WidenHost:
+			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, pageExceptions)
 		default:
 			text += d.groupReach(o)
 		}

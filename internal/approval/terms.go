@@ -33,6 +33,8 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 		return false
 	case t.PlanDigest != "":
 		return t.PlanDigest.Valid() && t.PlanDigest == c.Digest
+	case t.Pages:
+		return onlyPages(t, c)
 	}
 	return inRoot(t, p) && riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
 }

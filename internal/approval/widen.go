@@ -67,6 +67,8 @@ func (d *Desk) termsFor(a palyra.Approval, g extent) (palyra.Terms, bool) {
 	case palyra.WidenReadRoot:
 		t.ReadRoot, ok = readRoot(a.Plan)
 		t.Tools = slices.Clone(readTools)
+	case palyra.WidenHost:
+		t.Pages, ok = true, fetchesPage(a.Plan)
 	default:
 		return d.groupTerms(a, g)
 	}
@@ -81,7 +83,7 @@ func widenRank(widen string) int {
 		widen = palyra.WidenGroup
 	}
 	return slices.Index([]string{
-		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenGroup, palyra.WidenWorkspace,
+		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenGroup, palyra.WidenWorkspace,
 	}, widen)
 }
 

@@ -27,7 +27,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|allow-group|deny", Short: "Answer an approval", Args: takesDecision,
+		Use: "decide ID allow|allow-edits|allow-reads|allow-host|allow-group|deny", Short: "Answer an approval", Args: takesDecision,
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
@@ -37,9 +37,10 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 			"lets the agent go on editing files of the workspace, allow-reads lets it read the rest\n" +
 			"of a directory outside. Both hold for 8 hours (--ttl) and end with the session; what\n" +
 			"other programs obey (.envrc, .git, …), hidden names, removals and whatever is riskier\n" +
-			"is asked about all the same. allow-group lets it reach all hosts of a group (npm, pypi,\n" +
-			"go, crates, debian, or one of [groups] in the configuration) from this workspace, in\n" +
-			"any of its sessions, for 8 hours. 'palyra leases revoke' ends them.",
+			"is asked about all the same. allow-host lets it fetch any page of a host in this session,\n" +
+			"where it sends nothing but the address. allow-group lets it reach all hosts of a group\n" +
+			"(npm, pypi, go, crates, debian, or one of [groups] in the configuration) from this\n" +
+			"workspace, in any of its sessions, for 8 hours. 'palyra leases revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
@@ -73,7 +74,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 
 // takesDecision checks the arguments of decide; an answer alone lacks the id.
 func takesDecision(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "allow-group", "deny"}, args[0]) {
+	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "deny"}, args[0]) {
 		return exit.Usagef("ID is missing; 'palyra approvals list --pending' has them")
 	}
 	return syntax.Takes("ID", "ANSWER")(cmd, args)
@@ -83,7 +84,7 @@ func takesDecision(cmd *cobra.Command, args []string) error {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads, allow-group or deny", string(r.Answer))
+		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads, allow-host, allow-group or deny", string(r.Answer))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
 		return exit.Usagef("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():
@@ -220,6 +221,8 @@ func reachText(r client.DecideRequest) string {
 		text += ", any edit in the workspace"
 	case palyra.WidenReadRoot:
 		text += ", any read in the directory"
+	case palyra.WidenHost:
+		text += ", any page of the host"
 	case palyra.WidenGroup:
 		text += ", any host of the group from this workspace"
 	default:

@@ -124,6 +124,8 @@ func covers(t palyra.Terms) string {
 		}
 	case t.ReadRoot != "":
 		text = "reads under " + t.ReadRoot
+	case t.Pages:
+		text = "pages of " + screen.Joined(t.Hosts)
 	case t.Group != "":
 		text = "hosts of " + t.Group + ": " + screen.Joined(t.Hosts)
 	}

@@ -358,3 +358,47 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 	unasked("after it was revoked", agent, d.reaching(d.work, r.at("index")), false)
 	d.verify()
 }
+
+// The pages of a host are one answer for a session; sending to it, and other hosts, are asked about.
+func TestPagesOfAHostAreAskedAboutOnce(t *testing.T) {
+	d, w := newDaemon(t), newWorld(t)
+	d.guarded(w, shipped...)
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	fetch := func(session string, args map[string]any) client.CallRequest {
+		raw, _ := json.Marshal(args)
+		return client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Surface: palyra.SurfaceCLI, Session: session}
+	}
+	first := fetch("reading", map[string]any{"url": "http://" + w.web + "/one"})
+	a, _, ch, err := question(t.Context(), agent, person, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decide := d.palyra("approvals", "decide", string(a.ID), "allow-host", "--digest", string(a.PlanDigest))
+	if out, err := decide.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if end := <-ch; end.err != nil || end.out.Outcome != palyra.OutcomeFinished {
+		t.Fatalf("%v %+v", end.err, end.out)
+	}
+	_, port, _ := net.SplitHostPort(w.web)
+	for _, c := range []struct {
+		what    string
+		request client.CallRequest
+		unasked bool
+	}{
+		{"another page", fetch("reading", map[string]any{"url": "http://" + w.web + "/two"}), true},
+		{"sending", fetch("reading", map[string]any{"url": "http://" + w.web + "/two", "method": "POST", "body": "x"}), false},
+		{"another host", fetch("reading", map[string]any{"url": "http://other.example:" + port + "/"}), false},
+		{"another session", fetch("other", map[string]any{"url": "http://" + w.web + "/two"}), false},
+	} {
+		c.request.NoWait = true
+		out, err := agent.Call(t.Context(), c.request, nil)
+		if err != nil || c.unasked != (out.Outcome == palyra.OutcomeFinished) || !c.unasked && out.ReasonCode != palyra.ReasonApprovalNotAwaited {
+			t.Errorf("%s: %v %s %s", c.what, err, out.Outcome, out.Reason)
+		}
+		if c.unasked {
+			checkEvidence(t, d, person, out)
+		}
+	}
+	d.verify()
+}

@@ -19,6 +19,7 @@ type wideAnswer struct{ word, widen string }
 var wideAnswers = []wideAnswer{
 	{"allow-edits", palyra.WidenWorkspace},
 	{"allow-reads", palyra.WidenReadRoot},
+	{"allow-host", palyra.WidenHost},
 	{"allow-group", palyra.WidenGroup},
 }
 
@@ -48,14 +49,18 @@ func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 	return r, nil
 }
 
-// Offered returns the wide answers of a question, each with what it covers.
+// Offered returns the wide answers of a question, in the order in which it offers them, each with what it covers.
 func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 	labels = map[string]string{}
-	for _, w := range wideAnswers {
-		i := slices.IndexFunc(a.Prompt.Options, func(o palyra.Widening) bool { return w.is(o.Name) })
-		if i >= 0 && !a.Need.Fresh {
-			words = append(words, w.word)
-			labels[w.word] = a.Prompt.Options[i].Label
+	for _, o := range a.Prompt.Options {
+		i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.is(o.Name) })
+		if i < 0 || a.Need.Fresh {
+			continue
+		}
+		word := wideAnswers[i].word
+		words, labels[word] = append(words, word), o.Label+", for 8h"
+		if o.Saves > 0 {
+			labels[word] += fmt.Sprintf("; would have saved %d of the last questions", o.Saves)
 		}
 	}
 	return words, labels
@@ -116,7 +121,7 @@ func (v *View) answers() {
 		label = ""
 	}
 	for _, w := range words {
-		v.answer(label, w, show.Line(labels[w])+", for 8h")
+		v.answer(label, w, show.Line(labels[w]))
 		label = ""
 	}
 	if len(words) > 0 {
@@ -137,6 +142,8 @@ func exceptions(words []string) string {
 	switch {
 	case slices.Contains(words, "allow-group"):
 		return "still asked: other hosts, other workspaces, secrets, what asks offline"
+	case slices.Contains(words, "allow-host"):
+		return "still asked: sending, headers, other hosts, after a secret was used"
 	case slices.Contains(words, "allow-reads"):
 		return "still asked: hidden names, secrets, other directories, more risk"
 	}

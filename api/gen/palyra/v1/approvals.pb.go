@@ -24,9 +24,11 @@ const (
 
 // Widening is a generalisation of a grant that the approver may pick.
 type Widening struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// Of the caller's last questions: those that it would have saved.
+	Saves         int64 `protobuf:"varint,3,opt,name=saves,proto3" json:"saves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -73,6 +75,13 @@ func (x *Widening) GetLabel() string {
 		return x.Label
 	}
 	return ""
+}
+
+func (x *Widening) GetSaves() int64 {
+	if x != nil {
+		return x.Saves
+	}
+	return 0
 }
 
 // Prompt is the question in words.
@@ -1548,10 +1557,11 @@ var File_palyra_v1_approvals_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_approvals_proto_rawDesc = "" +
 	"\n" +
-	"\x19palyra/v1/approvals.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\x1a\x14palyra/v1/word.proto\"4\n" +
+	"\x19palyra/v1/approvals.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\x1a\x14palyra/v1/word.proto\"J\n" +
 	"\bWidening\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05label\x18\x02 \x01(\tR\x05label\"\x88\x02\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x14\n" +
+	"\x05saves\x18\x03 \x01(\x03R\x05saves\"\x88\x02\n" +
 	"\x06Prompt\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\tR\asummary\x12#\n" +

@@ -2300,7 +2300,9 @@ type Terms struct {
 	Group       string `protobuf:"bytes,13,opt,name=group,proto3" json:"group,omitempty"`
 	GroupDigest string `protobuf:"bytes,14,opt,name=group_digest,json=groupDigest,proto3" json:"group_digest,omitempty"`
 	// Where no session is named: the only workspaces that the credential reaches.
-	Within        []string `protobuf:"bytes,15,rep,name=within,proto3" json:"within,omitempty"`
+	Within []string `protobuf:"bytes,15,rep,name=within,proto3" json:"within,omitempty"`
+	// Fetches of pages of hosts, which send nothing but an address.
+	Pages         bool `protobuf:"varint,16,opt,name=pages,proto3" json:"pages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2438,6 +2440,13 @@ func (x *Terms) GetWithin() []string {
 		return x.Within
 	}
 	return nil
+}
+
+func (x *Terms) GetPages() bool {
+	if x != nil {
+		return x.Pages
+	}
+	return false
 }
 
 // Decision is how an approval was settled. The terms are those of its grant.
@@ -3636,7 +3645,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x9b\x03\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xb1\x03\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -3656,7 +3665,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\tread_root\x18\f \x01(\tR\breadRoot\x12\x14\n" +
 	"\x05group\x18\r \x01(\tR\x05group\x12!\n" +
 	"\fgroup_digest\x18\x0e \x01(\tR\vgroupDigest\x12\x16\n" +
-	"\x06within\x18\x0f \x03(\tR\x06within\"\x88\x03\n" +
+	"\x06within\x18\x0f \x03(\tR\x06within\x12\x14\n" +
+	"\x05pages\x18\x10 \x01(\bR\x05pages\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +
