@@ -15,6 +15,7 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
@@ -48,6 +49,8 @@ type questionStats struct {
 	ByTool   map[string]int64 `json:"by_tool"`
 	Cut      bool             `json:"cut"` // there are more than were looked at
 	Saving   []savingRule     `json:"would_have_saved"`
+
+	Answers []question.WideAnswer `json:"answers_would_have_saved"` // offered, by what they would have saved when they were
 }
 
 // savingRule is a rule that would have saved questions.
@@ -62,7 +65,8 @@ func approvalsStatsCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "stats", Short: "Say how often people are asked, how they answer, and what would have saved it", Args: syntax.Takes(),
 		Long: "Counts the questions of a time, how long answers took, how many came within two\n" +
 			"seconds, which is hardly long enough to read one, and how many allowed the call. The\n" +
-			"rules at the end are those of 'palyra policy suggest', the ones that save most first.",
+			"answers at the end were offered, by what each would have saved of the questions before it;\n" +
+			"the rules are those of 'palyra policy suggest', the ones that save most first.",
 		Example: "  palyra approvals stats\n  palyra approvals stats --since 24h --json",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := statsPeriod(since, until, inv.Now())
@@ -129,7 +133,7 @@ func (s *questionStats) collect(ctx context.Context, c *client.Client) error {
 }
 
 func (s *questionStats) count(all []palyra.Approval) {
-	s.ByTool, s.Saving = map[string]int64{}, []savingRule{}
+	s.ByTool, s.Saving, s.Answers = map[string]int64{}, []savingRule{}, bestAnswers(all)
 	days := map[string]int64{}
 	var took []time.Duration
 	for _, p := range all {
@@ -194,6 +198,9 @@ func (s *questionStats) print(w io.Writer) {
 	for _, name := range tools[:min(len(tools), mostShown)] {
 		fmt.Fprintf(w, "  %s: %s\n", show.Line(name), screen.Count(s.ByTool[name], "question"))
 	}
+	for _, a := range s.Answers {
+		fmt.Fprintf(w, "%s would have saved %s: %s\n", a.Word, screen.Count(a.Saves, "question"), show.Line(a.Covers))
+	}
 	for _, r := range s.Saving {
 		fmt.Fprintf(w, "\n// would have saved %s\n%s\n", screen.Count(r.Saves, "question"), show.Block(r.Rule))
 	}
@@ -203,6 +210,22 @@ func (s *questionStats) print(w io.Writer) {
 	if s.Cut {
 		fmt.Fprintf(w, "only the last %d questions were looked at\n", mostCounted)
 	}
+}
+
+// bestAnswers are the wide answers that questions offered and that would have saved most, as the desk found when it asked.
+func bestAnswers(all []palyra.Approval) []question.WideAnswer {
+	best := map[[2]string]question.WideAnswer{}
+	for _, a := range all {
+		for _, w := range question.Wide(a) {
+			if key := [2]string{w.Word, w.Covers}; w.Saves > best[key].Saves {
+				best[key] = w
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Values(best), func(a, b question.WideAnswer) int {
+		return cmp.Or(cmp.Compare(b.Saves, a.Saves), cmp.Compare(a.Word, b.Word), cmp.Compare(a.Covers, b.Covers))
+	})
+	return append([]question.WideAnswer{}, list[:min(len(list), mostSaving)]...)
 }
 
 // share is a part in percent.

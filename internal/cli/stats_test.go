@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/question"
 )
 
 // Figures are of the answers that people gave; what nobody answered, and what another answer covered, is counted apart.
@@ -44,6 +46,19 @@ func TestQuestionStats(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
+	}
+	saving := func(name, label string, saves int64) palyra.Approval {
+		return palyra.Approval{Prompt: palyra.Prompt{Options: []palyra.Widening{
+			{Name: palyra.WidenExact, Saves: 99}, {Name: name, Label: label, Saves: saves},
+		}}}
+	}
+	best := bestAnswers([]palyra.Approval{
+		saving("group:npm:sha256:00", "npm", 3), saving("group:npm:sha256:00", "npm", 2), saving(palyra.WidenHost, "pages", 5),
+		saving(palyra.WidenReadRoot, "reads", 0), saving(palyra.WidenPathRoot, "no word of its own", 9),
+	})
+	want := []question.WideAnswer{{Word: "allow-host", Covers: "pages", Saves: 5}, {Word: "allow-group", Covers: "npm", Saves: 3}}
+	if !slices.Equal(best, want) {
+		t.Errorf("the best answers are %+v", best)
 	}
 	for _, bad := range [][2]string{{"yesterday-ish", ""}, {"1d", "2d"}, {"", "1d"}, {"", ""}} {
 		if _, err := statsPeriod(bad[0], bad[1], now); err == nil {

@@ -49,18 +49,32 @@ func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 	return r, nil
 }
 
-// Offered returns the wide answers of a question, in the order in which it offers them, each with what it covers.
-func Offered(a palyra.Approval) (words []string, labels map[string]string) {
-	labels = map[string]string{}
+// WideAnswer is an answer that a question offers beside that for this call: the word that a person types, what it covers,
+// and how many of the last questions it would have saved.
+type WideAnswer struct {
+	Word   string `json:"answer"`
+	Covers string `json:"covers"`
+	Saves  int64  `json:"saves"`
+}
+
+// Wide returns the wide answers of a question, in the order in which it offers them.
+func Wide(a palyra.Approval) (list []WideAnswer) {
 	for _, o := range a.Prompt.Options {
 		i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.is(o.Name) })
-		if i < 0 || a.Need.Fresh {
-			continue
+		if i >= 0 && !a.Need.Fresh {
+			list = append(list, WideAnswer{wideAnswers[i].word, o.Label, o.Saves})
 		}
-		word := wideAnswers[i].word
-		words, labels[word] = append(words, word), o.Label+", for 8h"
-		if o.Saves > 0 {
-			labels[word] += fmt.Sprintf("; would have saved %d of the last questions", o.Saves)
+	}
+	return list
+}
+
+// Offered returns the words of the wide answers of a question, and what each does.
+func Offered(a palyra.Approval) (words []string, labels map[string]string) {
+	labels = map[string]string{}
+	for _, w := range Wide(a) {
+		words, labels[w.Word] = append(words, w.Word), w.Covers+", for 8h"
+		if w.Saves > 0 {
+			labels[w.Word] += fmt.Sprintf("; would have saved %d of the last questions", w.Saves)
 		}
 	}
 	return words, labels
