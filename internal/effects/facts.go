@@ -20,6 +20,7 @@ type Before struct {
 	Obeyed func(names []string) (all []string)   // those of the names that links or git's configuration lead to from where other programs look
 	Links  func(each func(name, to string)) bool // every symbolic link there is; false: not all of them could be found
 	Closed func(way string) bool                 // leads an absolute path to where no link may lead: there, runs leave what others would obey
+	System func(way string) bool                 // is an absolute path a program of the system that the workspace's owner cannot change
 	Git    func() Git                            // what the changes do to git's repositories
 }
 
@@ -231,13 +232,24 @@ func modules(name string) bool {
 
 // outward are the links that lead out of the workspace and that changed, or lead there by way of one that did. A changed
 // link that goes up again after it went down counts as well: whatever takes the place of what is on its way leads it out.
+// A link to a program of the system does not count.
 func (v *view) outward() (out []string) {
 	for _, name := range v.names {
-		if to, is := v.link(name); is && (v.strays(name, to) || v.follow(path.Dir(name), to).out) {
+		to, is := v.link(name)
+		if !is || v.ofSystem(to) {
+			continue
+		}
+		if e := v.follow(path.Dir(name), to); v.strays(name, to) || e.out && !v.ofSystem(e.way) {
 			out = append(out, name)
 		}
 	}
 	return slices.AppendSeq(out, maps.Keys(v.led))
+}
+
+// ofSystem reports whether a path is a program of the system, named without detours.
+func (v *view) ofSystem(way string) bool {
+	way = strings.TrimRight(way, "/")
+	return v.System != nil && path.IsAbs(way) && path.Clean(way) == way && v.System(way)
 }
 
 // followOld follows the links that did not change, where one did that may be on their way: it was made, replaced or

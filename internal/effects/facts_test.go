@@ -186,6 +186,33 @@ func TestOutwardLinks(t *testing.T) {
 	}
 }
 
+// A link to a program of the system leads no writes anywhere, directly or by way of another; anything else does.
+func TestLinksToPrograms(t *testing.T) {
+	for words, want := range map[string]string{
+		"+v/bin/python>python3 +v/bin/python3>/usr/bin/env":  "[]",
+		"+v/bin/python>python3 +v/bin/python3>/etc/passwd":   "[v/bin/python v/bin/python3]",
+		"+x>/usr/bin/../bin/env":                             "[x]",
+		"+x>/usr/bin":                                        "[x]",
+		"+x>/usr/bin/there-is-no-such-program":               "[x]",
+		"+x>/etc/shadow":                                     "[x]",
+		"+a>/usr/bin/env +b>a/../../../home +c>b":            "[b c]",
+		"+x>" + filepath.Join(t.TempDir(), "env") + " +y>/w": "[x]",
+	} {
+		w := before()
+		w.System = OfSystem
+		if f := factsOf(t, w, changed(strings.Fields(words)...)); fmt.Sprint(f.Outward) != want {
+			t.Errorf("%q: %q, want %s", words, f.Outward, want)
+		}
+	}
+	own := filepath.Join(t.TempDir(), "prog")
+	if err := os.WriteFile(own, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if OfSystem(own) || OfSystem("/usr") || OfSystem("/usr/bin") || OfSystem("") || OfSystem("usr/bin/env") {
+		t.Error("taken for a program of the system")
+	}
+}
+
 // What is counted, what builds run, and that nothing hides behind a bound.
 func TestFacts(t *testing.T) {
 	f := factsOf(t, Before{}, changed("+a", "~b", "-c", "-d/", "+e*", "%f*", "+g>x", "~package.json", "+node_modules/x/package.json",

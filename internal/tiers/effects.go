@@ -76,6 +76,7 @@ func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, d
 	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, b.Path, names) }
 	closed := sync.OnceValue(t.closed)
 	b.Closed = func(way string) bool { return closed()(way) }
+	b.System = func(way string) bool { return c.Plan.Workspace.Owner != 0 && effects.OfSystem(way) }
 	return b, done
 }
 
