@@ -224,7 +224,7 @@ func settle(res *palyra.Result, e stage.Settled) {
 	case e.InUse:
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict,
 			"%s, so nothing that the program changed was kept: %s%s", InUse, fewNames(e.Conflicts), setAside(e.Aside)).
-			WithRemedy("run it again when the other one has ended"))
+			WithRemedy("run it again when the other one has ended; `palyra calls list` names what runs, `palyra calls cancel ID` ends it"))
 	case len(e.Conflicts) > 0:
 		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict,
 			"somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts),
