@@ -51,7 +51,7 @@ func (d *Desk) groupOffer(c *palyra.Call) (palyra.Widening, bool) {
 	if !ok || !d.egressAlone(c) {
 		return palyra.Widening{}, false
 	}
-	return palyra.Widening{Name: groupWiden(g), Label: fmt.Sprintf("reaching %s from %s", groupText(g), oneLine(c.Plan.Workspace.Path))}, true
+	return palyra.Widening{Name: groupWiden(g), Label: "hosts of " + groupText(g) + ", from this workspace"}, true
 }
 
 // GroupOf names the group that a call's hosts are all of, with its hosts; alone: nothing else is asked about, so that one
@@ -89,6 +89,9 @@ func groupWiden(g hostgroup.Group) string { return palyra.WidenGroup + ":" + g.N
 func groupText(g hostgroup.Group) string {
 	const most = 4
 	list, more := g.Places(), ""
+	for i, at := range list {
+		list[i] = strings.TrimSuffix(at, ":443")
+	}
 	if len(list) > most {
 		list, more = list[:most], fmt.Sprintf(" and %d more", len(list)-most)
 	}

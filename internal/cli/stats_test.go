@@ -56,7 +56,7 @@ func TestQuestionStats(t *testing.T) {
 		saving("group:npm:sha256:00", "npm", 3), saving("group:npm:sha256:00", "npm", 2), saving(palyra.WidenHost, "pages", 5),
 		saving(palyra.WidenReadRoot, "reads", 0), saving(palyra.WidenPathRoot, "no word of its own", 9),
 	})
-	want := []question.WideAnswer{{Word: "allow-host", Covers: "pages", Saves: 5}, {Word: "allow-group", Covers: "npm", Saves: 3}}
+	want := []question.WideAnswer{{Word: "allow-host", Covers: "pages", Saves: 5}, {Word: "allow-group", Covers: "npm", Saves: 3, Of: "npm"}}
 	if !slices.Equal(best, want) {
 		t.Errorf("the best answers are %+v", best)
 	}

@@ -49,6 +49,21 @@ func (c *Config) HostGroups() (hostgroup.Set, error) {
 	return hostgroup.With(own)
 }
 
+// ShownGroup is a group with the digest by which leases name its contents.
+type ShownGroup struct {
+	hostgroup.Group
+	Digest string `json:"digest"`
+}
+
+// ShownGroups are the groups as people are shown them.
+func (c *Config) ShownGroups() (list []ShownGroup, _ error) {
+	all, err := c.HostGroups()
+	for _, g := range all {
+		list = append(list, ShownGroup{g, g.Digest()})
+	}
+	return list, err
+}
+
 // ownGroups are the operator's groups, and what is wrong with them.
 func (c *Config) ownGroups() (own []hostgroup.Group, problems []Problem) {
 	bad := func(key, format string, args ...any) {

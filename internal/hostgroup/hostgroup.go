@@ -31,7 +31,7 @@ const (
 // Group is hosts under one name.
 type Group struct {
 	Name  string `json:"name"`
-	About string `json:"about"`
+	About string `json:"about,omitempty"`
 	Hosts []Host `json:"hosts"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"palyra"
+	"palyra/internal/hostgroup"
 )
 
 // forgedRuns are accounts that contradict themselves, the outcome or what people signed.
@@ -97,6 +98,25 @@ func forgedTerms(add func(string, func(*SampleRun))) {
 	wider("answered without a scope", func(r *SampleRun) { r.Revote(widen("", "path_root")) })
 	wider("answered exactly", func(r *SampleRun) { r.Revote(widen("session", "exact")) })
 	wider("answered without a width", func(r *SampleRun) { r.Revote(widen("session", "")) })
+	group := func(name string, change func(*SampleRun, *palyra.Terms)) {
+		add("group: "+name, func(r *SampleRun) { forGroup(r); otherPlan(r); change(r, r.Predicate.Decision.Terms) })
+	}
+	group("one host more", func(_ *SampleRun, t *palyra.Terms) { t.Hosts = append(t.Hosts, "c.example:443") })
+	group("another host", func(_ *SampleRun, t *palyra.Terms) { t.Hosts[1] = "c.example:443" })
+	group("no hosts", func(_ *SampleRun, t *palyra.Terms) { t.Hosts = nil })
+	group("another name", func(_ *SampleRun, t *palyra.Terms) { t.Group = "other" })
+	group("grown, with its digest", func(_ *SampleRun, t *palyra.Terms) {
+		t.Hosts = append(t.Hosts, "c.example:443")
+		t.GroupDigest = palyra.Digest(hostgroup.Digest(t.Group, t.Hosts))
+	})
+	group("a directory beside it", func(_ *SampleRun, t *palyra.Terms) { t.PathRoot = "notes" })
+	group("answered exactly", func(r *SampleRun, _ *palyra.Terms) { r.Revote(widen("timeboxed", "exact")) })
+	group("answered for a directory", func(r *SampleRun, _ *palyra.Terms) { r.Revote(widen("timeboxed", "path_root")) })
+	group("answered for pages", func(r *SampleRun, _ *palyra.Terms) { r.Revote(widen("timeboxed", "host")) })
+	group("answered once", func(r *SampleRun, t *palyra.Terms) { r.Revote(widen("once", "group:mirror:"+string(t.GroupDigest))) })
+	add("pages: answered for a group", func(r *SampleRun) { forPages(r); otherPlan(r); r.Revote(widen("timeboxed", "group::")) })
+	add("pages: nobody says so", func(r *SampleRun) { forPages(r); otherPlan(r); r.Predicate.Decision.Terms.Pages = false })
+	add("pages: a directory beside it", func(r *SampleRun) { forPages(r); otherPlan(r); r.Predicate.Decision.Terms.PathRoot = "notes" })
 	wider("one of two answered exactly", func(r *SampleRun) { r.Vote(Bob, "user:bob", widen("session", "exact")) })
 	wider("decided about the plan that ran", func(r *SampleRun) { r.Predicate.Decision.Digest = r.Predicate.PlanDigest })
 	for name, digest := range map[string]palyra.Digest{"no plan": "", "what is no plan": "sha256:00"} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/hostgroup"
 )
 
 // Sample is a text for a verifier and what it stands for.
@@ -44,6 +45,8 @@ func Genuine() []Sample {
 			widened(r)
 			*r.Predicate.Decision.Terms = *NewRun().Predicate.Decision.Terms
 		}},
+		{"covered by an earlier answer for a group of hosts", func(r *SampleRun) { forGroup(r); otherPlan(r) }},
+		{"covered by an earlier answer for pages", func(r *SampleRun) { forPages(r); otherPlan(r) }},
 		{"grant of no session", func(r *SampleRun) { r.Predicate.Decision.Terms.Session = "" }},
 		{"scope left out", func(r *SampleRun) {
 			r.Revote(func(v *palyra.Vote) {
@@ -99,6 +102,26 @@ func widened(r *SampleRun) {
 	d := r.Predicate.Decision
 	d.Scope, d.Terms.PlanDigest, d.Terms.PathRoot, d.Terms.Program, d.Terms.Hosts = palyra.ScopeSession, "", "notes", "", nil
 	r.Revote(widen("session", "path_root"))
+}
+
+// forGroup makes the earlier answer one for a group of hosts, in any session.
+func forGroup(r *SampleRun) {
+	reused(r)
+	d, hosts := r.Predicate.Decision, []string{"a.example:443", "b.example:443"}
+	d.Scope = palyra.ScopeTimeboxed
+	*d.Terms = palyra.Terms{
+		Principal: d.Terms.Principal, Tool: d.Terms.Tool, Workspace: d.Terms.Workspace, Hosts: hosts, Group: "mirror",
+		GroupDigest: palyra.Digest(hostgroup.Digest("mirror", hosts)), Within: []string{"/work"},
+	}
+	r.Revote(widen("timeboxed", "group:mirror:"+string(d.Terms.GroupDigest)))
+}
+
+// forPages makes the earlier answer one for pages of a host.
+func forPages(r *SampleRun) {
+	reused(r)
+	d := r.Predicate.Decision
+	d.Scope, d.Terms.PlanDigest, d.Terms.Program, d.Terms.Pages = palyra.ScopeTimeboxed, "", "", true
+	r.Revote(widen("timeboxed", "host"))
 }
 
 // otherPlan lets another plan run than the one that was decided.

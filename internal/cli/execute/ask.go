@@ -240,7 +240,7 @@ const wordDiff = "diff"
 
 // askAnswer asks until the person types one of the words that the question takes. What view prints stands right above.
 func (a *Asker) askAnswer(ctx context.Context, c *client.Client, p palyra.Approval, view func()) (palyra.Answer, error) {
-	words, _ := question.Offered(p)
+	words := question.Offered(p)
 	ask := "Type allow to allow once, deny to deny"
 	switch {
 	case p.Plan.Effects != nil:

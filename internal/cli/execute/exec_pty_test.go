@@ -7,12 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"palyra"
 	"palyra/internal/cli"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/questiontest"
 	"palyra/internal/cli/stagetest"
 	"palyra/internal/rpc/rpctest"
 )
@@ -52,6 +54,51 @@ func TestExecAsksInPlace(t *testing.T) {
 	}
 	if x := s.Running(); x.Args.Live || x.Args.Stdin != "" {
 		t.Error("the person's terminal was taken for input")
+	}
+}
+
+// A question about the hosts of a group is answered for the group in place, and what is signed says for which and what is
+// in it. Neither Enter nor part of the word is such an answer.
+func TestExecAllowsAGroupInPlace(t *testing.T) {
+	const name = "group:npm:sha256:00"
+	a := stagetest.PendingQuestion()
+	a.Plan = palyra.Plan{
+		Tool: palyra.ToolAllowHost, Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, Workspace: a.Plan.Workspace,
+		Arguments: []byte(`{"host":"registry.npmjs.org","port":443}`), Egress: []string{"registry.npmjs.org:443"},
+	}
+	a.Prompt.Options = []palyra.Widening{
+		{Name: palyra.WidenExact, Label: "this exact plan"},
+		{Name: name, Label: "hosts of npm (registry.npmjs.org), from this workspace", Saves: 12},
+	}
+	rpctest.Question = questiontest.Bound(a)
+	s := stagetest.Open(t, cli.Main, func(*stagetest.Played) palyra.Outcome { return stagetest.Finished(0, "", "") })
+	s.Asks()
+	votes, decided := make(chan palyra.Vote, 1), s.Parts.OnDecide
+	s.Parts.OnDecide = func(v palyra.Vote) (palyra.Approval, error) {
+		votes <- v
+		return decided(v)
+	}
+	c := s.At("exec", "--", "x")
+	var seen string
+	for _, typed := range []string{"", "allow-", "group", "allow-group"} {
+		c.Expect("Type allow to allow once, allow-group or deny")
+		if len(votes) > 0 {
+			t.Fatalf("it was answered before %q", typed)
+		}
+		if typed == "" {
+			seen = strings.Join(strings.Fields(c.Seen.String()), " ")
+		}
+		c.Send(typed + "\n")
+	}
+	if code := c.End(); code != exit.OK {
+		t.Errorf("exit %d\n%s", code, c.Seen.String())
+	}
+	v := <-votes
+	if v.Answer != palyra.AnswerAllow || v.Widen != name || v.Scope != palyra.ScopeTimeboxed || v.TTLMS != (8*time.Hour).Milliseconds() {
+		t.Errorf("%+v", v)
+	}
+	if !strings.Contains(seen, "allow-group: npm, this workspace, 8h") {
+		t.Errorf("what it is for is not on the screen: %s", seen)
 	}
 }
 

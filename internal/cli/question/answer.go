@@ -55,6 +55,7 @@ type WideAnswer struct {
 	Word   string `json:"answer"`
 	Covers string `json:"covers"`
 	Saves  int64  `json:"saves"`
+	Of     string `json:"of,omitempty"` // the group of hosts that it is for
 }
 
 // Wide returns the wide answers of a question, in the order in which it offers them.
@@ -62,28 +63,40 @@ func Wide(a palyra.Approval) (list []WideAnswer) {
 	for _, o := range a.Prompt.Options {
 		i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.is(o.Name) })
 		if i >= 0 && !a.Need.Fresh {
-			list = append(list, WideAnswer{wideAnswers[i].word, o.Label, o.Saves})
+			w := WideAnswer{Word: wideAnswers[i].word, Covers: o.Label, Saves: o.Saves}
+			if parts := strings.Split(o.Name, ":"); len(parts) > 1 {
+				w.Of = parts[1]
+			}
+			list = append(list, w)
 		}
 	}
 	return list
 }
 
-// Offered returns the words of the wide answers of a question, and what each does.
-func Offered(a palyra.Approval) (words []string, labels map[string]string) {
-	labels = map[string]string{}
+// Offered returns the words of the wide answers of a question.
+func Offered(a palyra.Approval) (words []string) {
 	for _, w := range Wide(a) {
-		words, labels[w.Word] = append(words, w.Word), w.Covers+", for 8h"
-		if w.Saves > 0 {
-			labels[w.Word] += fmt.Sprintf("; would have saved %d of the last questions", w.Saves)
-		}
+		words = append(words, w.Word)
 	}
-	return words, labels
+	return words
+}
+
+// does says what the answer does; brief is that where there is no room.
+func (w WideAnswer) does() (text, brief string) {
+	text, brief = w.Word+": "+show.Line(w.Covers)+", for 8h", w.Word
+	if w.Saves > 0 {
+		text += fmt.Sprintf("; would have saved %d questions lately", w.Saves)
+	}
+	if w.Of != "" {
+		brief += ": " + pinched(show.Line(w.Of), briefValue) + ", this workspace, 8h"
+	}
+	return text, brief
 }
 
 // CheckOffered refuses a wide answer that a question does not offer, and names those that it does.
 func CheckOffered(a palyra.Approval, r client.DecideRequest) error {
 	word := Word(r)
-	words, _ := Offered(a)
+	words := Offered(a)
 	if word == string(r.Answer) || slices.Contains(words, word) {
 		return nil
 	}
@@ -116,7 +129,7 @@ func Word(r client.DecideRequest) string {
 // answers prints the possible answers, each with its effect.
 func (v *View) answers() {
 	a := v.Approval
-	words, labels := Offered(a)
+	wide, words := Wide(a), Offered(a)
 	if !a.Pending() || v.Once && len(words) == 0 { // the question itself names both
 		return
 	}
@@ -134,8 +147,9 @@ func (v *View) answers() {
 		v.answer(label, "allow", once)
 		label = ""
 	}
-	for _, w := range words {
-		v.answer(label, w, show.Line(labels[w]))
+	for _, w := range wide {
+		text, brief := w.does()
+		v.emit(part{label: label, texts: []string{text}, briefs: []string{brief}})
 		label = ""
 	}
 	if len(words) > 0 {
