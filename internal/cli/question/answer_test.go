@@ -35,8 +35,10 @@ func TestCheckOffered(t *testing.T) {
 // A wide answer says what it is for and what it would have saved; where there is no room, which group it is for.
 func TestWideAnswersSayWhatTheySave(t *testing.T) {
 	a := palyra.Approval{Prompt: palyra.Prompt{Options: []palyra.Widening{
-		{Name: palyra.WidenExact, Saves: 3}, {Name: "group:npm:sha256:00", Label: "hosts of npm", Saves: 12},
-		{Name: palyra.WidenHost, Label: "any page\x1b[2J"}, {Name: palyra.WidenPathRoot, Label: "has no word", Saves: 1},
+		{Name: palyra.WidenExact, Saves: 3},
+		{Name: "group:npm:sha256:00", Label: "hosts of npm", Saves: 12},
+		{Name: palyra.WidenHost, Label: "any page\x1b[2J"},
+		{Name: palyra.WidenPathRoot, Label: "has no word", Saves: 1},
 	}}}
 	var got []string
 	for _, w := range Wide(a) {
