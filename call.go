@@ -100,6 +100,7 @@ const (
 	EffectsKept     Settlement = "kept"     // they are the workspace's
 	EffectsDropped  Settlement = "dropped"  // policy or people did not want them
 	EffectsHeld     Settlement = "held"     // they lie on the stage until somebody has answered
+	EffectsStaged   Settlement = "staged"   // they lie on the stage of an agent until its person keeps or drops them
 	EffectsConflict Settlement = "conflict" // somebody else changed the same paths: all were dropped
 	EffectsLost     Settlement = "lost"     // they could not be kept, or only in part
 )

@@ -122,8 +122,10 @@ type Link struct {
 // workspace's when the run has ended, or to the workspace directly. On a layer of its own it finds its inputs as they
 // were checked, whatever becomes of them meanwhile; otherwise they are only looked at again when it has ended.
 type Staging struct {
-	Writes string `json:"writes"`        // WritesStaged or WritesLive
-	Why    string `json:"why,omitempty"` // live
+	Writes string `json:"writes"`           // WritesStaged or WritesLive
+	Why    string `json:"why,omitempty"`    // live
+	Review bool   `json:"review,omitempty"` // staged: it is an agent, and what it and its calls write waits for a person, who keeps it or not
+	Of     CallID `json:"of,omitempty"`     // staged: the layer is that of this agent, which it works for
 }
 
 // The ways of writing.
@@ -135,8 +137,11 @@ const (
 // LiveAsked is why a run writes to the workspace directly that could have had a layer of its own.
 const LiveAsked = "asked for"
 
-// Staged reports whether the run has a layer of its own.
+// Staged reports whether the run writes to a layer.
 func (s Staging) Staged() bool { return s.Writes == WritesStaged }
+
+// Own reports whether the layer is the run's own, whose changes are judged when it has ended.
+func (s Staging) Own() bool { return s.Staged() && !s.Review && s.Of == "" }
 
 // LiveAsked reports whether the run writes directly because its caller wanted that, and for no other reason.
 func (s Staging) LiveAsked() bool { return s.Writes == WritesLive && s.Why == LiveAsked }

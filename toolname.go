@@ -16,6 +16,8 @@ const (
 	ToolFilePatch    ToolName = "palyra.fs.apply_patch"
 	ToolArtifactRead ToolName = "palyra.artifact.read"
 	ToolUndo         ToolName = "palyra.undo"
+	ToolStageKeep    ToolName = "palyra.stage.keep" // what 'palyra keep' is a call of
+	ToolStageDrop    ToolName = "palyra.stage.drop" // what 'palyra drop' is a call of
 	ToolFetch        ToolName = "palyra.http.fetch"
 	ToolAllowHost    ToolName = "palyra.egress.allow" // what a question about a host is a call of
 	ToolPairDevice   ToolName = "palyra.device.pair"  // what a question about a device is a call of

@@ -29,6 +29,7 @@ const (
 	UndoNone   = wire.UndoNone
 	UndoKept   = wire.UndoKept
 	UndoUndone = wire.UndoUndone
+	UndoStaged = wire.UndoStaged
 )
 
 // Changes lists what a call changed, a page at a time.

@@ -20,6 +20,7 @@ type builder struct {
 	lower    int // the workspace beneath its stage; -1: no stage
 	netlink  int
 	doors    []*os.File
+	copies   []*os.File // of the mount of the workspace
 	specimen *os.File
 }
 
@@ -68,12 +69,12 @@ func (b *builder) build() ([]*os.File, failure) {
 	wait()
 	for _, f := range []failure{made, furnished} {
 		if f.step != "" {
-			cell.CloseAll(b.doors)
+			cell.CloseAll(append(b.doors, b.copies...))
 			return nil, f
 		}
 	}
 	b.cell.watch.extra = b.extra
-	return b.doors, b.disarm()
+	return append(b.doors, b.copies...), b.disarm()
 }
 
 // launcher starts the launcher as early as it can be placed: it sees what the hand mounts later, too.

@@ -58,13 +58,29 @@ type handed struct {
 
 // check refuses descriptors that could be written: a user can take them from this process.
 func (g handed) check() error {
-	for _, f := range g.files {
+	for i, f := range g.files {
 		flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 		if err != nil {
 			return err
 		}
-		if flags&(unix.O_ACCMODE|unix.O_PATH) != unix.O_RDONLY {
+		want := unix.O_RDONLY
+		if g.extra[i] == cell.ExtraWorkspace {
+			want = unix.O_PATH
+		}
+		if flags&(unix.O_ACCMODE|unix.O_PATH) != want {
 			return errors.New("a descriptor that is for more than reading")
+		}
+	}
+	return nil
+}
+
+// take gives the descriptor of a purpose away; nil: there is none.
+func (g handed) take(what string) *os.File {
+	for i, name := range g.extra {
+		if name == what {
+			f := g.files[i]
+			g.files[i] = nil
+			return f
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path"
 	"strconv"
 
@@ -13,11 +14,22 @@ import (
 // below; what the room writes goes to the stages. The layers are named by descriptor: a path could hold a character that
 // the kernel reads as the end of an option.
 func (b *builder) stage() failure {
-	if b.room.Stage == "" {
+	shared := b.extra.take(cell.ExtraWorkspace)
+	if b.room.Stage == "" && shared == nil {
 		return failure{}
 	}
-	lower, err := stageOver(b.room.Workspace, b.room.Stage)
-	b.lower = lower
+	var err error
+	if shared != nil { // made in another room, and mounted in none
+		if b.lower, err = openDirectory(b.room.Workspace); err == nil {
+			err = attach(int(shared.Fd()), b.lower)
+		}
+		_ = shared.Close()
+	} else {
+		b.lower, err = stageOver(b.room.Workspace, b.room.Stage)
+	}
+	if err == nil {
+		err = b.copy()
+	}
 	if err != nil || b.room.Repository == "" {
 		return failed(cell.StepStage, b.room.Stage, err)
 	}
@@ -40,6 +52,27 @@ func stageOver(dir, stage string) (lower int, err error) {
 	err = attach(tree, lower)
 	_ = unix.Close(tree)
 	return lower, err
+}
+
+// copy makes further mounts of the workspace on its stage, before anything is mounted in it: only in the namespace that
+// it is mounted in can that be done.
+func (b *builder) copy() error {
+	if b.room.Copies == 0 {
+		return nil
+	}
+	top, err := openDirectory(b.room.Workspace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(top) }()
+	for range b.room.Copies {
+		tree, err := clone(top, 0)
+		if err != nil {
+			return err
+		}
+		b.copies = append(b.copies, os.NewFile(uintptr(tree), cell.ExtraWorkspace))
+	}
+	return nil
 }
 
 // unstage closes the workspace below the stage, once nothing has to be compared with it any more.

@@ -14,7 +14,7 @@
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
-const Version = 7
+const Version = 8
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125

@@ -42,7 +42,13 @@ type Room struct {
 	Filter []byte `json:"filter,omitempty"`
 	// Extra says what the descriptors after the room's own are for, in order.
 	Extra []string `json:"extra,omitempty"`
+	// Copies is how many further mounts of the workspace, as the room has it, are handed over behind the sockets of
+	// the listeners, for other rooms to have it too (ExtraWorkspace). Only a workspace on a stage is shared.
+	Copies int `json:"copies,omitempty"`
 }
+
+// MaxCopies is the most Copies of a room.
+const MaxCopies = 8
 
 // The directories of a Stage: the upper layer of an overlay over the workspace, and the overlay's
 // work directory. The workspace is the lower layer, which nothing in the room can write to. A room
@@ -56,10 +62,14 @@ const (
 // SealedPaths is the mechanism by which a run cannot change sealed names. It holds only where some are sealed.
 const SealedPaths = "sealed_paths"
 
-// ExtraCounter is the only word in Extra: a file for Counters, which a Spec then names by ExtraPath. It is open for
-// reading only. A cell in a room gets no descriptor that can move a process into or out of a cgroup: it runs under
-// the uid of a user, who can take its descriptors from it. It is born in its cgroups.
-const ExtraCounter = "counter"
+// The words in Extra. ExtraCounter is a file for Counters, which a Spec then names by ExtraPath. It is open for reading
+// only. A cell in a room gets no descriptor that can move a process into or out of a cgroup: it runs under the uid of a
+// user, who can take its descriptors from it. It is born in its cgroups. ExtraWorkspace, at most one and instead of a
+// Stage, is a mount that is nowhere yet: another room's workspace on its stage, to be laid over the workspace.
+const (
+	ExtraCounter   = "counter"
+	ExtraWorkspace = "workspace"
+)
 
 // MaxExtra is the longest Extra.
 const MaxExtra = 32

@@ -29,6 +29,7 @@ func goodRoom() Room {
 		Hide: []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1},
 		Range: "198.18.0.0/15", Hostname: "palyra",
 		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraCounter, ExtraCounter, ExtraCounter, ExtraCounter},
+		Copies: MaxCopies,
 	}
 }
 

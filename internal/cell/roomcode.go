@@ -71,6 +71,7 @@ func (c *coder) room(r *Room) {
 	c.string(&r.Hostname)
 	c.bytes(&r.Filter)
 	list(c, &r.Extra, (*coder).string)
+	c.int(&r.Copies)
 }
 
 // addr walks an address and port as people write them; an invalid one is empty.
@@ -250,10 +251,21 @@ func (r *Room) checkExtra() error {
 	if len(r.Extra) > MaxExtra {
 		return fmt.Errorf("cell: room: %d extra descriptors, more than %d", len(r.Extra), MaxExtra)
 	}
+	shared := 0
 	for i, name := range r.Extra {
-		if name != ExtraCounter {
+		switch name {
+		case ExtraCounter:
+		case ExtraWorkspace:
+			shared++
+		default:
 			return fmt.Errorf("cell: room: extra descriptor %d is for nothing known", i)
 		}
+	}
+	if shared > 1 || shared > 0 && r.Stage != "" {
+		return errors.New("cell: room: more than one stage")
+	}
+	if r.Copies < 0 || r.Copies > MaxCopies || len(r.Listeners)+r.Copies > MaxDoors || r.Copies > 0 && shared == 0 && r.Stage == "" {
+		return fmt.Errorf("cell: room: %d copies of a workspace that cannot be shared so", r.Copies)
 	}
 	return nil
 }

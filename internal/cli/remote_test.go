@@ -43,7 +43,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"device-revoke console " +
 		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why " +
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
-		"sandbox-doctor sandbox-posture changes undo redo")
+		"sandbox-doctor sandbox-posture changes keep drop undo redo")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

@@ -24,6 +24,7 @@ import (
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
+	"palyra/internal/tool/review"
 	"palyra/internal/undo"
 	"palyra/internal/workspace"
 
@@ -91,6 +92,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
 		return err
 	}
+	p.tools.Layers = p.tiers
 	if p.catalog, err = p.catalogOf(c); err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (p *path) catalogOf(c config.Config, more ...palyra.Tool) (*catalog.Catalog
 func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.TrustedFiles) (*plan.Resolver, error) {
 	return plan.New(plan.Config{
 		Workspaces: work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(),
-		OutputBytes: c.ToolCall.OutputBytes, Longer: tiers.AgentWall(c.ToolCall), TrustedFiles: g,
+		OutputBytes: c.ToolCall.OutputBytes, Longer: tiers.AgentWall(c.ToolCall), TrustedFiles: g, Layers: p.tiers,
 	})
 }
 
@@ -129,6 +131,7 @@ func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
 	all = append(all, files.All(files.Config{UndoStore: undoPart{d}})...)
 	all = append(all, fetch.All(fetchConfig(g))...)
 	all = append(all, toolundo.All(undoPart{d})...)
+	all = append(all, review.All(undoPart{d})...)
 	return append(all, toolartifact.All(d.files)...)
 }
 
@@ -153,6 +156,12 @@ func (p undoPart) Remember(
 		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before}
 	}
 	return p.d.undo.Remember(ctx, call, workspace, uid, gid, olds, lose)
+}
+
+func (p undoPart) Meant(
+	ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText,
+) (meant, all int, err error) {
+	return p.d.undo.Meant(ctx, env, workspace, agent, paths)
 }
 
 func (p undoPart) Lasting(all []files.Replaced) string {
@@ -230,7 +239,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
 		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(p.tiers), Now: now, Log: d.Log,
-		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
+		Staged: p.tiers.Runner.Reviewer,
+		For:    prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err
 }
@@ -246,8 +256,8 @@ func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.
 	if l.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
 		return p.upstreams.Call(ctx, l, c)
 	}
-	switch l.Plan().Tier {
-	case palyra.TierB, palyra.TierC:
+	switch plan := l.Plan(); {
+	case plan.Tier == palyra.TierB, plan.Tier == palyra.TierC, plan.Tool == palyra.ToolStageKeep, plan.Tool == palyra.ToolStageDrop:
 		return p.tiers.Run(ctx, l, c)
 	}
 	return p.runner.Run(ctx, l, c) // which refuses every tier but its own

@@ -13,14 +13,14 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
+		"internal/address", "internal/agentstage", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/layered", "internal/memory",
 		"internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
-		"internal/stage/dircopy", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
+		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
 		"internal/trusted",
 	}
 	// parts keep records or make decisions.
@@ -108,6 +108,7 @@ func edges() []edge {
 			"tiers that start cells share how",
 		},
 		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/bwrap"}, true, "the tier starts what bubblewrap is told"},
+		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/reviews"}, true, "the tier keeps what is chosen of agents' work"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"internal/sandbox/local"}, true, "what of /opt and /usr/local a room shows"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
 		{

@@ -47,7 +47,7 @@ var home = map[string][]string{
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "internal/daemon", "internal/rpc/**",
 		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
-		"internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
+		"internal/agentstage", "internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
 		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
 		"internal/stage/**", "internal/symlink", "internal/profile",
 	},

@@ -115,6 +115,10 @@ func (r *recordReader) staging(v canon.Value, to *palyra.Staging) {
 			canon.ReadWord(&r.Reader, v, &to.Writes)
 		case "why":
 			canon.ReadWord(&r.Reader, v, &to.Why)
+		case "review":
+			r.Flag(v, &to.Review)
+		case "of":
+			canon.ReadWord(&r.Reader, v, &to.Of)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -42,11 +43,19 @@ type TrustedFiles interface {
 	Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error)
 }
 
+// Layers knows the stages of agents.
+type Layers interface {
+	// Layer returns the agent on whose stage a call works, and its workspace as it is there, which the caller closes; no
+	// agent: on none. The error says why it cannot work there.
+	Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error)
+}
+
 // Config wires a Resolver. Zero limits get the defaults.
 type Config struct {
 	Workspaces   Workspaces
 	Drivers      []Driver
 	TrustedFiles TrustedFiles  // nil: names alone tell
+	Layers       Layers        // nil: no agent has a stage
 	Wall         time.Duration // of a run; a call may only lower it; default 120 s
 	OutputBytes  int64         // delivered at most; default 1 MiB
 	// Longer is the most that a call may ask for where that is more than Wall, and
@@ -106,6 +115,9 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if p.Tier != palyra.TierC { // nothing else is shown one
 		p.Workspace.Repository = palyra.Repository{}
 	}
+	if err := r.stays(c, p); err != nil {
+		return palyra.Plan{}, err
+	}
 	if err := r.guard(ctx, &p); err != nil {
 		return palyra.Plan{}, err
 	}
@@ -115,9 +127,24 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	return p, nil
 }
 
+// stays refuses a call of an agent on a stage that would write to a workspace beside it.
+func (r *Resolver) stays(c *palyra.Call, p palyra.Plan) error {
+	if r.Layers == nil || p.Staging.Of != "" || p.ReadOnly || p.Workspace.Path == "" || c.Proposal.Check {
+		return nil
+	}
+	of, dir, err := r.Layers.Layer(c.Proposal, p.Workspace.Path)
+	if err != nil || of == "" {
+		return err
+	}
+	_ = dir.Close()
+	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported,
+		"the tool %s could write to the workspace beside the stage of agent %s", p.Tool, of).
+		WithRemedy("have the agent do without it, or run it without --staged")
+}
+
 // guard notes which files that would be written other programs obey, also where their names do not say so.
 func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
-	if r.TrustedFiles == nil || len(p.Writes) == 0 {
+	if r.TrustedFiles == nil || len(p.Writes) == 0 || p.Staging.Of != "" { // a stage is judged when it is kept
 		return nil
 	}
 	var why string

@@ -113,7 +113,7 @@ var afterCrash = map[palyra.Settlement]string{
 // record none of them was kept.
 func changesAfterCrash(call *palyra.Call, from palyra.State, became palyra.Result) {
 	out := call.Outcome
-	if call.State == palyra.Unknown && call.Plan.Staging.Staged() {
+	if call.State == palyra.Unknown && call.Plan.Staging.Own() {
 		out.Effects, out.Reason = palyra.EffectsDropped, out.Reason+afterCrash[palyra.EffectsDropped]
 	}
 	if from != palyra.Settling {

@@ -67,7 +67,9 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).
 			WithRemedy("propose the call in tier c")
-	case p.Staging.Staged() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
+	case p.Staging.Own() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
+		return bad("what it writes cannot be kept apart")
+	case p.Staging.Staged() && (!walled(b) || p.Staging.Review && !p.AgentSocket):
 		return bad("what it writes cannot be kept apart")
 	case !walled(b) && (len(p.Mounts)+len(p.Files)+len(p.Seals) > 0 || p.Profile != "" || p.UnixSockets):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no profiles and no mounts", p.Tier).

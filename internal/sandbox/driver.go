@@ -46,6 +46,7 @@ type Job struct {
 	Bound      []stage.Bound          // files that it must find in the workspace as they were checked; only with Staged
 	Renames    []string               // directories of the workspace that it may rename; only with Staged
 	Weigh      stage.Weigh            // judges its changes; nil: they are kept; only with Staged
+	Layer      palyra.CallID          // the agent on whose stage it works; the call itself: it is that agent; empty: on none
 	Seals      []string               // names below the workspace that must be as before when the run is over
 	Lives      bool                   // it runs until it is stopped, perhaps for hours
 	Unix       bool                   // may use unix sockets of the file system
@@ -115,6 +116,13 @@ type Staging interface {
 	DropHeld(ctx context.Context, waits func(palyra.CallID) bool) error
 	// Forget forgets what became of the changes of a call, once that is on record.
 	Forget(call palyra.CallID)
+}
+
+// Lender is a backend whose runs can work on the stage of an agent.
+type Lender interface {
+	// Layer returns the agent on whose stage a call works, and its workspace as it is there, which the caller closes; no
+	// agent: on none. The error says why the call cannot work there.
+	Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error)
 }
 
 // agentSocket is the socket's path, as a command finds it below PALYRA_HOME.

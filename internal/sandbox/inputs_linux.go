@@ -37,12 +37,13 @@ func (l *runStart) noteInputs(ctx context.Context) error {
 		}
 	}
 	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && subpath.Within(l.plan.Workspace.Path, exe.Path)) {
-		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: hostPath(l.plan.Mounts, exe.Path)})
+		host := l.outside(hostPath(l.plan.Mounts, exe.Path))
+		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: host})
 	}
 	for _, link := range l.plan.Links {
 		if !l.job.Staged {
 			l.inputs = append(l.inputs, input{
-				Input: palyra.Input{Path: link.Path}, host: filepath.Join(l.plan.Workspace.Path, link.Path),
+				Input: palyra.Input{Path: link.Path}, host: l.outside(filepath.Join(l.plan.Workspace.Path, link.Path)),
 				link: true,
 			})
 		}
@@ -72,8 +73,8 @@ func (l *runStart) noteInputs(ctx context.Context) error {
 
 // rootOf is the directory below which others can move the directories that lead to a file.
 func (l *runStart) rootOf(host string) string {
-	if subpath.Within(l.plan.Workspace.Path, host) {
-		return l.plan.Workspace.Path
+	if top := l.outside(l.plan.Workspace.Path); subpath.Within(top, host) {
+		return top
 	}
 	for _, m := range l.plan.Mounts {
 		if m.Writable && subpath.Within(m.Source, host) {
@@ -95,7 +96,7 @@ func (l *runStart) forgetInputs() {
 // that is outside the room: in a workspace of which the run has no copies, or in a cache.
 func (l *runStart) openToOthers(path string) (host string, others bool) {
 	if !filepath.IsAbs(path) {
-		return filepath.Join(l.plan.Workspace.Path, path), !l.job.Staged
+		return l.outside(filepath.Join(l.plan.Workspace.Path, path)), !l.job.Staged
 	}
 	return hostPath(l.plan.Mounts, path), walled(l.backend) && palyra.InWritableMount(l.plan.Mounts, path)
 }

@@ -38,6 +38,7 @@ type runStart struct {
 	loose   []string        // inputs that changed meanwhile
 	weigher palyra.Weigher  // decides about its changes; nil: they are kept
 	listed  *palyra.Effects // its changes, in short; nil: they were not weighed
+	layer   *os.File        // the workspace on the stage of an agent; nil: it works on none
 	handed  bool
 	serves  bool // a service, fed by its starter
 }
@@ -78,6 +79,9 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 	}
 	slices.Sort(l.job.Env)
 	l.stage(ctx)
+	if err = l.enterLayer(); err != nil {
+		return err
+	}
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}
@@ -197,7 +201,7 @@ func (l *runStart) bindStdin() error {
 // openProgram makes sure that the plan's program is the one that will run.
 func (l *runStart) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
-	exe.Path = hostPath(l.plan.Mounts, exe.Path)
+	exe.Path = l.outside(hostPath(l.plan.Mounts, exe.Path))
 	if l.job.Staged && exe.Sealed && subpath.Within(l.plan.Workspace.Path, exe.Path) { // the copy lies in the room's own layer
 		return nil
 	}
@@ -279,6 +283,7 @@ func (l *runStart) clean() {
 	l.forgetInputs()
 	l.copies.giveBack(l.booked)
 	l.own.close()
+	closeAll(l.layer)
 	if !l.handed {
 		l.job.CloseFiles()
 	}

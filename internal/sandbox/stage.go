@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,7 +47,14 @@ func (l *runStart) stage(ctx context.Context) {
 	if !l.plan.Staging.Staged() {
 		return
 	}
-	l.job.Staged, l.job.Payer = true, l.from.Proposal.Payer()
+	l.job.Payer = l.from.Proposal.Payer()
+	if !l.plan.Staging.Own() {
+		if l.job.Layer = l.plan.Staging.Of; l.plan.Staging.Review {
+			l.job.Layer = l.call
+		}
+		return
+	}
+	l.job.Staged = true
 	if l.weigher != nil && l.List != nil {
 		ctx = context.WithoutCancel(ctx) // a run whose caller is gone is weighed as any other
 		l.job.Weigh = func(f stage.Found) stage.Ruling { return l.weigh(ctx, f) }
@@ -65,6 +73,39 @@ func (l *runStart) stage(ctx context.Context) {
 			l.job.Bound = append(l.job.Bound, stage.Bound{Path: rel, Digest: string(exe.Digest)})
 		}
 	}
+}
+
+// Layer returns the agent on whose stage a call works, and its workspace as it is there; see Lender.
+func (r *Runner) Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error) {
+	for _, b := range r.Backends {
+		if l, ok := b.(Lender); ok {
+			if of, dir, err := l.Layer(p, workspace); of != "" || err != nil {
+				return of, dir, err
+			}
+		}
+	}
+	return "", nil, nil
+}
+
+// enterLayer finds the workspace on the stage of the agent that the plan names.
+func (l *runStart) enterLayer() (err error) {
+	if l.plan.Staging.Of == "" {
+		return nil
+	}
+	var of palyra.CallID
+	if of, l.layer, err = l.Layer(l.from.Proposal, l.plan.Workspace.Path); err == nil && of != l.plan.Staging.Of {
+		err = palyra.PlanChanged("the stage that it works on")
+	}
+	return err
+}
+
+// outside is where a file of the host is that the run finds under a path: in a workspace on an agent's stage, by way of
+// its descriptor.
+func (l *runStart) outside(path string) string {
+	if rel, ok := subpath.Rel(l.plan.Workspace.Path, path); ok && l.layer != nil {
+		return filepath.Join(fmt.Sprintf("/proc/self/fd/%d", l.layer.Fd()), rel)
+	}
+	return path
 }
 
 // gitMv matches 'git mv' with its arguments, in the words of a command or in a script.
@@ -137,7 +178,7 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 		return res
 	}
 	defer r.busy.Done()
-	s, ok := r.backends[c.Plan.Tier].(Staging)
+	s, ok := r.backends[stagedIn(c)].(Staging)
 	if !ok {
 		return notThere(res)
 	}
@@ -166,6 +207,14 @@ func (r *Runner) Settle(ctx context.Context, c *palyra.Call, keep bool) (res pal
 	return res
 }
 
+// stagedIn is the tier that the stage of a call lies in: what is kept of an agent's work lies where that did.
+func stagedIn(c *palyra.Call) palyra.Tier {
+	if c.Plan.Tool == palyra.ToolStageKeep {
+		return palyra.TierC
+	}
+	return c.Plan.Tier
+}
+
 // notThere is the result where nothing is known of a run's changes.
 func notThere(res palyra.Result) palyra.Result {
 	res.Effects = palyra.EffectsLost
@@ -192,7 +241,7 @@ func (r *Runner) DropHeld(ctx context.Context, waits func(palyra.CallID) bool) e
 
 // Forget forgets what became of the changes of a call, once that is on record.
 func (r *Runner) Forget(c *palyra.Call) {
-	if s, ok := r.backends[c.Plan.Tier].(Staging); ok {
+	if s, ok := r.backends[stagedIn(c)].(Staging); ok {
 		s.Forget(c.ID)
 	}
 }
@@ -201,6 +250,9 @@ func (r *Runner) Forget(c *palyra.Call) {
 // are a failure, however the program ended.
 func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	if !l.job.Staged {
+		if l.job.Layer != "" {
+			res.Effects = palyra.EffectsStaged
+		}
 		l.swapped(res)
 		return
 	}

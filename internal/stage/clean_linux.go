@@ -23,9 +23,6 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 		mode := st.Mode & 0o777
 		if st.Mode&0o6000 != 0 {
 			r.refuse(p, "set-id bits")
-			if err := beneath.ChmodAt(dir, name, mode); err != nil {
-				return err
-			}
 		}
 		file := beneath.ProcName(dir, name)
 		all, err := beneath.Attributes(file)
@@ -34,7 +31,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 		}
 		had = slices.Contains(all, xattrFrom)
 		own := slices.DeleteFunc(all, func(x string) bool { return !strings.HasPrefix(x, xattrs) && r.known(p, x, file) })
-		if len(own) == 0 {
+		if r.looks || len(own) == 0 && st.Mode&0o6000 == 0 {
 			return nil
 		}
 		if slices.ContainsFunc(own, func(x string) bool { return !strings.HasPrefix(x, xattrs) }) {
@@ -79,7 +76,7 @@ func (r *reader) known(p, x, file string) bool {
 // apart gives a file of the stage that has other names there content of its own: in the workspace, who writes to one
 // name would change what is under the other.
 func (r *reader) apart(p string, st *unix.Stat_t) error {
-	if st.Nlink < 2 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if st.Nlink < 2 || st.Mode&unix.S_IFMT != unix.S_IFREG || r.looks {
 		return nil
 	}
 	work, err := r.open(Work)

@@ -52,6 +52,8 @@ type reader struct {
 	shut     map[string]uint32 // those that were so when it was read before, with their modes
 	opened   []dirMode         // directories of the workspace that were opened to be read
 	refused  int               // things that are never kept, whatever they are called
+	looks    bool              // nothing on the stage is changed
+	theirs   []string          // paths that somebody else changed
 }
 
 // dirMode is a directory and its mode.
@@ -218,6 +220,7 @@ func (r *reader) refuse(p, why string) {
 }
 
 func (r *reader) conflict(p string) {
+	r.theirs = append(r.theirs, p)
 	r.out.Conflicts = change.AppendShort(r.out.Conflicts, change.Quoted(p))
 }
 

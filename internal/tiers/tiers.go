@@ -182,9 +182,23 @@ func (t *Tiers) Stageable(ctx context.Context, plan palyra.Plan) string {
 	return t.Runner.Stageable(ctx, plan)
 }
 
+// Layer implements the tools' Layers.
+func (t *Tiers) Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error) {
+	if t.Runner == nil { // of a configuration that is only thought of
+		return "", nil, nil
+	}
+	return t.Runner.Layer(p, workspace)
+}
+
 // Run runs a program and looks after what it may have left.
 func (t *Tiers) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
-	res := t.Runner.Run(ctx, l, c)
+	var res palyra.Result
+	switch l.Plan().Tool {
+	case palyra.ToolStageKeep, palyra.ToolStageDrop:
+		res = t.Runner.Review(ctx, l, c)
+	default:
+		res = t.Runner.Run(ctx, l, c)
+	}
 	if l.Plan().Workspace.Owner == int64(os.Geteuid()) {
 		t.keepPrivate(ctx, c)
 	}

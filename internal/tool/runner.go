@@ -56,6 +56,16 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 		return res
 	}
 	plan := start.Plan()
+	ctx, of, done, err := r.Tools.enter(ctx, c, plan.Workspace.Path)
+	if err == nil && of != plan.Staging.Of {
+		err = palyra.PlanChanged("the stage that it works on")
+	}
+	defer done()
+	if err != nil {
+		refusal := palyra.RefusalOf(palyra.LayerTier, err)
+		res.Refusal, res.Finished = &refusal, r.Now()
+		return res
+	}
 	if m, ok := t.(Confined); ok {
 		res.Enforcement.Mechanisms = m.Mechanisms(plan)
 	}
@@ -89,7 +99,9 @@ func (r *Runner) listChanges(ctx context.Context, c *palyra.Call, res *palyra.Re
 		all[i].Kind = effects.KindOf(all[i].Was, all[i].Now)
 	}
 	slices.SortFunc(all, func(a, b palyra.Change) int { return strings.Compare(a.Path.Raw(), b.Path.Raw()) })
-	res.Effects = palyra.EffectsKept
+	if res.Effects = palyra.EffectsKept; c.Plan.Staging.Staged() {
+		res.Effects = palyra.EffectsStaged
+	}
 	e, text, err := effects.List(all)
 	if err != nil {
 		return

@@ -19,6 +19,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"sort"
 
 	"palyra"
@@ -54,6 +55,8 @@ type Env struct {
 	Parent  palyra.CallID // the running call that this one came out of; empty: none
 	Purpose string        // of the parent, for people
 
+	Reach palyra.Reach // what the caller may do with what others began
+
 	Approved bool // somebody said yes to the plan, for this call or by a lease
 
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
@@ -68,11 +71,43 @@ func EnvOf(c *palyra.Call) Env {
 	return Env{
 		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace,
 		Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow,
+		Reach: c.Proposal.Reach(),
 	}
+}
+
+// Layers knows the stages of agents.
+type Layers interface {
+	// Layer returns the agent on whose stage a call works, and its workspace as it is there, which the caller closes; no
+	// agent: on none. The error says why it cannot work there.
+	Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error)
+}
+
+// layerKey is what a context has the workspace under that a tool works in instead.
+type layerKey struct{}
+
+// LayerOf returns the workspace as it is on the stage of the agent that a tool works for; nil: it works in the workspace.
+func LayerOf(ctx context.Context) *os.File {
+	dir, _ := ctx.Value(layerKey{}).(*os.File)
+	return dir
+}
+
+// enter has a tool that works in a workspace do so on the stage of the agent that it works for.
+func (s *Set) enter(ctx context.Context, c *palyra.Call, workspace string) (_ context.Context, of palyra.CallID, done func(), err error) {
+	done = func() {}
+	if s.Layers == nil || workspace == "" || c.Proposal.Check {
+		return ctx, "", done, nil
+	}
+	of, dir, err := s.Layers.Layer(c.Proposal, workspace)
+	if err != nil || of == "" {
+		return ctx, "", done, err
+	}
+	return context.WithValue(ctx, layerKey{}, dir), of, func() { _ = dir.Close() }, nil
 }
 
 // Set is the tools by name.
 type Set struct {
+	Layers Layers // nil: no agent has a stage
+
 	byName map[palyra.ToolName]Tool
 	specs  []palyra.Tool
 }
@@ -113,6 +148,15 @@ func (s *Set) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	t, ok := s.byName[p.Tool]
 	if !ok {
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no built-in tool %q", palyra.Clip(p.Tool, 128))
+	}
+	ctx, of, done, err := s.enter(ctx, c, p.Workspace.Path)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if of != "" {
+		p.Staging = palyra.Staging{Writes: palyra.WritesStaged, Of: of}
+		p.Detail.Notes = append(p.Detail.Notes, "works on the layer of agent "+string(of)+", of which a person keeps what is wanted")
 	}
 	return t.Plan(ctx, EnvOf(c), p)
 }

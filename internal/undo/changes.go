@@ -12,6 +12,9 @@ import (
 
 // Of lists what a call changed, a page at a time.
 func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wire.CallChanges, error) {
+	if c.Plan.Staging.Review {
+		return u.stagedOf(ctx, c, f)
+	}
 	changed, became := c.Changed()
 	if changed == nil {
 		if all, ok := u.remembered(c.ID); ok {

@@ -74,6 +74,9 @@ func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (
 
 // contents reads files that a call changed, or would change.
 func (u *Undo) contents(ctx context.Context, c *palyra.Call, pick func(string) bool, f func(content) bool) error {
+	if c.Plan.Staging.Review {
+		return u.stagedContents(ctx, c, pick, f)
+	}
 	if _, became := c.Changed(); became == palyra.EffectsHeld && u.Kept != nil {
 		if held, err := u.Kept.heldContents(ctx, string(c.ID), pick, mostFile, f); held || err != nil {
 			return unreadableIf(err)

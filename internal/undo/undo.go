@@ -25,6 +25,7 @@ import (
 
 	"palyra"
 	"palyra/internal/rpc/wire"
+	"palyra/internal/sandbox"
 )
 
 // Lists has the lists of what calls changed.
@@ -42,9 +43,10 @@ type Config struct {
 	Lists   Lists
 	Calls   func(context.Context, palyra.CallID) (*palyra.Call, error)
 	Journal Recorder
-	Kept    *Kept         // what calls replaced; nil: nothing is kept here
-	For     time.Duration // how long it is kept
-	Most    int64         // bytes that are kept
+	Kept    *Kept                            // what calls replaced; nil: nothing is kept here
+	Staged  func() (sandbox.Reviewer, error) // the work of agents that waits; nil: there is none
+	For     time.Duration                    // how long it is kept
+	Most    int64                            // bytes that are kept
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -197,6 +199,11 @@ func (u *Undo) List(ctx context.Context) ([]wire.UndoEntry, error) {
 		}
 		out = append(out, e)
 	}
+	staged, err := u.stagedWorks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, staged...)
 	slices.SortFunc(out, func(a, b wire.UndoEntry) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(string(b.Call), string(a.Call)))
 	})
@@ -234,7 +241,7 @@ func (u *Undo) Prune(ctx context.Context) (int, error) {
 		}
 		gone, total = gone+1, total-k.bytes
 	}
-	return gone, errors.Join(errs...)
+	return gone, errors.Join(append(errs, u.expire(ctx))...)
 }
 
 func (u *Undo) forget(id palyra.CallID) error {

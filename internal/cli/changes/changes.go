@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ const diffAll = "."
 func Command(inv *invocation.Invocation) *cobra.Command {
 	var f client.ChangeFilter
 	var principal, diff string
+	var staged bool
 	cmd := &cobra.Command{
 		Use: "changes [CALL]", Short: "Show what a call changed in its workspace", Args: syntax.Takes("[CALL]"),
 		Long: "Shows what a call changed: what tools will run first, then every path with what happened to it.\n" +
@@ -35,11 +37,18 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 			"what it left.",
 		Example: "  palyra changes\n  palyra changes 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --diff\n  palyra changes --diff=src/main.go",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if staged {
+				return listStaged(ctx, inv, c)
+			}
 			f.Principal = palyra.Principal(principal)
 			if err := callMeant(inv, &f, args); err != nil {
 				return err
 			}
 			x, err := c.Changes(ctx, f)
+			if palyra.CodeOf(err) == palyra.NotFound && len(args) > 0 {
+				x, err = ofSession(ctx, c, f, err)
+				f.Call = x.Call
+			}
 			if err != nil && diff != "" && f.Call != "" { // a call that has not run has a diff, and no changes yet
 				x.Call, err = f.Call, nil
 			}
@@ -53,6 +62,7 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 			return inv.Emit(x, func(w io.Writer) { printChanges(w, x) })
 		}),
 	}
+	cmd.Flags().BoolVar(&staged, "staged", false, "list the agents whose work is staged and waits for you")
 	cmd.Flags().StringVar(&f.Workspace, "workspace", "", "of the last call in this directory (default: where you stand)")
 	cmd.Flags().StringVar(&principal, "principal", "", "of the last call of this principal")
 	cmd.Flags().StringVar(&diff, "diff", "", "show content before and after: all of it, or with --diff=PATH that of a file or directory")
@@ -76,6 +86,41 @@ func callMeant(inv *invocation.Invocation, f *client.ChangeFilter, args []string
 	}
 	f.Workspace = dir
 	return nil
+}
+
+// ofSession returns the changes of the one agent of a session whose work is staged; otherwise the error.
+func ofSession(ctx context.Context, c *client.Client, f client.ChangeFilter, missing error) (client.CallChanges, error) {
+	all, err := c.UndoEntries(ctx)
+	if err != nil {
+		return client.CallChanges{}, missing
+	}
+	var found []palyra.CallID
+	for _, e := range all {
+		if e.State == client.UndoStaged && string(e.Session) == string(f.Call) {
+			found = append(found, e.Call)
+		}
+	}
+	if len(found) != 1 {
+		return client.CallChanges{}, missing
+	}
+	f.Call = found[0]
+	return c.Changes(ctx, f)
+}
+
+// listStaged lists the agents whose work waits.
+func listStaged(ctx context.Context, inv *invocation.Invocation, c *client.Client) error {
+	all, err := c.UndoEntries(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(e client.UndoEntry) bool { return e.State != client.UndoStaged })
+	return invocation.Page[client.UndoEntry]{
+		JSON: map[string][]client.UndoEntry{"staged": screen.Some(all)}, Things: all,
+		Head: []string{"AGENT", "SESSION", "AT", "WORKSPACE", screen.SummaryColumn},
+		Row: func(e client.UndoEntry) []string {
+			return []string{string(e.Call), string(e.Session), screen.Stamp(e.At), e.Workspace, e.Summary}
+		},
+	}.Show(inv)
 }
 
 // showDiff prints content before and after a call.
@@ -118,6 +163,15 @@ func printChanges(w io.Writer, x client.CallChanges) {
 			fmt.Fprintln(w, "  "+screen.Path(p))
 		}
 	}
+	if !x.Expires.IsZero() {
+		fmt.Fprintf(w, "It is dropped at %s unless somebody decides.\n", screen.Stamp(x.Expires))
+	}
+	if len(x.Conflicts) > 0 {
+		fmt.Fprintln(w, "Changed by somebody else since the agent began: left out when the rest is kept")
+		for _, p := range x.Conflicts {
+			fmt.Fprintln(w, "  "+screen.Path(p))
+		}
+	}
 	if len(x.RunByTools) > 0 {
 		fmt.Fprintln(w, "Builds and tests will run")
 		for _, p := range x.RunByTools {
@@ -128,6 +182,8 @@ func printChanges(w io.Writer, x client.CallChanges) {
 	switch x.Effects {
 	case palyra.EffectsHeld:
 		counts = "Would change " + counts
+	case palyra.EffectsStaged:
+		counts = "Staged: " + counts
 	case palyra.EffectsDropped, palyra.EffectsConflict:
 		counts = "Would have changed " + counts
 	}
@@ -150,6 +206,8 @@ func effectsText(x client.CallChanges) string {
 			text += "; palyra approvals show " + string(x.Approval)
 		}
 		return text
+	case palyra.EffectsStaged:
+		return stagedText(x)
 	case palyra.EffectsDropped:
 		return "dropped: " + unchanged
 	case palyra.EffectsConflict:
@@ -158,6 +216,20 @@ func effectsText(x client.CallChanges) string {
 		return "lost: they could not be kept, or only in part"
 	}
 	return string(x.Effects)
+}
+
+// stagedText says what can be done about what an agent wrote.
+func stagedText(x client.CallChanges) string {
+	if x.Undo != client.UndoStaged { // a call of the agent
+		return "staged: on the layer of its agent, until a person keeps or drops it"
+	}
+	id := string(x.Call)
+	text := "staged: nothing in the workspace is changed until somebody keeps it; palyra keep " + id + " [PATH]..., " +
+		"palyra drop " + id + " [PATH]..."
+	if x.Running {
+		text = "staged, and the agent still runs: it can be kept or dropped when it has ended"
+	}
+	return text
 }
 
 // undoText says whether the changes can be undone; empty: there is nothing to undo.

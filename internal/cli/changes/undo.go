@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -169,7 +170,7 @@ func refuseOlder(ctx context.Context, c *client.Client, here client.ChangeFilter
 func (f which) among(all []client.UndoEntry, since time.Time, here string) (out []palyra.CallID) {
 	for _, e := range all {
 		switch {
-		case e.State != client.UndoKept && !f.forget:
+		case e.State != client.UndoKept && !f.forget || e.State == client.UndoStaged:
 		case f.last && !palyra.Within(here, []string{e.Workspace}):
 		case f.session != "" && string(e.Session) != f.session:
 		case e.At.Before(since):
@@ -262,6 +263,7 @@ func listUndo(ctx context.Context, inv *invocation.Invocation, c *client.Client)
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(e client.UndoEntry) bool { return e.State == client.UndoStaged }) // 'palyra changes --staged'
 	return invocation.Page[client.UndoEntry]{
 		JSON: map[string][]client.UndoEntry{"entries": screen.Some(all)}, Things: all,
 		Head: []string{"CALL", "STATE", "PATHS", "KEPT", "AT", "WORKSPACE", screen.SummaryColumn},

@@ -40,6 +40,7 @@ func AgentRunCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	o.Flags(cmd)
+	cmd.Flags().BoolVar(&o.Staged, "staged", false, "keep what it and its calls write on a stage, for you to review: see 'palyra keep'")
 	cmd.Flags().StringArrayVar(&o.Within, "reach", nil, "another registered workspace that the agent may work in; '*' for all (repeatable)")
 	for _, name := range []string{"tier", "script"} {
 		_ = cmd.Flags().MarkHidden(name) // there is no choice

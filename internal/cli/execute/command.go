@@ -87,7 +87,7 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 		return err
 	}
 	defer c.Close()
-	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}}
+	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
 	defer x.listen()()
 	if o.Workspace == "" && o.Cwd == "" {
 		o.Workspace, o.Cwd = inv.Nearest(patient)

@@ -32,6 +32,7 @@ type execution struct {
 	input      proposal.Input
 	size       *proposal.Size // with -t; otherwise nil
 	raw        *rawTerminal   // with -t; otherwise nil
+	staged     bool           // it is an agent whose work its person reviews
 	taken      bool           // the command has the terminal: a second running event changes nothing
 	printedOut *printed
 	printedErr *printed
@@ -170,6 +171,12 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	x.readOnly(o)
 	x.leftBehind(o.Left)
 	x.keptHalf(o)
+	if x.staged && o.Effects == palyra.EffectsStaged {
+		x.freshLine()
+		if err := offerReview(ctx, x.inv, o.CallID); err != nil {
+			x.tell("what the agent wrote waits: palyra changes %s (%s)", show.Line(string(o.CallID)), show.Line(palyra.AsError(err).Text))
+		}
+	}
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		printEnding(x.inv, o)

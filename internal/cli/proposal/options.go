@@ -26,6 +26,7 @@ type Options struct {
 	NoWait, NoStdin, Terminal, limits  bool
 	live                               bool // it writes to the workspace directly
 	Agent                              bool // the command is an agent itself
+	Staged                             bool // what the agent and its calls write waits for a person
 	AsAgent                            bool // an agent proposes it, not a person
 }
 

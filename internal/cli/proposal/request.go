@@ -42,6 +42,7 @@ type Arguments struct {
 	Held     bool              `json:"require_limits,omitempty"`
 	Writes   bool              `json:"live,omitempty"` // to the workspace directly
 	Agent    bool              `json:"agent_socket,omitempty"`
+	Staged   bool              `json:"staged,omitempty"`
 	Within   []string          `json:"agent_within,omitempty"`
 	Limits   *Limits           `json:"limits,omitempty"`
 }
@@ -68,7 +69,7 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 	}
 	args := Arguments{
 		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits,
-		Writes: o.live, Agent: o.Agent, Within: o.Within,
+		Writes: o.live, Agent: o.Agent, Staged: o.Staged, Within: o.Within,
 	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]

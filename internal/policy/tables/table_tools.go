@@ -22,6 +22,8 @@ var tableTools = func() map[palyra.ToolName]palyra.Tool {
 		{Name: palyra.ToolFileEdit, Workspace: true, Capabilities: change},
 		{Name: palyra.ToolFilePatch, Workspace: true, Capabilities: change},
 		{Name: palyra.ToolUndo, Workspace: true, Capabilities: change},
+		{Name: palyra.ToolStageKeep, Workspace: true, Capabilities: change},
+		{Name: palyra.ToolStageDrop, Workspace: true, Capabilities: change},
 		{Name: palyra.ToolFetch, Capabilities: []palyra.Capability{palyra.Network}},
 		{Name: palyra.ToolAllowHost, ReadOnly: true, Workspace: true, Capabilities: []palyra.Capability{palyra.Network}},
 		{Name: palyra.ToolPairDevice, Capabilities: []palyra.Capability{palyra.DevicePair}},

@@ -15,6 +15,7 @@ import (
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/process"
+	"palyra/internal/tool/review"
 	"palyra/internal/tool/undo"
 )
 
@@ -23,7 +24,7 @@ func TestTableToolsAreTheRealOnes(t *testing.T) {
 	real := map[string]palyra.Tool{}
 	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}),
 		device.All(device.Config{}),
-		undo.All(nil)) {
+		undo.All(nil), review.All(nil)) {
 		real[string(one.Spec().Name)] = one.Spec()
 	}
 	run, err := process.New(process.Config{Tiers: noTiers{}, Tier: palyra.TierC})

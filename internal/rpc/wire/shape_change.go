@@ -14,6 +14,7 @@ const (
 	UndoNone   UndoState = "none"   // nothing is kept
 	UndoKept   UndoState = "kept"   // it can be undone
 	UndoUndone UndoState = "undone" // it was, and can be redone
+	UndoStaged UndoState = "staged" // it is an agent's, and waits for its person to keep or drop it
 )
 
 // CallChanges is what a call changed in its workspace: what became of it, how much it is, and a page of the list.
@@ -36,6 +37,11 @@ type CallChanges struct {
 	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"` // what was taken out of the workspace
 	Lasting     palyra.CallID     `json:"lasting_call_id,omitempty"`     // cannot be undone, and is later than any that can
 	LastingWhy  string            `json:"lasting_why,omitempty"`
+
+	// Of an agent whose work is staged.
+	Conflicts []palyra.PathText `json:"conflicts,omitempty"` // what somebody else changed since; it is not in the list
+	Running   bool              `json:"running,omitempty"`   // it goes on
+	Expires   time.Time         `json:"expires_at,omitzero"` // when it is dropped unless somebody decides
 }
 
 // ChangeFilter selects what a call changed. Without a call it is the last one that changed something.

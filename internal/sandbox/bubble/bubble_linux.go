@@ -20,6 +20,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/reviews"
 )
 
 // Backend is tier C on Linux.
@@ -32,6 +33,8 @@ type Backend struct {
 
 	unwatched atomic.Bool // no room may watch files, because one could not be bounded
 	stages    staging
+	layers    layers
+	*reviews.Desk
 
 	mu    sync.Mutex
 	bwrap *bwrap.Program
@@ -81,7 +84,9 @@ func New(c Config) (*Backend, error) {
 		spares: make(chan *record, maxSpares),
 	}
 	b.pool.init(b, c.Warm, c.WarmBytes)
+	b.Desk = &reviews.Desk{Store: b.agentStages(), Log: f.Log, Running: func(c palyra.CallID) bool { return b.layers.find(c) != nil }}
 	b.stages.open(b) // what is held is settled also where nothing can run
+	b.Why = b.stages.no
 	if b.no = b.prepare(); b.no != nil {
 		f.Log.Warn("tier C cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
 		return b, nil
@@ -201,7 +206,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 			}
 		}
 		p, err := b.launch(ctx, k, j)
-		if len(w.moves) == 0 { // whole copies are outdated too soon
+		if len(w.moves) == 0 && w.layer == "" { // whole copies are outdated too soon
 			b.pool.used(w)
 		}
 		switch {

@@ -35,10 +35,12 @@ type keeper struct {
 	base     *base            // of the run
 	commits  *committed.Watch // state of its repositories; nil: it has none
 	stage    *stage.Stage     // holds the run's changes until they are kept; nil: the run writes to the workspace
+	layer    *layer           // the stage of an agent, which the room has; nil: it has none
 	rule     stage.Weigh      // judges them; nil: they are kept
 	held     settling         // settles changes that were held, instead of the stage's; nil: the stage's are
 	over     atomic.Value     // the stage's limit that the run exceeded: a string
 	patrol   *patrol          // sweeps during the run; nil: it does not
+	copies   int              // mounts of the workspace that the cell hands over
 	doors    []*os.File
 	watching cell.Watching
 	unused   func()  // ends that the call may have items in quarantine; nil: it cannot have any
@@ -128,12 +130,24 @@ func (k *keeper) furnish(ctx context.Context) error {
 		Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
 		ReadOnly: k.fixed(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
-	if k.stage != nil {
+	files := h.Files
+	switch {
+	case k.stage != nil:
 		r.Stage = bwrap.StagePath
 		if r.Repository = k.want.room.Repository.Path; r.Repository != "" {
 			r.RepositoryStage = bwrap.RepositoryStagePath
 		}
+	case k.want.lends:
+		r.Stage, r.Copies = bwrap.StagePath, firstCopies
+	case k.layer != nil:
+		mount, err := k.layer.take(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = mount.Close() }()
+		r.Extra, r.Copies, files = append(slices.Clone(r.Extra), cell.ExtraWorkspace), nextCopies, append(slices.Clone(files), mount)
 	}
+	k.copies = r.Copies
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
 	}
@@ -145,7 +159,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 		return cells.SpawnFailed("the room cannot be written down").WithCause(err)
 	}
 	fds := []int{int(f.Fd())}
-	for _, x := range h.Files {
+	for _, x := range files {
 		fds = append(fds, int(x.Fd()))
 	}
 	err = k.Conn.Send(cell.Order{Kind: cell.OrderBuild}, fds...)
@@ -190,11 +204,14 @@ func (k *keeper) built(ctx context.Context) error {
 
 // arrived handles the cell's report of a finished room.
 func (k *keeper) arrived(said cells.Said) error {
-	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors) {
+	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors)+k.copies {
 		cell.CloseAll(said.Files)
 		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
 	}
-	k.doors = said.Files
+	k.doors = said.Files[:len(k.want.doors):len(k.want.doors)]
+	if k.layer != nil {
+		k.layer.add(said.Files[len(k.want.doors):])
+	}
 	return nil
 }
 

@@ -239,6 +239,7 @@ func (b *Backend) keep(r *record, workspace string) {
 
 // forget undoes begin.
 func (k *keeper) forget() {
+	defer k.endLayer(false)
 	k.unwatch()
 	if k.unused != nil {
 		k.unused()

@@ -46,7 +46,7 @@ func (s *staging) open(b *Backend) {
 		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
 		return
 	}
-	s.all.Admit = b.admit
+	s.all.Admit, b.Stages = b.admit, s.all
 	if b.config.Undo == "" {
 		return
 	}
@@ -79,6 +79,7 @@ func (b *Backend) recoverStages(ctx context.Context) error {
 			b.fleet.Log.Warn("leftovers of kept runs lie with the files that they replaced", "err", err)
 		}
 	}
+	b.Past()
 	return b.stages.all.Recover(ctx)
 }
 
@@ -192,20 +193,28 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 // room is what bubblewrap builds for the keeper.
 func (k *keeper) room() bwrap.Room {
 	r := k.want.room
-	if k.stage != nil {
+	switch {
+	case k.stage != nil:
 		r.Stage, r.RepositoryStage = k.stage.Path(), k.stage.BesidePath()
+	case k.want.lends:
+		r.Stage = k.layer.stage.Path()
 	}
 	return r
 }
 
 // makeStage makes a stage.
 func (k *keeper) makeStage() error {
-	if !k.want.stage {
+	if !k.want.stage && k.want.layer == "" {
 		return nil
 	}
 	all := k.b.stages.all
-	if all == nil {
+	switch {
+	case all == nil:
 		return unstaged(errors.New(k.b.stages.no))
+	case k.want.lends:
+		return k.lend()
+	case k.want.layer != "":
+		return k.share()
 	}
 	var err error
 	if k.stage, err = all.Make(k.want.room.Workspace, k.owner()); err != nil {
@@ -259,12 +268,21 @@ func (k *keeper) place(ctx context.Context) error {
 	return unstaged(err)
 }
 
+// measured is the stage that the run's limits are about. That of an agent is measured for the agent.
+func (k *keeper) measured() *stage.Stage {
+	if k.want.lends && k.layer != nil {
+		return k.layer.stage
+	}
+	return k.stage
+}
+
 // charge counts the stage in the share of who pays for the run.
 func (k *keeper) charge(payer string) error {
-	if k.stage == nil {
+	g := k.measured()
+	if g == nil {
 		return nil
 	}
-	if err := k.stage.Charge(payer); err != nil {
+	if err := g.Charge(payer); err != nil {
 		return sandbox.StagesFull().WithCause(err)
 	}
 	return nil
@@ -326,7 +344,7 @@ const (
 
 // boundStage ends a run whose stage exceeds the limits.
 func (k *keeper) boundStage(p *cells.Process) {
-	g := k.stage // the keeper drops it when the run has ended
+	g := k.measured() // the keeper drops it when the run has ended
 	if g == nil {
 		return
 	}

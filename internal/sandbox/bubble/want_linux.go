@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
@@ -21,6 +22,8 @@ type want struct {
 	stage bool          // writes to the workspace go to a stage
 	bound []stage.Bound // files that lie on it
 	moves []string      // directories that lie there whole, so that they can be renamed
+	layer palyra.CallID // the agent whose stage it is, instead of one of its own; empty: none
+	lends bool          // it is that agent's own room
 	key   string        // equal for equal rooms
 	place string        // equal for the same sealed names in the same directory
 }
@@ -33,10 +36,11 @@ func (b *Backend) want(j sandbox.Job) *want {
 		},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
 		stage: j.Staged, bound: slices.Clone(j.Bound), moves: slices.Clone(j.Renames),
+		layer: j.Layer, lends: j.Layer != "" && j.Layer == j.Call,
 	}
 	w.place = keyOf(j.Workspace, w.seals)
 	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Repository, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp,
-		w.stage, w.bound, w.moves)
+		w.stage, w.bound, w.moves, w.layer)
 	return w
 }
 

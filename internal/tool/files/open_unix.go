@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/tool"
 )
 
 // root is an open workspace. Every path is opened relative to its descriptor.
@@ -28,7 +29,13 @@ type root struct {
 // openRoot opens the workspace of a plan without following any link: the path was resolved when the
 // plan was made, so a link in it now was put there since.
 func openRoot(ctx context.Context, ref palyra.WorkspaceRef, cfg Config) (*root, error) {
-	fd, err := openNoLinks(unix.AT_FDCWD, ref.Path, oPath|unix.O_DIRECTORY)
+	var fd int
+	var err error
+	if dir := tool.LayerOf(ctx); dir != nil {
+		fd, err = openat(int(dir.Fd()), ".", oPath|unix.O_DIRECTORY, 0)
+	} else {
+		fd, err = openNoLinks(unix.AT_FDCWD, ref.Path, oPath|unix.O_DIRECTORY)
+	}
 	if errors.Is(err, unix.EACCES) {
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied,
 			"uid %d, as whom the work is done, cannot reach the workspace %s", ref.Owner, quote(ref.Path)).

@@ -1,13 +1,17 @@
 package files
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/user"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"palyra"
 	"palyra/internal/owner"
+	"palyra/internal/tool"
 )
 
 // noGroup is a group without members.
@@ -15,11 +19,17 @@ const noGroup = 65534
 
 // asOwner runs f with the file permissions of the workspace's owner. A daemon of that user has
 // these anyway, and so has root's in a workspace of root.
-func asOwner(ref palyra.WorkspaceRef, f func() error) error {
+// On the stage of an agent they are those of its runs, whose group alone is known there.
+func asOwner(ctx context.Context, ref palyra.WorkspaceRef, f func() error) error {
 	if os.Geteuid() != 0 || ref.Owner == 0 {
 		return f()
 	}
 	id, err := identityOf(ref.Owner)
+	if dir := tool.LayerOf(ctx); dir != nil && err == nil {
+		var st unix.Stat_t
+		err = unix.Fstat(int(dir.Fd()), &st)
+		id = owner.Identity{UID: ref.Owner, GID: int64(st.Gid)}
+	}
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestOwnersIdentityEndsWithItsWork(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			err := asOwner(ref, func() error {
+			err := asOwner(t.Context(), ref, func() error {
 				if unix.Gettid() == os.Getpid() {
 					return errors.New("on the first thread")
 				}
@@ -85,7 +85,7 @@ func TestOwnersWorkMayPanic(t *testing.T) {
 		t.Log("only root takes on another identity; the run as root does this")
 		return
 	}
-	err := asOwner(palyra.WorkspaceRef{Owner: nobody}, func() error { panic("boom") })
+	err := asOwner(t.Context(), palyra.WorkspaceRef{Owner: nobody}, func() error { panic("boom") })
 	if err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Error(err)
 	}

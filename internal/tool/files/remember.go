@@ -16,7 +16,7 @@ import (
 // lasting says in a plan that its changes could not be undone later, or what else could not be because of them. It does
 // not matter whether they change anything: that would tell what is in a file.
 func (s *shared) lasting(p *palyra.Plan, changes []change) {
-	if s.cfg.UndoStore == nil {
+	if s.cfg.UndoStore == nil || p.Staging.Staged() {
 		return
 	}
 	var all []Replaced
@@ -56,7 +56,7 @@ func (s *shared) remember(
 		all = append(all, st.replaced())
 	}
 	kept := func(bool) {}
-	if s.cfg.UndoStore != nil {
+	if s.cfg.UndoStore != nil && tool.LayerOf(ctx) == nil { // what is on a stage can be dropped
 		if kept, err = s.cfg.UndoStore.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), all, lose); err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func (s *shared) inWorkspace(ctx context.Context, ref palyra.WorkspaceRef, f fun
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "the call has no workspace").
 			WithRemedy("name one: --workspace DIR")
 	}
-	return asOwner(ref, func() error {
+	return asOwner(ctx, ref, func() error {
 		r, err := openRoot(ctx, ref, s.cfg)
 		if err != nil {
 			return err

@@ -45,6 +45,7 @@ type arguments struct {
 	AgentSocket   bool              `json:"agent_socket"`
 	AgentWithin   []string          `json:"agent_within"`
 	Live          bool              `json:"live"`
+	Staged        bool              `json:"staged"`
 	Limits        tighter           `json:"limits"`
 	TimeoutMS     *int64            `json:"timeout_ms"`
 }
@@ -115,6 +116,10 @@ func text(what, s string, most int) error {
 func (a arguments) agentWithin() error {
 	if len(a.AgentWithin) > 0 && !a.AgentSocket {
 		return malformed("agent_within is for programs that are agents").WithRemedy("give it with agent_socket")
+	}
+	if a.Staged && (!a.AgentSocket || len(a.AgentWithin) > 0 || a.Live) {
+		return malformed("staged is for programs that are agents, work in one workspace, and do not write to it directly").
+			WithRemedy("give it with agent_socket, and without agent_within and live")
 	}
 	if len(a.AgentWithin) > maxAgentWithin {
 		return malformed("%d workspaces are too many", len(a.AgentWithin)).

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"palyra"
@@ -11,6 +12,8 @@ import (
 type able struct{}
 
 func (able) Stageable(context.Context, palyra.Plan) string { return "" }
+
+func (able) Layer(palyra.Proposal, string) (palyra.CallID, *os.File, error) { return "", nil, nil }
 
 // That a run writes directly is its caller's wish only where it could have had a layer of its own: policy asks about
 // the wish, and about the rest as it would without it.

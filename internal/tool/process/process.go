@@ -33,6 +33,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ type Tiers interface {
 type Stages interface {
 	// Stageable returns why they cannot, in few words; "": they can. Equal hosts give equal answers.
 	Stageable(ctx context.Context, p palyra.Plan) (why string)
+	// Layer returns the agent on whose stage a call works, and its workspace as it is there, which the caller closes; no
+	// agent: on none. The error says why it cannot work there.
+	Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error)
 }
 
 // Named returns the hosts that the words of a command name, as host:port, so that people are asked
@@ -169,11 +173,21 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	if err != nil {
 		return err
 	}
-	why := d.whyLive(ctx, a, p)
-	if why == "" || d.Stages != nil && unasked(a, p) {
+	layer, err := d.layer(ctx, c, a, p)
+	if err != nil {
+		return err
+	}
+	if layer != nil {
+		defer func() { _ = layer.Close() }()
+	}
+	why := ""
+	if p.Staging.Writes == "" {
+		why = d.whyLive(ctx, a, p)
+	}
+	if why == "" && !p.Staging.Staged() || d.Stages != nil && unasked(a, p) {
 		apart(p)
 	}
-	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
+	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, layer, p); err != nil {
 		return err
 	}
 	d.staging(why, p)

@@ -11,7 +11,8 @@ import (
 )
 
 // resolve looks up the working directory, the program, its chain and its inputs in the file system.
-func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup []string, p *palyra.Plan) error {
+// The workspace is the one on the agent's stage, where there is one.
+func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup []string, layer *os.File, p *palyra.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -20,6 +21,7 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup 
 		return err
 	}
 	w := d.world(ctx, user, p.Workspace.Path)
+	w.layer = layer
 	if err := w.enter(p.Workspace, asked, a.Cwd); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ const schema = `{
     "require_limits": {"type": "boolean", "description": "Refuse to run where the kernel does not hold memory and processes of the whole run."},
     "agent_socket": {"type": "boolean", "description": "The program is an agent itself: it gets a door of its own to Palyra, at which it reaches this workspace and what it starts there. Needs tier c."},
     "agent_within": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 1, "maxLength": 4096}, "description": "Registered workspaces that the agent may work in beside its own, by absolute path; * alone: all that whoever makes this call reaches. Needs agent_socket."},
+    "staged": {"type": "boolean", "description": "What the agent and all its calls write stays on one layer, until a person keeps it or drops it. Needs agent_socket, without agent_within and live."},
     "live": {"type": "boolean", "description": "Write to the workspace while it runs, seen by others, instead of to a layer that is judged and kept when it has ended. For servers that watch files. Asks more often."},
     "limits": {"type": "object", "additionalProperties": false, "properties": {
       "cpu_ms": {"type": "integer"},

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"path"
 	"slices"
 
@@ -33,6 +34,45 @@ func (d *Driver) whyLive(ctx context.Context, a arguments, p *palyra.Plan) strin
 	return d.Stages.Stageable(ctx, *p)
 }
 
+// layer decides whether a run writes to the stage of an agent, its own or that of the one that it works for, whose workspace
+// it returns. There is no other way for such a run: where it cannot be, it is refused.
+func (d *Driver) layer(ctx context.Context, c *palyra.Call, a arguments, p *palyra.Plan) (*os.File, error) {
+	if d.Stages == nil && !a.Staged {
+		return nil, nil
+	}
+	refuse := func(why string) error {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "what the agent writes cannot be staged: %s", why).
+			WithRemedy("run it without --staged: it then writes to the workspace directly; 'palyra sandbox doctor' says what holds here")
+	}
+	if d.Stages == nil {
+		return nil, refuse("not configured")
+	}
+	of, dir, err := d.Stages.Layer(c.Proposal, p.Workspace.Path)
+	switch {
+	case err != nil:
+		return nil, err
+	case of != "" && a.Staged || of != "" && a.Live:
+		_ = dir.Close()
+		return nil, malformed("the call works on the stage of agent %s", of).WithRemedy("leave out 'staged' and 'live'")
+	case of != "" && p.Tier != palyra.TierC:
+		_ = dir.Close()
+		return nil, malformed("the call works on the stage of agent %s, which only tier c has", of).WithRemedy("leave the tier out")
+	case of != "":
+		p.Staging = palyra.Staging{Writes: palyra.WritesStaged, Of: of}
+		return dir, nil
+	case !a.Staged:
+		return nil, nil
+	}
+	if p.Workspace.Repository != (palyra.Repository{}) {
+		return nil, refuse("the repository of its work tree lies outside of it")
+	}
+	if why := d.Stages.Stageable(ctx, *p); why != "" {
+		return nil, refuse(why)
+	}
+	p.Staging = palyra.Staging{Writes: palyra.WritesStaged, Review: true}
+	return nil, nil
+}
+
 // unasked reports whether nobody may be asked about a run that writes directly: there can be no stage for it, and it has
 // nothing else that asks.
 func unasked(a arguments, p *palyra.Plan) bool {
@@ -55,6 +95,10 @@ func apart(p *palyra.Plan) {
 // staging decides where the run of a plan writes. On a stage it finds its inputs as they were
 // checked, and its changes are judged before they become the workspace's.
 func (d *Driver) staging(why string, p *palyra.Plan) {
+	if p.Staging.Staged() { // an agent's, which is judged when its person keeps it
+		d.unseal(p)
+		return
+	}
 	if d.Stages == nil || !d.StageAll && !loosely(p) {
 		return
 	}
@@ -109,6 +153,10 @@ func inCaches(p *palyra.Plan) (out []string) {
 
 func inWorkspace(p *palyra.Plan) []string {
 	switch {
+	case p.Staging.Review:
+		return []string{"what it and its calls write stays on a layer of its own, until a person keeps it ('palyra keep') or drops it"}
+	case p.Staging.Of != "":
+		return []string{"writes to the layer of agent " + string(p.Staging.Of) + ", of which a person keeps what is wanted"}
 	case p.Staging.Staged():
 		return []string{"writes to a layer of its own; what it changes is judged when it has ended, and is the workspace's then"}
 	case p.Staging.Writes == palyra.WritesLive && !loosely(p):

@@ -16,6 +16,8 @@ type stages string
 
 func (s stages) Stageable(context.Context, palyra.Plan) string { return string(s) }
 
+func (stages) Layer(palyra.Proposal, string) (palyra.CallID, *os.File, error) { return "", nil, nil }
+
 // Every plan says where its run writes: to a layer of its own, unless that cannot be or is not
 // wanted, and then why.
 func TestWhereARunWrites(t *testing.T) {

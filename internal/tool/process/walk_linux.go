@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"path"
 	"strings"
 
@@ -21,9 +22,10 @@ type world struct {
 	*Driver
 	ctx       context.Context
 	user      userRights
-	workspace string // real path
-	cwd       string // real path, once it is known
-	view      *view  // the part that the run's room shows; nil: the whole system
+	workspace string   // real path
+	cwd       string   // real path, once it is known
+	layer     *os.File // the workspace as it is on the stage of an agent; nil: it is where it is
+	view      *view    // the part that the run's room shows; nil: the whole system
 	lookup    []string
 	dirs      []string // of the lookup path, by their real paths
 	hashed    *int64   // bytes that this plan has hashed
@@ -119,6 +121,11 @@ func (w *world) root() (step, error) {
 // child opens a name in the directory that was opened last.
 func (w *world) child(here step, name string) (step, error) {
 	real := path.Join(here.real, name)
+	if w.layer != nil && w.view == nil && real == w.workspace {
+		s, err := look(int(w.layer.Fd()), ".")
+		s.name, s.real, s.host, s.mounted = name, real, real, true
+		return s, err
+	}
 	if w.view != nil {
 		if s, found, err := w.findInRoom(here, real, name); found || err != nil {
 			return s, err

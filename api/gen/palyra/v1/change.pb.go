@@ -198,6 +198,11 @@ type CallChanges struct {
 	// undone, where it is later than any that can be; and why it cannot.
 	LastingCallId string `protobuf:"bytes,16,opt,name=lasting_call_id,json=lastingCallId,proto3" json:"lasting_call_id,omitempty"`
 	LastingWhy    string `protobuf:"bytes,17,opt,name=lasting_why,json=lastingWhy,proto3" json:"lasting_why,omitempty"`
+	// Of an agent whose work is staged: what somebody else changed since, which is not in the list; that it goes on; and
+	// when it is dropped unless somebody decides.
+	Conflicts     []string               `protobuf:"bytes,18,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
+	Running       bool                   `protobuf:"varint,19,opt,name=running,proto3" json:"running,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +354,27 @@ func (x *CallChanges) GetLastingWhy() string {
 		return x.LastingWhy
 	}
 	return ""
+}
+
+func (x *CallChanges) GetConflicts() []string {
+	if x != nil {
+		return x.Conflicts
+	}
+	return nil
+}
+
+func (x *CallChanges) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *CallChanges) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
 }
 
 type GetChangesRequest struct {
@@ -1243,7 +1269,7 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12&\n" +
 	"\x03was\x18\x03 \x01(\v2\x14.palyra.v1.PathStateR\x03was\x12&\n" +
-	"\x03now\x18\x04 \x01(\v2\x14.palyra.v1.PathStateR\x03now\"\xc5\x04\n" +
+	"\x03now\x18\x04 \x01(\v2\x14.palyra.v1.PathStateR\x03now\"\xb8\x05\n" +
 	"\vCallChanges\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1c\n" +
@@ -1267,7 +1293,11 @@ const file_palyra_v1_change_proto_rawDesc = "" +
 	"\x13sealed_path_created\x18\x0f \x03(\tR\x11sealedPathCreated\x12&\n" +
 	"\x0flasting_call_id\x18\x10 \x01(\tR\rlastingCallId\x12\x1f\n" +
 	"\vlasting_why\x18\x11 \x01(\tR\n" +
-	"lastingWhy\"\x96\x01\n" +
+	"lastingWhy\x12\x1c\n" +
+	"\tconflicts\x18\x12 \x03(\tR\tconflicts\x12\x18\n" +
+	"\arunning\x18\x13 \x01(\bR\arunning\x129\n" +
+	"\n" +
+	"expires_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x96\x01\n" +
 	"\x11GetChangesRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1c\n" +
 	"\tworkspace\x18\x02 \x01(\tR\tworkspace\x12\x1c\n" +
@@ -1382,34 +1412,35 @@ var file_palyra_v1_change_proto_depIdxs = []int32{
 	19, // 2: palyra.v1.CallChanges.finished_at:type_name -> google.protobuf.Timestamp
 	20, // 3: palyra.v1.CallChanges.counts:type_name -> palyra.v1.Effects
 	1,  // 4: palyra.v1.CallChanges.changes:type_name -> palyra.v1.Change
-	2,  // 5: palyra.v1.GetChangesResponse.changes:type_name -> palyra.v1.CallChanges
-	19, // 6: palyra.v1.UndoEntry.at:type_name -> google.protobuf.Timestamp
-	19, // 7: palyra.v1.UndoEntry.undone_at:type_name -> google.protobuf.Timestamp
-	7,  // 8: palyra.v1.ListUndoResponse.entries:type_name -> palyra.v1.UndoEntry
-	20, // 9: palyra.v1.Reverted.counts:type_name -> palyra.v1.Effects
-	1,  // 10: palyra.v1.Reverted.changes:type_name -> palyra.v1.Change
-	10, // 11: palyra.v1.CheckUndoResponse.reverted:type_name -> palyra.v1.Reverted
-	10, // 12: palyra.v1.UndoCallResponse.reverted:type_name -> palyra.v1.Reverted
-	10, // 13: palyra.v1.RedoCallResponse.reverted:type_name -> palyra.v1.Reverted
-	3,  // 14: palyra.v1.ChangeService.GetChanges:input_type -> palyra.v1.GetChangesRequest
-	5,  // 15: palyra.v1.ChangeService.DiffChanges:input_type -> palyra.v1.DiffChangesRequest
-	8,  // 16: palyra.v1.ChangeService.ListUndo:input_type -> palyra.v1.ListUndoRequest
-	11, // 17: palyra.v1.ChangeService.CheckUndo:input_type -> palyra.v1.CheckUndoRequest
-	13, // 18: palyra.v1.ChangeService.UndoCall:input_type -> palyra.v1.UndoCallRequest
-	15, // 19: palyra.v1.ChangeService.RedoCall:input_type -> palyra.v1.RedoCallRequest
-	17, // 20: palyra.v1.ChangeService.ForgetUndo:input_type -> palyra.v1.ForgetUndoRequest
-	4,  // 21: palyra.v1.ChangeService.GetChanges:output_type -> palyra.v1.GetChangesResponse
-	6,  // 22: palyra.v1.ChangeService.DiffChanges:output_type -> palyra.v1.DiffChangesResponse
-	9,  // 23: palyra.v1.ChangeService.ListUndo:output_type -> palyra.v1.ListUndoResponse
-	12, // 24: palyra.v1.ChangeService.CheckUndo:output_type -> palyra.v1.CheckUndoResponse
-	14, // 25: palyra.v1.ChangeService.UndoCall:output_type -> palyra.v1.UndoCallResponse
-	16, // 26: palyra.v1.ChangeService.RedoCall:output_type -> palyra.v1.RedoCallResponse
-	18, // 27: palyra.v1.ChangeService.ForgetUndo:output_type -> palyra.v1.ForgetUndoResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 5: palyra.v1.CallChanges.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 6: palyra.v1.GetChangesResponse.changes:type_name -> palyra.v1.CallChanges
+	19, // 7: palyra.v1.UndoEntry.at:type_name -> google.protobuf.Timestamp
+	19, // 8: palyra.v1.UndoEntry.undone_at:type_name -> google.protobuf.Timestamp
+	7,  // 9: palyra.v1.ListUndoResponse.entries:type_name -> palyra.v1.UndoEntry
+	20, // 10: palyra.v1.Reverted.counts:type_name -> palyra.v1.Effects
+	1,  // 11: palyra.v1.Reverted.changes:type_name -> palyra.v1.Change
+	10, // 12: palyra.v1.CheckUndoResponse.reverted:type_name -> palyra.v1.Reverted
+	10, // 13: palyra.v1.UndoCallResponse.reverted:type_name -> palyra.v1.Reverted
+	10, // 14: palyra.v1.RedoCallResponse.reverted:type_name -> palyra.v1.Reverted
+	3,  // 15: palyra.v1.ChangeService.GetChanges:input_type -> palyra.v1.GetChangesRequest
+	5,  // 16: palyra.v1.ChangeService.DiffChanges:input_type -> palyra.v1.DiffChangesRequest
+	8,  // 17: palyra.v1.ChangeService.ListUndo:input_type -> palyra.v1.ListUndoRequest
+	11, // 18: palyra.v1.ChangeService.CheckUndo:input_type -> palyra.v1.CheckUndoRequest
+	13, // 19: palyra.v1.ChangeService.UndoCall:input_type -> palyra.v1.UndoCallRequest
+	15, // 20: palyra.v1.ChangeService.RedoCall:input_type -> palyra.v1.RedoCallRequest
+	17, // 21: palyra.v1.ChangeService.ForgetUndo:input_type -> palyra.v1.ForgetUndoRequest
+	4,  // 22: palyra.v1.ChangeService.GetChanges:output_type -> palyra.v1.GetChangesResponse
+	6,  // 23: palyra.v1.ChangeService.DiffChanges:output_type -> palyra.v1.DiffChangesResponse
+	9,  // 24: palyra.v1.ChangeService.ListUndo:output_type -> palyra.v1.ListUndoResponse
+	12, // 25: palyra.v1.ChangeService.CheckUndo:output_type -> palyra.v1.CheckUndoResponse
+	14, // 26: palyra.v1.ChangeService.UndoCall:output_type -> palyra.v1.UndoCallResponse
+	16, // 27: palyra.v1.ChangeService.RedoCall:output_type -> palyra.v1.RedoCallResponse
+	18, // 28: palyra.v1.ChangeService.ForgetUndo:output_type -> palyra.v1.ForgetUndoResponse
+	22, // [22:29] is the sub-list for method output_type
+	15, // [15:22] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_change_proto_init() }

@@ -1380,6 +1380,8 @@ type Staging struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        string                 `protobuf:"bytes,1,opt,name=writes,proto3" json:"writes,omitempty"`
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	Review        bool                   `protobuf:"varint,3,opt,name=review,proto3" json:"review,omitempty"`
+	Of            string                 `protobuf:"bytes,4,opt,name=of,proto3" json:"of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1424,6 +1426,20 @@ func (x *Staging) GetWrites() string {
 func (x *Staging) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *Staging) GetReview() bool {
+	if x != nil {
+		return x.Review
+	}
+	return false
+}
+
+func (x *Staging) GetOf() string {
+	if x != nil {
+		return x.Of
 	}
 	return ""
 }
@@ -3561,10 +3577,12 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\alasting\x18# \x01(\bR\alasting\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
-	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\"[\n" +
 	"\aStaging\x12\x16\n" +
 	"\x06writes\x18\x01 \x01(\tR\x06writes\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"6\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x12\x16\n" +
+	"\x06review\x18\x03 \x01(\bR\x06review\x12\x0e\n" +
+	"\x02of\x18\x04 \x01(\tR\x02of\"6\n" +
 	"\bRoomFile\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"L\n" +

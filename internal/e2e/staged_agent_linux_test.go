@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// staging is a daemon with a person at the command line, who runs agents whose work is staged.
+type staging struct {
+	*daemon
+	as func(name string, args ...string) *exec.Cmd
+}
+
+// stagings are a root's daemon in an ordinary user's workspace, and an ordinary user's own.
+func stagings(t *testing.T, f func(t *testing.T, s *staging)) {
+	t.Run("root", func(t *testing.T) {
+		s := &staging{daemon: newDaemon(t)}
+		s.ownWork()
+		s.mustStart(shipped...)
+		s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+		f(t, s)
+	})
+	t.Run("ordinary user", func(t *testing.T) {
+		s := &staging{daemon: newDaemon(t)}
+		s.as = s.ordinary(shipped...)
+		f(t, s)
+	})
+}
+
+// must runs the command and returns what it printed.
+func (s *staging) must(args ...string) string {
+	s.t.Helper()
+	out, err := s.as("palyra", args...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("palyra %v: %v\n%s\n%s", args, err, out, s.log)
+	}
+	return string(out)
+}
+
+// fails runs a command that must fail, and returns what it said.
+func (s *staging) fails(args ...string) string {
+	s.t.Helper()
+	out, err := s.as("palyra", args...).CombinedOutput()
+	if err == nil {
+		s.t.Fatalf("palyra %v works:\n%s", args, out)
+	}
+	return string(out)
+}
+
+// fifty are the files of the workspace.
+func (s *staging) fifty() {
+	s.t.Helper()
+	s.must("workspace", "add", s.work)
+	for i := 1; i <= 50; i++ {
+		s.put(fmt.Sprintf("f%02d", i), fmt.Sprintf("old %d\n", i))
+	}
+	s.put("gone", "to be removed\n")
+}
+
+// editor is an agent: it edits fifty files, itself, by programs and by file tools, and each of them sees what the others did.
+const editor = `set -e
+for i in $(seq -w 1 20); do echo "own $i" > f$i; done
+mkdir made; echo one > made/one; echo two > made/two
+palyra exec --no-stdin -- sh -c 'test "$(cat f07)" = "own 07"; for i in $(seq -w 21 40); do echo "run $i" > f$i; done; rm gone' >&2
+test ! -e gone; test "$(cat f21)" = "run 21"
+for i in $(seq -w 41 50); do
+	palyra tools call palyra.fs.write --input "{\"path\":\"f$i\",\"content\":\"tool $i\\n\"}" >&2
+done
+test "$(cat f50)" = "tool 50"
+palyra tools call palyra.fs.read --input '{"path":"f21"}' | grep -q 'run 21'
+palyra exec --no-stdin -- sh -c 'test "$(cat f50)" = "tool 50"' >&2
+echo all done
+`
+
+// agent starts a staged agent that runs a script, answers the question about it, and returns its call and the outcome to come.
+func (s *staging) agent(script string) (palyra.CallID, <-chan palyra.Outcome) {
+	s.t.Helper()
+	cmd := s.as("palyra", "agent", "run", "--staged", "--no-stdin", "--json", "--", "sh", "-c", script)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(stderr).ReadString('\n')
+	var event struct {
+		Approval palyra.ApprovalID `json:"approval_id"`
+		Plan     palyra.Digest     `json:"plan_digest"`
+	}
+	if err := json.Unmarshal([]byte(line), &event); err != nil {
+		s.t.Fatalf("%q: %v\n%s", line, err, s.log)
+	}
+	var asked struct {
+		Call palyra.CallID `json:"call_id"`
+	}
+	if err := json.Unmarshal([]byte(s.must("approvals", "show", string(event.Approval), "--json")), &asked); err != nil || asked.Call == "" {
+		s.t.Fatal(err)
+	}
+	s.must("approvals", "decide", string(event.Approval), "allow", "--digest", string(event.Plan))
+	ended := make(chan palyra.Outcome, 1)
+	go func() {
+		_ = cmd.Wait()
+		var o palyra.Outcome
+		_ = json.Unmarshal(out.Bytes(), &o)
+		ended <- o
+	}()
+	return asked.Call, ended
+}
+
+// staged lists what waits of an agent.
+func (s *staging) staged(id palyra.CallID) (x client.CallChanges) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(s.must("changes", string(id), "--json")), &x); err != nil {
+		s.t.Fatal(err)
+	}
+	return x
+}
+
+func (s *staging) has(name, want string) {
+	s.t.Helper()
+	if got, err := os.ReadFile(filepath.Join(s.work, name)); err != nil || string(got) != want {
+		s.t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+	}
+}
+
+// A staged agent edits fifty files, by itself and by its calls, and nothing of it is in the workspace: neither a call of
+// another session nor the person sees it. It is reviewed, kept in parts, the rest is dropped, what was kept is undone; what
+// the person changed meanwhile is not lost.
+func TestStagedAgent(t *testing.T) {
+	stagings(t, func(t *testing.T, s *staging) {
+		s.fifty()
+		before := treeOf(t, s.work)
+		agent, ended := s.agent(editor)
+		out := <-ended
+		if out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 || out.Effects != palyra.EffectsStaged || out.Stdout != "all done\n" {
+			t.Fatalf("%+v\n%s", out, s.log)
+		}
+		if got := treeOf(t, s.work); got != before {
+			t.Fatalf("the workspace is another one:\n%s", got)
+		}
+		if beside := s.must("exec", "--no-stdin", "--", "cat", "f07", "f50"); beside != "old 7\nold 50\n" {
+			t.Errorf("a call of another session sees %q", beside)
+		}
+		x := s.staged(agent)
+		if x.Effects != palyra.EffectsStaged || x.Counts.Changed != 50 || x.Counts.Created != 3 || x.Counts.Removed != 1 || x.Running || x.Expires.IsZero() {
+			t.Fatalf("%+v", x)
+		}
+		if diff := s.must("changes", string(agent), "--diff=f21"); !strings.Contains(diff, "-old 21\n+run 21\n") {
+			t.Errorf("the diff is %s", diff)
+		}
+
+		s.put("f05", "mine\n")
+		if x := s.staged(agent); len(x.Conflicts) != 1 || x.Conflicts[0] != "f05" || x.Counts.Changed != 49 {
+			t.Errorf("with an edit of the person's: %+v", x)
+		}
+		if told := s.fails("keep", string(agent), "f99"); !strings.Contains(told, "changed nothing at f99") {
+			t.Errorf("a path that is not changed: %s", told)
+		}
+		if told := s.fails("keep", "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"); !strings.Contains(told, "palyra changes --staged") {
+			t.Errorf("an unknown agent: %s", told)
+		}
+		told := s.must("keep", string(agent), "f0*", "made/one")
+		if !strings.Contains(told, "kept 9 paths") && !strings.Contains(told, "kept 10 paths") || !strings.Contains(told, "f05") {
+			t.Errorf("kept: %s", told)
+		}
+		s.has("f07", "own 07\n")
+		s.has("f05", "mine\n")
+		s.has("made/one", "one\n")
+		s.has("f10", "old 10\n")
+		if _, err := os.Lstat(filepath.Join(s.work, "made/two")); err == nil {
+			t.Error("what is beside a part is kept too")
+		}
+		if x := s.staged(agent); x.Counts.Changed != 41 || len(x.Conflicts) != 1 || x.Counts.Removed != 1 {
+			t.Errorf("the rest is %+v", x)
+		}
+		if told := s.fails("keep", string(agent), "f07"); !strings.Contains(told, "kept or dropped already") {
+			t.Errorf("kept twice: %s", told)
+		}
+		s.must("keep", string(agent), "made", "f5?")
+		s.has("made/one", "one\n")
+		s.has("made/two", "two\n")
+		s.has("f50", "tool 50\n")
+		s.must("undo", "--last")
+		s.has("f50", "old 50\n")
+		s.has("f07", "own 07\n")
+		if told := s.must("drop", string(agent), "f05"); !strings.Contains(told, "dropped 1 path") {
+			t.Errorf("dropped: %s", told)
+		}
+		s.must("drop", string(agent))
+		s.has("f05", "mine\n")
+		s.has("f10", "old 10\n")
+		s.has("gone", "to be removed\n")
+		if told := s.fails("changes", string(agent)); !strings.Contains(told, "nothing is staged") {
+			t.Errorf("after all: %s", told)
+		}
+		if list := s.must("changes", "--staged", "--json"); !strings.Contains(list, `"staged":[]`) {
+			t.Errorf("still listed: %s", list)
+		}
+		s.must("journal", "verify")
+	})
+}
+
+// The stage of an agent is there after the daemon was killed, with what it had by then, and can be kept.
+func TestStagedAgentOutlivesTheDaemon(t *testing.T) {
+	s := &staging{daemon: newDaemon(t)}
+	s.ownWork()
+	s.mustStart(shipped...)
+	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+	s.fifty()
+	agent, _ := s.agent("echo half > f01; palyra exec --no-stdin -- sh -c 'echo run > f02'; echo ready > f03; sleep 600")
+	for end := time.Now().Add(waitMost); s.staged(agent).Counts.Changed != 3; {
+		if time.Now().After(end) {
+			t.Fatalf("%+v\n%s", s.staged(agent), s.log)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	if told := s.fails("keep", string(agent)); !strings.Contains(told, "still runs") {
+		t.Errorf("kept while it runs: %s", told)
+	}
+	s.kill()
+	s.mustStart(shipped...)
+	if x := s.staged(agent); x.Counts.Changed != 3 || x.Running {
+		t.Fatalf("after the daemon was killed: %+v", x)
+	}
+	s.has("f01", "old 1\n")
+	s.must("keep", string(agent))
+	s.has("f01", "half\n")
+	s.has("f02", "run\n")
+	s.verify()
+}
