@@ -163,6 +163,8 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		"palyra.egress.allow":   {{"host": "example.invalid", "port": 443}},
 		"palyra.device.pair":    {{"name": long[:200]}},
 		"palyra.undo":           {{"call_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
+		"palyra.stage.keep":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
+		"palyra.stage.drop":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 	}
 	tools, err := agent.Tools(t.Context())
 	if err != nil {

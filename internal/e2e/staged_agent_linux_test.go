@@ -156,7 +156,8 @@ func TestStagedAgent(t *testing.T) {
 			t.Errorf("a call of another session sees %q", beside)
 		}
 		x := s.staged(agent)
-		if x.Effects != palyra.EffectsStaged || x.Counts.Changed != 50 || x.Counts.Created != 3 || x.Counts.Removed != 1 || x.Running || x.Expires.IsZero() {
+		if x.Effects != palyra.EffectsStaged || x.Counts.Changed != 50 || x.Counts.Created != 3 || x.Counts.Removed != 1 ||
+			x.Running || x.Expires.IsZero() {
 			t.Fatalf("%+v", x)
 		}
 		if diff := s.must("changes", string(agent), "--diff=f21"); !strings.Contains(diff, "-old 21\n+run 21\n") {
