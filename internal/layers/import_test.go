@@ -20,7 +20,8 @@ var (
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
-		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally", "internal/toolname",
+		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
+		"internal/toolname",
 		"internal/trusted",
 	}
 	// parts keep records or make decisions.
