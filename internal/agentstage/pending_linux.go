@@ -58,9 +58,15 @@ func (s Store) Begin(agent, call string, c Choice) error {
 	return nil
 }
 
+// Pending reports whether calls keep something of an agent's stage, or did so and it was not taken.
+func (s Store) Pending(n Note) bool {
+	names, err := filepath.Glob(filepath.Join(s.Dir, Name(n.Call), partPrefix+"*"))
+	return err == nil && len(names) > 0
+}
+
 // Settle takes what calls kept of an agent's stage; waits tells those that are not settled yet. What a call kept is told
-// by what is in the workspace: all of it, or none.
-func (s Store) Settle(ctx context.Context, n Note, waits func(call string) bool) error {
+// by what is in the workspace: all of it, or none. It reports whether something was settled.
+func (s Store) Settle(ctx context.Context, n Note, waits func(call string) bool) (settled bool, err error) {
 	names, err := filepath.Glob(filepath.Join(s.Dir, Name(n.Call), partPrefix+"*"))
 	for _, name := range names {
 		if waits(strings.TrimPrefix(filepath.Base(name), partPrefix)) {
@@ -72,8 +78,9 @@ func (s Store) Settle(ctx context.Context, n Note, waits func(call string) bool)
 			readErr = json.Unmarshal(text, &w)
 		}
 		if readErr != nil {
-			return errors.Join(err, readErr)
+			return settled, errors.Join(err, readErr)
 		}
+		settled = true
 		c := Choice{all: textsOf(w.All), picked: textsOf(w.Picked), fresh: map[string]bool{}}
 		for _, p := range w.Fresh {
 			c.fresh[string(p)] = true
@@ -87,7 +94,7 @@ func (s Store) Settle(ctx context.Context, n Note, waits func(call string) bool)
 			return Take(ctx, upper, ws, c)
 		}), beneath.Ignore(os.Remove(name), os.ErrNotExist))
 	}
-	return err
+	return settled, err
 }
 
 // Both calls f with the workspace and the upper layer, by the rights of the workspace's owner.

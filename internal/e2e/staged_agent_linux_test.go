@@ -243,3 +243,120 @@ func TestStagedAgentOutlivesTheDaemon(t *testing.T) {
 	s.has("f02", "run\n")
 	s.verify()
 }
+
+// handful is an agent that tries to keep its own work, and leaves what is not ordinary: a name that others trust, a
+// directory in the place of another, and a name that is no text.
+const handful = `set -e
+if palyra tools call palyra.stage.keep --input "{\"agent\":\"01J9Z8Q2V5T6Y7W8X9A0B1C2D3\"}" >&2; then exit 1; fi
+echo 'export A=1' > .envrc
+rm -r d; mkdir d; echo new > d/new
+printf raw > "$(printf 'r\377w')"
+mkdir -p deep/er; echo x > deep/er/x
+echo done
+`
+
+// What is not ordinary is asked about when it is kept, and waits where nobody allows it; what was replaced as a whole is not
+// divided; names are bytes. An agent cannot keep its own work, and what is cancelled waits too.
+func TestStagedAgentsWorkIsJudged(t *testing.T) {
+	s := &staging{daemon: newDaemon(t)}
+	s.ownWork()
+	s.mustStart(shipped...)
+	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+	s.must("workspace", "add", s.work)
+	if err := os.Mkdir(filepath.Join(s.work, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.put("d/old", "old\n")
+	if os.Geteuid() == 0 {
+		if err := os.Chown(filepath.Join(s.work, "d"), someone, someone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent, ended := s.agent(handful)
+	if out := <-ended; out.ExitCode != 0 || out.Stdout != "done\n" || !strings.Contains(out.Stderr, "an agent does not decide") {
+		t.Fatalf("%+v\n%s", out, s.log)
+	}
+	if told := s.fails("keep", string(agent), "d/new"); !strings.Contains(told, "as a whole") {
+		t.Errorf("a part of what was replaced: %s", told)
+	}
+	s.must("keep", string(agent), "d", "deep/er/x", "r\xffw")
+	s.has("d/new", "new\n")
+	s.has("deep/er/x", "x\n")
+	s.has("r\xffw", "raw")
+	if _, err := os.Lstat(filepath.Join(s.work, "d/old")); err == nil {
+		t.Error("what was in the directory before is still there")
+	}
+
+	person := s.client(client.OperatorDoor)
+	keep := func(answer palyra.Answer) string {
+		t.Helper()
+		cmd := s.as("palyra", "keep", string(agent))
+		var told bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &told, &told
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		a := s.pending(person)
+		if a.Plan.Effects == nil || a.Plan.Effects.Created != 1 {
+			t.Errorf("it asks about %+v", a.Plan.Effects)
+		}
+		r := client.DecideRequest{ID: a.ID, Answer: answer, Digest: a.PlanDigest}
+		if answer == palyra.AnswerAllow {
+			r = allow(a, palyra.ScopeOnce, 0)
+		}
+		if _, err := person.Decide(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		return told.String()
+	}
+	told := keep(palyra.AnswerDeny)
+	if x := s.staged(agent); len(x.Changes) != 1 || x.Changes[0].Path != ".envrc" {
+		t.Errorf("after a no: %+v\n%s", x.Changes, told)
+	}
+	if _, err := os.Lstat(filepath.Join(s.work, ".envrc")); err == nil {
+		t.Error("it is kept against the answer")
+	}
+	s.put("other", "") // or it is the very thing that was denied
+	told = keep(palyra.AnswerAllow)
+	s.has(".envrc", "export A=1\n")
+	if left := s.must("changes", "--staged", "--json"); !strings.Contains(left, `"staged":[]`) {
+		t.Errorf("after a yes: %s\n%s", left, told)
+	}
+
+	agent, ended = s.agent("echo begun > d/new; sleep 600")
+	for end := time.Now().Add(waitMost); s.staged(agent).Counts.Changed != 1 && time.Now().Before(end); {
+		<-time.After(20 * time.Millisecond)
+	}
+	s.must("calls", "cancel", string(agent))
+	if out := <-ended; out.Effects != palyra.EffectsStaged {
+		t.Errorf("cancelled: %+v", out)
+	}
+	s.must("keep", string(agent))
+	s.has("d/new", "begun\n")
+	s.verify()
+}
+
+// Where nothing can be staged, an agent whose work is to be staged is refused with the reason: it never writes directly.
+func TestStagedAgentIsRefusedWhereNothingCanBeStaged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a file of somebody else takes root")
+	}
+	s := &staging{daemon: newDaemon(t)}
+	s.ownWork()
+	s.mustStart(shipped...)
+	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+	s.must("workspace", "add", s.work)
+	s.put("f", "old\n")
+	if err := os.Chown(filepath.Join(s.work, "f"), someone+1, someone+1); err != nil {
+		t.Fatal(err)
+	}
+	told := s.fails("agent", "run", "--staged", "--no-stdin", "--no-wait", "--", "true")
+	if !strings.Contains(told, "cannot be staged: files of another owner or group are in it") || !strings.Contains(told, "without --staged") {
+		t.Errorf("it says %s", told)
+	}
+	told = s.fails("agent", "run", "--staged", "--reach", "*", "--no-stdin", "--no-wait", "--", "true")
+	if !strings.Contains(told, "one workspace") {
+		t.Errorf("with other workspaces: %s", told)
+	}
+}

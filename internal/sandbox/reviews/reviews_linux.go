@@ -27,12 +27,21 @@ type Desk struct {
 }
 
 // Works implements sandbox.Reviewer.
-func (d *Desk) Works(context.Context) (out []sandbox.Work, err error) {
+func (d *Desk) Works(ctx context.Context) (out []sandbox.Work, err error) {
 	all, bad, err := d.Store.List()
 	for _, call := range bad {
 		d.Log.Warn("the stage of an agent cannot be read", "call", call)
 	}
 	for i := range all {
+		if d.Stages != nil && d.Store.Pending(all[i]) {
+			_, _, done, err := d.review(ctx, palyra.CallID(all[i].Call))
+			if palyra.CodeOf(err) == palyra.NotFound && err != nil {
+				continue
+			}
+			if err == nil {
+				done()
+			}
+		}
 		out = append(out, d.workOf(&all[i]))
 	}
 	return out, err
@@ -54,11 +63,21 @@ func (d *Desk) review(ctx context.Context, agent palyra.CallID) (n agentstage.No
 	d.mu.Lock()
 	done = d.mu.Unlock
 	all := d.Store
+	settled := false
 	if n, err = all.Read(string(agent)); err == nil && !d.Running(agent) {
-		err = all.Settle(ctx, n, func(call string) bool { return d.Stages.Held(call) })
+		settled, err = all.Settle(ctx, n, func(call string) bool { return d.Stages.Held(call) })
 	}
 	if err == nil {
-		return n, d.Stages.Lent(agentstage.Name(n.Call), n.Workspace, n.Root(), n.Owner(), n.Mode, n.Since), done, nil
+		g = d.Stages.Lent(agentstage.Name(n.Call), n.Workspace, n.Root(), n.Owner(), n.Mode, n.Since)
+	}
+	if err == nil && settled {
+		if w, lookErr := d.look(ctx, &n, g, nil); lookErr == nil && len(w.Changes)+len(w.Theirs) == 0 { // all of it was kept
+			g.Drop()
+			err = &agentstage.NoneError{Call: n.Call}
+		}
+	}
+	if err == nil {
+		return n, g, done, nil
 	}
 	done()
 	if errors.As(err, new(*agentstage.NoneError)) {
