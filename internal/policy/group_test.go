@@ -43,3 +43,19 @@ when { context has egress_group && ["npm", "mirror"].contains(context.egress_gro
 		}
 	}
 }
+
+// An operator who wants to be asked about registries each time says so, and then no earlier answer will do.
+func TestRegistriesCanBeAskedAboutEachTime(t *testing.T) {
+	e := engine(t, load(t, `@id("a") permit (principal, action, resource) when { context.approval.granted };
+@id("registries-ask-each-time") @reason("packages come from outside")
+forbid (principal, action in Action::"call", resource)
+when { context has egress_group }
+unless { context.approval.granted && context.approval.fresh };`))
+	r := echo()
+	for host, fresh := range map[string]bool{"registry.npmjs.org:443": true, "elsewhere.example:443": false} {
+		r.Plan.Egress = []string{host}
+		if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask || v.Need.Fresh != fresh {
+			t.Errorf("%s: %s, %+v", host, v.Effect, v.Need)
+		}
+	}
+}
