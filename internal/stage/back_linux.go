@@ -129,32 +129,5 @@ func standing(did []steps.Step, stands []bool, all []preimage.Replacement) []pre
 			made[p] = stands[i]
 		}
 	}
-	var out []preimage.Replacement
-	for _, e := range all {
-		p := string(e.Path)
-		if e.Was.Kind != Nothing && !takenAt(took, p) || e.Was.Kind == Nothing && !made[p] {
-			continue
-		}
-		if !made[p] {
-			e.Now = State{}
-		}
-		if stands, later := shut[p]; later && !stands && e.Now.Kind == Directory {
-			e.Now.Mode |= 0o700
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-// takenAt reports whether a path was taken away, by itself or with what it lies in.
-func takenAt(took map[string]bool, p string) bool {
-	for {
-		if is, known := took[p]; known {
-			return is
-		}
-		if p == "" {
-			return false
-		}
-		p = beneath.Parent(p)
-	}
+	return preimage.Standing(all, took, made, shut)
 }
