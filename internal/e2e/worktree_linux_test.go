@@ -187,3 +187,144 @@ func TestPlantedPointers(t *testing.T) {
 	}
 	y.verify()
 }
+
+// answered makes a call whose question about what it did gets an answer, and returns what that question says. Others,
+// which come before the run, are answered with yes.
+func (y *yard) answered(r client.CallRequest, is palyra.Answer) (out palyra.Outcome, asked string) {
+	y.t.Helper()
+	person := y.client(client.OperatorDoor)
+	out, err := y.client(client.AgentDoor).Call(y.t.Context(), r, func(e client.CallEvent) {
+		if e.ApprovalRequested == nil {
+			return
+		}
+		a, err := person.Approval(y.t.Context(), e.ApprovalRequested.ApprovalID)
+		if err != nil {
+			y.t.Error(err)
+			return
+		}
+		answer := allow(a, palyra.ScopeOnce, 0)
+		if a.Plan.Effects != nil {
+			answer.Answer, asked = is, fmt.Sprintf("%+v", a.Prompt)
+		}
+		if _, err := person.Decide(y.t.Context(), answer); err != nil {
+			y.t.Error(err)
+		}
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return out, asked
+}
+
+// TestRepositoryOutsideIsJudged: what a run does to a repository outside is judged as what it does to its own: a commit is
+// kept unasked; a ref that loses commits, a workflow that comes in by a commit, and objects that go are asked about, and
+// what waits for the answer is kept or dropped whole, after a restart too.
+func TestRepositoryOutsideIsJudged(t *testing.T) {
+	y := newYard(t)
+	y.person("cd main && git checkout -q -b other && echo two > f && git commit -q -a -m second && git checkout -q main && " +
+		"git worktree add -q ../a -b a && cd ../a && echo three > f && echo g > g && git add g && git commit -q -a -m third && echo edit > g")
+	y.mustStart("PALYRA_POLICY_PRESET=default")
+	y.mustRegister("a")
+	const state = "git -C main rev-parse other a && git -C main fsck --strict && git -C a status --short"
+	head := y.person(state)
+	for _, c := range []struct{ script, names string }{
+		{"git branch -D other", "refs/heads/other"},
+		{"git update-ref refs/heads/other main; : > $(git rev-parse --git-common-dir)/logs/refs/heads/other", "refs/heads/other"},
+		{"git reset -q --hard HEAD~1; git reflog expire --expire=now --all", "HEAD"},
+		{"git checkout -q g", "g"},
+		{"mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; git add .github; git commit -q -m ci; rm -r .github", "ci.yml"},
+		{"rm -f $(git rev-parse --git-common-dir)/objects/*/*", "objects"},
+	} {
+		out, asked := y.answered(y.in("a", c.script), palyra.AnswerDeny)
+		if !strings.Contains(asked, c.names) || out.Effects != palyra.EffectsDropped {
+			t.Errorf("%s: %s, and the question does not name %s: %s", c.script, out.Effects, c.names, asked)
+		}
+		if now := y.person(state); now != head {
+			t.Fatalf("%s: dropped, and %s", c.script, now)
+		}
+	}
+	for _, c := range []struct {
+		answer palyra.Answer
+		ends   palyra.Settlement
+		kept   bool
+	}{{palyra.AnswerDeny, palyra.EffectsDropped, false}, {palyra.AnswerAllow, palyra.EffectsKept, true}} {
+		propose(t.Context(), y.client(client.AgentDoor), y.in("a", "mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; "+
+			"git add .github; echo four > f; git commit -q f .github -m fourth; echo "+string(c.answer)))
+		asked := y.pending(y.client(client.OperatorDoor))
+		if asked.Plan.Effects == nil || y.person(state) != head {
+			t.Fatalf("%+v", asked)
+		}
+		y.kill()
+		y.mustStart("PALYRA_POLICY_PRESET=default")
+		person := y.client(client.OperatorDoor)
+		if _, err := person.Decide(t.Context(), client.DecideRequest{ID: asked.ID, Answer: c.answer, Digest: asked.PlanDigest}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := y.client(client.AgentDoor).WatchCall(t.Context(), asked.Call, nil)
+		said := y.person("cd a; git log -1 --format=%s; cat f; git fsck --strict; git status --short; git ls-tree -r --name-only HEAD")
+		whole := said == "fourth\nfour\n M g\n.github/workflows/ci.yml\nf\ng"
+		if err != nil || out.Effects != c.ends || whole != c.kept || strings.Contains(said, "ci.yml") != c.kept {
+			t.Errorf("%s: %v %+v\n%s", c.answer, err, out, said)
+		}
+	}
+	y.verify()
+}
+
+// TestWorkTreesInside: a run makes a work tree inside its workspace and later ones commit in it; a submodule in the
+// workspace is committed to, and so is one that is a workspace itself, whose repository lies in the project around it.
+func TestWorkTreesInside(t *testing.T) {
+	y := newYard(t)
+	y.person("git init -q lib && cd lib && echo l > l && git add l && git commit -q -m lib && " +
+		"cd ../main && git submodule add -q ../lib sub/lib && git commit -q -m sub")
+	y.mustStart("PALYRA_POLICY_PRESET=default")
+	y.mustRegister("main")
+	out, questions := y.agreed(y.in("main", "git worktree add -q wt/x"))
+	if out.ExitCode != 0 || out.Effects != palyra.EffectsKept || questions > 1 {
+		t.Errorf("%d questions, %d %s %s\n%s", questions, out.ExitCode, out.Effects, out.Reason, out.Stderr)
+	}
+	t.Logf("git worktree add inside: %d questions", questions)
+	for _, c := range []struct{ script, host, want string }{
+		{"cd wt/x && echo w > w && git add w && git commit -q -m inner && git log --oneline", "git -C main log -1 --format=%s x", "inner"},
+		{"cd sub/lib && echo m > m && git add m && git commit -q -m module && git status", "git -C main/sub/lib log -1 --format=%s", "module"},
+		{"git add sub/lib && git commit -q -m bump && git submodule status", "git -C main log -1 --format=%s", "bump"},
+	} {
+		out := y.unasked(y.in("main", c.script))
+		if got := y.person(c.host); out.ExitCode != 0 || got != c.want {
+			t.Errorf("%s: %d %s %q\n%s%s", c.script, out.ExitCode, out.Effects, got, out.Stdout, out.Stderr)
+		}
+	}
+	if w := y.mustRegister("main/sub/lib"); w.Repository.Path != filepath.Join(y.top, "main/.git/modules/sub/lib") || w.Repository.Dir != "" {
+		t.Errorf("%+v", w)
+	}
+	out = y.unasked(y.in("main/sub/lib", "echo n > n && git add n && git commit -q -m alone && git log --oneline"))
+	if got := y.person("git -C main/sub/lib log -1 --format=%s && git -C main/sub/lib fsck --strict"); out.ExitCode != 0 || got != "alone" {
+		t.Errorf("%d %s %q\n%s%s", out.ExitCode, out.Effects, got, out.Stdout, out.Stderr)
+	}
+	y.verify()
+}
+
+// TestWorkTreeOfAnOrdinaryUser: the same under a daemon that is not root, at the terminal.
+func TestWorkTreeOfAnOrdinaryUser(t *testing.T) {
+	y := newYard(t)
+	y.person("cd main && git worktree add -q ../a")
+	as := y.ordinary("PALYRA_POLICY_PRESET=default")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"workspace", "add", filepath.Join(y.top, "a")}, "it is a work tree of " + filepath.Join(y.top, "main/.git")},
+		{[]string{"exec", "--tier", "c", "--workspace", filepath.Join(y.top, "a"), "--", "/bin/sh", "-c", asAuthor +
+			"echo n > n && git add n && git commit -q -m ordinary && git log --oneline"}, "ordinary"},
+		{[]string{"exec", "--tier", "c", "--workspace", filepath.Join(y.top, "a"), "--", "/bin/sh", "-c",
+			"echo x > $(git rev-parse --git-common-dir)/hooks/x || echo held"}, "held"},
+	} {
+		cmd := as("palyra", c.args...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v: %v\n%s", c.args, err, out)
+		}
+	}
+	if got := y.person("git -C main log -1 --format=%s a && git -C main fsck --strict"); got != "ordinary" {
+		t.Error(got)
+	}
+}

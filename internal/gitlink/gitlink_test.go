@@ -131,7 +131,7 @@ func TestWrites(t *testing.T) {
 	for p := range strings.FieldsSeq(`
 		objects/ab/cdef objects/pack/p.pack objects/info/commit-graph refs/heads/a/b logs/refs/heads/a packed-refs
 		worktrees/x/HEAD worktrees/x/index worktrees/x/index.lock worktrees/x/logs/HEAD worktrees/x/ORIG_HEAD
-		worktrees/x/COMMIT_EDITMSG worktrees/x/rebase-merge/done`) {
+		worktrees/x/COMMIT_EDITMSG worktrees/x/rebase-merge/done worktrees/y/logs/HEAD`) {
 		if !Writes(dir, p) {
 			t.Errorf("%s is ordinary", p)
 		}
@@ -143,6 +143,13 @@ func TestWrites(t *testing.T) {
 		modules/a/config packed-refs.lock new worktrees/x/config.lock ` + "config\u200c") {
 		if Writes(dir, p) {
 			t.Errorf("%s is not ordinary", p)
+		}
+	}
+	for p, want := range map[string]bool{
+		"objects/ab/c": true, "worktrees/y/logs/HEAD": true, "worktrees/x/logs/HEAD": false, "refs/heads/a": false, "worktrees/x/index": false,
+	} {
+		if Lasts(dir, p) != want {
+			t.Errorf("%s lasts: %v", p, !want)
 		}
 	}
 	for p, want := range map[string]bool{

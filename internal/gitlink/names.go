@@ -35,8 +35,21 @@ func Writes(dir, p string) bool {
 	if dir == "" {
 		return isOwn(p)
 	}
+	if othersLog(dir, p) { // collecting garbage writes those of all
+		return true
+	}
 	rest, in := subpath.Rel(dir, p)
 	return in && rest != "." && isOwn(rest)
+}
+
+// Lasts reports whether nothing puts back what a change takes from a path that Writes allows: an object, or what another
+// work tree remembers. Refs stand in logs.
+func Lasts(dir, p string) bool { return subpath.Below("objects", p) || othersLog(dir, p) }
+
+// othersLog reports whether a path is of what another work tree remembers.
+func othersLog(dir, p string) bool {
+	parts := strings.Split(p, "/")
+	return len(parts) > 3 && parts[0] == worktrees && parts[2] == "logs" && !subpath.Within(dir, p)
 }
 
 // isOwn reports whether a path is of a work tree's own state.

@@ -8,7 +8,6 @@ import (
 	"palyra/internal/change"
 	"palyra/internal/gitfile"
 	"palyra/internal/layered"
-	"palyra/internal/subpath"
 )
 
 // A run may have a second stage beside that of its workspace: over a git repository outside, whose work tree the
@@ -22,13 +21,13 @@ const (
 
 // Beside gives a stage a second one, over a repository, before the run begins. It is charged, begun and dropped with the
 // first, and its changes are weighed and settled together with those: all are kept, or none. may says which paths of it
-// runs may change: one that changes another loses all its changes.
-func (g *Stage) Beside(repository string, may func(path string) bool) error {
+// runs may change: one that changes another loses all its changes; lasts, of which of them nothing puts back what goes.
+func (g *Stage) Beside(repository string, may, lasts func(path string) bool) error {
 	repo, err := g.of.Make(repository, g.id)
 	if err != nil {
 		return err
 	}
-	g.beside, g.may = repo, may
+	g.beside, g.may, g.lasts = repo, may, lasts
 	return nil
 }
 
@@ -54,7 +53,7 @@ func (g *Stage) keepBoth(ctx context.Context, names Names, weigh Weigh) (out Set
 		}
 		out, err = g.keep(ctx, names, func(mine Found) Ruling {
 			if ruling = RulingKeep; weigh != nil {
-				ruling = weigh(join(mine, f))
+				ruling = weigh(g.join(mine, f))
 			}
 			return ruling
 		}, true)
@@ -126,13 +125,13 @@ func inRepository(names []string) (out []string) {
 }
 
 // join is what a run did on both stages.
-func join(mine, theirs Found) Found {
+func (g *Stage) join(mine, theirs Found) Found {
 	both := Found{
 		NeverKept: mine.NeverKept + theirs.NeverKept, Replaced: mine.Replaced, Changes: slices.Clone(mine.Changes),
 		Before: layered.Join(besideAt, mine.Before, theirs.Before), After: layered.Join(besideAt, mine.After, theirs.After),
 	}
 	for _, c := range theirs.Changes {
-		both.Lasting = both.Lasting || c.Was.Kind != Nothing && c.Was.Kind != Directory && subpath.Within("objects", c.Path)
+		both.Lasting = both.Lasting || c.Was.Kind != Nothing && c.Was.Kind != Directory && g.lasts(c.Path)
 		c.Path = besideAt + "/" + c.Path
 		both.Changes = append(both.Changes, c)
 	}

@@ -141,7 +141,7 @@ type Stage struct {
 	isHeld     bool                  // it waits, or waited, to be settled
 	stirs      map[beneath.Mark]bool // directories of the workspace that were opened to be read, as they looked when they were shut again
 	beside     *Stage                // over a repository outside of the workspace, settled with this one; nil: none
-	may        func(string) bool     // which paths of that may be changed
+	may, lasts func(string) bool     // which paths of that may be changed, and of which nothing puts back what goes
 	looking    sync.Mutex            // of who adds up what is there
 	ended      atomic.Bool           // nobody adds it up any more
 }

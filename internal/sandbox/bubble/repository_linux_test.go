@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -121,6 +122,77 @@ func TestBackendRepositoryIsHeld(t *testing.T) {
 		}
 		if after := s.person(all); after != before {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+	})
+}
+
+// waiting starts a job that says "ready" and then reads a line, which goOn gives it.
+func (s *site) waiting(b *Backend, j sandbox.Job) (p sandbox.Process, goOn func()) {
+	s.t.Helper()
+	printed := s.printed
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = j.Stdin.Close()
+	j.Stdin = r
+	if p, err = b.Start(s.t.Context(), j); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "ready", func() bool { return strings.Contains(printed(), "ready") })
+	return p, func() { _ = errors.Join(func() error { _, err := w.WriteString("go\n"); return err }(), w.Close()) }
+}
+
+// TestBackendDirectoriesOfTwo: two runs that make the same directory, each with files of its own, keep both; where one
+// removed a directory that was there, and somebody put something into it meanwhile, nothing of it is kept.
+func TestBackendDirectoriesOfTwo(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		s.dir("old")
+		s.file("old/x", "x")
+		first, goOn := s.waiting(b, s.job("/bin/sh", "-c", "mkdir d && echo 1 > d/one && rm -r old && mkdir old && echo ready && read x"))
+		other := *s
+		if code, said := other.script(b, "mkdir d && echo 2 > d/two"); code != 0 || !exists(filepath.Join(s.workspace, "d/two")) {
+			t.Fatal(code, said)
+		}
+		goOn()
+		x, err := first.Wait()
+		if err != nil || x.Effects.Kept == 0 || len(x.Effects.Conflicts) > 0 || !exists(filepath.Join(s.workspace, "d/one")) ||
+			!exists(filepath.Join(s.workspace, "d/two")) {
+			t.Errorf("%v %+v", err, x.Effects)
+		}
+		s.file("old/x", "x")
+		first, goOn = s.waiting(b, s.job("/bin/sh", "-c", "rm -r old && mkdir old && echo ready && read x"))
+		s.file("old/new", "somebody's")
+		goOn()
+		if x, err = first.Wait(); err != nil || len(x.Effects.Conflicts) == 0 || !exists(filepath.Join(s.workspace, "old/new")) {
+			t.Errorf("%v %+v", err, x.Effects)
+		}
+	})
+}
+
+// TestBackendCollect: 'git gc --prune=now' in one work tree while another one commits loses nothing: it is not kept where
+// somebody commits meanwhile, and a commit that follows it finds what it needs.
+func TestBackendCollect(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		all := s.trees(2)
+		s.person("cd main && for i in 1 2 3 4; do echo $i > f; git commit -q -a -m $i; done; echo lost | git hash-object -w --stdin")
+		p, goOn := all[0].waiting(b, all[0].inTree("gc", "git gc -q --prune=now && echo ready && read x"))
+		x := runJob(t, b, all[1].inTree("commit", "echo lost > lost; git add lost; git commit -q -m uses-it"))
+		if x.Code != 0 || x.Effects.Kept == 0 || x.Effects.Lost != "" {
+			t.Errorf("%+v\n%s", x.Effects, all[1].printed())
+		}
+		goOn()
+		x, err := p.Wait()
+		t.Logf("%v %d %+v", err, x.Code, x.Effects.Conflicts)
+		if said := s.person("git -C main fsck --strict --full && git -C main show b1:lost"); said != "lost" {
+			t.Errorf("%s", said)
+		}
+		x = runJob(t, b, all[0].inTree("gc2", "git gc -q --prune=now"))
+		if x.Code != 0 || x.Effects.Kept == 0 || len(x.Effects.Conflicts) > 0 || x.Effects.Lost != "" {
+			t.Errorf("alone: %d %q %q\n%s", x.Code, x.Effects.Lost, x.Effects.Conflicts, all[0].printed())
+		}
+		if said := s.person("git -C main fsck --strict --full && git -C main show b1:lost"); said != "lost" {
+			t.Errorf("%s", said)
 		}
 	})
 }

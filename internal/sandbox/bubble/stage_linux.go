@@ -225,7 +225,8 @@ func (k *keeper) makeStage() error {
 		return nil
 	}
 	may := func(path string) bool { return gitlink.Writes(repository.Dir, path) }
-	if err = k.stage.Beside(repository.Path, may); err != nil {
+	lasts := func(path string) bool { return gitlink.Lasts(repository.Dir, path) }
+	if err = k.stage.Beside(repository.Path, may, lasts); err != nil {
 		k.unstage()
 		return unstaged(err)
 	}
