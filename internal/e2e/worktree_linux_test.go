@@ -315,8 +315,10 @@ func TestWorkTreeOfAnOrdinaryUser(t *testing.T) {
 		{[]string{"workspace", "add", filepath.Join(y.top, "a")}, "it is a work tree of " + filepath.Join(y.top, "main/.git")},
 		{[]string{"exec", "--tier", "c", "--workspace", filepath.Join(y.top, "a"), "--", "/bin/sh", "-c", asAuthor +
 			"echo n > n && git add n && git commit -q -m ordinary && git log --oneline"}, "ordinary"},
-		{[]string{"exec", "--tier", "c", "--workspace", filepath.Join(y.top, "a"), "--", "/bin/sh", "-c",
-			"echo x > $(git rev-parse --git-common-dir)/hooks/x || echo held"}, "held"},
+		{[]string{
+			"exec", "--tier", "c", "--workspace", filepath.Join(y.top, "a"), "--", "/bin/sh", "-c",
+			"echo x > $(git rev-parse --git-common-dir)/hooks/x || echo held",
+		}, "held"},
 	} {
 		cmd := as("palyra", c.args...)
 		out, err := cmd.CombinedOutput()
