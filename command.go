@@ -12,8 +12,7 @@ const (
 	CommandUnknown     CommandClass = "unknown"
 )
 
-// Command is what a plan's program would do, read from its words alone. It never lowers a risk, and no sandbox relies
-// on it.
+// Command is what a plan's program would do, by its words alone. It lowers no risk, and no sandbox relies on it.
 type Command struct {
 	Class       CommandClass `json:"class"`
 	Understood  bool         `json:"understood"`             // every word was
@@ -21,6 +20,7 @@ type Command struct {
 	Shell       bool         `json:"shell,omitempty"`        // a shell reads a line
 	RunsCode    bool         `json:"runs_code,omitempty"`    // can run code or programs that the words name or bring
 	RunsFetched bool         `json:"runs_fetched,omitempty"` // fetches something, and runs what its words do not bring
+	Loopback    bool         `json:"loopback,omitempty"`     // curl and wget are told to go to localhost only
 	Programs    []string     `json:"programs,omitempty"`     // base names of all that are run, wrappers first
 	Outside     []string     `json:"outside,omitempty"`      // paths that lead out of the workspace
 	Why         []string     `json:"why,omitempty"`          // what decided the class, for people

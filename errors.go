@@ -216,6 +216,7 @@ const (
 	ReasonBadCertificate     Reason = "bad_certificate"
 	ReasonForeignOrigin      Reason = "foreign_origin"
 	ReasonScopeDenied        Reason = "scope_denied"
+	ReasonPortDenied         Reason = "port_denied"
 	ReasonLoginFailed        Reason = "login_failed"
 	ReasonNoModel            Reason = "no_model"
 	ReasonModelKey           Reason = "model_key_refused"

@@ -21,6 +21,7 @@ const (
 	OutcomeCancelled OutcomeKind = "cancelled"
 	OutcomeTimedOut  OutcomeKind = "timed_out"
 	OutcomeUnknown   OutcomeKind = "unknown"
+	OutcomeRunning   OutcomeKind = "running" // of a background process, which goes on: it is on no record
 
 	// OutcomeAllowed is that of a check: policy and people allow the call, and the
 	// caller runs it itself. Nothing ran here.

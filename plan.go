@@ -49,6 +49,7 @@ type Plan struct {
 	// workspaces that this agent reaches beside its own; AnyWorkspace: all that its caller does
 	AgentWithin []string    `json:"agent_within,omitempty"`
 	Egress      []string    `json:"egress,omitempty"`   // host:port; host may be *.suffix or an address
+	Publish     []string    `json:"publish,omitempty"`  // HOST:INSIDE: ports of this machine at which a background process answers
 	Bindings    []string    `json:"bindings,omitempty"` // secrets by binding name
 	Limits      Limits      `json:"limits"`
 	Enforcement Enforcement `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
@@ -134,8 +135,8 @@ const (
 	WritesLive   = "live"
 )
 
-// LiveAsked is why a run writes to the workspace directly that could have had a layer of its own.
-const LiveAsked = "asked for"
+// Why a run writes to the workspace directly that could have had a layer of its own.
+const LiveAsked, LiveBackground = "asked for", "it runs in the background, and its work is to be seen meanwhile"
 
 // Staged reports whether the run writes to a layer.
 func (s Staging) Staged() bool { return s.Writes == WritesStaged }
@@ -144,7 +145,12 @@ func (s Staging) Staged() bool { return s.Writes == WritesStaged }
 func (s Staging) Own() bool { return s.Staged() && !s.Review && s.Of == "" }
 
 // LiveAsked reports whether the run writes directly because its caller wanted that, and for no other reason.
-func (s Staging) LiveAsked() bool { return s.Writes == WritesLive && s.Why == LiveAsked }
+func (s Staging) LiveAsked() bool {
+	return s.Writes == WritesLive && (s.Why == LiveAsked || s.Why == LiveBackground)
+}
+
+// Background reports whether the plan's program goes on while its caller does other things, until it is stopped.
+func (p Plan) Background() bool { return p.Tool == ToolProcessStart }
 
 // Mount is a path made visible to a sandbox.
 type Mount struct {
@@ -214,7 +220,7 @@ func (p Plan) Unsandboxed() Plan {
 	p = p.clone()
 	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
 	p.Mounts, p.Files, p.Seals, p.AgentSocket, p.AgentWithin, p.Executable.Sealed = nil, nil, nil, false, nil, false
-	p.Staging = Staging{}
+	p.Staging, p.Publish = Staging{}, nil
 	p.Detail.Notes = append([]string{UnsandboxedNote}, p.Detail.Notes...)
 	return p
 }
@@ -240,7 +246,7 @@ func (p Plan) clone() Plan {
 	p.Files = slices.Clone(p.Files)
 	p.Seals = slices.Clone(p.Seals)
 	p.AgentWithin = slices.Clone(p.AgentWithin)
-	p.Egress = slices.Clone(p.Egress)
+	p.Egress, p.Publish = slices.Clone(p.Egress), slices.Clone(p.Publish)
 	p.Bindings = slices.Clone(p.Bindings)
 	p.Enforcement.Mechanisms = slices.Clone(p.Enforcement.Mechanisms)
 	p.Enforcement.Limits = maps.Clone(p.Enforcement.Limits)

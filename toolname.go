@@ -8,6 +8,10 @@ const (
 	ToolEcho         ToolName = "palyra.echo"
 	ToolSleep        ToolName = "palyra.sleep"
 	ToolProcessRun   ToolName = "palyra.process.run"
+	ToolProcessStart ToolName = "palyra.process.start" // a program that runs in the background
+	ToolProcessList  ToolName = "palyra.process.list"
+	ToolProcessPrint ToolName = "palyra.process.output"
+	ToolProcessStop  ToolName = "palyra.process.stop"
 	ToolFileList     ToolName = "palyra.fs.list"
 	ToolFileRead     ToolName = "palyra.fs.read"
 	ToolFileSearch   ToolName = "palyra.fs.search"

@@ -160,6 +160,25 @@ func (c *Client) GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, er
 	return word[palyra.Call](res.GetCall(), err)
 }
 
+// Printed is a piece of what a background process printed, of both streams as it came.
+type Printed struct {
+	Offset int64 // of Data in all that was printed
+	Data   []byte
+	Size   int64 // of all that was printed so far
+}
+
+// GetPrinted returns a call and a piece of what it printed, from a byte on, where it is a background process that runs;
+// else nil. A negative byte means the last ones.
+func (c *Client) GetPrinted(ctx context.Context, id palyra.CallID, from int64) (palyra.Call, *Printed, error) {
+	res, err := c.tools.GetCall(ctx, &v1.GetCallRequest{CallId: string(id), Printed: true, PrintedFrom: max(from, 0), PrintedLast: from < 0})
+	x, err := word[palyra.Call](res.GetCall(), err)
+	p := res.GetPrinted()
+	if err != nil || p == nil {
+		return x, nil, err
+	}
+	return x, &Printed{Offset: p.GetOffset(), Data: p.GetData(), Size: p.GetSize()}, nil
+}
+
 // Calls lists calls, newest first.
 func (c *Client) Calls(ctx context.Context, f CallFilter) (CallPage, error) {
 	req := &v1.ListCallsRequest{}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -34,13 +35,16 @@ func (b *builder) sockets() failure {
 		switch {
 		case d.Path != "":
 			family = unix.AF_UNIX
-		case d.Addr.Addr().Is4():
+		case d.Addr.Addr().Is4(), d.Dial > 0:
 			family = unix.AF_INET
 		}
 		if d.UDP {
 			kind = unix.SOCK_DGRAM
 		}
 		fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if d.Dial != 0 && errors.Is(err, unix.EAFNOSUPPORT) { // a kernel without IPv6: the other kind reaches all there is
+			fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		}
 		if err != nil {
 			return failed("door", doorName(d), err)
 		}
@@ -56,8 +60,8 @@ func (b *builder) connect() failure {
 		return failed("network", b.room.Range, err)
 	}
 	for i, d := range b.room.Listeners {
-		if d.Path != "" {
-			continue // done by placeUnix
+		if d.Path != "" || d.Dial != 0 {
+			continue // done by placeUnix, or bound nowhere
 		}
 		if err := place(int(b.doors[i].Fd()), d); err != nil {
 			return failed("door", doorName(d), err)
@@ -163,8 +167,11 @@ func (b *builder) placeUnix() failure {
 }
 
 func doorName(d cell.Listener) string {
-	if d.Path != "" {
+	switch {
+	case d.Path != "":
 		return d.Path
+	case d.Dial != 0:
+		return "dial"
 	}
 	return d.Addr.String()
 }

@@ -11,7 +11,7 @@ import (
 const InsideArg = "inside"
 
 // MaxDoors is the most listening sockets of a room: they travel in one packet.
-const MaxDoors = 64
+const MaxDoors = 128
 
 // Room says what is left to do inside existing namespaces before anything may run there: the cell makes a mount and
 // a network namespace of its own inside the given ones, mounts the room's private places, seals paths of the
@@ -124,9 +124,12 @@ type Private struct {
 }
 
 // Listener is a socket to be made in the room: in its network at Addr or, with Path, a
-// unix socket in its /run, with the directories that lead there.
+// unix socket in its /run, with the directories that lead there. With Dial, which numbers
+// them, it listens nowhere: it is for connections from outside to what listens in the room, to
+// addresses of IPv4 or, below zero, of IPv6, where the kernel has that.
 type Listener struct {
 	UDP  bool           `json:"udp,omitempty"`
 	Addr netip.AddrPort `json:"addr,omitzero"`
 	Path string         `json:"path,omitempty"`
+	Dial int            `json:"dial,omitempty"`
 }

@@ -62,7 +62,7 @@ func (c *coder) room(r *Room) {
 		list(c, &p.Keep, (*coder).string)
 	})
 	list(c, &r.Seals, func(c *coder, s *Seal) { c.string(&s.Path); c.bool(&s.ReadOnly); c.uint64(&s.Dev); c.uint64(&s.Ino) })
-	list(c, &r.Listeners, func(c *coder, d *Listener) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
+	list(c, &r.Listeners, func(c *coder, d *Listener) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path); c.int(&d.Dial) })
 	list(c, &r.Hide, (*coder).string)
 	list(c, &r.ReadOnly, (*coder).string)
 	c.int64(&r.Watching.Instances)
@@ -211,6 +211,13 @@ func (r *Room) checkDoors() error {
 	}
 	seen := make(map[Listener]bool, len(r.Listeners))
 	for i, d := range r.Listeners {
+		if d.Dial != 0 {
+			if d != (Listener{Dial: d.Dial}) || d.Dial < -MaxDoors || d.Dial > MaxDoors || seen[d] {
+				return fmt.Errorf("cell: room: door %d has no number of its own", i)
+			}
+			seen[d] = true
+			continue
+		}
 		if d.Path != "" {
 			if d.UDP || d.Addr.IsValid() || !inRoom(d.Path) || !strings.HasPrefix(d.Path, "/run/") || len(d.Path) > maxSocket || seen[d] {
 				return fmt.Errorf("cell: room: door %d has no path of its own", i)

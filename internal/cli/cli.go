@@ -135,7 +135,7 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
 		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
-		execute.RunCommand(inv), execute.RunsCommand(inv), toolsCommand(inv),
+		execute.RunCommand(inv), execute.RunsCommand(inv), execute.ProcessesCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv),
 		changes.Command(inv), execute.KeepCommand(inv), execute.DropCommand(inv), changes.Undo(inv), changes.Redo(inv),
 		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv),

@@ -36,7 +36,8 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 	anywhere := strings.Fields("status mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run " +
 		"runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
 		"approvals-list approvals-show approvals-decide approvals-watch approvals-export approvals-stats leases-list leases-show leases-revoke " +
-		"sessions-list sessions-show sessions-close calls-list calls-show calls-cancel workspace-add workspace-list workspace-remove " +
+		"sessions-list sessions-show sessions-close calls-list calls-show calls-cancel processes-list processes-output processes-stop " +
+		"workspace-add workspace-list workspace-remove " +
 		"agent-add agent-list agent-remove agent-run operator-list operator-add operator-remove access-user-list access-user-add " +
 		"access-user-change access-user-remove " +
 		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show " +

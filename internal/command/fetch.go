@@ -19,7 +19,7 @@ var fetchers = map[string]fetcher{
 		flags: "-s -S -L -f -k -v -i -I -g -G -4 -6 -N -# -j -l -n -q -O -J -R -a -0 -1 -2 -3 --silent --show-error --location " +
 			"--fail --fail-with-body --insecure --verbose --include --head --globoff --get --ipv4 --ipv6 --no-buffer --progress-bar " +
 			"--no-progress-meter --remote-name --remote-name-all --remote-header-name --remote-time --compressed --create-dirs " +
-			"--http1.0 --http1.1 --http2 --tlsv1 --tlsv1.2 --tlsv1.3 --ssl-reqd --netrc --disable --path-as-is --raw",
+			"--retry-connrefused --http1.0 --http1.1 --http2 --tlsv1 --tlsv1.2 --tlsv1.3 --ssl-reqd --netrc --disable --path-as-is --raw",
 		values: "-o -H -d -X -A -e -b -c -u -m -F -T -w -x -r -y -Y -z -C -D -E -K -P -Q -t -U --output --output-dir --header --data " +
 			"--data-raw --data-binary --data-ascii --data-urlencode --json --request --user-agent --referer --cookie --cookie-jar --user " +
 			"--max-time --connect-timeout --form --form-string --upload-file --write-out --proxy --range --retry --retry-delay " +

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"palyra/internal/program"
 )
 
 // maxHosts bounds how many places a command can name.
@@ -39,11 +41,47 @@ func (r *reading) fetch(name string, args []word) {
 		return strings.HasPrefix(w.text, "--output") || strings.HasPrefix(w.text, "--remote-name") ||
 			strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.ContainsAny(w.text, "oO")
 	})
+	if curls || name == "wget" {
+		here := onlyLoopback(name, args)
+		r.local, r.afar = r.local || here, r.afar || !here
+	}
 	for _, w := range repositories(name, args) {
 		if at := placeOf(w); at != "" && len(r.hosts) < maxHosts && !slices.Contains(r.hosts, at) {
 			r.hosts = append(r.hosts, at)
 		}
 	}
+}
+
+// elsewhere are options that lead to other places than the operands say.
+var elsewhere = []string{
+	"-x", "-K", "-i", "-e", "-B", "--proxy", "--config", "--resolve", "--input-file", "--execute", "--interface", "--base",
+}
+
+// reachesBeyond reports whether another program than curl and wget is there to reach other machines.
+func (r *reading) reachesBeyond() bool {
+	return slices.ContainsFunc(r.programs, func(name string) bool {
+		return name != "curl" && name != "wget" && slices.Contains(program.Shipped().Beyond, name)
+	})
+}
+
+// onlyLoopback reports whether a program that fetches is told to go to the loopback address alone. In a network of its
+// own that is the run itself.
+func onlyLoopback(name string, args []word) bool {
+	ops, ok := fetchers[name].operands(args, false)
+	return ok && len(ops) > 0 && !slices.ContainsFunc(ops, func(w word) bool { return !loopback(w.text) }) &&
+		!slices.ContainsFunc(args, func(w word) bool {
+			return slices.ContainsFunc(elsewhere, func(o string) bool { return strings.HasPrefix(w.text, o) })
+		})
+}
+
+// loopback reports whether a text is a URL of this machine itself, with or without its scheme.
+func loopback(text string) bool {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && !strings.ContainsAny(text, "{}[]\\") &&
+		(u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
 }
 
 // fixedBegin is the words before the first that is not known.

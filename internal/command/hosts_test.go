@@ -90,3 +90,34 @@ func TestHostsOfDataAreNone(t *testing.T) {
 		}
 	}
 }
+
+// Only what curl and wget are told to fetch from this machine alone counts as such, word by word.
+func TestLoopback(t *testing.T) {
+	for line, want := range map[string]bool{
+		"curl localhost:8000":                                     true,
+		"curl -sf http://127.0.0.1:8000/x -o out":                 true,
+		"python3 -m http.server 8000 & sleep 1; curl localhost:8": true,
+		"wget -qO- http://localhost/":                             true,
+		"curl localhost:1 localhost:2":                            true,
+		"ls":                                                      false,
+		"curl localhost:1; ssh x":                                 false,
+		"curl":                                                    false,
+		"curl example.org":                                        false,
+		"curl localhost:1 example.org":                            false,
+		"curl localhost:1; curl example.org":                      false,
+		"curl localhost.example.org":                              false,
+		"curl http://localhost@example.org/":                      false,
+		"curl -x http://example.org localhost":                    false,
+		"curl -K file localhost":                                  false,
+		"curl --resolve localhost:80:192.0.2.1 localhost":         false,
+		"curl localhost:$PORT":                                    false,
+		"curl --unknown localhost":                                false,
+		"curl ftp://localhost":                                    false,
+		"wget -i file localhost":                                  false,
+		"curl 'http://{localhost,example.org}/'":                  false,
+	} {
+		if got := Analyse(Input{Argv: []string{"sh", "-c", line}, Workspace: "/w"}).Loopback; got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type reading struct {
 	outside  []string
 	hosts    []string // where programs that fetch are told to go
 	fetches  bool     // one of its programs fetches
+	local    bool     // one is told to fetch from localhost
+	afar     bool     // one may fetch from elsewhere
 	saves    bool     // files are written
 	obeys    bool     // then one takes its orders from input, from a file or from a word that is not known, or is no known one
 	before   bool     // one that came before does
@@ -95,7 +97,8 @@ func (r *reading) result() palyra.Command {
 	}
 	return palyra.Command{
 		Class: r.class, Understood: !r.doubtful, Subcommand: r.sub, Shell: r.shell, RunsCode: r.code,
-		Programs: r.programs, Outside: r.outside, Why: r.why, RunsFetched: r.obeys || r.fetches && r.before && r.jumbled,
+		Loopback: r.local && !r.afar && !r.reachesBeyond(), Programs: r.programs, Outside: r.outside, Why: r.why,
+		RunsFetched: r.obeys || r.fetches && r.before && r.jumbled,
 	}
 }
 

@@ -14,11 +14,13 @@ import (
 	"palyra/internal/gate"
 	"palyra/internal/plan"
 	"palyra/internal/prune"
+	"palyra/internal/publish"
 	"palyra/internal/run"
 	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/store"
 	"palyra/internal/tiers"
 	"palyra/internal/tool"
+	"palyra/internal/tool/background"
 	"palyra/internal/tool/basic"
 	"palyra/internal/tool/device"
 	"palyra/internal/tool/fetch"
@@ -83,13 +85,14 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	}
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
-		Ask:   p.askHost,
+		Ask: p.askHost, Ports: publish.New(c.DoorPorts(), d.Log), Started: func(id palyra.CallID) { p.calls.Started(id) },
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err
 	}
-	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
+	if p.tools, err = tool.NewSet(slices.Concat(d.builtin(p.tiers.Guard), device.All(d.devices.Tool()),
+		background.All(func() background.Processes { return p.calls }))...); err != nil {
 		return err
 	}
 	p.tools.Layers = p.tiers
@@ -206,6 +209,14 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		OnClose: []func(*store.Tx, palyra.SessionID, string) error{
 			func(tx *store.Tx, id palyra.SessionID, by string) error {
 				return d.desk.EndSession(tx, id, palyra.Principal(by))
+			},
+			func(tx *store.Tx, id palyra.SessionID, _ string) error {
+				tx.OnDone(func(kept bool) {
+					if kept {
+						p.calls.SessionEnded(id)
+					}
+				})
+				return nil
 			},
 		},
 	})

@@ -165,6 +165,9 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		"palyra.undo":           {{"call_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 		"palyra.stage.keep":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 		"palyra.stage.drop":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
+		"palyra.process.list":   {{}},
+		"palyra.process.output": {{"process_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3", "offset": 1 << 50, "limit": 65536}},
+		"palyra.process.stop":   {{"process_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 	}
 	tools, err := agent.Tools(t.Context())
 	if err != nil {

@@ -15,8 +15,8 @@ var (
 	small = []string{
 		"internal/address", "internal/agentstage", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/layered", "internal/memory",
-		"internal/moved",
+		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/hostport", "internal/layered",
+		"internal/memory", "internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
@@ -29,7 +29,7 @@ var (
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy",
 		"internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
+		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
 		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
@@ -141,11 +141,14 @@ func edges() []edge {
 
 		{
 			[]string{"internal/run"},
-			append([]string{".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog"}, small...), true,
+			append([]string{
+				".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog", "internal/run/background",
+			}, small...), true,
 			"runs stand on the gate",
 		},
 		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
 		{[]string{"internal/run/calllog"}, []string{"."}, true, "what followers of a call hear"},
+		{[]string{"internal/run/background"}, words, true, "calls that go on, in root words"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 
 		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},
@@ -204,7 +207,7 @@ func edges() []edge {
 		},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
 		{[]string{"internal/cli/**"}, []string{
-			".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable",
+			".", "client/**", "internal/cli/**", "internal/config", "internal/hostport", "internal/show", "internal/durable",
 			"internal/subpath",
 		}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},

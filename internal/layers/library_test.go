@@ -49,7 +49,7 @@ var home = map[string][]string{
 		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
 		"internal/agentstage", "internal/beneath", "internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
 		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
-		"internal/stage/**", "internal/symlink", "internal/profile",
+		"internal/stage/**", "internal/symlink", "internal/profile", "internal/publish",
 	},
 }
 

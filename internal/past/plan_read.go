@@ -88,6 +88,8 @@ func (r *recordReader) terms(name string, v canon.Value, p *palyra.Plan) {
 		r.Flag(v, &p.Lasting)
 	case "egress":
 		canon.ReadWords(&r.Reader, v, &p.Egress)
+	case "publish":
+		canon.ReadWords(&r.Reader, v, &p.Publish)
 	case "bindings":
 		canon.ReadWords(&r.Reader, v, &p.Bindings)
 	case "enforcement":

@@ -224,11 +224,19 @@ func (r *Resolver) limits(p palyra.Proposal) (palyra.Limits, error) {
 	case p.TimeoutMS > most:
 		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
 			"the timeout of %d ms is over the most that a call may have, %d ms", p.TimeoutMS, most).
-			WithRemedy("give a timeout of at most %d ms, or none; an operator can raise %s", most, setting)
+			WithRemedy("give a timeout of at most %d ms, or none%s", most, raised(setting))
 	case p.TimeoutMS > 0:
 		wall = p.TimeoutMS
 	}
 	return palyra.Limits{WallMS: wall, OutputBytes: r.OutputBytes}, nil
+}
+
+// raised says how a bound can be raised; no setting: it cannot.
+func raised(setting string) string {
+	if setting == "" {
+		return ""
+	}
+	return "; an operator can raise " + setting
 }
 
 // arguments writes the arguments in one form: keys in order, numbers in normal

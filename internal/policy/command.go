@@ -38,7 +38,8 @@ func (s *state) analyse(p palyra.Plan) (c palyra.Command) {
 func commandRecord(c palyra.Command) cedar.Record {
 	return cedar.NewRecord(cedar.RecordMap{
 		"class": cedar.String(c.Class), "understood": cedar.Boolean(c.Understood), "shell": cedar.Boolean(c.Shell),
-		"runs_code": cedar.Boolean(c.RunsCode), "programs": stringSet(c.Programs), "outside": stringSet(c.Outside),
+		"runs_code": cedar.Boolean(c.RunsCode), "loopback": cedar.Boolean(c.Loopback),
+		"programs": stringSet(c.Programs), "outside": stringSet(c.Outside),
 	})
 }
 

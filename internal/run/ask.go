@@ -177,7 +177,9 @@ func (u *underway) tell(lease palyra.LeaseID) {
 // it is over: then what came out of it ends.
 func (c *Calls) running(f *flight, call *palyra.Call, pause func() (resume func())) (over func()) {
 	c.setUnderway(f, &underway{pause: pause, leases: map[palyra.LeaseID]chan struct{}{}})
-	c.runsNow(f, call)
+	if !c.Starting(call, func(call *palyra.Call) { c.runsNow(f, call) }) {
+		c.runsNow(f, call)
+	}
 	return func() {
 		c.setUnderway(f, nil) // first: no further question begins
 		c.endChildren(call)

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/gate"
+	"palyra/internal/run/background"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/ulid"
 )
@@ -33,16 +34,17 @@ const (
 
 // Calls starts calls, keeps them going without their client, and finds them again.
 type Calls struct {
-	gate     *gate.Gate
-	ledger   *Ledger
-	sessions Sessions
-	now      func() time.Time
-	log      *slog.Logger
-	lease    func(context.Context, palyra.LeaseID) (palyra.Lease, error)
-	cutOff   func(context.Context, *palyra.Call) palyra.Result
-	settled  func(*palyra.Call)
-	isHeld   func(context.Context, palyra.CallID) error
-	rest     time.Duration // of a stranded call
+	*background.Processes // of those that run in the background
+	gate                  *gate.Gate
+	ledger                *Ledger
+	sessions              Sessions
+	now                   func() time.Time
+	log                   *slog.Logger
+	lease                 func(context.Context, palyra.LeaseID) (palyra.Lease, error)
+	cutOff                func(context.Context, *palyra.Call) palyra.Result
+	settled               func(*palyra.Call)
+	isHeld                func(context.Context, palyra.CallID) error
+	rest                  time.Duration // of a stranded call
 
 	ctx  context.Context // ends when the daemon stops
 	stop context.CancelCauseFunc
@@ -97,7 +99,7 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		c.Held = func(context.Context, palyra.CallID) error { return nil }
 	}
 	calls := &Calls{
-		isHeld: c.Held, cutOff: c.CutOff, settled: c.Settled, lease: c.Lease, rest: strandedFor,
+		Processes: background.New(), isHeld: c.Held, cutOff: c.CutOff, settled: c.Settled, lease: c.Lease, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.LeaseID]map[palyra.CallID]bool{},
 		left: map[palyra.ApprovalID]bool{}, held: map[string]holding{},
@@ -217,6 +219,9 @@ func (c *Calls) admissible(p palyra.Proposal) error {
 	if h := c.held[p.Payer()]; h.calls >= maxEach || h.bytes+int64(len(p.Arguments)) > maxEachBytes {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "%s has %d calls of %d bytes under way", p.Principal, h.calls, h.bytes).
 			WithRemedy("wait for some to end, cancel them, or decide the pending approvals")
+	}
+	if p.Tool == palyra.ToolProcessStart && !p.Check {
+		return c.Full(p.Payer())
 	}
 	return nil
 }

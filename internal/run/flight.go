@@ -13,6 +13,7 @@ import (
 // flight is a call under way.
 type flight struct {
 	id      palyra.CallID
+	session palyra.SessionID
 	key     flightKey
 	like    request
 	owner   palyra.Principal
@@ -75,8 +76,8 @@ func (c *Calls) hold(f *flight, sign int) {
 // fly registers a flight; input is the digest of its arguments as they were sent. The lock is held.
 func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
-		id: id, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
-		done: make(chan struct{}), watchers: map[*watcher]bool{}, taken: make(chan struct{}, 1),
+		id: id, session: p.Session, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input),
+		size: int64(len(p.Arguments)), done: make(chan struct{}), watchers: map[*watcher]bool{}, taken: make(chan struct{}, 1),
 	}
 	c.byID[id] = f
 	c.hold(f, 1)
@@ -91,6 +92,9 @@ func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *f
 func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (palyra.Outcome, error)) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	f.cancel, f.stopping = cancel, ctx.Done()
+	if f.like.tool == string(palyra.ToolProcessStart) && !f.like.check {
+		c.Add(f.id, f.session, f.payer, cancel)
+	}
 	c.wg.Go(func() {
 		defer cancel(nil)
 		out, err := walk(ctx, gate.Watcher{
@@ -110,6 +114,7 @@ func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byID, f.id)
+	c.Remove(f.id)
 	c.hold(f, -1)
 	if c.byKey[f.key] == f {
 		delete(c.byKey, f.key)

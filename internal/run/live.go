@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/run/background"
 	"palyra/internal/run/calllog"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
@@ -135,7 +136,7 @@ func (l *Live) Call(ctx context.Context, turn, index int64, c ToolCall) (palyra.
 	p := l.proposal(turn, index, c)
 	var out palyra.Outcome
 	err := l.runs.retry(ctx, func() (err error) {
-		out, err = l.runs.Calls.Call(ctx, p, palyra.Watch{})
+		out, err = l.runs.Calls.callOrStart(ctx, p)
 		return err
 	})
 	if err != nil {
@@ -145,6 +146,21 @@ func (l *Live) Call(ctx context.Context, turn, index int64, c ToolCall) (palyra.
 		return palyra.Outcome{}, err
 	}
 	return out, l.affordable(ctx)
+}
+
+// callOrStart is Call, and returns of a background process when it runs.
+func (c *Calls) callOrStart(ctx context.Context, p palyra.Proposal) (palyra.Outcome, error) {
+	if p.Tool != palyra.ToolProcessStart {
+		return c.Call(ctx, p, palyra.Watch{})
+	}
+	following, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	var runs *palyra.Call
+	out, err := c.Call(following, p, palyra.Watch{Running: func(call *palyra.Call) { runs = call; hangUp() }})
+	if err != nil && runs != nil && ctx.Err() == nil {
+		return background.Outcome(runs)
+	}
+	return out, err
 }
 
 // paced waits until the run may propose another call. Its time goes on meanwhile.

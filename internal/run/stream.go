@@ -28,6 +28,7 @@ func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 	c.mu.Lock()
 	f := c.byID[id]
 	c.mu.Unlock()
+	c.Print(id, x.Data)
 	if f != nil && c.show(f, x) {
 		c.pump(f)
 	}

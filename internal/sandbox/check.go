@@ -67,6 +67,9 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).
 			WithRemedy("propose the call in tier c")
+	case len(p.Publish) > 0 && (!walled(b) || r.Ports == nil || !p.Background()):
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonPortDenied, "a run in tier %s cannot publish ports", p.Tier).
+			WithRemedy("propose the call in tier c, or without publish")
 	case p.Staging.Own() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
 		return bad("what it writes cannot be kept apart")
 	case p.Staging.Staged() && (!walled(b) || p.Staging.Review && !p.AgentSocket):

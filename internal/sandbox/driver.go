@@ -152,6 +152,23 @@ type Gateway interface {
 	Close() (flows []palyra.EgressFlow, more int64)
 }
 
+// Ports publishes ports of runs.
+type Ports interface {
+	// Open takes the ports that a plan publishes, and finds those that the run may reach; beside are the other sockets of
+	// its network. Nil: neither.
+	Open(c *palyra.Call, p palyra.Plan, beside []cell.Listener) (Link, error)
+}
+
+// Link leads to the published ports of one run, and from it to those of its session.
+type Link interface {
+	// Doors lists the sockets it needs inside.
+	Doors() []cell.Listener
+	// Serve takes the sockets over and answers on them. It does not block, and closes them in every case.
+	Serve(sockets []*os.File) error
+	// Close frees the ports and ends every connection.
+	Close()
+}
+
 // Agents answers runs that are agents themselves.
 type Agents interface {
 	// Serve takes over a listening unix socket of a run's room: a client that connects there as uid

@@ -29,6 +29,7 @@ type runStart struct {
 	job     Job
 	agent   func()  // ends its door as an agent
 	gateway Gateway // of a walled run, when there is a guard
+	link    Link    // of a walled run that publishes ports, or reaches some
 	flows   []palyra.EgressFlow
 	more    int64 // number of unlisted flows
 	booked  int64 // bytes of a copy, as reserved
@@ -66,7 +67,7 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
 		Repository: l.plan.Workspace.Repository,
 		Mounts:     l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket,
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket || l.plan.Background(),
 		Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
@@ -137,24 +138,46 @@ func (l *runStart) makeRoom(ctx context.Context) (err error) {
 	if l.plan.AgentSocket {
 		l.openAgentDoor()
 	}
-	return nil
+	return l.openPorts()
 }
 
 // openAgentDoor adds the door at which the run is an agent.
 func (l *runStart) openAgentDoor() {
-	others, open := len(l.job.Doors), l.job.Open
-	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Listener{Path: agentSocket})
 	l.job.Env = append(l.job.Env, "PALYRA_HOME="+cell.RoomPalyra)
-	l.job.Open = func(sockets []*os.File) (err error) {
-		if len(sockets) != others+1 {
+	l.addDoors([]cell.Listener{{Path: agentSocket}}, func(sockets []*os.File) (err error) {
+		l.agent, err = l.Agents.Serve(l.from, int64(l.who.uid), sockets[0])
+		return err
+	})
+}
+
+// openPorts adds the doors behind ports that the run publishes, and those at which it reaches its session's.
+func (l *runStart) openPorts() error {
+	if l.Ports == nil || l.from == nil {
+		return nil
+	}
+	link, err := l.Ports.Open(l.from, l.plan, l.job.Doors)
+	if err != nil || link == nil {
+		return err
+	}
+	l.link = link
+	l.addDoors(link.Doors(), link.Serve)
+	return nil
+}
+
+// addDoors adds doors behind those that there are. open takes their sockets over, and closes them in every case.
+func (l *runStart) addDoors(more []cell.Listener, open func([]*os.File) error) {
+	others, before := len(l.job.Doors), l.job.Open
+	l.job.Doors = slices.Concat(l.job.Doors, more)
+	l.job.Open = func(sockets []*os.File) error {
+		if len(sockets) != others+len(more) {
 			closeAll(sockets...)
-			return fmt.Errorf("sandbox: %d sockets for %d doors", len(sockets), others+1)
+			return fmt.Errorf("sandbox: %d sockets for %d doors", len(sockets), others+len(more))
 		}
-		if l.agent, err = l.Agents.Serve(l.from, int64(l.who.uid), sockets[others]); err != nil || open == nil {
+		if err := open(sockets[others:]); err != nil || before == nil {
 			closeAll(sockets[:others]...)
 			return err
 		}
-		return open(sockets[:others])
+		return before(sockets[:others])
 	}
 }
 
@@ -163,6 +186,10 @@ func (l *runStart) closeGateway() {
 	if l.agent != nil {
 		l.agent()
 		l.agent = nil
+	}
+	if l.link != nil {
+		l.link.Close()
+		l.link = nil
 	}
 	if l.gateway != nil {
 		l.flows, l.more = l.gateway.Close()
@@ -253,6 +280,9 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	proc, err := l.backend.Start(ctx, l.job)
 	if err != nil {
 		return l.refused(started, l.call, notStarted(ctx, l.plan, err))
+	}
+	if l.Started != nil && l.plan.Background() {
+		l.Started(l.call)
 	}
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)

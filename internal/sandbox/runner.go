@@ -54,6 +54,8 @@ type Config struct {
 	Caches   string                                                // below which mounts may be writable; empty: none may
 	Own      palyra.Executable                                     // the program that Try runs; zero: nothing can be tried
 	Agents   Agents                                                // nil: no run can be an agent itself
+	Started  func(palyra.CallID)                                   // is told of background processes that run; or nil
+	Ports    Ports                                                 // nil: no run publishes ports
 	Guard    EgressGuard                                           // nil: no run has any network
 	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)   // the tier's posture; nil: none was probed
 	Changed  func(context.Context, *palyra.Call, []string)         // called with sealed paths that changed from outside during a run; or nil

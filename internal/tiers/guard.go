@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/config"
 	"palyra/internal/egress"
+	"palyra/internal/publish"
 	"palyra/internal/sandbox"
 )
 
@@ -27,6 +29,18 @@ func guardOf(c config.Egress, ask egress.Ask, now func() time.Time, log *slog.Lo
 		conf.Ask = ask
 	}
 	return egress.New(conf)
+}
+
+// links are the published ports as the sandbox knows them.
+type links struct{ *publish.Ports }
+
+// Open implements sandbox.Ports.
+func (p links) Open(c *palyra.Call, plan palyra.Plan, beside []cell.Listener) (sandbox.Link, error) {
+	l, err := p.Ports.Open(c, plan, beside)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // egressGuard is the guard as the sandbox knows it.

@@ -21,6 +21,7 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/journal"
 	"palyra/internal/profile"
+	"palyra/internal/publish"
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
 	"palyra/internal/seal/trustedfiles"
@@ -36,6 +37,8 @@ type Config struct {
 	Journal    *journal.Journal
 	Agents     sandbox.Agents                                  // answers runs that are agents themselves
 	Streams    sandbox.Streams                                 // hears and feeds runs
+	Ports      *publish.Ports                                  // publishes ports of background processes
+	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
 	Ask        egress.Ask                                      // puts hosts to people
 	Lists      Lists                                           // keeps what runs changed; nil: nobody does
 	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
@@ -81,7 +84,7 @@ func Open(c Config) (_ *Tiers, err error) {
 		return nil, err
 	}
 	t.Tool, err = process.New(programs(process.Config{
-		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Seals: seal.Default, Agent: agentTools(),
+		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Seals: seal.Default, Agent: agentTools(), Ports: t.Ports,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err
@@ -103,11 +106,15 @@ func programs(conf process.Config, c config.Config, hosts *egress.Guard) process
 	return conf
 }
 
-// AgentWall is the most time for a call whose program is an agent itself: it may take as long as a run.
+// AgentWall is the most time for a call whose program is an agent itself, which may take as long as a run, and for a
+// background process, which no setting makes longer.
 func AgentWall(c config.ToolCall) func(palyra.Proposal) (time.Duration, string) {
 	return func(p palyra.Proposal) (time.Duration, string) {
 		var args struct {
 			Agent bool `json:"agent_socket"`
+		}
+		if p.Tool == palyra.ToolProcessStart {
+			return process.BackgroundWall, ""
 		}
 		if p.Tool != palyra.ToolProcessRun || json.Unmarshal(p.Arguments, &args) != nil || !args.Agent {
 			return 0, ""
@@ -128,7 +135,8 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	p := t.Settings.Process
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
-		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Guard: egressGuard{t.Guard, t.Settings.Egress}, Streams: t.Streams,
+		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
+		Guard: egressGuard{t.Guard, t.Settings.Egress}, Streams: t.Streams,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,

@@ -60,6 +60,9 @@ func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest)
 		return err
 	}
 	defer c.Close()
+	if r.Tool == palyra.ToolProcessStart {
+		return startInBackground(ctx, inv, c, r)
+	}
 	outcome, err := (&Asker{inv: inv, noWait: r.NoWait}).follow(ctx, c, r, nil)
 	if err != nil {
 		return err

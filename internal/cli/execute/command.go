@@ -40,6 +40,10 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			"and hooks, CI and editor settings stay as they are.\n" +
 			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
 			"name does not find files beside itself: call it by its interpreter.\n\n" +
+			"With --background it is a call of " + string(palyra.ToolProcessStart) + ": its id is printed when it\n" +
+			"runs, and it goes on until it is stopped ('palyra processes'), its session ends, or 24\n" +
+			"hours are over. --publish 8080 leads 127.0.0.1:8080 to it, and localhost:8080 in other\n" +
+			"calls of its session.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
 			"denied or not answered in time, or nothing that it changed was kept. 6: the credential\n" +
 			"may not call. 124: it took too long. 130: cancelled. 125: Palyra\n" +
@@ -52,16 +56,21 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			"  palyra exec --profile node --egress example.org:443 -- npm install\n" +
 			"  palyra exec --script build.sh\n" +
 			"  palyra exec -t -- less README.md\n" +
+			"  palyra exec --background --publish 5173 -- npm run dev\n" +
 			"  palyra exec --json --no-wait --no-stdin -- git status | jq .outcome",
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			if err := o.Conflicts(inv.JSON, terminal.Is(inv.Stdin)); err != nil {
 				return err
+			}
+			if o.Background {
+				return exit.ForExec(execInBackground(cmd.Context(), inv, o, argv))
 			}
 			return exit.ForExec(execute(cmd.Context(), inv, o, argv))
 		},
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	o.Flags(cmd)
+	o.BackgroundFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
 }
@@ -89,10 +98,7 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 	defer c.Close()
 	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
 	defer x.listen()()
-	if o.Workspace == "" && o.Cwd == "" {
-		o.Workspace, o.Cwd = inv.Nearest(patient)
-	}
-	if o.Workspace, err = inv.WorkspaceOf(o.Workspace); err != nil {
+	if err := x.place(patient, &o); err != nil {
 		return err
 	}
 	for i, w := range o.Within {

@@ -12,13 +12,14 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/screen"
+	"palyra/internal/hostport"
 )
 
 // Options holds the options of exec.
 type Options struct {
 	session, Tier, Workspace, Cwd, key string
 	Profile, Script                    string
-	Egress, Env                        []string
+	Egress, Env, Publish               []string
 	Within                             []string // workspaces that an agent reaches beside its own
 	timeout, cpu                       screen.SpanFlag
 	memory, disk                       screen.SizeFlag
@@ -28,6 +29,7 @@ type Options struct {
 	Agent                              bool // the command is an agent itself
 	Staged                             bool // what the agent and its calls write waits for a person
 	AsAgent                            bool // an agent proposes it, not a person
+	Background                         bool // nobody waits for its end
 }
 
 // Flags adds the flags of exec.
@@ -58,6 +60,14 @@ func (o *Options) Flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(Profiles, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")
 	_ = cmd.MarkFlagFilename("script")
+}
+
+// BackgroundFlags adds the flags of what goes on when it is answered.
+func (o *Options) BackgroundFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.Background, "background", false, "start it and come back while it goes on (see palyra processes)")
+	f.StringArrayVar(&o.Publish, "publish", nil,
+		"PORT or HOST:INSIDE to reach it at, with --background: 127.0.0.1:HOST here, localhost:HOST in calls of its session")
 }
 
 // Profiles lists the profiles that every daemon has.
@@ -99,6 +109,14 @@ func (o *Options) Values(argv []string) error {
 	if o.processes < 0 {
 		return exit.Usagef("--processes must not be negative")
 	}
+	for _, p := range o.Publish {
+		if _, err := hostport.Parse(p); err != nil {
+			return exit.Usagef("--publish %q is neither PORT nor HOST:INSIDE", p)
+		}
+	}
+	if len(o.Publish) > 0 && !o.Background {
+		return exit.Usagef("--publish is for --background: other commands are over when they are answered")
+	}
 	if slices.Contains(o.Egress, "") {
 		return exit.Usagef("--egress must be host:port")
 	}
@@ -109,6 +127,8 @@ func (o *Options) Values(argv []string) error {
 // Conflicts refuses flags that exclude each other, and -t without a terminal.
 func (o *Options) Conflicts(asJSON, atTerminal bool) error {
 	switch {
+	case o.Background && (o.Terminal || o.Agent):
+		return exit.Usagef("--background excludes a terminal and agents: nobody is there to speak with it")
 	case !o.Terminal:
 		return nil
 	case asJSON:

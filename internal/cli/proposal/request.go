@@ -38,6 +38,7 @@ type Arguments struct {
 	Tier     string            `json:"tier,omitempty"`
 	Profile  string            `json:"profile,omitempty"`
 	Egress   []string          `json:"egress,omitempty"`
+	Publish  []string          `json:"publish,omitempty"`
 	Script   string            `json:"script,omitempty"`
 	Held     bool              `json:"require_limits,omitempty"`
 	Writes   bool              `json:"live,omitempty"` // to the workspace directly
@@ -71,6 +72,10 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits,
 		Writes: o.live, Agent: o.Agent, Staged: o.Staged, Within: o.Within,
 	}
+	tool := palyra.ToolProcessRun
+	if o.Background {
+		tool, args.Publish, args.Writes = palyra.ToolProcessStart, o.Publish, false // it does so anyway
+	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]
 	}
@@ -86,7 +91,7 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
 	return client.CallRequest{
-		Tool: palyra.ToolProcessRun, Arguments: raw, Workspace: o.Workspace, Session: o.session, Key: o.key, NoWait: o.NoWait,
+		Tool: tool, Arguments: raw, Workspace: o.Workspace, Session: o.session, Key: o.key, NoWait: o.NoWait,
 		Timeout: time.Duration(o.timeout), Surface: palyra.SurfaceCLI,
 	}, nil
 }

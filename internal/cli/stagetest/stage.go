@@ -491,3 +491,8 @@ func (s *AtTerminal) ExpectSecret(prompt string) {
 
 // End waits for the end and returns the exit code.
 func (s *AtTerminal) End() int { s.t.Helper(); return s.Terminal.End() }
+
+// Printed implements the door's Calls: there are no background processes.
+func (s *Stage) Printed(palyra.CallID, int64, int) (none palyra.Chunk, size int64, running bool) {
+	return none, 0, false
+}

@@ -88,11 +88,16 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 	beat := time.NewTicker(f.server.Beat)
 	defer beat.Stop()
 	late, extend := f.lateness(limit)
-	var taken <-chan struct{}
+	var taken, begun <-chan struct{}
+	if f.request.Tool == palyra.ToolProcessStart {
+		begun = f.call.Running()
+	}
 	for {
 		select {
 		case <-f.call.Done():
 			return f.landed(f.call.Outcome()), nil
+		case <-begun:
+			return f.started(), nil
 		case <-f.stir:
 			f.tell(ctx, f.news())
 			f.window.follow(view, &wg, f.unseen, f.call.Progress().Question)

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/toolname"
 )
 
 // outcomeKey and pageKey are where programs find the fields of a result. Models are not shown them: several clients
@@ -138,6 +139,14 @@ func (f *flight) pending() *mcp.CallToolResult {
 		s.ApprovalID = p.Question.ApprovalID
 	}
 	return plainResult(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
+}
+
+// started is the answer to a request for a background process that runs now.
+func (f *flight) started() *mcp.CallToolResult {
+	id := f.call.ID()
+	s := state{Outcome: string(palyra.OutcomeRunning), Tool: f.request.Tool, CallID: id}
+	return plainResult(s, false, fmt.Sprintf("running: process_id %s\nread what it prints with %s, end it with %s",
+		id, toolname.Encode(string(palyra.ToolProcessPrint)), toolname.Encode(string(palyra.ToolProcessStop))))
 }
 
 // Texts about a daemon that is away, and about one that is there and too slow: only of the first is it

@@ -55,6 +55,9 @@ type Calls interface {
 	Send(ctx context.Context, id palyra.CallID, by palyra.Reach, f palyra.Feed) error
 	// Cancel ends a call: its question is withdrawn, its run is stopped.
 	Cancel(ctx context.Context, id palyra.CallID) error
+	// Printed is a piece of what a background process printed, from a byte on; false: it does not run. A negative byte
+	// means the last ones; no limit: as many as there may be in one answer.
+	Printed(id palyra.CallID, from int64, limit int) (piece palyra.Chunk, size int64, running bool)
 }
 
 // Service serves ToolService.
@@ -193,7 +196,23 @@ func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetC
 		return nil, err
 	}
 	res := &v1.GetCallResponse{Call: &v1.Call{}}
+	if req.GetPrinted() {
+		res.Printed = s.printed(c.ID, req)
+	}
 	return res, wire.FromWord(visibleCall(rpc.CallerOf(ctx), c), res.GetCall())
+}
+
+// printed is what a background process printed; nil: it does not run.
+func (s *Service) printed(id palyra.CallID, req *v1.GetCallRequest) *v1.Printed {
+	from := max(req.GetPrintedFrom(), 0)
+	if req.GetPrintedLast() {
+		from = -1
+	}
+	p, size, runs := s.calls.Printed(id, from, 0)
+	if !runs {
+		return nil
+	}
+	return &v1.Printed{Offset: p.Offset, Data: p.Data, Size: size}
 }
 
 // reached returns a call that the caller may do something with.

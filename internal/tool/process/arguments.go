@@ -46,6 +46,7 @@ type arguments struct {
 	AgentWithin   []string          `json:"agent_within"`
 	Live          bool              `json:"live"`
 	Staged        bool              `json:"staged"`
+	Publish       []string          `json:"publish"`
 	Limits        tighter           `json:"limits"`
 	TimeoutMS     *int64            `json:"timeout_ms"`
 }

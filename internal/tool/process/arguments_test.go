@@ -106,7 +106,7 @@ func TestDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := d.Tool(Name); !ok || len(d.Specs()) != 1 {
+	if _, ok := d.Tool(Name); !ok || len(d.Specs()) != 2 {
 		t.Error("a disabled tool is not known")
 	}
 	p := planOf(`{"command":"true"}`)

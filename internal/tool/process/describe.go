@@ -18,9 +18,13 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	if err != nil { // the digest is of these very bytes
 		input = nil
 	}
-	p.Detail.Summary = "run " + commandLine(p.Argv, input)
+	verb := "run "
+	if p.Background() {
+		verb = "start in the background "
+	}
+	p.Detail.Summary = verb + commandLine(p.Argv, input)
 	if a.Script != nil {
-		p.Detail.Summary = "run script " + strconv.Quote(show.Shorten(*a.Script, summaryLength)) + fed(input)
+		p.Detail.Summary = verb + "script " + strconv.Quote(show.Shorten(*a.Script, summaryLength)) + fed(input)
 	}
 	notes := []string{"other files that it reads than the inputs listed are not bound"}
 	if !checked {
@@ -41,6 +45,14 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	if checked {
 		p.Detail.Notes = append(notes, p.Detail.Notes...)
 		return
+	}
+	if p.Background() {
+		notes = append(notes, "goes on when this call is answered, until it is stopped, its session ends or 24 hours are over")
+	}
+	if len(p.Publish) > 0 {
+		notes = append(notes, "publishes ports of this machine, at 127.0.0.1 only (HOST:INSIDE): "+fewNames(p.Publish)+
+			"; every user of this machine and every call of the session can connect there")
+		p.Detail.Summary += ", publishing " + fewNames(p.Publish)
 	}
 	if p.Executable.Sealed {
 		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+

@@ -16,7 +16,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 	p.ReadOnly = false // any program may write
 	p.Tier = a.tier(d.Tier)
 	p.Argv = a.argv()
-	if p.Limits, err = a.lower(d.Limits, p.Limits); err != nil {
+	if p.Limits, err = a.lower(d.most(*p)); err != nil {
 		return nil, err
 	}
 	if p.Enforcement, err = d.promise(ctx, p.Tier, p.Limits); err != nil {

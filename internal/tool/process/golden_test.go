@@ -50,10 +50,23 @@ func TestSpec(t *testing.T) {
 // The schema and the arguments have the same fields, at every level.
 func TestSchemaNamesEveryArgument(t *testing.T) {
 	var doc any
-	if err := json.Unmarshal([]byte(schema), &doc); err != nil {
+	all := schemaHead + programSchema + inputSchema + publishSchema + roomSchema + agentSchema + limitSchema + schemaTail
+	if err := json.Unmarshal([]byte(all), &doc); err != nil {
 		t.Fatal(err)
 	}
 	fields(t, "arguments", doc, reflect.TypeFor[arguments]())
+}
+
+// Nobody feeds a background process, sees its terminal or speaks with it, and it alone publishes ports.
+func TestStartSchema(t *testing.T) {
+	for _, name := range []string{"stdin", "stdin_b64", "stdin_live", "terminal", "agent_socket", "agent_within", "staged", "live"} {
+		if strings.Contains(startSchema, `"`+name+`":`) {
+			t.Errorf("the schema of %s has %s", palyra.ToolProcessStart, name)
+		}
+	}
+	if !strings.Contains(startSchema, `"publish":`) || strings.Contains(schema, `"publish":`) {
+		t.Error("ports are published by the wrong tool")
+	}
 }
 
 func fields(t *testing.T, where string, doc any, typ reflect.Type) {

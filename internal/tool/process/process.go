@@ -1,5 +1,6 @@
-// Package process has the tool palyra.process.run: it resolves a command into a plan that says
-// exactly which program runs, on which inputs, and under which limits. A sandbox backend runs it.
+// Package process has the tools palyra.process.run and palyra.process.start, which does not wait for the program. It
+// resolves a command into a plan that says exactly which program runs, on which inputs, and under which limits. A
+// sandbox backend runs it.
 //
 // Words: the program is the file that the kernel is given; its chain is the interpreters that "#!" lines lead to;
 // the inputs are the files whose content is known to decide what the program does (a script operand, a Makefile);
@@ -40,6 +41,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/hostport"
 	programs "palyra/internal/program"
 )
 
@@ -51,6 +53,12 @@ type Tiers interface {
 	// Promise returns what would hold for a run in the tier with these limits, or an error with the
 	// reason why the tier cannot be used. Equal hosts give equal answers.
 	Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error)
+}
+
+// Ports says which ports can be published.
+type Ports interface {
+	// Check refuses ports that cannot be published now. It opens nothing that stays open.
+	Check(session palyra.SessionID, ports []hostport.Pair) error
 }
 
 // Stages says whether the writes of a run can be kept apart from its workspace.
@@ -76,6 +84,7 @@ type Config struct {
 	Named     Named    // nil: commands name no hosts
 	Wall      int64    // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
+	Ports     Ports          // nil: nothing can be published
 	Agent     []palyra.Mount // programs for runs that are agents themselves
 	Seals     []string       // names below the workspace that are sealed in a run without a profile; tier C
 	Path      []string       // directories to look commands up in; default those of cell.SearchPath
@@ -100,7 +109,8 @@ const (
 // Driver plans calls of the tool. It implements the planner's driver.
 type Driver struct {
 	Config
-	tool    palyra.Tool
+	tool    palyra.Tool // that waits
+	start   palyra.Tool // that does not
 	digests *cache
 	known   *listing
 	hashing chan struct{}    // one element for each plan that hashes now
@@ -136,26 +146,30 @@ func New(c Config) (*Driver, error) {
 		return nil, err
 	}
 	return &Driver{
-		Config: c, tool: spec(c.Tier), digests: newCache(cacheSize), known: newListing(), hashing: make(chan struct{}, maxHashing),
-		now: time.Now, maxExe: maxExecutable,
+		Config: c, tool: spec(c.Tier), start: startSpec(c.Tier), digests: newCache(cacheSize), known: newListing(),
+		hashing: make(chan struct{}, maxHashing),
+		now:     time.Now, maxExe: maxExecutable,
 	}, nil
 }
 
-// Specs returns the tool's description.
-func (d *Driver) Specs() []palyra.Tool { return []palyra.Tool{d.tool} }
+// Specs returns the descriptions of both tools.
+func (d *Driver) Specs() []palyra.Tool { return []palyra.Tool{d.tool, d.start} }
 
 // Tool returns the tool's description. A disabled tool is known as well, so that
 // its calls are refused with a reason.
 func (d *Driver) Tool(name palyra.ToolName) (palyra.Tool, bool) {
-	if name != Name {
-		return palyra.Tool{}, false
+	switch name {
+	case Name:
+		return d.tool, true
+	case palyra.ToolProcessStart:
+		return d.start, true
 	}
-	return d.tool, true
+	return palyra.Tool{}, false
 }
 
 // Plan resolves the call's command. It changes nothing.
 func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
-	if p.Tool != Name {
+	if p.Tool != Name && !p.Background() {
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q here", palyra.Clip(p.Tool, 128))
 	}
 	if !d.Enabled {
@@ -171,6 +185,9 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	}
 	lookup, err := d.fill(ctx, a, p)
 	if err != nil {
+		return err
+	}
+	if err := d.publish(c.Proposal.Session, a, p); err != nil {
 		return err
 	}
 	layer, err := d.layer(ctx, c, a, p)

@@ -16,6 +16,8 @@ import (
 // it can be staged.
 func (d *Driver) whyLive(ctx context.Context, a arguments, p *palyra.Plan) string {
 	switch {
+	case p.Background(): // first: policy asks about that, whatever else holds
+		return palyra.LiveBackground
 	case p.Tier != palyra.TierC:
 		return "tier " + string(p.Tier) + " has no file system of its own"
 	case p.AgentSocket:
@@ -54,6 +56,10 @@ func (d *Driver) layer(ctx context.Context, c *palyra.Call, a arguments, p *paly
 	case of != "" && a.Staged || of != "" && a.Live:
 		_ = dir.Close()
 		return nil, malformed("the call works on the stage of agent %s", of).WithRemedy("leave out 'staged' and 'live'")
+	case of != "" && p.Background(): // what it writes is to be seen meanwhile, and nobody is asked about a stage's runs
+		_ = dir.Close()
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "a staged agent starts no background processes").
+			WithRemedy("run the program and what needs it in one call, or run the agent without --staged")
 	case of != "" && p.Tier != palyra.TierC:
 		_ = dir.Close()
 		return nil, malformed("the call works on the stage of agent %s, which only tier c has", of).WithRemedy("leave the tier out")
@@ -76,7 +82,8 @@ func (d *Driver) layer(ctx context.Context, c *palyra.Call, a arguments, p *paly
 // unasked reports whether nobody may be asked about a run that writes directly: there can be no stage for it, and it has
 // nothing else that asks.
 func unasked(a arguments, p *palyra.Plan) bool {
-	return p.Tier == palyra.TierC && !p.AgentSocket && !p.Terminal && p.Stdin != palyra.StdinLive && !p.UnixSockets && !a.Live
+	return p.Tier == palyra.TierC && !p.Background() && !p.AgentSocket && !p.Terminal &&
+		p.Stdin != palyra.StdinLive && !p.UnixSockets && !a.Live
 }
 
 // apart gives a run that nobody may be asked about caches of its own kind: it could put something there that a later run
@@ -99,7 +106,7 @@ func (d *Driver) staging(why string, p *palyra.Plan) {
 		d.unseal(p)
 		return
 	}
-	if d.Stages == nil || !d.StageAll && !loosely(p) {
+	if !p.Background() && (d.Stages == nil || !d.StageAll && !loosely(p)) {
 		return
 	}
 	if why != "" {

@@ -41,6 +41,14 @@ func TestWhereARunWrites(t *testing.T) {
 			what: "a host that cannot", plan: palyra.Plan{Tier: palyra.TierC}, host: "its file system", writes: palyra.WritesLive,
 			why: "its file system",
 		},
+		{
+			what: "in the background", plan: palyra.Plan{Tool: palyra.ToolProcessStart, Tier: palyra.TierC}, few: true, writes: palyra.WritesLive,
+			why: palyra.LiveBackground,
+		},
+		{
+			what: "in the background in tier B", plan: palyra.Plan{Tool: palyra.ToolProcessStart, Tier: palyra.TierB}, writes: palyra.WritesLive,
+			why: palyra.LiveBackground,
+		},
 		{what: "a plain run among few", plan: palyra.Plan{Tier: palyra.TierC}, few: true},
 		{
 			what: "inputs among few", plan: palyra.Plan{Tier: palyra.TierC, Inputs: []palyra.Input{{Path: "Makefile"}}}, few: true,

@@ -1155,8 +1155,12 @@ func (*CancelCallResponse) Descriptor() ([]byte, []int) {
 }
 
 type GetCallRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CallId string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Also what it printed so far, of a background process that runs: from this byte on, or the last of it.
+	Printed       bool  `protobuf:"varint,2,opt,name=printed,proto3" json:"printed,omitempty"`
+	PrintedFrom   int64 `protobuf:"varint,3,opt,name=printed_from,json=printedFrom,proto3" json:"printed_from,omitempty"`
+	PrintedLast   bool  `protobuf:"varint,4,opt,name=printed_last,json=printedLast,proto3" json:"printed_last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1198,9 +1202,32 @@ func (x *GetCallRequest) GetCallId() string {
 	return ""
 }
 
+func (x *GetCallRequest) GetPrinted() bool {
+	if x != nil {
+		return x.Printed
+	}
+	return false
+}
+
+func (x *GetCallRequest) GetPrintedFrom() int64 {
+	if x != nil {
+		return x.PrintedFrom
+	}
+	return 0
+}
+
+func (x *GetCallRequest) GetPrintedLast() bool {
+	if x != nil {
+		return x.PrintedLast
+	}
+	return false
+}
+
 type GetCallResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Call          *Call                  `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Call  *Call                  `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Left out: nothing was asked for, or it does not run in the background.
+	Printed       *Printed `protobuf:"bytes,2,opt,name=printed,proto3" json:"printed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1242,6 +1269,75 @@ func (x *GetCallResponse) GetCall() *Call {
 	return nil
 }
 
+func (x *GetCallResponse) GetPrinted() *Printed {
+	if x != nil {
+		return x.Printed
+	}
+	return nil
+}
+
+// Printed is a piece of what a background process printed, of both streams as it came.
+type Printed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Offset int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data   []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// Of all that was printed so far.
+	Size          int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Printed) Reset() {
+	*x = Printed{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Printed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Printed) ProtoMessage() {}
+
+func (x *Printed) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Printed.ProtoReflect.Descriptor instead.
+func (*Printed) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Printed) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Printed) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Printed) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 type ListCallsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -1255,7 +1351,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	mi := &file_palyra_v1_tool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1363,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	mi := &file_palyra_v1_tool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1376,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListCallsRequest) GetPrincipal() string {
@@ -1328,7 +1424,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[22]
+	mi := &file_palyra_v1_tool_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1436,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[22]
+	mi := &file_palyra_v1_tool_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1449,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1447,11 +1543,19 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x11SendInputResponse\",\n" +
 	"\x11CancelCallRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\"\x14\n" +
-	"\x12CancelCallResponse\")\n" +
+	"\x12CancelCallResponse\"\x89\x01\n" +
 	"\x0eGetCallRequest\x12\x17\n" +
-	"\acall_id\x18\x01 \x01(\tR\x06callId\"6\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x18\n" +
+	"\aprinted\x18\x02 \x01(\bR\aprinted\x12!\n" +
+	"\fprinted_from\x18\x03 \x01(\x03R\vprintedFrom\x12!\n" +
+	"\fprinted_last\x18\x04 \x01(\bR\vprintedLast\"d\n" +
 	"\x0fGetCallResponse\x12#\n" +
-	"\x04call\x18\x01 \x01(\v2\x0f.palyra.v1.CallR\x04call\"\x93\x01\n" +
+	"\x04call\x18\x01 \x01(\v2\x0f.palyra.v1.CallR\x04call\x12,\n" +
+	"\aprinted\x18\x02 \x01(\v2\x12.palyra.v1.PrintedR\aprinted\"I\n" +
+	"\aPrinted\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\"\x93\x01\n" +
 	"\x10ListCallsRequest\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -1501,7 +1605,7 @@ func file_palyra_v1_tool_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_tool_proto_rawDescData
 }
 
-var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_palyra_v1_tool_proto_goTypes = []any{
 	(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
@@ -1524,51 +1628,53 @@ var file_palyra_v1_tool_proto_goTypes = []any{
 	(*CancelCallResponse)(nil),    // 18: palyra.v1.CancelCallResponse
 	(*GetCallRequest)(nil),        // 19: palyra.v1.GetCallRequest
 	(*GetCallResponse)(nil),       // 20: palyra.v1.GetCallResponse
-	(*ListCallsRequest)(nil),      // 21: palyra.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 22: palyra.v1.ListCallsResponse
-	(*Tool)(nil),                  // 23: palyra.v1.Tool
-	(*Outcome)(nil),               // 24: palyra.v1.Outcome
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*Call)(nil),                  // 26: palyra.v1.Call
+	(*Printed)(nil),               // 21: palyra.v1.Printed
+	(*ListCallsRequest)(nil),      // 22: palyra.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),     // 23: palyra.v1.ListCallsResponse
+	(*Tool)(nil),                  // 24: palyra.v1.Tool
+	(*Outcome)(nil),               // 25: palyra.v1.Outcome
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Call)(nil),                  // 27: palyra.v1.Call
 }
 var file_palyra_v1_tool_proto_depIdxs = []int32{
-	23, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
-	23, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
+	24, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
+	24, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
 	4,  // 2: palyra.v1.CheckCallRequest.call:type_name -> palyra.v1.CallToolRequest
 	9,  // 3: palyra.v1.CheckCallResponse.news:type_name -> palyra.v1.CallToolResponse
 	9,  // 4: palyra.v1.WatchCallResponse.news:type_name -> palyra.v1.CallToolResponse
 	12, // 5: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
 	13, // 6: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
 	14, // 7: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
-	24, // 8: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
+	25, // 8: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
 	11, // 9: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
 	10, // 10: palyra.v1.CallToolResponse.running:type_name -> palyra.v1.CallRunning
-	25, // 11: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
-	26, // 12: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
-	26, // 13: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
-	0,  // 14: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
-	2,  // 15: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
-	4,  // 16: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
-	5,  // 17: palyra.v1.ToolService.CheckCall:input_type -> palyra.v1.CheckCallRequest
-	7,  // 18: palyra.v1.ToolService.WatchCall:input_type -> palyra.v1.WatchCallRequest
-	15, // 19: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
-	17, // 20: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
-	19, // 21: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
-	21, // 22: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
-	1,  // 23: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
-	3,  // 24: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
-	9,  // 25: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
-	6,  // 26: palyra.v1.ToolService.CheckCall:output_type -> palyra.v1.CheckCallResponse
-	8,  // 27: palyra.v1.ToolService.WatchCall:output_type -> palyra.v1.WatchCallResponse
-	16, // 28: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
-	18, // 29: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
-	20, // 30: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
-	22, // 31: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
-	23, // [23:32] is the sub-list for method output_type
-	14, // [14:23] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	26, // 11: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
+	27, // 12: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
+	21, // 13: palyra.v1.GetCallResponse.printed:type_name -> palyra.v1.Printed
+	27, // 14: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
+	0,  // 15: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
+	2,  // 16: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
+	4,  // 17: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
+	5,  // 18: palyra.v1.ToolService.CheckCall:input_type -> palyra.v1.CheckCallRequest
+	7,  // 19: palyra.v1.ToolService.WatchCall:input_type -> palyra.v1.WatchCallRequest
+	15, // 20: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
+	17, // 21: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
+	19, // 22: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
+	22, // 23: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
+	1,  // 24: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
+	3,  // 25: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
+	9,  // 26: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
+	6,  // 27: palyra.v1.ToolService.CheckCall:output_type -> palyra.v1.CheckCallResponse
+	8,  // 28: palyra.v1.ToolService.WatchCall:output_type -> palyra.v1.WatchCallResponse
+	16, // 29: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
+	18, // 30: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
+	20, // 31: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
+	23, // 32: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
+	24, // [24:33] is the sub-list for method output_type
+	15, // [15:24] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_tool_proto_init() }
@@ -1592,7 +1698,7 @@ func file_palyra_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_tool_proto_rawDesc), len(file_palyra_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

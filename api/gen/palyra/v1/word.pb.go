@@ -1041,7 +1041,9 @@ type Plan struct {
 	// What the run did, of a question whether that is kept.
 	Effects *Effects `protobuf:"bytes,34,opt,name=effects,proto3" json:"effects,omitempty"`
 	// What it replaces cannot be undone later, or takes the room of what was replaced in the last 24 hours.
-	Lasting       bool `protobuf:"varint,35,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	Lasting bool `protobuf:"varint,35,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	// HOST:INSIDE: ports of this machine at which a background process answers.
+	Publish       []string `protobuf:"bytes,36,rep,name=publish,proto3" json:"publish,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,6 +1321,13 @@ func (x *Plan) GetLasting() bool {
 		return x.Lasting
 	}
 	return false
+}
+
+func (x *Plan) GetPublish() []string {
+	if x != nil {
+		return x.Publish
+	}
+	return nil
 }
 
 // Link is a symbolic link and what it says.
@@ -3535,7 +3544,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\t\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -3574,7 +3583,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\aremoves\x18  \x03(\tR\aremoves\x12%\n" +
 	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\x12,\n" +
 	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12\x18\n" +
-	"\alasting\x18# \x01(\bR\alasting\"2\n" +
+	"\alasting\x18# \x01(\bR\alasting\x12\x18\n" +
+	"\apublish\x18$ \x03(\tR\apublish\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"[\n" +

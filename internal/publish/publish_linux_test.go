@@ -1,0 +1,236 @@
+package publish
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/hostport"
+)
+
+// freePort is a port of the loopback address that nobody has now.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func ports(own ...int) *Ports { return New(own, slog.New(slog.DiscardHandler)) }
+
+func call(id palyra.CallID, session palyra.SessionID, who palyra.Principal) *palyra.Call {
+	return &palyra.Call{ID: id, Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: session, Principal: who}}}
+}
+
+// sockets makes what a cell would, in the network of the test; a port of the session is listened on elsewhere.
+func sockets(t *testing.T, doors []cell.Listener) (files []*os.File, at []int) {
+	t.Helper()
+	for _, d := range doors {
+		if d.Dial != 0 {
+			family := unix.AF_INET
+			if d.Dial < 0 {
+				family = unix.AF_INET6
+			}
+			fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, os.NewFile(uintptr(fd), "dial"))
+			continue
+		}
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, l.Addr().(*net.TCPAddr).Port)
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		files = append(files, f)
+	}
+	return files, at
+}
+
+// publish opens a link that publishes a server.
+func publish(t *testing.T, p *Ports, c *palyra.Call, host int, server string) *Link {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(server, "http://"))
+	l, err := p.Open(c, palyra.Plan{Publish: []string{strconv.Itoa(host) + ":" + port}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	files, _ := sockets(t, l.Doors())
+	if err := l.Serve(files); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func get(port int) (string, error) {
+	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Body.Close() }()
+	b, err := io.ReadAll(r.Body)
+	return string(b), err
+}
+
+func server(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// More connections than there are sockets, at once and one after the other, all get there; when the link is closed
+// nothing listens any more, and the port can be published again.
+func TestPublished(t *testing.T) {
+	p, host := ports(), freePort(t)
+	l := publish(t, p, call("A", "S", "agent:x"), host, server(t))
+	var all sync.WaitGroup
+	for range 3 * mostConns {
+		all.Go(func() {
+			if got, err := get(host); err != nil || got != "hello" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+	open, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = open.Close() }()
+	l.Close()
+	if _, err := get(host); err == nil {
+		t.Error("the port is open after the end")
+	}
+	_ = open.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("a connection outlives its process: %v", err)
+	}
+	if err := p.Check("S", []hostport.Pair{{Host: host, Inside: 1}}); err != nil {
+		t.Errorf("the port is not free again: %v", err)
+	}
+}
+
+// A call of the session reaches a port of it. Calls of other sessions, and of other principals, have no door to it.
+func TestSessionReaches(t *testing.T) {
+	p, host := ports(), freePort(t)
+	l := publish(t, p, call("A", "S", "agent:x"), host, server(t))
+	other, err := p.Open(call("B", "S", "agent:x"), palyra.Plan{}, nil)
+	if err != nil || other == nil || len(other.Doors()) != 1 || other.Doors()[0].Addr.String() != fmt.Sprintf("127.0.0.1:%d", host) {
+		t.Fatalf("%+v, %v", other, err)
+	}
+	defer other.Close()
+	files, at := sockets(t, other.Doors())
+	if err := other.Serve(files); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := get(at[0]); err != nil || got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, c := range map[string]*palyra.Call{
+		"another session": call("C", "T", "agent:x"), "another principal": call("C", "S", "agent:y"),
+	} {
+		if no, err := p.Open(c, palyra.Plan{}, nil); no != nil || err != nil {
+			t.Errorf("%s: %v, %v", name, no, err)
+		}
+	}
+	if same, err := p.Open(call("D", "S", "agent:x"), palyra.Plan{}, []cell.Listener{listener(host)}); same != nil || err != nil {
+		t.Errorf("an address that is taken: %v, %v", same, err)
+	}
+	l.Close()
+	if got, err := get(at[0]); err == nil {
+		t.Errorf("the end of the process: %q", got)
+	}
+	if no, _ := p.Open(call("E", "S", "agent:x"), palyra.Plan{}, nil); no != nil {
+		t.Error("a port that is closed is still known")
+	}
+}
+
+// A port with nobody behind it refuses, and goes on to work when somebody is.
+func TestNobodyBehind(t *testing.T) {
+	p, host, inside := ports(), freePort(t), freePort(t)
+	publish(t, p, call("A", "S", "agent:x"), host, fmt.Sprintf("http://127.0.0.1:%d", inside))
+	for range 2 {
+		if got, err := get(host); err == nil {
+			t.Fatalf("%q", got)
+		}
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "late") })}
+	l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", inside))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	go func() { _ = s.Serve(l) }()
+	if got, err := get(host); err != nil || got != "late" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What cannot be published is refused by name, with what to do.
+func TestRefused(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	taken, own := l.Addr().(*net.TCPAddr).Port, freePort(t)
+	p := ports(own)
+	for name, c := range map[string]struct {
+		ports []hostport.Pair
+		code  palyra.Code
+		says  string
+	}{
+		"low":     {[]hostport.Pair{{Host: 1023, Inside: 80}}, palyra.Denied, "1023"},
+		"taken":   {[]hostport.Pair{{Host: taken, Inside: 80}}, palyra.Conflict, "taken"},
+		"own":     {[]hostport.Pair{{Host: own, Inside: 80}}, palyra.Denied, "Palyra's own"},
+		"twice":   {[]hostport.Pair{{Host: 40001, Inside: 1}, {Host: 40001, Inside: 2}}, palyra.Invalid, "twice"},
+		"many":    {make([]hostport.Pair, MostPorts+1), palyra.Invalid, "too many"},
+		"no port": {[]hostport.Pair{{Host: 40001}}, palyra.Invalid, "not a port"},
+	} {
+		e := palyra.AsError(p.Check("S", c.ports))
+		if e.Code != c.code || e.Reason != palyra.ReasonPortDenied || !strings.Contains(e.Text, c.says) || e.Remedy == "" {
+			t.Errorf("%s: %+v", name, e)
+		}
+		var plan palyra.Plan
+		for _, at := range c.ports {
+			plan.Publish = append(plan.Publish, at.String())
+		}
+		if l, err := p.Open(call("A", "S", "agent:x"), plan, nil); err == nil || l != nil {
+			t.Errorf("%s is opened: %v", name, err)
+		}
+	}
+	host := freePort(t)
+	publish(t, p, call("A", "S", "agent:x"), host, server(t))
+	again := []hostport.Pair{{Host: host, Inside: 80}}
+	if e := palyra.AsError(p.Check("S", again)); !strings.Contains(e.Text, "process A of this session") {
+		t.Errorf("its own session: %+v", e)
+	}
+	if e := palyra.AsError(p.Check("T", again)); strings.Contains(e.Text, "A") || e.Code != palyra.Conflict {
+		t.Errorf("another session: %+v", e)
+	}
+}
