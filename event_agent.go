@@ -14,8 +14,7 @@ type AgentRemoved struct {
 	Signature Signature `json:"signature"`
 }
 
-// OperatorAdded makes a signing key known. The first one of a state has no signature: it is made together with the
-// state.
+// OperatorAdded makes a signing key known. The first one of a state has no signature: it is made together with the state.
 type OperatorAdded struct {
 	Operator  Operator   `json:"operator"`
 	Signature *Signature `json:"signature,omitempty"`

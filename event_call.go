@@ -115,8 +115,7 @@ type CallCancelled struct {
 	Kept  Kept   `json:"kept,omitzero"`
 }
 
-// CallUnknown ends a call whose daemon died after the grant: it may or may not have run, and is never run again by
-// itself.
+// CallUnknown ends a call whose daemon died after the grant: it may or may not have run, and is never run again by itself.
 type CallUnknown struct {
 	Call   CallID   `json:"call_id"`
 	State  State    `json:"state"`

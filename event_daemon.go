@@ -37,8 +37,7 @@ type KeyRotated struct {
 }
 
 // PolicyActivated says which bundle and configuration judge from here on. The signature is there when a person chose
-// the bundle. Its field files holds the digest of each text and not the text: those are kept under the bundle's
-// digest.
+// the bundle. Its field files holds the digest of each text and not the text: those are kept under the bundle's digest.
 type PolicyActivated struct {
 	Bundle    Digest     `json:"bundle_digest"`
 	Snapshot  Digest     `json:"snapshot_digest"`

@@ -112,8 +112,7 @@ type Input struct {
 	Mode   uint32 `json:"mode,omitempty"`
 }
 
-// Link is a symbolic link of the workspace and what it says. Which file an input is depends on the links that lead to
-// it.
+// Link is a symbolic link of the workspace and what it says. Which file an input is depends on the links that lead to it.
 type Link struct {
 	Path   string `json:"path"` // workspace-relative
 	Target string `json:"target"`
@@ -170,8 +169,7 @@ func InWritableMount(mounts []Mount, path string) bool {
 	return writable
 }
 
-// RoomFile is a small file that a sandbox shows at Target, read-only: a generated configuration. It is never a
-// secret.
+// RoomFile is a small file that a sandbox shows at Target, read-only: a generated configuration. It is never a secret.
 type RoomFile struct {
 	Target string `json:"target"`
 	Text   string `json:"text"`
@@ -214,8 +212,7 @@ func (p Plan) Digest() (Digest, error) {
 func PlanDigest(canonical []byte) Digest { return Digest(canon.Sum(planDomain, canonical)) }
 
 // Unsandboxed returns the plan as it is when the agent does it by its own tools: of what a sandbox would hold nothing
-// is left, so its digest is never that of the plan that Palyra runs, and no answer for one is an answer for the
-// other.
+// is left, so its digest is never that of the plan that Palyra runs, and no answer for one is an answer for the other.
 func (p Plan) Unsandboxed() Plan {
 	p = p.clone()
 	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
@@ -229,8 +226,7 @@ func (p Plan) Unsandboxed() Plan {
 const UnsandboxedNote = "NOT SANDBOXED: Palyra only answers whether; the agent runs it itself, with all rights of its own user, " +
 	"and Palyra neither holds it nor sees what it does"
 
-// clone returns a plan that shares no memory with p, so that what was granted cannot change with the call it came
-// from.
+// clone returns a plan that shares no memory with p, so that what was granted cannot change with the call it came from.
 func (p Plan) clone() Plan {
 	p.Arguments = slices.Clone(p.Arguments)
 	p.Capabilities = slices.Clone(p.Capabilities)

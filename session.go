@@ -2,8 +2,7 @@ package palyra
 
 import "time"
 
-// Session is a conversation of a principal, in one workspace on one surface. A closed session's id is never used
-// again.
+// Session is a conversation of a principal, in one workspace on one surface. A closed session's id is never used again.
 type Session struct {
 	ID        SessionID `json:"session_id"`
 	Principal Principal `json:"principal"`
