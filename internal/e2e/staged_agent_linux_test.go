@@ -80,6 +80,9 @@ done
 test "$(cat f50)" = "tool 50"
 palyra tools call palyra.fs.read --input '{"path":"f21"}' | grep -q 'run 21'
 palyra exec --no-stdin -- sh -c 'test "$(cat f50)" = "tool 50"' >&2
+printf '#!/bin/sh\ncat one\n' > made/tool; chmod +x made/tool
+test "$(palyra exec --no-stdin --cwd made -- ./tool)" = one
+rm made/tool
 for i in $(seq 11 18); do palyra exec --no-stdin -- sh -c "echo at once > f$i" >&2 & done
 wait
 test "$(cat f11 f18)" = "$(printf 'at once\nat once')"
