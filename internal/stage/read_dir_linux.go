@@ -19,7 +19,7 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 	_, ours := r.parents[p]
 	whole, had := slices.Contains(own, xattrWhole), slices.Contains(own, xattrFrom) || ours
 	switch {
-	case there && beneath.IsDir(now) && (!whole || !had && r.madeMeanwhile(p)):
+	case there && beneath.IsDir(now) && !whole:
 		return r.merge(p, st, now, at)
 	case there && whole:
 		if err := r.clear(p, now); err != nil {
@@ -44,16 +44,6 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 		r.add(steps.Step{Do: steps.Mode, Path: []byte(p), Mode: mode})
 	}
 	return nil
-}
-
-// madeMeanwhile reports whether a directory of the workspace was made since the run began: the run made one of the same
-// name without taking that away, and both have a place in it, as objects of two commits do.
-func (r *reader) madeMeanwhile(p string) bool {
-	var st unix.Statx_t
-	err := beneath.InParent(r.ws, p, func(dir int, name string) error {
-		return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st)
-	})
-	return err == nil && st.Mask&unix.STATX_BTIME != 0 && !beneath.Later(r.since, unix.Timespec{Sec: st.Btime.Sec, Nsec: int64(st.Btime.Nsec)})
 }
 
 // modeBits of a directory are kept; whose it is does not change.
