@@ -186,6 +186,8 @@ func (d *tableDraft) stage() {
 	p := &d.Plan
 	can := p.Tier == palyra.TierC && slices.Contains(p.Capabilities, palyra.ProcessExec)
 	switch {
+	case p.Background():
+		p.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: palyra.LiveBackground}
 	case can && (d.staged || d.Effects != nil):
 		p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
 	case can && d.live:

@@ -31,6 +31,13 @@ var tableTools = func() map[palyra.ToolName]palyra.Tool {
 			Name: processTool, Workspace: true, Tier: palyra.TierC,
 			Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead},
 		},
+		{
+			Name: palyra.ToolProcessStart, Workspace: true, Tier: palyra.TierC,
+			Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead},
+		},
+		{Name: palyra.ToolProcessList, ReadOnly: true},
+		{Name: palyra.ToolProcessPrint, ReadOnly: true},
+		{Name: palyra.ToolProcessStop, ReadOnly: true},
 	} {
 		t.Source = palyra.SourceBuiltin
 		if t.Tier == "" {

@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/internal/tool"
 	"palyra/internal/tool/artifact"
+	"palyra/internal/tool/background"
 	"palyra/internal/tool/basic"
 	"palyra/internal/tool/device"
 	"palyra/internal/tool/fetch"
@@ -24,7 +25,7 @@ func TestTableToolsAreTheRealOnes(t *testing.T) {
 	real := map[string]palyra.Tool{}
 	for _, one := range slices.Concat([]tool.Tool{}, basic.All(), artifact.All(nil), files.All(files.Config{}), fetch.All(fetch.Config{}),
 		device.All(device.Config{}),
-		undo.All(nil), review.All(nil)) {
+		undo.All(nil), review.All(nil), background.All(nil)) {
 		real[string(one.Spec().Name)] = one.Spec()
 	}
 	run, err := process.New(process.Config{Tiers: noTiers{}, Tier: palyra.TierC})
