@@ -291,3 +291,40 @@ func TestLocalhostInOneCall(t *testing.T) {
 		t.Errorf("%q, %q", out.Stdout, out.Stderr)
 	}
 }
+
+// Ports that cannot be published are refused before anybody is asked, with a remedy; and a daemon that stops in good
+// order takes its background processes with it.
+func TestPortsThatAreNotPublished(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	own := aPort(t)
+	d.mustStart(append([]string{fmt.Sprintf("PALYRA_CONSOLE_LISTEN=127.0.0.1:%d", own)}, shipped...)...)
+	u := d.rooted()
+	u.palyra(new(any), "workspace", "add", u.work)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for name, port := range map[string]int{"low": 80, "taken": l.Addr().(*net.TCPAddr).Port, "Palyra's own": own} {
+		out, err := u.as("palyra", "exec", "--background", "--publish", fmt.Sprint(port), "--", "sleep", "1").CombinedOutput()
+		var code *exec.ExitError
+		if !asExit(err, &code) || code.ExitCode() != 126 || !strings.Contains(string(out), string(palyra.ReasonPortDenied)) ||
+			!strings.Contains(string(out), "remedy: publish") {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+	marker, port := lasting(), aPort(t)
+	u.put("server.py", pythonServer)
+	p := u.background(true, "--publish", fmt.Sprintf("%d:8000", port), "--", "/usr/bin/python3", "server.py", "8000", marker)
+	u.serves(port, "from python")
+	d.stop()
+	u.over("a stop of the daemon", port, marker, 0)
+	d.mustStart(shipped...)
+	var call palyra.Call
+	u.palyra(&call, "calls", "show", string(p.Process))
+	if call.Outcome == nil || call.Outcome.Outcome != palyra.OutcomeCancelled {
+		t.Errorf("after a stop in good order: %s %+v", call.State, call.Outcome)
+	}
+	d.verify()
+}

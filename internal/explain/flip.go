@@ -63,7 +63,7 @@ type edit struct {
 // tryArguments tries other arguments: each is planned and judged as if it were proposed, and those with a
 // better answer are named.
 func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
-	if c.Proposal.Tool != palyra.ToolProcessRun {
+	if c.Proposal.Tool != palyra.ToolProcessRun && c.Proposal.Tool != palyra.ToolProcessStart {
 		return nil
 	}
 	var out []wire.Flip
@@ -122,6 +122,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 		editWithout(flipArguments, "stdin_live", "give it nothing to read while it runs"),
 		editWithout(flipArguments, "agent_socket", "do not run it as an agent"),
 		editWithout(flipArguments, "live", "leave out --live"),
+		editWithout(flipArguments, "publish", "publish no port, or another one (--publish)"),
 		editWithout(flipLimit, "require_limits", "leave out --require-limits"),
 		editWithout(flipLimit, "limits", "leave out its own limits"),
 		editWithout(flipLimit, "timeout_ms", "leave out its own time limit"),
