@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/client"
 )
 
 // A development server in the shape of Vite's: npm starts node, which listens at localhost.
@@ -327,4 +328,28 @@ func TestPortsThatAreNotPublished(t *testing.T) {
 		t.Errorf("after a stop in good order: %s %+v", call.State, call.Outcome)
 	}
 	d.verify()
+}
+
+// The end of the credential behind a background process ends it.
+func TestARemovedAgentsProcessEnds(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	u, agent, marker, port := d.rooted(), d.agentCalled("ci"), lasting(), aPort(t)
+	u.put("server.py", pythonServer)
+	args, err := json.Marshal(map[string]any{
+		"command": "/usr/bin/python3", "args": []string{"server.py", "8000", marker}, "publish": []string{fmt.Sprintf("%d:8000", port)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := propose(t.Context(), agent, client.CallRequest{Tool: palyra.ToolProcessStart, Arguments: args, Workspace: d.work})
+	u.answerFor(palyra.ScopeSession, func() {})
+	u.serves(port, "from python")
+	if err := d.client(client.OperatorDoor).RemoveAgent(t.Context(), "agent:ci"); err != nil {
+		t.Fatal(err)
+	}
+	u.over("the agent's removal", port, marker, waitMost)
+	<-call
 }
