@@ -36,6 +36,8 @@ func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 
 // show keeps a chunk for the followers and reports whether anything of it was.
 func (c *Calls) show(f *flight, x palyra.Chunk) bool {
+	again := time.NewTicker(patience / 100) // other flights may have taken the room, and say nothing when they end
+	defer again.Stop()
 	for wait := time.NewTimer(patience); ; {
 		kept, full := c.tryShow(f, x)
 		if !full {
@@ -45,6 +47,7 @@ func (c *Calls) show(f *flight, x palyra.Chunk) bool {
 		select {
 		case <-f.taken:
 			wait.Reset(patience)
+		case <-again.C:
 		case <-f.stopping:
 			c.keepNoMore(f)
 		case <-wait.C:
@@ -70,7 +73,7 @@ func (c *Calls) tryShow(f *flight, x palyra.Chunk) (kept, full bool) {
 		c.book(f, -f.forget())
 	}
 	room := c.room(f)
-	if room < int64(len(x.Data)) && f.lags() {
+	if room < int64(len(x.Data)) && (f.lags() || len(f.callers()) > 0 && maxPrinted-f.printed-calllog.PerPiece >= int64(len(x.Data))) {
 		return false, true
 	}
 	if f.cut = room < int64(len(x.Data)); room <= 0 {

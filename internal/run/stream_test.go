@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"palyra"
+	"palyra/internal/run/background"
 	"palyra/internal/run/calllog"
 )
 
@@ -275,7 +276,9 @@ func TestCausesNameTheirReason(t *testing.T) {
 
 // bareCalls has flights and nothing else.
 func bareCalls() (*Calls, *flight) {
-	c := &Calls{byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, held: map[string]holding{}}
+	c := &Calls{
+		byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, held: map[string]holding{}, Processes: background.New(),
+	}
 	return c, c.fly("A", palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:a"}}, "")
 }
 
@@ -334,6 +337,39 @@ func TestOutputWaitsForItsCaller(t *testing.T) {
 			close(free)
 			if n := <-other; n == 0 || n > 2*maxPrinted {
 				t.Errorf("another follower heard %d bytes", n)
+			}
+		})
+	})
+	t.Run("in tiny pieces", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := bareCalls()
+			all := follower(t, c, f, true, func(palyra.Chunk) {})
+			const many = 100_000
+			for i := range int64(many) {
+				c.Output(f.id, palyra.Chunk{Stream: []string{"stdout", "stderr"}[i%2], Offset: i / 2, Data: []byte("x")})
+			}
+			c.land(f, palyra.Outcome{}, nil)
+			if n := <-all; n != many || f.cut {
+				t.Errorf("%d of %d bytes came", n, many)
+			}
+		})
+	})
+	t.Run("beside others", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := bareCalls()
+			all := follower(t, c, f, true, func(palyra.Chunk) {})
+			c.mu.Lock()
+			c.shown = maxShownAll
+			c.mu.Unlock()
+			time.AfterFunc(patience/2, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.shown -= maxShownAll
+			})
+			c.Output(f.id, palyra.Chunk{Stream: "stdout", Data: []byte("late")})
+			c.land(f, palyra.Outcome{}, nil)
+			if n := <-all; n != 4 || f.cut {
+				t.Errorf("%d bytes", n)
 			}
 		})
 	})

@@ -4,6 +4,7 @@ package calllog
 
 import (
 	"cmp"
+	"slices"
 
 	"palyra"
 )
@@ -16,14 +17,15 @@ const (
 
 // Log is what a call's followers hear. The zero Log is empty.
 type Log struct {
-	items  []Item
-	forgot int // items whose output is not kept any more
+	items []Item // in the order of their numbers; what was forgotten is missing
+	next  int    // number of the next item
 }
 
 // Item is an event, or else a piece of output.
 type Item struct {
 	Happened *Happened
 	Out      palyra.Chunk
+	number   int
 }
 
 // Happened is an event and the call as it then stood.
@@ -45,7 +47,13 @@ func (m Mark) After(o Mark) bool { return m.Compare(o) > 0 }
 
 // Tell puts an event at the end.
 func (l *Log) Tell(c palyra.Call, e palyra.Event) {
-	l.items = append(l.items, Item{Happened: &Happened{c, e}})
+	l.add(Item{Happened: &Happened{c, e}})
+}
+
+func (l *Log) add(x Item) {
+	x.number = l.next
+	l.items = append(l.items, x)
+	l.next++
 }
 
 // Print puts a chunk at the end, onto the last piece where it follows from it, and returns what that costs.
@@ -62,45 +70,47 @@ func (l *Log) Print(x palyra.Chunk) int64 {
 	own := make([]byte, len(x.Data)) // no longer than it is: what it costs is what was asked for
 	copy(own, x.Data)
 	x.Data = own
-	l.items = append(l.items, Item{Out: x})
+	l.add(Item{Out: x})
 	return int64(cap(own)) + PerPiece
 }
 
 // Since returns what the log has from m on, and the place after it. What it returns must not be changed.
 func (l *Log) Since(m Mark) ([]Item, Mark) {
 	var news []Item
-	for m.item < len(l.items) {
-		x := l.items[m.item]
-		if x.Happened == nil {
-			n := len(x.Out.Data)
-			if n > m.at {
-				x.Out.Offset += int64(m.at)
-				x.Out.Data = x.Out.Data[m.at:n:n]
-				news = append(news, x)
-			}
-			if m.at = n; m.item == len(l.items)-1 {
-				break
-			}
-		} else {
+	from, _ := slices.BinarySearchFunc(l.items, m.item, func(x Item, n int) int { return cmp.Compare(x.number, n) })
+	for _, x := range l.items[from:] {
+		if x.number != m.item {
+			m.at = 0
+		}
+		if x.Happened != nil {
+			news, m = append(news, x), Mark{item: x.number + 1}
+			continue
+		}
+		n := len(x.Out.Data)
+		if n > m.at {
+			x.Out.Offset += int64(m.at)
+			x.Out.Data = x.Out.Data[m.at:n:n]
 			news = append(news, x)
 		}
-		m = Mark{item: m.item + 1}
+		m = Mark{x.number, n}
 	}
 	return news, m
 }
 
 // End is the place after everything.
 func (l *Log) End() Mark {
-	_, end := l.Since(Mark{item: max(0, len(l.items)-1)})
+	_, end := l.Since(Mark{item: max(0, l.next-1)})
 	return end
 }
 
-// Forget drops the pieces of output before a place, and returns what their bytes had cost.
+// Forget drops the pieces of output before a place, and returns what they had cost.
 func (l *Log) Forget(before Mark) (freed int64) {
-	for ; l.forgot < before.item; l.forgot++ {
-		out := &l.items[l.forgot].Out
-		freed += int64(cap(out.Data))
-		out.Data = nil
-	}
+	l.items = slices.DeleteFunc(l.items, func(x Item) bool {
+		if x.Happened != nil || x.number >= before.item {
+			return false
+		}
+		freed += int64(cap(x.Out.Data)) + PerPiece
+		return true
+	})
 	return freed
 }
