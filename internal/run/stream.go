@@ -38,8 +38,9 @@ func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 func (c *Calls) show(f *flight, x palyra.Chunk) bool {
 	again := time.NewTicker(patience / 100) // other flights may have taken the room, and say nothing when they end
 	defer again.Stop()
+	over := false
 	for wait := time.NewTimer(patience); ; {
-		kept, full := c.tryShow(f, x)
+		kept, full := c.tryShow(f, x, over)
 		if !full {
 			wait.Stop()
 			return kept
@@ -49,24 +50,18 @@ func (c *Calls) show(f *flight, x palyra.Chunk) bool {
 			wait.Reset(patience)
 		case <-again.C:
 		case <-f.stopping:
-			c.keepNoMore(f)
+			over = true
 		case <-wait.C:
-			c.keepNoMore(f)
+			over = true
 		}
 	}
 }
 
-func (c *Calls) keepNoMore(f *flight) {
+// tryShow is show without waiting. full: there is no room before the caller takes more. Nothing is kept once it is over.
+func (c *Calls) tryShow(f *flight, x palyra.Chunk, over bool) (kept, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.cut = true
-}
-
-// tryShow is show without waiting. full: there is no room before the caller takes more.
-func (c *Calls) tryShow(f *flight, x palyra.Chunk) (kept, full bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
+	if f.cut = f.cut || over; f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
 		return false, false
 	}
 	if c.room(f) < int64(len(x.Data)) {
