@@ -342,7 +342,7 @@ func TestAnAnswerForAGroupCoversNothingElse(t *testing.T) {
 	d.stop() // the group grows, and then shrinks: the answer is for what both have
 	d.groups(map[string][]string{"mirror": {r.at("npm"), r.at("index"), r.at("files")}})
 	d.mustStart(r.reachable()...)
-	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	agent = d.client(client.AgentDoor)
 	unasked("a host of before, in a grown group", agent, npm, true)
 	unasked("a host that the group has now", agent, d.reaching(d.work, r.at("files")), false)
 	d.stop()
