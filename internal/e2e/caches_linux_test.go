@@ -70,6 +70,65 @@ func TestCachesAreApart(t *testing.T) {
 	d.verify()
 }
 
+// TestCachesOfAGroupAreApart: what runs leave in caches that an answer for a group of hosts covers is used by their like,
+// and by runs that nobody is asked about; by no other.
+func TestCachesOfAGroupAreApart(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	run := func(script string, more map[string]any) client.CallRequest { return d.inRoom(more, "sh", "-c", script) }
+	registry := map[string]any{"egress": []string{"registry.npmjs.org:443"}}
+	a, _, ch, err := question(t.Context(), agent, person, run("true", registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decide := d.palyra("approvals", "decide", string(a.ID), "allow-group", "--digest", string(a.PlanDigest))
+	if out, err := decide.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if end := <-ch; end.err != nil || end.out.Outcome != palyra.OutcomeFinished {
+		t.Fatalf("%v %+v", end.err, end.out)
+	}
+	const look = eachCache + "cat f planted 2>/dev/null; done; true"
+	asked, evil := strings.Repeat("asked\n", 5), strings.Repeat("evil\nevil\n", 5)
+	for _, c := range []struct {
+		what, script string
+		more         map[string]any
+		waits        bool // for a person's yes
+		want         string
+	}{
+		{"one that writes directly", eachCache + "echo asked > f; done", map[string]any{"live": true}, true, ""},
+		{"planting, unasked", eachCache + "echo evil > f; echo evil > planted; done", registry, false, ""},
+		{"control: the next one of the group", look, registry, false, evil},
+		{"one that writes directly, after it", look, map[string]any{"live": true}, true, asked},
+		{"one with the group that writes directly", look, map[string]any{"live": true, "egress": registry["egress"]}, true, asked},
+		{"one with another host", look, map[string]any{"egress": []string{"example.org:443"}}, true, asked},
+		{"one with another host beside", look, map[string]any{"egress": []string{"registry.npmjs.org:443", "example.org:443"}}, true, asked},
+	} {
+		r := run(c.script, c.more)
+		var out palyra.Outcome
+		if c.waits {
+			out = d.willing(r)
+		} else {
+			r.NoWait = true
+			if out, err = agent.Call(t.Context(), r, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.Outcome != palyra.OutcomeFinished || out.Stdout+out.Stderr != c.want {
+			t.Errorf("%s: %s %s, said %q, want %q", c.what, out.Outcome, out.Reason, out.Stdout+out.Stderr, c.want)
+		}
+	}
+	offline := run(eachCache+"test -e planted || echo none; done", nil)
+	offline.NoWait = true
+	if out, err := agent.Call(t.Context(), offline, nil); err != nil || out.Outcome != palyra.OutcomeFinished || out.Stdout != "" {
+		t.Errorf("what was downloaded, without a network: %v %s %s %q", err, out.Outcome, out.Reason, out.Stdout)
+	}
+	d.verify()
+}
+
 // poisonedBuild changes what Go has compiled, in the cache alone, and looks at what Go would link.
 func (d *daemon) poisonedBuild(t *testing.T, r cacheRuns) {
 	if _, err := os.Stat("/usr/local/go/bin/go"); err != nil {

@@ -32,20 +32,35 @@ func IsCall(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
-// unasked ends the name of the directory of those caches of a workspace that runs write which nobody is asked about.
-const unasked = "-unasked"
+// What ends the name of the directory of those caches of a workspace that runs write which nobody is asked about, and
+// which one answer for a group of hosts covers.
+const (
+	unasked = "-unasked"
+	grouped = "-group"
+)
 
 // IsCache tells the directory of a workspace's caches.
 func IsCache(name string) bool {
-	name = strings.TrimSuffix(name, unasked)
-	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+	key, ok := strings.CutSuffix(name, unasked)
+	if !ok {
+		key = strings.TrimSuffix(name, grouped)
+	}
+	return len(key) == 32 && strings.Trim(key, "0123456789abcdef") == ""
 }
 
 // UnaskedCache returns the cache that runs have in the place of another one when nobody is asked about them: what they
 // write is used by no other run. It reports false for one that is such a cache already.
 func UnaskedCache(dir string) (to string, ok bool) {
 	of := filepath.Dir(dir)
-	return filepath.Join(of+unasked, filepath.Base(dir)), !strings.HasSuffix(of, unasked)
+	return filepath.Join(strings.TrimSuffix(of, grouped)+unasked, filepath.Base(dir)), !strings.HasSuffix(of, unasked)
+}
+
+// GroupCache returns the cache that runs have in the place of another one when they reach hosts of one group and
+// nothing else: an answer for the group covers any of them. What they write is used by their like, and by runs that
+// nobody is asked about. It reports false for one that is apart already.
+func GroupCache(dir string) (to string, ok bool) {
+	of := filepath.Dir(dir)
+	return filepath.Join(of+grouped, filepath.Base(dir)), !strings.HasSuffix(of, unasked) && !strings.HasSuffix(of, grouped)
 }
 
 // leaving marks what is being removed, so that nothing finds it half there.

@@ -128,4 +128,21 @@ func TestUnaskedCache(t *testing.T) {
 	if again, ok := UnaskedCache(to); ok {
 		t.Errorf("apart twice: %q", again)
 	}
+	group, ok := GroupCache("/c/" + key + "/go")
+	if !ok || group != "/c/"+key+"-group/go" || !IsCache(filepath.Base(filepath.Dir(group))) {
+		t.Errorf("%q, %v", group, ok)
+	}
+	if from, ok := UnaskedCache(group); !ok || from != to {
+		t.Errorf("what a group's runs leave goes to %q, %v", from, ok)
+	}
+	for _, dir := range []string{to, group} {
+		if again, ok := GroupCache(dir); ok {
+			t.Errorf("apart twice: %q", again)
+		}
+	}
+	for _, name := range []string{key + "-group-unasked", key + "-unasked-group", key + "-", key + "-other"} {
+		if IsCache(name) {
+			t.Errorf("%s is none of ours", name)
+		}
+	}
 }

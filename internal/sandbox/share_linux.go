@@ -17,7 +17,8 @@ import (
 )
 
 // shareCaches copies what is in the caches of a run that somebody was asked about to those of runs that nobody is asked
-// about: these find what was downloaded. Nothing goes the other way.
+// about: these find what was downloaded. So it is with the caches of runs that an answer for a group of hosts covers.
+// Nothing goes the other way, nor between the caches of these two.
 // Of a run with secrets nothing is copied: its programs may have cached what they got for one.
 func (l *runStart) shareCaches(ctx context.Context) {
 	if len(l.plan.Bindings) > 0 {

@@ -83,8 +83,13 @@ func Open(c Config) (_ *Tiers, err error) {
 	if err != nil {
 		return nil, err
 	}
+	groups, err := c.Settings.HostGroups()
+	if err != nil {
+		return nil, err
+	}
 	t.Tool, err = process.New(programs(process.Config{
-		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Seals: seal.Default, Agent: agentTools(), Ports: t.Ports,
+		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Groups: groups, Seals: seal.Default,
+		Agent: agentTools(), Ports: t.Ports,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/hostgroup"
 	"palyra/internal/hostport"
 	programs "palyra/internal/program"
 )
@@ -77,12 +78,13 @@ type Named func(argv []string) []string
 // Config wires a Driver. Zero fields get the defaults.
 type Config struct {
 	Tiers     Tiers
-	Stages    Stages   // nil: no plan says where its run writes
-	StageAll  bool     // every run that can is staged, not only those with inputs in their workspace
-	Profiles  Profiles // nil: there are none
-	Hosts     Hosts    // nil: any host may be asked for by its plain name
-	Named     Named    // nil: commands name no hosts
-	Wall      int64    // default time limit of a call in milliseconds; agents may have AgentWall instead
+	Stages    Stages        // nil: no plan says where its run writes
+	StageAll  bool          // every run that can is staged, not only those with inputs in their workspace
+	Profiles  Profiles      // nil: there are none
+	Hosts     Hosts         // nil: any host may be asked for by its plain name
+	Named     Named         // nil: commands name no hosts
+	Groups    hostgroup.Set // of hosts that people can answer for
+	Wall      int64         // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
 	Ports     Ports          // nil: nothing can be published
 	Agent     []palyra.Mount // programs for runs that are agents themselves
@@ -202,7 +204,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 		why = d.whyLive(ctx, a, p)
 	}
 	if why == "" && !p.Staging.Staged() || d.Stages != nil && unasked(a, p) {
-		apart(p)
+		d.apart(p)
 	}
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, layer, p); err != nil {
 		return err

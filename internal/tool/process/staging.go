@@ -87,13 +87,21 @@ func unasked(a arguments, p *palyra.Plan) bool {
 }
 
 // apart gives a run that nobody may be asked about caches of its own kind: it could put something there that a later run
-// uses with a network or secrets, or that was to write to the workspace directly.
-func apart(p *palyra.Plan) {
-	if len(p.Egress)+len(p.Bindings) > 0 || p.Asks {
+// uses with a network or secrets, or that was to write to the workspace directly. So does a run whose hosts are all of
+// one group, asked about or not: an answer for the group covers whatever program comes next.
+func (d *Driver) apart(p *palyra.Plan) {
+	kind := prune.UnaskedCache
+	if len(p.Egress) > 0 {
+		if _, ok := d.Groups.Of(p.Egress); !ok {
+			return
+		}
+		kind = prune.GroupCache
+	}
+	if len(p.Bindings) > 0 || p.Asks || slices.ContainsFunc(p.Env, func(v palyra.EnvVar) bool { return v.Secret }) {
 		return
 	}
 	for i, m := range p.Mounts {
-		if to, ok := prune.UnaskedCache(m.Source); m.Writable && ok {
+		if to, ok := kind(m.Source); m.Writable && ok {
 			p.Mounts[i].Source = to
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/hostgroup"
 )
 
 // stages is a host that says why there can be no stage; nothing: there can be.
@@ -103,9 +104,15 @@ func TestWhatStaysSealed(t *testing.T) {
 }
 
 // A run that nobody may be asked about has caches of its own, also where there can be no stage for it. One with a
-// network, one that asks, and one that was to write to the workspace directly have others.
+// network, one that asks, and one that was to write to the workspace directly have others; and so has one whose hosts
+// are all of one group, which an answer for the group may cover.
 func TestCachesAreApart(t *testing.T) {
-	const asked, unasked = "/c/0123/go", "/c/0123-unasked/go"
+	const asked, unasked, grouped = "/c/0123/go", "/c/0123-unasked/go", "/c/0123-group/go"
+	groups := hostgroup.Set{
+		{Name: "m", Hosts: []hostgroup.Host{{At: "m.example:443"}, {At: "files.m.example:443"}}},
+		{Name: "n", Hosts: []hostgroup.Host{{At: "n.example:443"}}},
+	}
+	reaches := func(hosts ...string) Fittings { return Fittings{Egress: hosts} }
 	room := func(more Fittings) profiles {
 		more.Mounts = []palyra.Mount{{Source: asked, Target: "/home/agent/.cache/go", Writable: true}, {Source: "/srv/z", Target: "/srv/z"}}
 		return profiles{"x": more}
@@ -121,9 +128,19 @@ func TestCachesAreApart(t *testing.T) {
 		"a network":   {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Egress: []string{"a.example:443"}}, want: asked},
 		"it asks":     {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Asks: true}, want: asked},
 		"no stage":    {args: `{"command":"/bin/true","profile":"x"}`, host: "its file system", want: unasked},
+
+		"a host of a group":     {args: `{"command":"/bin/true","profile":"x"}`, room: reaches("m.example:443"), want: grouped},
+		"named in the call":     {args: `{"command":"/bin/true","profile":"x","egress":["n.example:443"]}`, want: grouped},
+		"all hosts of a group":  {args: `{"command":"/bin/true","profile":"x"}`, room: reaches("m.example:443", "files.m.example:443"), want: grouped},
+		"a group, and no stage": {args: `{"command":"/bin/true","profile":"x"}`, room: reaches("m.example:443"), host: "its file system", want: grouped},
+		"two groups":            {args: `{"command":"/bin/true","profile":"x"}`, room: reaches("m.example:443", "n.example:443"), want: asked},
+		"a host beside a group": {args: `{"command":"/bin/true","profile":"x"}`, room: reaches("m.example:443", "a.example:443"), want: asked},
+		"a group, and live":     {args: `{"command":"/bin/true","profile":"x","live":true}`, room: reaches("m.example:443"), want: asked},
+		"a group, and it asks":  {args: `{"command":"/bin/true","profile":"x"}`, room: Fittings{Asks: true, Egress: []string{"m.example:443"}}, want: asked},
 	} {
 		d := driver(t, Config{
-			Tiers: everywhere{}, Tier: palyra.TierC, Profiles: room(c.room), Hosts: allowed{"a.example:443"},
+			Tiers: everywhere{}, Tier: palyra.TierC, Profiles: room(c.room), Groups: groups,
+			Hosts:  allowed{"a.example:443", "m.example:443", "files.m.example:443", "n.example:443"},
 			Stages: c.host, StageAll: true, Enabled: true,
 		})
 		p := palyra.Plan{Tool: Name, Workspace: palyra.WorkspaceRef{Path: t.TempDir(), Owner: int64(os.Geteuid())}, Arguments: []byte(c.args)}
@@ -132,6 +149,21 @@ func TestCachesAreApart(t *testing.T) {
 		}
 		if p.Mounts[0].Source != c.want || p.Mounts[1].Source != "/srv/z" {
 			t.Errorf("%s: %+v", what, p.Mounts)
+		}
+	}
+}
+
+// A run with secrets has the caches of runs that people are asked about, whatever it reaches.
+func TestSecretsHaveNoCacheOfAGroup(t *testing.T) {
+	d := driver(t, Config{Tiers: everywhere{}, Groups: hostgroup.Set{{Name: "m", Hosts: []hostgroup.Host{{At: "m.example:443"}}}}})
+	for what, p := range map[string]palyra.Plan{
+		"bound":       {Bindings: []string{"token"}},
+		"a variable":  {Env: []palyra.EnvVar{{Name: "TOKEN", Secret: true}}},
+		"and a group": {Egress: []string{"m.example:443"}, Bindings: []string{"token"}},
+	} {
+		p.Mounts = []palyra.Mount{{Source: "/c/0123/go", Writable: true}}
+		if d.apart(&p); p.Mounts[0].Source != "/c/0123/go" {
+			t.Errorf("%s: %s", what, p.Mounts[0].Source)
 		}
 	}
 }
