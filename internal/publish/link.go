@@ -25,6 +25,7 @@ type Link struct {
 	reaches   []*port
 	free      map[bool]chan socket // of the room's network, that nobody uses now; true: for IPv6
 	dials     int                  // sockets that it gets, of both kinds
+	slots     chan struct{}        // holds one for each connection into the room: no more than sockets of one kind
 
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
@@ -64,7 +65,7 @@ func (p *Ports) Open(c *palyra.Call, plan palyra.Plan, beside []cell.Listener) (
 		l.open[listen] = true
 	}
 	if len(l.published) > 0 {
-		l.dials = 2 * mostConns
+		l.dials, l.slots = 2*mostConns, make(chan struct{}, mostConns)
 		l.free = map[bool]chan socket{false: make(chan socket, l.dials), true: make(chan socket, l.dials)}
 	}
 	if len(l.published)+len(l.reaches) == 0 {

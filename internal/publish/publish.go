@@ -38,7 +38,7 @@ const (
 	MostPorts = 8    // of one process
 	LeastPort = 1024 // below it ports are the system's
 	mostPort  = 1<<16 - 1
-	mostConns = 32 // of one process at a time, by each kind of address; others wait
+	mostConns = 32 // of one process at a time; others wait
 	mostReach = 16 // ports of a session that one of its calls reaches
 )
 

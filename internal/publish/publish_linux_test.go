@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,6 +133,98 @@ func TestPublished(t *testing.T) {
 	}
 	if err := p.Check("S", []hostport.Pair{{Host: host, Inside: 1}}); err != nil {
 		t.Errorf("the port is not free again: %v", err)
+	}
+}
+
+// holds is a server that keeps connections open until it is told to let go; it says when each has come.
+func holds(t *testing.T, network, address string) (port int, came <-chan struct{}, letGo func()) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, end := make(chan struct{}, 1000), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			arrived <- struct{}{}
+			all.Go(func() {
+				<-end
+				_ = c.Close()
+			})
+		}
+	})
+	letGo = sync.OnceFunc(func() { close(end) })
+	t.Cleanup(func() {
+		letGo()
+		_ = l.Close()
+		all.Wait()
+	})
+	return l.Addr().(*net.TCPAddr).Port, arrived, letGo
+}
+
+// fill takes every connection that a process can have, until the function it returns is called.
+func fill(t *testing.T, host int, came <-chan struct{}) (end func()) {
+	t.Helper()
+	var open []net.Conn
+	end = func() {
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}
+	t.Cleanup(func() { end() })
+	for range mostConns {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+		<-came
+	}
+	return end
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// Clients that come while every socket is in use, and go again, cost the daemon nothing; who comes after them is served
+// once there is room.
+func TestClientsThatDoNotWait(t *testing.T) {
+	p, host := ports(), freePort(t)
+	inside, came, letGo := holds(t, "tcp4", "127.0.0.1:0")
+	publish(t, p, call("A", "S", "agent:x"), host, fmt.Sprintf("http://127.0.0.1:%d", inside))
+	end := fill(t, host, came)
+	files, routines := openFiles(t), runtime.NumGoroutine()
+	for range 500 {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+	}
+	if f, r := openFiles(t)-files, runtime.NumGoroutine()-routines; f > 10 || r > 10 {
+		t.Errorf("500 clients that are gone keep %d files and %d goroutines", f, r)
+	}
+	last, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = last.Close() }()
+	letGo()
+	end()
+	_ = last.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := last.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("who waited: %v", err)
 	}
 }
 

@@ -16,7 +16,8 @@ const (
 	acceptRest = 50 * time.Millisecond // after a failure that is not the listener's end
 )
 
-// accept leads the clients of a listener to a port, each once there is a free socket.
+// accept leads the clients of a listener to a port, each once there is a free socket. It has one client at a time that
+// waits: the kernel has the others, up to a number of its own, so that they cost the daemon nothing.
 func (l *Link) accept(listen *net.TCPListener, to *port) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -32,15 +33,37 @@ func (l *Link) accept(listen *net.TCPListener, to *port) {
 			}
 			continue
 		}
-		if !to.link.enter() {
+		if !l.take(to.link) {
 			reset(c)
 			return
 		}
 		clients.Go(func() {
-			defer to.link.work.Done()
+			defer to.link.leave()
 			l.connect(c, to)
 		})
 	}
+}
+
+// take waits for a place among the connections of a process, which ends with leave; false: either link is closed.
+func (l *Link) take(of *Link) bool {
+	select {
+	case of.slots <- struct{}{}:
+	case <-l.ctx.Done():
+		return false
+	case <-of.ctx.Done():
+		return false
+	}
+	if of.enter() {
+		return true
+	}
+	<-of.slots
+	return false
+}
+
+// leave ends what take began, once the sockets are free again.
+func (l *Link) leave() {
+	<-l.slots
+	l.work.Done()
 }
 
 // connect passes bytes between a client and a port of the process, which may listen at addresses of either kind.
