@@ -50,8 +50,10 @@ func (p *Ports) Open(c *palyra.Call, plan palyra.Plan, beside []cell.Listener) (
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for _, at := range p.reached(l) {
-		door := listener(at.Host)
-		if !slices.Contains(beside, door) && len(beside)+len(l.reaches)+2*mostConns < cell.MaxDoors {
+		if slices.ContainsFunc(ports, func(own hostport.Pair) bool { return own.Inside == at.Host }) {
+			continue // its own server is to listen there
+		}
+		if !slices.Contains(beside, listener(at.Host)) && len(beside)+len(l.reaches)+2*mostConns < cell.MaxDoors {
 			l.reaches = append(l.reaches, at)
 		}
 	}

@@ -7,7 +7,8 @@
 //
 // How. A socket stays in the network namespace where it was made. A run that publishes gets a fixed number of sockets in
 // its room's network, which the daemon holds and connects, one for each connection, and uses again. A run that
-// reaches a port of its session gets a listening socket in its own network, at the same number.
+// reaches a port of its session gets a listening socket in its own network, at the same number, unless that is where its
+// own server is to listen.
 //
 // Promises. Nothing is bound on the host but 127.0.0.1, nothing below 1024, and no port of the daemon's own. A port is
 // reached from the host, and from calls of the very session whose process published it, and by nobody else in a room.

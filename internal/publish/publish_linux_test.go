@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -260,6 +261,21 @@ func TestSessionReaches(t *testing.T) {
 	}
 	if no, _ := p.Open(call("E", "S", "agent:x"), palyra.Plan{}, nil); no != nil {
 		t.Error("a port that is closed is still known")
+	}
+}
+
+// A process that is to listen at the number of another's port has no door there: its own port leads to itself.
+func TestItsOwnServerListens(t *testing.T) {
+	p, taken, next, host := ports(), freePort(t), freePort(t), freePort(t)
+	publish(t, p, call("A", "S", "agent:x"), taken, server(t))
+	publish(t, p, call("B", "S", "agent:x"), next, server(t))
+	l, err := p.Open(call("C", "S", "agent:x"), palyra.Plan{Publish: []string{fmt.Sprintf("%d:%d", host, taken)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if doors := l.Doors(); slices.Contains(doors, listener(taken)) || !slices.Contains(doors, listener(next)) {
+		t.Errorf("doors at %d, where its server listens, and %d: %v", taken, next, doors)
 	}
 }
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"palyra"
@@ -46,6 +47,20 @@ func TestPublish(t *testing.T) {
 		err := c.d.publish("S", arguments{Publish: []string{c.port}}, &c.plan)
 		if palyra.AsError(err).Reason != c.want || len(c.plan.Publish) > 0 {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Who reads the question is told that a port with another number inside hides that of another process there.
+func TestOwnInside(t *testing.T) {
+	for publish, want := range map[string]string{
+		"8080:8080": "", "5174:5173": "; inside, localhost:5173 is its own, whatever else the session publishes",
+	} {
+		p := palyra.Plan{Tool: palyra.ToolProcessStart, Tier: palyra.TierC, Publish: []string{publish}}
+		driver(t, Config{}).describe(arguments{}, &p, false)
+		if i := slices.IndexFunc(p.Detail.Notes, func(n string) bool { return strings.HasPrefix(n, "publishes ports") }); i < 0 ||
+			!strings.HasSuffix(p.Detail.Notes[i], "can connect there"+want) {
+			t.Errorf("%s: %q", publish, p.Detail.Notes)
 		}
 	}
 }

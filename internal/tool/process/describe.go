@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/hostport"
 	"palyra/internal/show"
 )
 
@@ -51,7 +52,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	}
 	if len(p.Publish) > 0 {
 		notes = append(notes, "publishes ports of this machine, at 127.0.0.1 only (HOST:INSIDE): "+fewNames(p.Publish)+
-			"; every user of this machine and every call of the session can connect there")
+			"; every user of this machine and every call of the session can connect there"+ownInside(p.Publish))
 		p.Detail.Summary += ", publishing " + fewNames(p.Publish)
 	}
 	if p.Executable.Sealed {
@@ -65,6 +66,22 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	notes = append(notes, surroundings(p)...)
 	notes = append(notes, p.Detail.Notes...)
 	p.Detail.Notes = append(notes, loose(p.Enforcement.Limits)...)
+}
+
+// ownInside says of ports that have another number inside that there the process finds itself, not one of its session
+// that publishes that number.
+func ownInside(publish []string) string {
+	var inside []string
+	ports, _ := hostport.ParseAll(publish) // they were written from pairs
+	for _, at := range ports {
+		if at.Host != at.Inside {
+			inside = append(inside, fmt.Sprintf("localhost:%d", at.Inside))
+		}
+	}
+	if len(inside) == 0 {
+		return ""
+	}
+	return "; inside, " + fewNames(inside) + " is its own, whatever else the session publishes"
 }
 
 // sealedCopyWarning warns where a sealed script runs from another path: in a room the copy covers the file itself.
