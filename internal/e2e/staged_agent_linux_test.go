@@ -136,6 +136,21 @@ func (s *staging) staged(id palyra.CallID) (x client.CallChanges) {
 	return x
 }
 
+// until waits until an agent, whose stage may not be there yet, has changed so many files.
+func (s *staging) until(id palyra.CallID, changed int64) {
+	s.t.Helper()
+	for end := time.Now().Add(waitMost); ; <-time.After(20 * time.Millisecond) {
+		var x client.CallChanges
+		out, err := s.as("palyra", "changes", string(id), "--json").Output()
+		if err == nil && json.Unmarshal(out, &x) == nil && x.Counts.Changed == changed {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%+v, %v\n%s", x, err, s.log)
+		}
+	}
+}
+
 func (s *staging) has(name, want string) {
 	s.t.Helper()
 	if got, err := os.ReadFile(filepath.Join(s.work, name)); err != nil || string(got) != want {
@@ -229,12 +244,7 @@ func TestStagedAgentOutlivesTheDaemon(t *testing.T) {
 	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
 	s.fifty()
 	agent, _ := s.agent("echo half > f01; palyra exec --no-stdin -- sh -c 'echo run > f02'; echo ready > f03; sleep 600")
-	for end := time.Now().Add(waitMost); s.staged(agent).Counts.Changed != 3; {
-		if time.Now().After(end) {
-			t.Fatalf("%+v\n%s", s.staged(agent), s.log)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	s.until(agent, 3)
 	if told := s.fails("keep", string(agent)); !strings.Contains(told, "still runs") {
 		t.Errorf("kept while it runs: %s", told)
 	}
@@ -331,9 +341,7 @@ func TestStagedAgentsWorkIsJudged(t *testing.T) {
 	}
 
 	agent, ended = s.agent("echo begun > d/new; sleep 600")
-	for end := time.Now().Add(waitMost); s.staged(agent).Counts.Changed != 1 && time.Now().Before(end); {
-		<-time.After(20 * time.Millisecond)
-	}
+	s.until(agent, 1)
 	s.must("calls", "cancel", string(agent))
 	if out := <-ended; out.Effects != palyra.EffectsStaged {
 		t.Errorf("cancelled: %+v", out)
@@ -365,4 +373,36 @@ func TestStagedAgentIsRefusedWhereNothingCanBeStaged(t *testing.T) {
 	if !strings.Contains(told, "cannot be staged: files of another owner or group are in it") || !strings.Contains(told, "without --staged") {
 		t.Errorf("it says %s", told)
 	}
+}
+
+// What an agent wrote on its stage that git obeys runs with no network that somebody allowed for 'git push': neither a hook,
+// nor a setting; offline it runs. Without them it is asked about.
+func TestStagedAgentPlantsNothingForARunThatReachesOut(t *testing.T) {
+	s := &staging{daemon: newDaemon(t)}
+	s.ownWork()
+	s.mustStart(shipped...)
+	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+	s.must("workspace", "add", s.work)
+	s.put(".git/config", "[core]\n\trepositoryformatversion = 0\n")
+	s.put(".git/HEAD", "ref: refs/heads/main\n")
+	const push = "palyra exec --no-stdin --no-wait --egress git.example:443 -- git ls-remote https://git.example/x"
+	agent, ended := s.agent(`cp .git/config before
+` + push + ` 2>asked; cat asked
+mkdir .git/hooks; printf '#!/bin/sh\n' > .git/hooks/pre-push
+` + push + ` 2>hook; cat hook; rm -r .git/hooks
+echo "[alias]" >> .git/config
+` + push + ` 2>config; cat config
+palyra exec --no-stdin -- git --version
+cat before > .git/config
+` + push + ` 2>again; cat again`)
+	out := <-ended
+	for _, name := range []string{".git/hooks, .git/hooks/pre-push", ".git/config"} {
+		if !strings.Contains(out.Stdout, "settings that the agent wrote on its stage, and reaches beyond that: "+name) {
+			t.Errorf("with %s: %s", name, out.Stdout)
+		}
+	}
+	if n := strings.Count(out.Stdout, "settings that the agent wrote"); n != 2 || !strings.Contains(out.Stdout, "git version") {
+		t.Errorf("%d refused: %s\n%s", n, out.Stdout, out.Stderr)
+	}
+	s.must("drop", string(agent))
 }

@@ -48,6 +48,9 @@ type Layers interface {
 	// Layer returns the agent on whose stage a call works, and its workspace as it is there, which the caller closes; no
 	// agent: on none. The error says why it cannot work there.
 	Layer(p palyra.Proposal, workspace string) (palyra.CallID, *os.File, error)
+	// Planted returns what programs obey on the agent's stage that a plan works on and that is not so in the workspace,
+	// where the plan's run could do more with it than write there. The error says why that cannot be told.
+	Planted(ctx context.Context, p palyra.Plan) ([]palyra.PathText, error)
 }
 
 // Config wires a Resolver. Zero limits get the defaults.
@@ -118,6 +121,9 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := r.stays(c, p); err != nil {
 		return palyra.Plan{}, err
 	}
+	if err := r.unplanted(ctx, p); err != nil {
+		return palyra.Plan{}, err
+	}
 	if err := r.guard(ctx, &p); err != nil {
 		return palyra.Plan{}, err
 	}
@@ -140,6 +146,30 @@ func (r *Resolver) stays(c *palyra.Call, p palyra.Plan) error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported,
 		"the tool %s could write to the workspace beside the stage of agent %s", p.Tool, of).
 		WithRemedy("have the agent do without it, or run it without --staged")
+}
+
+// unplanted refuses a call on an agent's stage that reaches beyond it, while what the agent wrote there tells programs what
+// to run: whoever is asked about 'git push' sees its words and its host, and not the hook that it would start.
+func (r *Resolver) unplanted(ctx context.Context, p palyra.Plan) error {
+	if r.Layers == nil || p.Staging.Of == "" {
+		return nil
+	}
+	names, err := r.Layers.Planted(ctx, p)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	const few = 3
+	text := ""
+	for _, n := range names[:min(len(names), few)] {
+		text += ", " + palyra.Clip(string(n), 256)
+	}
+	if more := len(names) - few; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied,
+		"it would run with settings that the agent wrote on its stage, and reaches beyond that: %s", text[2:]).
+		WithRemedy("have the agent put them back; or keep or drop its work first ('palyra changes %s'), and run it outside of the stage",
+			p.Staging.Of)
 }
 
 // guard notes which files that would be written other programs obey, also where their names do not say so.
