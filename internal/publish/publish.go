@@ -10,9 +10,10 @@
 // reaches a port of its session gets a listening socket in its own network, at the same number, unless that is where its
 // own server is to listen.
 //
-// Promises. Nothing is bound on the host but 127.0.0.1, nothing below 1024, and no port of the daemon's own. A port is
-// reached from the host, and from calls of the very session whose process published it, and by nobody else in a room.
-// When Close of a Link returns its ports are free, its connections are closed, and nobody connects to its run again.
+// Promises. Nothing is published on the host but at 127.0.0.1, nothing below 1024, no port of the daemon's own, and
+// none that somebody else has at ::1. A port is reached from the host, and from calls of the very session whose process
+// published it, and by nobody else in a room. When Close of a Link returns its ports are free, its connections are
+// closed, and nobody connects to its run again.
 //
 // What it does not do. It does not look into connections or know who connects from the host: every user of the machine
 // reaches its loopback address.
@@ -101,9 +102,27 @@ func (p *Ports) allowed(ports []hostport.Pair) error {
 	return nil
 }
 
+// listen takes a port of the host's loopback address. A port that another has at ::1 alone is taken: clients of localhost
+// would sometimes reach that one.
+func listen(host int) (*net.TCPListener, error) {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: host})
+	if err != nil {
+		return nil, err
+	}
+	six, err := net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: host})
+	switch {
+	case err == nil:
+		_ = six.Close() // it was only asked for
+	case errors.Is(err, syscall.EADDRINUSE):
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil // where there is no IPv6 nobody has it
+}
+
 // bind listens on a port of the host's loopback address.
 func (p *Ports) bind(session palyra.SessionID, host int) (*net.TCPListener, error) {
-	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: host})
+	l, err := listen(host)
 	switch {
 	case err == nil:
 		return l, nil

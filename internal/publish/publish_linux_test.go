@@ -300,6 +300,31 @@ func TestNobodyBehind(t *testing.T) {
 	}
 }
 
+// A port that somebody has at ::1 alone is taken: who asks for localhost would reach either.
+func TestTakenAtTheOtherLoopback(t *testing.T) {
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("UNPROVEN HERE: no IPv6")
+	}
+	defer func() { _ = l.Close() }()
+	host := l.Addr().(*net.TCPAddr).Port
+	plan := palyra.Plan{Publish: []string{fmt.Sprintf("%d:80", host)}}
+	got, err := ports().Open(call("A", "S", "agent:x"), plan, nil)
+	if e := palyra.AsError(err); got != nil || e.Code != palyra.Conflict || !strings.Contains(e.Text, "is taken") || e.Remedy == "" {
+		t.Errorf("%v, %v", got, err)
+	}
+	free, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+	if err != nil {
+		t.Fatalf("what was refused is still bound: %v", err)
+	}
+	_ = free.Close()
+	_ = l.Close()
+	if got, err = ports().Open(call("A", "S", "agent:x"), plan, nil); err != nil {
+		t.Fatalf("once it is free: %v", err)
+	}
+	got.Close()
+}
+
 // What cannot be published is refused by name, with what to do.
 func TestRefused(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
