@@ -2,7 +2,8 @@
 // wrote on the agent's stage.
 //
 // Both are calls like any other: proposed, judged, recorded and attested. What is kept is judged once more as the changes
-// of a run are, before any of it is the workspace's. An agent cannot call them for itself, nor can what works for it.
+// of a run are, before any of it is the workspace's. Only a person's own command calls them: no agent does, neither for itself nor for one
+// that it started.
 package review
 
 import (
@@ -71,9 +72,9 @@ type args struct {
 
 // Plan implements tool.Tool.
 func (t reviewer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
-	if env.Parent != "" || p.Staging.Of != "" {
+	if env.Parent != "" || p.Staging.Of != "" || !palyra.IsCommandAgent(env.Principal) { // nor does the one that started it
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "an agent does not decide about what is staged").
-			WithRemedy("a person runs 'palyra keep' or 'palyra drop'")
+			WithRemedy("a person runs 'palyra keep' or 'palyra drop' on the daemon's machine, without a token")
 	}
 	var a args
 	if err := tool.Arguments(*p, &a); err != nil {

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
@@ -23,12 +24,15 @@ func (three) Meant(_ context.Context, _ tool.Env, _ string, _ palyra.CallID, pat
 func TestOnlyAPersonReviews(t *testing.T) {
 	for what, c := range map[string]struct {
 		args, parent string
+		principal    palyra.Principal
 		of           palyra.CallID
 		reason       palyra.Reason
 	}{
 		"a person":               {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}`},
 		"a part":                 {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3","paths":["a"]}`},
 		"an agent":               {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}`, parent: "A", reason: palyra.ReasonPermission},
+		"who started it":         {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}`, principal: "agent:claude", reason: palyra.ReasonPermission},
+		"without a name":         {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}`, principal: "agent:local", reason: palyra.ReasonPermission},
 		"on a stage":             {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}`, of: "A", reason: palyra.ReasonPermission},
 		"nothing":                {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3","paths":["missing"]}`, reason: palyra.ReasonNotFound},
 		"a path that is none":    {args: `{"agent":"01J9Z8Q2V5T6Y7W8X9A0B1C2D3","paths":["\"\\xzz\""]}`, reason: palyra.ReasonPathInvalid},
@@ -37,7 +41,7 @@ func TestOnlyAPersonReviews(t *testing.T) {
 	} {
 		for _, one := range All(three{}) {
 			p := palyra.Plan{Tool: one.Spec().Name, Arguments: json.RawMessage(c.args), Staging: palyra.Staging{Of: c.of}}
-			err := one.Plan(t.Context(), tool.Env{Parent: palyra.CallID(c.parent)}, &p)
+			err := one.Plan(t.Context(), tool.Env{Parent: palyra.CallID(c.parent), Principal: cmp.Or(c.principal, "agent:user.ann")}, &p)
 			if c.reason == "" && (err != nil || p.Detail.Summary == "" || p.Staging.Own() != (p.Tool == palyra.ToolStageKeep)) ||
 				c.reason != "" && (err == nil || palyra.AsError(err).Reason != c.reason) {
 				t.Errorf("%s, %s: %v, %+v", what, p.Tool, err, p.Staging)
