@@ -149,9 +149,14 @@ func (d *Desk) coversCall(l leaseRow, c *palyra.Call) bool {
 	return covers(l.Terms, l.risk, c)
 }
 
-// stillCovers reports whether a lease that was found to cover a call, or was made for it, is for that call.
+// stillCovers reports whether a lease that was found to cover a call, or was made for it, is for that call. A secret
+// that was used since it was found is asked about; people who answered for the call itself have been asked.
 func (d *Desk) stillCovers(l leaseRow, c *palyra.Call) bool {
-	return d.inGroup(l.Terms, c) || covers(l.Terms, l.risk, c)
+	if l.Terms.Group != "" {
+		own := c.Approval != "" && c.Approval == l.Approval
+		return d.inGroup(l.Terms, c) && (own || !slices.Contains(c.Proposal.Labels, palyra.LabelSecret))
+	}
+	return covers(l.Terms, l.risk, c)
 }
 
 // coversQuestion reports whether a lease permits the call of a question. Whether that was asked about for its hosts

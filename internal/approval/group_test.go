@@ -141,6 +141,7 @@ func TestAGroupIsAnsweredForOnce(t *testing.T) {
 	}
 	for _, what := range []string{
 		"another group", "another agent", "another workspace", "a bounded credential", "an agent in a room", "what a run changed",
+		"after a secret was used",
 	} {
 		wantErr(t, w.grant(refused[what], settled.Decision.Lease), palyra.Conflict, palyra.ReasonPlanChanged)
 	}
@@ -210,6 +211,28 @@ func TestAGroupOvertakes(t *testing.T) {
 		if !w.get(a.ID).Pending() {
 			t.Errorf("%v of %s is not open any more", a.Plan.Egress, a.Principal)
 		}
+	}
+}
+
+// A secret that is used while a question is open is asked about, when an answer for something else closed that; an answer
+// to the question itself stands.
+func TestASecretIsUsedBeforeAGroupIs(t *testing.T) {
+	w := newWorld(t, withGroups(t, "a.example"))
+	own, other := install(t, []string{indexHost}), install(t, []string{filesHost})
+	asked := w.ask(own)
+	own.Approval, other.Approval = asked.ID, w.ask(other).ID
+	lease := w.allowGroup(asked).Decision.Lease
+	if !w.get(other.Approval).Decision.Overtaken() {
+		t.Error("a question that the answer covers is still open")
+	}
+	labelled(palyra.LabelSecret)(own)
+	labelled(palyra.LabelSecret)(other)
+	if _, ok := w.covered(other); ok {
+		t.Error("covered after a secret was used")
+	}
+	wantErr(t, w.grant(other, lease), palyra.Conflict, palyra.ReasonPlanChanged)
+	if err := w.grant(own, lease); err != nil {
+		t.Errorf("the one that was answered: %v", err)
 	}
 }
 

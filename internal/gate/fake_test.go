@@ -30,6 +30,7 @@ type world struct {
 	records int
 	refuse  func(palyra.Event) error // the world moved: nothing is written
 	labels  func() ([]string, error)
+	covers  func(*palyra.Call) bool // nil: the lease covers every call
 
 	// The other parts.
 	admit     func() (palyra.Tool, error)
@@ -336,7 +337,7 @@ type deskOf struct{ w *world }
 
 func (d deskOf) Cover(_ context.Context, c *palyra.Call) (palyra.Decision, bool, error) {
 	d.w.note("cover")
-	if d.w.lease == nil {
+	if d.w.lease == nil || d.w.covers != nil && !d.w.covers(c) {
 		return palyra.Decision{}, false, nil
 	}
 	return *d.w.lease, true, nil

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"palyra"
@@ -36,7 +37,7 @@ func TestALeaseOvertakesTheQuestion(t *testing.T) {
 		"admit", "resolve", "judge false", "cover", "prepare",
 		"record [call.proposed call.judged approval.requested]",
 		"heard call.proposed", "heard call.judged", "heard approval.requested",
-		"wait", "cover", "judge true",
+		"wait", "judge false", "cover", "judge true",
 		"record [call.judged call.granted]", "heard call.judged", "heard call.granted",
 		"resolve", "run", "attest", "record [call.finished]", "heard call.finished",
 	)
@@ -86,6 +87,72 @@ func TestAnOvertakenQuestionIsNoAnswer(t *testing.T) {
 	w.desk = overtaken(w)
 	out, err = w.do(t.Context())
 	w.wantRefusal(out, err, palyra.LayerPolicy, palyra.ReasonPolicyDenied)
+}
+
+// What the session did while the question was open counts: a lease that does not cover the call as it is judged by then
+// permits nothing, nor does any where that cannot be read.
+func TestAnOvertakenCallIsJudgedAsTheSessionIsNow(t *testing.T) {
+	secret := []string{palyra.LabelSecret}
+	for what, c := range map[string]struct {
+		now    func() ([]string, error) // the labels when the call woke
+		covers func(*palyra.Call) bool
+		reason palyra.Reason
+	}{
+		"the lease is for sessions without it": {
+			now:    func() ([]string, error) { return secret, nil },
+			covers: func(c *palyra.Call) bool { return !slices.Contains(c.Proposal.Labels, palyra.LabelSecret) },
+			reason: palyra.ReasonApprovalFailed,
+		},
+		"it is for less risk": {
+			now:    func() ([]string, error) { return secret, nil },
+			covers: func(c *palyra.Call) bool { return c.Verdict.Risk.Level != palyra.RiskHigh },
+			reason: palyra.ReasonApprovalFailed,
+		},
+		"policy wants an answer of its own": {
+			now:    func() ([]string, error) { return append(secret, "fresh"), nil },
+			covers: func(*palyra.Call) bool { return true },
+			reason: palyra.ReasonApprovalFailed,
+		},
+		"unknown": {
+			now:    func() ([]string, error) { return nil, errDisk },
+			covers: func(*palyra.Call) bool { return true },
+			reason: palyra.ReasonPolicyError,
+		},
+		"control": {now: func() ([]string, error) { return nil, nil }, covers: func(c *palyra.Call) bool { return len(c.Proposal.Labels) == 0 }},
+	} {
+		w := newWorld(t)
+		w.verdict = func(r palyra.Request) palyra.Verdict {
+			v := asking(palyra.Allow)(r)
+			if len(r.Labels) > 0 {
+				v.Risk.Level = palyra.RiskHigh
+			}
+			v.Need.Fresh = slices.Contains(r.Labels, "fresh")
+			return v
+		}
+		wake, woken := overtaken(w), false
+		w.desk = func(ctx context.Context) (palyra.Decision, error) {
+			woken = true
+			return wake(ctx)
+		}
+		w.covers = c.covers
+		w.labels = func() ([]string, error) {
+			if !woken {
+				return nil, nil
+			}
+			woken = c.reason != palyra.ReasonPolicyError // what cannot be read once can be the next time
+			return c.now()
+		}
+		out, err := w.do(t.Context())
+		if c.reason == "" {
+			if err != nil || out.Outcome != palyra.OutcomeFinished {
+				t.Errorf("%s: %+v %v", what, out, err)
+			}
+			continue
+		}
+		if err != nil || out.Outcome != palyra.OutcomeRefused || out.ReasonCode != c.reason || w.runs > 0 {
+			t.Errorf("%s: %+v %v", what, out, err)
+		}
+	}
 }
 
 // A question that need not be asked any more when it would be opened is not: the lease

@@ -86,12 +86,21 @@ func (w *walk) cover(ctx context.Context) (d palyra.Decision, ok bool, err error
 	return w.Desk.Cover(ctx, w.call)
 }
 
-// overtaken returns the decision behind the lease that closed the call's question. When the lease has ended
-// meanwhile, it returns d, which says that nobody answered.
+// overtaken returns the decision behind the lease that closed the call's question. That was asked when other calls of
+// the session had not done yet what they did since (used a secret): the lease must cover the call as it is judged now.
+// When it does not, or has ended meanwhile, overtaken returns d, which says that nobody answered.
 func (w *walk) overtaken(ctx context.Context, d palyra.Decision) (palyra.Decision, error) {
+	asked, now := w.call.Verdict, w.verdict(ctx, nil, nil)
+	if len(now.Errors) > 0 {
+		return palyra.Decision{}, denied(now)
+	}
+	if now.Effect == palyra.Ask { // else the judgement that is to come, with the answer, says so on record
+		w.call.Verdict = now
+	}
 	if by, ok, err := w.cover(ctx); ok || err != nil {
 		return by, err
 	}
+	w.call.Verdict = asked // as it is on record
 	return d, nil
 }
 
