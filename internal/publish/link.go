@@ -161,6 +161,14 @@ func (l *Link) lead(f *os.File, to *port) error {
 	return nil
 }
 
+// shut closes a listener; those that are closed already stay so.
+func (l *Link) shut(listen *net.TCPListener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, listen)
+	_ = listen.Close()
+}
+
 // spawn runs work that Close waits for.
 func (l *Link) spawn(work func()) {
 	l.mu.Lock()

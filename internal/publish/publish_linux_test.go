@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -258,6 +259,18 @@ func TestSessionReaches(t *testing.T) {
 	l.Close()
 	if got, err := get(at[0]); err == nil {
 		t.Errorf("the end of the process: %q", got)
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		c, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", at[0]), time.Second)
+		if errors.Is(err, unix.ECONNREFUSED) {
+			break
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("clients are let wait where nobody answers any more: %v", err)
+		}
 	}
 	if no, _ := p.Open(call("E", "S", "agent:x"), palyra.Plan{}, nil); no != nil {
 		t.Error("a port that is closed is still known")

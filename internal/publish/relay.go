@@ -17,8 +17,11 @@ const (
 )
 
 // accept leads the clients of a listener to a port, each once there is a free socket. It has one client at a time that
-// waits: the kernel has the others, up to a number of its own, so that they cost the daemon nothing.
+// waits: the kernel has the others, up to a number of its own, so that they cost the daemon nothing. The listener is
+// closed when the process ends, and in every case when accept returns: nobody would answer there.
 func (l *Link) accept(listen *net.TCPListener, to *port) {
+	defer l.shut(listen)
+	defer context.AfterFunc(to.link.ctx, func() { l.shut(listen) })()
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	for l.ctx.Err() == nil {
