@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -15,6 +16,7 @@ const maxNested = 512
 type line struct {
 	*reading
 	at    scope
+	sure  bool // what follows runs only if this succeeds
 	depth int
 }
 
@@ -91,6 +93,10 @@ func (l *line) cmd(c syntax.Command) {
 			l.pipe(c)
 			break
 		}
+		if c.Op == syntax.AndStmt {
+			l.chain(c)
+			break
+		}
 		l.stmt(c.X)
 		l.stmt(c.Y)
 	case *syntax.Subshell:
@@ -110,6 +116,36 @@ func (l *line) cmd(c syntax.Command) {
 		l.doubt("the line has parts that are not followed")
 		l.search(c)
 	}
+}
+
+// chain looks at commands of which each runs only after the one before it succeeded: after a cd the old directory is left.
+// After the chain the shell may stand wherever it came by.
+func (l *line) chain(c *syntax.BinaryCmd) {
+	stmts := []*syntax.Stmt{c.Y}
+	first := c.X
+	for x, ok := chained(first); ok; x, ok = chained(first) {
+		stmts, first = append(stmts, x.Y), x.X
+	}
+	seen := slices.Clone(l.at.dirs)
+	for _, s := range slices.Backward(append(stmts, first)) {
+		_, call := s.Cmd.(*syntax.CallExpr)
+		l.sure = call && !s.Negated && !s.Background
+		l.stmt(s)
+		for _, d := range l.at.dirs {
+			if !slices.Contains(seen, d) {
+				seen = append(seen, d)
+			}
+		}
+	}
+	if l.at.dirs, l.sure = seen, false; len(seen) > maxDirs {
+		l.doubt("the directory is not known")
+	}
+}
+
+// chained is the chain that a statement consists of.
+func chained(s *syntax.Stmt) (*syntax.BinaryCmd, bool) {
+	c, ok := s.Cmd.(*syntax.BinaryCmd)
+	return c, ok && c.Op == syntax.AndStmt && !s.Negated && !s.Background && !s.Coprocess && !s.Disown && len(s.Redirs) == 0
 }
 
 // timed looks at a timed command: to some shells time is a program, which cannot run functions or builtins.
@@ -187,7 +223,7 @@ func (l *line) assignment(a *syntax.Assign) {
 	l.assign(a.Name.Value, value.text)
 }
 
-// cd follows a change of directory. It may fail, so the old directory stays possible.
+// cd follows a change of directory. It may fail, so the old directory stays possible, but for what runs only after it.
 func (l *line) cd(args []word) {
 	l.raise(palyra.CommandReadOnly, "")
 	if len(args) == 2 && args[0] == literalWord("--") {
@@ -198,7 +234,7 @@ func (l *line) cd(args []word) {
 		return
 	}
 	l.noteWritten(args[0], l.at)
-	at, ok := l.at.enter(args[0].text, false)
+	at, ok := l.at.enter(args[0].text, l.sure)
 	if !ok {
 		l.doubt("the directory is not known")
 	}

@@ -173,7 +173,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	x.keptHalf(o)
 	if x.staged && o.Effects == palyra.EffectsStaged {
 		x.freshLine()
-		if err := offerReview(ctx, x.inv, o.CallID); err != nil {
+		if err := offerReview(ctx, x.inv, o.CallID); err != nil && !errors.As(err, &exit.Error{}) { // which has said it
 			x.tell("what the agent wrote waits: palyra changes %s (%s)", show.Line(string(o.CallID)), show.Line(palyra.AsError(err).Text))
 		}
 	}
