@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -293,7 +295,8 @@ func TestLocalhostInOneCall(t *testing.T) {
 	}
 }
 
-// Ports that cannot be published are refused before anybody is asked, with a remedy; and a daemon that stops in good
+// Ports that cannot be published are refused with a remedy, before anything runs: those that nobody may publish before
+// anybody is asked, and those that are taken afterwards, so that nobody learns unasked which those are. And a daemon that stops in good
 // order takes its background processes with it.
 func TestPortsThatAreNotPublished(t *testing.T) {
 	d := newDaemon(t)
@@ -308,12 +311,30 @@ func TestPortsThatAreNotPublished(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	for name, port := range map[string]int{"low": 80, "taken": l.Addr().(*net.TCPAddr).Port, "Palyra's own": own} {
-		out, err := u.as("palyra", "exec", "--background", "--publish", fmt.Sprint(port), "--", "sleep", "1").CombinedOutput()
-		var code *exec.ExitError
-		if !asExit(err, &code) || code.ExitCode() != 126 || !strings.Contains(string(out), string(palyra.ReasonPortDenied)) ||
-			!strings.Contains(string(out), "remedy: publish") {
-			t.Errorf("%s: %v, %s", name, err, out)
+		cmd := u.as("palyra", "exec", "--background", "--publish", fmt.Sprint(port), "--", "sh", "-c", "echo > ran")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		if name == "taken" {
+			u.answerFor(palyra.ScopeOnce, func() {
+				if len(ended) > 0 {
+					t.Fatalf("who plans a call is told what is taken: %s", out.String())
+				}
+			})
+		}
+		err := <-ended
+		var code *exec.ExitError
+		if !asExit(err, &code) || code.ExitCode() != 126 || !strings.Contains(out.String(), string(palyra.ReasonPortDenied)) ||
+			!strings.Contains(out.String(), "remedy: publish") {
+			t.Errorf("%s: %v, %s", name, err, out.String())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(u.work, "ran")); err == nil {
+		t.Error("the program ran")
 	}
 	marker, port := lasting(), aPort(t)
 	u.put("server.py", pythonServer)

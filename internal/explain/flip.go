@@ -66,8 +66,13 @@ func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason pal
 	if c.Proposal.Tool != palyra.ToolProcessRun && c.Proposal.Tool != palyra.ToolProcessStart {
 		return nil
 	}
+	return p.tryEdits(ctx, c, edits(c, reason), was)
+}
+
+// tryEdits is tryArguments of some edits.
+func (p *Explainer) tryEdits(ctx context.Context, c *palyra.Call, edits []edit, was palyra.Effect) []wire.Flip {
 	var out []wire.Flip
-	for _, one := range edits(c, reason) {
+	for _, one := range edits {
 		args, ok := object(c.Proposal.Arguments)
 		if !ok || ctx.Err() != nil {
 			return out
@@ -122,7 +127,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 		editWithout(flipArguments, "stdin_live", "give it nothing to read while it runs"),
 		editWithout(flipArguments, "agent_socket", "do not run it as an agent"),
 		editWithout(flipArguments, "live", "leave out --live"),
-		editWithout(flipArguments, "publish", "publish no port, or another one (--publish)"),
+		editPublish(),
 		editWithout(flipLimit, "require_limits", "leave out --require-limits"),
 		editWithout(flipLimit, "limits", "leave out its own limits"),
 		editWithout(flipLimit, "timeout_ms", "leave out its own time limit"),
@@ -153,6 +158,11 @@ func editWithout(kind, name, text string) edit {
 		delete(m, name)
 		return true
 	}}
+}
+
+// editPublish leaves out the ports.
+func editPublish() edit {
+	return editWithout(flipArguments, "publish", "publish no port, or another one (--publish)")
 }
 
 // editInside leaves out the words that lead out of the workspace.

@@ -250,6 +250,8 @@ func (p *Explainer) runChanges(ctx context.Context, c, again *palyra.Call, e *wi
 		return p.hosts(ctx, again, c)
 	case reason == palyra.ReasonSealDenied:
 		return p.openSeal(ctx, again, e.Reason)
+	case reason == palyra.ReasonPortDenied && e.Layer == palyra.LayerTier: // a plan does not tell which ports are taken
+		return p.tryEdits(ctx, again, []edit{editPublish()}, palyra.Deny)
 	case e.Layer == palyra.LayerTier && !endsWithCall(reason) && p.imagine(ctx, ptr(*again)) == nil:
 		return nil
 	default:

@@ -58,7 +58,7 @@ func (p *Ports) Open(c *palyra.Call, plan palyra.Plan, beside []cell.Listener) (
 		}
 	}
 	for _, at := range ports {
-		listen, err := p.bind(l.session, at.Host)
+		listen, err := p.bind(l.session, at)
 		if err != nil {
 			l.Close()
 			return nil, err

@@ -66,17 +66,16 @@ func New(own []int, log *slog.Logger) *Ports {
 	return &Ports{own: own, log: log, byHost: map[int]*port{}}
 }
 
-// Check refuses ports that cannot be published now. It opens nothing that stays open.
+// Check refuses ports that a session cannot publish, as far as Palyra itself knows. It does not try them: a call is
+// planned before anybody was asked about it, and would learn which ports of this machine are taken. Open does.
 func (p *Ports) Check(session palyra.SessionID, ports []hostport.Pair) error {
 	if err := p.allowed(ports); err != nil {
 		return err
 	}
 	for _, at := range ports {
-		l, err := p.bind(session, at.Host)
-		if err != nil {
+		if err := p.published(session, at); err != nil {
 			return err
 		}
-		_ = l.Close() // it has no client
 	}
 	return nil
 }
@@ -121,21 +120,30 @@ func listen(host int) (*net.TCPListener, error) {
 }
 
 // bind listens on a port of the host's loopback address.
-func (p *Ports) bind(session palyra.SessionID, host int) (*net.TCPListener, error) {
-	l, err := listen(host)
+func (p *Ports) bind(session palyra.SessionID, at hostport.Pair) (*net.TCPListener, error) {
+	l, err := listen(at.Host)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		at := hostport.Pair{Host: host, Inside: host}
-		if call := p.publisher(session, host); call != "" {
-			return nil, refused(palyra.Conflict, "port %d is published by process %s of this session", host, call).
-				WithRemedy("use that one, stop it first, or publish another: %s", other(at))
+		if err := p.published(session, at); err != nil {
+			return nil, err
 		}
-		return nil, refused(palyra.Conflict, "port %d of this machine is taken", host).WithRemedy("publish another: %s", other(at)).WithCause(err)
+		return nil, refused(palyra.Conflict, "port %d of this machine is taken", at.Host).
+			WithRemedy("publish another: %s", other(at)).WithCause(err)
 	}
-	return nil, refused(palyra.Unavailable, "port %d of this machine cannot be listened on", host).
+	return nil, refused(palyra.Unavailable, "port %d of this machine cannot be listened on", at.Host).
 		WithRemedy("publish another").WithCause(err)
+}
+
+// published refuses a port that a process of the session publishes already.
+func (p *Ports) published(session palyra.SessionID, at hostport.Pair) error {
+	call := p.publisher(session, at.Host)
+	if call == "" {
+		return nil
+	}
+	return refused(palyra.Conflict, "port %d is published by process %s of this session", at.Host, call).
+		WithRemedy("use that one, stop it first, or publish another: %s", other(at))
 }
 
 // other is an example of another port of the host for the same one inside.

@@ -133,9 +133,11 @@ func TestPublished(t *testing.T) {
 	if _, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("a connection outlives its process: %v", err)
 	}
-	if err := p.Check("S", []hostport.Pair{{Host: host, Inside: 1}}); err != nil {
-		t.Errorf("the port is not free again: %v", err)
+	again, err := p.Open(call("A", "S", "agent:x"), palyra.Plan{Publish: []string{fmt.Sprintf("%d:1", host)}}, nil)
+	if err != nil {
+		t.Fatalf("the port is not free again: %v", err)
 	}
+	again.Close()
 }
 
 // holds is a server that keeps connections open until it is told to let go; it says when each has come.
@@ -338,7 +340,8 @@ func TestTakenAtTheOtherLoopback(t *testing.T) {
 	got.Close()
 }
 
-// What cannot be published is refused by name, with what to do.
+// What cannot be published is refused by name, with what to do: before anything is asked where Palyra knows it by itself.
+// What somebody else has on this machine a plan does not tell.
 func TestRefused(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -359,16 +362,27 @@ func TestRefused(t *testing.T) {
 		"many":    {make([]hostport.Pair, MostPorts+1), palyra.Invalid, "too many"},
 		"no port": {[]hostport.Pair{{Host: 40001}}, palyra.Invalid, "not a port"},
 	} {
-		e := palyra.AsError(p.Check("S", c.ports))
-		if e.Code != c.code || e.Reason != palyra.ReasonPortDenied || !strings.Contains(e.Text, c.says) || e.Remedy == "" {
-			t.Errorf("%s: %+v", name, e)
-		}
 		var plan palyra.Plan
 		for _, at := range c.ports {
 			plan.Publish = append(plan.Publish, at.String())
 		}
-		if l, err := p.Open(call("A", "S", "agent:x"), plan, nil); err == nil || l != nil {
-			t.Errorf("%s is opened: %v", name, err)
+		l, err := p.Open(call("A", "S", "agent:x"), plan, nil)
+		if l != nil {
+			t.Errorf("%s is opened", name)
+			l.Close()
+		}
+		checked := p.Check("S", c.ports)
+		if name == "taken" {
+			if checked != nil {
+				t.Errorf("a plan tells what is taken: %v", checked)
+			}
+		} else if err = checked; err == nil {
+			t.Errorf("%s is planned", name)
+			continue
+		}
+		e := palyra.AsError(err)
+		if e.Code != c.code || e.Reason != palyra.ReasonPortDenied || !strings.Contains(e.Text, c.says) || e.Remedy == "" {
+			t.Errorf("%s: %+v", name, e)
 		}
 	}
 	host := freePort(t)
@@ -377,7 +391,11 @@ func TestRefused(t *testing.T) {
 	if e := palyra.AsError(p.Check("S", again)); !strings.Contains(e.Text, "process A of this session") {
 		t.Errorf("its own session: %+v", e)
 	}
-	if e := palyra.AsError(p.Check("T", again)); strings.Contains(e.Text, "A") || e.Code != palyra.Conflict {
+	if err := p.Check("T", again); err != nil {
+		t.Errorf("another session's plan: %v", err)
+	}
+	_, err = p.Open(call("B", "T", "agent:x"), palyra.Plan{Publish: []string{again[0].String()}}, nil)
+	if e := palyra.AsError(err); strings.Contains(e.Text, "A") || e.Code != palyra.Conflict {
 		t.Errorf("another session: %+v", e)
 	}
 }

@@ -58,7 +58,7 @@ type Tiers interface {
 
 // Ports says which ports can be published.
 type Ports interface {
-	// Check refuses ports that cannot be published now. It opens nothing that stays open.
+	// Check refuses ports that cannot be published. It tries none: who plans a call is not to learn which are taken.
 	Check(session palyra.SessionID, ports []hostport.Pair) error
 }
 
