@@ -120,6 +120,10 @@ func TestWorkTreesOfTwoAgents(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
+	said, err := y.palyra("undo", "--last", "--workspace", filepath.Join(y.top, "a")).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "commits, branches and the index are in") {
+		t.Errorf("%v %s", err, said)
+	}
 	y.verify()
 }
 

@@ -33,7 +33,8 @@ func Undo(inv *invocation.Invocation) *cobra.Command {
 		Long: "Puts back what a call replaced or removed, and removes what it made: all of it, or nothing.\n" +
 			"It refuses where something else is there by now than the call left, and says where.\n" +
 			"Several calls are undone one after the other, the newest first; the first that cannot be\n" +
-			"undone ends that.",
+			"undone ends that. In a work tree of a repository outside the workspace only files are\n" +
+			"put back: commits, branches and git's index stay, and git's own log has them.",
 		Example: "  palyra undo --last\n  palyra undo 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --dry-run\n  palyra undo --since 10m\n  palyra undo --list",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if f.list && (len(args) > 0 || f.last || f.forget || f.dryRun || f.session != "" || f.since != "" || f.workspace != "") {
@@ -210,7 +211,22 @@ func (f which) revert(ctx context.Context, inv *invocation.Invocation, c *client
 	}); err != nil {
 		return err
 	}
+	if failed == nil {
+		notRepositories(ctx, inv, c, done)
+	}
 	return failed
+}
+
+// notRepositories says of calls in work trees that their commits stay: those are in a repository outside the workspace.
+func notRepositories(ctx context.Context, inv *invocation.Invocation, c *client.Client, done []client.Reverted) {
+	for _, r := range done {
+		call, err := c.GetCall(ctx, r.Call)
+		if err != nil || call.Plan.Workspace.Repository.Path == "" {
+			continue
+		}
+		inv.Say("palyra: %s: only files are put back or removed; commits, branches and the index are in the repository %s and stay as "+
+			"they are: see 'git reflog' and 'git reset' there", show.Line(string(r.Call)), show.Arg(call.Plan.Workspace.Repository.Path))
+	}
 }
 
 func (f which) one(ctx context.Context, c *client.Client, id palyra.CallID, redo bool) (client.Reverted, error) {

@@ -111,7 +111,7 @@ func (o *Options) Values(argv []string) error {
 	}
 	for _, p := range o.Publish {
 		if _, err := hostport.Parse(p); err != nil {
-			return exit.Usagef("--publish %q is neither PORT nor HOST:INSIDE", p)
+			return exit.Usagef("--publish %q is neither PORT nor HOST:INSIDE; ports are 1024 to 65535 here, 1 to 65535 inside", p)
 		}
 	}
 	if len(o.Publish) > 0 && !o.Background {
