@@ -120,7 +120,7 @@ func (a arguments) agentWithin() error {
 	}
 	if a.Staged && (!a.AgentSocket || len(a.AgentWithin) > 0 || a.Live) {
 		return malformed("staged is for programs that are agents, work in one workspace, and do not write to it directly").
-			WithRemedy("give it with agent_socket, and without agent_within and live (at a terminal: palyra agent run --staged, without "+
+			WithRemedy("give it with agent_socket, and without agent_within and live (at a terminal: palyra agent run --staged, without " +
 				"--reach and --live)")
 	}
 	if len(a.AgentWithin) > maxAgentWithin {
