@@ -121,6 +121,8 @@ func edges() []edge {
 		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
 		{[]string{"internal/seal"}, []string{"internal/seal/sealname"}, true, "which paths are sealed, by their names"},
 		{[]string{"internal/seal/sealname"}, []string{"<parent>"}, false, "names are read without a workspace"},
+		{[]string{"internal/seal"}, []string{"internal/seal/owngit"}, true, "git's configuration outside of a workspace"},
+		{[]string{"internal/seal/owngit"}, []string{"<parent>"}, false, "configuration is read without a workspace"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{

@@ -40,7 +40,7 @@ type Driver interface {
 type TrustedFiles interface {
 	// Guarded returns those of the paths, relative to the workspace, that must stay as
 	// they are in a run. why: it could not be told, and all are.
-	Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error)
+	Guarded(ctx context.Context, workspace palyra.WorkspaceRef, paths []string) (guarded []string, why string, err error)
 }
 
 // Layers knows the stages of agents.
@@ -115,6 +115,7 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := driver.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
+	workspace := p.Workspace
 	if p.Tier != palyra.TierC { // nothing else is shown one
 		p.Workspace.Repository = palyra.Repository{}
 	}
@@ -124,7 +125,7 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := r.unplanted(ctx, p); err != nil {
 		return palyra.Plan{}, err
 	}
-	if err := r.guard(ctx, &p); err != nil {
+	if err := r.guard(ctx, &p, workspace); err != nil {
 		return palyra.Plan{}, err
 	}
 	if p.AgentWithin, err = r.widened(ctx, c.Proposal, p.AgentWithin); err != nil {
@@ -173,12 +174,12 @@ func (r *Resolver) unplanted(ctx context.Context, p palyra.Plan) error {
 }
 
 // guard notes which files that would be written other programs obey, also where their names do not say so.
-func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
+func (r *Resolver) guard(ctx context.Context, p *palyra.Plan, workspace palyra.WorkspaceRef) (err error) {
 	if r.TrustedFiles == nil || len(p.Writes) == 0 || p.Staging.Of != "" { // a stage is judged when it is kept
 		return nil
 	}
 	var why string
-	if p.Guarded, why, err = r.TrustedFiles.Guarded(ctx, p.Workspace.Path, p.Writes); err != nil {
+	if p.Guarded, why, err = r.TrustedFiles.Guarded(ctx, workspace, p.Writes); err != nil {
 		return err
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/gitfile"
+	"palyra/internal/seal/owngit"
 	"palyra/internal/seal/sealname"
 	"palyra/internal/subpath"
 )
@@ -58,9 +59,6 @@ func isConfig(path string) bool {
 	return name == "config" || name == "config.worktree"
 }
 
-// maxIncludes bounds how many files one configuration includes.
-const maxIncludes = 64
-
 // unreadable refuses a configuration that cannot be understood completely: it could have git run
 // files that nothing holds.
 func unreadable(file, why string) error {
@@ -76,6 +74,10 @@ func (t *tree) configured(s *Snapshot, e watchedPath) (out []sealname.Anchor, er
 	if !in {
 		return nil, nil
 	}
+	linked, err := t.linked(s, dir)
+	if err != nil {
+		return nil, err
+	}
 	files, seen := []string{first}, map[string]bool{}
 	for len(files) > 0 {
 		file := files[0]
@@ -83,21 +85,18 @@ func (t *tree) configured(s *Snapshot, e watchedPath) (out []sealname.Anchor, er
 		if seen[file] {
 			continue
 		}
-		if seen[file] = true; len(seen) > maxIncludes+1 {
-			return nil, unreadable(e.path, fmt.Sprintf("includes more than %d files", maxIncludes))
+		if seen[file] = true; len(seen) > owngit.MaxIncludes+1 {
+			return nil, unreadable(e.path, fmt.Sprintf("includes more than %d files", owngit.MaxIncludes))
 		}
 		text, large := t.limited(file)
 		if large {
 			return nil, unreadable(file, fmt.Sprintf("is larger than %d KiB", gitfile.MaxFile>>10))
 		}
-		set, err := gitfile.Config(text)
-		switch {
-		case errors.Is(err, gitfile.ErrLimit):
-			return nil, unreadable(file, "has too many settings")
-		case err != nil:
-			continue // git ignores it as well
+		set, err := owngit.Settings(file, text)
+		if err != nil {
+			return nil, overdone(err)
 		}
-		tops := worktrees(dir, set)
+		tops := append(worktrees(dir, set), linked...)
 		for _, r := range gitfile.References(set) {
 			from := tops
 			if r.Include {

@@ -143,6 +143,9 @@ func (t *tree) leads(s *Snapshot) (anchors []sealname.Anchor, err error) {
 	names := sync.OnceValue(func() cover {
 		return cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
 	})
+	if anchors, err = t.outside(s); err != nil {
+		return nil, err
+	}
 	for _, e := range s.entries {
 		if e.kind != sealed {
 			continue

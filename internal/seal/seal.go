@@ -58,6 +58,9 @@ type Limits struct {
 	// itself. A link that leads there is moved away, because those files are not looked at.
 	Closed []string
 
+	// Repository is one outside whose work tree the workspace is: its configuration counts like one of a repository inside.
+	Repository palyra.Repository
+
 	// Kept is how many bytes of a workspace's sealed paths are kept in quarantine. An item that exceeds it,
 	// with the call's other items, is removed, and its size and digest are reported. 0: no limit.
 	Kept int64

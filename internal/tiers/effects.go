@@ -73,7 +73,7 @@ const lookWithin = 30 * time.Second
 // is what they obeyed before the run: where the run changes what leads to it, that is such a name itself.
 func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, done func()) {
 	b, done = effects.In(c.Plan.Workspace.Path)
-	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, b.Path, names) }
+	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, c.Plan.Workspace, names) }
 	closed := sync.OnceValue(t.closed)
 	b.Closed = func(way string) bool { return closed()(way) }
 	b.System = func(way string) bool { return c.Plan.Workspace.Owner != 0 && effects.OfSystem(way) }
@@ -96,13 +96,13 @@ func (t *Tiers) closed() func(way string) bool {
 
 // obeyed are those of the names that git's configuration and links in the place of trusted names lead to. Where nobody
 // can tell, all of them are.
-func (t *Tiers) obeyed(ctx context.Context, workspace string, names []string) []string {
+func (t *Tiers) obeyed(ctx context.Context, workspace palyra.WorkspaceRef, names []string) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
 	defer cancel()
 	out, why, err := t.trusted.Guarded(ctx, workspace, names)
 	if err != nil || why != "" {
 		t.Log.Warn("what other programs obey in a workspace cannot be told, so all that a run changed counts",
-			"workspace", workspace, "why", why, "err", err)
+			"workspace", workspace.Path, "why", why, "err", err)
 		return names
 	}
 	return out

@@ -58,8 +58,9 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.Workspace, k.want.seals,
-			seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
+		outside := k.want.room.Repository
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place+"\x00"+outside.Path+"\x00"+outside.Dir, k.want.room.Workspace, k.want.seals,
+			seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept(), Repository: outside})
 	}
 	return err
 }

@@ -29,14 +29,17 @@ type TrustedFiles struct {
 
 // look is the known state of a workspace.
 type look struct {
-	workspace string
+	workspace palyra.WorkspaceRef
 	mu        sync.Mutex // held during a look
 	snap      *seal.Snapshot
 }
 
-// Guarded returns those of the paths, relative to a workspace, that are sealed there. why says, for
+// Guarded returns those of the paths, relative to a workspace, that are sealed there; of the workspace, its path and the
+// repository count whose work tree it is. why says, for
 // people, that this could not be found out, so that all of them count.
-func (g *TrustedFiles) Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error) {
+func (g *TrustedFiles) Guarded(
+	ctx context.Context, workspace palyra.WorkspaceRef, paths []string,
+) (guarded []string, why string, err error) {
 	l := g.at(workspace)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +68,7 @@ func reason(err error) palyra.Reason {
 }
 
 // at finds the look of a workspace, and forgets the least recently used one.
-func (g *TrustedFiles) at(workspace string) *look {
+func (g *TrustedFiles) at(workspace palyra.WorkspaceRef) *look {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.known, func(l *look) bool { return l.workspace == workspace })
@@ -89,7 +92,7 @@ func (l *look) again(ctx context.Context) error {
 			return nil
 		}
 	}
-	snap, err := seal.Scan(ctx, l.workspace, seal.Default, seal.Limits{})
+	snap, err := seal.Scan(ctx, l.workspace.Path, seal.Default, seal.Limits{Repository: l.workspace.Repository})
 	l.snap = snap
 	return err
 }
