@@ -227,16 +227,17 @@ func TestRepositoryOutsideIsJudged(t *testing.T) {
 	y := newYard(t)
 	y.person("cd main && git checkout -q -b other && echo two > f && git commit -q -a -m second && git checkout -q main && " +
 		"git worktree add -q ../a -b a && cd ../a && echo three > f && echo g > g && git add g && git commit -q -a -m third && " +
-		"echo edit > g && git config core.hooksPath hk")
+		"echo edit > g && git config core.hooksPath hk && git tag -a -m v v1 main")
 	y.mustStart("PALYRA_POLICY_PRESET=default")
 	y.mustRegister("a")
-	const state = "git -C main rev-parse other a && git -C main fsck --strict && git -C a status --short"
+	const state = "git -C main rev-parse other a v1 && git -C main fsck --strict && git -C a status --short"
 	head := y.person(state)
 	for _, c := range []struct{ script, names string }{
 		{"git branch -D other", "refs/heads/other"},
 		{"git update-ref refs/heads/other main; : > $(git rev-parse --git-common-dir)/logs/refs/heads/other", "refs/heads/other"},
 		{"git reset -q --hard HEAD~1; git reflog expire --expire=now --all", "HEAD"},
 		{"git checkout -q g", "g"},
+		{"git tag -d v1", "cannot be undone"},
 		{"mkdir hk; echo 'echo mine' > hk/pre-commit; chmod +x hk/pre-commit", "hk/pre-commit"}, // the configuration leads there
 		{"mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; git add .github; git commit -q -m ci; rm -r .github", "ci.yml"},
 		{"rm -f $(git rev-parse --git-common-dir)/objects/*/*", "objects"},

@@ -43,7 +43,7 @@ func Writes(dir, p string) bool {
 }
 
 // Lasts reports whether nothing puts back what a change takes from a path that Writes allows: an object, or what another
-// work tree remembers. Refs stand in logs.
+// work tree remembers. Whether refs stand in logs, gitwork tells.
 func Lasts(dir, p string) bool { return subpath.Below("objects", p) || othersLog(dir, p) }
 
 // othersLog reports whether a path is of what another work tree remembers.

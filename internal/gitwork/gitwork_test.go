@@ -55,6 +55,13 @@ func filesOf(t *testing.T, dir string) map[string]file {
 // lost is what a script takes from a project.
 func lost(t *testing.T, setup, script string) Lost {
 	t.Helper()
+	before, after, all := ran(t, setup, script)
+	return Look(t.Context(), before, after, all, "")
+}
+
+// ran is a project before and after a script.
+func ran(t *testing.T, setup, script string) (_, _ gitrepo.Files, all []Change) {
+	t.Helper()
 	was, is := t.TempDir(), t.TempDir()
 	sh(t, was, `git init -q -b main; mkdir src; for i in 1 2 3 4; do echo $i > src/$i; done; git add .; git commit -q -m 0
 echo 1b > src/1; git commit -q -a -m 1
@@ -62,7 +69,6 @@ echo 1b > src/1; git commit -q -a -m 1
 	sh(t, was, "cp -a . "+is)
 	sh(t, is, script)
 	before, after := filesOf(t, was), filesOf(t, is)
-	var all []Change
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	for _, p := range slices.Sorted(maps.Keys(names)) {
@@ -80,7 +86,7 @@ echo 1b > src/1; git commit -q -a -m 1
 		t.Cleanup(func() { _ = root.Close() })
 		return gitrepo.Root(root)
 	}
-	return Look(t.Context(), open(was), open(is), all, "")
+	return open(was), open(is), all
 }
 
 // Edits that no commit has and commits that no ref has any more are told when they go, and ordinary work is not.
@@ -159,5 +165,50 @@ func TestRepositoriesBeyondTheBoundAreCounted(t *testing.T) {
 	}
 	if got := lost(t, "", "echo x > src/1; git commit -q -a -m 2"); got.Omitted != 0 {
 		t.Errorf("%d changes of a small project are counted as left out", got.Omitted)
+	}
+}
+
+// Git itself puts back a ref that stands in a log. Tags and deleted branches often do not.
+func TestUnlogged(t *testing.T) {
+	const side = "git checkout -q -b side; echo s > s; git add s; git commit -q -m s; git checkout -q main; "
+	const quiet = "git update-ref refs/heads/quiet $(git commit-tree -m q HEAD^{tree}); " // HEAD was never there
+	for _, c := range []struct {
+		name, setup, run string
+		want             bool
+	}{
+		{"a commit", "", "echo x > src/2; git commit -q -a -m 2; git tag t; git branch b", false},
+		{"a branch rewound", "", "git reset -q --hard HEAD~1", false},
+		{"and its log emptied", "", "git reset -q --hard HEAD~1; git reflog expire --expire=now --all", true},
+		{"a deleted branch that was checked out", side, "git branch -q -D side", false},
+		{"a deleted branch", quiet, "git branch -q -D quiet", true},
+		{
+			"a deleted branch that others contain", quiet + "git merge -q --no-ff -m m quiet --allow-unrelated-histories",
+			"git branch -q -D quiet", true,
+		},
+		{"a packed branch deleted", quiet + "git pack-refs --all", "git branch -q -D quiet", true},
+		{"by hand", quiet + "git pack-refs --all", "sed -i /quiet/d .git/packed-refs; rm -r .git/logs/refs/heads/quiet", true},
+		{"a packed branch", quiet, "git pack-refs --all", false},
+		{"a renamed branch", quiet, "git branch -m quiet other", false},
+		{"an annotated tag deleted", "git tag -a -m t v1", "git tag -d v1", true},
+		{"an annotated tag moved", "git tag -a -m t v1", "git tag -f -a -m u v1 HEAD~1", true},
+		{"a tag of a commit that HEAD had", "git tag v1", "git tag -d v1", false},
+		{"a note", "git notes add -m n", "git update-ref -d refs/notes/commits", true},
+		{
+			"what was fetched", quiet + "git update-ref refs/remotes/o/q quiet; git branch -q -D quiet",
+			"git update-ref -d refs/remotes/o/q", false,
+		},
+		{
+			"another work tree had it", quiet + "git worktree add -q wt quiet",
+			"git worktree add -q two; rm -r .git/logs/refs; git update-ref -d refs/heads/quiet", false,
+		},
+		{"a broken repository", "", "rm .git/HEAD", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			before, after, _ := ran(t, c.setup, c.run)
+			if got := Unlogged(t.Context(), before, after, ".git"); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
 	}
 }

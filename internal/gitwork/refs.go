@@ -57,12 +57,8 @@ func (c *repository) remembered(ref string, id gitrepo.ID) bool {
 		return false
 	}
 	for line := range strings.Lines(string(text)) {
-		from, rest, _ := strings.Cut(line, " ")
-		to, _, _ := strings.Cut(rest, " ")
-		for _, word := range []string{from, to} {
-			if known, err := gitrepo.ParseID(word); err == nil && known == id {
-				return true
-			}
+		if slices.Contains(logged(line), id) {
+			return true
 		}
 	}
 	return false

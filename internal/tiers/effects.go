@@ -49,7 +49,7 @@ func (t *Tiers) list(ctx context.Context, c *palyra.Call, left sandbox.Left) (pa
 	if t.Room != nil {
 		s.Facts.NotUndoable, s.Facts.PushesOut = t.Room(left.Replaced)
 	}
-	s.Facts.NotUndoable = s.Facts.NotUndoable || left.Lasting
+	s.Facts.NotUndoable = s.Facts.NotUndoable || left.Lasting || t.unlogged(ctx, c, left)
 	s.Detail = effects.Describe(s.Facts, left.Changes)
 	if t.Lists == nil {
 		return s, nil

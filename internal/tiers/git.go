@@ -48,6 +48,21 @@ func (t *Tiers) git(ctx context.Context, c *palyra.Call, left sandbox.Left) effe
 	}
 }
 
+// unlogged reports whether refs of a repository outside lead elsewhere, which undo does not put back, and git does not
+// remember where they led.
+func (t *Tiers) unlogged(ctx context.Context, c *palyra.Call, left sandbox.Left) bool {
+	if c.Plan.Workspace.Repository.Path == "" || left.Before == nil || left.After == nil ||
+		!slices.ContainsFunc(left.Changes, func(c palyra.Change) bool {
+			name, in := subpath.Rel(".git", c.Path.Raw())
+			return in && c.Was != nil && (name == "packed-refs" || subpath.Below("refs", name))
+		}) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gitWithin)
+	defer cancel()
+	return gitwork.Unlogged(ctx, left.Before, left.After, ".git")
+}
+
 // verified finds out whether what a run put into a repository's store is what it is called by.
 func verified(ctx context.Context, left sandbox.Left, dir string) error {
 	var names []string
