@@ -24,6 +24,7 @@ type Link struct {
 	published []*port
 	reaches   []*port
 	free      map[bool]chan socket // of the room's network, that nobody uses now; true: for IPv6
+	six       bool                 // there are sockets for IPv6, which a kernel without it has not; set before anybody connects
 	dials     int                  // sockets that it gets, of both kinds
 	slots     chan struct{}        // holds one for each connection into the room: no more than sockets of one kind
 
@@ -135,6 +136,7 @@ func (l *Link) hold(f *os.File) error {
 		return net.ErrClosed
 	}
 	l.held = append(l.held, s)
+	l.six = l.six || s.six
 	l.free[s.six] <- s
 	return nil
 }

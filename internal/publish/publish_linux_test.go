@@ -232,6 +232,55 @@ func TestClientsThatDoNotWait(t *testing.T) {
 	}
 }
 
+// Who comes to a server at ::1 alone while every socket is in use waits, as at 127.0.0.1.
+func TestWaitingForTheOtherKind(t *testing.T) {
+	six, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("UNPROVEN HERE: no IPv6")
+	}
+	_ = six.Close()
+	p, host := ports(), freePort(t)
+	inside, came, letGo := holds(t, "tcp6", "[::1]:0")
+	publish(t, p, call("A", "S", "agent:x"), host, fmt.Sprintf("http://127.0.0.1:%d", inside))
+	end := fill(t, host, came)
+	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if _, err := c.Read(make([]byte, 1)); !os.IsTimeout(err) {
+		t.Fatalf("it does not wait: %v", err)
+	}
+	letGo()
+	end()
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("who waited: %v", err)
+	}
+}
+
+// Without sockets for IPv6 nobody waits for one.
+func TestNoSocketsOfTheOtherKind(t *testing.T) {
+	p, host := ports(), freePort(t)
+	l, err := p.Open(call("A", "S", "agent:x"), palyra.Plan{Publish: []string{fmt.Sprintf("%d:%d", host, freePort(t))}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	doors := l.Doors()
+	for i := range doors {
+		doors[i].Dial = max(doors[i].Dial, -doors[i].Dial) // as a cell does where the kernel has none
+	}
+	files, _ := sockets(t, doors)
+	if err := l.Serve(files); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(host); err == nil || os.IsTimeout(err) {
+		t.Errorf("nobody is behind it: %v", err)
+	}
+}
+
 // A call of the session reaches a port of it. Calls of other sessions, and of other principals, have no door to it.
 func TestSessionReaches(t *testing.T) {
 	p, host := ports(), freePort(t)

@@ -88,10 +88,10 @@ func (l *Link) connect(c *net.TCPConn, to *port) {
 
 // connectBy is connect by one kind of address; false: nobody answers there.
 func (l *Link) connectBy(ctx context.Context, cancel func(), c *net.TCPConn, to *port, six bool) bool {
-	var s socket
-	if len(to.link.free[six]) == 0 && six { // a kernel without IPv6 has none, or all are in use
+	if six && !to.link.six {
 		return false
 	}
+	var s socket
 	select {
 	case s = <-to.link.free[six]:
 	case <-ctx.Done():
