@@ -374,3 +374,24 @@ func TestARemovedAgentsProcessEnds(t *testing.T) {
 	u.over("the agent's removal", port, marker, waitMost)
 	<-call
 }
+
+// TestABackgroundProcessThatEndsAtOnce: what never got to work is not said to go on, and its exit code comes back.
+func TestABackgroundProcessThatEndsAtOnce(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	u := d.rooted()
+	u.palyra(new(any), "workspace", "add", u.work)
+	cmd := u.as("palyra", "exec", "--background", "--", "sh", "-c", "echo cannot begin >&2; exit 7")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	u.allow()
+	var code *exec.ExitError
+	if !asExit(cmd.Wait(), &code) || code.ExitCode() != 7 || !strings.Contains(out.String(), "cannot begin") ||
+		strings.Contains(out.String(), "goes on") {
+		t.Errorf("%v\n%s", code, out.String())
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -21,8 +22,11 @@ type begun struct {
 	Publish []string      `json:"publish"`
 }
 
+// atOnce is how soon a process ends that never got to work.
+const atOnce = 500 * time.Millisecond
+
 // start makes a call of a background process and returns when it runs, with its id, or with the outcome of one that
-// does not. When ctx ends first the call is cancelled.
+// does not, or that ends at once. When ctx ends first the call is cancelled.
 func (a *Asker) start(ctx context.Context, c client.Caller, r client.CallRequest) (palyra.CallID, palyra.Outcome, error) {
 	call := client.Follow(c, r, client.FollowOptions{
 		Watch: func(e client.CallEvent) { a.news(ctx, e, func(client.CallEvent) {}) }, Cancelling: a.cancelling,
@@ -30,8 +34,13 @@ func (a *Asker) start(ctx context.Context, c client.Caller, r client.CallRequest
 	defer a.End()
 	select {
 	case <-call.Running():
-		call.Close()
-		return call.ID(), palyra.Outcome{}, nil
+		select {
+		case <-call.Done():
+		case <-ctx.Done():
+		case <-time.After(atOnce):
+			call.Close()
+			return call.ID(), palyra.Outcome{}, nil
+		}
 	case <-call.Done():
 	case <-ctx.Done():
 	}
