@@ -85,6 +85,9 @@ type Repository struct {
 // NoProfile is the profile that a call names that wants none: it furnishes nothing.
 const NoProfile = "none"
 
+// StagedWork begins the name of an input that is what waits on the stage of an agent, before the agent's call.
+const StagedWork = "staged:"
+
 // StdinLive is the stdin of a plan whose input is fed while it runs, and so is not bound.
 const StdinLive = "live"
 

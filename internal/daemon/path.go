@@ -162,9 +162,9 @@ func (p undoPart) Remember(
 }
 
 func (p undoPart) Meant(
-	ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText,
-) (meant, all int, err error) {
-	return p.d.undo.Meant(ctx, env, workspace, agent, paths)
+	ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText, shown palyra.Digest,
+) (meant, all int, list palyra.Digest, err error) {
+	return p.d.undo.Meant(ctx, env, workspace, agent, paths, shown)
 }
 
 func (p undoPart) Lasting(all []files.Replaced) string {

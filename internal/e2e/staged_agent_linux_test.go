@@ -195,7 +195,10 @@ func TestStagedAgent(t *testing.T) {
 		if told := s.fails("keep", "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"); !strings.Contains(told, "palyra changes --staged") {
 			t.Errorf("an unknown agent: %s", told)
 		}
-		told := s.must("keep", string(agent), "f0*", "made/one")
+		if told := s.fails("keep", string(agent), "--digest", string(x.Counts.Digest)); !strings.Contains(told, "no more what was shown") {
+			t.Errorf("another list than was shown: %s", told)
+		}
+		told := s.must("keep", string(agent), "--digest", string(s.staged(agent).Counts.Digest), "f0*", "made/one")
 		if !strings.Contains(told, "kept 9 paths") && !strings.Contains(told, "kept 10 paths") || !strings.Contains(told, "f05") {
 			t.Errorf("kept: %s", told)
 		}
@@ -247,6 +250,9 @@ func TestStagedAgentOutlivesTheDaemon(t *testing.T) {
 	s.until(agent, 3)
 	if told := s.fails("keep", string(agent)); !strings.Contains(told, "still runs") {
 		t.Errorf("kept while it runs: %s", told)
+	}
+	if told := s.fails("drop", string(agent)); !strings.Contains(told, "still runs") {
+		t.Errorf("dropped while it runs: %s", told)
 	}
 	s.kill()
 	s.mustStart(shipped...)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
+	"slices"
 	"time"
 
 	"palyra"
+	"palyra/internal/effects"
 	"palyra/internal/stage"
 	"palyra/internal/subpath"
 )
@@ -22,6 +24,24 @@ type Work struct {
 	Cut       bool      // the machine stopped while it ran: some of it may be lost
 	Changes   []stage.Change
 	Theirs    []string // paths that somebody else changed in the workspace since it began, which are not among the changes
+}
+
+// List returns the digest of the list of those changes that are picked, and how many they are.
+func (w *Work) List(pick func(path string) bool) (palyra.Digest, int, error) {
+	var all []stage.Change
+	for _, c := range w.Changes {
+		if pick(c.Path) {
+			all = append(all, c)
+		}
+	}
+	e, _, err := effects.List(ChangesOf(all))
+	return e.Digest, len(all), err
+}
+
+// StillRuns refuses to decide about the work of an agent that goes on.
+func StillRuns(agent palyra.CallID) *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "the agent %s, or a call of it, still runs", agent).
+		WithRemedy("wait for its end, or end it: palyra calls cancel %s", agent)
 }
 
 // Content is a file of an agent's work, before and after.
@@ -151,6 +171,9 @@ func (r *Runner) Review(ctx context.Context, start palyra.Launch, c *palyra.Call
 	if err == nil {
 		part.Pick, err = Picker(a.Paths, w)
 	}
+	if err == nil {
+		err = planned(start.Plan(), a.Agent, &w, part.Pick)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -164,6 +187,15 @@ func (r *Runner) Review(ctx context.Context, start palyra.Launch, c *palyra.Call
 		return fail(err)
 	}
 	return r.reviewedAs(res, a.Agent, part, w, c.Proposal.Tool == palyra.ToolStageDrop)
+}
+
+// planned refuses to decide about other changes than those that the plan was made of.
+func planned(p palyra.Plan, agent palyra.CallID, w *Work, pick func(path string) bool) error {
+	list, _, err := w.List(pick)
+	if err == nil && !slices.Contains(p.Inputs, palyra.Input{Path: palyra.StagedWork + string(agent), Digest: list}) {
+		err = palyra.PlanChanged("what waits of the agent")
+	}
+	return err
 }
 
 // keepWork keeps a part, judged as the changes of a run are.

@@ -89,29 +89,40 @@ func (u *Undo) stagedWorks(ctx context.Context) (out []wire.UndoEntry, err error
 	return out, err
 }
 
-// Meant returns how many of the changed paths of an agent a choice means, and how many there are.
+// Meant returns how many of the changed paths of an agent a choice means, how many there are, and the digest of the list of
+// those that are meant.
 func (u *Undo) Meant(
-	ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText,
-) (meant, all int, err error) {
+	ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText, shown palyra.Digest,
+) (meant, all int, list palyra.Digest, err error) {
 	c, err := u.Calls(ctx, agent)
 	if err != nil && palyra.CodeOf(err) != palyra.NotFound {
-		return 0, 0, err
+		return 0, 0, "", err
 	}
 	if err != nil || !env.Reach.May(palyra.ActCancel, c.Reached()) || c.Plan.Workspace.Path != workspace || !c.Plan.Staging.Review {
-		return 0, 0, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no agent %s of yours is staged in this workspace", agent).
+		return 0, 0, "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no agent %s of yours is staged in this workspace", agent).
 			WithRemedy("'palyra changes --staged' lists those whose work waits")
 	}
 	w, err := u.work(ctx, agent)
+	if err == nil && w.Running {
+		err = sandbox.StillRuns(agent)
+	}
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, "", err
+	}
+	whole, _, err := w.List(func(string) bool { return true })
+	if err == nil && shown != "" && shown != whole {
+		err = palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "what waits of agent %s is no more what was shown", agent).
+			WithRemedy("look at it again: palyra changes %s", agent)
+	}
+	if err != nil {
+		return 0, 0, "", err
 	}
 	pick, err := sandbox.Picker(paths, w)
-	for _, x := range w.Changes {
-		if err == nil && pick(x.Path) {
-			meant++
-		}
+	if err != nil {
+		return 0, 0, "", err
 	}
-	return meant, len(w.Changes), err
+	list, meant, err = w.List(pick)
+	return meant, len(w.Changes), list, err
 }
 
 // expire drops the work of agents that nobody decided about in time. Where it cannot be put on record, it stays.

@@ -20,8 +20,12 @@ import (
 	"palyra/internal/show"
 )
 
+// shownUsage is what the commands say of the list that their person saw.
+const shownUsage = "only if the list is still the one with this `DIGEST` (counts.list_sha256 of 'palyra changes AGENT --json')"
+
 // KeepCommand is "keep": what an agent wrote on its stage becomes the workspace's.
 func KeepCommand(inv *invocation.Invocation) *cobra.Command {
+	var shown string
 	cmd := &cobra.Command{
 		Use: "keep AGENT [PATH]...", Short: "Keep what a staged agent wrote", Args: takesAgent,
 		Long: "Makes what an agent and its calls wrote on their stage ('palyra agent run --staged') the\n" +
@@ -34,15 +38,17 @@ func KeepCommand(inv *invocation.Invocation) *cobra.Command {
 			"  palyra keep 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n" +
 			"  palyra keep 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 src 'docs/*.md'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return review(cmd.Context(), inv, palyra.ToolStageKeep, args[0], args[1:])
+			return review(cmd.Context(), inv, palyra.ToolStageKeep, args[0], args[1:], shown)
 		},
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
+	cmd.Flags().StringVar(&shown, "digest", "", shownUsage)
 	return cmd
 }
 
 // DropCommand is "drop": what an agent wrote on its stage is thrown away.
 func DropCommand(inv *invocation.Invocation) *cobra.Command {
+	var shown string
 	cmd := &cobra.Command{
 		Use: "drop AGENT [PATH]...", Short: "Throw away what a staged agent wrote", Args: takesAgent,
 		Long: "Throws away what an agent and its calls wrote on their stage and nobody kept: all of it, or\n" +
@@ -50,10 +56,11 @@ func DropCommand(inv *invocation.Invocation) *cobra.Command {
 			"taken back. AGENT is the id of the agent's call, or of its session.",
 		Example: "  palyra drop 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 'build/*'\n  palyra drop 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return review(cmd.Context(), inv, palyra.ToolStageDrop, args[0], args[1:])
+			return review(cmd.Context(), inv, palyra.ToolStageDrop, args[0], args[1:], shown)
 		},
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
+	cmd.Flags().StringVar(&shown, "digest", "", shownUsage)
 	return cmd
 }
 
@@ -95,7 +102,7 @@ func stagedAgent(ctx context.Context, inv *invocation.Invocation, id string) (cl
 }
 
 // review keeps or drops a part of an agent's work.
-func review(ctx context.Context, inv *invocation.Invocation, tool palyra.ToolName, id string, paths []string) error {
+func review(ctx context.Context, inv *invocation.Invocation, tool palyra.ToolName, id string, paths []string, shown string) error {
 	e, err := stagedAgent(ctx, inv, id)
 	if err != nil {
 		return err
@@ -103,7 +110,8 @@ func review(ctx context.Context, inv *invocation.Invocation, tool palyra.ToolNam
 	args := struct {
 		Agent palyra.CallID     `json:"agent"`
 		Paths []palyra.PathText `json:"paths,omitempty"`
-	}{Agent: e.Call}
+		Shown string            `json:"digest,omitempty"`
+	}{Agent: e.Call, Shown: shown}
 	for _, p := range paths {
 		if strings.HasPrefix(p, `"`) { // quoted, as lists show it
 			args.Paths = append(args.Paths, palyra.PathText(p))
@@ -208,9 +216,9 @@ func offerReview(ctx context.Context, inv *invocation.Invocation, agent palyra.C
 		}
 		switch strings.ToLower(strings.TrimSpace(answer)) {
 		case "k", "keep":
-			return review(ctx, inv, palyra.ToolStageKeep, string(agent), nil)
+			return review(ctx, inv, palyra.ToolStageKeep, string(agent), nil, string(x.Counts.Digest))
 		case "d", "drop":
-			return review(ctx, inv, palyra.ToolStageDrop, string(agent), nil)
+			return review(ctx, inv, palyra.ToolStageDrop, string(agent), nil, string(x.Counts.Digest))
 		case "r", "review":
 			d, err := c.ChangesDiff(ctx, agent, "")
 			if err != nil {

@@ -135,18 +135,20 @@ func (d *Desk) Choose(
 		return n, nil, w, c, nil, err
 	}
 	if w, err = d.look(ctx, &n, g, nil); err == nil && w.Running {
-		err = palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "the agent %s, or a call of it, still runs", p.Agent).
-			WithRemedy("wait for its end, or end it: palyra calls cancel %s", p.Agent)
+		err = sandbox.StillRuns(p.Agent)
 	}
 	if err != nil {
 		done()
 		return n, nil, w, c, nil, err
 	}
-	theirs := map[string]bool{}
+	theirs, listed := map[string]bool{}, make(map[string]bool, len(w.Changes))
 	all := slices.Clone(w.Changes)
+	for i := range all {
+		listed[all[i].Path] = true
+	}
 	for _, path := range w.Theirs {
 		theirs[path] = true
-		if !slices.ContainsFunc(all, func(c stage.Change) bool { return c.Path == path }) {
+		if !listed[path] {
 			all = append(all, stage.Change{Path: path})
 		}
 	}

@@ -17,9 +17,12 @@ import (
 
 // Works knows what is staged.
 type Works interface {
-	// Meant returns how many of the changed paths of an agent a choice means, and how many there are. An agent that the
-	// caller may not end is not found, nor is one of another workspace, and a path that means nothing is an error.
-	Meant(ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText) (meant, all int, err error)
+	// Meant returns how many of the changed paths of an agent a choice means, how many there are, and the digest of the
+	// list of those that are meant. An agent that the caller may not end is not found, nor is one of another workspace;
+	// a path that means nothing is an error, and so is an agent that still runs, or whose list of all is no more the
+	// one that was shown.
+	Meant(ctx context.Context, env tool.Env, workspace string, agent palyra.CallID, paths []palyra.PathText, shown palyra.Digest,
+	) (meant, all int, list palyra.Digest, err error)
 }
 
 // All returns the package's tools.
@@ -51,7 +54,8 @@ const (
   "required": ["agent"],
   "properties": {
     "agent": {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$", "description": "The call_id of the agent whose work is staged."},
-    "paths": {"type": "array", "maxItems": 10000, "items": {"type": "string", "minLength": 1, "maxLength": 16384}, "description": "Paths, directories and patterns below the workspace. Default: all."}
+    "paths": {"type": "array", "maxItems": 10000, "items": {"type": "string", "minLength": 1, "maxLength": 16384}, "description": "Paths, directories and patterns below the workspace. Default: all."},
+    "digest": {"type": "string", "maxLength": 128, "description": "The digest of the list of changes that was shown (counts.list_sha256 of 'palyra changes'). Where the list is another one by now, nothing is done."}
   }
 }`
 )
@@ -68,6 +72,7 @@ func (t reviewer) Spec() palyra.Tool {
 type args struct {
 	Agent palyra.CallID     `json:"agent"`
 	Paths []palyra.PathText `json:"paths"`
+	Shown palyra.Digest     `json:"digest"`
 }
 
 // Plan implements tool.Tool.
@@ -86,10 +91,11 @@ func (t reviewer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error 
 				WithRemedy("write it as 'palyra changes' shows it")
 		}
 	}
-	meant, all, err := t.works.Meant(ctx, env, p.Workspace.Path, a.Agent, a.Paths)
+	meant, all, list, err := t.works.Meant(ctx, env, p.Workspace.Path, a.Agent, a.Paths, a.Shown)
 	if err != nil {
 		return err
 	}
+	p.Inputs = []palyra.Input{{Path: palyra.StagedWork + string(a.Agent), Digest: list}} // what is decided about is what was planned
 	p.Detail.Summary = fmt.Sprintf("%s %d of %d paths that agent %s changed", t.verb, meant, all, a.Agent)
 	if t.name == palyra.ToolStageKeep {
 		p.Staging = palyra.Staging{Writes: palyra.WritesStaged}
