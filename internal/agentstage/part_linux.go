@@ -338,15 +338,19 @@ func Same(upper, ws int, path string) bool {
 	if err != nil {
 		return false
 	}
+	kind := a.Mode & unix.S_IFMT
+	if kind == unix.S_IFSOCK || kind == unix.S_IFBLK || kind == unix.S_IFCHR && a.Rdev != 0 { // never kept
+		return true
+	}
 	b, missing, err := beneath.LookBelow(ws, path)
 	if white := a.Mode&unix.S_IFMT == unix.S_IFCHR && a.Rdev == 0; white && missing {
 		return true
 	}
-	if err != nil || missing || a.Mode&0o177777 != b.Mode&0o177777 {
+	if err != nil || missing || modeKept(a) != modeKept(b) {
 		return false
 	}
-	switch a.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
+	switch kind {
+	case unix.S_IFDIR, unix.S_IFIFO:
 		return true
 	case unix.S_IFLNK:
 		x, err := beneath.Target(upper, path)
@@ -356,6 +360,14 @@ func Same(upper, ws int, path string) bool {
 		return a.Size == b.Size && sameContent(upper, ws, path)
 	}
 	return false
+}
+
+// modeKept is the kind and mode of an entry, without the set-id bits of a file, which are never kept.
+func modeKept(st *unix.Stat_t) uint32 {
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		return st.Mode &^ 0o6000
+	}
+	return st.Mode
 }
 
 func sameContent(upper, ws int, path string) bool {

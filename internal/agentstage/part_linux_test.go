@@ -198,6 +198,28 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// What is never kept does not tell that the rest was not: set-id bits, and sockets.
+func TestSameButForWhatIsNeverKept(t *testing.T) {
+	l := newLayers(t)
+	l.put(l.upper, "tool", "x")
+	l.put(l.ws, "tool", "x")
+	if err := errors.Join(unix.Chmod(filepath.Join(l.upper, "tool"), 0o4644), unix.Mknod(filepath.Join(l.upper, "sock"), unix.S_IFSOCK|0o600, 0),
+		unix.Mkfifo(filepath.Join(l.upper, "pipe"), 0o600), unix.Mkfifo(filepath.Join(l.ws, "pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"tool", "sock", "pipe"} {
+		if !Same(l.uppers, l.wss, p) {
+			t.Errorf("%s is another one when it is kept", p)
+		}
+	}
+	if err := os.Chmod(filepath.Join(l.ws, "tool"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if Same(l.uppers, l.wss, "tool") {
+		t.Error("another mode is the same")
+	}
+}
+
 // A note is read as it was written, a name that is none is no agent, and a stage is removed with all that is in it.
 func TestStore(t *testing.T) {
 	s := Store{t.TempDir()}
