@@ -111,17 +111,20 @@ func Picker(paths []palyra.PathText, w Work) (func(path string) bool, error) {
 		if rel, ok := subpath.Rel(w.Workspace, pattern); ok && path.IsAbs(pattern) {
 			pattern = rel
 		}
-		if _, err := path.Match(pattern, ""); err != nil {
+		means := meant
+		if w.names(pattern) { // the name of something, whatever it means as a pattern
+			means = subpath.Within
+		} else if _, err := path.Match(pattern, ""); err != nil {
 			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s is neither a path nor a pattern", text).WithCause(err)
 		}
 		found := false
 		for _, c := range w.Changes {
-			if meant(pattern, c.Path) {
+			if means(pattern, c.Path) {
 				picked[c.Path], found = true, true
 			}
 		}
 		for _, p := range w.Theirs {
-			if meant(pattern, p) {
+			if means(pattern, p) {
 				picked[p], found = true, true
 			}
 		}
@@ -132,6 +135,12 @@ func Picker(paths []palyra.PathText, w Work) (func(path string) bool, error) {
 		}
 	}
 	return func(p string) bool { return picked[p] }, nil
+}
+
+// names reports whether a text is the name of something that waits, or of a directory above it.
+func (w *Work) names(name string) bool {
+	return slices.ContainsFunc(w.Changes, func(c stage.Change) bool { return subpath.Within(name, c.Path) }) ||
+		slices.ContainsFunc(w.Theirs, func(p string) bool { return subpath.Within(name, p) })
 }
 
 // meant reports whether a pattern means a path: by matching it, or a directory above it.
