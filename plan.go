@@ -85,11 +85,9 @@ type Repository struct {
 // NoProfile is the profile that a call names that wants none: it furnishes nothing.
 const NoProfile = "none"
 
-// StagedWork begins the name of an input that is what waits on the stage of an agent, before the agent's call.
-const StagedWork = "staged:"
-
 // StdinLive is the stdin of a plan whose input is fed while it runs, and so is not bound.
 const StdinLive = "live"
+const StagedWork = "staged:" // begins the name of an input that is what waits on the stage of the agent named after it
 
 // Executable is a program and the digest it had when the plan was made. Sealed says that the call itself could write
 // the file: a copy that nothing can change is run instead.

@@ -203,7 +203,8 @@ func TestSameButForWhatIsNeverKept(t *testing.T) {
 	l := newLayers(t)
 	l.put(l.upper, "tool", "x")
 	l.put(l.ws, "tool", "x")
-	if err := errors.Join(unix.Chmod(filepath.Join(l.upper, "tool"), 0o4644), unix.Mknod(filepath.Join(l.upper, "sock"), unix.S_IFSOCK|0o600, 0),
+	if err := errors.Join(unix.Chmod(filepath.Join(l.upper, "tool"), 0o4644),
+		unix.Mknod(filepath.Join(l.upper, "sock"), unix.S_IFSOCK|0o600, 0),
 		unix.Mkfifo(filepath.Join(l.upper, "pipe"), 0o600), unix.Mkfifo(filepath.Join(l.ws, "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -156,10 +156,7 @@ func meant(pattern, p string) bool {
 // Review implements the gate's runner for the calls by which a person keeps or drops the work of an agent.
 func (r *Runner) Review(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	begun := r.Now()
-	fail := func(err error) palyra.Result {
-		res := r.refused(begun, c.ID, err)
-		return res
-	}
+	fail := func(err error) palyra.Result { return r.refused(begun, c.ID, err) }
 	if !r.enter() {
 		return fail(palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping"))
 	}
