@@ -381,6 +381,38 @@ func TestStagedAgentIsRefusedWhereNothingCanBeStaged(t *testing.T) {
 	}
 }
 
+// A staged agent starts nothing in the background, which would write to the workspace directly: by the command, by the
+// tool and in whatever tier it is refused, unasked, with the reason and what to do.
+func TestStagedAgentStartsNothingInTheBackground(t *testing.T) {
+	s := &staging{daemon: newDaemon(t)}
+	s.ownWork()
+	s.mustStart(shipped...)
+	s.as = func(_ string, args ...string) *exec.Cmd { return s.palyra(args...) }
+	s.must("workspace", "add", s.work)
+	before := treeOf(t, s.work)
+	ways := []string{
+		"exec --no-stdin --no-wait --background -- sh -c 'echo > ran'",
+		"exec --no-stdin --no-wait --background --tier b -- sh -c 'echo > ran'",
+		fmt.Sprintf("exec --no-stdin --no-wait --background --publish %d:80 -- sh -c 'echo > ran'", aPort(t)),
+		`tools call palyra.process.start --no-wait --input '{"command":"touch","args":["ran"]}'`,
+	}
+	for _, way := range ways {
+		agent, ended := s.agent("palyra " + way + " >told 2>&1; echo \"ended with $?\"; cat told; rm told; test ! -e ran")
+		out := <-ended
+		if out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 || !strings.Contains(out.Stdout, "ended with 126") ||
+			!strings.Contains(out.Stdout, "a staged agent starts no background processes") || !strings.Contains(out.Stdout, "without --staged") {
+			t.Errorf("%s: %+v", way, out)
+		}
+		if out.Effects == palyra.EffectsStaged {
+			s.must("drop", string(agent))
+		}
+	}
+	if got := treeOf(t, s.work); got != before {
+		t.Errorf("the workspace is another one:\n%s", got)
+	}
+	s.verify()
+}
+
 // What an agent wrote on its stage that git obeys runs with no network that somebody allowed for 'git push': neither a hook,
 // nor a setting; offline it runs. Without them it is asked about.
 func TestStagedAgentPlantsNothingForARunThatReachesOut(t *testing.T) {
