@@ -214,8 +214,13 @@ func (u user) backgroundStory() {
 	u.over("stop", port, marker, 0)
 
 	start := []string{"--publish", fmt.Sprintf("%d:8000", port), "--", "/usr/bin/python3", "server.py", "8000", marker}
-	first := u.background(true, start...)
-	u.serves(port, "from python")
+	built := []string{"--publish", fmt.Sprintf("%d:8000", port), "--", "./server", "127.0.0.1:8000", marker}
+	u.goServer("server")
+	first := u.background(true, built...)
+	u.serves(port, "from go")
+	if got := u.inRoomGets("", port); !strings.Contains(got, "from go") {
+		t.Errorf("another call of the session: %s", got)
+	}
 	var call palyra.Call
 	u.palyra(&call, "calls", "show", string(first.Process))
 	u.palyra(new(any), "sessions", "close", string(call.Proposal.Session))
@@ -227,8 +232,8 @@ func (u user) backgroundStory() {
 	u.palyra(new(any), "leases", "revoke", string(call.Grant))
 	u.over("a revoke", port, marker, waitMost)
 
-	third := u.background(true, start...)
-	u.serves(port, "from python")
+	third := u.background(true, built...)
+	u.serves(port, "from go")
 	var status struct{ PID int }
 	u.palyra(&status, "status")
 	if err := syscall.Kill(status.PID, syscall.SIGKILL); err != nil {
@@ -244,6 +249,43 @@ func (u user) backgroundStory() {
 		}
 	}
 }
+
+// goServer builds a server of Go, as its author would, and puts it into the workspace.
+func (u user) goServer(name string) {
+	u.t.Helper()
+	dir := u.t.TempDir()
+	for file, text := range map[string]string{"go.mod": "module server\n\ngo 1.26\n", "main.go": goServer} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, name), ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
+	if out, err := build.CombinedOutput(); err != nil {
+		u.t.Fatalf("%v: %s", err, out)
+	}
+	program, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.put(name, string(program))
+	if err := os.Chmod(filepath.Join(u.work, name), 0o755); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+const goServer = `package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	_ = http.ListenAndServe(os.Args[1], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "from go") }))
+}
+`
 
 // listed looks at a process as the commands show it.
 func (u user) listed(p processStarted, port int) {
