@@ -274,6 +274,10 @@ func TestRepositoryOutsideIsJudged(t *testing.T) {
 			t.Errorf("%s: %v %+v\n%s", c.answer, err, out, said)
 		}
 	}
+	list, err := y.palyra("undo", "--list").CombinedOutput() // of the workspace alone
+	if err != nil || strings.Count(string(list), "\n") != 2 || !strings.Contains(string(list), "echo allow") {
+		t.Errorf("%v: %s", err, list)
+	}
 	y.verify()
 }
 

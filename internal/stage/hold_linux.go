@@ -426,7 +426,7 @@ func (s *Stages) openHeld(h held) (*Stage, error) {
 	for _, p := range h.Parents {
 		g.parents[string(p.Path)] = p.Mode
 	}
-	if s.past != nil {
+	if s.past != nil && ofCall(h.Call) == h.Call { // nothing undoes a repository outside
 		if err := g.Remember(s.past, h.Call); err != nil {
 			return nil, err
 		}
