@@ -99,8 +99,7 @@ func (g *Stage) strange(all []Change) (names []string) {
 // add tells what became of the changes of a second stage.
 func (s *Settled) add(theirs Settled) {
 	for _, c := range theirs.Changes {
-		c.Path = besideAt + "/" + c.Path
-		s.Changes = append(s.Changes, c)
+		s.Changes = append(s.Changes, besideChange(c))
 	}
 	slices.SortFunc(s.Changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	s.Kept += theirs.Kept
@@ -115,6 +114,12 @@ func (s *Settled) add(theirs Settled) {
 		s.Lost = "somebody else changed the repository outside the workspace meanwhile, so that what was done there is not in it: " +
 			strings.Join(theirs.Conflicts, ", ")
 	}
+}
+
+// besideChange names a change of a second stage.
+func besideChange(c Change) Change {
+	c.Path = besideAt + "/" + c.Path
+	return c
 }
 
 func inRepository(names []string) (out []string) {
@@ -132,8 +137,7 @@ func (g *Stage) join(mine, theirs Found) Found {
 	}
 	for _, c := range theirs.Changes {
 		both.Lasting = both.Lasting || c.Was.Kind != Nothing && c.Was.Kind != Directory && g.lasts(c.Path)
-		c.Path = besideAt + "/" + c.Path
-		both.Changes = append(both.Changes, c)
+		both.Changes = append(both.Changes, besideChange(c))
 	}
 	slices.SortFunc(both.Changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return both

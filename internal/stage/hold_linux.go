@@ -367,8 +367,21 @@ func (s *Stages) readHeld(call string) (h held, err error) {
 }
 
 // HeldContents is preimage.Store.Contents for a stage that is held: the workspace is what was, and the stage what would be.
-// No changes of the call are held: a NotHeldError.
+// What is held of a repository outside follows. No changes of the call are held: a NotHeldError.
 func (s *Stages) HeldContents(ctx context.Context, call string, pick func(Change) bool, most int64, f func(preimage.Content) bool) error {
+	more := true
+	err := s.heldContents(ctx, call, pick, most, func(c preimage.Content) bool { more = f(c); return more })
+	if err != nil || !more || !s.Held(call+besideSuffix) {
+		return err
+	}
+	return s.heldContents(ctx, call+besideSuffix, func(c Change) bool { return pick(besideChange(c)) }, most, func(c preimage.Content) bool {
+		c.Change = besideChange(c.Change)
+		return f(c)
+	})
+}
+
+// heldContents is HeldContents for one stage.
+func (s *Stages) heldContents(ctx context.Context, call string, pick func(Change) bool, most int64, f func(preimage.Content) bool) error {
 	if !subpath.PlainID(call) {
 		return &NotHeldError{call}
 	}
