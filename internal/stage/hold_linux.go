@@ -170,30 +170,12 @@ func (k *committer) held(r *reader) held {
 
 // writeDurably writes a file of the stage that is there after the machine stopped.
 func (g *Stage) writeDurably(name string, text []byte) error {
-	return writeFile(filepath.Join(g.path, name), text, true)
+	return beneath.WriteWhole(filepath.Join(g.path, name), text, true)
 }
 
 // writeWhole writes a file of the stage: whole under its name, or not at all.
 func (g *Stage) writeWhole(name string, text []byte) error {
-	return writeFile(filepath.Join(g.path, name), text, false)
-}
-
-func writeFile(path string, text []byte, durably bool) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil && durably {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".new") // it takes room
-	}
-	return err
+	return beneath.WriteWhole(filepath.Join(g.path, name), text, false)
 }
 
 // noWord says that there is none of what became of a call's changes. Whoever asked is told all the same.
@@ -212,7 +194,7 @@ func (g *Stage) tell(out Settled) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(g.of.path, wordPrefix+g.call), text, g.isHeld)
+	return beneath.WriteWhole(filepath.Join(g.of.path, wordPrefix+g.call), text, g.isHeld)
 }
 
 // Forget removes the word of what became of a call's changes, once that is on record.

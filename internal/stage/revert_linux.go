@@ -11,6 +11,7 @@ import (
 
 	"palyra/internal/beneath"
 	"palyra/internal/change"
+	"palyra/internal/gitfile"
 	"palyra/internal/preimage"
 	"palyra/internal/stage/steps"
 )
@@ -138,6 +139,9 @@ func (v *reverter) still(e *preimage.Replacement) (bool, error) {
 		err := unix.Fstat(v.ws, &st)
 		return st.Mode&modeBits == e.Now.Mode, err
 	}
+	if v.stays(e) {
+		return true, nil
+	}
 	var now State
 	st, missing, err := beneath.LookBelow(v.ws, p)
 	if err == nil && !missing && e.Left != nil {
@@ -173,9 +177,25 @@ func (v *reverter) still(e *preimage.Replacement) (bool, error) {
 	return !slices.ContainsFunc(names, func(n string) bool { return !v.made(p + "/" + n) }), nil
 }
 
+// stays reports whether the run put something into the objects of a repository that it did not make. That is left for
+// git to remove once nothing needs it: commits of other work trees may, and those that somebody made since.
+func (v *reverter) stays(e *preimage.Replacement) bool {
+	store, is := gitfile.Object(string(e.Path))
+	if !is || e.Was.Kind != Nothing || e.Now.Kind == Nothing {
+		return false
+	}
+	i, found := v.find(store)
+	return !found || v.all[i].Was.Kind != Nothing
+}
+
+// find finds what became of a path.
+func (v *reverter) find(p string) (int, bool) {
+	return slices.BinarySearchFunc(v.all, p, func(e preimage.Replacement, p string) int { return strings.Compare(string(e.Path), p) })
+}
+
 // made reports whether the run left something at a path.
 func (v *reverter) made(p string) bool {
-	i, found := slices.BinarySearchFunc(v.all, p, func(e preimage.Replacement, p string) int { return strings.Compare(string(e.Path), p) })
+	i, found := v.find(p)
 	return found && v.all[i].Now.Kind != Nothing
 }
 
@@ -196,7 +216,7 @@ func (v *reverter) restore(e *preimage.Replacement) error {
 	case Directory:
 		return v.directory(p, e)
 	case Nothing, Socket, Device: // a socket without its program helps nobody
-		if e.Now.Kind == Nothing {
+		if e.Now.Kind == Nothing || v.stays(e) {
 			return nil
 		}
 		v.close(p, e)
