@@ -13,11 +13,17 @@ import (
 // that it is more than is kept, or that all runs have too much and this one the most of them. What cannot be opened, or
 // is gone again, is not looked into.
 func (g *Stage) Over() error {
+	m := &meter.Meter{Entries: g.of.limits.Entries, Most: g.of.limits.Bytes} // one run's, whatever stages it has
 	if g.beside != nil {
-		if err := g.beside.Over(); err != nil {
+		if err := g.beside.over(m); err != nil {
 			return err
 		}
 	}
+	return g.over(m)
+}
+
+// over is Over for one stage: m goes on counting.
+func (g *Stage) over(m *meter.Meter) error {
 	g.looking.Lock()
 	defer g.looking.Unlock()
 	if g.ended.Load() {
@@ -29,12 +35,13 @@ func (g *Stage) Over() error {
 			return nil
 		}
 		defer func() { _ = unix.Close(upper) }()
-		m := meter.Meter{Entries: g.of.limits.Entries, Most: g.of.limits.Bytes, Ended: &g.ended}
+		names, bytes := m.Names, m.Bytes
+		m.Ended = &g.ended
 		err = m.Count(upper)
 		if over := (*meter.OverError)(nil); errors.As(err, &over) {
 			err = &LimitError{over.What, over.Of}
 		}
-		if g.of.sizes.Report(g.name, m.Bytes+int64(m.Names)*nameBytes) && err == nil {
+		if g.of.sizes.Report(g.name, m.Bytes-bytes+int64(m.Names-names)*nameBytes) && err == nil {
 			return tooMuchInAll(g.of.limits.All)
 		}
 		return err
