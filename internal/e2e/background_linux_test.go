@@ -393,6 +393,23 @@ func TestPortsThatAreNotPublished(t *testing.T) {
 	d.verify()
 }
 
+// A process whose server listens at the number of another's port listens there itself, and its own port leads to it.
+func TestTwoServersOfOneNumber(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	u, marker, one := d.rooted(), lasting(), aPort(t)
+	u.palyra(new(any), "workspace", "add", u.work)
+	u.put("one.py", pythonServer)
+	u.put("two.py", strings.ReplaceAll(pythonServer, "from python", "from the second"))
+	u.background(true, "--publish", fmt.Sprint(one), "--", "/usr/bin/python3", "one.py", fmt.Sprint(one), marker)
+	u.serves(one, "from python")
+	two := aPort(t)
+	u.background(true, "--publish", fmt.Sprintf("%d:%d", two, one), "--", "/usr/bin/python3", "two.py", fmt.Sprint(one), marker)
+	u.serves(two, "from the second")
+	u.serves(one, "from python")
+}
+
 // The end of the credential behind a background process ends it.
 func TestARemovedAgentsProcessEnds(t *testing.T) {
 	d := newDaemon(t)
