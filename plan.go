@@ -86,8 +86,10 @@ type Repository struct {
 const NoProfile = "none"
 
 // StdinLive is the stdin of a plan whose input is fed while it runs, and so is not bound.
-const StdinLive = "live"
-const StagedWork = "staged:" // begins the name of an input that is what waits on the stage of the agent named after it
+const (
+	StdinLive  = "live"
+	StagedWork = "staged:" // begins the name of an input that is what waits on the stage of the agent named after it
+)
 
 // Executable is a program and the digest it had when the plan was made. Sealed says that the call itself could write
 // the file: a copy that nothing can change is run instead.
