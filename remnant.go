@@ -26,3 +26,9 @@ type Remnant struct {
 	Path string // relative to the workspace, as bytes
 	More int64  // of the kind, beyond this one
 }
+
+// Finding is a difference between the journal and the tables that follow from it.
+type Finding struct {
+	Seq int64  `json:"seq"` // of the line that a table contradicts; 0: there is none
+	Why string `json:"why"`
+}
