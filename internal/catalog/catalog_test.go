@@ -237,7 +237,7 @@ func TestListIsSorted(t *testing.T) {
 	for _, tool := range real(t).List() {
 		names = append(names, string(tool.Name))
 	}
-	if !slices.IsSorted(names) || len(names) != 13 {
+	if !slices.IsSorted(names) || len(names) != 16 {
 		t.Error(names)
 	}
 }

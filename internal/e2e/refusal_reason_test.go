@@ -26,6 +26,7 @@ var noChange = map[palyra.Reason]string{
 	palyra.ReasonMalformedInput:     "what was sent cannot be understood; only limits that are asked too much of can be raised",
 	palyra.ReasonSchemaMismatch:     "the arguments are not those of the tool",
 	palyra.ReasonInputTooLarge:      "a bound of the tool itself, which nobody can set",
+	palyra.ReasonPortDenied:         "another port, or none, is for the caller to choose",
 	palyra.ReasonUnknownTool:        "there is no such tool; only one of an MCP server may wait to be approved",
 	palyra.ReasonPathOutside:        "a call reaches nothing outside its workspace, whatever is set",
 	palyra.ReasonPathInvalid:        "the path names nothing that could be opened safely",

@@ -46,8 +46,9 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 			}
 			x, err := c.Changes(ctx, f)
 			if palyra.CodeOf(err) == palyra.NotFound && len(args) > 0 {
-				x, err = ofSession(ctx, c, f, err)
-				f.Call = x.Call
+				if x, err = ofSession(ctx, c, f, err); err == nil {
+					f.Call = x.Call
+				}
 			}
 			if err != nil && diff != "" && f.Call != "" { // a call that has not run has a diff, and no changes yet
 				x.Call, err = f.Call, nil

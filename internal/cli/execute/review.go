@@ -21,7 +21,7 @@ import (
 )
 
 // shownUsage is what the commands say of the list that their person saw.
-const shownUsage = "only if the list is still the one with this `DIGEST` (counts.list_sha256 of 'palyra changes AGENT --json')"
+const shownUsage = "only if the list is still the one with this digest (counts.list_sha256 of 'palyra changes AGENT --json')"
 
 // KeepCommand is "keep": what an agent wrote on its stage becomes the workspace's.
 func KeepCommand(inv *invocation.Invocation) *cobra.Command {
