@@ -30,7 +30,9 @@ if __name__ == "__main__":
         print(sum(p.map(square, range(5))))
 `)
 	agent := d.client(client.AgentDoor)
-	for line, want := range map[string]string{"bin/tool.sh": "from beside\n", "./bin/tool.sh | cat": "from beside\n", "python3 pool.py": "30\n"} {
+	for line, want := range map[string]string{
+		"bin/tool.sh": "from beside\n", "./bin/tool.sh | cat": "from beside\n", "python3 pool.py": "30\n",
+	} {
 		r := d.inRoom(nil, "sh", "-c", line)
 		r.NoWait = true
 		if o, err := agent.Call(t.Context(), r, nil); err != nil || o.Outcome != palyra.OutcomeFinished || o.Stdout != want {
