@@ -1,6 +1,7 @@
 package palyra_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // The words are checked field by field, so that a field added later is covered
@@ -197,5 +199,29 @@ func tags(typ reflect.Type, seen map[reflect.Type]bool, f func(typ reflect.Type,
 			f(typ, field, name)
 		}
 		tags(field.Type, seen, f)
+	}
+}
+
+// The canonical bytes of every word are those of its JSON text: digests and journal lines are made without that.
+func TestCanonicalBytesAreThoseOfJSON(t *testing.T) {
+	words := []any{filled[palyra.Plan](t), filled[palyra.Predicate](t), filled[palyra.Approval](t), filled[palyra.Posture](t), palyra.Plan{}, palyra.Predicate{}}
+	for _, e := range palyra.Catalogue() {
+		full := reflect.New(reflect.TypeOf(e))
+		n := 0
+		fill(t, full.Elem(), &n)
+		words = append(words, e, full.Elem().Interface())
+	}
+	for _, w := range words {
+		raw, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := canon.FromJSON(raw)
+		if err != nil {
+			t.Fatalf("%T: %v", w, err)
+		}
+		if got, err := canon.Marshal(w); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%T: %v\n%s\n%s", w, err, got, want)
+		}
 	}
 }

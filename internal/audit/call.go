@@ -131,7 +131,7 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 		}
 		c := a.calls[id]
 		d, err1 := shelf.Text(tx, doc)
-		o, err2 := pack.Text(outcome)
+		o, err2 := shelf.Text(tx, outcome)
 		if err1 != nil || err2 != nil {
 			f = finding(c.seq, "the document or outcome of call %s cannot be read", id)
 			return errFound

@@ -154,7 +154,7 @@ func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {
 		}
 		c := o.calls[o.id]
 		d, err1 := shelf.Text(tx, doc)
-		out, err2 := pack.Text(outcome)
+		out, err2 := shelf.Text(tx, outcome)
 		switch {
 		case c == nil || c.state != state:
 			f = finding(0, "the journal does not say that call %s is %.40q", o.id, state)

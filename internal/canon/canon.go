@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -45,15 +44,18 @@ var (
 
 // Marshal returns the canonical bytes of v's JSON form. Strings that are not UTF-8 are refused: the JSON package
 // would write U+FFFD for every bad byte, and two file names would share a digest.
-func Marshal(v any) ([]byte, error) {
-	if err := checkText(reflect.ValueOf(v)); err != nil {
+func Marshal(v any) ([]byte, error) { return marshal(v, false) }
+
+// MarshalMended is Marshal that writes U+FFFD for every byte that is not UTF-8, as the JSON package does.
+func MarshalMended(v any) ([]byte, error) { return marshal(v, true) }
+
+func marshal(v any, mend bool) ([]byte, error) {
+	w := writers.Get().(*writer) //nolint:forcetypeassert // the pool has nothing else
+	defer w.release()
+	if err := w.value(v, mend); err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("canon: marshal: %w", err)
-	}
-	return FromJSON(raw)
+	return bytes.Clone(w.b), nil
 }
 
 // FromJSON returns the canonical bytes of one JSON document.
@@ -86,19 +88,23 @@ func Unmarshal(b []byte, v any) error {
 // Digest returns "sha256:<hex>" over the domain, a zero byte and the canonical
 // bytes of v. Domains keep a digest of one kind from standing for another.
 func Digest(domain string, v any) (string, error) {
-	b, err := Marshal(v)
-	if err != nil {
+	w := writers.Get().(*writer) //nolint:forcetypeassert // the pool has nothing else
+	defer w.release()
+	if err := w.value(v, false); err != nil {
 		return "", err
 	}
-	return Sum(domain, b), nil
+	return Sum(domain, w.b), nil
 }
 
 // Sum is Digest for bytes that are already canonical.
 func Sum(domain string, b []byte) string {
 	h := sha256.New()
-	h.Write([]byte("palyra/" + domain + "\x00"))
+	var name [64]byte
+	h.Write(append(append(append(name[:0], "palyra/"...), domain...), 0))
 	h.Write(b)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	var sum [sha256.Size]byte
+	out := append(make([]byte, 0, len("sha256:")+2*sha256.Size), "sha256:"...)
+	return string(hex.AppendEncode(out, h.Sum(sum[:0])))
 }
 
 // Append writes the canonical bytes of a value as Parse and Decode return it:

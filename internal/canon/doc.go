@@ -46,7 +46,10 @@ const (
 const maxDoc = 1 << 30
 
 // Read reads a document. It accepts what Parse accepts and nothing else.
-func (d *Doc) Read(text string) error {
+func (d *Doc) Read(text string) error { return d.readAt(text, 0) }
+
+// readAt reads a document that stands that deep in another value.
+func (d *Doc) readAt(text string, depth int) error {
 	d.nodes, d.order, d.texts = d.nodes[:0], d.order[:0], d.texts[:0]
 	d.p = parser{b: text}
 	if len(text) > maxDoc {
@@ -55,9 +58,9 @@ func (d *Doc) Read(text string) error {
 	if !utf8.ValidString(text) {
 		return ErrText
 	}
-	err := d.value(0)
+	err := d.value(depth)
 	if d.p.space(); err == nil && d.p.i != len(text) {
-		err = d.p.bad("data after the JSON value")
+		err = d.p.flawAt(ErrRest)
 	}
 	if err != nil {
 		d.nodes = d.nodes[:0]
@@ -207,7 +210,7 @@ func (d *Doc) sort(at int) error {
 	slices.SortFunc(keys, func(a, b int32) int { return strings.Compare(d.textOf(a), d.textOf(b)) })
 	for i := 1; i < len(keys); i++ {
 		if d.textOf(keys[i-1]) == d.textOf(keys[i]) {
-			return d.p.bad("a key is repeated")
+			return d.p.flawAt(ErrRepeated)
 		}
 	}
 	return nil

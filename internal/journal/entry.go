@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -43,11 +42,7 @@ func (c catalogue) draft(e palyra.Event) (draft, error) {
 	if e == nil || c[e.Kind()] != reflect.TypeOf(e) {
 		return draft{}, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "journal: %T is not an event of the catalogue", e)
 	}
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return draft{}, fmt.Errorf("journal: encode %s: %w", e.Kind(), err)
-	}
-	body, err := fromJSON(raw)
+	body, err := canon.MarshalMended(e)
 	if err != nil {
 		return draft{}, fmt.Errorf("journal: encode %s: %w", e.Kind(), err)
 	}

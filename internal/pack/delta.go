@@ -5,10 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"math/bits"
 )
 
-// deltaVersion is the first byte of a text that is packed against a base.
-const deltaVersion = 2
+// deltaVersion and lightVersion are the first byte of a text that is packed against a base. The first compressed the
+// edits with the dictionary, which takes longer than all the rest of a call; it is only read.
+const (
+	deltaVersion = 2
+	lightVersion = 3
+)
 
 // step is the length of the pieces of a base that are looked for in a text.
 const step = 16
@@ -20,7 +25,8 @@ const sumSize = 8
 type base struct {
 	stream []byte
 	sum    []byte
-	at     map[[step]byte]int
+	at     []int32 // where in the stream pieces begin, plus one, by their hashes
+	shift  uint
 }
 
 func newBase(text []byte) *base {
@@ -31,36 +37,44 @@ func newBase(text []byte) *base {
 
 // index makes a base ready for packing.
 func (b *base) index() *base {
-	b.at = make(map[[step]byte]int, len(b.stream)/step)
+	size := bits.Len(uint(len(b.stream)/step)) + 2 // mostly empty
+	b.at, b.shift = make([]int32, 1<<size), uint(64-size)
 	for i := 0; i+step <= len(b.stream); i += step {
-		if k := [step]byte(b.stream[i:]); b.at[k] == 0 {
-			b.at[k] = i + 1
+		if at := &b.at[b.hash(b.stream[i:])]; *at == 0 {
+			*at = int32(i) + 1
 		}
 	}
 	return b
+}
+
+// hash is that of a piece, by its first eight bytes.
+func (b *base) hash(s []byte) uint64 {
+	return binary.LittleEndian.Uint64(s) * 0x9E3779B97F4A7C15 >> b.shift
 }
 
 // pack returns a text as what differs from the base: packed, and without the first
 // byte and the number of the base, which are not known yet.
 func (b *base) pack(text []byte) []byte {
 	head, raw, tail := split(text)
-	stream := bytes.Join([][]byte{head, raw, tail}, nil)
-	n := binary.AppendUvarint(bytes.Clone(b.sum), uint64(len(text)))
-	at := len(head)
-	if raw == nil {
-		at = 0
+	stream := text
+	at := 0
+	if raw != nil {
+		stream, at = bytes.Join([][]byte{head, raw, tail}, nil), len(head)
 	}
+	n := append(make([]byte, 0, 256), b.sum...)
+	n = binary.AppendUvarint(n, uint64(len(text)))
 	n = binary.AppendUvarint(binary.AppendUvarint(n, uint64(at)), uint64(len(raw)))
-	return append(n, deflate(b.edits(stream))...)
+	return squeeze(n, b.edits(stream))
 }
 
 // edits are: a length and as many new bytes, a place in the base and how many bytes
 // are taken from there, and so on.
-func (b *base) edits(s []byte) (out []byte) {
+func (b *base) edits(s []byte) []byte {
+	out := make([]byte, 0, 512)
 	done := 0
 	for i := 0; i+step <= len(s); {
-		from := b.at[[step]byte(s[i:])] - 1
-		if from < 0 {
+		from := int(b.at[b.hash(s[i:])]) - 1
+		if from < 0 || !bytes.Equal(b.stream[from:from+step], s[i:i+step]) {
 			i++
 			continue
 		}
@@ -78,8 +92,8 @@ func (b *base) edits(s []byte) (out []byte) {
 	return append(binary.AppendUvarint(out, uint64(len(s)-done)), s[done:]...)
 }
 
-// text makes the text of what pack returned.
-func (b *base) text(packed []byte) ([]byte, error) {
+// text makes the text of what pack returned, now or, with the first byte of then, in an earlier version.
+func (b *base) text(kind byte, packed []byte) ([]byte, error) {
 	if len(packed) < sumSize || !bytes.Equal(packed[:sumSize], b.sum) {
 		return nil, errBase
 	}
@@ -87,7 +101,11 @@ func (b *base) text(packed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	edits, err := inflate(rest, 2*most)
+	expand := expanded
+	if kind == deltaVersion {
+		expand = func(b []byte) ([]byte, error) { return inflate(b, 2*most, dictionary) }
+	}
+	edits, err := expand(rest)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,10 @@
 // twice 0; in the stream those bytes stand instead, which are text mostly and base64 would hide. What begins with
 // another byte is a text that is not packed, as all were once.
 //
-// Texts of calls that are alike are packed against one that is kept beside them, the
-// base: byte 2, the base's number, eight bytes of its SHA-256, the three numbers, and
-// the edits that make the one from the other, compressed in the same way. See Shelf.
+// Texts of calls that are alike are packed against one that is kept beside them, the base: byte 3, the base's number,
+// eight bytes of its SHA-256, the three numbers, and the edits that make the one from the other, with hex digits as
+// bytes where they are few and compressed without a dictionary where they are many: this is done while a call waits.
+// Byte 2 is the form of earlier versions, with edits compressed by the dictionary. See Shelf.
 //
 // Lines of the journal have a form of their own, see Line.
 //
@@ -52,7 +53,7 @@ var writers = sync.Pool{New: func() any {
 
 // Pack returns the packed form of a text, or the text itself where that is not shorter.
 func Pack(text []byte) []byte {
-	if len(text) == 0 || text[0] == version || text[0] == deltaVersion || len(text) > most {
+	if len(text) == 0 || packed(text) || len(text) > most {
 		return text
 	}
 	head, raw, tail := split(text)
@@ -62,17 +63,26 @@ func Pack(text []byte) []byte {
 	} else {
 		out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(len(head))), uint64(len(raw)))
 	}
-	out = append(out, deflate(head, raw, tail)...)
+	pool := &writers
+	if len(text) > longText<<5 { // the dictionary would save nothing
+		pool = &quick
+	}
+	out = append(out, deflate(pool, head, raw, tail)...)
 	if len(out) >= len(text) {
 		return text
 	}
 	return out
 }
 
+// packed reports whether a text looks like a packed one.
+func packed(text []byte) bool {
+	return len(text) > 0 && (text[0] == version || text[0] == deltaVersion || text[0] == lightVersion)
+}
+
 // deflate compresses parts of a text as one.
-func deflate(parts ...[]byte) []byte {
-	w := writers.Get().(*flate.Writer) //nolint:forcetypeassert // the pool has nothing else
-	defer writers.Put(w)
+func deflate(pool *sync.Pool, parts ...[]byte) []byte {
+	w := pool.Get().(*flate.Writer) //nolint:forcetypeassert // the pool has nothing else
+	defer pool.Put(w)
 	var out bytes.Buffer
 	w.Reset(&out)
 	for _, b := range parts {
@@ -83,7 +93,7 @@ func deflate(parts ...[]byte) []byte {
 }
 
 // inflate undoes deflate, up to a length.
-func inflate(b []byte, limit int64) ([]byte, error) {
+func inflate(b []byte, limit int64, dictionary []byte) ([]byte, error) {
 	in := bytes.NewReader(b)
 	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(in, dictionary), limit+1))
 	if err != nil {
@@ -106,8 +116,11 @@ func split(text []byte) (head, raw, tail []byte) {
 	if n <= 0 {
 		return text, nil, nil
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(string(text[i : i+n]))
-	if err != nil || len(raw) == 0 || base64.StdEncoding.EncodeToString(raw) != string(text[i:i+n]) {
+	if bytes.ContainsAny(text[i:i+n], "\r\n") { // the decoder passes over them
+		return text, nil, nil
+	}
+	raw, err := base64.StdEncoding.Strict().AppendDecode(nil, text[i:i+n])
+	if err != nil || len(raw) == 0 || base64.StdEncoding.EncodedLen(len(raw)) != n {
 		return text, nil, nil
 	}
 	return text[:i], raw, text[i+n:]
@@ -115,17 +128,17 @@ func split(text []byte) (head, raw, tail []byte) {
 
 // Text returns the text of what Pack returned.
 func Text(b []byte) ([]byte, error) {
-	if len(b) == 0 || b[0] != version && b[0] != deltaVersion {
+	if !packed(b) {
 		return b, nil
 	}
-	if b[0] == deltaVersion {
+	if b[0] != version {
 		return nil, errBase
 	}
 	size, at, inner, rest, err := numbers(b[1:])
 	if err != nil {
 		return nil, err
 	}
-	stream, err := inflate(rest, most)
+	stream, err := inflate(rest, most, dictionary)
 	if err != nil {
 		return nil, err
 	}

@@ -52,29 +52,29 @@ func NewShelf(table string) *Shelf {
 // Packed is a text that is packed, but for the number of its base.
 type Packed struct {
 	shelf *Shelf
-	whole []byte // by itself
+	text  []byte
 	delta []byte // against the base
-	base  *held
+	base  *held  // nil: it is packed by itself
 }
 
-// Pack packs a text. The kind says which texts it is probably like.
+// Pack packs a text, which must not change any more. The kind says which texts it is probably like.
 func (s *Shelf) Pack(kind string, text []byte) Packed {
-	p := Packed{shelf: s, whole: Pack(text)}
-	if len(text) > maxBase || len(text) == 0 || text[0] == version || text[0] == deltaVersion {
+	p := Packed{shelf: s, text: text}
+	if len(text) > maxBase || len(text) == 0 || packed(text) {
 		return p
 	}
 	s.mu.Lock()
 	k := s.kinds[kind]
 	s.mu.Unlock()
-	worst := len(p.whole) * 3 / 4 // a base that saves less is not worth its room
-	if p.packAgainst(k.base, text, worst); p.base != nil && len(p.delta) <= len(p.whole)/4 {
+	worst := len(text) / 2 // a base that saves less is not worth its room
+	if p.packAgainst(k.base, worst); p.base != nil && len(p.delta) <= len(text)/8 {
 		return p
 	}
 	if p.base != nil {
 		worst = len(p.delta) / 2
 	}
 	was := p.base
-	if p.packAgainst(k.next, text, worst); p.base != was {
+	if p.packAgainst(k.next, worst); p.base != was {
 		k = bases{base: k.next}
 	} else {
 		k.next = &held{base: newBase(text).index(), text: text}
@@ -85,12 +85,12 @@ func (s *Shelf) Pack(kind string, text []byte) Packed {
 	return p
 }
 
-// packAgainst packs a text against a base, if that makes it small enough.
-func (p *Packed) packAgainst(b *held, text []byte, worst int) {
+// packAgainst packs the text against a base, if that makes it small enough.
+func (p *Packed) packAgainst(b *held, worst int) {
 	if b == nil {
 		return
 	}
-	if d := b.pack(text); len(d) <= worst {
+	if d := b.pack(p.text); len(d) <= worst {
 		p.base, p.delta = b, d
 	}
 }
@@ -109,12 +109,12 @@ func (s *Shelf) remember(kind string, b bases) {
 // Blob returns what is to be stored, in the transaction that stores it.
 func (p Packed) Blob(tx Tx) ([]byte, error) {
 	if p.delta == nil {
-		return p.whole, nil
+		return Pack(p.text), nil
 	}
 	s, b := p.shelf, p.base
 	id, mine := b.claim(&s.mu)
 	if id == 0 && !mine { // another transaction is keeping it
-		return p.whole, nil
+		return Pack(p.text), nil
 	}
 	if mine {
 		tx.OnDone(func(committed bool) {
@@ -131,7 +131,7 @@ func (p Packed) Blob(tx Tx) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(binary.AppendUvarint([]byte{deltaVersion}, uint64(id)), p.delta...), nil
+	return append(binary.AppendUvarint([]byte{lightVersion}, uint64(id)), p.delta...), nil
 }
 
 // claim returns the number of a base, or says that the caller is to keep it.
@@ -147,7 +147,7 @@ func (b *held) claim(mu *sync.Mutex) (id int64, mine bool) {
 
 // Text returns the text of what was stored.
 func (s *Shelf) Text(tx Tx, b []byte) ([]byte, error) {
-	if len(b) == 0 || b[0] != deltaVersion {
+	if !packed(b) || b[0] == version {
 		return Text(b)
 	}
 	n, size := binary.Uvarint(b[1:])
@@ -159,7 +159,7 @@ func (s *Shelf) Text(tx Tx, b []byte) ([]byte, error) {
 	known := s.read[id]
 	s.mu.Unlock()
 	if known != nil {
-		if text, err := known.text(rest); err == nil {
+		if text, err := known.text(b[0], rest); err == nil {
 			return text, nil
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Shelf) Text(tx Tx, b []byte) ([]byte, error) {
 		return nil, err
 	}
 	fresh := newBase(text)
-	if text, err = fresh.text(rest); err != nil {
+	if text, err = fresh.text(b[0], rest); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

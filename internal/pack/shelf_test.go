@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/base64"
 	"errors"
@@ -96,7 +97,7 @@ func TestBaseThatIsUndone(t *testing.T) {
 	if _, err := first.Blob(tx); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := second.Blob(tx); err != nil || b[0] != deltaVersion {
+	if b, err := second.Blob(tx); err != nil || b[0] != lightVersion {
 		t.Fatalf("%q, %v", b[:1], err)
 	}
 	if b, err := s.Pack("kind", alike(3)).Blob(&rows{}); err != nil || b[0] != version {
@@ -105,7 +106,7 @@ func TestBaseThatIsUndone(t *testing.T) {
 	tx.end(false)
 	b, err := s.Pack("kind", alike(4)).Blob(tx)
 	tx.end(true)
-	if err != nil || b[0] != deltaVersion || len(tx.texts) != 1 {
+	if err != nil || b[0] != lightVersion || len(tx.texts) != 1 {
 		t.Fatalf("%q, %v, %d bases", b[:1], err, len(tx.texts))
 	}
 	if got, err := s.Text(tx, b); err != nil || string(got) != string(alike(4)) {
@@ -119,7 +120,7 @@ func TestNothingInCommon(t *testing.T) {
 	for n := range 100 {
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		text := fmt.Appendf(nil, "{%x%x%x%x%x}", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
-		if b, err := s.Pack(fmt.Sprint(n%80), text).Blob(tx); err != nil || b[0] == deltaVersion {
+		if b, err := s.Pack(fmt.Sprint(n%80), text).Blob(tx); err != nil || b[0] == lightVersion {
 			t.Fatalf("%q, %v", b, err)
 		}
 		tx.end(true)
@@ -158,13 +159,15 @@ func FuzzEdits(f *testing.F) {
 	f.Add(b.pack(alike(2))[sumSize:], alike(2))
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, edits, text []byte) {
-		if got, err := b.text(append(b.sum[:sumSize:sumSize], edits...)); err == nil && len(got) > 2*most {
-			t.Errorf("%d bytes", len(got))
+		for _, kind := range []byte{deltaVersion, lightVersion} {
+			if got, err := b.text(kind, append(b.sum[:sumSize:sumSize], edits...)); err == nil && len(got) > 2*most {
+				t.Errorf("%d bytes", len(got))
+			}
 		}
 		if len(text) > most {
 			return
 		}
-		if got, err := b.text(b.pack(text)); err != nil || string(got) != string(text) {
+		if got, err := b.text(lightVersion, b.pack(text)); err != nil || string(got) != string(text) {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	})
@@ -191,4 +194,51 @@ func TestABetterBase(t *testing.T) {
 	if len(tx.texts) != 2 || len(last) > 200 {
 		t.Errorf("%d bases, the last text in %d bytes", len(tx.texts), len(last))
 	}
+}
+
+// A text that an earlier version packed can be read for ever.
+func TestGoldenOfEarlierEdits(t *testing.T) {
+	raw, err := base64.StdEncoding.DecodeString("zVd6JNXvYtKUAXUHYmBQZU8rBs/oaiYzAAIAAP//")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := newBase([]byte(golden)).text(deltaVersion, raw)
+	if want := strings.Replace(golden, "echo", "fs.read", 1); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// The same for the form of today.
+func TestGoldenOfEdits(t *testing.T) {
+	b := newBase([]byte(golden)).index()
+	for was, text := range map[string]string{
+		"zVd6JNXvYtKUAXUHAQ4AACUHZnMucmVhZCljAA==":                                                                 strings.Replace(golden, "echo", "fs.read", 1),
+		"zVd6JNXvYtLBAXIHAQQAAIwBGAASNFZ4mrze8BI0VniavN7wEjRWeJq83gFm":                                             golden + strings.Repeat("0123456789abcdef", 3),
+		"zVd6JNXvYtLZB3IHAuyTwQ1AERAF919+HVuBnoQNEqxYiSYUpizRgQL29A7vNpkBWN/+Z7QDk2DmGu46Lq2TCHmD+ikXdeKthxMAAP//": golden + strings.Repeat("what is long is compressed. ", 30),
+	} {
+		raw, err := base64.StdEncoding.DecodeString(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.text(lightVersion, raw); err != nil || string(got) != text {
+			t.Errorf("%q, %v; packed now: %s", got, err, base64.StdEncoding.EncodeToString(b.pack([]byte(text))))
+		}
+	}
+}
+
+// Property: expanded undoes squeeze, and no input of it does harm.
+func FuzzSqueeze(f *testing.F) {
+	f.Add([]byte("sha256:0123456789abcdef0123456789abcde and more"))
+	f.Add(bytes.Repeat([]byte("text"), longText))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > most {
+			return
+		}
+		if got, err := expanded(b); err == nil && len(got) > 2*most {
+			t.Errorf("%d bytes", len(got))
+		}
+		if got, err := expanded(squeeze(nil, b)); err != nil || !bytes.Equal(got, b) {
+			t.Fatalf("%q became %q, %v", b, got, err)
+		}
+	})
 }

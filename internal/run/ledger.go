@@ -99,7 +99,7 @@ const maxKept = 64 << 10
 // row is a call as its table holds it, and what its journal line says of that.
 type row struct {
 	doc     *pack.Packed // nil: it stands as it is
-	outcome []byte
+	outcome *pack.Packed // nil: there is none yet
 	kept    palyra.Kept
 	body    palyra.Digest // of the outcome
 }
@@ -149,9 +149,12 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
 	l.budget.spend(c, len(doc))
-	packed := l.shelf.Pack(string(c.Tool.Name)+" "+string(c.Proposal.Principal), doc)
+	packed := l.shelf.Pack(alikeAs(c), doc)
 	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}}, over)
 }
+
+// alikeAs says which calls a call is probably like.
+func alikeAs(c *palyra.Call) string { return string(c.Tool.Name) + " " + string(c.Proposal.Principal) }
 
 func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (_ row, err error) {
 	if c.Outcome == nil {
@@ -175,7 +178,8 @@ func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (_ row, err err
 	if l.envelope != nil && c.Outcome.Attestation != nil {
 		text = withoutEnvelope(text, c.Outcome.Attestation)
 	}
-	r.outcome = pack.Pack(text)
+	packed := l.shelf.Pack("outcome "+alikeAs(c), text)
+	r.outcome = &packed
 	return r, nil
 }
 
@@ -213,18 +217,32 @@ func (r row) save(tx *store.Tx, c *palyra.Call) error {
 	if palyra.State(was) != c.Stored || c.Stored.Ended() {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s is %s already", c.ID, was)
 	}
-	var doc any // NULL leaves the document as it is
-	if r.doc != nil {
-		if doc, err = r.doc.Blob(tx); err != nil {
-			return err
-		}
+	doc, outcome, err := r.blobs(tx) // NULL leaves the document as it is
+	if err != nil {
+		return err
 	}
 	if c.Finished.IsZero() {
-		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, r.outcome, string(c.ID))
+		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, outcome, string(c.ID))
 	} else {
-		_, err = tx.Exec(endCall, string(c.State), store.Nanos(c.Finished), r.outcome, doc, string(c.ID))
+		_, err = tx.Exec(endCall, string(c.State), store.Nanos(c.Finished), outcome, doc, string(c.ID))
 	}
 	return err
+}
+
+// blobs returns what the row has, as it is stored; nil where it has nothing.
+func (r row) blobs(tx *store.Tx) (doc, outcome any, err error) {
+	for _, b := range []struct {
+		from *pack.Packed
+		to   *any
+	}{{r.doc, &doc}, {r.outcome, &outcome}} {
+		if b.from == nil {
+			continue
+		}
+		if *b.to, err = b.from.Blob(tx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return doc, outcome, nil
 }
 
 func (r row) insert(tx *store.Tx, c *palyra.Call) error {
@@ -233,13 +251,13 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	if p.Key != "" {
 		key = p.Key
 	}
-	doc, err := r.doc.Blob(tx)
+	doc, outcome, err := r.blobs(tx)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal),
 		palyra.Clip(p.Tool, 512), string(c.State),
-		string(c.Approval), string(c.Input), store.Nanos(c.Proposed), store.Nanos(c.Finished), doc, r.outcome, string(p.Origin))
+		string(c.Approval), string(c.Input), store.Nanos(c.Proposed), store.Nanos(c.Finished), doc, outcome, string(p.Origin))
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
 	}
@@ -314,7 +332,7 @@ func whole(tx *store.Tx, id palyra.CallID, text []byte, envelope func(*store.Tx,
 // texts unpacks what a row has.
 func (l *Ledger) texts(tx *store.Tx, doc, outcome []byte) ([]byte, []byte, error) {
 	d, err1 := l.shelf.Text(tx, doc)
-	o, err2 := pack.Text(outcome)
+	o, err2 := l.shelf.Text(tx, outcome)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, fmt.Errorf("run: decode call: %w", err)
 	}
