@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 
 	"palyra/internal/canon"
@@ -90,6 +91,15 @@ const AttestationKey = `,"attestation":`
 // Marshal returns the outcome's one compact JSON text. HTML characters are not
 // escaped: what a tool printed should be readable.
 func (o Outcome) Marshal() ([]byte, error) {
+	b, err := o.Body()
+	if err != nil {
+		return nil, err
+	}
+	return o.Attestation.behind(b)
+}
+
+// Body returns the bytes that the attestation binds: the compact JSON up to, not including, the attestation member.
+func (o Outcome) Body() ([]byte, error) {
 	if o.Policies == nil {
 		o.Policies = []string{}
 	}
@@ -99,17 +109,24 @@ func (o Outcome) Marshal() ([]byte, error) {
 	if len(o.Output) == 0 {
 		o.Output = json.RawMessage("null")
 	}
-	return canon.JSON(o)
-}
-
-// Body returns the bytes that the attestation binds: the compact JSON up to, not including, the attestation member.
-func (o Outcome) Body() ([]byte, error) {
 	o.Attestation = nil
-	b, err := o.Marshal()
+	b, err := canon.JSON(o)
 	if err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b, []byte(AttestationKey+"null}")), nil
+}
+
+// behind puts the attestation behind the body of its outcome.
+func (e *Envelope) behind(body []byte) ([]byte, error) {
+	text := []byte("null")
+	if e != nil {
+		var err error
+		if text, err = e.Text(); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(body, []byte(AttestationKey), text, []byte("}")), nil
 }
 
 // BodyDigest is the SHA-256 of Body.

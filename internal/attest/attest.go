@@ -17,7 +17,6 @@ package attest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -84,7 +83,7 @@ func Sign(ctx context.Context, key Signer, p palyra.Predicate) (palyra.Attestati
 	for _, s := range signed.Signatures {
 		env.Signatures = append(env.Signatures, palyra.EnvelopeSignature{KeyID: s.KeyID, Sig: s.Sig})
 	}
-	raw, err := json.Marshal(env)
+	raw, err := env.Text()
 	if err != nil {
 		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
 	}

@@ -40,9 +40,9 @@ func statementOf(p palyra.Predicate) statement {
 	}
 }
 
-// encodeStatement returns the one text of a predicate's statement, and the predicate as a reader will see it. The
-// predicate goes through JSON once before that: afterwards text and value determine each other, also where the
-// value held what JSON cannot (invalid UTF-8, a clock's monotonic part).
+// encodeStatement returns the one text of a predicate's statement, and the predicate as a reader will see it. Text and
+// value determine each other: the digest refuses what is no text, and what the daemon does not choose the form of, an
+// answer with the fields that people signed, goes through JSON once before. So nothing is signed that a reader would refuse.
 func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 	if p.AttestationID == "" || p.CallID == "" || !p.PlanDigest.Valid() || !p.OutcomeDigest.Valid() {
 		return nil, p, errors.New("the predicate lacks an id or a digest")
@@ -55,20 +55,36 @@ func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 		return nil, p, errors.New("the predicate's execution_sha256 is not its own")
 	}
 	p.ExecutionSHA256 = execution
-	first, err := canon.JSON(statementOf(p))
+	if p.Decision != nil {
+		if p.Decision, err = asRead(p.Decision); err != nil {
+			return nil, p, err
+		}
+	}
+	text, err := canon.JSON(statementOf(p))
+	return text, p, err
+}
+
+// asRead returns a decision as a reader will see it. What would read otherwise the second time is refused.
+func asRead(d *palyra.Decision) (*palyra.Decision, error) {
+	first, err := canon.JSON(d)
 	if err != nil {
-		return nil, p, err
+		return nil, err
 	}
-	var st statement
-	if err := canon.Strict(first, &st); err != nil {
-		return nil, p, err
+	read, again := new(palyra.Decision), new(palyra.Decision)
+	if err := canon.Strict(first, read); err != nil {
+		return nil, err
 	}
-	text, err := canon.JSON(st)
+	text, err := canon.JSON(read)
 	if err != nil {
-		return nil, p, err
+		return nil, err
 	}
-	_, err = decodeStatement(text) // nothing is signed that a reader would refuse
-	return text, st.Predicate, err
+	if err := canon.Strict(text, again); err != nil {
+		return nil, err
+	}
+	if last, err := canon.JSON(again); err != nil || !bytes.Equal(last, text) {
+		return nil, errors.New("the decision cannot be written down in one way")
+	}
+	return read, nil
 }
 
 // decodeStatement reads a payload that encodeStatement could have written, and no other.

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,44 +155,33 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 // alikeAs says which calls a call is probably like.
 func alikeAs(c *palyra.Call) string { return string(c.Tool.Name) + " " + string(c.Proposal.Principal) }
 
-func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (_ row, err error) {
+func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (row, error) {
 	if c.Outcome == nil {
 		return r, nil
 	}
 	out := *c.Outcome
-	if r.body, err = out.BodyDigest(); err != nil {
-		return row{}, fmt.Errorf("run: encode outcome: %w", err)
-	}
-	if over {
-		out = withoutOutput(out)
-	}
-	text, err := out.Marshal()
+	text, err := out.Body()
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
-	if body, _ := palyra.BodyOf(text); palyra.SumBytes(body) != r.body {
-		r.kept.Outcome = palyra.SumBytes(body)
+	if r.body = palyra.SumBytes(text); over {
+		out = withoutOutput(out)
+		if text, err = out.Body(); err != nil {
+			return row{}, fmt.Errorf("run: encode outcome: %w", err)
+		}
+		if sum := palyra.SumBytes(text); sum != r.body {
+			r.kept.Outcome = sum
+		}
+	}
+	if l.envelope == nil || out.Attestation == nil { // otherwise the body is kept, which has no brace at its end
+		if text, err = out.Marshal(); err != nil {
+			return row{}, fmt.Errorf("run: encode outcome: %w", err)
+		}
 	}
 	l.budget.spend(c, len(text))
-	if l.envelope != nil && c.Outcome.Attestation != nil {
-		text = withoutEnvelope(text, c.Outcome.Attestation)
-	}
 	packed := l.shelf.Pack("outcome "+alikeAs(c), text)
 	r.outcome = &packed
 	return r, nil
-}
-
-// withoutEnvelope is an outcome's body, if the outcome is the body, the envelope's
-// text and nothing else. A body has no brace at its end.
-func withoutEnvelope(text []byte, e *palyra.Envelope) []byte {
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return text
-	}
-	if body, ok := bytes.CutSuffix(text, []byte(palyra.AttestationKey+string(raw)+"}")); ok {
-		return body
-	}
-	return text
 }
 
 const (
