@@ -51,8 +51,12 @@ type Registry struct {
 	used   map[string]time.Time // tokens, by id, since the last flush
 	seen   map[string]time.Time // devices
 
-	standing map[asked]palyra.Standing
-	age      int64 // of the registry: how many changes it has seen
+	// what every request asks; forgotten with every change of the registry, before that is acknowledged
+	standings *store.Memo[asked, palyra.Standing]
+	caps      *store.Memo[palyra.Principal, reach]
+	people    *store.Memo[int64, palyra.Operator]
+	commands  *store.Memo[typing, bool] // whether their commands are agent:local's
+	local     *store.Memo[struct{}, palyra.Agent]
 }
 
 // New returns a Registry.
@@ -60,12 +64,22 @@ func New(c Config) (*Registry, error) {
 	if c.DB == nil || c.Journal == nil || c.StateID == "" || c.Now == nil {
 		return nil, errors.New("access: new: a part is missing")
 	}
-	return &Registry{Config: c, used: map[string]time.Time{}, seen: map[string]time.Time{}}, nil
+	return &Registry{
+		Config: c, used: map[string]time.Time{}, seen: map[string]time.Time{},
+		standings: store.NewMemo[asked, palyra.Standing](c.DB, maxKnown, tables...), caps: store.NewMemo[palyra.Principal, reach](c.DB, maxKnown, tables...),
+		people: store.NewMemo[int64, palyra.Operator](c.DB, maxKnown, tables...), commands: store.NewMemo[typing, bool](c.DB, maxKnown, tables...),
+		local: store.NewMemo[struct{}, palyra.Agent](c.DB, 1, tables...),
+	}, nil
 }
+
+// tables are those of which the registry remembers what it read.
+var tables = []string{"access_operators", "access_agents", "access_users", "access_devices"}
+
+// maxKnown bounds how many answers of a kind are remembered.
+const maxKnown = 4096
 
 // record journals e in tx. Everything that changes who may do what comes by here.
 func (r *Registry) record(tx *store.Tx, e palyra.Event) error {
-	tx.OnDone(func(bool) { r.changed() })
 	_, err := r.Journal.Append(tx, e)
 	return err
 }

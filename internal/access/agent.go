@@ -127,16 +127,21 @@ func agents(tx *store.Tx) (all []palyra.Agent, err error) {
 
 // LocalAgent returns agent:local, which belongs to the first owner.
 func (r *Registry) LocalAgent(ctx context.Context) (palyra.Agent, error) {
-	a := palyra.Agent{Principal: "agent:" + LocalName}
-	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a.Owner, err = firstOwner(tx)
-		return err
+	a, err := r.local.Get(ctx, struct{}{}, func(tx *store.Tx) (palyra.Agent, error) {
+		owner, err := firstOwner(tx)
+		return palyra.Agent{Principal: "agent:" + LocalName, Owner: owner}, err
 	})
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Agent{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "this state has no owner yet").
 			WithRemedy("run 'palyra up'")
 	}
 	return a, err
+}
+
+// typing is a person with the role of the key by which they are known.
+type typing struct {
+	person palyra.Principal
+	role   palyra.Role
 }
 
 // CommandAgent returns the agent of the commands that a user types: that of the person whose key it is. A
@@ -151,19 +156,18 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 		return palyra.Agent{}, err
 	}
 	a := palyra.CommandOf(person.Principal)
-	local := false
-	err = r.DB.Read(ctx, func(tx *store.Tx) error {
+	local, err := r.commands.Get(ctx, typing{person.Principal, person.Role}, func(tx *store.Tx) (bool, error) {
 		owner, err := personOf(tx, a.Principal)
 		if err != nil {
-			return err
+			return false, err
 		}
 		u, err := liveUser(tx, person.Principal)
-		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, palyra.PermitRunsStart, true) ||
+		local := owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, palyra.PermitRunsStart, true) ||
 			!r.Permits(person.Role, palyra.PermitRunsStart, true)
 		if palyra.CodeOf(err) == palyra.Denied {
 			err = nil
 		}
-		return err
+		return local, err
 	})
 	if local && err == nil {
 		return r.LocalAgent(ctx)
@@ -174,8 +178,8 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 // firstOwner is the owner of agents that come without a name.
 func firstOwner(tx *store.Tx) (owner palyra.Principal, err error) {
 	err = tx.Get(`SELECT o.principal FROM access_operators o JOIN access_users u ON u.principal = o.principal
-		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0 ORDER BY o.seq LIMIT 1`,
-		[]any{string(palyra.RoleOwner), string(palyra.RoleOwner)}, &owner)
+		WHERE o.role = '`+string(palyra.RoleOwner)+`' AND o.removed_at = 0 AND u.role = o.role AND u.removed_at = 0 ORDER BY o.seq LIMIT 1`,
+		nil, &owner)
 	return owner, err
 }
 

@@ -186,12 +186,9 @@ func (r *Registry) Operators(ctx context.Context) ([]palyra.Operator, error) {
 // Person returns the operator as whom the daemon's own user looks around
 // without a signature: the person the first owner was made for.
 func (r *Registry) Person(ctx context.Context, uid int64) (palyra.Operator, error) {
-	var o palyra.Operator
-	err := r.DB.Read(ctx, func(tx *store.Tx) error {
-		var err error
-		o, err = getOperator(tx, operatorColumns+` WHERE removed_at = 0 AND principal IN (SELECT principal FROM access_operators WHERE uid = ?)
+	o, err := r.people.Get(ctx, uid, func(tx *store.Tx) (palyra.Operator, error) {
+		return getOperator(tx, operatorColumns+` WHERE removed_at = 0 AND principal IN (SELECT principal FROM access_operators WHERE uid = ?)
 			ORDER BY seq LIMIT 1`, uid)
-		return err
 	})
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Operator{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "user %d has no operator key here", uid).

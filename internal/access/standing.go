@@ -9,51 +9,19 @@ import (
 	"palyra/internal/store"
 )
 
-// maxStanding bounds how many standings are remembered; beyond it the memory starts anew.
-const maxStanding = 4096
-
 // asked is whose standing is remembered together: both come out of one look at the registry.
 type asked struct{ principal, owner palyra.Principal }
 
 // Standing returns the roles of a principal and of its owner, as of one moment. Somebody removed or unknown has
-// none; an agent has the role agent. What is remembered is dropped with every change of the registry, before the
-// change is acknowledged.
+// none; an agent has the role agent.
 func (r *Registry) Standing(ctx context.Context, p, owner palyra.Principal) (palyra.Standing, error) {
-	key := asked{p, owner}
-	r.mu.Lock()
-	found, ok := r.standing[key]
-	age := r.age
-	r.mu.Unlock()
-	if ok {
-		return found, nil
-	}
-	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
+	return r.standings.Get(ctx, asked{p, owner}, func(tx *store.Tx) (found palyra.Standing, err error) {
 		if found.Roles, found.Device, err = standing(tx, p); err != nil || owner == "" {
-			return err
+			return found, err
 		}
 		found.Owner, _, err = standing(tx, owner)
-		return err
+		return found, err
 	})
-	if err != nil {
-		return palyra.Standing{}, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if age == r.age { // the registry may have changed since it was read
-		if len(r.standing) >= maxStanding || r.standing == nil {
-			r.standing = map[asked]palyra.Standing{}
-		}
-		r.standing[key] = found
-	}
-	return found, nil
-}
-
-// changed forgets what was remembered.
-func (r *Registry) changed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.age++
-	r.standing = nil
 }
 
 // standing looks one principal up, with the device that it is or speaks for.

@@ -53,25 +53,6 @@ func TestStandingFollowsTheRegistry(t *testing.T) {
 	want("nonsense", "", palyra.Standing{})
 }
 
-func TestStandingIsBounded(t *testing.T) {
-	b := newBench(t)
-	for i := range maxStanding {
-		b.standing = put(b.standing, palyra.Principal(rune(i)))
-	}
-	b.standingOf("user:alice", "")
-	if len(b.standing) != 1 {
-		t.Errorf("%d are remembered", len(b.standing))
-	}
-}
-
-func put(m map[asked]palyra.Standing, p palyra.Principal) map[asked]palyra.Standing {
-	if m == nil {
-		m = map[asked]palyra.Standing{}
-	}
-	m[asked{principal: p}] = palyra.Standing{}
-	return m
-}
-
 // Whoever asks after a change was acknowledged hears of it, however many ask while
 // it is made.
 func TestStandingIsNeverStale(t *testing.T) {
@@ -100,6 +81,9 @@ func TestStandingIsNeverStale(t *testing.T) {
 		b.must(b.changeUser(b.owner, "bob", role))
 		if got := b.standingOf("user:bob", ""); len(got.Roles) != 1 || got.Roles[0] != role {
 			t.Errorf("after the change to %s: %v", role, got.Roles)
+		}
+		if got, _, err := b.Cap(t.Context(), "user:bob"); err != nil || got != role {
+			t.Errorf("after the change to %s: %s, %v", role, got, err)
 		}
 	}
 	close(stop)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"palyra"
 	"palyra/internal/store"
@@ -184,23 +185,27 @@ func (r *Registry) User(ctx context.Context, p palyra.Principal) (palyra.User, e
 // Cap returns the role that bounds every credential of a principal, and the workspaces that it reaches; none means
 // all. An agent reaches what its owner does. Somebody unknown or removed is Denied.
 func (r *Registry) Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error) {
-	var role palyra.Role
-	var within []string
-	err := r.DB.Read(ctx, func(tx *store.Tx) error {
+	found, err := r.caps.Get(ctx, p, func(tx *store.Tx) (reach, error) {
 		owner, err := personOf(tx, p)
 		if err != nil {
-			return err
+			return reach{}, err
 		}
 		u, err := liveUser(tx, owner)
 		if err != nil {
-			return err
+			return reach{}, err
 		}
-		if role, within = u.Role, u.Workspaces; p.IsAgent() {
-			role = palyra.RoleAgent
+		if p.IsAgent() {
+			u.Role = palyra.RoleAgent
 		}
-		return nil
+		return reach{u.Role, u.Workspaces}, nil
 	})
-	return role, within, err
+	return found.role, slices.Clone(found.within), err
+}
+
+// reach is how far a principal's credentials go.
+type reach struct {
+	role   palyra.Role
+	within []string
 }
 
 func (r *Registry) checkedUser(u palyra.User) (palyra.User, error) {

@@ -16,24 +16,36 @@ import (
 // with what the calls under way in them may be doing. A program that still runs shows what it read before its end
 // is on record.
 func (l *Ledger) Labels(ctx context.Context, c *palyra.Call) ([]string, error) {
-	var all []string
-	err := l.db.Read(ctx, func(tx *store.Tx) error {
+	all, err := l.labels.Get(ctx, origin{c.Proposal.Session, c.Proposal.Parent}, func(tx *store.Tx) ([]string, error) {
 		line, err := lineage(tx, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		var all []string
 		for _, session := range line {
 			if err := labelled(tx, session, &all); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return palyra.JoinLabels(all, nil), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run: labels: %w", err)
 	}
-	return palyra.JoinLabels(all, nil), nil
+	return slices.Clone(all), nil
 }
+
+// origin is what decides which sessions a call belongs to: that of a call never changes.
+type origin struct {
+	session palyra.SessionID
+	parent  palyra.CallID
+}
+
+// The labels of sessions as a table of its own: the rest of a session changes with every call.
+const (
+	sessionLabels = "sessions.labels"
+	maxLabelled   = 4096 // origins whose labels are remembered
+)
 
 // labelled adds what is known of a session.
 func labelled(tx *store.Tx, session palyra.SessionID, all *[]string) error {
@@ -149,6 +161,7 @@ func (l *Ledger) mark(tx *store.Tx, session palyra.SessionID, call palyra.CallID
 	if _, err := tx.Exec(`UPDATE sessions SET labels=? WHERE id=?`, string(next), string(session)); err != nil {
 		return err
 	}
+	tx.Changed(sessionLabels)
 	_, err = l.journal.Append(tx, palyra.SessionLabeled{Session: session, Call: call, Labels: fresh})
 	return err
 }

@@ -27,12 +27,16 @@ type Ledger struct {
 	// envelope returns the text of a call's envelope, which is kept elsewhere; nil: outcomes are kept with it.
 	envelope func(*store.Tx, palyra.CallID) ([]byte, error)
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
+	labels   *store.Memo[origin, []string]
 	budget   budget
 }
 
 // NewLedger returns a Ledger over the store.
 func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Ledger {
-	return &Ledger{db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases")}
+	return &Ledger{
+		db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases"),
+		labels: store.NewMemo[origin, []string](db, maxLabelled, sessionLabels, "call_labels"),
+	}
 }
 
 // Envelopes says where the envelopes of finished calls are kept, by the same
@@ -186,35 +190,36 @@ func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (row, error) {
 
 const (
 	insertCall = `INSERT INTO calls (id, session, run, parent, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome, origin)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-	updateCall = `UPDATE calls SET state=?, approval=?, doc=?, outcome=? WHERE id=?`
-	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`
+	updateCall = `UPDATE calls SET state=?, approval=?, doc=coalesce(?, doc), outcome=? WHERE id=? AND state=?`
+	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=? AND state=?`
 )
 
 // save inserts the call, or updates it if the store has it in the state its holder believes. That check is what
 // keeps a call from running twice: whoever comes second, with a stale copy, gets a Conflict.
 func (r row) save(tx *store.Tx, c *palyra.Call) error {
-	var was string
-	err := tx.Get(`SELECT state FROM calls WHERE id=?`, []any{string(c.ID)}, &was)
-	if errors.Is(err, store.ErrNoRows) && c.Stored == "" {
-		return r.insert(tx, c)
-	}
-	if err != nil {
-		return err
-	}
-	if palyra.State(was) != c.Stored || c.Stored.Ended() {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s is %s already", c.ID, was)
-	}
 	doc, outcome, err := r.blobs(tx) // NULL leaves the document as it is
 	if err != nil {
 		return err
 	}
-	if c.Finished.IsZero() {
-		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, outcome, string(c.ID))
-	} else {
-		_, err = tx.Exec(endCall, string(c.State), store.Nanos(c.Finished), outcome, doc, string(c.ID))
+	var n int64
+	switch {
+	case c.Stored == "":
+		n, err = insert(tx, c, doc, outcome)
+	case c.Stored.Ended():
+	case c.Finished.IsZero():
+		n, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, outcome, string(c.ID), string(c.Stored))
+	default:
+		n, err = tx.Exec(endCall, string(c.State), store.Nanos(c.Finished), outcome, doc, string(c.ID), string(c.Stored))
 	}
-	return err
+	if err != nil || n > 0 {
+		return err
+	}
+	var was string
+	if err := tx.Get(`SELECT state FROM calls WHERE id=?`, []any{string(c.ID)}, &was); err != nil {
+		return err
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s is %s already", c.ID, was)
 }
 
 // blobs returns what the row has, as it is stored; nil where it has nothing.
@@ -233,27 +238,28 @@ func (r row) blobs(tx *store.Tx) (doc, outcome any, err error) {
 	return doc, outcome, nil
 }
 
-func (r row) insert(tx *store.Tx, c *palyra.Call) error {
+// insert adds the call to its table and its session; 0: it is there.
+func insert(tx *store.Tx, c *palyra.Call, doc, outcome any) (int64, error) {
 	p := c.Proposal
 	var key any
 	if p.Key != "" {
 		key = p.Key
 	}
-	doc, outcome, err := r.blobs(tx)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal),
+	added, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal),
 		palyra.Clip(p.Tool, 512), string(c.State),
 		string(c.Approval), string(c.Input), store.Nanos(c.Proposed), store.Nanos(c.Finished), doc, outcome, string(p.Origin))
 	if err != nil {
-		return fmt.Errorf("run: insert call: %w", err)
+		return 0, fmt.Errorf("run: insert call: %w", err)
+	}
+	if added == 0 {
+		return 0, nil
 	}
 	n, err := tx.Exec(`UPDATE sessions SET used_at=?, calls=calls+1 WHERE id=? AND closed_at=0`, store.Nanos(c.Proposed), string(p.Session))
 	if err == nil && n == 0 {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonSessionClosed, "session %s was closed", p.Session).WithRemedy("call again without it")
+		return 0, palyra.Errorf(palyra.Conflict, palyra.ReasonSessionClosed, "session %s was closed", p.Session).
+			WithRemedy("call again without it")
 	}
-	return err
+	return added, err
 }
 
 const callColumns = `state, approval, input, finished_at, doc, outcome`

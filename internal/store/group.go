@@ -119,11 +119,24 @@ func (g *group) settle(err error) {
 	for _, w := range g.writes {
 		fault.Point(w.step + "/kept")
 	}
+	g.tellVersions()
 	g.first.finish(true)
 	for _, w := range g.writes {
 		w.finish(w.err == nil)
 	}
 	g.last.finish(true)
+}
+
+// tellVersions counts what the group changed, before anybody hears of it.
+func (g *group) tellVersions() {
+	v := &g.db.versions
+	v.changed(g.first.changed)
+	v.changed(g.last.changed)
+	for _, w := range g.writes {
+		if w.tx != nil {
+			v.changed(w.tx.changed)
+		}
+	}
 }
 
 func (w *write) finish(ok bool) {

@@ -15,6 +15,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -29,10 +30,11 @@ const maxGroup = 256
 
 // Engine is an SQL database under the store.
 type Engine interface {
-	// Writer returns the pool of exactly one connection that writes; its transactions are serialised by the engine.
+	// Writer returns a pool of one connection that writes, for migrations.
 	Writer() *sql.DB
-	// Reader returns the pool for reads, which see committed data only.
-	Reader() *sql.DB
+	// Connect opens a connection: the one that writes, whose transactions the engine serialises, or one for reads,
+	// which see committed data only. Its statements take a context.
+	Connect(write bool) (driver.Conn, error)
 	// Dialect names the SQL spoken: "sqlite" or "postgres".
 	Dialect() string
 	// Explain turns an engine's error into one of ours: disk full, damaged, busy.
@@ -72,6 +74,8 @@ type DB struct {
 	writer  *connection
 	readers chan *connection // nil: a connection not yet opened
 
+	versions versions
+
 	mu      sync.Mutex // guards the fields below; never held across SQL
 	queue   []*write
 	leading bool
@@ -87,13 +91,13 @@ func Open(ctx context.Context, engine Engine, schemas ...Schema) (*DB, error) {
 			return nil, fmt.Errorf("store: migrate %s: %w", s.Part, engine.Explain(err))
 		}
 	}
-	conn, err := engine.Writer().Conn(ctx)
+	conn, err := engine.Connect(true)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", engine.Explain(err))
 	}
 	db := &DB{engine: engine, writer: newSession(conn)}
 	db.idle = sync.NewCond(&db.mu)
-	db.readers = make(chan *connection, readerCount(engine))
+	db.readers = make(chan *connection, defaultReaders)
 	for range cap(db.readers) {
 		db.readers <- nil
 	}

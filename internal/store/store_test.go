@@ -26,22 +26,28 @@ type script struct {
 	log   []string // "<connection> <statement>"
 	fail  map[string]error
 	conns int
-	w, r  *sql.DB
+	w     *sql.DB
 }
 
 func newScript(t *testing.T) *script {
 	s := &script{fail: map[string]error{}}
-	s.w, s.r = sql.OpenDB(connector{s, "w"}), sql.OpenDB(connector{s, "r"})
+	s.w = sql.OpenDB(connector{s, "w"})
 	s.w.SetMaxOpenConns(1)
-	s.r.SetMaxOpenConns(2)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 func (s *script) Writer() *sql.DB { return s.w }
-func (s *script) Reader() *sql.DB { return s.r }
 func (s *script) Dialect() string { return "sqlite" }
-func (s *script) Close() error    { return errors.Join(s.w.Close(), s.r.Close()) }
+func (s *script) Close() error    { return s.w.Close() }
+
+func (s *script) Connect(write bool) (driver.Conn, error) {
+	name := "r"
+	if write {
+		name = "w"
+	}
+	return connector{s, name}.Connect(context.Background())
+}
 
 func (s *script) Explain(err error) error {
 	if errors.Is(err, errFull) {
@@ -110,6 +116,14 @@ func (st *scripted) Exec([]driver.Value) (driver.Result, error) {
 
 func (st *scripted) Query([]driver.Value) (driver.Rows, error) {
 	return noRows{}, st.c.s.run(st.c.name, st.q)
+}
+
+func (st *scripted) ExecContext(context.Context, []driver.NamedValue) (driver.Result, error) {
+	return st.Exec(nil)
+}
+
+func (st *scripted) QueryContext(context.Context, []driver.NamedValue) (driver.Rows, error) {
+	return st.Query(nil)
 }
 
 type noRows struct{}
@@ -297,7 +311,7 @@ func TestReadSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.conns > 3 { // the writer's and at most one per reader
+	if s.conns > 2+defaultReaders { // of migrations, the writer's and at most one per reader
 		t.Errorf("%d connections", s.conns)
 	}
 	s.took()
@@ -316,7 +330,6 @@ func TestReadSessions(t *testing.T) {
 		}
 	}
 	s.set("connect", errFull)
-	s.r.SetMaxIdleConns(-1)
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
@@ -340,7 +353,7 @@ func TestReadWaitsForItsTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *script, db *DB) {
 		hold := make(chan struct{})
 		var all sync.WaitGroup
-		for range 2 {
+		for range defaultReaders {
 			all.Go(func() { _ = db.Read(t.Context(), func(*Tx) error { <-hold; return nil }) })
 		}
 		synctest.Wait()
@@ -379,5 +392,106 @@ func TestDialects(t *testing.T) {
 	_, db := openScript(t)
 	if db.Dialect() != "sqlite" {
 		t.Error(db.Dialect())
+	}
+}
+
+func TestWhatStatementsChange(t *testing.T) {
+	for query, want := range map[string][]string{
+		"SELECT x FROM t": nil, "BEGIN": nil, "": nil, "UPDATE t SET x=1": {"t"}, "insert into t(a) values (1)": {"t"},
+		"INSERT INTO t (a) SELECT b FROM u": {"t"}, "INSERT OR REPLACE INTO t VALUES (1)": {"t"}, "DELETE FROM t WHERE x=?": {"t"},
+		"DELETE\n\tFROM t": {"t"}, "REPLACE INTO t VALUES (1)": {"t"}, "CREATE TABLE t (a)": {unknown}, "WITH x AS (SELECT 1) DELETE FROM t": {unknown},
+		"DROP TABLE t": {unknown}, "UPDATE OR FAIL t SET x=1": {unknown}, "INSERT": {unknown}, "VACUUM": {unknown},
+	} {
+		if got := changes(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+}
+
+// A Memo reads again when a commit changed one of its tables, and not for what was undone or is of other tables.
+func TestMemo(t *testing.T) {
+	_, db := openScript(t)
+	m := NewMemo[string, int](db, 2, "t", "u")
+	reads := 0
+	get := func(key string) {
+		t.Helper()
+		if v, err := m.Get(t.Context(), key, func(*Tx) (int, error) { reads++; return reads, nil }); err != nil || v == 0 {
+			t.Fatal(v, err)
+		}
+	}
+	step := func(what string, want int, do func()) {
+		t.Helper()
+		do()
+		get("a")
+		get("a")
+		if reads != want {
+			t.Errorf("%s: read %d times, want %d", what, reads, want)
+		}
+	}
+	write := func(query string, err error) func() {
+		return func() {
+			_ = db.Write(t.Context(), "w", func(tx *Tx) error { _, e := tx.Exec(query); return errors.Join(e, err) })
+		}
+	}
+	step("first", 1, func() {})
+	step("another table", 1, write("UPDATE v SET x=1", nil))
+	step("undone", 1, write("UPDATE t SET x=1", errOwn))
+	step("changed", 2, write("UPDATE t SET x=1", nil))
+	step("the other one", 3, write("INSERT INTO u VALUES (1)", nil))
+	step("who knows what", 4, write("VACUUM", nil))
+	step("many keys", 7, func() { get("b"); get("c") })
+	if _, err := m.Get(t.Context(), "x", func(*Tx) (int, error) { return 0, errOwn }); !errors.Is(err, errOwn) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Get(ctx, "a", nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// What is read while a commit changes it is not taken for what holds afterwards.
+func TestMemoBesideACommit(t *testing.T) {
+	_, db := openScript(t)
+	m := NewMemo[string, string](db, 8, "t")
+	got, err := m.Get(t.Context(), "k", func(*Tx) (string, error) {
+		return "old", db.Write(t.Context(), "w", do("UPDATE t SET x=1"))
+	})
+	if got != "old" || err != nil {
+		t.Fatal(got, err)
+	}
+	if got, err := m.Get(t.Context(), "k", func(*Tx) (string, error) { return "new", nil }); got != "new" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestAssign(t *testing.T) {
+	type name string
+	type raw []byte
+	var s string
+	var n name
+	var i int
+	var u uint8
+	var b bool
+	var f float64
+	var r raw
+	var x any
+	var null sql.NullString
+	for _, c := range []struct {
+		to   any
+		v    driver.Value
+		want bool
+	}{
+		{&s, "x", true}, {&s, []byte("x"), true}, {&s, int64(5), true}, {&s, nil, false}, {&n, "x", true}, {&i, int64(1), true}, {&i, "1", false},
+		{&u, int64(255), true}, {&u, int64(256), false}, {&u, int64(-1), false}, {&b, int64(1), true}, {&b, true, true}, {&b, "true", false},
+		{&f, 1.5, true}, {&f, int64(1), false}, {&r, []byte("x"), true}, {&r, "x", true}, {&r, nil, true}, {&r, int64(1), false},
+		{&x, nil, true}, {&null, nil, true}, {s, "x", false}, {(*string)(nil), int64(1), false}, {new([]int), []byte("x"), false}, {new([]byte), "x", true}, {new(*string), "x", true}, {new(*string), nil, true}, {new(*int), "x", false},
+	} {
+		if err := assign(c.to, c.v); (err == nil) != c.want {
+			t.Errorf("%T from %T: %v", c.to, c.v, err)
+		}
+	}
+	if n != "x" || i != 1 || u != 255 || string(r) != "" || x != nil {
+		t.Error(n, i, u, r, x)
 	}
 }

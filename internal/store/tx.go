@@ -2,15 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 
 	"palyra"
 )
-
-// ErrNoRows is returned by Get when nothing matched.
-var ErrNoRows = sql.ErrNoRows
 
 var (
 	errReadOnly = errors.New("store: write in a read transaction")
@@ -29,6 +27,8 @@ type Tx struct {
 
 	savepoint bool // wanted before the first statement
 	entered   bool // made
+
+	changed []string // tables
 
 	hooks    []func(committed bool)
 	finished bool
@@ -73,70 +73,92 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	if !tx.writable {
 		return 0, errReadOnly
 	}
-	st, done, err := tx.statement(query)
+	st, err := tx.statement(query)
 	if err != nil {
 		return 0, err
 	}
-	defer done()
-	res, err := st.ExecContext(tx.ctx, args...)
+	defer st.release()
+	n, err := st.run(tx.ctx, args)
 	if err != nil {
 		return 0, tx.failed(err)
 	}
-	return res.RowsAffected()
+	tx.changed = append(tx.changed, st.tables...)
+	return n, nil
 }
+
+// Changed tells those who remember what they read that something changed beside the tables: a part of one, by a
+// name of its own.
+func (tx *Tx) Changed(name string) { tx.changed = append(tx.changed, name) }
 
 // Get reads one row into dest; ErrNoRows when there is none.
 func (tx *Tx) Get(query string, args []any, dest ...any) error {
-	st, done, err := tx.statement(query)
-	if err != nil {
-		return err
-	}
-	defer done()
-	err = st.QueryRowContext(tx.ctx, args...).Scan(dest...)
-	if errors.Is(err, sql.ErrNoRows) {
+	found := false
+	err := tx.Each(query, args, func(scan func(...any) error) error {
+		found = true
+		if err := scan(dest...); err != nil {
+			return err
+		}
+		return errFirst
+	})
+	switch {
+	case errors.Is(err, errFirst):
+		return nil
+	case err == nil && !found:
 		return ErrNoRows
 	}
-	return tx.failed(err)
+	return err
 }
+
+// errFirst ends a walk after its first row.
+var errFirst = errors.New("store: that is enough")
 
 // Each calls f for every row; scan reads the row's columns. f may stop the walk
 // by returning an error, which Each returns.
 func (tx *Tx) Each(query string, args []any, f func(scan func(dest ...any) error) error) error {
-	st, done, err := tx.statement(query)
+	st, err := tx.statement(query)
 	if err != nil {
 		return err
 	}
-	defer done()
-	rows, err := st.QueryContext(tx.ctx, args...)
-	if err != nil {
-		return tx.failed(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := f(rows.Scan); err != nil {
-			return err
+	defer st.release()
+	var row []driver.Value
+	scan := func(dest ...any) error {
+		if len(dest) != len(row) {
+			return fmt.Errorf("store: %d places for %d columns", len(dest), len(row))
 		}
+		for i, d := range dest {
+			if err := assign(d, row[i]); err != nil {
+				return fmt.Errorf("column %d: %w", i+1, err)
+			}
+		}
+		return nil
 	}
-	return tx.failed(rows.Err())
+	err = st.each(tx.ctx, args, func(r []driver.Value) error {
+		row = r
+		return f(scan)
+	})
+	if stop := (*stopError)(nil); errors.As(err, &stop) {
+		return stop.error
+	}
+	return tx.failed(err)
 }
 
-func (tx *Tx) statement(query string) (*stmt, func(), error) {
+func (tx *Tx) statement(query string) (*stmt, error) {
 	switch {
 	case tx.ended:
-		return nil, nil, errEnded
+		return nil, errEnded
 	case tx.broken != nil:
-		return nil, nil, tx.broken
+		return nil, tx.broken
 	case tx.savepoint && !tx.entered:
 		if err := tx.session.exec("SAVEPOINT w"); err != nil {
-			return nil, nil, tx.failed(err)
+			return nil, tx.failed(err)
 		}
 		tx.entered = true
 	}
-	st, done, err := tx.session.statement(tx.ctx, query)
+	st, err := tx.session.statement(query)
 	if err != nil {
-		return nil, nil, tx.failed(err)
+		return nil, tx.failed(err)
 	}
-	return st, done, nil
+	return st, nil
 }
 
 // failed explains an engine's error. One the engine explains as ours (disk full, damaged, busy) breaks the Tx:

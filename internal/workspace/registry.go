@@ -123,25 +123,27 @@ func (r *Registry) List(ctx context.Context) ([]palyra.Workspace, error) {
 // Find returns the registered workspace that is path or the nearest one that
 // contains it. path must be real, as Resolve returns it.
 func (r *Registry) Find(ctx context.Context, path string) (w palyra.Workspace, found bool, err error) {
-	err = r.DB.Read(ctx, func(tx *store.Tx) error {
-		for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
-			w, err = scanned(func(dest ...any) error {
-				return tx.Get(`SELECT `+columns+` FROM workspaces WHERE path = ?`, []any{dir}, dest...)
-			})
-			if !errors.Is(err, store.ErrNoRows) {
-				found = err == nil
-				return err
-			}
-			if dir == filepath.Dir(dir) {
-				return nil
-			}
-		}
-	})
+	near, err := r.found.Get(ctx, path, func(tx *store.Tx) (*palyra.Workspace, error) { return nearest(tx, path) })
 	if err != nil {
 		return palyra.Workspace{}, false, fmt.Errorf("workspace: find: %w", err)
 	}
-	if !found {
-		w = palyra.Workspace{}
+	if near == nil {
+		return palyra.Workspace{}, false, nil
 	}
-	return w, found, nil
+	return *near, true, nil
+}
+
+// nearest looks for path and for the directories that contain it; nil: none is registered.
+func nearest(tx *store.Tx, path string) (*palyra.Workspace, error) {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		w, err := scanned(func(dest ...any) error {
+			return tx.Get(`SELECT `+columns+` FROM workspaces WHERE path = ?`, []any{dir}, dest...)
+		})
+		if !errors.Is(err, store.ErrNoRows) {
+			return &w, err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, nil
+		}
+	}
 }

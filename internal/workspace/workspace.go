@@ -49,8 +49,12 @@ type Config struct {
 // Registry is the registered workspaces and the rules for all of them.
 type Registry struct {
 	Config
-	euid int64
+	euid  int64
+	found *store.Memo[string, *palyra.Workspace] // by directory, the nearest one; nil: none
 }
+
+// maxFound bounds how many directories are remembered.
+const maxFound = 1024
 
 // New returns a Registry.
 func New(c Config) (*Registry, error) {
@@ -62,7 +66,7 @@ func New(c Config) (*Registry, error) {
 			return nil, fmt.Errorf("workspace: new: own directory %q is not absolute", dir)
 		}
 	}
-	return &Registry{Config: c, euid: int64(os.Geteuid())}, nil
+	return &Registry{Config: c, euid: int64(os.Geteuid()), found: store.NewMemo[string, *palyra.Workspace](c.DB, maxFound, "workspaces")}, nil
 }
 
 // Resolve returns the workspace for a directory that a caller of the given uid

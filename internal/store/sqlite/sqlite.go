@@ -8,6 +8,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,16 +21,13 @@ import (
 	"palyra"
 )
 
-const (
-	readers = 4
-	private = 0o600
-)
+const private = 0o600
 
 // Engine is an open SQLite file.
 type Engine struct {
-	writer *sql.DB
-	reader *sql.DB
-	scrap  string // a directory of our own to remove at the end
+	pool        *sql.DB // of one connection that writes
+	write, read string  // data source names
+	scrap       string  // a directory of our own to remove at the end
 }
 
 // Open opens or makes the file, readable by its owner only.
@@ -68,13 +66,7 @@ func open(writer, reader string) (*Engine, error) {
 		return nil, fmt.Errorf("sqlite: open: %w", err)
 	}
 	w.SetMaxOpenConns(1)
-	r, err := sql.Open("sqlite", reader)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("sqlite: open: %w", err), w.Close())
-	}
-	r.SetMaxOpenConns(readers)
-	r.SetMaxIdleConns(readers)
-	e := &Engine{writer: w, reader: r}
+	e := &Engine{pool: w, write: writer, read: reader}
 	if err := w.Ping(); err != nil {
 		return nil, errors.Join(e.Explain(err), e.Close())
 	}
@@ -104,10 +96,16 @@ func dsn(path string, q url.Values) string {
 }
 
 // Writer implements store.Engine.
-func (e *Engine) Writer() *sql.DB { return e.writer }
+func (e *Engine) Writer() *sql.DB { return e.pool }
 
-// Reader implements store.Engine.
-func (e *Engine) Reader() *sql.DB { return e.reader }
+// Connect implements store.Engine.
+func (e *Engine) Connect(write bool) (driver.Conn, error) {
+	name := e.read
+	if write {
+		name = e.write
+	}
+	return e.pool.Driver().Open(name)
+}
 
 // Dialect implements store.Engine.
 func (e *Engine) Dialect() string { return "sqlite" }
@@ -117,7 +115,7 @@ func (e *Engine) CheckQuery() string { return "PRAGMA integrity_check(1)" }
 
 // Close implements store.Engine.
 func (e *Engine) Close() error {
-	err := errors.Join(e.reader.Close(), e.writer.Close())
+	err := e.pool.Close()
 	if e.scrap != "" {
 		err = errors.Join(err, os.RemoveAll(e.scrap))
 	}

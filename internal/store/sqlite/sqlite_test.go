@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -75,8 +76,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s = %q, %v; want %q", pragma, got, err, want)
 		}
 	}
-	if _, err := e.Reader().Exec("CREATE TABLE x (k BIGINT)"); err == nil {
+	if execute(t, e, false, "CREATE TABLE x (k BIGINT)") == nil {
 		t.Error("a reader's connection writes")
+	}
+	if err := execute(t, e, true, "CREATE TABLE x (k BIGINT)"); err != nil {
+		t.Error(err)
 	}
 	if n := e.Writer().Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d connections write", n)
@@ -219,7 +223,7 @@ func TestExplain(t *testing.T) {
 	if e.Explain(nil) != nil {
 		t.Error("nil became an error")
 	}
-	_, err := e.Reader().Exec("CREATE TABLE x (k BIGINT)")
+	err := execute(t, e, false, "CREATE TABLE x (k BIGINT)")
 	if got := palyra.AsError(e.Explain(err)); got.Reason != palyra.ReasonJournalUnavailable || !errors.Is(got, err) {
 		t.Errorf("a read-only file: %v", got)
 	}
@@ -244,4 +248,21 @@ func TestBusy(t *testing.T) {
 	if got := palyra.AsError(two.Explain(err)); got.Code != palyra.Unavailable || !strings.Contains(got.Text, "another process") {
 		t.Errorf("error %v", got)
 	}
+}
+
+// execute runs a statement on a connection as the store has one.
+func execute(t *testing.T, e *Engine, write bool, query string) error {
+	t.Helper()
+	conn, err := e.Connect(write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	st, err := conn.Prepare(query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	_, err = st.(driver.StmtExecContext).ExecContext(t.Context(), nil)
+	return err
 }
