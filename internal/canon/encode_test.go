@@ -103,8 +103,14 @@ func drawEverything(t *rapid.T, depth int) everything {
 		Float:  rapid.Float64Range(-1e9, 1e9).Draw(t, "float"), OwnByItem: []byPointer{{1}, {2}}, Nameless: 1, Skipped: "x", secret: "x",
 	}
 	e.Any = rapid.SampledFrom([]any{
-		nil, true, "text", 12, 1.5, []any{1, "a", nil}, map[string]any{"b": json.Number("1.0"), "a": []string{"x"}}, pair{"l", "r"}, &pair{},
-		quoted{N: 1, Left: 2}, json.RawMessage(`{"z":1,"a":2}`), colour(3), &byPointer{4}, map[colour]int{1: 1},
+		nil, true, "text", 12, 1.5,
+		[]any{1, "a", nil},
+		map[string]any{"b": json.Number("1.0"), "a": []string{"x"}},
+		pair{"l", "r"},
+		&pair{},
+		quoted{N: 1, Left: 2},
+		json.RawMessage(`{"z":1,"a":2}`), colour(3), &byPointer{4},
+		map[colour]int{1: 1},
 	}).Draw(t, "any")
 	if rapid.Bool().Draw(t, "pointer") {
 		e.Pointer, e.Missing, e.Colours = &pair{"a", ""}, &pair{}, []colour{1, 2}

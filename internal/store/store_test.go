@@ -482,10 +482,34 @@ func TestAssign(t *testing.T) {
 		v    driver.Value
 		want bool
 	}{
-		{&s, "x", true}, {&s, []byte("x"), true}, {&s, int64(5), true}, {&s, nil, false}, {&n, "x", true}, {&i, int64(1), true}, {&i, "1", false},
-		{&u, int64(255), true}, {&u, int64(256), false}, {&u, int64(-1), false}, {&b, int64(1), true}, {&b, true, true}, {&b, "true", false},
-		{&f, 1.5, true}, {&f, int64(1), false}, {&r, []byte("x"), true}, {&r, "x", true}, {&r, nil, true}, {&r, int64(1), false},
-		{&x, nil, true}, {&null, nil, true}, {s, "x", false}, {(*string)(nil), int64(1), false}, {new([]int), []byte("x"), false}, {new([]byte), "x", true}, {new(*string), "x", true}, {new(*string), nil, true}, {new(*int), "x", false},
+		{&s, "x", true},
+		{&s, []byte("x"), true},
+		{&s, int64(5), true},
+		{&s, nil, false},
+		{&n, "x", true},
+		{&i, int64(1), true},
+		{&i, "1", false},
+		{&u, int64(255), true},
+		{&u, int64(256), false},
+		{&u, int64(-1), false},
+		{&b, int64(1), true},
+		{&b, true, true},
+		{&b, "true", false},
+		{&f, 1.5, true},
+		{&f, int64(1), false},
+		{&r, []byte("x"), true},
+		{&r, "x", true},
+		{&r, nil, true},
+		{&r, int64(1), false},
+		{&x, nil, true},
+		{&null, nil, true},
+		{s, "x", false},
+		{(*string)(nil), int64(1), false},
+		{new([]int), []byte("x"), false},
+		{new([]byte), "x", true},
+		{new(*string), "x", true},
+		{new(*string), nil, true},
+		{new(*int), "x", false},
 	} {
 		if err := assign(c.to, c.v); (err == nil) != c.want {
 			t.Errorf("%T from %T: %v", c.to, c.v, err)

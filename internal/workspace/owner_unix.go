@@ -27,3 +27,15 @@ func groupOf(dir string) (int64, error) {
 	}
 	return int64(st.Gid), nil
 }
+
+// identity is which file something is; the zero value: none.
+type identity struct{ dev, ino uint64 }
+
+// identityOf returns that of what a path leads to.
+func identityOf(path string) identity {
+	var st syscall.Stat_t
+	if syscall.Stat(path, &st) != nil { // what cannot be looked at is the same as nothing
+		return identity{}
+	}
+	return identity{uint64(st.Dev), st.Ino} //nolint:unconvert // not everywhere of that type
+}

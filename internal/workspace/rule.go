@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 
 	"palyra/internal/subpath"
 )
@@ -46,7 +47,7 @@ func (r *Registry) refuse(g *glance, dir string, owner int64) error {
 	if up := filepath.Dir(dir); (up == "/home" || up == "/Users") && dir != up { // also where the system does not know the user
 		return denied("%s is a home directory", show(dir)).WithRemedy(remedy, filepath.Join(dir, "project"))
 	}
-	for _, home := range homes(r.euid, owner) {
+	for _, home := range r.users.homesOf(r.euid, owner) {
 		if g.within(dir, home) {
 			return denied("%s is a home directory, or contains one", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 		}
@@ -77,8 +78,8 @@ func system(dir string) bool {
 	return slices.ContainsFunc(trees, func(t string) bool { return subpath.Within(t, dir) })
 }
 
-// homes returns the home directories of the users, as far as they are known.
-func homes(uids ...int64) []string {
+// homesOf returns the home directories of the users, as far as they are known.
+func (d *directory) homesOf(uids ...int64) []string {
 	var list []string
 	add := func(dir string) {
 		if filepath.IsAbs(dir) && filepath.Clean(dir) != "/" { // a system user's home may be anything
@@ -87,29 +88,59 @@ func homes(uids ...int64) []string {
 	}
 	add(os.Getenv("HOME"))
 	for _, uid := range uids {
-		if u, err := user.LookupId(strconv.FormatInt(uid, 10)); err == nil {
-			add(u.HomeDir)
-		}
+		add(d.homeOf(uid))
 	}
 	return list
+}
+
+// directory remembers the homes of users, until the system's list of them changes. Users whom the system knows by
+// other means are looked up each time.
+type directory struct {
+	mu    sync.Mutex
+	list  os.FileInfo // as it was when the homes were read
+	homes map[int64]string
+}
+
+// passwd is the system's own list of users.
+const passwd = "/etc/passwd"
+
+// homeOf returns the home of a user; empty: there is none.
+func (d *directory) homeOf(uid int64) string {
+	now, err := os.Stat(passwd)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil || d.list == nil || !os.SameFile(now, d.list) || now.Size() != d.list.Size() || !now.ModTime().Equal(d.list.ModTime()) {
+		d.homes, d.list = map[int64]string{}, now
+	}
+	if home, ok := d.homes[uid]; ok {
+		return home
+	}
+	u, found := user.LookupId(strconv.FormatInt(uid, 10))
+	if found != nil {
+		return ""
+	}
+	if err == nil {
+		d.homes[uid] = u.HomeDir
+	}
+	return u.HomeDir
 }
 
 // glance is one look at the file system: what a name stands for is asked once,
 // because the same few directories lie above everything that is compared.
 type glance struct {
 	real map[string]string
-	info map[string]os.FileInfo // nil: it cannot be looked at
+	info map[string]identity // zero: it cannot be looked at
 }
 
-func newGlance() *glance { return &glance{map[string]string{}, map[string]os.FileInfo{}} }
+func newGlance() *glance { return &glance{map[string]string{}, map[string]identity{}} }
 
-func (g *glance) stat(path string) os.FileInfo {
-	fi, known := g.info[path]
+func (g *glance) stat(path string) identity {
+	id, known := g.info[path]
 	if !known {
-		fi, _ = os.Stat(path) // what cannot be looked at is the same as nothing
-		g.info[path] = fi
+		id = identityOf(path)
+		g.info[path] = id
 	}
-	return fi
+	return id
 }
 
 func (g *glance) resolve(path string) string {
@@ -134,11 +165,11 @@ func (g *glance) within(top, dir string) bool {
 		return true
 	}
 	want := g.stat(top)
-	if want == nil {
+	if want == (identity{}) {
 		return false
 	}
 	for dir = g.resolve(dir); ; dir = filepath.Dir(dir) {
-		if fi := g.stat(dir); fi != nil && os.SameFile(fi, want) {
+		if g.stat(dir) == want {
 			return true
 		}
 		if dir == filepath.Dir(dir) {

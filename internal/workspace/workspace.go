@@ -51,6 +51,7 @@ type Registry struct {
 	Config
 	euid  int64
 	found *store.Memo[string, *palyra.Workspace] // by directory, the nearest one; nil: none
+	users directory
 }
 
 // maxFound bounds how many directories are remembered.

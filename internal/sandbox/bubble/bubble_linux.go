@@ -32,6 +32,8 @@ type Backend struct {
 	noUser *palyra.Error // why it cannot be used for users other than root
 
 	unwatched atomic.Bool // no room may watch files, because one could not be bounded
+	host      hostLimits
+	mounts    bwrap.Mounts
 	stages    staging
 	layers    layers
 	*reviews.Desk
@@ -281,7 +283,7 @@ func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err erro
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
 func (b *Backend) Close() error {
-	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares(), b.stages.close())
+	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares(), b.stages.close(), b.mounts.Close())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bwrap != nil {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"palyra"
 	"palyra/internal/cell"
@@ -59,7 +61,26 @@ func (b *Backend) watching(polled bool) cell.Watching {
 	if b.unwatched.Load() {
 		return cell.Watching{}
 	}
-	return watchingOf(hostWatching(os.ReadFile), polled)
+	return watchingOf(b.host.watching(), polled)
+}
+
+// hostLimits remembers what the host allows, for a short time: every plan asks.
+type hostLimits struct {
+	mu    sync.Mutex
+	until time.Time
+	last  cell.Watching
+}
+
+// askedFor is how long an answer of the host counts.
+const askedFor = 5 * time.Second
+
+func (h *hostLimits) watching() cell.Watching {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := time.Now(); now.After(h.until) {
+		h.last, h.until = hostWatching(os.ReadFile), now.Add(askedFor)
+	}
+	return h.last
 }
 
 // watchLimit is the Hold of file watching in an Enforcement.

@@ -92,7 +92,7 @@ func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int6
 	if s.all == nil {
 		return s.no
 	}
-	if why := unstageable(b.config.Stages, workspace, uid, gid); why != "" {
+	if why := b.unstageable(workspace, uid, gid); why != "" {
 		return why
 	}
 	if s.far.Has(workspace, uid, gid) {
@@ -110,9 +110,9 @@ func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int6
 }
 
 // unstageable returns what makes a workspace unfit for an overlay.
-func unstageable(stages, workspace string, uid, gid int64) string {
+func (b *Backend) unstageable(workspace string, uid, gid int64) string {
 	var st, place unix.Stat_t
-	if unix.Lstat(workspace, &st) != nil || unix.Lstat(stages, &place) != nil {
+	if unix.Lstat(workspace, &st) != nil || unix.Lstat(b.config.Stages, &place) != nil {
 		return "not there"
 	}
 	if int64(st.Uid) != uid || int64(st.Gid) != gid {
@@ -122,8 +122,8 @@ func unstageable(stages, workspace string, uid, gid int64) string {
 	if unix.Statfs(workspace, &fs) != nil || !clocked(fs.Type) {
 		return "its file system"
 	}
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || len(bwrap.MountsBelow(string(info), workspace)) > 0 {
+	info, err := b.mounts.Text()
+	if err != nil || len(bwrap.MountsBelow(info, workspace)) > 0 {
 		return "file systems are mounted in it"
 	}
 	for _, dir := range []string{workspace, filepath.Join(workspace, ".git")} {

@@ -144,11 +144,14 @@ func (a *arguments) submounts(r Room) error {
 // MountsBelow returns the mount points below dir, once each and in order.
 func MountsBelow(info, dir string) (below []string) {
 	for line := range strings.Lines(info) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
+		for range 4 { // the fifth word
+			_, line, _ = strings.Cut(line, " ")
+		}
+		point, _, ok := strings.Cut(line, " ")
+		if !ok {
 			continue
 		}
-		if m := unescape(fields[4]); m != dir && subpath.Within(dir, m) && !slices.Contains(below, m) {
+		if m := unescape(point); m != dir && subpath.Within(dir, m) && !slices.Contains(below, m) {
 			below = append(below, m)
 		}
 	}
@@ -158,6 +161,9 @@ func MountsBelow(info, dir string) (below []string) {
 
 // unescape decodes the kernel's escapes in lists of mounts: a backslash and three octal digits.
 func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if c, ok := octal(s[i:]); ok {

@@ -171,7 +171,11 @@ func (d *Driver) furnish(r Fittings, a arguments, p *palyra.Plan) (err error) {
 	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, r.Mounts)),
 		func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
 	p.Files = slices.SortedFunc(slices.Values(r.Files), func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
-	p.Seals = slices.Compact(slices.Sorted(slices.Values(r.Seals)))
+	p.Seals = slices.Clone(r.Seals)
+	if !slices.IsSorted(p.Seals) {
+		slices.Sort(p.Seals)
+	}
+	p.Seals = slices.Compact(p.Seals)
 	for _, n := range r.Notes {
 		note(p, "%s", n)
 	}

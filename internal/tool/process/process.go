@@ -36,6 +36,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +116,7 @@ type Driver struct {
 	start   palyra.Tool // that does not
 	digests *cache
 	known   *listing
+	sealed  map[string]bool  // Seals
 	hashing chan struct{}    // one element for each plan that hashes now
 	now     func() time.Time // tests set it
 	maxExe  int64
@@ -147,8 +149,13 @@ func New(c Config) (*Driver, error) {
 	if c.Limits, err = withDefaults(c.Limits); err != nil {
 		return nil, err
 	}
+	c.Seals = slices.Compact(slices.Sorted(slices.Values(c.Seals)))
+	sealed := make(map[string]bool, len(c.Seals))
+	for _, name := range c.Seals {
+		sealed[name] = true
+	}
 	return &Driver{
-		Config: c, tool: spec(c.Tier), start: startSpec(c.Tier), digests: newCache(cacheSize), known: newListing(),
+		Config: c, sealed: sealed, tool: spec(c.Tier), start: startSpec(c.Tier), digests: newCache(cacheSize), known: newListing(),
 		hashing: make(chan struct{}, maxHashing),
 		now:     time.Now, maxExe: maxExecutable,
 	}, nil

@@ -130,7 +130,7 @@ func (d *Driver) staging(why string, p *palyra.Plan) {
 // asks before the run, because its changes are not asked about again.
 func (d *Driver) unseal(p *palyra.Plan) {
 	if !p.Asks {
-		p.Seals = slices.DeleteFunc(p.Seals, func(name string) bool { return slices.Contains(d.Seals, name) })
+		p.Seals = slices.DeleteFunc(p.Seals, func(name string) bool { return d.sealed[name] })
 	}
 }
 
