@@ -56,16 +56,6 @@ func warm(b *testing.B) (started, ended time.Duration) {
 	if _, err := conn.Recv(&r); err != nil {
 		b.Fatal(err)
 	}
-	return runTrue(b, conn)
-}
-
-// runTrue runs /bin/true in a cell that waits.
-func runTrue(b *testing.B, conn *cell.Conn) (started, ended time.Duration) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = null.Close() }()
 	prepared, err := cell.WriteSpec(everyday())
 	if err != nil {
 		b.Fatal(err)
@@ -74,9 +64,19 @@ func runTrue(b *testing.B, conn *cell.Conn) (started, ended time.Duration) {
 	if err := conn.Send(cell.Order{Kind: cell.OrderPrepare}, int(prepared.Fd())); err != nil {
 		b.Fatal(err)
 	}
+	return runTrue(b, cell.Orders{Conn: conn}, cell.WriteSpec)
+}
+
+// runTrue runs /bin/true in a cell that waits.
+func runTrue(b *testing.B, conn speaker, write func(cell.Spec) (*os.File, error)) (started, ended time.Duration) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
 	<-time.After(20 * time.Millisecond) // the launcher is as ready as a warm one
 	begin := time.Now()
-	spec, err := cell.WriteSpec(everyday())
+	spec, err := write(everyday())
 	if err != nil {
 		b.Fatal(err)
 	}

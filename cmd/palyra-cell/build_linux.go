@@ -9,79 +9,38 @@ import (
 	"palyra/internal/cell"
 )
 
-// builder finishes a room. The first step that fails ends it: a room that lacks a part must not be used.
+// builder furnishes a room, in whose namespaces of files and network it works. The first step that fails ends it: a
+// room that lacks a part must not be used.
 type builder struct {
-	hand   *hand
-	cell   *supervisor
-	room   *cell.Room
-	extra  handed
-	spaces func() failure // waits for the namespaces
+	room  *cell.Room
+	extra handed
 
-	lower    int // the workspace beneath its stage; -1: no stage
-	netlink  int
-	doors    []*os.File
-	copies   []*os.File // of the mount of the workspace
-	specimen *os.File
+	lower   int // the workspace beneath its stage; -1: no stage
+	netlink int
+	doors   []*os.File
+	copies  []*os.File // of the mount of the workspace
+	places  []int      // its file systems in memory
+	rules   rules
 }
 
-// begin makes the hand's own namespaces inside bubblewrap's, which belong to a user namespace above
-// this one. That takes a while and is always the same, so it begins before the room is known.
-// Nothing that is mounted outside from then on appears in the room.
-func (b *builder) begin() {
-	var err error
-	wait := b.hand.begin(func() {
-		if err = unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err == nil {
-			err = unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_PRIVATE})
+// build does it all, on the maker's thread.
+func (b *builder) build() failure {
+	for _, step := range []func() failure{b.sockets, b.connect, b.paths, b.landlock} {
+		if f := step(); f.step != "" {
+			return f
 		}
-	})
-	b.spaces = func() failure { wait(); return failed("namespace", "", err) }
+	}
+	return failure{}
 }
 
-// build finishes the room in its own namespaces, and then gives up the capabilities that this takes. Only making
-// processes, sockets and mounts needs the hand's thread; this thread uses the sockets while the hand mounts.
-func (b *builder) build() ([]*os.File, failure) {
-	if f := b.spaces(); f.step != "" {
-		return nil, f
+// discard closes what was made for a room that will not be.
+func (b *builder) discard() {
+	cell.CloseAll(b.doors)
+	cell.CloseAll(b.copies)
+	for _, fd := range b.places {
+		_ = unix.Close(fd)
 	}
-	link, err := b.cell.newLink()
-	if err != nil {
-		return nil, failed("launcher", "", err)
-	}
-	var made, furnished failure
-	sockets := make(chan struct{})
-	wait := b.hand.begin(func() {
-		if made = b.launcher(int(link.Fd())); made.step == "" {
-			made = b.sockets()
-		}
-		close(sockets)
-		if made.step == "" {
-			furnished = b.paths()
-		}
-	})
-	<-sockets
-	_ = link.Close()
-	if made.step == "" {
-		made = b.connect()
-	}
-	if !b.cell.conn.Pending() { // otherwise the real Spec has come, and there is no time to lose
-		b.specimen, _ = cell.WriteSpec(specimen())
-	}
-	wait()
-	for _, f := range []failure{made, furnished} {
-		if f.step != "" {
-			cell.CloseAll(append(b.doors, b.copies...))
-			return nil, f
-		}
-	}
-	b.cell.watch.extra = b.extra
-	return append(b.doors, b.copies...), b.disarm()
-}
-
-// launcher starts the launcher as early as it can be placed: it sees what the hand mounts later, too.
-func (b *builder) launcher(link int) failure {
-	var err error
-	b.cell.launcher, err = b.hand.fork(link, nil, "palyra-cell", "launch", "room")
-	return failed("launcher", "", err)
+	b.rules.forget()
 }
 
 // paths stages the workspace and furnishes, hides and seals paths of the room.
@@ -89,19 +48,19 @@ func (b *builder) paths() failure {
 	if f := b.stage(); f.step != "" {
 		return f
 	}
+	if text, err := hide(b.room.Hide); err != nil {
+		return failed("hide", text, err)
+	}
+	if err := terminals(); err != nil {
+		return failed("private", terminalsPath, err)
+	}
 	places, text, err := furnish(b.room.Private)
 	if err != nil {
 		return failed("private", text, err)
 	}
-	b.cell.watch.places = places
+	b.places = places
 	if f := b.placeUnix(); f.step != "" {
 		return f
-	}
-	if text, err := hide(b.room.Hide); err != nil {
-		return failed("hide", text, err)
-	}
-	if text, err := boundWatching(b.room.Watching); err != nil {
-		return failed(cell.StepWatching, text, err)
 	}
 	if text, err := fix(b.room.ReadOnly); err != nil {
 		return failed("hide", text, err)
@@ -109,13 +68,10 @@ func (b *builder) paths() failure {
 	return b.seal()
 }
 
-// rehearse reads a Spec while there is time, as supervisors do. The Spec was written before the
-// filter, which allows no new memfd.
-func (b *builder) rehearse() {
-	if b.specimen != nil {
-		_, _ = cell.ReadSpec(b.specimen)
-		_ = b.specimen.Close()
-	}
+// landlock makes the ruleset of what will run: its rules stand for the room's own files.
+func (b *builder) landlock() failure {
+	b.rules.ruleset = -1
+	return b.rules.complete(&b.room.Landlock)
 }
 
 // seal lays every sealed path, and every directory on the way to one, over itself. A mount point can be neither

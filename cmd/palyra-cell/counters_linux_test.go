@@ -22,7 +22,7 @@ func TestWatchInARoom(t *testing.T) {
 			"processes": {shell("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 60 & done; wait"), cell.Watch{EveryMS: 5, Processes: 8}},
 			"cpu":       {insideSpec("burners"), cell.Watch{EveryMS: 20, CPUMS: 400}},
 		} {
-			h, _ := room(t, w, plain(workspace(t, w)))
+			h, _ := inhabit(t, w, plain(workspace(t, w)))
 			c.spec.Watch = c.watch
 			if _, ended := h.runs(c.spec); ended.Limit != want {
 				t.Errorf("%s: %+v", want, ended)
@@ -45,37 +45,46 @@ func TestCountersByDescriptor(t *testing.T) {
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
-	r := plain(workspace(t, me))
-	r.Extra = []string{cell.ExtraCounter, cell.ExtraCounter, cell.ExtraCounter, cell.ExtraCounter}
-	h, _ := room(t, me, r, file("low 3\noom_kill 0\n"), file("123456789\n"), file("7\n"), file("usage_usec 42000000\nuser_usec 1\n"))
-	s := shell("sleep 0.1")
-	s.Watch.Counters = cell.Counters{
-		OOM: cell.ExtraPath(0), PeakBytes: cell.ExtraPath(1), PeakPids: cell.ExtraPath(2),
-		CPUMicros: cell.ExtraPath(3),
-	}
-	if _, ended := h.runs(s); ended.Limit != "" || ended.Usage != (cell.Usage{CPUMS: 42000, PeakMemory: 123456789, Processes: 7}) {
-		t.Errorf("%+v", ended)
-	}
-	r.Extra = []string{cell.ExtraCounter}
-	h, _ = room(t, me, r, file("max 1\n"))
-	s = shell("sleep 60")
-	s.Watch.Counters = cell.Counters{PidsMax: cell.ExtraPath(0)}
-	if _, ended := h.runs(s); ended.Limit != "processes" {
-		t.Errorf("%+v", ended)
-	}
-	h, _ = room(t, me, r, file("max 1\n"))
-	s.Watch.Counters = cell.Counters{PidsMax: cell.ExtraPath(1)}
-	h.order(s)
-	switch first := h.next(); {
-	case first.Kind == cell.ReportFailed && first.Step == "spec":
-	case first.Kind == cell.ReportStarted: // it was faster
-		h.expect(cell.ReportExited)
-		if ended := h.expect(cell.ReportEnded); ended.Stopped != "unwatched" {
-			t.Errorf("a counter that is not there: %+v", ended)
+	for want, c := range map[string]struct {
+		content  string
+		counters cell.Counters
+	}{
+		"memory": {"low 3\noom_kill 2\n", cell.Counters{OOM: cell.ExtraPath(0)}}, "processes": {"max 1\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
+		"cpu": {"usage_usec 42000000\nuser_usec 1\n", cell.Counters{CPUMicros: cell.ExtraPath(0)}}, "": {"max 0\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
+	} {
+		r := plain(workspace(t, me))
+		r.Extra = []string{cell.ExtraCounter}
+		h, _ := inhabit(t, me, r, file(c.content))
+		s := shell("sleep 60")
+		if want == "" {
+			s = shell("sleep 0.2")
 		}
-	default:
-		t.Errorf("a counter that is not there: %+v", first)
+		s.Watch = cell.Watch{EveryMS: 5, CPUMS: 1000, Counters: c.counters}
+		if _, ended := h.runs(s); ended.Limit != want {
+			t.Errorf("%q: %+v", want, ended)
+		}
 	}
+	h, _ := inhabit(t, me, plain(workspace(t, me)))
+	s := shell("sleep 60")
+	s.Watch.Counters = cell.Counters{PidsMax: cell.ExtraPath(1)}
+	if _, ended := h.runs(s); ended.Limit != "unwatched" {
+		t.Errorf("a counter that is not there: %+v", ended)
+	}
+}
+
+// A room that is over a limit ends also where its daemon does nothing about it.
+func TestOverWithoutADaemon(t *testing.T) {
+	r := plain(workspace(t, me))
+	h := &held{t: t}
+	h.template, h.cmd, _ = enterRoom(t, me, r.Workspace)
+	h.raw(r)
+	h.send(cell.Order{Kind: cell.OrderConfine})
+	h.expect(cell.ReportReady)
+	s := shell("sleep 60 & sleep 60 & sleep 60")
+	s.Watch = cell.Watch{EveryMS: 5, Processes: 2}
+	h.order(s)
+	h.expect(cell.ReportStarted)
+	h.expect("")
 }
 
 // opened opens a file.

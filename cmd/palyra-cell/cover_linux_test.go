@@ -31,7 +31,7 @@ cat "$0" | wc -c
 	eachRoom(t, func(t *testing.T, w who) {
 		dir := workspace(t, w, "sub/", "sub/run", "sub/other")
 		path := filepath.Join(dir, "sub/run")
-		h, _ := room(t, w, plain(dir))
+		h, _ := inhabit(t, w, plain(dir))
 		h.order(covered(path, "arg"), sealedFile(t, []byte(approved)))
 		h.expect(cell.ReportStarted)
 		out, errs := <-h.stdout, <-h.stderr
@@ -57,13 +57,12 @@ func TestCoverProgram(t *testing.T) {
 	path := filepath.Join(dir, "tool")
 	r := plain(dir)
 	r.Seals = seals(t, dir, map[string]bool{"tool": true}, "tool")
-	h, _ := room(t, me, r)
+	h, _ := inhabit(t, me, r)
 	b, err := os.ReadFile("/usr/bin/readlink")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := covered(path, "/proc/self/exe")
-	h.send(cell.Order{Kind: cell.OrderPrepare}, int(specFile(t, s).Fd()))
 	if out, _ := h.runs(s, sealedFile(t, b)); out != path+"\n" {
 		t.Errorf("%q", out)
 	}
@@ -82,11 +81,11 @@ func TestCannotCover(t *testing.T) {
 		"missing": unix.ENOENT, "sub": unix.EINVAL, "link": unix.EINVAL, "way/x": unix.ELOOP,
 		"file/x": unix.ENOTDIR,
 	} {
-		h, _ := room(t, me, plain(dir))
+		h, _ := inhabit(t, me, plain(dir))
 		s := covered(filepath.Join(dir, path))
 		s.Cwd = "/"
 		h.order(s, sealedCopy(t, mirror))
-		if r := h.expect(cell.ReportFailed); r.Step != "cover" || unix.Errno(r.Errno) != want {
+		if r := h.uncovered; r.Kind != cell.ReportFailed || r.Step != "cover" || unix.Errno(r.Errno) != want {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}

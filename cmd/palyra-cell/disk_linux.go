@@ -17,6 +17,7 @@ type disk struct {
 	total  int64
 	ticks  int
 	filled atomic.Bool // a file system is nearly full
+	over   chan struct{}
 }
 
 // written is how much a process and the children that it waited for wrote.
@@ -99,12 +100,13 @@ type space struct {
 	bytes, names uint64
 }
 
-// follow checks the file systems in a goroutine of its own, for as long as the cell lives: one that
+// follow checks the file systems in a goroutine of its own, until the watch is over: one that
 // does not answer must not hold up the cell.
 func (d *disk) follow(paths []string, every time.Duration) {
 	spaces := make([]space, 0, len(paths))
 	for _, p := range paths {
 		if s, ok := spaceOf(p); ok {
+			defer func() { _ = unix.Close(s.fd) }()
 			spaces = append(spaces, s)
 		}
 	}
@@ -115,7 +117,11 @@ func (d *disk) follow(paths []string, every time.Duration) {
 				return
 			}
 		}
-		<-time.After(every)
+		select {
+		case <-d.over:
+			return
+		case <-time.After(every):
+		}
 	}
 }
 

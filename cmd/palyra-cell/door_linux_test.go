@@ -42,7 +42,7 @@ func TestDoors(t *testing.T) {
 		defer func() { _ = unix.Close(outside) }()
 		r := plain(workspace(t, w))
 		r.Range, r.Listeners = synthetic, everyDoor()
-		h, doors := room(t, w, r)
+		h, doors := inhabit(t, w, r)
 		heard := serveDoors(t, doors, r.Listeners)
 		out, _ := h.runs(insideSpec("dial",
 			"tcp/198.18.0.1:3128", "tcp/198.18.77.5:443", "udp/198.18.0.1:53", "tcp/198.18.0.17:8443", "tcp/[::1]:3128",
@@ -132,7 +132,7 @@ udp/198.18.0.1:53 EACCES
 func TestNoDoors(t *testing.T) {
 	r := plain(workspace(t, me))
 	r.Listeners = []cell.Listener{doorAt("127.0.0.1:3128")}
-	h, doors := room(t, me, r)
+	h, doors := inhabit(t, me, r)
 	cell.CloseAll(doors)
 	out, _ := h.runs(insideSpec("dial", "tcp/127.0.0.1:3128", "tcp/198.18.0.1:443"))
 	if out != "tcp/127.0.0.1:3128  ECONNREFUSED\ntcp/198.18.0.1:443  ENETUNREACH\n" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +18,9 @@ func TestRoomsThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*cell.Room)
 		extra  []*os.File
-		args   func([]string) []string
 		step   string
 		errno  unix.Errno
 	}{
-		"no capabilities": {
-			args: func(a []string) []string { return without(a, "--cap-add", "ALL") }, step: "namespace", errno: unix.EPERM,
-		},
 		"a door outside of the range": {
 			change: func(r *cell.Room) {
 				r.Range, r.Listeners = synthetic, []cell.Listener{doorAt("198.18.0.1:80"), doorAt("192.0.2.1:80")}
@@ -44,9 +41,6 @@ func TestRoomsThatFail(t *testing.T) {
 			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{opened(t, "/sys", unix.O_PATH)}, step: "room",
 			errno: unix.EINVAL,
 		},
-		"a filter that is none": {
-			change: func(r *cell.Room) { r.Filter = []byte{255, 255, 0, 0, 0, 0, 0, 0} }, step: "seccomp", errno: unix.EINVAL,
-		},
 		"descriptors for nothing": {extra: []*os.File{null(t)}, step: "room", errno: unix.EINVAL},
 		"nothing for a name":      {change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, step: "room", errno: unix.EINVAL},
 	} {
@@ -56,20 +50,88 @@ func TestRoomsThatFail(t *testing.T) {
 			if c.change != nil {
 				c.change(&r)
 			}
-			args := bwrapArgs(me, dir)
-			if c.args != nil {
-				args = c.args(args)
-			}
-			conn, cmd, _ := enterRoom(t, me, dir, args...)
-			h := &held{t: t, conn: conn, cmd: cmd}
-			h.build(r, c.extra...)
-			if f := h.expect(cell.ReportFailed); f.Step != c.step || unix.Errno(f.Errno) != c.errno || f.Text == "" {
+			h, f, _ := tryRoom(t, me, r, c.extra...)
+			if f.Kind != cell.ReportFailed || f.Step != c.step || unix.Errno(f.Errno) != c.errno || f.Text == "" {
 				t.Errorf("%+v", f)
 			}
-			if code := h.code(); code != refused {
-				t.Errorf("exit %d", code)
+			if first := only(t, h.cmd.Process.Pid); len(children(t, first)) > 0 {
+				until(t, "the end of what was begun", func() bool { return len(children(t, first)) == 0 })
+			}
+			if f := h.build(plain(dir)); f.Kind != cell.ReportBuilt { // the template is none the worse for it
+				t.Errorf("the next one: %+v", f)
 			}
 		})
+	}
+}
+
+// A template without the rights to make rooms says so at once.
+func TestTemplateWithoutRights(t *testing.T) {
+	dir := workspace(t, me)
+	args := without(bwrapArgs(me, dir), "--cap-add", "ALL")
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(bubblewrap, args...)
+	c.Env, c.ExtraFiles = []string{}, []*os.File{theirs, program}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = theirs.Close()
+	template := cell.NewTemplate(conn)
+	defer func() { _ = template.Close(); _ = c.Wait() }()
+	if r, err := template.Ready(t.Context()); err != nil || r.Kind != cell.ReportFailed || r.Step != "namespace" || unix.Errno(r.Errno) != unix.EPERM {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What cannot be done to the first process of a room ends it, with the reason.
+func TestFirstProcessFails(t *testing.T) {
+	r := plain(workspace(t, me))
+	r.Filter = []byte{255, 255, 0, 0, 0, 0, 0, 0}
+	h := &held{t: t}
+	h.template, h.cmd, _ = enterRoom(t, me, r.Workspace)
+	h.raw(r)
+	h.send(cell.Order{Kind: cell.OrderConfine})
+	if f := h.expect(cell.ReportFailed); f.Step != "seccomp" || unix.Errno(f.Errno) != unix.EINVAL {
+		t.Errorf("a filter that is none: %+v", f)
+	}
+	h.code()
+	h.raw(plain(r.Workspace))
+	h.send(cell.Order{Kind: cell.OrderConfine}, int(opened(t, "/proc/self/limits", os.O_RDONLY).Fd()))
+	if f := h.expect(cell.ReportFailed); f.Step != "protocol" || unix.Errno(f.Errno) != unix.EBADMSG {
+		t.Errorf("an order with what belongs to another: %+v", f)
+	}
+	h.code()
+	h.raw(plain(r.Workspace))
+	h.send(cell.Order{Kind: cell.OrderRun})
+	if f := h.expect(cell.ReportFailed); f.Step != "protocol" {
+		t.Errorf("a run of nothing: %+v", f)
+	}
+	h.code()
+	for name, files := range map[string][]*os.File{
+		"no image":    {null(t), null(t), null(t), null(t)},
+		"a long file": {opened(t, "/usr/bin/env", os.O_RDONLY), null(t), null(t), null(t)},
+		"a spec":      {specFile(t, shell("true")), null(t), null(t), null(t)},
+	} {
+		h.build(plain(r.Workspace))
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, rawFD(t, f))
+		}
+		h.send(cell.Order{Kind: cell.OrderRun}, fds...)
+		if f := h.expect(cell.ReportFailed); f.Step != "image" {
+			t.Errorf("%s: %+v", name, f)
+		}
+		h.code()
 	}
 }
 
@@ -83,70 +145,73 @@ func without(args []string, row ...string) []string {
 	return args
 }
 
-// A cell that waits for a room does nothing else, and a room comes once.
-func TestRoomProtocol(t *testing.T) {
+// A template that is told what makes no sense ends, and its rooms with it.
+func TestTemplateProtocol(t *testing.T) {
 	dir := workspace(t, me)
 	for name, c := range map[string]struct {
 		order cell.Order
 		files []*os.File
-		step  string
 	}{
-		"a run":          {cell.Order{Kind: cell.OrderRun}, []*os.File{specFile(t, shell("true")), null(t), null(t), null(t)}, "protocol"},
-		"a preparation":  {cell.Order{Kind: cell.OrderPrepare}, []*os.File{specFile(t, shell("true"))}, "protocol"},
-		"a signal":       {cell.Order{Kind: cell.OrderSignal, Signal: 15}, nil, "protocol"},
-		"nonsense":       {cell.Order{Kind: "sing"}, nil, "protocol"},
-		"no room":        {cell.Order{Kind: cell.OrderBuild}, nil, "protocol"},
-		"a stop":         {cell.Order{Kind: cell.OrderStop, Reason: "enough"}, nil, "stopped"},
-		"an open file":   {cell.Order{Kind: cell.OrderBuild}, []*os.File{null(t)}, "room"},
-		"a spec as room": {cell.Order{Kind: cell.OrderBuild}, []*os.File{specFile(t, shell("true"))}, "room"},
+		"a run":           {cell.Order{Kind: cell.OrderRun}, []*os.File{specFile(t, shell("true")), null(t), null(t), null(t)}},
+		"a preparation":   {cell.Order{Kind: cell.OrderPrepare}, []*os.File{specFile(t, shell("true"))}},
+		"a signal":        {cell.Order{Kind: cell.OrderSignal, Signal: 15}, nil},
+		"nonsense":        {cell.Order{Kind: "sing"}, nil},
+		"no room":         {cell.Order{Kind: cell.OrderBuild, Room: 7}, nil},
+		"no number":       {cell.Order{Kind: cell.OrderBuild}, []*os.File{null(t), null(t)}},
+		"the same number": {cell.Order{Kind: cell.OrderBuild, Room: 1}, []*os.File{null(t), null(t)}},
+		"a cover of two":  {cell.Order{Kind: cell.OrderCover, Room: 1}, []*os.File{null(t), null(t)}},
+		"no limits":       {cell.Order{Kind: cell.OrderWatch, Room: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, cmd, _ := enterRoom(t, me, dir)
-			h := &held{t: t, conn: conn, cmd: cmd}
+			h, _ := inhabit(t, me, plain(dir))
 			var fds []int
 			for _, f := range c.files {
 				fds = append(fds, rawFD(t, f))
 			}
-			h.send(c.order, fds...)
-			if f := h.expect(cell.ReportFailed); f.Step != c.step || f.Text == "" {
-				t.Errorf("%+v", f)
+			if err := h.template.Send(c.order, fds...); err != nil {
+				t.Fatal(err)
 			}
+			h.expect("")
+			<-h.template.Gone()
 		})
 	}
-	h, _ := room(t, me, plain(dir))
-	h.build(plain(dir))
-	if f := h.expect(cell.ReportFailed); f.Step != "protocol" {
-		t.Errorf("a second room: %+v", f)
+	for name, f := range map[string]*os.File{"an open file": null(t), "a spec as room": specFile(t, shell("true"))} {
+		h, _ := inhabit(t, me, plain(dir))
+		r, err := h.template.Ask(t.Context(), cell.Order{Kind: cell.OrderBuild, Room: 1000}, rawFD(t, f), rawFD(t, null(t)))
+		if err != nil || r.Kind != cell.ReportFailed || r.Step != "room" {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
-	h = start(t, me)
-	h.build(plain(dir))
+	h := start(t, me)
+	h.send(cell.Order{Kind: cell.OrderBuild, Room: 1}, rawFD(t, null(t)), rawFD(t, null(t)))
 	if f := h.expect(cell.ReportFailed); f.Step != "protocol" {
 		t.Errorf("a room for tier B: %+v", f)
 	}
 }
 
-// Nothing of bubblewrap's own that it had open is open in the room.
+// Nothing of bubblewrap's own that it had open is open in the template, and nothing of the template's in a room.
 func TestTidy(t *testing.T) {
 	dir := workspace(t, me)
-	h, _ := room(t, me, plain(dir))
-	pid := only(t, h.cmd.Process.Pid)
-	open := "/proc/" + itoa(pid) + "/fd/"
-	if _, err := os.Readlink(open + "0"); err != nil && os.Getuid() != 0 {
+	h, _ := inhabit(t, me, plain(dir))
+	template := only(t, h.cmd.Process.Pid)
+	if _, err := os.Readlink("/proc/" + itoa(template) + "/fd/0"); err != nil && os.Getuid() != 0 {
 		t.Skip("UNPROVEN HERE: only root can look")
 	}
-	// What it reads to rehearse goes as soon as it has.
-	until(t, "nothing but its own", func() bool {
+	for name, pid := range map[string]int{"template": template, "first": only(t, template)} {
+		open := "/proc/" + itoa(pid) + "/fd/"
 		entries, err := os.ReadDir(open)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if name == "first" && len(entries) > 3+3 { // its line, its rules, its children
+			t.Errorf("%d descriptors are open in a room", len(entries))
+		}
 		for _, e := range entries {
 			to, _ := os.Readlink(open + e.Name())
 			if strings.HasPrefix(to, "/") && to != "/dev/null" && to != "/proc" {
-				return false
+				t.Errorf("%s: %s is open", name, to)
 			}
 		}
-		return true
-	})
+	}
 }

@@ -88,3 +88,5 @@ func (g handed) take(what string) *os.File {
 
 // counter reports whether the i-th descriptor exists and is a counter.
 func (g handed) counter(i int) bool { return i < len(g.extra) && g.extra[i] == cell.ExtraCounter }
+
+func (g handed) close() { cell.CloseAll(g.files) }

@@ -18,7 +18,6 @@ import (
 type hand struct {
 	work   chan func()
 	scoped bool // the domain holds; otherwise the tree is walked
-	first  bool // this is process 1 of a pid namespace that holds the tree and nothing else
 	tid    int
 	tree   *tree
 }
@@ -42,13 +41,10 @@ func newHand(scope bool) (*hand, error) {
 }
 
 // do runs f on the hand's thread and waits for it.
-func (h *hand) do(f func()) { h.begin(f)() }
-
-// begin starts f on the hand's thread, and returns a function that waits for it.
-func (h *hand) begin(f func()) (wait func()) {
+func (h *hand) do(f func()) {
 	done := make(chan struct{})
 	h.work <- func() { f(); close(done) }
-	return func() { <-done }
+	<-done
 }
 
 func (h *hand) enter(scope bool) error {
@@ -118,11 +114,10 @@ func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
 }
 
 // killAll sends sig to everything in the tree. It is no error when nothing is left: wait4 shows who
-// is. On any thread but the one in the domain, and in any process but the first of its own pid
-// namespace, kill(-1) would kill everything of this user, so that is checked each time.
+// is. On any thread but the one in the domain kill(-1) would kill everything of this user, so that is checked each time.
 func (h *hand) killAll(sig unix.Signal) {
 	h.do(func() {
-		if (h.scoped && unix.Gettid() == h.tid) || (h.first && unix.Getpid() == 1) {
+		if h.scoped && unix.Gettid() == h.tid {
 			_ = unix.Kill(-1, sig)
 			return
 		}

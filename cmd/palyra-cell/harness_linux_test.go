@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"palyra/internal/cell"
 )
 
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 		case "supervise-unscoped":
 			os.Exit(supervise(os.Stderr, false))
 		case "launch":
-			os.Exit(launch(os.Stderr, false))
+			os.Exit(launch(os.Stderr))
 		}
 	}
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "inside:") {
@@ -91,13 +93,24 @@ func each(t *testing.T, f func(t *testing.T, w who)) {
 // me is who the tests are, with the hand as it works on this kernel.
 var me = who{name: "me", uid: os.Getuid()}
 
-// held is a cell under test.
+// speaker is a daemon's end of what is under test.
+type speaker interface {
+	Send(o cell.Order, fds ...int) error
+	Recv(r *cell.Report) ([]*os.File, error)
+	Close() error
+}
+
+// held is a cell under test, or a room.
 type held struct {
-	t     *testing.T
-	conn  *cell.Conn
-	cmd   *exec.Cmd
-	ready cell.Report
-	log   bytes.Buffer
+	t    *testing.T
+	conn speaker
+	cmd  *exec.Cmd
+
+	template  *cell.Template // of a room; nil: it is none
+	made      cell.Made
+	uncovered cell.Report // why a program was not laid over its path
+	ready     cell.Report
+	log       bytes.Buffer
 
 	stdin          *os.File
 	stdout, stderr chan string
@@ -126,7 +139,7 @@ func startWith(t *testing.T, change func(*exec.Cmd)) *held {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &held{t: t, conn: conn, cmd: exec.Command(built, "supervise")}
+	h := &held{t: t, conn: cell.Orders{Conn: conn}, cmd: exec.Command(built, "supervise")}
 	h.cmd.Env, h.cmd.ExtraFiles, h.cmd.Stderr = []string{}, []*os.File{theirs}, &h.log
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	change(h.cmd)
@@ -175,10 +188,17 @@ func (h *held) expect(kind cell.ReportKind) cell.Report {
 	return r
 }
 
-// code waits for the cell's own end.
+// code waits for the cell's own end. A room's is that of its first process, which says nothing.
 func (h *held) code() int {
 	h.t.Helper()
 	h.expect("")
+	if h.template != nil {
+		until(h.t, "the end of the room", func() bool {
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(h.made.First.Fd()), Events: unix.POLLIN}}, 0)
+			return n > 0
+		})
+		return 0
+	}
 	_ = h.cmd.Wait()
 	return h.cmd.ProcessState.ExitCode()
 }
@@ -203,7 +223,14 @@ func (h *held) order(s cell.Spec, program ...*os.File) {
 // orderWith sends a run with the descriptors given, and closes them.
 func (h *held) orderWith(s cell.Spec, files ...*os.File) {
 	h.t.Helper()
-	spec, err := cell.WriteSpec(s)
+	write := cell.WriteSpec
+	if h.template != nil {
+		write = cell.WriteImage
+		if files = h.furnish(s, files); files == nil {
+			return
+		}
+	}
+	spec, err := write(s)
 	if err != nil {
 		h.t.Fatal(err)
 	}

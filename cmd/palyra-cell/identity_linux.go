@@ -48,22 +48,6 @@ func bounding() unix.Errno {
 	return 0
 }
 
-// mountsOnly leaves this thread the one capability that covering a path takes, if it has it, until
-// the program is executed.
-func mountsOnly() unix.Errno {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var have, keep [2]unix.CapUserData
-	if err := unix.Capget(&header, &have[0]); err != nil {
-		return number32(err)
-	}
-	const mounts = 1 << unix.CAP_SYS_ADMIN
-	keep[0].Effective, keep[0].Permitted = have[0].Effective&mounts, have[0].Permitted&mounts
-	if err := unix.Capset(&header, &keep[0]); err != nil {
-		return number32(err)
-	}
-	return 0
-}
-
 // identity makes the thread the workspace's owner, without any group but the
 // given one. On this thread only: the others end with exec.
 func (p *program) identity() unix.Errno {

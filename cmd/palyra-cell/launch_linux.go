@@ -29,8 +29,7 @@ const (
 
 // launch waits for the supervisor's packet and becomes the program. Everything
 // from here to exec runs on one thread: what is applied to it is what exec keeps.
-// In a room it may have to lay a sealed program over its path first.
-func launch(errs io.Writer, room bool) int {
+func launch(errs io.Writer) int {
 	runtime.LockOSThread()
 	// When the machine runs out of memory the program goes first, not the daemon and not the supervisor. This is
 	// written before the process becomes undumpable and its /proc files root's; a failure costs no protection.
@@ -47,9 +46,6 @@ func launch(errs io.Writer, room bool) int {
 	unix.CloseOnExec(cell.ControlFD)
 	parent := unix.Getppid()
 	cleared := bounding()
-	if room && cleared == 0 {
-		cleared = mountsOnly()
-	}
 	if !expected(cell.ControlFD) {
 		rehearse()
 	}
@@ -60,7 +56,7 @@ func launch(errs io.Writer, room bool) int {
 	}
 	var p *program
 	if f.step == "" {
-		p, f = prepare(fds, &ahead, room)
+		p, f = prepare(fds, &ahead)
 	}
 	switch {
 	case f.step != "":
@@ -127,7 +123,7 @@ func receive(link int) (word byte, fds []int, err error) {
 // prepare does whatever needs memory or may fail at leisure. The rules' paths are opened here,
 // while a root daemon's launcher still is root: a program may be allowed below a directory whose
 // parents it cannot pass. A failure without a step means success.
-func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
+func prepare(fds []int, ahead *rules) (*program, failure) {
 	if len(fds) <= stderrFD {
 		return nil, failure{step: "receive", errno: unix.EBADMSG}
 	}
@@ -143,10 +139,7 @@ func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 		p.sealed = fds[programFD]
 	}
 	if s.Cover {
-		// The cover comes before the rules, which must apply to what lies at the paths afterwards.
-		if f := p.cover(room); f.step != "" {
-			return nil, f
-		}
+		return nil, failure{step: "cover", errno: unix.ENOSYS, text: "there is no room to cover anything in"}
 	}
 	if err := p.pointers(); err != nil {
 		return nil, failure{step: "argv", errno: unix.EINVAL}
@@ -158,18 +151,6 @@ func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 	}
 	p.ruleset = ahead.ruleset
 	return p, f
-}
-
-// cover lays the sealed program over its path, so that this path is executed.
-func (p *program) cover(room bool) failure {
-	if !room {
-		return failure{step: "cover", errno: unix.ENOSYS, text: "there is no room to cover anything in"}
-	}
-	if err := cover(p.sealed, p.spec.Path); err != nil {
-		return failed("cover", p.spec.Path, err)
-	}
-	p.sealed = -1
-	return failure{}
 }
 
 // rehearse reads a Spec and makes a ruleset while there is time, so that the code and the memory

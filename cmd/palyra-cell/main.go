@@ -1,9 +1,9 @@
 // Command palyra-cell starts and ends everything that runs natively. It is started by palyrad, never by hand.
 //
 // As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, starts its launcher ahead, and
-// once a program runs reaps, watches and kills until nothing of the tree is left. As "inside" it is the same for a
-// room: process 1 of namespaces that bubblewrap made, where it first hides and seals paths and opens the room's
-// listeners. As "launch", which only the supervisor starts, it waits, then confines itself as the Spec says and
+// once a program runs reaps, watches and kills until nothing of the tree is left. As "inside" it is a template: process
+// 1 of namespaces that bubblewrap made, which makes rooms inside them, each with namespaces of its own, and holds what
+// runs there to its limits. As "launch", which only the supervisor starts, it waits, then confines itself as the Spec says and
 // becomes the program. As "probe" it is itself a program in the sandbox and tries what must not work there.
 //
 // It promises: Failed means that nothing ran; Ended means that nothing is left; when palyrad goes, so does the
@@ -45,11 +45,9 @@ func run(args []string, out, errs io.Writer) int {
 		_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
 		return 0
 	case slices.Equal(args, []string{"launch"}):
-		return launch(errs, false)
-	case slices.Equal(args, []string{"launch", "room"}):
-		return launch(errs, true)
+		return launch(errs)
 	case len(args) == 2 && args[0] == cell.InsideArg && isMark(args[1]):
-		return reside(errs)
+		return template(errs)
 	}
 	return refuse(errs, "this is a part of palyrad, which starts it; it is never run by hand")
 }

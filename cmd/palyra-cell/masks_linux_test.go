@@ -54,7 +54,6 @@ func TestHostname(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		before, _ := os.Hostname()
 		r := plain(workspace(t, w))
-		r.Hostname = "palyra.test"
 		if out := inRoom(t, w, r, "uname -n"); out != "palyra.test\n" {
 			t.Errorf("%q", out)
 		}
@@ -71,12 +70,14 @@ func TestTerminalInARoom(t *testing.T) {
 		s := shell(`stty size; test -t 0 && test -t 1 && test -t 2 && echo three
 			trap 'stty size; echo sized' WINCH; trap 'echo interrupted; exit 8' INT; echo waiting; while :; do sleep 0.01; done`)
 		s.Terminal = true
-		h, _ := room(t, w, plain(workspace(t, w)))
+		h, _ := inhabit(t, w, plain(workspace(t, w)))
 		out := bufio.NewScanner(master)
 		h.orderWith(s, slave, dup(t, slave), dup(t, slave))
 		h.expect(cell.ReportStarted)
 		seen(t, out, "31 97", "three", "waiting")
-		h.send(cell.Order{Kind: cell.OrderResize, Rows: 12, Cols: 34})
+		if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 34}); err != nil { // as daemons do
+			t.Fatal(err)
+		}
 		seen(t, out, "12 34", "sized")
 		if _, err := master.Write([]byte{3}); err != nil {
 			t.Fatal(err)
@@ -86,5 +87,26 @@ func TestTerminalInARoom(t *testing.T) {
 			t.Errorf("%+v", exited)
 		}
 		h.expect(cell.ReportEnded)
+	})
+}
+
+// The terminals that programs make are their room's own, and neither another room's nor the machine's.
+func TestTerminalsOfItsOwn(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/script"); err != nil {
+		t.Skip("UNPROVEN HERE: no script(1)")
+	}
+	eachRoom(t, func(t *testing.T, w who) {
+		dir := workspace(t, w)
+		h, _ := inhabit(t, w, plain(dir))
+		s := shell(`script -qec 'echo $(ls /dev/pts) on $(tty); read x' /dev/null`)
+		for range 2 { // at once, in two rooms of one template
+			h.order(s)
+			h.expect(cell.ReportStarted)
+			h.build(plain(dir))
+		}
+		out, _ := h.runs(shell(`script -qec 'echo $(ls /dev/pts) on $(tty)' /dev/null </dev/null`))
+		if out != "0 ptmx on /dev/pts/0\r\n" {
+			t.Errorf("%q", out)
+		}
 	})
 }

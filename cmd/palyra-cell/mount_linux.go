@@ -47,7 +47,12 @@ func scratch() (int, error) {
 
 // tmpfs makes a file system in memory.
 func tmpfs(options [][2]string) (int, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	return mountable("tmpfs", options, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+}
+
+// mountable makes a file system that is mounted nowhere yet.
+func mountable(kind string, options [][2]string, attributes int) (int, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}
@@ -60,37 +65,49 @@ func tmpfs(options [][2]string) (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
-	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
-// hide lays an empty file or directory over each of the paths. The file system of both stays open until the cell
-// ends: closing the last descriptor of an unmounted one makes the kernel wait for all processors.
+// coversPath is where a template keeps what its rooms cover paths with. Each room mounts a file system of its own there,
+// once it has hidden what it hides.
+const coversPath = "/dev/shm"
+
+// spreadCovers makes an empty file and an empty directory, of which covers are made by copying their mount.
+func spreadCovers() error {
+	fs, err := scratch()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fs) }()
+	if err := stub(fs, "file"); err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(fs, "directory", 0o555); err != nil {
+		return err
+	}
+	if err := unix.MountSetattr(fs, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: inert}); err != nil {
+		return err
+	}
+	return withPath(unix.AT_FDCWD, coversPath, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) })
+}
+
+// hide lays an empty file or directory over each of the paths.
 func hide(paths []string) (text string, err error) {
 	if len(paths) == 0 {
 		return "", nil
 	}
-	fs, err := scratch()
-	if err != nil {
-		return "", err
+	var covers [2]int // a file, a directory
+	for i, name := range []string{"file", "directory"} {
+		if covers[i], err = openPath(coversPath+"/"+name, true); err != nil {
+			return coversPath, err
+		}
+		defer func() { _ = unix.Close(covers[i]) }()
 	}
-	file, err := unix.Openat(fs, "file", unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(file) }()
-	if err := unix.Mkdirat(fs, "directory", 0o555); err != nil {
-		return "", err
-	}
-	directory, err := unix.Openat(fs, "directory", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(directory) }()
 	return eachPath(paths, func(target int, st *unix.Stat_t) error {
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return mountOver(directory, target, inert)
+			return mountOver(covers[1], target, 0)
 		}
-		return mountOver(file, target, inert)
+		return mountOver(covers[0], target, 0)
 	})
 }
 

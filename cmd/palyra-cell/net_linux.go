@@ -18,15 +18,10 @@ const loopback = 1
 // backlog is how many connections may wait at a listener.
 const backlog = 128
 
-// sockets makes, on the hand's thread, all sockets of the room's network: a
-// socket stays in the namespace where it was made, whoever uses it later.
+// sockets makes all sockets of the room's network: a socket stays in the namespace where it was made, whoever uses it
+// later.
 func (b *builder) sockets() failure {
 	var err error
-	if b.room.Hostname != "" {
-		if err = unix.Sethostname([]byte(b.room.Hostname)); err != nil {
-			return failed("namespace", "hostname", err)
-		}
-	}
 	if b.netlink, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE); err != nil {
 		return failed("network", "", err)
 	}
@@ -144,8 +139,7 @@ func place(fd int, d cell.Listener) error {
 	return unix.Listen(fd, backlog)
 }
 
-// placeUnix binds the listeners that have a path, in the room's own /run. It runs on the hand's
-// thread, because its paths are those of the room.
+// placeUnix binds the listeners that have a path, in the room's own /run.
 func (b *builder) placeUnix() failure {
 	for i, d := range b.room.Listeners {
 		if d.Path == "" {

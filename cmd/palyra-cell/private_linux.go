@@ -23,6 +23,24 @@ func furnish(places []cell.Private) (made []int, text string, err error) {
 	return made, "", nil
 }
 
+// terminalsPath is where programs find the terminals that they make.
+const terminalsPath = "/dev/pts"
+
+// terminals gives the room terminals of its own, where its template shows the directory for them.
+func terminals() error {
+	err := withPath(unix.AT_FDCWD, terminalsPath, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error {
+		fs, err := mountable("devpts", [][2]string{{"ptmxmode", "0666"}, {"mode", "0620"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		if err != nil {
+			return err
+		}
+		return errors.Join(attach(fs, target), unix.Close(fs))
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
 // lay makes one place. Mounts below it that are to stay are cloned before, with everything mounted
 // in them, and put back after: the new file system would cover them.
 func lay(p *cell.Private) (fs int, text string, err error) {

@@ -68,7 +68,7 @@ func TestMalformedPackets(t *testing.T) {
 		},
 	} {
 		h := start(t, me)
-		if err := send(h.conn); err != nil {
+		if err := send(h.conn.(cell.Orders).Conn); err != nil {
 			t.Fatal(err)
 		}
 		if r := h.expect(cell.ReportFailed); r.Step != "protocol" || r.Text == "" {
@@ -95,7 +95,7 @@ func TestMalformedPacketWhileRunning(t *testing.T) {
 			h.order(shell(litter(m) + "sleep " + m))
 			h.expect(cell.ReportStarted)
 			until(t, "the litter", func() bool { return marked("sleep\x00"+m) == littered+1 })
-			if err := h.conn.Send(packet); err != nil {
+			if err := h.conn.(cell.Orders).Conn.Send(packet); err != nil {
 				t.Fatal(err)
 			}
 			h.expect(cell.ReportExited)

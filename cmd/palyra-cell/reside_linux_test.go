@@ -2,16 +2,13 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
 )
@@ -73,84 +70,103 @@ func powerless(t *testing.T, what string, pid int, filters string, sets ...strin
 	}
 }
 
-// allowOnly assembles a filter under which anything but the given calls is the end.
-func allowOnly(calls []uint32) []byte {
-	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
-	for _, nr := range calls {
-		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1},
-			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
-	}
-	code = append(code, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_KILL_PROCESS})
-	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), len(code)*8)...)
-}
-
-// Who waits in a room has no power left but what the launcher needs to cover a
-// path; who runs there has none at all.
+// Who waits in a room has no power left, and who runs there has none.
 func TestPowerless(t *testing.T) {
-	for name, filter := range map[string][]byte{"0": nil, "1": allowAll} {
-		t.Run(name, func(t *testing.T) {
-			eachRoom(t, func(t *testing.T, w who) {
-				r := plain(workspace(t, w))
-				r.Filter = filter
-				h, _ := room(t, w, r)
-				first := only(t, h.cmd.Process.Pid)
-				powerless(t, "process 1", first, name)
-				launcher := only(t, first)
-				until(t, "a launcher that waits", func() bool {
-					b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", launcher))
-					s := status(string(b))
-					return s["CapEff"] == "0000000000200000" && s["CapPrm"] == s["CapEff"] && s["CapInh"] == noneOf && s["CapAmb"] == noneOf &&
-						s["CapBnd"] == noneOf
-				})
-				h.order(shell("echo ready; read x"))
-				h.expect(cell.ReportStarted)
-				powerless(t, "process 1", first, name)
-				powerless(t, "the program", only(t, first), "1", "CapBnd")
-				_ = h.stdin.Close()
-				h.expect(cell.ReportExited)
-				h.expect(cell.ReportEnded)
-			})
-		})
-	}
+	eachRoom(t, func(t *testing.T, w who) {
+		h, _ := inhabit(t, w, plain(workspace(t, w)))
+		first := only(t, only(t, h.cmd.Process.Pid))
+		powerless(t, "process 1", first, "1", "CapBnd")
+		h.order(shell("echo ready; read x"))
+		h.expect(cell.ReportStarted)
+		powerless(t, "process 1", first, "1", "CapBnd")
+		powerless(t, "the program", only(t, first), "1", "CapBnd")
+		_ = h.stdin.Close()
+		h.expect(cell.ReportExited)
+		h.expect(cell.ReportEnded)
+	})
 }
 
-// A cell makes no system call that Calls does not name, once its room is built:
-// here any other would kill it.
-func TestCalls(t *testing.T) {
+// Every room has namespaces of its own, that are neither the template's nor another room's nor the machine's.
+func TestNamespacesOfItsOwn(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
-		r := plain(workspace(t, w))
-		r.Filter = allowOnly(cell.Calls())
-		for range 3 {
-			h, _ := room(t, w, r)
-			s := shell("trap 'go=1' USR1; for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; : > ready; while [ -z $go ]; do sleep 0.01; " +
-				"done; exec " + mirror + " inside:hog 400 seen")
-			h.send(cell.Order{Kind: cell.OrderPrepare}, int(specFile(t, s).Fd()))
-			s.Cwd, s.Watch = r.Workspace, cell.Watch{EveryMS: 5, Memory: 64 << 20, Processes: 1000, CPUMS: 60_000}
-			h.order(s)
-			h.expect(cell.ReportStarted)
-			ready := filepath.Join(r.Workspace, "ready")
-			until(t, "ready", func() bool { return os.Remove(ready) == nil })
-			h.send(cell.Order{Kind: cell.OrderSignal, Signal: int(unix.SIGUSR1)})
-			h.expect(cell.ReportExited)
-			if ended := h.expect(cell.ReportEnded); ended.Limit != "memory" || ended.Usage.PeakMemory < 64<<20 {
-				t.Errorf("%+v", ended)
-			}
-			if code := h.code(); code != 0 {
-				t.Errorf("the cell ended with %d", code)
+		dir := workspace(t, w)
+		h := &held{t: t}
+		h.template, h.cmd, _ = enterRoom(t, w, dir)
+		template := only(t, h.cmd.Process.Pid)
+		seen := map[string]string{}
+		note := func(who string, pid int) {
+			for _, ns := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"} {
+				id, err := os.Readlink("/proc/" + itoa(pid) + "/ns/" + ns)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if was := seen[id]; was != "" {
+					t.Errorf("%s has the %s namespace of %s", who, ns, was)
+				}
+				seen[id] = who
 			}
 		}
+		note("the machine", os.Getpid())
+		note("the template", template)
+		for i := range 4 {
+			before := children(t, template)
+			h.build(plain(dir))
+			for _, pid := range children(t, template) {
+				if !slices.Contains(before, pid) {
+					note("room "+itoa(i), pid)
+				}
+			}
+			h.order(shell("sleep 60"))
+			h.expect(cell.ReportStarted)
+		}
+		if want := 7 * 6; len(seen) != want {
+			t.Errorf("%d namespaces, want %d", len(seen), want)
+		}
 	})
+}
+
+// Many rooms at once and one after the other leave nothing behind in the template.
+func TestTemplateKeepsNothing(t *testing.T) {
+	dir := workspace(t, me)
+	h := &held{t: t}
+	h.template, h.cmd, _ = enterRoom(t, me, dir)
+	template := only(t, h.cmd.Process.Pid)
+	r := plain(dir)
+	r.Private = []cell.Private{{Path: "/dev/shm", Mode: 0o700, Bytes: 4096, Inodes: 30}}
+	r.Range, r.Listeners = synthetic, everyDoor()
+	open := func() int {
+		entries, err := os.ReadDir("/proc/" + itoa(template) + "/fd")
+		if err != nil && os.Getuid() != 0 {
+			t.Skip("UNPROVEN HERE: only root can look")
+		}
+		return len(entries)
+	}
+	for range 3 {
+		h.build(r)
+		h.runs(shell("true"))
+	}
+	until(t, "the end of all", func() bool { return len(children(t, template)) == 0 })
+	before := open()
+	for i := range 60 {
+		h.build(r)
+		if i%3 == 0 { // not every room is used
+			_ = h.conn.Close()
+			continue
+		}
+		h.runs(shell("true"))
+	}
+	until(t, "the end of all", func() bool { return len(children(t, template)) == 0 && open() <= before })
 }
 
 // Nothing that runs in a room gets at its process 1: not by signals, not by /proc.
 func TestProcessOneIsOutOfReach(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
-		h, _ := room(t, w, plain(workspace(t, w)))
+		h, _ := inhabit(t, w, plain(workspace(t, w)))
 		out, _ := h.runs(insideSpec("reach"))
 		if out != "tried\n" {
 			t.Errorf("%s", out)
 		}
-		h, _ = room(t, w, plain(workspace(t, w)))
+		h, _ = inhabit(t, w, plain(workspace(t, w)))
 		out, _ = h.runs(shell(`for s in KILL STOP TERM HUP; do kill -$s 1 2>/dev/null; done
 			for f in environ mem maps stack syscall fd/3 exe; do if [ -n "$(head -c 1 /proc/1/$f 2>/dev/null)" ]; then echo WORKED: $f; fi; done
 			for f in root/usr cwd/usr exe fd/0 fd/3 task/1/fd/3 ns/mnt ns/net task/1/ns/mnt; do if ls -dL /proc/1/$f >/dev/null 2>&1; then echo WORKED: $f; fi; done
@@ -176,7 +192,7 @@ sleep ` + mark + ` &
 func TestNobodySurvives(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		mark := "98765." + strconv.Itoa(os.Getpid()) + strconv.Itoa(w.uid)
-		h, _ := room(t, w, plain(workspace(t, w)))
+		h, _ := inhabit(t, w, plain(workspace(t, w)))
 		h.order(shell(sleepers(mark) + "sleep 0.1; echo done"))
 		h.expect(cell.ReportStarted)
 		h.expect(cell.ReportExited)
@@ -195,38 +211,40 @@ func TestNobodySurvives(t *testing.T) {
 func TestTheRoomEndsWithItsDaemon(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		dir := workspace(t, w)
-		conn, c, _ := enterRoom(t, w, dir)
-		_ = conn.Close()
-		if err := c.Wait(); err != nil {
-			t.Errorf("before a room: %v", err)
-		}
-		h, _ := room(t, w, plain(dir))
-		_ = h.conn.Close()
+		template, c, _ := enterRoom(t, w, dir)
+		_ = template.Close()
+		_ = c.Wait()
+		h, _ := inhabit(t, w, plain(dir))
+		_ = h.template.Close()
 		_ = h.cmd.Wait()
 		mark := "98764." + strconv.Itoa(os.Getpid()) + strconv.Itoa(w.uid)
-		h, _ = room(t, w, plain(dir))
+		h, _ = inhabit(t, w, plain(dir))
 		h.order(shell(sleepers(mark) + "sleep " + mark))
 		h.expect(cell.ReportStarted)
 		until(t, "sleepers", func() bool { return marked(mark) >= 5 })
-		_ = h.conn.Close()
-		if err := h.cmd.Wait(); err != nil {
-			t.Errorf("running: %v", err)
-		}
+		_ = h.template.Close()
+		_ = h.cmd.Wait()
 		if n := marked(mark); n != 0 {
 			t.Errorf("%d are left", n)
 		}
+		h, _ = inhabit(t, w, plain(dir)) // its own socket alone
+		h.order(shell(sleepers(mark) + "sleep " + mark))
+		h.expect(cell.ReportStarted)
+		_ = h.conn.Close()
+		until(t, "nobody", func() bool { return marked(mark) == 0 })
 	})
 }
 
-// A daemon in a hurry sends the run behind the room, and need not wait between.
-func TestRoomAndRunAtOnce(t *testing.T) {
+// A daemon in a hurry sends the run behind the order to confine, and need not wait between.
+func TestConfineAndRunAtOnce(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		dir := workspace(t, w)
-		conn, c, _ := enterRoom(t, w, dir)
-		h := &held{t: t, conn: conn, cmd: c}
-		h.build(plain(dir))
+		h := &held{t: t}
+		h.template, h.cmd, _ = enterRoom(t, w, dir)
+		h.raw(plain(dir))
+		h.send(cell.Order{Kind: cell.OrderConfine})
 		h.order(shell("echo both"))
-		h.expect(cell.ReportBuilt)
+		h.expect(cell.ReportReady)
 		h.expect(cell.ReportStarted)
 		h.expect(cell.ReportExited)
 		h.expect(cell.ReportEnded)
@@ -258,7 +276,7 @@ func TestOnlyAsProcessOne(t *testing.T) {
 func TestStopInARoom(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		dir := workspace(t, w)
-		h, _ := room(t, w, plain(dir))
+		h, _ := inhabit(t, w, plain(dir))
 		s := shell("trap 'echo term; exit 3' TERM; : > ready; while :; do sleep 0.01; done")
 		s.Cwd = dir
 		h.order(s)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,7 +87,10 @@ func seals(t *testing.T, dir string, readOnly map[string]bool, paths ...string) 
 }
 
 // plain is a room with nothing special in it.
-func plain(dir string) cell.Room { return cell.Room{Version: cell.Version, Workspace: dir} }
+func plain(dir string) cell.Room {
+	s := shell("")
+	return cell.Room{Version: cell.Version, Workspace: dir, Landlock: s.Landlock, Filter: s.Filter}
+}
 
 // synthetic is the range of addresses that lead to doors.
 const synthetic = "198.18.0.0/15"
@@ -128,23 +130,28 @@ func sealedFile(t *testing.T, b []byte) *os.File {
 	return f
 }
 
-// bwrapArgs are bubblewrap's for a room around dir; the cell is its descriptor 4.
+// bwrapArgs are bubblewrap's for a template around dir; the cell is its descriptor 4.
 func bwrapArgs(w who, dir string) []string {
 	args := []string{
 		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try",
-		"--cap-add", "ALL", "--as-pid-1", "--new-session",
+		"--cap-add", "ALL", "--as-pid-1", "--new-session", "--hostname", "palyra.test",
 		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-		"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--dir", "/run/secret",
-		"--ro-bind", mirror, mirror, "--bind", dir, dir, "--remount-ro", "/",
+		"--tmpfs", "/dev", "--dir", "/dev/shm", "--dir", "/dev/pts", "--symlink", "pts/ptmx", "/dev/ptmx",
+		"--symlink", "/proc/self/fd/0", "/dev/stdin", "--symlink", "/proc/self/fd/1", "/dev/stdout", "--symlink", "/proc/self/fd/2", "/dev/stderr",
 	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		args = append(args, "--dev-bind", "/dev/"+name, "/dev/"+name)
+	}
+	args = append(args, "--proc", "/proc", "--tmpfs", "/tmp", "--dir", "/run/secret",
+		"--ro-bind", mirror, mirror, "--bind", dir, dir, "--remount-ro", "/")
 	if w.uid == 0 {
 		args = append(args, "--uid", "1000", "--gid", "1000")
 	}
 	return append(args, "--", "/proc/self/fd/4", cell.InsideArg, "test-mark")
 }
 
-// enterRoom starts a cell in bubblewrap. Nothing is built yet.
-func enterRoom(t testing.TB, w who, dir string, args ...string) (*cell.Conn, *exec.Cmd, *bytes.Buffer) {
+// enterRoom starts a template in bubblewrap. Nothing is built yet.
+func enterRoom(t testing.TB, w who, dir string, args ...string) (*cell.Template, *exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	ours, theirs, err := cell.Pair()
 	if err != nil {
@@ -172,45 +179,79 @@ func enterRoom(t testing.TB, w who, dir string, args ...string) (*cell.Conn, *ex
 		t.Fatal(err)
 	}
 	_ = theirs.Close()
-	t.Cleanup(func() { _ = conn.Close(); _ = c.Wait() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
+	template := cell.NewTemplate(conn)
+	t.Cleanup(func() { _ = template.Close(); _ = c.Wait() })
+	if r, err := template.Ready(t.Context()); err != nil || r.Kind != cell.ReportReady || r.Version != cell.Version {
+		t.Fatalf("%+v, %v; log: %s", r, err, log.String())
 	}
-	return conn, c, &log
+	return template, c, &log
 }
 
-// tryRoom starts a cell in bubblewrap and has the room built. extra are the
+// tryRoom starts a template in bubblewrap and has a room built. extra are the
 // descriptors that the room names.
 func tryRoom(t *testing.T, w who, r cell.Room, extra ...*os.File) (h *held, first cell.Report, doors []*os.File) {
 	t.Helper()
-	conn, c, log := enterRoom(t, w, r.Workspace)
-	h = &held{t: t, conn: conn, cmd: c}
-	h.build(r, extra...)
-	doors, err := conn.Recv(&first)
-	if err != nil {
-		t.Fatalf("%v; log: %s", err, log.String())
-	}
-	t.Cleanup(func() { cell.CloseAll(doors) })
-	return h, first, doors
+	template, c, _ := enterRoom(t, w, r.Workspace)
+	h = &held{t: t, cmd: c, template: template}
+	first = h.build(r, extra...)
+	return h, first, h.made.Doors
 }
 
-// build sends a room.
-func (h *held) build(r cell.Room, extra ...*os.File) {
+// build has a room built, and confined.
+func (h *held) build(r cell.Room, extra ...*os.File) cell.Report {
 	h.t.Helper()
-	f, err := cell.WriteRoom(r)
+	ours, theirs, err := cell.Pair()
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
-	fds := []int{int(f.Fd())}
-	for _, e := range extra {
-		fds = append(fds, int(e.Fd()))
+	defer func() { _ = theirs.Close() }()
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		h.t.Fatal(err)
 	}
-	h.send(cell.Order{Kind: cell.OrderBuild}, fds...)
+	line := cell.NewLine(conn)
+	h.conn = line
+	over := func(r cell.Report) { _ = line.Send(cell.Order{Kind: cell.OrderLimit, Reason: r.Limit}) }
+	made, first, err := h.template.Build(h.t.Context(), r, theirs, extra, over)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if h.made = made; first.Kind != cell.ReportBuilt {
+		return first
+	}
+	h.t.Cleanup(func() {
+		_ = line.Close()
+		cell.CloseAll(append(append([]*os.File{made.First}, made.Doors...), made.Copies...))
+	})
+	_ = theirs.Close()
+	h.send(cell.Order{Kind: cell.OrderConfine})
+	h.expect(cell.ReportReady)
+	return first
 }
 
-// room is tryRoom that must work.
-func room(t *testing.T, w who, r cell.Room, extra ...*os.File) (*held, []*os.File) {
+// furnish does what comes before a run in a room: it covers the program, and has the limits watched.
+func (h *held) furnish(s cell.Spec, files []*os.File) []*os.File {
+	h.t.Helper()
+	if err := h.template.Watch(h.made.Room, s.Watch); err != nil {
+		h.t.Fatal(err)
+	}
+	if !s.Sealed {
+		return files
+	}
+	r, err := h.template.Cover(h.t.Context(), h.made.Room, s.Path, files[3])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if r.Kind != cell.ReportCovered {
+		h.uncovered = r
+		cell.CloseAll(files)
+		return nil
+	}
+	return files[:3]
+}
+
+// inhabit is tryRoom that must work.
+func inhabit(t *testing.T, w who, r cell.Room, extra ...*os.File) (*held, []*os.File) {
 	t.Helper()
 	h, first, doors := tryRoom(t, w, r, extra...)
 	if first.Kind != cell.ReportBuilt || first.Version != cell.Version || len(doors) != len(r.Listeners) {
@@ -235,9 +276,30 @@ func (h *held) runs(s cell.Spec, program ...*os.File) (out string, ended cell.Re
 // inRoom runs a script in a room and returns what it printed.
 func inRoom(t *testing.T, w who, r cell.Room, script string) string {
 	t.Helper()
-	h, _ := room(t, w, r)
+	h, _ := inhabit(t, w, r)
 	s := shell(script)
 	s.Cwd = r.Workspace
 	out, _ := h.runs(s)
 	return out
+}
+
+// raw has a room built, whose first process waits to be confined.
+func (h *held) raw(r cell.Room) {
+	h.t.Helper()
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = theirs.Close() }()
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.conn = cell.NewLine(conn)
+	made, first, err := h.template.Build(h.t.Context(), r, theirs, nil, nil)
+	if err != nil || first.Kind != cell.ReportBuilt {
+		h.t.Fatalf("%+v, %v", first, err)
+	}
+	h.made = made
+	h.t.Cleanup(func() { _ = conn.Close(); _ = made.First.Close() })
 }

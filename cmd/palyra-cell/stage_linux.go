@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -11,8 +10,7 @@ import (
 )
 
 // stage mounts an overlay over the workspace, and another over the repository beside it. Their own files stay unchanged
-// below; what the room writes goes to the stages. The layers are named by descriptor: a path could hold a character that
-// the kernel reads as the end of an option.
+// below; what the room writes goes to the stages.
 func (b *builder) stage() failure {
 	shared := b.extra.take(cell.ExtraWorkspace)
 	if b.room.Stage == "" && shared == nil {
@@ -91,28 +89,29 @@ func openDirectory(name string) (int, error) {
 }
 
 // overlay makes an overlay that is mounted nowhere yet. Nobody needs the content of a stage after a
-// crash of the machine, so nothing is flushed for it.
+// crash of the machine, so nothing is flushed for it. The directory below is named as the current one: its path could hold
+// a character that the kernel reads as the end of a layer, and the room's /proc does not know this process. The stage's
+// path is the daemon's own, through which nobody else has put a link.
 func overlay(stage string, lower int) (tree int, err error) {
-	upper, err := openDirectory(path.Join(stage, cell.StageUpper))
-	if err != nil {
+	for _, name := range []string{cell.StageUpper, cell.StageWork} {
+		fd, err := openDirectory(path.Join(stage, name)) // no link is in its place
+		if err != nil {
+			return -1, err
+		}
+		_ = unix.Close(fd)
+	}
+	if err := unix.Fchdir(lower); err != nil { // of the maker's thread alone
 		return -1, err
 	}
-	defer func() { _ = unix.Close(upper) }()
-	work, err := openDirectory(path.Join(stage, cell.StageWork))
-	if err != nil {
-		return -1, err
-	}
-	defer func() { _ = unix.Close(work) }()
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}
 	defer func() { _ = unix.Close(fs) }()
-	for _, layer := range []struct {
-		name string
-		fd   int
-	}{{"lowerdir", lower}, {"upperdir", upper}, {"workdir", work}} {
-		if err := unix.FsconfigSetString(fs, layer.name, "/proc/self/fd/"+strconv.Itoa(layer.fd)); err != nil {
+	for _, layer := range [][2]string{
+		{"lowerdir", "."}, {"upperdir", path.Join(stage, cell.StageUpper)}, {"workdir", path.Join(stage, cell.StageWork)},
+	} {
+		if err := unix.FsconfigSetString(fs, layer[0], layer[1]); err != nil {
 			return -1, err
 		}
 	}

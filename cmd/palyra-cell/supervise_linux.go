@@ -108,7 +108,7 @@ func newCell() (*supervisor, error) {
 		timer: time.NewTimer(time.Hour),
 	}
 	s.timer.Stop()
-	if s.watch, err = newWatch(); err != nil {
+	if s.watch, err = newWatch(unix.Getpid()); err != nil {
 		return nil, err
 	}
 	return s, nil

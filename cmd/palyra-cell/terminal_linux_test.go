@@ -71,6 +71,14 @@ func TestTerminal(t *testing.T) {
 // The terminal can be opened again by every name that programs have for it, and no
 // other can, also where the rules say nothing of terminals.
 func TestTerminalOpenedAgain(t *testing.T) {
+	const see = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	rules := []cell.Rule{
+		{Path: "/usr", Access: see},
+		{Path: "/lib", Access: see},
+		{Path: "/lib64", Access: see, Optional: true},
+		{Path: "/bin", Access: see},
+		{Path: "/dev/tty", Access: handled()},
+	}
 	reopen := func(t *testing.T, h *held, cwd string) {
 		t.Helper()
 		master, slave := terminal(t, 31, 97)
@@ -78,14 +86,7 @@ func TestTerminalOpenedAgain(t *testing.T) {
 		s := shell(`for f in /dev/tty /dev/stdout /dev/stderr /proc/self/fd/0; do echo to $f > $f; done; read x < /dev/stdin; echo read $x
 			stty size < /dev/stdin; cat < ` + other.Name() + ` || echo closed; echo end`)
 		s.Terminal, s.Cwd = true, cwd
-		const see = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-		s.Landlock.Rules = []cell.Rule{
-			{Path: "/usr", Access: see},
-			{Path: "/lib", Access: see},
-			{Path: "/lib64", Access: see, Optional: true},
-			{Path: "/bin", Access: see},
-			{Path: "/dev/tty", Access: handled()},
-		}
+		s.Landlock.Rules = rules
 		out := bufio.NewScanner(master)
 		h.orderWith(s, slave, dup(t, slave), dup(t, slave))
 		h.expect(cell.ReportStarted)
@@ -100,7 +101,8 @@ func TestTerminalOpenedAgain(t *testing.T) {
 	each(t, func(t *testing.T, w who) { reopen(t, start(t, w), "/") })
 	eachRoom(t, func(t *testing.T, w who) {
 		r := plain(workspace(t, w))
-		h, _ := room(t, w, r)
+		r.Landlock.Rules = rules
+		h, _ := inhabit(t, w, r)
 		reopen(t, h, r.Workspace)
 	})
 }

@@ -35,6 +35,7 @@ type watch struct {
 	extra  handed // counters that came with a room
 	places []int  // the room's file systems in memory
 	disk   disk
+	on     bool // of a room: its limits are known
 
 	memory, tasks int64           // most at once
 	mark          int64           // resident bytes when proportions were read last
@@ -43,12 +44,28 @@ type watch struct {
 	cpu           time.Duration   // time of the tree, by the best account
 }
 
-func newWatch() (*watch, error) {
-	t, err := newTree(unix.Getpid())
+// newWatch watches the descendants of a process.
+func newWatch(root int) (*watch, error) {
+	t, err := newTree(root)
 	if err != nil {
 		return nil, err
 	}
-	return &watch{tree: t, page: int64(os.Getpagesize())}, nil
+	return &watch{tree: t, page: int64(os.Getpagesize()), disk: disk{over: make(chan struct{})}}, nil
+}
+
+// close ends the watch of a tree that is gone.
+func (w *watch) close() {
+	close(w.disk.over)
+	w.extra.close()
+	for _, fd := range append(w.places, w.tree.proc) {
+		_ = unix.Close(fd)
+	}
+}
+
+// waited is the time of processes that the root has waited for.
+func (w *watch) waited() time.Duration {
+	p, _ := w.tree.read(w.tree.root)
+	return time.Duration(p.waited) * clockTick
 }
 
 func (w *watch) every() time.Duration {

@@ -57,7 +57,7 @@ func TestWatchingIsBounded(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		r := plain(workspace(t, w))
 		r.ReadOnly, r.Watching = []string{"/proc/sys"}, cell.Watching{Instances: 5, Watches: 40}
-		h, _ := room(t, w, r)
+		h, _ := inhabit(t, w, r)
 		s := insideSpec("watch", "again")
 		s.Cwd = r.Workspace
 		const want = "5 instances: too many open files\n40 watches: no space left on device\n0 instances: too many open files\n"
@@ -80,7 +80,7 @@ func TestWatchingIsNeverRaised(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		r := plain(workspace(t, w))
 		r.Watching = cell.Watching{Instances: 1 << 30, Watches: 40}
-		h, _ := room(t, w, r)
+		h, _ := inhabit(t, w, r)
 		s := insideSpec("watch", "once")
 		s.Cwd = r.Workspace
 		out, _ := h.runs(s)

@@ -6,7 +6,11 @@
 // the Spec says and becomes the program. The supervisor stays: it reaps, watches the limits, passes
 // signals on, and kills until nothing of the tree is left. A cell serves one run and ends.
 //
-// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET socket; the Spec,
+// A template is a cell in a room that bubblewrap made, in which nothing ever runs: it makes rooms from it, each with
+// namespaces of its own. The first process of a room is a copy of the template without Go's runtime, which waits for
+// its one run at a socket of its own (a Line), and with which everything in the room ends.
+//
+// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET socket, but for a Line's; the Spec,
 // which can be large, travels in its own encoding in a sealed memfd beside the program's
 // descriptors. When the socket closes the daemon is gone, and the cell ends its tree.
 //
@@ -14,7 +18,7 @@
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
-const Version = 8
+const Version = 9
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
@@ -47,16 +51,26 @@ const (
 	OrderResize OrderKind = "resize" // of the program's terminal
 	OrderStop   OrderKind = "stop"   // SIGTERM to the whole tree, GraceMS later SIGKILL until nothing is left
 
-	// OrderBuild, with the descriptors of a sealed Room and of its Extra, is the first order to a cell that was
-	// started inside a room. The answer is ReportBuilt with the sockets of the room's Doors, or Failed.
+	// OrderBuild asks a template for a room, by a number of its own: with the descriptors of a sealed Room, of the first
+	// process's end of a Line, and of the Room's Extra. The answer is ReportBuilt or ReportFailed with that number.
 	OrderBuild OrderKind = "build"
-
+	// OrderCover, with the descriptor of a sealed program, has its content laid over Path in a room, read-only. The answer
+	// is ReportCovered or ReportFailed.
+	OrderCover OrderKind = "cover"
+	// OrderWatch has a room's processes held to the limits of Watch, whenever they begin. What is over one is reported
+	// (ReportOver), and ended soon after if nobody else does that.
+	OrderWatch OrderKind = "watch"
 	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the launcher makes that Spec's
 	// Landlock ruleset ahead. A run whose Landlock has the same masks and begins with the same Rules adds only
 	// the rest; for any other a new ruleset is made. The rules stand for what their paths named then, so they
 	// should name directories and devices only, not files that get replaced. There is no report, but a Spec
 	// that cannot be prepared ends the cell with Failed.
 	OrderPrepare OrderKind = "prepare"
+	// OrderConfine, on a Line, is the first order to the first process of a room, once it is in its cgroups: it gives up
+	// every capability and gets the filter of what will run. The answer is ReportReady.
+	OrderConfine OrderKind = "confine"
+	// OrderLimit, on a Line, ends the tree for the limit that Reason names.
+	OrderLimit OrderKind = "limit"
 )
 
 // Order is a packet from the daemon.
@@ -67,6 +81,9 @@ type Order struct {
 	GraceMS int64     `json:"grace_ms,omitempty"`
 	Rows    uint16    `json:"rows,omitempty"`
 	Cols    uint16    `json:"cols,omitempty"`
+	Room    int       `json:"room,omitempty"`  // to a template: which
+	Path    string    `json:"path,omitempty"`  // of OrderCover
+	Watch   *Watch    `json:"watch,omitempty"` // of OrderWatch
 }
 
 // ReportKind is the kind of a report.
@@ -75,7 +92,10 @@ type ReportKind string
 // The reports, in the order in which they come. After Failed or Ended the cell is gone.
 const (
 	ReportReady   ReportKind = "ready"   // the cell waits; Launcher is the process to put into a cgroup
-	ReportBuilt   ReportKind = "built"   // the room is finished; descriptors: one socket for each of its Doors, in order
+	ReportBuilt   ReportKind = "built"   // a room is finished; descriptors: a pidfd of its first process, a socket for each of its Doors, its Copies
+	ReportCovered ReportKind = "covered" // a program is laid over its path
+	ReportOver    ReportKind = "over"    // a room is over the limit that Limit names
+	ReportGone    ReportKind = "gone"    // a room's first process is reaped; Usage is what was seen while it was watched
 	ReportStarted ReportKind = "started" // the program runs
 	ReportFailed  ReportKind = "failed"  // the program was not started: Step and Errno say why; nothing ran
 	ReportExited  ReportKind = "exited"  // the program itself ended; what it left behind is being killed
@@ -87,6 +107,7 @@ type Report struct {
 	Kind     ReportKind `json:"kind"`
 	Version  int        `json:"version,omitempty"`
 	Launcher int        `json:"launcher,omitempty"`
+	Room     int        `json:"room,omitempty"` // of a template: which
 	Step     string     `json:"step,omitempty"` // of a failure: landlock, seccomp, rlimit, uid, cwd, exec, …
 	Errno    int        `json:"errno,omitempty"`
 	Text     string     `json:"text,omitempty"`

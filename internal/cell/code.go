@@ -74,14 +74,22 @@ func (c *coder) spec(s *Spec) {
 	c.string(&s.Cwd)
 	c.identity(&s.Identity)
 	c.bool(&s.Terminal)
-	list(c, &s.Rlimits, func(c *coder, r *Rlimit) { c.int(&r.Resource); c.uint64(&r.Value) })
+	c.rlimits(&s.Rlimits)
 	c.int(&s.Nice)
-	c.uint64(&s.Landlock.FS)
-	c.uint64(&s.Landlock.Net)
-	c.uint64(&s.Landlock.Scoped)
-	list(c, &s.Landlock.Rules, func(c *coder, r *Rule) { c.string(&r.Path); c.uint64(&r.Access); c.bool(&r.Optional); c.bool(&r.Plain) })
+	c.landlock(&s.Landlock)
 	c.bytes(&s.Filter)
 	c.watch(&s.Watch)
+}
+
+func (c *coder) rlimits(all *[]Rlimit) {
+	list(c, all, func(c *coder, r *Rlimit) { c.int(&r.Resource); c.uint64(&r.Value) })
+}
+
+func (c *coder) landlock(l *Landlock) {
+	c.uint64(&l.FS)
+	c.uint64(&l.Net)
+	c.uint64(&l.Scoped)
+	list(c, &l.Rules, func(c *coder, r *Rule) { c.string(&r.Path); c.uint64(&r.Access); c.bool(&r.Optional); c.bool(&r.Plain) })
 }
 
 func (c *coder) identity(p **Identity) {

@@ -97,6 +97,11 @@ func (c *Conn) Send(v any, fds ...int) error {
 	if err != nil {
 		return fmt.Errorf("cell: send: %w", err)
 	}
+	return c.sendBytes(b, fds)
+}
+
+// sendBytes sends a packet.
+func (c *Conn) sendBytes(b []byte, fds []int) error {
 	if len(b) > MaxPacket || len(fds) > maxFDs {
 		return fmt.Errorf("cell: send: %d bytes and %d descriptors are too many", len(b), len(fds))
 	}
@@ -105,7 +110,7 @@ func (c *Conn) Send(v any, fds ...int) error {
 		oob = unix.UnixRights(fds...)
 	}
 	var sent error
-	err = c.raw.Write(func(fd uintptr) bool {
+	err := c.raw.Write(func(fd uintptr) bool {
 		sent = retry(func() error { return unix.Sendmsg(int(fd), b, oob, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) })
 		return !errors.Is(sent, unix.EAGAIN)
 	})
@@ -114,6 +119,32 @@ func (c *Conn) Send(v any, fds ...int) error {
 		return c.say("send", err)
 	}
 	return nil
+}
+
+// recvBytes receives a packet without descriptors; io.EOF means that the other end is gone.
+func (c *Conn) recvBytes(buf []byte) (n int, err error) {
+	var got error
+	err = c.raw.Read(func(fd uintptr) bool {
+		got = retry(func() (err error) {
+			n, _, err = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+			if errors.Is(err, unix.ECONNRESET) {
+				return unix.EINTR // as in Recv
+			}
+			return err
+		})
+		return !errors.Is(got, unix.EAGAIN)
+	})
+	switch {
+	case err != nil:
+		return 0, c.say("receive", err)
+	case got != nil:
+		return 0, c.say("receive", got)
+	case n > len(buf):
+		return 0, errors.New("cell: receive: a packet that is too large")
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // Pending reports whether a packet waits to be received, or the other end is gone.
@@ -205,3 +236,12 @@ func retry(f func() error) error {
 		}
 	}
 }
+
+// Orders is a daemon's end of a cell's socket.
+type Orders struct{ *Conn }
+
+// Send sends an order with descriptors, which stay the caller's.
+func (o Orders) Send(order Order, fds ...int) error { return o.Conn.Send(order, fds...) }
+
+// Recv receives a report.
+func (o Orders) Recv(r *Report) ([]*os.File, error) { return o.Conn.Recv(r) }

@@ -6,20 +6,18 @@ import (
 	"strings"
 )
 
-// InsideArg is the first argument of a cell that is process 1 of its own namespaces, which bubblewrap made; the
+// InsideArg is the first argument of a template, which is process 1 of namespaces that bubblewrap made; the
 // second is the mark by which its daemon finds it again.
 const InsideArg = "inside"
 
 // MaxDoors is the most listening sockets of a room: they travel in one packet.
 const MaxDoors = 128
 
-// Room says what is left to do inside existing namespaces before anything may run there: the cell makes a mount and
-// a network namespace of its own inside the given ones, mounts the room's private places, seals paths of the
-// workspace and opens listening sockets. It does all of this by descriptor and without following links. Afterwards
-// the cell has a launcher that waits, as any cell has, and no capability and no way back. (The launcher keeps the
-// capability that Spec.Cover takes until it becomes the program.)
-//
-// The run may be ordered right behind the room: it begins once the room is built, and not at all when that fails.
+// Room says how a room differs from its template. Its first process gets user, mount, pid, network, ipc, uts and cgroup
+// namespaces of its own, inside the template's; in these the template mounts the room's private places, seals paths of
+// the workspace and opens listening sockets. It does all of this by descriptor and without following links. Nothing of
+// what it does reaches the template or another room. The first process then waits for OrderConfine, after which it has
+// no capability and no way back.
 type Room struct {
 	Version   int    `json:"version"`
 	Workspace string `json:"workspace"`       // a mount of the room
@@ -36,10 +34,11 @@ type Room struct {
 	ReadOnly  []string   `json:"read_only,omitempty"` // paths of the room that nothing there may write to; missing ones are passed over
 	Watching  Watching   `json:"watching,omitzero"`   // the zero value leaves the bounds unchanged
 	Range     string     `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
-	Hostname  string     `json:"hostname,omitempty"`  // empty: unchanged
-	// Filter is for the cell itself, on all its threads, from the moment the room is built: a
-	// struct sock_filter array; empty: no filter. It must allow Calls.
-	Filter []byte `json:"filter,omitempty"`
+	Rlimits   []Rlimit   `json:"rlimits,omitempty"`   // of everything in the room, that its filter does not let anybody set
+	// Landlock is the ruleset of what runs, made when the room is built: its rules stand for what their paths name then.
+	Landlock Landlock `json:"landlock"`
+	// Filter is for everything in the room, from OrderConfine on: a struct sock_filter array, as the kernel takes it.
+	Filter []byte `json:"filter"`
 	// Extra says what the descriptors after the room's own are for, in order.
 	Extra []string `json:"extra,omitempty"`
 	// Copies is how many further mounts of the workspace, as the room has it, are handed over behind the sockets of
@@ -63,8 +62,8 @@ const (
 const SealedPaths = "sealed_paths"
 
 // The words in Extra. ExtraCounter is a file for Counters, which a Spec then names by ExtraPath. It is open for reading
-// only. A cell in a room gets no descriptor that can move a process into or out of a cgroup: it runs under the uid of a
-// user, who can take its descriptors from it. It is born in its cgroups. ExtraWorkspace, at most one and instead of a
+// only. A template gets no descriptor that can move a process into or out of a cgroup: it runs under the uid of a
+// user, who can take its descriptors from it. ExtraWorkspace, at most one and instead of a
 // Stage, is a mount that is nowhere yet: another room's workspace on its stage, to be laid over the workspace.
 const (
 	ExtraCounter   = "counter"

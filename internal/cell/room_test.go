@@ -27,7 +27,7 @@ func goodRoom() Room {
 			{Path: "/run/palyra/run/agent.sock"},
 		},
 		Hide: []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1},
-		Range: "198.18.0.0/15", Hostname: "palyra",
+		Range: "198.18.0.0/15", Rlimits: []Rlimit{{Resource: 10, Value: 1 << 60}}, Landlock: good().Landlock,
 		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraCounter, ExtraCounter, ExtraCounter, ExtraCounter},
 		Copies: MaxCopies,
 	}
@@ -155,9 +155,10 @@ func TestRoomCheck(t *testing.T) {
 		"too many masks":          func(r *Room) { r.ReadOnly = make([]string, maxMasks+1) },
 		"half an instruction":     func(r *Room) { r.Filter = r.Filter[:4] },
 		"too long a filter":       func(r *Room) { r.Filter = make([]byte, maxFilter+filterSize) },
-		"a hostname with a zero":  func(r *Room) { r.Hostname = "a\x00" },
-		"a hostname with a space": func(r *Room) { r.Hostname = "a b" },
-		"too long a hostname":     func(r *Room) { r.Hostname = strings.Repeat("a", maxHostname+1) },
+		"no filter":               func(r *Room) { r.Filter = nil },
+		"too many rlimits":        func(r *Room) { r.Rlimits = make([]Rlimit, maxRlimits+1) },
+		"no ruleset":              func(r *Room) { r.Landlock.FS = 0 },
+		"a rule without a path":   func(r *Room) { r.Landlock.Rules = []Rule{{Path: "x"}} },
 		"an unknown extra":        func(r *Room) { r.Extra[0] = "root" },
 		"a way into a cgroup":     func(r *Room) { r.Extra = []string{"tasks", "leave"} },
 		"too many extras":         func(r *Room) { r.Extra = strings.Split(strings.Repeat(ExtraCounter+" ", MaxExtra)+ExtraCounter, " ") },
@@ -168,7 +169,7 @@ func TestRoomCheck(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
-	if r := (Room{Version: Version, Workspace: "/w"}); r.Check() != nil {
+	if r := (Room{Version: Version, Workspace: "/w", Filter: goodRoom().Filter, Landlock: Landlock{FS: 1}}); r.Check() != nil {
 		t.Error("the smallest room does not pass")
 	}
 }

@@ -13,12 +13,11 @@ import (
 
 // The longest lists of a Room.
 const (
-	maxSeals    = 4096
-	maxPrivate  = 16
-	maxKeep     = 256
-	maxMasks    = 256
-	maxPath     = 4096
-	maxHostname = 64
+	maxSeals   = 4096
+	maxPrivate = 16
+	maxKeep    = 256
+	maxMasks   = 256
+	maxPath    = 4096
 )
 
 // encodeRoom returns r as bytes, in the encoding of a Spec.
@@ -68,7 +67,8 @@ func (c *coder) room(r *Room) {
 	c.int64(&r.Watching.Instances)
 	c.int64(&r.Watching.Watches)
 	c.string(&r.Range)
-	c.string(&r.Hostname)
+	c.rlimits(&r.Rlimits)
+	c.landlock(&r.Landlock)
 	c.bytes(&r.Filter)
 	list(c, &r.Extra, (*coder).string)
 	c.int(&r.Copies)
@@ -101,14 +101,14 @@ func (r *Room) Check() error {
 		return errors.New("cell: room: the stage is not a clean absolute path beside the workspace")
 	case !r.besideFits():
 		return errors.New("cell: room: the repository or its stage is not a clean absolute path beside the workspace")
-	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
+	case len(r.Filter) == 0 || len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
-	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
-		return errors.New("cell: room: an invalid hostname")
+	case len(r.Rlimits) > maxRlimits:
+		return fmt.Errorf("cell: room: %d rlimits", len(r.Rlimits))
 	case r.Watching != (Watching{}) && !(countable(r.Watching.Instances) && countable(r.Watching.Watches)):
 		return errors.New("cell: room: invalid bounds of watching")
 	}
-	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
+	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra(), r.Landlock.check())
 }
 
 // besideFits reports whether the repository beside the workspace can be staged.
@@ -127,10 +127,6 @@ func inRoom(p string) bool {
 
 // countable reports whether n is a limit that the kernel takes, above zero.
 func countable(n int64) bool { return n > 0 && n <= math.MaxInt32 }
-
-func notHostname(r rune) bool {
-	return r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-}
 
 const (
 	mostMode   = 0o1777

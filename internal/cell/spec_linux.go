@@ -25,6 +25,18 @@ func WriteSpec(s Spec) (*os.File, error) {
 	return f, nil
 }
 
+// WriteImage checks s and returns what the first process of a room is given of it, as a sealed memfd.
+func WriteImage(s Spec) (*os.File, error) {
+	if err := errors.Join(s.Check(), s.checkImage()); err != nil {
+		return nil, err
+	}
+	f, err := document("palyra-spec", imageOf(&s))
+	if err != nil {
+		return nil, fmt.Errorf("cell: image: %w", err)
+	}
+	return f, nil
+}
+
 // WriteRoom checks r and returns it as a sealed memfd.
 func WriteRoom(r Room) (*os.File, error) {
 	if err := r.Check(); err != nil {

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
-	"palyra/internal/cell"
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
@@ -27,7 +26,6 @@ import (
 type Backend struct {
 	fleet  *cells.Fleet
 	config Config
-	filter []byte        // for the cells themselves
 	no     *palyra.Error // why the tier cannot be used; nil: it can
 	noUser *palyra.Error // why it cannot be used for users other than root
 
@@ -47,10 +45,11 @@ type Backend struct {
 	records map[string]bool // names of this backend's own records
 	spares  chan *record
 
-	pool    pool
-	looks   looks
-	commits commits
-	users   users // of the quarantine
+	pool      pool
+	templates templates
+	looks     looks
+	commits   commits
+	users     users // of the quarantine
 }
 
 var _ interface {
@@ -83,7 +82,7 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{
 		fleet: f, config: c, bases: map[string]*base{}, keeps: map[chan struct{}]string{}, records: map[string]bool{},
-		spares: make(chan *record, maxSpares),
+		spares: make(chan *record, maxSpares), templates: templates{byKey: map[string]*template{}, begun: map[string]chan struct{}{}},
 	}
 	b.pool.init(b, c.Warm, c.WarmBytes)
 	b.Desk = &reviews.Desk{Store: b.agentStages(), Log: f.Log, Running: func(c palyra.CallID) bool { return b.layers.find(c) != nil }}
@@ -102,10 +101,6 @@ func New(c Config) (*Backend, error) {
 func (b *Backend) prepare() (no *palyra.Error) {
 	if no = b.fleet.Prepare(); no != nil {
 		return no
-	}
-	var err error
-	if b.filter, err = b.fleet.Only(cell.Calls()); err != nil {
-		return cells.Unsupported("no filter can be made for the cell").WithRemedy("use an amd64 or arm64 machine").WithCause(err)
 	}
 	w, no := bwrap.Find(b.config.Bwrap)
 	if no != nil {
@@ -203,9 +198,12 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		}
 		if k == nil {
 			built++
-			if k, err = b.begin(ctx, w); err != nil {
+			if k, err = b.build(ctx, w); err != nil {
 				return nil, err
 			}
+		} else if err = k.fresh(ctx); err != nil {
+			k.discard()
+			continue // the next one, or a new one
 		}
 		p, err := b.launch(ctx, k, j)
 		if len(w.moves) == 0 && w.layer == "" { // whole copies are outdated too soon
@@ -214,7 +212,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		switch {
 		case err == nil:
 			return p, nil
-		case errors.Is(err, errAgain): // the cell could not be used; the next one, or a new one
+		case errors.Is(err, errAgain): // the room could not be used; the next one, or a new one
 		case errors.Is(err, errChanged) && built < triesToBuild:
 		default:
 			return nil, err
@@ -227,10 +225,6 @@ var errAgain = errors.New("bubble: the cell is of no use any more")
 
 // launch gives a job to a keeper.
 func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.Process, error) {
-	if err := k.await(ctx, j); err != nil {
-		k.discard()
-		return nil, err
-	}
 	e := b.applied(k, j)
 	if err := sandbox.CheckPromise(e, j.Expect); err != nil {
 		b.pool.giveBack(k)
@@ -247,11 +241,10 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		k.rule = j.Weigh
 		err = k.begin(ctx, j.Call)
 	}
-	t := cells.Terms{Holds: e, Explain: b.explain, After: k.finish}
-	if k.building {
-		t.Built = k.occupied
-		t.Unbuilt = func(err error) error { return k.whyNot(ctx, err) }
-	} else if err == nil {
+	if err == nil {
+		err = k.cover(ctx, j)
+	}
+	if err == nil {
 		err = k.handDoors(j)
 	}
 	if err != nil {
@@ -259,23 +252,21 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		return nil, err
 	}
 	k.watch(j)
-	p, err := k.Run(ctx, s, j, t)
+	covered := j
+	covered.Sealed = nil // it lies at its path
+	p, err := k.Run(ctx, s, covered, cells.Terms{Holds: e, Explain: b.explain, After: k.finish, Account: k.account})
 	if err != nil {
-		return nil, b.notRun(ctx, k, j, err)
+		return nil, b.notRun(k, j, err)
 	}
+	k.follow(s.Watch, p)
 	k.boundStage(p)
 	return p, nil
 }
 
 // notRun handles a keeper that did not take its job.
-func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err error) error {
+func (b *Backend) notRun(k *keeper, j sandbox.Job, err error) error {
 	k.forget()
-	switch {
-	case !errors.Is(err, cells.ErrStale):
-		return err
-	case k.building:
-		return k.whyNot(ctx, err)
-	case len(j.Doors) == 0: // no doors were handed over
+	if errors.Is(err, cells.ErrStale) && len(j.Doors) == 0 { // no doors were handed over
 		return errAgain
 	}
 	return err
@@ -283,7 +274,7 @@ func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err erro
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
 func (b *Backend) Close() error {
-	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares(), b.stages.close(), b.mounts.Close())
+	err := errors.Join(b.fleet.Close(func() { b.pool.drain(); b.templates.close() }), b.dropSpares(), b.stages.close(), b.mounts.Close())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bwrap != nil {

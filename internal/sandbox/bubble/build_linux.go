@@ -3,9 +3,8 @@ package bubble
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
-
-	"palyra/internal/sandbox"
 )
 
 // build makes a room and waits until it is finished.
@@ -18,38 +17,9 @@ func (b *Backend) build(ctx context.Context, w *want) (*keeper, error) {
 	}
 }
 
+// buildOnce looks at the workspace while the template, if there is none, is made.
 func (b *Backend) buildOnce(ctx context.Context, w *want) (*keeper, error) {
-	k, err := b.begin(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	if err := k.built(ctx); err != nil {
-		k.discard()
-		return nil, err
-	}
-	k.since = time.Now()
-	return k, nil
-}
-
-// await makes sure that a keeper can take a job. It waits for a room that is still being built,
-// unless the job needs nothing unknown of it: the cell then runs the job as soon as the room is
-// built. Nothing runs before the doors are served.
-func (k *keeper) await(ctx context.Context, j sandbox.Job) error {
-	switch {
-	case !k.building:
-		return k.fresh(ctx)
-	case len(j.Doors) == 0 && k.Cgroups().Pids != "": // otherwise the cell's own tasks are counted with the run's
-		return nil
-	}
-	if err := k.prepare(); err != nil {
-		return k.whyNot(ctx, err)
-	}
-	return k.built(ctx)
-}
-
-// begin has a room built. It looks at the workspace while bubblewrap works.
-func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
-	k := &keeper{b: b, want: w, shows: w.identities(), building: true}
+	k := &keeper{b: b, want: w}
 	if err := k.makeStage(); err != nil {
 		return nil, err
 	}
@@ -61,7 +31,10 @@ func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 		}
 		scanned <- err
 	})
-	err := k.enter()
+	var err error
+	if k.template, err = b.templates.get(ctx, b, w); err == nil {
+		k.release = sync.OnceFunc(k.template.give)
+	}
 	if e := <-scanned; e != nil { // the workspace's owner can act on a fault of the workspace
 		err = e
 	}
@@ -69,11 +42,12 @@ func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 		err = k.stage.CopyDirs(ctx, w.moves, k.firm())
 	}
 	if err == nil {
-		err = k.furnish(ctx)
+		err = k.enter(ctx)
 	}
 	if err != nil {
 		k.discard()
 		return nil, err
 	}
+	k.since = time.Now()
 	return k, nil
 }

@@ -81,13 +81,30 @@ func startDaemon(t testing.TB, c Config, s *site) *exec.Cmd {
 	return cmd
 }
 
-// roomsOf are the first processes of rooms that a daemon started.
-func roomsOf(t testing.TB, daemon int) (first []int) {
+// roomsOf are the templates and the first processes of rooms that a daemon started.
+func roomsOf(t testing.TB, daemon int) (all []int) {
 	t.Helper()
 	for _, bwrap := range children(daemon) {
-		first = append(first, children(bwrap)...)
+		for _, template := range children(bwrap) {
+			all = append(append(all, template), children(template)...)
+		}
 	}
-	return first
+	return all
+}
+
+// parent is that of a process.
+func parent(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+	n, err := strconv.Atoi(f[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // children are those of all threads of a process.
@@ -303,15 +320,21 @@ func TestBackendKilledEarly(t *testing.T) {
 	b := openBackend(t, configOf(t))
 	s := newSite(t, celltest.Residents()[0])
 	for n := range 20 {
-		k := &keeper{b: b, want: b.want(s.trueJob())}
-		if err := k.enter(); err != nil {
+		w := b.want(s.trueJob())
+		tmpl := &template{b: b, key: w.templateKey(), users: 1}
+		p, no := b.current()
+		if no != nil {
+			t.Fatal(no)
+		}
+		if err := tmpl.start(p, w); err != nil {
 			t.Fatal(err)
 		}
 		cells.Pause(time.Duration(n)*200*time.Microsecond, nil)
-		_ = unix.Kill(k.body.Pid(), unix.SIGKILL) // as anybody of that user could
-		k.discard()
+		_ = unix.Kill(tmpl.body.Pid(), unix.SIGKILL) // as anybody of that user could
+		tmpl.give()
+		tmpl.retire()
 		eventually(t, "nothing with the mark", func() bool {
-			out, _ := exec.Command("pgrep", "-f", "inside "+markText(k.Mark)).Output()
+			out, _ := exec.Command("pgrep", "-f", "inside "+markText(tmpl.body.mark)).Output()
 			return len(out) == 0
 		})
 	}

@@ -19,7 +19,6 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
-	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
 )
 
@@ -215,65 +214,17 @@ func TestBackendDoorsRefused(t *testing.T) {
 	}
 }
 
-// TestBackendRoomRefused: a room that turns out wrong when its job was given already
-// ends with it, and the reason is told, however far it came.
-func TestBackendRoomRefused(t *testing.T) {
+// TestBackendMissingWorkspace: a job whose room cannot be built does not run.
+func TestBackendMissingWorkspace(t *testing.T) {
 	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
-		refusal := errors.New("not this one")
-		for _, text := range []string{"exit 0", "sleep 1000"} {
-			j := s.job("/bin/sh", "-c", text)
-			j.Limits = cells.WithDefaults(j.Limits)
-			k, err := b.begin(t.Context(), b.want(j))
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec, err := b.spec(j, k)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := k.Run(t.Context(), spec, j, cells.Terms{
-				Explain: b.explain, Built: func(said cells.Said) error { cell.CloseAll(said.Files); return refusal },
-				Unbuilt: func(err error) error { return err },
-			})
-			if err == nil {
-				_, err = p.Wait()
-			}
-			j.CloseFiles()
-			if !errors.Is(err, refusal) {
-				t.Errorf("%q: %v", text, err)
-			}
-		}
-	})
-}
-
-// TestBackendAhead: a job without doors is given to its cell before the room stands,
-// where a cgroup counts it; one whose room cannot be built did not run, and says why.
-func TestBackendAhead(t *testing.T) {
-	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
-		b := openBackend(t, configOf(t))
-		s := newSite(t, who)
-		s.dir("sub")
-		s.file("sub/.envrc", "")
 		j := s.job("/bin/sh", "-c", "touch ran")
-		j.Limits = cells.WithDefaults(j.Limits)
 		defer j.CloseFiles()
-		k, err := b.begin(t.Context(), b.want(j))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ahead := k.await(t.Context(), j) == nil && k.building; ahead != (k.Cgroups().Pids != "") {
-			t.Errorf("ahead %v with %+v", ahead, k.Cgroups())
-		}
-		k.discard()
 		w := b.want(j)
 		w.room.Workspace += "/missing"
-		if k, err = b.begin(t.Context(), w); err == nil {
-			_, err = b.launch(t.Context(), k, j)
-		}
-		if err == nil || exists(s.workspace+"/ran") {
-			t.Errorf("%v", err)
+		if k, err := b.build(t.Context(), w); err == nil || exists(s.workspace+"/ran") {
+			t.Errorf("%+v", k)
 		}
 	})
 }

@@ -3,9 +3,10 @@ package bubble
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,15 +22,15 @@ import (
 	"palyra/internal/stage"
 )
 
-// keeper is a cell in a room, which waits for its one job once the room is finished.
+// keeper is a room, whose first process waits for its one job.
 type keeper struct {
 	*cells.Keeper
 	b        *Backend
 	want     *want
-	body     *body
+	template *template        // that the room was made from; nil: none yet
+	release  func()           // gives the template back, once
+	room     int              // its number there
 	counters cell.Counters    // of its cgroups
-	shows    []identity       // the files that the room showed when it was built
-	hides    []string         // hidden paths of the system
 	snapshot *seal.Snapshot   // of the sealed paths in it; nil: none are sealed
 	call     palyra.CallID    // of the run
 	base     *base            // of the run
@@ -40,11 +41,10 @@ type keeper struct {
 	held     settling         // settles changes that were held, instead of the stage's; nil: the stage's are
 	over     atomic.Value     // the stage's limit that the run exceeded: a string
 	patrol   *patrol          // sweeps during the run; nil: it does not
-	copies   int              // mounts of the workspace that the cell hands over
 	doors    []*os.File
 	watching cell.Watching
+	news     news
 	unused   func()  // ends that the call may have items in quarantine; nil: it cannot have any
-	building bool    // the cell has not reported that the room is built
 	record   *record // holds the snapshot; nil: none
 	since    time.Time
 	bytes    int64 // memory while it waits, roughly
@@ -65,108 +65,121 @@ func (k *keeper) scan(ctx context.Context) (err error) {
 	return err
 }
 
-// enter starts bubblewrap.
-func (k *keeper) enter() error {
-	w, no := k.b.current()
-	if no != nil {
-		return no
+// news is what a template says of a room while its program runs.
+type news struct {
+	mu   sync.Mutex
+	over func(limit string) // ends the run
+	last string             // a limit that was passed before there was anybody to end it
+	gone chan cell.Usage    // what was seen of the run
+}
+
+// hear takes a report of the template.
+func (n *news) hear(r cell.Report) {
+	if r.Kind == cell.ReportGone {
+		n.gone <- r.Usage // it has room for one, and gets one
+		return
 	}
-	k.hides = w.Places.Hidden()
-	inner, err := k.b.fleet.Open(func(c *cells.Keeper, control, logs *os.File) (cells.Body, error) {
-		body, err := k.start(w, c, control, logs)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last = r.Limit; n.over != nil {
+		n.over(r.Limit)
+	}
+}
+
+// enter has the room made, in the cgroups of the run, and finishes it.
+func (k *keeper) enter(ctx context.Context) error {
+	k.news.gone = make(chan cell.Usage, 1)
+	inner, err := k.b.fleet.OpenRoom(func(c *cells.Keeper, control, _ *os.File) (cells.Body, error) {
+		made, err := k.make(ctx, c, control)
 		if err != nil {
 			return nil, err
 		}
-		return body, nil
+		k.room, k.doors = made.Room, made.Doors
+		if k.layer != nil {
+			k.layer.add(made.Copies)
+		}
+		return &first{template: k.template, release: k.release, room: made.Room, process: made.First}, nil
 	})
 	if err != nil {
 		return err
 	}
-	k.Keeper, k.body = inner, inner.Body.(*body)
+	k.Keeper = inner
+	if err := k.confine(ctx); err != nil {
+		return err
+	}
 	return nil
 }
 
-// start runs bubblewrap as the workspace's owner, in the cgroups of the run.
-func (k *keeper) start(w *bwrap.Program, c *cells.Keeper, control, logs *os.File) (*body, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+// make tells the template how the room differs from it.
+func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (made cell.Made, err error) {
+	h, err := c.Handles()
 	if err != nil {
-		return nil, fmt.Errorf("bubble: start: %w", err)
-	}
-	defer func() { _ = null.Close() }()
-	info, err := newInfo()
-	if err != nil {
-		return nil, fmt.Errorf("bubble: start: %w", err)
-	}
-	attr := bwrap.Attr(k.want.room.UID, k.want.room.GID)
-	attr.Setsid = true
-	start, err := w.Command(k.room(), c.Fleet.Image, control, info, markText(c.Mark))
-	if err == nil {
-		defer start.Close()
-		var p *os.Process
-		if p, err = c.StartProcess(start.Path, start.Argv, &os.ProcAttr{
-			Dir: "/", Env: start.Env, Files: append([]*os.File{null, logs, logs}, start.Files...), Sys: attr,
-		}); err == nil {
-			return &body{bwrap: p, info: info, mark: c.Mark}, nil
-		}
-		err = cells.SpawnFailed("bubblewrap cannot be started").WithCause(fmt.Errorf("bubble: start: %w", err))
-	}
-	_ = info.Close()
-	return nil, err
-}
-
-// markText is the form of a mark on a cell's command line.
-func markText(m uint64) string { return fmt.Sprintf("%016x", m) }
-
-// furnish tells the cell how to finish the room.
-func (k *keeper) furnish(ctx context.Context) error {
-	h, err := k.Handles()
-	if err != nil {
-		return cells.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
+		return made, cells.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
 	}
 	defer h.Close()
 	k.counters = h.Counters
-	k.watching = k.b.watching(k.Cgroups().Memory == "")
+	k.watching = k.b.watching(c.Cgroups().Memory == "")
+	filter, err := k.b.filterOf(k.want, c, k.watching)
+	if err != nil {
+		return made, err
+	}
 	r := cell.Room{
 		Version: cell.Version, Workspace: k.want.room.Workspace, Private: k.want.room.Private(), Listeners: k.want.doors,
-		Hide: shown(k.want.room.UID, k.want.room.GID), Hostname: bwrap.Hostname,
-		ReadOnly: k.fixed(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
+		Hide: k.b.host.shown(k.want.room.UID, k.want.room.GID), ReadOnly: k.fixed(), Watching: k.watching,
+		Rlimits: c.RoomRlimits(), Landlock: k.b.landlock(k.want), Filter: filter, Extra: h.Extra,
 	}
 	files := h.Files
 	switch {
 	case k.stage != nil:
-		r.Stage = bwrap.StagePath
+		r.Stage = inStages(k.stage.Path())
 		if r.Repository = k.want.room.Repository.Path; r.Repository != "" {
-			r.RepositoryStage = bwrap.RepositoryStagePath
+			r.RepositoryStage = inStages(k.stage.BesidePath())
 		}
 	case k.want.lends:
-		r.Stage, r.Copies = bwrap.StagePath, firstCopies
+		r.Stage, r.Copies = inStages(k.layer.stage.Path()), firstCopies
 	case k.layer != nil:
 		mount, err := k.layer.take(ctx)
 		if err != nil {
-			return err
+			return made, err
 		}
 		defer func() { _ = mount.Close() }()
 		r.Extra, r.Copies, files = append(slices.Clone(r.Extra), cell.ExtraWorkspace), nextCopies, append(slices.Clone(files), mount)
 	}
-	k.copies = r.Copies
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
 	}
 	if len(r.Listeners) > 0 {
 		r.Range = roomRange
 	}
-	f, err := cell.WriteRoom(r)
-	if err != nil {
-		return cells.SpawnFailed("the room cannot be written down").WithCause(err)
+	made, said, err := k.template.cell.Build(ctx, r, control, files, k.news.hear)
+	switch {
+	case err != nil:
+		return made, k.b.whyNot(ctx, k.want, k.template.hides, err)
+	case said.Kind == cell.ReportFailed:
+		return made, k.b.explain(said)
 	}
-	fds := []int{int(f.Fd())}
-	for _, x := range files {
-		fds = append(fds, int(x.Fd()))
+	return made, nil
+}
+
+// inStages is the path of a stage in a template.
+func inStages(stage string) string { return filepath.Join(bwrap.StagesPath, filepath.Base(stage)) }
+
+// confine has the first process enter its cgroups and give up what building took.
+func (k *keeper) confine(ctx context.Context) error {
+	if err := k.Enclose(func() bool { return !k.Body.(*first).Ended(0) }); err != nil {
+		return cells.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(err)
 	}
-	err = k.Conn.Send(cell.Order{Kind: cell.OrderBuild}, fds...)
-	_ = f.Close()
-	if err != nil {
-		return k.whyNot(ctx, err)
+	if err := k.Conn.Send(cell.Order{Kind: cell.OrderConfine}); err != nil {
+		return cells.SpawnFailed("the first process of the room is gone").WithCause(err)
+	}
+	said, err := k.Next(ctx)
+	switch {
+	case err != nil:
+		return k.b.whyNot(ctx, k.want, k.template.hides, err)
+	case said.Kind == cell.ReportFailed:
+		return k.b.explain(said.Report)
+	case said.Kind != cell.ReportReady || said.Version != cell.Version:
+		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
 	}
 	return nil
 }
@@ -183,58 +196,18 @@ func shown(uid, gid int64) []string {
 	})
 }
 
-// built waits until the room is built.
-func (k *keeper) built(ctx context.Context) error {
-	said, err := k.Next(ctx)
-	if err != nil {
-		return k.whyNot(ctx, err)
-	}
-	if said.Kind == cell.ReportFailed {
-		cell.CloseAll(said.Files)
-		return k.b.explain(said.Report)
-	}
-	if err := k.arrived(said); err != nil {
-		return err
-	}
-	k.building = false
-	if err := k.body.findProcess(); err != nil {
-		return cells.SpawnFailed("who the first process of the room is cannot be told").WithCause(err)
-	}
-	return nil
-}
-
-// arrived handles the cell's report of a finished room.
-func (k *keeper) arrived(said cells.Said) error {
-	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors)+k.copies {
-		cell.CloseAll(said.Files)
-		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
-	}
-	k.doors = said.Files[:len(k.want.doors):len(k.want.doors)]
-	if k.layer != nil {
-		k.layer.add(said.Files[len(k.want.doors):])
-	}
-	return nil
-}
-
-// occupied is arrived for a room whose job was ordered ahead. When its report is read the job may
-// be done and process 1 gone; the body looks for that again when it has to.
-func (k *keeper) occupied(said cells.Said) error {
-	_ = k.body.findProcess()
-	return k.arrived(said)
-}
-
-// whyNot finds out why a room was not built: bubblewrap gives the reason only in the log.
-func (k *keeper) whyNot(ctx context.Context, err error) error {
+// whyNot finds out why a room or its template was not built: bubblewrap gives the reason only in the log.
+func (b *Backend) whyNot(ctx context.Context, w *want, hides []string, err error) error {
 	if ctx.Err() != nil {
 		return notBegun(ctx)
 	}
-	w, no := k.b.current()
-	if no == nil && w.Places.Again(k.hides) { // bubblewrap cannot cover a path that is gone
+	p, no := b.current()
+	if no == nil && p.Places.Again(hides) { // bubblewrap cannot cover a path that is gone
 		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
 	}
 	if no == nil {
-		no = w.Try(ctx, k.want.room.UID, k.want.room.GID)
+		no = p.Try(ctx, w.room.UID, w.room.GID)
 	}
 	if no != nil {
 		return no
@@ -250,16 +223,13 @@ func notBegun(ctx context.Context) error {
 	return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 }
 
-// fresh makes sure that a warm cell still fits its job.
+// fresh makes sure that a warm room still fits its job.
 func (k *keeper) fresh(ctx context.Context) error {
 	if k.Dead() {
-		k.b.fleet.Log.Warn("an idle cell ended", "pid", k.body.Pid())
+		k.b.fleet.Log.Warn("an idle room ended", "pid", k.Body.Pid())
 		return errAgain
 	}
-	if !slices.Equal(k.shows, k.want.identities()) {
-		return errAgain
-	}
-	if w, no := k.b.current(); no != nil || !slices.Equal(k.hides, w.Places.Hidden()) {
+	if !k.template.fresh(k.want) {
 		return errAgain
 	}
 	if k.stage != nil && (k.stage.Begin() != nil || !k.stage.Fresh()) {
@@ -285,6 +255,53 @@ func (k *keeper) handDoors(j sandbox.Job) error {
 	return j.Open(doors)
 }
 
+// cover lays the copy of a sealed program over its path.
+func (k *keeper) cover(ctx context.Context, j sandbox.Job) error {
+	if j.Sealed == nil {
+		return nil
+	}
+	said, err := k.template.cell.Cover(ctx, k.room, j.Path, j.Sealed)
+	switch {
+	case err != nil:
+		return cells.SpawnFailed("the copy of the program cannot be put in its place").WithCause(err)
+	case said.Kind == cell.ReportFailed:
+		return k.b.explain(said)
+	}
+	return nil
+}
+
+// follow has the run held to the limits that the kernel does not hold by itself.
+func (k *keeper) follow(w cell.Watch, p *cells.Process) {
+	k.news.mu.Lock()
+	k.news.over = p.Exceed
+	if k.news.last != "" {
+		p.Exceed(k.news.last)
+	}
+	k.news.mu.Unlock()
+	if err := k.template.cell.Watch(k.room, w); err != nil {
+		p.Stop("unwatched", 0) // the template is gone, and the room with it
+	}
+}
+
+// account completes the last report of the run: by its cgroups, or else by what was seen of it.
+func (k *keeper) account(r *cell.Report) {
+	k.Account(r)
+	if k.Group != nil {
+		return
+	}
+	late := time.NewTimer(goneWithin)
+	defer late.Stop()
+	select {
+	case seen := <-k.news.gone:
+		r.Usage.CPUMS, r.Usage.PeakMemory = max(r.Usage.CPUMS, seen.CPUMS), max(r.Usage.PeakMemory, seen.PeakMemory)
+		r.Usage.Processes = max(r.Usage.Processes, seen.Processes)
+	case <-late.C:
+	}
+}
+
+// goneWithin is how long the end of a run waits for what its template saw of it.
+const goneWithin = 100 * time.Millisecond
+
 // discard ends a keeper without a program.
 func (k *keeper) discard() {
 	cell.CloseAll(k.doors)
@@ -292,41 +309,8 @@ func (k *keeper) discard() {
 	k.forget()
 	if k.Keeper != nil {
 		k.Discard()
+	} else if k.template != nil {
+		k.release() // there is no room that would
 	}
 	k.unstage()
-}
-
-// Harmless implements cells.Ender: the filter on process 1 allows it to make neither files nor
-// processes, and bubblewrap only waits for it.
-func (b *body) Harmless() []int {
-	if pid := b.first(); pid != 0 {
-		return []int{pid, b.Pid()}
-	}
-	return nil
-}
-
-// Ended implements cells.Ender: with process 1 the kernel ends everything in the room, and that
-// process is not gone before all the others are.
-func (b *body) Ended(within time.Duration) bool {
-	b.mu.Lock()
-	fd, err := -1, error(nil)
-	switch {
-	case b.gone:
-		b.mu.Unlock()
-		return b.pid != 0
-	case b.pid != 0:
-		fd, err = unix.FcntlInt(uintptr(b.fd), unix.F_DUPFD_CLOEXEC, 0) // Wait closes the other one
-	}
-	b.mu.Unlock()
-	if fd < 0 || err != nil {
-		return false
-	}
-	defer func() { _ = unix.Close(fd) }()
-	for end := time.Now().Add(within); ; {
-		left := time.Until(end)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, max(0, int(left.Milliseconds())))
-		if err == nil || !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
-	}
 }

@@ -97,7 +97,7 @@ func TestBackendLookedTooEarly(t *testing.T) {
 		in, out := *top, *top
 		in.workspace, out.workspace = top.workspace+"/sub", filepath.Join(top.workspace, second)
 		first := in.starts(b, "echo evil > .envrc; echo ready; exec sleep 1000")
-		k, err := b.begin(t.Context(), b.want(out.trueJob()))
+		k, err := b.build(t.Context(), b.want(out.trueJob()))
 		if err != nil {
 			t.Fatal(err)
 		}

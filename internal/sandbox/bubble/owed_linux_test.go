@@ -221,12 +221,9 @@ func TestBackendCopiedMark(t *testing.T) {
 // oldMark is a mark of this state that is not of this backend.
 func oldMark(t *testing.T, b *Backend) uint64 {
 	t.Helper()
-	k := &keeper{b: b, want: b.want(newSite(t, celltest.Residents()[0]).trueJob())}
-	if err := k.enter(); err != nil {
-		t.Fatal(err)
-	}
-	defer k.discard()
-	return k.Mark ^ 1<<31
+	m := b.fleet.NewMark()
+	defer b.fleet.Forget(m)
+	return m ^ 1<<31
 }
 
 // TestLook tells rooms' processes from others by what the kernel says of them.

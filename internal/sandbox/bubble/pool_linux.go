@@ -108,11 +108,11 @@ func (p *pool) used(w *want) {
 	time.AfterFunc(refillAfter, p.refill)
 }
 
-// giveBack keeps an unused keeper, if its room is finished.
+// giveBack keeps an unused keeper.
 func (p *pool) giveBack(k *keeper) {
 	p.mu.Lock()
 	s := p.find(k.want.key)
-	keep := !k.building && !p.closed && s != nil && len(s.idle) < perShelf && p.count() < p.most
+	keep := !p.closed && s != nil && len(s.idle) < perShelf && p.count() < p.most
 	if keep {
 		s.idle = append(s.idle, k)
 	}
@@ -142,6 +142,7 @@ func (p *pool) run() {
 		case <-timer.C:
 		}
 		p.expire(time.Now())
+		p.b.templates.expire(time.Now())
 		for {
 			w, away := p.next(time.Now())
 			for _, k := range away {
@@ -228,7 +229,7 @@ func (p *pool) makeRoom(i int, bytes int64) (away []*keeper, ok bool) {
 }
 
 // cellGuess is the assumed size of a warm cell before one was measured.
-const cellGuess = 16 << 20
+const cellGuess = 1 << 20
 
 // add builds a keeper and puts it on its shelf.
 func (p *pool) add(w *want) {

@@ -61,7 +61,7 @@ func TestBackendWarmCells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.(*cells.Process).Pid() != two[1].body.Pid() {
+		if p.(*cells.Process).Pid() != two[1].Body.Pid() {
 			t.Error("not the youngest cell that waited")
 		}
 		if x := waitFor(t, p); x.Code != 6 {
@@ -111,7 +111,7 @@ func TestBackendStale(t *testing.T) {
 		},
 		"the cell was killed": {
 			func(t *testing.T, _ *site, k *keeper) {
-				if err := unix.Kill(k.body.first(), unix.SIGKILL); err != nil {
+				if err := unix.Kill(k.Body.Pid(), unix.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				eventually(t, "the cell is gone", k.Dead)
@@ -129,7 +129,7 @@ func TestBackendStale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.(*cells.Process).Pid() == k.body.Pid() {
+			if p.(*cells.Process).Pid() == k.Body.Pid() {
 				t.Error("the stale cell was used")
 			}
 			if x := waitFor(t, p); s.printed() != c.want || x.Quarantined != nil {
@@ -153,7 +153,7 @@ func TestBackendUnsealedChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.(*cells.Process).Pid() != k.body.Pid() {
+	if p.(*cells.Process).Pid() != k.Body.Pid() {
 		t.Error("the warm cell was not used")
 	}
 	waitFor(t, p)
@@ -240,6 +240,7 @@ func TestBackendExpire(t *testing.T) {
 	b := warmBackend(t, 1)
 	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
+	first := k.Body.Pid()
 	b.pool.expire(k.since.Add(idleFor - time.Second))
 	if b.pool.idle() != 1 {
 		t.Error("ended too early")
@@ -248,7 +249,15 @@ func TestBackendExpire(t *testing.T) {
 	if b.pool.idle() != 0 || len(b.pool.shelves) != 0 {
 		t.Error("still there")
 	}
-	eventually(t, "the cell ends", func() bool { return !lives(k.body.first()) && !lives(k.body.Pid()) })
+	eventually(t, "the room ends", func() bool { return !lives(first) })
+	bwrap := k.template.body.Pid()
+	eventually(t, "nobody uses the template", func() bool { return k.template.idle(time.Now().Add(idleFor)) })
+	b.templates.expire(time.Now())
+	if !lives(bwrap) {
+		t.Error("the template ended too early")
+	}
+	b.templates.expire(time.Now().Add(idleFor))
+	eventually(t, "the template ends", func() bool { return !lives(bwrap) })
 }
 
 // TestBackendFailingWants: what cannot be built ahead is left alone for a while, and

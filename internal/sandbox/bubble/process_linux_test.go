@@ -27,16 +27,12 @@ func family(t testing.TB, first int) (pids []int) {
 	return pids
 }
 
-// bodyOf is the room of a running process.
-func bodyOf(t testing.TB, b *Backend, p sandbox.Process) (bwrap, first int) {
+// bodyOf is the room of a running process: the bubblewrap that its template is in, that one, and its own first process.
+func bodyOf(t testing.TB, p sandbox.Process) (bwrap, template, first int) {
 	t.Helper()
-	bwrap = p.(*cells.Process).Pid()
-	kids := children(bwrap)
-	if len(kids) != 1 {
-		t.Fatalf("bubblewrap has the children %v", kids)
-	}
-	first = kids[0]
-	return bwrap, first
+	first = p.(*cells.Process).Pid()
+	template = parent(t, first)
+	return parent(t, template), template, first
 }
 
 const tree = "(sleep 1000 & setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & ) ; echo ready; sleep 1000"
@@ -51,7 +47,7 @@ func TestBackendStop(t *testing.T) {
 			t.Errorf("with grace: %+v %s", x, s.printed())
 		}
 		p = s.starts(b, tree)
-		_, first := bodyOf(t, b, p)
+		_, _, first := bodyOf(t, p)
 		all := family(t, first)
 		p.Stop("wall_clock", 50*time.Millisecond)
 		if x := waitFor(t, p); x.Signal == "" || x.Stopped != "wall_clock" {
@@ -162,15 +158,16 @@ func TestBackendContext(t *testing.T) {
 	}
 }
 
-// TestBackendLostCell: the tree ends with process 1 of the room whoever kills it,
-// the run is reported as interrupted, and what it made of sealed paths is taken
-// away. Without bubblewrap the room goes on.
+// TestBackendLostCell: the tree ends with process 1 of the room whoever kills it, and with the
+// template; the run is reported as interrupted, and what it made of sealed paths is taken
+// away. Without bubblewrap the room goes on, and without one room the others.
 func TestBackendLostCell(t *testing.T) {
 	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
 		s := newSite(t, who)
+		beside := s.starts(b, tree)
 		p := s.starts(b, "echo x > .envrc; "+tree)
-		bwrap, first := bodyOf(t, b, p)
+		bwrap, template, first := bodyOf(t, p)
 		all := family(t, first)
 		if err := unix.Kill(first, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -180,18 +177,23 @@ func TestBackendLostCell(t *testing.T) {
 			exists(s.workspace+"/.envrc") {
 			t.Errorf("%+v, %v", x, err)
 		}
-		for _, pid := range append(all, bwrap) {
+		for _, pid := range all {
 			if lives(pid) {
 				t.Errorf("%d of %v survived", pid, all)
 			}
 		}
+		if _, _, other := bodyOf(t, beside); !lives(other) || !lives(template) {
+			t.Error("another room ended, or the template")
+		}
+		beside.Stop("cancelled", 0)
+		waitFor(t, beside)
 
 		p = s.starts(b, "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 7")
-		bwrap, first = bodyOf(t, b, p)
+		bwrap, template, first = bodyOf(t, p)
 		if err := unix.Kill(bwrap, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "process 1 is ours", func() bool { return slices.Contains(children(os.Getpid()), first) })
+		eventually(t, "the template is ours", func() bool { return slices.Contains(children(os.Getpid()), template) })
 		s.file("go", "")
 		if x := waitFor(t, p); x.Code != 7 {
 			t.Errorf("without bubblewrap: %+v", x)
@@ -199,18 +201,21 @@ func TestBackendLostCell(t *testing.T) {
 		eventually(t, "process 1 is reaped", func() bool { return errors.Is(unix.Kill(first, 0), unix.ESRCH) })
 
 		p = s.starts(b, tree)
-		bwrap, first = bodyOf(t, b, p)
-		all = family(t, first)
-		if err := errors.Join(unix.Kill(bwrap, unix.SIGKILL), unix.Kill(first, unix.SIGKILL)); err != nil {
+		_, template, first = bodyOf(t, p)
+		all = append(family(t, first), template)
+		if err := unix.Kill(template, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Wait(); palyra.AsError(err).Reason != palyra.ReasonInterrupted {
 			t.Errorf("%v", err)
 		}
-		for _, pid := range append(all, bwrap) {
+		for _, pid := range all {
 			if lives(pid) {
 				t.Errorf("%d of %v survived", pid, all)
 			}
+		}
+		if x := runJob(t, b, s.trueJob()); x.Code != 0 { // in another one
+			t.Errorf("afterwards: %+v", x)
 		}
 	})
 }
@@ -221,7 +226,7 @@ func TestBackendStuckCell(t *testing.T) {
 	b := openBackend(t, configOf(t))
 	s := newSite(t, celltest.Residents()[0])
 	p := s.starts(b, tree)
-	_, first := bodyOf(t, b, p)
+	_, _, first := bodyOf(t, p)
 	all := family(t, first)
 	if err := unix.Kill(first, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -248,7 +253,7 @@ func TestBackendClose(t *testing.T) {
 	eventually(t, "the pool is full", func() bool { return b.pool.idle() == 2 })
 	var idle []int
 	for _, k := range b.pool.shelves[0].idle {
-		idle = append(idle, k.body.first(), k.body.Pid())
+		idle = append(idle, k.Body.Pid(), k.template.body.first(), k.template.body.Pid())
 	}
 	if err := errors.Join(b.Close(), b.Close()); err != nil {
 		t.Error(err)

@@ -64,11 +64,12 @@ func (b *Backend) watching(polled bool) cell.Watching {
 	return watchingOf(b.host.watching(), polled)
 }
 
-// hostLimits remembers what the host allows, for a short time: every plan asks.
+// hostLimits remembers what the host allows and shows, for a short time: every plan asks.
 type hostLimits struct {
 	mu    sync.Mutex
 	until time.Time
 	last  cell.Watching
+	hides map[[2]int64][]string // of /proc, by user and group
 }
 
 // askedFor is how long an answer of the host counts.
@@ -77,10 +78,26 @@ const askedFor = 5 * time.Second
 func (h *hostLimits) watching() cell.Watching {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := time.Now(); now.After(h.until) {
-		h.last, h.until = hostWatching(os.ReadFile), now.Add(askedFor)
-	}
+	h.ask()
 	return h.last
+}
+
+// shown are the paths of /proc that a room of a user hides.
+func (h *hostLimits) shown(uid, gid int64) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ask()
+	key := [2]int64{uid, gid}
+	if h.hides[key] == nil {
+		h.hides[key] = shown(uid, gid)
+	}
+	return h.hides[key]
+}
+
+func (h *hostLimits) ask() {
+	if now := time.Now(); now.After(h.until) {
+		h.last, h.until, h.hides = hostWatching(os.ReadFile), now.Add(askedFor), map[[2]int64][]string{}
+	}
 }
 
 // watchLimit is the Hold of file watching in an Enforcement.

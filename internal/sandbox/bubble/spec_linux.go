@@ -3,8 +3,6 @@ package bubble
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +16,8 @@ import (
 
 const (
 	watchEveryMS = 50
-	cellTasks    = 24       // of the cell itself and of bubblewrap, where they are counted with the run
-	cellMemory   = 32 << 20 // the same in bytes
+	firstTasks   = 2       // of the room's first process, which is counted with the run
+	firstMemory  = 4 << 20 // the same in bytes
 )
 
 // check refuses a job that no Runner should give.
@@ -42,32 +40,37 @@ func (b *Backend) check(j sandbox.Job) error {
 	return nil
 }
 
+// filterOf is the filter of everything in a room.
+func (b *Backend) filterOf(w *want, c *cells.Keeper, watching cell.Watching) ([]byte, error) {
+	uid, gid := w.room.Inside()
+	return b.fleet.Filter(cells.Subject{
+		Owner: uint32(uid), Group: uint32(gid), Polled: c.Cgroups().Memory == "", Room: true, Unix: w.unix,
+		Watch: watching != (cell.Watching{}),
+	})
+}
+
 // spec writes down a job for a keeper.
 func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
-	uid, gid := k.want.room.Inside()
-	filter, err := b.fleet.Filter(cells.Subject{
-		Owner: uint32(uid), Group: uint32(gid), Polled: k.Cgroups().Memory == "", Room: true, Unix: j.Unix,
-		Watch: k.watching != (cell.Watching{}),
-	})
+	filter, err := b.filterOf(k.want, k.Keeper, k.watching)
 	if err != nil {
 		return cell.Spec{}, err
 	}
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Cover: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
-		Terminal: j.Terminal, Landlock: b.landlock(k.want), Filter: filter,
+		Terminal: j.Terminal, Landlock: cell.Landlock{FS: cells.Handled(b.fleet.Host.ABI)}, Filter: filter, // those of the room hold
 		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters, Disk: j.Limits.DiskBytes, Disks: disks(j, k)},
 	}
 	if s.Env == nil {
 		s.Env = []string{}
 	}
 	c := k.Cgroups()
-	s.Watch.Processes = j.Limits.Processes // a cgroup leaves room for the cell, which the run must not use
+	s.Watch.Processes = j.Limits.Processes // a cgroup leaves room for the first process, which the run must not use
 	if c.Memory == "" {
 		s.Watch.Memory = j.Limits.MemoryBytes
 	}
 	var tasks int64
 	if c.Pids == "" {
-		tasks = j.Limits.Processes + k.threads()
+		tasks = j.Limits.Processes + firstTasks
 	}
 	s.Rlimits = k.Rlimits(j.Limits, tasks)
 	s.Watch.Ceiling = ceiling(s.Rlimits)
@@ -78,7 +81,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 func disks(j sandbox.Job, k *keeper) []string {
 	out := []string{j.Workspace}
 	if k.stage != nil {
-		out = append(out, bwrap.StagePath)
+		out = append(out, bwrap.StagesPath)
 		if j.Repository.Path != "" {
 			out = append(out, j.Repository.Path)
 		}
@@ -130,28 +133,13 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 	return l
 }
 
-// threads is how many tasks in the room's user namespace are the cell's own, with a reserve for
-// Go's runtime: a run that uses the reserve is ended as soon as it is seen.
-func (k *keeper) threads() int64 {
-	const spare = 8
-	st, err := os.ReadFile("/proc/" + strconv.Itoa(k.body.first()) + "/status")
-	_, line, ok := strings.Cut(string(st), "\nThreads:")
-	line, _, _ = strings.Cut(line, "\n")
-	n, e := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	if err != nil || e != nil || !ok || n > cellTasks {
-		return cellTasks
-	}
-	return n + spare
-}
-
-// allowed returns the limits for a keeper's cgroups. The cell and bubblewrap are in them too, and
-// get their share on top.
+// allowed returns the limits for a keeper's cgroups. The first process is in them too, and gets its share on top.
 func (k *keeper) allowed(l palyra.Limits) palyra.Limits {
 	if k.Group != nil {
-		l.Processes += cellTasks
-		l.MemoryBytes += cellMemory
+		l.Processes += firstTasks
+		l.MemoryBytes += firstMemory
 		if k.Group.Version == 1 { // v1 hardly counts memory of the kernel
-			l.MemoryBytes -= cellMemory / 2
+			l.MemoryBytes -= firstMemory / 2
 		}
 	}
 	return l

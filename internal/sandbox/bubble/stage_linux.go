@@ -190,18 +190,6 @@ func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
 	return "overlay cannot be mounted"
 }
 
-// room is what bubblewrap builds for the keeper.
-func (k *keeper) room() bwrap.Room {
-	r := k.want.room
-	switch {
-	case k.stage != nil:
-		r.Stage, r.RepositoryStage = k.stage.Path(), k.stage.BesidePath()
-	case k.want.lends:
-		r.Stage = k.layer.stage.Path()
-	}
-	return r
-}
-
 // makeStage makes a stage.
 func (k *keeper) makeStage() error {
 	if !k.want.stage && k.want.layer == "" {

@@ -38,10 +38,19 @@ func (b *Backend) want(j sandbox.Job) *want {
 		stage: j.Staged, bound: slices.Clone(j.Bound), moves: slices.Clone(j.Renames),
 		layer: j.Layer, lends: j.Layer != "" && j.Layer == j.Call,
 	}
+	if w.stage || w.lends {
+		w.room.Stages = b.config.Stages
+	}
 	w.place = keyOf(j.Workspace, w.seals)
 	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Repository, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp,
 		w.stage, w.bound, w.moves, w.layer)
 	return w
+}
+
+// templateKey is equal for rooms that can be made from one template.
+func (w *want) templateKey() string {
+	r := w.room
+	return keyOf(r.UID, r.GID, r.Workspace, r.Repository, r.Mounts, r.Files, r.Tmp, r.Stages)
 }
 
 // keyOf encodes values one after the other, as JSON, which delimits them.

@@ -1,53 +1,34 @@
 package bubble
 
 import (
-	"errors"
 	"os"
 	"strconv"
 	"strings"
-
-	"palyra/internal/cell"
-	"palyra/internal/sandbox/cells"
 )
 
-// ready does ahead of time what a warm cell can do: its record, its rules.
+// ready does ahead of time what a warm room can do: its record.
 func (k *keeper) ready() error {
 	k.bytes = k.weigh()
-	if k.snapshot != nil {
-		if err := k.write(true); err != nil {
-			return err
-		}
+	if k.snapshot == nil {
+		return nil
 	}
-	return k.prepare()
+	return k.write(true)
 }
 
-// prepare has the launcher make the rules that every job of this want begins with.
-func (k *keeper) prepare() error {
-	filter, err := k.b.fleet.Filter(cells.Subject{Room: true})
-	if err != nil {
-		return err
-	}
-	f, err := cell.WriteSpec(cell.Spec{
-		Version: cell.Version, Path: "/", Argv: []string{"-"}, Env: []string{}, Cwd: "/", Landlock: k.b.landlock(k.want), Filter: filter,
-		Watch: cell.Watch{EveryMS: watchEveryMS},
-	})
-	if err != nil {
-		return err
-	}
-	return errors.Join(k.Conn.Send(cell.Order{Kind: cell.OrderPrepare}, int(f.Fd())), f.Close())
-}
-
-// weigh is roughly the memory of an idle cell: its two processes, of which the daemon sees one, and
-// bubblewrap. Shared memory is counted more than once.
+// weigh is roughly the memory of a waiting room: of its first process, what it does not share with others.
 func (k *keeper) weigh() int64 {
-	resident := func(pid int) int64 {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-		f := strings.Fields(string(b))
-		if err != nil || len(f) < 2 {
-			return 0
-		}
-		n, _ := strconv.ParseInt(f[1], 10, 64)
-		return n * int64(os.Getpagesize())
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(k.Body.Pid()) + "/statm")
+	f := strings.Fields(string(b))
+	if err != nil || len(f) < 3 {
+		return cellGuess
 	}
-	return 2*resident(k.body.first()) + resident(k.body.Pid())
+	resident, err1 := strconv.ParseInt(f[1], 10, 64)
+	shared, err2 := strconv.ParseInt(f[2], 10, 64)
+	if err1 != nil || err2 != nil {
+		return cellGuess
+	}
+	return max(0, resident-shared)*int64(os.Getpagesize()) + roomKernel
 }
+
+// roomKernel is roughly what the kernel keeps for the namespaces and mounts of a room.
+const roomKernel = 512 << 10

@@ -44,7 +44,6 @@ print(pwd.getpwuid(os.getuid()).pw_name, socket.getservbyname("https"), tempfile
 		"agent",
 	},
 	{"/usr/bin/tput", `TERM=xterm-256color tput colors`, "256"},
-	{"/usr/bin/script", `script -qec 'tty; echo on a terminal' /dev/null </dev/null`, "on a terminal"},
 	{"/usr/bin/awk", `echo a b | awk '{print $2}'`, "b"},
 	{"/usr/bin/vi", `readlink -f /usr/bin/vi`, "/usr/"},
 	{"/usr/bin/df", `df / . >/dev/null && cat /etc/mtab | wc -l >/dev/null && echo mounts`, "mounts"},

@@ -56,30 +56,27 @@ func (a *arguments) workspace(r Room, places *placeList) error {
 			WithRemedy("look at what changed and propose the call anew")
 	}
 	how := "--bind-fd"
-	if r.Stage != "" {
+	if r.Stages != "" {
 		how = "--ro-bind-fd"
 	}
 	a.add(how, n, r.Workspace)
 	return a.submounts(r)
 }
 
-// StagePath is where the cell finds the stage, before it mounts its own /run over it, and RepositoryStagePath where it
-// finds that of the repository.
-const (
-	StagePath           = "/run/stage"
-	RepositoryStagePath = "/run/stage-repository"
-)
+// StagesPath is where a template has the directory of stages. Each room mounts its own /run over it, once it is on its
+// stage.
+const StagesPath = "/run/stages"
 
-// stage binds the stage where the cell looks for it. Its owner must be able to reach it.
-func (a *arguments) stage(r Room) error {
-	if r.Stage == "" {
+// stages binds the directory of stages. Whoever owns a stage must be able to reach it; nobody can list them.
+func (a *arguments) stages(r Room) error {
+	if r.Stages == "" {
 		return nil
 	}
-	f, err := r.open(r.Stage)
+	f, err := r.open(r.Stages)
 	if err != nil {
-		return fmt.Errorf("bwrap: stage: %w", err)
+		return fmt.Errorf("bwrap: stages: %w", err)
 	}
-	a.add("--bind-fd", a.give(f), StagePath)
+	a.add("--bind-fd", a.give(f), StagesPath)
 	return nil
 }
 
@@ -107,13 +104,6 @@ func (a *arguments) repository(r Room, places *placeList) error {
 		return otherRepository(name)
 	}
 	a.add("--ro-bind-fd", n, r.Repository.Path)
-	if r.RepositoryStage == "" {
-		return nil
-	}
-	if f, err = r.open(r.RepositoryStage); err != nil {
-		return fmt.Errorf("bwrap: stage: %w", err)
-	}
-	a.add("--bind-fd", a.give(f), RepositoryStagePath)
 	return nil
 }
 

@@ -19,11 +19,23 @@ const (
 // there. Writable places are only directories at first, which become read-only with their parents: the cell mounts
 // file systems over them, because bubblewrap cannot bound the number of their names.
 func (a *arguments) private(r Room) {
-	a.add("--proc", "/proc", "--dev", "/dev")
+	a.add("--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev")
+	for _, name := range devices {
+		a.add("--dev-bind", "/dev/"+name, "/dev/"+name)
+	}
+	a.add("--dev-bind-try", "/dev/tty", "/dev/tty", "--perms", "0755", "--dir", "/dev/pts", "--symlink", "pts/ptmx", "/dev/ptmx")
+	for i, name := range []string{"stdin", "stdout", "stderr"} {
+		a.add("--symlink", fmt.Sprintf("/proc/self/fd/%d", i), "/dev/"+name)
+	}
+	a.add("--symlink", "/proc/self/fd", "/dev/fd")
 	for _, p := range r.Private() {
 		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
 	}
 }
+
+// devices are those that every program may use. Bubblewrap's own /dev would come with terminals, for which it makes
+// another user namespace; rooms have terminals of their own.
+var devices = []string{"full", "null", "random", "urandom", "zero"}
 
 // Private lists what the cell mounts over the writable places of a room.
 func (r Room) Private() []cell.Private {

@@ -33,14 +33,10 @@ const (
 // bwrapNeeds are the options without which no room can be built. A bwrap without one of them could
 // only build a weaker room.
 var bwrapNeeds = strings.Fields(`
-	--args --as-pid-1 --bind-fd --cap-add --chdir --dev --file --gid --hostname --info-fd --new-session --perms --proc --remount-ro
+	--args --as-pid-1 --bind-fd --cap-add --chdir --dev-bind --dev-bind-try --file --gid --hostname --info-fd --new-session --perms --proc --remount-ro
 	--ro-bind --ro-bind-data --ro-bind-fd --size --symlink --tmpfs --uid
 	--unshare-cgroup-try --unshare-ipc --unshare-net --unshare-pid --unshare-user --unshare-uts
 `)
-
-// bwrapNoUsers forbids user namespaces inside; older versions lack it, and the program's filter
-// refuses them anyway.
-const bwrapNoUsers = "--disable-userns"
 
 // Program is the bubblewrap of this host: opened once, checked, and run by that descriptor, so that
 // the checked file is the one that runs.
@@ -50,9 +46,8 @@ type Program struct {
 	Version string        // "0.8.0"
 	Places  *local.Places // paths of /opt and /usr/local that no run may see
 
-	file    *os.File
-	id      fileID
-	options map[string]bool
+	file *os.File
+	id   fileID
 
 	mu     sync.Mutex
 	items  []item    // of the system; never changed
@@ -239,8 +234,7 @@ func (b *Program) look() *palyra.Error {
 	if out, err = b.ask(ctx, "--help"); err != nil {
 		return unavailable("bubblewrap %s does not list its options", b.Version).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
-	b.options = bwrapOptions(out)
-	return tooOld(b.Version, b.options)
+	return tooOld(b.Version, bwrapOptions(out))
 }
 
 // tooOld refuses a bubblewrap that lacks an option.

@@ -32,10 +32,9 @@ const (
 type Room struct {
 	UID, GID  int64 // of the workspace's owner
 	Workspace string
-	Stage     string // where writes to the workspace go; empty: into the workspace
-	// Repository is what the workspace is a work tree of: shown read-only, or, with a stage, written there.
-	Repository      palyra.Repository
-	RepositoryStage string
+	Stages    string // directory of the stages that writes to the workspace go to; empty: they go into the workspace
+	// Repository is what the workspace is a work tree of: shown read-only, or, with stages, written to one.
+	Repository palyra.Repository
 
 	Mounts []palyra.Mount
 	Files  []palyra.RoomFile
@@ -153,6 +152,18 @@ func (b *Program) system() ([]item, error) {
 	return b.items, nil
 }
 
+// View stands for what the system looked like: two of them are equal if it looked the same.
+type View struct{ items *item }
+
+// View looks at the system.
+func (b *Program) View() (View, error) {
+	items, err := b.system()
+	if err != nil {
+		return View{}, err
+	}
+	return View{&items[0]}, nil // there is /usr at least
+}
+
 // arrange adds all options in the order in which they must be applied.
 func (b *Program) arrange(a *arguments, r Room, items []item) error {
 	b.namespaces(a, r)
@@ -168,7 +179,7 @@ func (b *Program) arrange(a *arguments, r Room, items []item) error {
 	if err := a.workspace(r, places); err != nil {
 		return err
 	}
-	if err := a.stage(r); err != nil {
+	if err := a.stages(r); err != nil {
 		return err
 	}
 	if err := a.repository(r, places); err != nil {
@@ -198,13 +209,10 @@ func (r Room) check() error {
 }
 
 // namespaces adds what the room does not share with the host. Capabilities are those of its own
-// user namespace; the cell needs them to finish the room and drops them.
+// user namespace; the cell needs them to make rooms from it, in user namespaces below.
 func (b *Program) namespaces(a *arguments, r Room) {
 	uid, gid := r.Inside()
 	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net")
-	if b.options[bwrapNoUsers] {
-		a.add(bwrapNoUsers)
-	}
 	a.add("--uid", strconv.FormatInt(uid, 10), "--gid", strconv.FormatInt(gid, 10))
 	a.add("--hostname", Hostname, "--chdir", "/", "--new-session", "--as-pid-1", "--cap-add", "ALL")
 }

@@ -36,18 +36,31 @@ func TestRoomArguments(t *testing.T) {
 		a.pass(devNull(t))
 	}
 	a.add("--info-fd", a.pass(devNull(t)))
-	b := &Program{options: map[string]bool{bwrapNoUsers: true}}
+	b := &Program{}
 	if err := b.arrange(a, r, items); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`
 --info-fd 5
---unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net --disable-userns
+--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
 --uid %d --gid %d --hostname palyra --chdir / --new-session --as-pid-1 --cap-add ALL
 --ro-bind /usr /usr
 --symlink /usr/bin /bin
 --perms 0444 --file 6 /etc/services
---proc /proc --dev /dev
+--proc /proc
+--perms 0755 --tmpfs /dev
+--dev-bind /dev/full /dev/full
+--dev-bind /dev/null /dev/null
+--dev-bind /dev/random /dev/random
+--dev-bind /dev/urandom /dev/urandom
+--dev-bind /dev/zero /dev/zero
+--dev-bind-try /dev/tty /dev/tty
+--perms 0755 --dir /dev/pts
+--symlink pts/ptmx /dev/ptmx
+--symlink /proc/self/fd/0 /dev/stdin
+--symlink /proc/self/fd/1 /dev/stdout
+--symlink /proc/self/fd/2 /dev/stderr
+--symlink /proc/self/fd /dev/fd
 --perms 1777 --dir /dev/shm
 --perms 1777 --dir /tmp
 --perms 0755 --dir /run

@@ -117,7 +117,8 @@ func random32() uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-func (f *Fleet) newMark() uint64 {
+// NewMark returns a mark that is this fleet's until Forget.
+func (f *Fleet) NewMark() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++
@@ -125,6 +126,16 @@ func (f *Fleet) newMark() uint64 {
 	f.live[m] = true
 	return m
 }
+
+// Forget gives a mark up, whose process is gone.
+func (f *Fleet) Forget(m uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.live, m)
+}
+
+// Logs is where cells write their messages.
+func (f *Fleet) Logs() *os.File { return f.logs }
 
 // Foreign reports whether a mark is of this state, but not of this fleet: an earlier daemon left its process.
 func (f *Fleet) Foreign(m uint64) bool {

@@ -41,13 +41,24 @@ type Said struct {
 	Files []*os.File
 }
 
-// Keeper is a running palyra-cell.
+// Speaker is the daemon's end of a cell's socket.
+type Speaker interface {
+	// Send sends an order with descriptors, which stay the caller's.
+	Send(o cell.Order, fds ...int) error
+	// Recv receives a report with descriptors, which the caller closes. io.EOF: the cell is gone.
+	Recv(r *cell.Report) ([]*os.File, error)
+	Close() error
+}
+
+// Keeper is a running palyra-cell, or a room.
 type Keeper struct {
 	Fleet *Fleet
 	Body  Body
-	Conn  *cell.Conn
+	Conn  Speaker
 	Mark  uint64
 	Group *Group // nil: without cgroups
+
+	room bool
 
 	counters cell.Counters // of Group
 	limits   palyra.Limits // that are set in Group
@@ -59,6 +70,15 @@ type Keeper struct {
 
 // Open starts a cell. Next returns its first report.
 func (f *Fleet) Open(start Start) (*Keeper, error) {
+	return f.open(start, func(c *cell.Conn) Speaker { return cell.Orders{Conn: c} }, false)
+}
+
+// OpenRoom has a room made: control is the end of its first process. Next returns its first report.
+func (f *Fleet) OpenRoom(start Start) (*Keeper, error) {
+	return f.open(start, func(c *cell.Conn) Speaker { return cell.NewLine(c) }, true)
+}
+
+func (f *Fleet) open(start Start, speak func(*cell.Conn) Speaker, room bool) (*Keeper, error) {
 	ours, theirs, err := cell.Pair()
 	if err != nil {
 		return nil, err
@@ -67,7 +87,9 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close())
 	}
-	k := &Keeper{Fleet: f, Conn: conn, Mark: f.newMark(), reports: make(chan Said, reportsAtMost), gone: make(chan struct{})}
+	k := &Keeper{
+		Fleet: f, Conn: speak(conn), room: room, Mark: f.NewMark(), reports: make(chan Said, reportsAtMost), gone: make(chan struct{}),
+	}
 	k.enclose()
 	begun := make(chan error, 1)
 	f.work.Go(func() {
@@ -104,6 +126,14 @@ func (k *Keeper) abandon(err error) {
 	close(k.reports)
 	close(k.gone)
 	k.bury()
+}
+
+// write writes a Spec down as the cell, or the room, takes it.
+func (k *Keeper) write(s cell.Spec) (*os.File, error) {
+	if k.room {
+		return cell.WriteImage(s)
+	}
+	return cell.WriteSpec(s)
 }
 
 // Cgroups returns the cgroups of this keeper.
@@ -270,7 +300,5 @@ func (k *Keeper) bury() {
 			k.Fleet.Log.Error("a cgroup is left behind", "err", err)
 		}
 	}
-	k.Fleet.mu.Lock()
-	delete(k.Fleet.live, k.Mark)
-	k.Fleet.mu.Unlock()
+	k.Fleet.Forget(k.Mark)
 }

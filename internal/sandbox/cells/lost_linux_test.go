@@ -110,7 +110,7 @@ func TestMarksAreOfTheState(t *testing.T) {
 		t.Error("a mark is not the state's")
 	}
 	b := &Fleet{live: map[uint64]bool{}, state: 5}
-	if first, second := b.newMark(), b.newMark(); first == second || first>>32 != 5 || !b.live[second] {
+	if first, second := b.NewMark(), b.NewMark(); first == second || first>>32 != 5 || !b.live[second] {
 		t.Errorf("%x %x", first, second)
 	}
 }

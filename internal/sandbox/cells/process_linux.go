@@ -27,11 +27,8 @@ type Terms struct {
 	// After is called when nothing of the tree is left, before Wait returns or, when nothing ran,
 	// before Run does. Its error is Wait's. Nil: nothing is to be done.
 	After func(x *sandbox.Exit, ran bool) error
-	// Built and Unbuilt are for a cell that was ordered to build its room just before, and has not reported that it
-	// did: until then nothing can have run. Built takes that report with its files, before any other; its error ends
-	// the run and is Wait's. Unbuilt explains a cell that ended without the report. Nil: the room was finished before.
-	Built   func(Said) error
-	Unbuilt func(error) error
+	// Account completes the last report of a room, whose first process knows little. Nil: the report has all.
+	Account func(*cell.Report)
 }
 
 // Process is a started job.
@@ -47,10 +44,10 @@ type Process struct {
 	mu       sync.Mutex
 	stopped  string // reason of the first Stop
 	deadline *time.Timer
+	terminal *os.File // of a program in a room, whose first process does not resize it; nil: it has none
 
-	fault error // of Terms.Built
-	exit  sandbox.Exit
-	err   error
+	exit sandbox.Exit
+	err  error
 }
 
 // ErrStale means that a keeper was dead before anything was asked of it. Nothing ran.
@@ -60,20 +57,24 @@ var ErrStale = errors.New("cells: the cell ended while it waited")
 // is discarded. The context bounds only the starting; once the order is given, Run returns a
 // Process, even one that is already being stopped, because something may have run.
 func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (*Process, error) {
-	f, err := cell.WriteSpec(s)
+	f, err := k.write(s)
 	if err != nil {
 		k.Discard()
 		return nil, SpawnFailed("the job cannot be written down").WithCause(err)
 	}
-	err = k.Conn.Send(cell.Order{Kind: cell.OrderRun}, jobFiles(f, j)...)
+	terminal, err := k.terminalOf(j)
+	if err == nil {
+		err = k.Conn.Send(cell.Order{Kind: cell.OrderRun}, jobFiles(f, j)...)
+	}
 	_ = f.Close()
 	if err != nil {
+		cell.CloseAll([]*os.File{terminal})
 		k.Discard()
 		return nil, SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
 	}
 	p := &Process{
 		k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1),
-		done: make(chan struct{}),
+		done: make(chan struct{}), terminal: terminal,
 	}
 	k.Fleet.track(p, true)
 	k.Fleet.work.Go(p.follow)
@@ -87,6 +88,18 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 		return nil, err
 	}
 	return p, nil
+}
+
+// terminalOf is the terminal of a job in a room, for resizing it.
+func (k *Keeper) terminalOf(j sandbox.Job) (*os.File, error) {
+	if !j.Terminal || !k.room {
+		return nil, nil
+	}
+	fd, err := unix.FcntlInt(j.Stdin.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "terminal"), nil
 }
 
 // jobFiles are the descriptors of an order to run. The program's streams are in blocking mode, as programs expect.
@@ -115,6 +128,10 @@ func (p *Process) follow() {
 	defer p.k.bury()
 	defer p.k.Fleet.track(p, false)
 	failed := p.hear()
+	p.mu.Lock()
+	cell.CloseAll([]*os.File{p.terminal}) // or whoever reads from it would wait for us
+	p.terminal = nil
+	p.mu.Unlock()
 	p.after(failed == nil)
 	p.mu.Lock()
 	if p.deadline != nil {
@@ -130,13 +147,8 @@ func (p *Process) follow() {
 // cell that ends without a last report is lost: it is then not known whether the program ran, so
 // started gets nil and Wait returns the error.
 func (p *Process) hear() error {
-	built, started := p.terms.Built == nil, false
+	started := false
 	for r := range p.k.reports {
-		if r.Kind == cell.ReportBuilt && !built {
-			built = true
-			p.built(r)
-			continue
-		}
 		cell.CloseAll(r.Files) // no other report has files
 		switch {
 		case r.Kind == cell.ReportStarted:
@@ -151,10 +163,6 @@ func (p *Process) hear() error {
 			return nil
 		}
 	}
-	if !built {
-		p.k.quell()
-		return p.terms.Unbuilt(SpawnFailed("the cell ended before it was ready"))
-	}
 	p.lost()
 	return nil
 }
@@ -162,17 +170,7 @@ func (p *Process) hear() error {
 // failed is the reason why nothing ran.
 func (p *Process) failed(r cell.Report) error {
 	p.k.quell()
-	if p.fault != nil {
-		return p.fault // the reason why it was stopped
-	}
 	return p.terms.Explain(r)
-}
-
-// built lets the tier take the room. The order to run is given already, so a fault of the room ends the run.
-func (p *Process) built(r Said) {
-	if p.fault = p.terms.Built(r); p.fault != nil {
-		p.Stop("room", 0)
-	}
 }
 
 // after lets the tier finish. The loss of a cell is the more serious error.
@@ -204,7 +202,9 @@ func (p *Process) ended(r cell.Report) {
 		p.lose(left)
 		return
 	}
-	p.err = p.fault
+	if p.terms.Account != nil {
+		p.terms.Account(&r)
+	}
 	p.exit.Limit, p.exit.Stopped, p.exit.Left = r.Limit, r.Stopped, r.Killed
 	p.exit.Usage = palyra.Usage{
 		WallMS: time.Since(p.begun).Milliseconds(), CPUMS: r.Usage.CPUMS, PeakMemory: r.Usage.PeakMemory, Processes: r.Usage.Processes,
@@ -223,7 +223,7 @@ func (p *Process) ended(r cell.Report) {
 // ran out was not lost: the limit ended both.
 func (p *Process) lost() {
 	left, limit := p.k.end(), p.k.Group.exceeded()
-	if left > 0 || p.fault != nil || limit == "" {
+	if left > 0 || limit == "" {
 		p.lose(left)
 		return
 	}
@@ -250,9 +250,7 @@ func (p *Process) lose(left int) {
 			"the cell that supervised the program was lost, and %d processes of it could not be ended", left).
 			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
 	}
-	if p.err = e; p.fault != nil {
-		p.err = p.fault
-	}
+	p.err = e
 }
 
 // Pid is the process id of the body of its cell.
@@ -273,7 +271,15 @@ func (p *Process) Resize(rows, cols int) error {
 	if rows < 0 || cols < 0 || rows > math.MaxUint16 || cols > math.MaxUint16 {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns", rows, cols)
 	}
-	return p.order(cell.Order{Kind: cell.OrderResize, Rows: uint16(rows), Cols: uint16(cols)})
+	if !p.k.room {
+		return p.order(cell.Order{Kind: cell.OrderResize, Rows: uint16(rows), Cols: uint16(cols)})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal == nil {
+		return ended()
+	}
+	return unix.IoctlSetWinsize(int(p.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(cols)})
 }
 
 func (p *Process) order(o cell.Order) error {
@@ -306,6 +312,9 @@ func (p *Process) Stop(reason string, grace time.Duration) {
 	p.mu.Unlock()
 	_ = p.order(o) // an error means that it has ended already
 }
+
+// Exceed ends the tree of a room for a limit that somebody else saw passed.
+func (p *Process) Exceed(limit string) { _ = p.order(cell.Order{Kind: cell.OrderLimit, Reason: limit}) } // an error: it has ended
 
 // giveUp closes the socket of a cell that does not come to an end, and then kills it; follow treats it as lost.
 func (p *Process) giveUp() {

@@ -2,6 +2,7 @@ package cells
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -55,20 +56,30 @@ func WithDefaults(l palyra.Limits) palyra.Limits {
 // bounds memory or tasks there is no rlimit behind it: it would only fail an allocation before the
 // cgroup could name the reason. tasks bounds the run's user where no cgroup bounds the run.
 func (k *Keeper) Rlimits(l palyra.Limits, tasks int64) []cell.Rlimit {
-	return lowered(rlimits(l, k.Mark, k.Cgroups(), tasks))
+	all := lowered(rlimits(l, k.Mark, k.Cgroups(), tasks))
+	if !k.room {
+		return all
+	}
+	return slices.DeleteFunc(all, func(l cell.Rlimit) bool { return slices.Contains(k.RoomRlimits(), l) })
+}
+
+// RoomRlimits are those of everything in a room, from the beginning: the filter lets nobody set them.
+func (k *Keeper) RoomRlimits() []cell.Rlimit { return lowered(fixedRlimits(k.Mark)) }
+
+func fixedRlimits(mark uint64) []cell.Rlimit {
+	return []cell.Rlimit{{Resource: unix.RLIMIT_CORE, Value: noCore}, {Resource: markLimit, Value: mark}}
 }
 
 func rlimits(l palyra.Limits, mark uint64, c Cgroups, tasks int64) []cell.Rlimit {
 	out := []cell.Rlimit{
-		{Resource: unix.RLIMIT_CORE, Value: noCore},
 		{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles)},
 		{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.FileBytes)},
 		{Resource: unix.RLIMIT_CPU, Value: uint64((l.CPUMS+999)/1000) + 1},
 		{Resource: unix.RLIMIT_MEMLOCK, Value: lockedMemory},
 		{Resource: sigpending, Value: pending},
 		{Resource: msgqueue, Value: 0},
-		{Resource: markLimit, Value: mark},
 	}
+	out = append(out, fixedRlimits(mark)...)
 	if c.Memory == "" { // not AS: Node and Go reserve far more than they use, and a thread's stack counts whole
 		out = append(out, cell.Rlimit{Resource: unix.RLIMIT_DATA, Value: 4*uint64(l.MemoryBytes) + dataSlack})
 	}

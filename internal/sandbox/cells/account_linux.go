@@ -1,0 +1,89 @@
+package cells
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// Enclose puts the first process of a room, which its body names, into the keeper's cgroups. Nobody but the daemon ever
+// has a descriptor that could move a process into or out of them: the process is moved from here, though the kernel may
+// take a while for that; it has done nothing yet for which that matters. lives reports whether the process is still
+// there: one that is not has given its number back, and whoever has it now is put where he was.
+func (k *Keeper) Enclose(lives func() bool) error {
+	if k.Group == nil {
+		return nil
+	}
+	pid := strconv.Itoa(k.Body.Pid())
+	name := "cgroup.procs"
+	if k.Group.Version == 1 {
+		name = "tasks"
+	}
+	for _, d := range k.Group.Dirs() {
+		if err := set(k.Group.file(d, name), pid); err != nil {
+			return err
+		}
+	}
+	if lives() {
+		return nil
+	}
+	for _, d := range k.Group.Dirs() {
+		_ = setIfThere(filepath.Join(filepath.Dir(d), name), pid) // mostly there is nobody of that number
+	}
+	return ErrStale
+}
+
+// Account completes the last report of a room by what its cgroups counted, and names the limit that they held.
+func (k *Keeper) Account(r *cell.Report) {
+	if k.Group == nil {
+		return
+	}
+	c := k.counters
+	if n, ok := counter(c.PeakBytes, ""); ok {
+		r.Usage.PeakMemory = n
+	}
+	if n, ok := counter(c.CPUNanos, ""); ok {
+		r.Usage.CPUMS = n / 1_000_000
+	} else if n, ok := counter(c.CPUMicros, "usage_usec"); ok {
+		r.Usage.CPUMS = n / 1000
+	}
+	if r.Limit != "" || r.Stopped != "" {
+		return
+	}
+	if n, ok := counter(c.OOM, "oom_kill"); ok && n > 0 {
+		r.Limit = "memory"
+	} else if n, ok := counter(c.PidsMax, "max"); ok && n > 0 {
+		r.Limit = "processes"
+	}
+}
+
+// counter reads the number in a file, or the one behind name.
+func counter(path, name string) (int64, bool) {
+	if path == "" {
+		return 0, false
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return 0, false
+	}
+	text := string(buf[:n])
+	if name != "" {
+		_, rest, found := strings.Cut("\n"+text, "\n"+name+" ")
+		if !found {
+			return 0, false
+		}
+		text, _, _ = strings.Cut(rest, "\n")
+	}
+	v, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return v, err == nil
+}
