@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"unicode/utf8"
 
@@ -88,14 +89,11 @@ func stream(b []byte) (text, b64 string) {
 // AttestationKey is where the bound part of an outcome ends.
 const AttestationKey = `,"attestation":`
 
-// Marshal returns the outcome's one compact JSON text. HTML characters are not
-// escaped: what a tool printed should be readable.
+// Marshal returns the outcome's one compact JSON text. HTML characters are not escaped: what a tool printed should be readable.
 func (o Outcome) Marshal() ([]byte, error) {
-	b, err := o.Body()
-	if err != nil {
-		return nil, err
-	}
-	return o.Attestation.behind(b)
+	b, err1 := o.Body()
+	attestation, err2 := json.Marshal(o.Attestation)
+	return slices.Concat(b, []byte(AttestationKey), attestation, []byte("}")), errors.Join(err1, err2)
 }
 
 // Body returns the bytes that the attestation binds: the compact JSON up to, not including, the attestation member.
@@ -117,25 +115,10 @@ func (o Outcome) Body() ([]byte, error) {
 	return bytes.TrimSuffix(b, []byte(AttestationKey+"null}")), nil
 }
 
-// behind puts the attestation behind the body of its outcome.
-func (e *Envelope) behind(body []byte) ([]byte, error) {
-	text := []byte("null")
-	if e != nil {
-		var err error
-		if text, err = e.Text(); err != nil {
-			return nil, err
-		}
-	}
-	return slices.Concat(body, []byte(AttestationKey), text, []byte("}")), nil
-}
-
 // BodyDigest is the SHA-256 of Body.
 func (o Outcome) BodyDigest() (Digest, error) {
 	b, err := o.Body()
-	if err != nil {
-		return "", err
-	}
-	return SumBytes(b), nil
+	return SumBytes(b), err
 }
 
 // SumBytes is the plain SHA-256 of b as a Digest.

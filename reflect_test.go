@@ -204,7 +204,11 @@ func tags(typ reflect.Type, seen map[reflect.Type]bool, f func(typ reflect.Type,
 
 // The canonical bytes of every word are those of its JSON text: digests and journal lines are made without that.
 func TestCanonicalBytesAreThoseOfJSON(t *testing.T) {
-	words := []any{filled[palyra.Plan](t), filled[palyra.Predicate](t), filled[palyra.Approval](t), filled[palyra.Posture](t), palyra.Plan{}, palyra.Predicate{}}
+	words := []any{
+		filled[palyra.Plan](t), filled[palyra.Predicate](t), filled[palyra.Approval](t), filled[palyra.Posture](t),
+		palyra.Plan{},
+		palyra.Predicate{},
+	}
 	for _, e := range palyra.Catalogue() {
 		full := reflect.New(reflect.TypeOf(e))
 		n := 0

@@ -49,8 +49,10 @@ func TestCountersByDescriptor(t *testing.T) {
 		content  string
 		counters cell.Counters
 	}{
-		"memory": {"low 3\noom_kill 2\n", cell.Counters{OOM: cell.ExtraPath(0)}}, "processes": {"max 1\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
-		"cpu": {"usage_usec 42000000\nuser_usec 1\n", cell.Counters{CPUMicros: cell.ExtraPath(0)}}, "": {"max 0\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
+		"memory":    {"low 3\noom_kill 2\n", cell.Counters{OOM: cell.ExtraPath(0)}},
+		"processes": {"max 1\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
+		"cpu":       {"usage_usec 42000000\nuser_usec 1\n", cell.Counters{CPUMicros: cell.ExtraPath(0)}},
+		"":          {"max 0\n", cell.Counters{PidsMax: cell.ExtraPath(0)}},
 	} {
 		r := plain(workspace(t, me))
 		r.Extra = []string{cell.ExtraCounter}

@@ -88,7 +88,8 @@ func TestTemplateWithoutRights(t *testing.T) {
 	_ = theirs.Close()
 	template := cell.NewTemplate(conn)
 	defer func() { _ = template.Close(); _ = c.Wait() }()
-	if r, err := template.Ready(t.Context()); err != nil || r.Kind != cell.ReportFailed || r.Step != "namespace" || unix.Errno(r.Errno) != unix.EPERM {
+	r, err := template.Ready(t.Context())
+	if err != nil || r.Kind != cell.ReportFailed || r.Step != "namespace" || unix.Errno(r.Errno) != unix.EPERM {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -9,6 +9,6 @@ const onlyLinux = "cells exist on Linux only"
 
 func supervise(errs io.Writer, _ bool, _ ...string) int { return refuse(errs, onlyLinux) }
 
-func launch(errs io.Writer, _ bool) int { return refuse(errs, onlyLinux) }
+func launch(errs io.Writer) int { return refuse(errs, onlyLinux) }
 
-func reside(errs io.Writer) int { return refuse(errs, onlyLinux) }
+func template(errs io.Writer) int { return refuse(errs, onlyLinux) }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
 )
 
 // attach mounts a detached tree over target.
@@ -68,11 +70,8 @@ func mountable(kind string, options [][2]string, attributes int) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
-// coversPath is where a template keeps what its rooms cover paths with. Each room mounts a file system of its own there,
-// once it has hidden what it hides.
-const coversPath = "/dev/shm"
-
-// spreadCovers makes an empty file and an empty directory, of which covers are made by copying their mount.
+// spreadCovers makes an empty file and an empty directory, of which covers are made by copying their mount. A template
+// keeps them where each room mounts a file system of its own, once it has hidden what it hides.
 func spreadCovers() error {
 	fs, err := scratch()
 	if err != nil {
@@ -88,7 +87,9 @@ func spreadCovers() error {
 	if err := unix.MountSetattr(fs, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: inert}); err != nil {
 		return err
 	}
-	return withPath(unix.AT_FDCWD, coversPath, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) })
+	return withPath(unix.AT_FDCWD, cell.RoomShm, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error {
+		return attach(fs, target)
+	})
 }
 
 // hide lays an empty file or directory over each of the paths.
@@ -98,8 +99,8 @@ func hide(paths []string) (text string, err error) {
 	}
 	var covers [2]int // a file, a directory
 	for i, name := range []string{"file", "directory"} {
-		if covers[i], err = openPath(coversPath+"/"+name, true); err != nil {
-			return coversPath, err
+		if covers[i], err = openPath(cell.RoomShm+"/"+name, true); err != nil {
+			return cell.RoomShm, err
 		}
 		defer func() { _ = unix.Close(covers[i]) }()
 	}

@@ -137,7 +137,8 @@ func bwrapArgs(w who, dir string) []string {
 		"--cap-add", "ALL", "--as-pid-1", "--new-session", "--hostname", "palyra.test",
 		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
 		"--tmpfs", "/dev", "--dir", "/dev/shm", "--dir", "/dev/pts", "--symlink", "pts/ptmx", "/dev/ptmx",
-		"--symlink", "/proc/self/fd/0", "/dev/stdin", "--symlink", "/proc/self/fd/1", "/dev/stdout", "--symlink", "/proc/self/fd/2", "/dev/stderr",
+		"--symlink", "/proc/self/fd/0", "/dev/stdin", "--symlink", "/proc/self/fd/1", "/dev/stdout",
+		"--symlink", "/proc/self/fd/2", "/dev/stderr",
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		args = append(args, "--dev-bind", "/dev/"+name, "/dev/"+name)

@@ -8,11 +8,11 @@ import (
 	"os/signal"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/first"
 )
 
 // rooms is a template: process 1 of namespaces that bubblewrap made, in which nothing ever runs. It makes rooms as its
@@ -21,14 +21,14 @@ import (
 type rooms struct {
 	conn   *cell.Conn
 	maker  *maker
-	byID   map[int]*room
+	byID   map[int]*madeRoom
 	ticker *time.Ticker
 	orders chan order
 	ended  chan os.Signal // children did
 }
 
-// room is one of its rooms.
-type room struct {
+// madeRoom is one of its rooms.
+type madeRoom struct {
 	id    int
 	birth birth
 	watch *watch    // nil: nobody asked for it
@@ -57,7 +57,7 @@ func template(errs io.Writer) int {
 		return refused
 	}
 	t := &rooms{
-		conn: conn, maker: m, byID: map[int]*room{}, ticker: time.NewTicker(everyDefault),
+		conn: conn, maker: m, byID: map[int]*madeRoom{}, ticker: time.NewTicker(everyDefault),
 		orders: make(chan order), ended: make(chan os.Signal, 1),
 	}
 	signal.Notify(t.ended, unix.SIGCHLD)
@@ -125,7 +125,7 @@ func (t *rooms) build(o order) {
 		t.fail(o.Room, failure{step: "room", errno: unix.EINVAL, text: err.Error()})
 		return
 	}
-	made := &room{id: o.Room}
+	made := &madeRoom{id: o.Room}
 	b := builder{room: &r, extra: extra, lower: -1, rules: rules{ruleset: -1}}
 	var f failure
 	t.maker.do(func() {
@@ -145,13 +145,13 @@ func (t *rooms) build(o order) {
 }
 
 // finish lets the first process go, which is the daemon's from then on.
-func (t *rooms) finish(made *room, b *builder) failure {
+func (t *rooms) finish(made *madeRoom, b *builder) failure {
 	pidfd, err := unix.PidfdOpen(made.birth.pid, 0)
 	if err != nil {
 		return failed("maker", "", err)
 	}
 	defer func() { _ = unix.Close(pidfd) }()
-	if err := unix.Sendmsg(int(made.birth.link.Fd()), []byte{sayBuilt}, unix.UnixRights(b.rules.ruleset), nil, unix.MSG_NOSIGNAL); err != nil {
+	if err := first.Release(made.birth.link, b.rules.ruleset); err != nil {
 		return failed("maker", "", err)
 	}
 	_ = made.birth.link.Close()
@@ -263,7 +263,7 @@ func (t *rooms) look() {
 // overFor is how long a daemon may take to end a room that is over a limit.
 const overFor = time.Second
 
-func (t *rooms) exceeded(r *room, limit string) {
+func (t *rooms) exceeded(r *madeRoom, limit string) {
 	r.over, r.watch.on = time.Now(), true
 	t.report(cell.Report{Kind: cell.ReportOver, Room: r.id, Limit: limit, Usage: r.watch.usage(usage{})})
 }
@@ -303,6 +303,3 @@ func tidy() {
 		}
 	}
 }
-
-// filterAt is a filter as the kernel takes it.
-func filterAt(code []byte) *unix.SockFilter { return (*unix.SockFilter)(unsafe.Pointer(&code[0])) }

@@ -69,7 +69,7 @@ func TestWatchingIsBounded(t *testing.T) {
 
 // A bound above what the machine allows raises nothing.
 func TestWatchingIsNeverRaised(t *testing.T) {
-	b, err := os.ReadFile(instancesPath)
+	b, err := os.ReadFile(cell.InstancesPath)
 	if err != nil {
 		t.Skip("UNPROVEN HERE: ", err)
 	}

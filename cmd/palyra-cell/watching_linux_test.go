@@ -11,7 +11,7 @@ import (
 func machineLimits(t *testing.T) (all string) {
 	t.Helper()
 	for _, p := range []string{
-		instancesPath, watchesPath, "/proc/sys/fs/inotify/max_user_instances",
+		cell.InstancesPath, cell.WatchesPath, "/proc/sys/fs/inotify/max_user_instances",
 		"/proc/sys/fs/inotify/max_user_watches",
 	} {
 		b, err := os.ReadFile(p)

@@ -53,7 +53,7 @@ type Registry struct {
 
 	// what every request asks; forgotten with every change of the registry, before that is acknowledged
 	standings *store.Memo[asked, palyra.Standing]
-	caps      *store.Memo[palyra.Principal, reach]
+	caps      *store.Memo[palyra.Principal, capReach]
 	people    *store.Memo[int64, palyra.Operator]
 	commands  *store.Memo[typing, bool] // whether their commands are agent:local's
 	local     *store.Memo[struct{}, palyra.Agent]
@@ -66,9 +66,11 @@ func New(c Config) (*Registry, error) {
 	}
 	return &Registry{
 		Config: c, used: map[string]time.Time{}, seen: map[string]time.Time{},
-		standings: store.NewMemo[asked, palyra.Standing](c.DB, maxKnown, tables...), caps: store.NewMemo[palyra.Principal, reach](c.DB, maxKnown, tables...),
-		people: store.NewMemo[int64, palyra.Operator](c.DB, maxKnown, tables...), commands: store.NewMemo[typing, bool](c.DB, maxKnown, tables...),
-		local: store.NewMemo[struct{}, palyra.Agent](c.DB, 1, tables...),
+		standings: store.NewMemo[asked, palyra.Standing](c.DB, maxKnown, tables...),
+		caps:      store.NewMemo[palyra.Principal, capReach](c.DB, maxKnown, tables...),
+		people:    store.NewMemo[int64, palyra.Operator](c.DB, maxKnown, tables...),
+		commands:  store.NewMemo[typing, bool](c.DB, maxKnown, tables...),
+		local:     store.NewMemo[struct{}, palyra.Agent](c.DB, 1, tables...),
 	}, nil
 }
 

@@ -185,25 +185,25 @@ func (r *Registry) User(ctx context.Context, p palyra.Principal) (palyra.User, e
 // Cap returns the role that bounds every credential of a principal, and the workspaces that it reaches; none means
 // all. An agent reaches what its owner does. Somebody unknown or removed is Denied.
 func (r *Registry) Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error) {
-	found, err := r.caps.Get(ctx, p, func(tx *store.Tx) (reach, error) {
+	found, err := r.caps.Get(ctx, p, func(tx *store.Tx) (capReach, error) {
 		owner, err := personOf(tx, p)
 		if err != nil {
-			return reach{}, err
+			return capReach{}, err
 		}
 		u, err := liveUser(tx, owner)
 		if err != nil {
-			return reach{}, err
+			return capReach{}, err
 		}
 		if p.IsAgent() {
 			u.Role = palyra.RoleAgent
 		}
-		return reach{u.Role, u.Workspaces}, nil
+		return capReach{u.Role, u.Workspaces}, nil
 	})
 	return found.role, slices.Clone(found.within), err
 }
 
-// reach is how far a principal's credentials go.
-type reach struct {
+// capReach is how far a principal's credentials go.
+type capReach struct {
 	role   palyra.Role
 	within []string
 }

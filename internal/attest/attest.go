@@ -83,7 +83,7 @@ func Sign(ctx context.Context, key Signer, p palyra.Predicate) (palyra.Attestati
 	for _, s := range signed.Signatures {
 		env.Signatures = append(env.Signatures, palyra.EnvelopeSignature{KeyID: s.KeyID, Sig: s.Sig})
 	}
-	raw, err := env.Text()
+	raw, err := textOf(env)
 	if err != nil {
 		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
 	}

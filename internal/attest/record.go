@@ -26,7 +26,7 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	if !ok {
 		return nil
 	}
-	raw, err := f.Signed.Envelope.Text()
+	raw, err := textOf(f.Signed.Envelope)
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}

@@ -291,8 +291,8 @@ func writeBytes(w *writer, v reflect.Value, _ int) error {
 	return nil
 }
 
-// entry is a member of a map.
-type entry struct {
+// keyed is a member of a map.
+type keyed struct {
 	key   string
 	value reflect.Value
 }
@@ -307,7 +307,7 @@ func newMap(t reflect.Type) write {
 			w.b = append(w.b, 'z')
 			return nil
 		}
-		all := make([]entry, 0, v.Len())
+		all := make([]keyed, 0, v.Len())
 		for it := v.MapRange(); it.Next(); {
 			key := it.Key().String()
 			if !utf8.ValidString(key) {
@@ -316,9 +316,9 @@ func newMap(t reflect.Type) write {
 				}
 				key = mended(key)
 			}
-			all = append(all, entry{key, it.Value()})
+			all = append(all, keyed{key, it.Value()})
 		}
-		slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+		slices.SortFunc(all, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
 		w.b = appendCount(w.b, 'm', len(all))
 		for i, e := range all {
 			if i > 0 && all[i-1].key == e.key {

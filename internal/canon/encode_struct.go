@@ -40,7 +40,7 @@ func newStruct(t reflect.Type) write {
 		n := 0
 		for i := range fields {
 			f := &fields[i]
-			if here[i] = f.omit == nil || !f.omit(f.of(v)); here[i] {
+			if here[i] = f.omit == nil || !f.omit(f.value(v)); here[i] {
 				n++
 			}
 		}
@@ -51,7 +51,7 @@ func newStruct(t reflect.Type) write {
 			}
 			f := &fields[i]
 			w.b = append(w.b, f.key...)
-			if err := w.nested(f.write, f.of(v), depth); err != nil {
+			if err := w.nested(f.write, f.value(v), depth); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func newStruct(t reflect.Type) write {
 // maxFields is more than any of our structs has.
 const maxFields = 64
 
-func (f *field) of(v reflect.Value) reflect.Value {
+func (f *field) value(v reflect.Value) reflect.Value {
 	for _, i := range f.index {
 		v = v.Field(i)
 	}
@@ -81,7 +81,8 @@ func fieldsOf(t reflect.Type, index []int) ([]field, bool) {
 		switch {
 		case tag == "-", !sf.IsExported() && !sf.Anonymous:
 			continue
-		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct && !sf.Type.Implements(marshaler) && !sf.Type.Implements(textMarshaler):
+		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct &&
+			!sf.Type.Implements(marshaler) && !sf.Type.Implements(textMarshaler):
 			more, ok := fieldsOf(sf.Type, at)
 			if !ok {
 				return nil, false
@@ -120,7 +121,9 @@ func (f *field) setOptions(t reflect.Type, options string) bool {
 			case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface, !t.Implements(zeroer) && reflect.PointerTo(t).Implements(zeroer):
 				return false
 			case t.Implements(zeroer):
-				f.leaveOut(func(v reflect.Value) bool { return v.Interface().(interface{ IsZero() bool }).IsZero() }) //nolint:forcetypeassert // it does
+				f.leaveOut(func(v reflect.Value) bool {
+					return v.Interface().(interface{ IsZero() bool }).IsZero() //nolint:forcetypeassert // it does
+				})
 			default:
 				f.leaveOut(reflect.Value.IsZero)
 			}

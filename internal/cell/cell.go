@@ -92,7 +92,7 @@ type ReportKind string
 // The reports, in the order in which they come. After Failed or Ended the cell is gone.
 const (
 	ReportReady   ReportKind = "ready"   // the cell waits; Launcher is the process to put into a cgroup
-	ReportBuilt   ReportKind = "built"   // a room is finished; descriptors: a pidfd of its first process, a socket for each of its Doors, its Copies
+	ReportBuilt   ReportKind = "built"   // a room is finished; with a pidfd of its first process, a socket for each door, and its copies
 	ReportCovered ReportKind = "covered" // a program is laid over its path
 	ReportOver    ReportKind = "over"    // a room is over the limit that Limit names
 	ReportGone    ReportKind = "gone"    // a room's first process is reaped; Usage is what was seen while it was watched

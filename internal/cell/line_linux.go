@@ -98,14 +98,14 @@ func (l *Line) Send(o Order, fds ...int) error {
 	case OrderStop:
 		return l.stop(o)
 	case OrderLimit:
-		l.because(o.Reason)
+		l.blame(o.Reason)
 		return l.conn.sendBytes([]byte{LineLimit}, nil)
 	}
 	return fmt.Errorf("cell: send: a room takes no order %q", o.Kind)
 }
 
-// because notes why the tree ends. The first reason counts.
-func (l *Line) because(why string) {
+// blame notes why the tree ends. The first reason counts.
+func (l *Line) blame(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause == "" {
@@ -118,7 +118,7 @@ func (l *Line) stop(o Order) error {
 	if reason == "" {
 		reason = "stopped"
 	}
-	l.because(reason)
+	l.blame(reason)
 	if o.GraceMS <= 0 {
 		return l.conn.sendBytes([]byte{LineKill}, nil)
 	}

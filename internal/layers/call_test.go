@@ -58,7 +58,7 @@ var bans = []ban{
 	{"crypto/rc4", "*", nil, "broken"},
 	{
 		"unsafe", "*",
-		[]string{"cmd/palyra-cell", "internal/cell/probe", "internal/publish", "internal/sandbox/jobobject"},
+		[]string{"cmd/palyra-cell", "internal/cell/first", "internal/cell/probe", "internal/publish", "internal/sandbox/jobobject"},
 		"only the cell and the Windows calls that x/sys lacks make raw system calls",
 	},
 	{"plugin", "*", nil, "code comes in by a skill, not by a plugin"},

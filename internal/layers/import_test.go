@@ -55,8 +55,10 @@ type edge struct {
 func edges() []edge {
 	words := []string{"."}
 	return []edge{
-		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/probe"}, true, "the language it shares with the daemon"},
-		{[]string{"internal/cell/probe"}, []string{"internal/cell"}, true, "it answers in that language"},
+		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/*"}, true, "the language it shares with the daemon"},
+		{[]string{"internal/cell/probe", "internal/cell/first"}, []string{"internal/cell"}, true, "it answers in that language"},
+		{[]string{"internal/cell/first"}, []string{"**"}, false, "it is a part of the cell, which stands alone"},
+		{[]string{"**"}, []string{"internal/cell/first"}, false, "only the cell makes the first processes of rooms"},
 		{[]string{"internal/cell/probe"}, []string{"**"}, false, "it is a part of the cell, which stands alone"},
 		{[]string{"**"}, []string{"internal/cell/probe"}, false, "only the cell tries things from inside"},
 		{[]string{"cmd/palyra-verify", "cmd/palyra-cell"}, []string{"**"}, false, "stands alone: standard library and x/sys only"},
@@ -108,9 +110,28 @@ func edges() []edge {
 			true,
 			"tiers that start cells share how",
 		},
-		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/bwrap"}, true, "the tier starts what bubblewrap is told"},
+		{
+			[]string{"internal/sandbox/confine", "internal/sandbox/bubble", "internal/sandbox/cells", "internal/sandbox/template"},
+			[]string{"internal/sandbox/refusal"},
+			true, "they refuse in the same words",
+		},
+		{
+			[]string{"internal/sandbox/bubble", "internal/sandbox/template"},
+			[]string{"internal/sandbox/bwrap"},
+			true, "the tier starts what bubblewrap is told",
+		},
+		{
+			[]string{"internal/sandbox/bubble"},
+			[]string{"internal/sandbox/template"},
+			true, "the tier makes its rooms from templates",
+		},
 		{[]string{"internal/sandbox/bubble"}, []string{"internal/sandbox/reviews"}, true, "the tier keeps what is chosen of agents' work"},
 		{[]string{"internal/sandbox/bwrap"}, []string{"internal/sandbox/local"}, true, "what of /opt and /usr/local a room shows"},
+		{
+			[]string{"internal/sandbox/template", "internal/sandbox/refusal"},
+			[]string{"<parent>"},
+			false, "templates are kept without the driver",
+		},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
 		{
 			[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"},
@@ -145,11 +166,13 @@ func edges() []edge {
 			[]string{"internal/run"},
 			append([]string{
 				".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog", "internal/run/background",
+				"internal/run/dailybytes",
 			}, small...), true,
 			"runs stand on the gate",
 		},
 		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
 		{[]string{"internal/run/calllog"}, []string{"."}, true, "what followers of a call hear"},
+		{[]string{"internal/run/dailybytes"}, []string{"."}, true, "what calls keep on a day"},
 		{[]string{"internal/run/background"}, words, true, "calls that go on, in root words"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 

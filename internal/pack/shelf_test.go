@@ -211,10 +211,11 @@ func TestGoldenOfEarlierEdits(t *testing.T) {
 // The same for the form of today.
 func TestGoldenOfEdits(t *testing.T) {
 	b := newBase([]byte(golden)).index()
-	for was, text := range map[string]string{
-		"zVd6JNXvYtKUAXUHAQ4AACUHZnMucmVhZCljAA==":                                                                 strings.Replace(golden, "echo", "fs.read", 1),
-		"zVd6JNXvYtLBAXIHAQQAAIwBGAASNFZ4mrze8BI0VniavN7wEjRWeJq83gFm":                                             golden + strings.Repeat("0123456789abcdef", 3),
-		"zVd6JNXvYtLZB3IHAuyTwQ1AERAF919+HVuBnoQNEqxYiSYUpizRgQL29A7vNpkBWN/+Z7QDk2DmGu46Lq2TCHmD+ikXdeKthxMAAP//": golden + strings.Repeat("what is long is compressed. ", 30),
+	for text, was := range map[string]string{
+		strings.Replace(golden, "echo", "fs.read", 1):  "zVd6JNXvYtKUAXUHAQ4AACUHZnMucmVhZCljAA==",
+		golden + strings.Repeat("0123456789abcdef", 3): "zVd6JNXvYtLBAXIHAQQAAIwBGAASNFZ4mrze8BI0VniavN7wEjRWeJq83gFm",
+		golden + strings.Repeat("what is long is compressed. ", 30): "zVd6JNXvYtLZB3IHAuyTwQ1AERAF919+HVuBnoQNEqxYiSYUpizRgQL29A7vNpkBWN/" +
+			"+Z7QDk2DmGu46Lq2TCHmD+ikXdeKthxMAAP//",
 	} {
 		raw, err := base64.StdEncoding.DecodeString(was)
 		if err != nil {

@@ -3,10 +3,10 @@ package run
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"strings"
 	"testing"
 
 	"palyra"
+	"palyra/internal/run/dailybytes"
 	"palyra/internal/store"
 )
 
@@ -53,8 +53,8 @@ func TestCallsKeepSoMuchOfADay(t *testing.T) {
 	for range 30 {
 		last = call("agent:test")
 	}
-	if string(last.Proposal.Arguments) != "null" || string(last.Plan.Arguments) != "null" || last.Detail.Notes[0] != ArgumentsNotKept ||
-		last.Input == "" || last.Plan.Tool == "" {
+	if string(last.Proposal.Arguments) != "null" || string(last.Plan.Arguments) != "null" ||
+		last.Detail.Notes[0] != dailybytes.ArgumentsNotKept || last.Input == "" || last.Plan.Tool == "" {
 		t.Errorf("%.200s %.200s %q", last.Proposal.Arguments, last.Plan.Arguments, last.Detail.Notes)
 	}
 	if n := kept(); n > 2*most {
@@ -70,19 +70,5 @@ func TestCallsKeepSoMuchOfADay(t *testing.T) {
 	}
 	if n := kept(); n > 2*most {
 		t.Errorf("%d bytes are kept after a restart", n)
-	}
-}
-
-// Output beyond the budget stands as its size and digest; a little stays.
-func TestOutputThatIsNotKept(t *testing.T) {
-	little := palyra.Outcome{Stdout: "ok"}
-	if got := withoutOutput(little); got.Stdout != "ok" || got.Left != nil {
-		t.Errorf("%+v", got)
-	}
-	much := palyra.Outcome{Stdout: strings.Repeat("x", 4096), Stderr: "e", Left: []string{"a"}}
-	got := withoutOutput(much)
-	if got.Stdout+got.Stderr != "" || !got.Truncated || len(got.Left) != 3 || len(much.Left) != 1 ||
-		got.Left[1] != NotKept+"stdout, 4096 bytes, "+string(palyra.SumBytes([]byte(much.Stdout))) {
-		t.Errorf("%+v", got)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"palyra"
 	"palyra/internal/pack"
+	"palyra/internal/run/dailybytes"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
@@ -28,7 +30,7 @@ type Ledger struct {
 	envelope func(*store.Tx, palyra.CallID) ([]byte, error)
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
 	labels   *store.Memo[origin, []string]
-	budget   budget
+	budget   dailybytes.Budget
 }
 
 // NewLedger returns a Ledger over the store.
@@ -36,6 +38,21 @@ func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Led
 	return &Ledger{
 		db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases"),
 		labels: store.NewMemo[origin, []string](db, maxLabelled, sessionLabels, "call_labels"),
+	}
+}
+
+// Budget bounds what the calls of one payer keep on a day, in bytes of their texts.
+// Of calls beyond it only sizes and digests are kept. 0: no bound.
+func (l *Ledger) Budget(most int64) { l.budget.Most = most }
+
+// keptSince is what the table has of a principal's calls from a time on.
+func (l *Ledger) keptSince(ctx context.Context, who palyra.Principal) func(time.Time) (int64, error) {
+	return func(from time.Time) (n int64, err error) {
+		err = l.db.Read(ctx, func(tx *store.Tx) error {
+			return tx.Get(`SELECT coalesce(sum(length(doc) + coalesce(length(outcome), 0)), 0) FROM calls WHERE principal = ? AND proposed_at >= ?`,
+				[]any{string(who), store.Nanos(from)}, &n)
+		})
+		return n, err
 	}
 }
 
@@ -122,7 +139,7 @@ func (r row) held(events []palyra.Event) []palyra.Event {
 // encode prepares the row outside the transaction. Arguments that were never
 // admitted are not kept: the journal has their size and digest.
 func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
-	over, err := l.budget.over(c, l.keptSince(ctx, c.Proposal.Principal))
+	over, err := l.budget.Over(c, l.keptSince(ctx, c.Proposal.Principal))
 	if err != nil {
 		return row{}, err
 	}
@@ -140,7 +157,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 		keep.Detail.Diff = palyra.Clip(keep.Detail.Diff, maxKept)
 	}
 	if over && c.State != palyra.Pending && c.State != palyra.Settling { // an open question goes on with all of it
-		keep = outlined(keep)
+		keep = dailybytes.Outlined(keep)
 	}
 	if len(keep.Plan.Arguments) == 0 {
 		keep.Plan.Arguments = json.RawMessage("null")
@@ -151,7 +168,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
-	l.budget.spend(c, len(doc))
+	l.budget.Spend(c, len(doc))
 	packed := l.shelf.Pack(alikeAs(c), doc)
 	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}}, over)
 }
@@ -169,7 +186,7 @@ func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (row, error) {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
 	if r.body = palyra.SumBytes(text); over {
-		out = withoutOutput(out)
+		out = dailybytes.WithoutOutput(out)
 		if text, err = out.Body(); err != nil {
 			return row{}, fmt.Errorf("run: encode outcome: %w", err)
 		}
@@ -182,7 +199,7 @@ func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (row, error) {
 			return row{}, fmt.Errorf("run: encode outcome: %w", err)
 		}
 	}
-	l.budget.spend(c, len(text))
+	l.budget.Spend(c, len(text))
 	packed := l.shelf.Pack("outcome "+alikeAs(c), text)
 	r.outcome = &packed
 	return r, nil

@@ -13,7 +13,7 @@ type versions struct {
 	tables sync.Map     // name → *atomic.Int64
 }
 
-func (v *versions) of(table string) *atomic.Int64 {
+func (v *versions) version(table string) *atomic.Int64 {
 	if n, ok := v.tables.Load(table); ok {
 		return n.(*atomic.Int64) //nolint:forcetypeassert // nothing else is stored
 	}
@@ -57,7 +57,7 @@ func (v *versions) changed(tables []string) {
 		if t == unknown {
 			v.all.Add(1)
 		} else {
-			v.of(t).Add(1)
+			v.version(t).Add(1)
 		}
 	}
 }
@@ -79,7 +79,7 @@ type Memo[K comparable, V any] struct {
 func NewMemo[K comparable, V any](db *DB, most int, tables ...string) *Memo[K, V] {
 	m := &Memo[K, V]{db: db, most: most, all: &db.versions.all, known: map[K]V{}}
 	for _, t := range tables {
-		m.tables = append(m.tables, db.versions.of(t))
+		m.tables = append(m.tables, db.versions.version(t))
 	}
 	return m
 }

@@ -399,8 +399,9 @@ func TestWhatStatementsChange(t *testing.T) {
 	for query, want := range map[string][]string{
 		"SELECT x FROM t": nil, "BEGIN": nil, "": nil, "UPDATE t SET x=1": {"t"}, "insert into t(a) values (1)": {"t"},
 		"INSERT INTO t (a) SELECT b FROM u": {"t"}, "INSERT OR REPLACE INTO t VALUES (1)": {"t"}, "DELETE FROM t WHERE x=?": {"t"},
-		"DELETE\n\tFROM t": {"t"}, "REPLACE INTO t VALUES (1)": {"t"}, "CREATE TABLE t (a)": {unknown}, "WITH x AS (SELECT 1) DELETE FROM t": {unknown},
-		"DROP TABLE t": {unknown}, "UPDATE OR FAIL t SET x=1": {unknown}, "INSERT": {unknown}, "VACUUM": {unknown},
+		"DELETE\n\tFROM t": {"t"}, "REPLACE INTO t VALUES (1)": {"t"}, "CREATE TABLE t (a)": {unknown},
+		"WITH x AS (SELECT 1) DELETE FROM t": {unknown},
+		"DROP TABLE t":                       {unknown}, "UPDATE OR FAIL t SET x=1": {unknown}, "INSERT": {unknown}, "VACUUM": {unknown},
 	} {
 		if got := changes(query); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)

@@ -10,7 +10,8 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
-	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
+	"palyra/internal/sandbox/template"
 	"palyra/internal/seal"
 	"palyra/internal/subpath"
 )
@@ -131,7 +132,7 @@ func (k *keeper) enlist(ctx context.Context) error {
 	}
 	of, again, err := k.b.join(ctx, k.want, k.snapshot, k.call)
 	if ctx.Err() != nil && err != nil {
-		return notBegun(ctx)
+		return refusal.NotBegun(ctx)
 	}
 	if err != nil {
 		return changed(err)
@@ -145,8 +146,8 @@ func (k *keeper) enlist(ctx context.Context) error {
 
 // changed has the room built anew.
 func changed(cause error) error {
-	return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
-		WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
+	return refusal.SpawnFailed("the sealed paths of the workspace changed while the room was built").
+		WithRemedy("try again when nobody changes them").WithCause(errors.Join(template.ErrChanged, cause))
 }
 
 // stale reports whether the workspace differs from the base.

@@ -20,6 +20,7 @@ import (
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/reviews"
+	"palyra/internal/sandbox/template"
 )
 
 // Backend is tier C on Linux.
@@ -31,7 +32,6 @@ type Backend struct {
 
 	unwatched atomic.Bool // no room may watch files, because one could not be bounded
 	host      hostLimits
-	mounts    bwrap.Mounts
 	stages    staging
 	layers    layers
 	*reviews.Desk
@@ -46,7 +46,7 @@ type Backend struct {
 	spares  chan *record
 
 	pool      pool
-	templates templates
+	templates *template.Set
 	looks     looks
 	commits   commits
 	users     users // of the quarantine
@@ -82,8 +82,9 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{
 		fleet: f, config: c, bases: map[string]*base{}, keeps: map[chan struct{}]string{}, records: map[string]bool{},
-		spares: make(chan *record, maxSpares), templates: templates{byKey: map[string]*template{}, begun: map[string]chan struct{}{}},
+		spares: make(chan *record, maxSpares),
 	}
+	b.templates = template.NewSet(template.Config{Fleet: f, Cell: func() *os.File { return f.Image }, Bubblewrap: b.current, Log: f.Log})
 	b.pool.init(b, c.Warm, c.WarmBytes)
 	b.Desk = &reviews.Desk{Store: b.agentStages(), Log: f.Log, Running: func(c palyra.CallID) bool { return b.layers.find(c) != nil }}
 	b.stages.open(b) // what is held is settled also where nothing can run
@@ -213,7 +214,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		case err == nil:
 			return p, nil
 		case errors.Is(err, errAgain): // the room could not be used; the next one, or a new one
-		case errors.Is(err, errChanged) && built < triesToBuild:
+		case errors.Is(err, template.ErrChanged) && built < triesToBuild:
 		default:
 			return nil, err
 		}
@@ -274,7 +275,7 @@ func (b *Backend) notRun(k *keeper, j sandbox.Job, err error) error {
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs, and waits for both.
 func (b *Backend) Close() error {
-	err := errors.Join(b.fleet.Close(func() { b.pool.drain(); b.templates.close() }), b.dropSpares(), b.stages.close(), b.mounts.Close())
+	err := errors.Join(b.fleet.Close(func() { b.pool.drain(); _ = b.templates.Close() }), b.dropSpares(), b.stages.close())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bwrap != nil {

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"palyra/internal/sandbox/template"
 )
 
 // build makes a room and waits until it is finished.
 func (b *Backend) build(ctx context.Context, w *want) (*keeper, error) {
 	for n := 1; ; n++ {
 		k, err := b.buildOnce(ctx, w)
-		if err == nil || !errors.Is(err, errChanged) || n == triesToBuild {
+		if err == nil || !errors.Is(err, template.ErrChanged) || n == triesToBuild {
 			return k, err
 		}
 	}
@@ -32,8 +34,8 @@ func (b *Backend) buildOnce(ctx context.Context, w *want) (*keeper, error) {
 		scanned <- err
 	})
 	var err error
-	if k.template, err = b.templates.get(ctx, b, w); err == nil {
-		k.release = sync.OnceFunc(k.template.give)
+	if k.template, err = b.templates.Get(ctx, w.room); err == nil {
+		k.release = sync.OnceFunc(k.template.Give)
 	}
 	if e := <-scanned; e != nil { // the workspace's owner can act on a fault of the workspace
 		err = e

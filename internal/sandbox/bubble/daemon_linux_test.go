@@ -20,6 +20,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/template"
 	"palyra/internal/seal"
 )
 
@@ -270,16 +271,6 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func FuzzMark(f *testing.F) {
-	f.Add([]byte("/proc/self/fd/4\x00inside\x0000000000000000ff\x00"))
-	f.Add([]byte("x\x00inside\x00ff"))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if m, ok := parseMark(line); ok && !strings.Contains(string(line), "\x00inside\x00"+markText(m)) {
-			t.Errorf("%q has the mark %x", line, m)
-		}
-	})
-}
-
 // TestBackendDaemonDiesEarly: whenever a daemon dies while it starts a room, nothing
 // of the room stays: neither bubblewrap nor the process that waits for it.
 func TestBackendDaemonDiesEarly(t *testing.T) {
@@ -294,14 +285,14 @@ func TestBackendDaemonDiesEarly(t *testing.T) {
 		}
 		var rooms []int
 		eventually(t, "it starts bubblewrap", func() bool {
-			rooms = slices.DeleteFunc(children(cmd.Process.Pid), func(pid int) bool { _, ok := markOf("/proc", pid); return !ok })
+			rooms = slices.DeleteFunc(children(cmd.Process.Pid), func(pid int) bool { _, ok := template.MarkOf("/proc", pid); return !ok })
 			return len(rooms) > 0
 		})
-		m, _ := markOf("/proc", rooms[0])
+		m, _ := template.MarkOf("/proc", rooms[0])
 		cells.Pause(time.Duration(n)*300*time.Microsecond, nil) // ever later
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		marks = append(marks, markText(m))
+		marks = append(marks, template.MarkText(m))
 	}
 	for _, m := range marks {
 		eventually(t, "nothing with the mark "+m, func() bool {
@@ -320,21 +311,29 @@ func TestBackendKilledEarly(t *testing.T) {
 	b := openBackend(t, configOf(t))
 	s := newSite(t, celltest.Residents()[0])
 	for n := range 20 {
-		w := b.want(s.trueJob())
-		tmpl := &template{b: b, key: w.templateKey(), users: 1}
-		p, no := b.current()
-		if no != nil {
-			t.Fatal(no)
-		}
-		if err := tmpl.start(p, w); err != nil {
-			t.Fatal(err)
-		}
+		begun := make(chan struct{})
+		go func() {
+			defer close(begun)
+			if tmpl, err := b.templates.Get(t.Context(), b.want(s.trueJob()).room); err == nil { // it was too late
+				tmpl.Give()
+			}
+		}()
+		var bwrap int
+		var mark uint64
+		eventually(t, "it starts bubblewrap", func() bool {
+			for _, pid := range children(os.Getpid()) {
+				if m, ok := template.MarkOf("/proc", pid); ok {
+					bwrap, mark = pid, m
+				}
+			}
+			return bwrap != 0
+		})
 		cells.Pause(time.Duration(n)*200*time.Microsecond, nil)
-		_ = unix.Kill(tmpl.body.Pid(), unix.SIGKILL) // as anybody of that user could
-		tmpl.give()
-		tmpl.retire()
+		_ = unix.Kill(bwrap, unix.SIGKILL) // as anybody of that user could
+		<-begun
+		b.templates.Expire(time.Now().Add(time.Hour))
 		eventually(t, "nothing with the mark", func() bool {
-			out, _ := exec.Command("pgrep", "-f", "inside "+markText(tmpl.body.mark)).Output()
+			out, _ := exec.Command("pgrep", "-f", "inside "+template.MarkText(mark)).Output()
 			return len(out) == 0
 		})
 	}

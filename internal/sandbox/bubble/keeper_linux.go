@@ -2,7 +2,6 @@ package bubble
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,8 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
+	"palyra/internal/sandbox/template"
 	"palyra/internal/seal"
 	"palyra/internal/seal/committed"
 	"palyra/internal/stage"
@@ -27,20 +28,20 @@ type keeper struct {
 	*cells.Keeper
 	b        *Backend
 	want     *want
-	template *template        // that the room was made from; nil: none yet
-	release  func()           // gives the template back, once
-	room     int              // its number there
-	counters cell.Counters    // of its cgroups
-	snapshot *seal.Snapshot   // of the sealed paths in it; nil: none are sealed
-	call     palyra.CallID    // of the run
-	base     *base            // of the run
-	commits  *committed.Watch // state of its repositories; nil: it has none
-	stage    *stage.Stage     // holds the run's changes until they are kept; nil: the run writes to the workspace
-	layer    *layer           // the stage of an agent, which the room has; nil: it has none
-	rule     stage.Weigh      // judges them; nil: they are kept
-	held     settling         // settles changes that were held, instead of the stage's; nil: the stage's are
-	over     atomic.Value     // the stage's limit that the run exceeded: a string
-	patrol   *patrol          // sweeps during the run; nil: it does not
+	template *template.Template // that the room was made from; nil: none yet
+	release  func()             // gives the template back, once
+	room     int                // its number there
+	counters cell.Counters      // of its cgroups
+	snapshot *seal.Snapshot     // of the sealed paths in it; nil: none are sealed
+	call     palyra.CallID      // of the run
+	base     *base              // of the run
+	commits  *committed.Watch   // state of its repositories; nil: it has none
+	stage    *stage.Stage       // holds the run's changes until they are kept; nil: the run writes to the workspace
+	layer    *layer             // the stage of an agent, which the room has; nil: it has none
+	rule     stage.Weigh        // judges them; nil: they are kept
+	held     settling           // settles changes that were held, instead of the stage's; nil: the stage's are
+	over     atomic.Value       // the stage's limit that the run exceeded: a string
+	patrol   *patrol            // sweeps during the run; nil: it does not
 	doors    []*os.File
 	watching cell.Watching
 	news     news
@@ -98,7 +99,7 @@ func (k *keeper) enter(ctx context.Context) error {
 		if k.layer != nil {
 			k.layer.add(made.Copies)
 		}
-		return &first{template: k.template, release: k.release, room: made.Room, process: made.First}, nil
+		return template.NewFirst(made.First, k.release), nil
 	})
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (k *keeper) enter(ctx context.Context) error {
 func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (made cell.Made, err error) {
 	h, err := c.Handles()
 	if err != nil {
-		return made, cells.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
+		return made, refusal.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
 	}
 	defer h.Close()
 	k.counters = h.Counters
@@ -151,10 +152,10 @@ func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (m
 	if len(r.Listeners) > 0 {
 		r.Range = roomRange
 	}
-	made, said, err := k.template.cell.Build(ctx, r, control, files, k.news.hear)
+	made, said, err := k.template.Build(ctx, r, control, files, k.news.hear)
 	switch {
 	case err != nil:
-		return made, k.b.whyNot(ctx, k.want, k.template.hides, err)
+		return made, k.b.templates.WhyNot(ctx, k.want.room, k.template.Hides, err)
 	case said.Kind == cell.ReportFailed:
 		return made, k.b.explain(said)
 	}
@@ -166,20 +167,20 @@ func inStages(stage string) string { return filepath.Join(bwrap.StagesPath, file
 
 // confine has the first process enter its cgroups and give up what building took.
 func (k *keeper) confine(ctx context.Context) error {
-	if err := k.Enclose(func() bool { return !k.Body.(*first).Ended(0) }); err != nil {
-		return cells.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(err)
+	if err := k.Enclose(func() bool { return !k.Body.(*template.First).Ended(0) }); err != nil {
+		return refusal.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(err)
 	}
 	if err := k.Conn.Send(cell.Order{Kind: cell.OrderConfine}); err != nil {
-		return cells.SpawnFailed("the first process of the room is gone").WithCause(err)
+		return refusal.SpawnFailed("the first process of the room is gone").WithCause(err)
 	}
 	said, err := k.Next(ctx)
 	switch {
 	case err != nil:
-		return k.b.whyNot(ctx, k.want, k.template.hides, err)
+		return k.b.templates.WhyNot(ctx, k.want.room, k.template.Hides, err)
 	case said.Kind == cell.ReportFailed:
 		return k.b.explain(said.Report)
 	case said.Kind != cell.ReportReady || said.Version != cell.Version:
-		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
+		return refusal.Unavailable("palyra-cell speaks another version").WithRemedy(refusal.CellRemedy)
 	}
 	return nil
 }
@@ -196,40 +197,13 @@ func shown(uid, gid int64) []string {
 	})
 }
 
-// whyNot finds out why a room or its template was not built: bubblewrap gives the reason only in the log.
-func (b *Backend) whyNot(ctx context.Context, w *want, hides []string, err error) error {
-	if ctx.Err() != nil {
-		return notBegun(ctx)
-	}
-	p, no := b.current()
-	if no == nil && p.Places.Again(hides) { // bubblewrap cannot cover a path that is gone
-		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
-			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
-	}
-	if no == nil {
-		no = p.Try(ctx, w.room.UID, w.room.GID)
-	}
-	if no != nil {
-		return no
-	}
-	if palyra.AsError(err).Reason != palyra.ReasonSpawnFailed {
-		err = cells.SpawnFailed("the room could not be built").WithCause(err)
-	}
-	return err
-}
-
-// notBegun is the refusal of a call that was given up.
-func notBegun(ctx context.Context) error {
-	return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
-}
-
 // fresh makes sure that a warm room still fits its job.
 func (k *keeper) fresh(ctx context.Context) error {
 	if k.Dead() {
 		k.b.fleet.Log.Warn("an idle room ended", "pid", k.Body.Pid())
 		return errAgain
 	}
-	if !k.template.fresh(k.want) {
+	if !k.template.Fresh(k.want.room) {
 		return errAgain
 	}
 	if k.stage != nil && (k.stage.Begin() != nil || !k.stage.Fresh()) {
@@ -260,10 +234,10 @@ func (k *keeper) cover(ctx context.Context, j sandbox.Job) error {
 	if j.Sealed == nil {
 		return nil
 	}
-	said, err := k.template.cell.Cover(ctx, k.room, j.Path, j.Sealed)
+	said, err := k.template.Cover(ctx, k.room, j.Path, j.Sealed)
 	switch {
 	case err != nil:
-		return cells.SpawnFailed("the copy of the program cannot be put in its place").WithCause(err)
+		return refusal.SpawnFailed("the copy of the program cannot be put in its place").WithCause(err)
 	case said.Kind == cell.ReportFailed:
 		return k.b.explain(said)
 	}
@@ -278,7 +252,7 @@ func (k *keeper) follow(w cell.Watch, p *cells.Process) {
 		p.Exceed(k.news.last)
 	}
 	k.news.mu.Unlock()
-	if err := k.template.cell.Watch(k.room, w); err != nil {
+	if err := k.template.Watch(k.room, w); err != nil {
 		p.Stop("unwatched", 0) // the template is gone, and the room with it
 	}
 }

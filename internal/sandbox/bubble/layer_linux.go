@@ -14,7 +14,7 @@ import (
 	"palyra/internal/agentstage"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
-	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
 	"palyra/internal/stage"
 )
 
@@ -151,11 +151,11 @@ func (l *layer) take(ctx context.Context) (*os.File, error) {
 	case f := <-l.copies:
 		return f, nil
 	case <-ctx.Done():
-		return nil, notBegun(ctx)
+		return nil, refusal.NotBegun(ctx)
 	case <-l.over:
 		return nil, agentOver()
 	case <-late.C:
-		return nil, cells.SpawnFailed("the stage of the agent cannot be mounted once more").WithRemedy("try again when fewer calls of it run")
+		return nil, refusal.SpawnFailed("the stage of the agent cannot be mounted once more").WithRemedy("try again when fewer calls of it run")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/template"
 	"palyra/internal/seal"
 )
 
@@ -103,7 +104,7 @@ func TestBackendLookedTooEarly(t *testing.T) {
 		}
 		first.Stop("cancelled", 0)
 		waitFor(t, first)
-		if err := k.begin(t.Context(), "call"); !errors.Is(err, errChanged) {
+		if err := k.begin(t.Context(), "call"); !errors.Is(err, template.ErrChanged) {
 			t.Errorf("%q: %v", second, err)
 		}
 		k.discard()

@@ -2,7 +2,6 @@ package bubble
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/quarantine"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/template"
 )
 
 // unsafe makes every sweep that finds something fail, until safe is called.
@@ -199,7 +199,7 @@ func TestLostRecord(t *testing.T) {
 // neither waited for nor killed, whoever's it is.
 func TestBackendCopiedMark(t *testing.T) {
 	b := openBackend(t, configOf(t))
-	mark := markText(oldMark(t, b))
+	mark := template.MarkText(oldMark(t, b))
 	cmd := exec.Command("/bin/sh", "-c", "read x", "inside", mark)
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -209,8 +209,8 @@ func TestBackendCopiedMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	eventually(t, "it has the mark", func() bool { m, ok := markOf("/proc", cmd.Process.Pid); return ok && b.fleet.Foreign(m) })
-	if err := b.endRooms(t.Context()); err != nil {
+	eventually(t, "it has the mark", func() bool { m, ok := template.MarkOf("/proc", cmd.Process.Pid); return ok && b.fleet.Foreign(m) })
+	if err := b.templates.End(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if !lives(cmd.Process.Pid) {
@@ -224,43 +224,4 @@ func oldMark(t *testing.T, b *Backend) uint64 {
 	m := b.fleet.NewMark()
 	defer b.fleet.Forget(m)
 	return m ^ 1<<31
-}
-
-// TestLook tells rooms' processes from others by what the kernel says of them.
-func TestLook(t *testing.T) {
-	proc := t.TempDir()
-	make := func(pid, uid int, exe string) {
-		dir := filepath.Join(proc, fmt.Sprint(pid))
-		stat := fmt.Sprintf("%d (a) b) S %s 4711 0", pid, strings.Repeat("1 ", 18))
-		err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/status",
-			fmt.Appendf(nil, "Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid), 0o644), os.WriteFile(dir+"/stat", []byte(stat), 0o644))
-		if exe != "" {
-			err = errors.Join(err, os.Symlink(exe, dir+"/exe"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	us := os.Geteuid()
-	for pid, c := range []struct {
-		uid  int
-		exe  string
-		want bool
-	}{
-		{us, "/usr/bin/bwrap", true},
-		{us, "/memfd:palyra-cell (deleted)", true},
-		{us, "/opt/x/bwrap (deleted)", true},
-		{us, "/usr/bin/sleep", false},
-		{us, "", false},
-		{us + 1, "/usr/bin/bwrap", us == 0},
-		{us + 1, "/usr/bin/python3", false},
-	} {
-		make(pid, c.uid, c.exe)
-		if p, ok := look(proc, pid); ok != c.want || ok && p.start != "4711" {
-			t.Errorf("%+v: %v %+v", c, ok, p)
-		}
-	}
-	if _, ok := look(proc, 99); ok {
-		t.Error("nobody is somebody")
-	}
 }

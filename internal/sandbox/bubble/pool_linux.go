@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"palyra"
-	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
 )
 
 // pool keeps idle keepers for the most recently used wants. Each serves once.
@@ -66,8 +66,8 @@ func (p *pool) refill() {
 
 // take returns the youngest idle keeper for w, for which the workspace has changed least; nil if there is none.
 func (p *pool) take(ctx context.Context, w *want) (*keeper, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, cells.SpawnFailed("the call ended before the program was started").WithCause(err)
+	if ctx.Err() != nil {
+		return nil, refusal.NotBegun(ctx)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *pool) run() {
 		case <-timer.C:
 		}
 		p.expire(time.Now())
-		p.b.templates.expire(time.Now())
+		p.b.templates.Expire(time.Now())
 		for {
 			w, away := p.next(time.Now())
 			for _, k := range away {

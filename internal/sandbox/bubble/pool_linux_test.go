@@ -16,6 +16,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/template"
 )
 
 // warmBackend has a pool of n.
@@ -124,12 +125,13 @@ func TestBackendStale(t *testing.T) {
 			s := newSite(t, celltest.Residents()[0])
 			s.file(".envrc", "old")
 			k := warmed(t, b, s, 1)[0]
+			was := k.Body.Pid()
 			c.change(t, s, k)
 			p, err := b.Start(t.Context(), s.job("/bin/sh", "-c", c.script))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.(*cells.Process).Pid() == k.Body.Pid() {
+			if p.(*cells.Process).Pid() == was {
 				t.Error("the stale cell was used")
 			}
 			if x := waitFor(t, p); s.printed() != c.want || x.Quarantined != nil {
@@ -241,6 +243,7 @@ func TestBackendExpire(t *testing.T) {
 	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
 	first := k.Body.Pid()
+	bwrap := parent(t, parent(t, first))
 	b.pool.expire(k.since.Add(idleFor - time.Second))
 	if b.pool.idle() != 1 {
 		t.Error("ended too early")
@@ -250,14 +253,11 @@ func TestBackendExpire(t *testing.T) {
 		t.Error("still there")
 	}
 	eventually(t, "the room ends", func() bool { return !lives(first) })
-	bwrap := k.template.body.Pid()
-	eventually(t, "nobody uses the template", func() bool { return k.template.idle(time.Now().Add(idleFor)) })
-	b.templates.expire(time.Now())
+	b.templates.Expire(time.Now())
 	if !lives(bwrap) {
 		t.Error("the template ended too early")
 	}
-	b.templates.expire(time.Now().Add(idleFor))
-	eventually(t, "the template ends", func() bool { return !lives(bwrap) })
+	eventually(t, "the template ends", func() bool { b.templates.Expire(time.Now().Add(template.Idle)); return !lives(bwrap) })
 }
 
 // TestBackendFailingWants: what cannot be built ahead is left alone for a while, and

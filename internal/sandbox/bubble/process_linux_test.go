@@ -167,7 +167,7 @@ func TestBackendLostCell(t *testing.T) {
 		s := newSite(t, who)
 		beside := s.starts(b, tree)
 		p := s.starts(b, "echo x > .envrc; "+tree)
-		bwrap, template, first := bodyOf(t, p)
+		_, template, first := bodyOf(t, p)
 		all := family(t, first)
 		if err := unix.Kill(first, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -189,6 +189,7 @@ func TestBackendLostCell(t *testing.T) {
 		waitFor(t, beside)
 
 		p = s.starts(b, "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 7")
+		var bwrap int
 		bwrap, template, first = bodyOf(t, p)
 		if err := unix.Kill(bwrap, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -253,7 +254,8 @@ func TestBackendClose(t *testing.T) {
 	eventually(t, "the pool is full", func() bool { return b.pool.idle() == 2 })
 	var idle []int
 	for _, k := range b.pool.shelves[0].idle {
-		idle = append(idle, k.Body.Pid(), k.template.body.first(), k.template.body.Pid())
+		first := k.Body.Pid()
+		idle = append(idle, first, parent(t, first), parent(t, parent(t, first)))
 	}
 	if err := errors.Join(b.Close(), b.Close()); err != nil {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/template"
 )
 
 // A room gets a part of what its user may watch, and none where that would be
@@ -107,7 +108,8 @@ func TestBackendWatching(t *testing.T) {
 func TestBackendWithoutWatching(t *testing.T) {
 	celltest.EachResident(t, func(t *testing.T, who celltest.Resident) {
 		b := openBackend(t, configOf(t))
-		if err := b.explain(cell.Report{Kind: cell.ReportFailed, Step: cell.StepWatching, Errno: int(unix.EROFS)}); !errors.Is(err, errChanged) {
+		failed := cell.Report{Kind: cell.ReportFailed, Step: cell.StepWatching, Errno: int(unix.EROFS)}
+		if err := b.explain(failed); !errors.Is(err, template.ErrChanged) {
 			t.Fatalf("no other room is tried: %v", err)
 		}
 		s := newSite(t, who)

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/template"
 	"palyra/internal/seal"
 	"palyra/internal/stage"
 )
@@ -170,7 +171,7 @@ func (b *Backend) attend(ctx context.Context, run sandbox.HeldRun, comes bool) (
 			return k, nil
 		}
 		k.forget()
-		if !errors.Is(err, errChanged) || n == triesToBuild {
+		if !errors.Is(err, template.ErrChanged) || n == triesToBuild {
 			return nil, err
 		}
 	}

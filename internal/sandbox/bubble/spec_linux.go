@@ -2,7 +2,6 @@ package bubble
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +11,8 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bwrap"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
+	"palyra/internal/sandbox/template"
 )
 
 const (
@@ -147,31 +148,21 @@ func (k *keeper) allowed(l palyra.Limits) palyra.Limits {
 
 // explain turns a cell's failure into what a person can act on.
 func (b *Backend) explain(r cell.Report) error {
-	why := r.Text
-	if errno := cells.ErrnoText(r.Errno); errno != "" {
-		why = errno
-	}
-	cause := fmt.Errorf("bubble: cell: %s: %s (%d)", r.Step, r.Text, r.Errno)
+	cause := refusal.Cause(r)
 	switch {
 	case r.Step == "exec":
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
-			WithRemedy("tier C can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by " +
-				"everybody), of the workspace and of what the profile mounts").WithCause(cause)
+		return refusal.NotExecutable(r, "tier C can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and "+
+			"readable by everybody), of the workspace and of what the profile mounts")
 	case r.Step == "seal" && r.Errno == int(unix.ESTALE):
-		return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
-			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
+		return refusal.SpawnFailed("the sealed paths of the workspace changed while the room was built").
+			WithRemedy("try again when nobody changes them").WithCause(errors.Join(template.ErrChanged, cause))
 	case r.Step == cell.StepStage:
 		return b.notStaged(r, cause)
 	case r.Step == cell.StepWatching:
 		if !b.unwatched.Swap(true) {
 			b.fleet.Log.Warn("rooms cannot be kept from watching too many files, so they may watch none", "err", cause)
 		}
-		return cells.SpawnFailed("what a room watches cannot be bounded here").WithCause(errors.Join(errChanged, cause))
+		return refusal.SpawnFailed("what a room watches cannot be bounded here").WithCause(errors.Join(template.ErrChanged, cause))
 	}
-	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
-		WithCause(cause)
+	return refusal.NotStarted(r)
 }
-
-// errChanged means that the workspace differs from its scan, or the host from what was known of it;
-// the next room will be right.
-var errChanged = errors.New("bubble: sealed paths changed")

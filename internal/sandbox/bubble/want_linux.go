@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
@@ -47,38 +45,8 @@ func (b *Backend) want(j sandbox.Job) *want {
 	return w
 }
 
-// templateKey is equal for rooms that can be made from one template.
-func (w *want) templateKey() string {
-	r := w.room
-	return keyOf(r.UID, r.GID, r.Workspace, r.Repository, r.Mounts, r.Files, r.Tmp, r.Stages)
-}
-
 // keyOf encodes values one after the other, as JSON, which delimits them.
 func keyOf(values ...any) string {
 	b, _ := json.Marshal(values) // plain values cannot fail
 	return string(b)
-}
-
-// identity identifies the file at a path.
-type identity struct{ dev, ino uint64 }
-
-// identities returns those of the places that a room shows. If one changes, the place is not what
-// the plan meant any more.
-func (w *want) identities() []identity {
-	out := make([]identity, 0, 1+len(w.room.Mounts))
-	look := func(path string, do func(string, *unix.Stat_t) error) {
-		var st unix.Stat_t
-		if do(path, &st) != nil {
-			st = unix.Stat_t{}
-		}
-		out = append(out, identity{uint64(st.Dev), st.Ino})
-	}
-	look(w.room.Workspace, unix.Lstat)
-	if w.room.Repository.Path != "" {
-		look(w.room.Repository.Path, unix.Lstat)
-	}
-	for _, m := range w.room.Mounts {
-		look(m.Source, unix.Stat)
-	}
-	return out
 }

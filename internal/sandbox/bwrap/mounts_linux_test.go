@@ -12,7 +12,7 @@ import (
 // The list shows what is mounted now, though it is read only when the kernel says that it changed.
 func TestMountsAreThoseOfNow(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root mounts")
+		t.Skip("UNPROVEN HERE: only root mounts")
 	}
 	runtime.LockOSThread() // not unlocked: the thread ends with its namespace
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

@@ -13,7 +13,7 @@ import (
 // Enclose puts the first process of a room, which its body names, into the keeper's cgroups. Nobody but the daemon ever
 // has a descriptor that could move a process into or out of them: the process is moved from here, though the kernel may
 // take a while for that; it has done nothing yet for which that matters. lives reports whether the process is still
-// there: one that is not has given its number back, and whoever has it now is put where he was.
+// there: one that is not has given its number back, and whoever has it now is taken out of there again.
 func (k *Keeper) Enclose(lives func() bool) error {
 	if k.Group == nil {
 		return nil

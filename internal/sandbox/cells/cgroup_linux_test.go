@@ -237,7 +237,7 @@ func writable(t *testing.T, h Handles) bool {
 	})
 }
 
-// TestInsideVersion1: whoever starts a cell is in each hierarchy when he does, and a
+// TestInsideVersion1: the daemon puts a room into each hierarchy, and a
 // hierarchy that cannot be entered is not promised; the cell itself gets nothing by
 // which to enter or to leave; and there is no v2 group beside them.
 func TestInsideVersion1(t *testing.T) {
@@ -265,31 +265,41 @@ func TestInsideVersion1(t *testing.T) {
 		t.Errorf("%+v %v", h, err)
 	}
 	h.Close()
-	entered := func() (n int) {
+	entered := func(who string) (n int) {
 		for _, d := range c.Dirs() {
-			if content(t, d+"/1/tasks") == "0" {
+			if content(t, d+"/1/tasks") == who {
 				n++
 			}
 		}
 		return n
 	}
-	p, err := k.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
-	if err != nil || entered() != 3 {
-		t.Fatalf("%v, %d entered", err, entered())
+	k.Body = numbered(4711)
+	if err := k.Enclose(func() bool { return true }); err != nil || entered("4711") != 3 {
+		t.Fatalf("%v, %d entered", err, entered("4711"))
 	}
-	if _, err := p.Wait(); err != nil {
-		t.Error(err)
+	if err := os.WriteFile(root+"/pids/tasks", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Enclose(func() bool { return false }); !errors.Is(err, ErrStale) || content(t, root+"/pids/tasks") != "4711" {
+		t.Errorf("one that is gone: %v, and outside is %q", err, content(t, root+"/pids/tasks"))
 	}
 	if err := os.Remove(root + "/pids/palyra-x/1/tasks"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{}); err == nil {
-		t.Error("born outside of a group that cannot be entered")
+	if err := k.Enclose(func() bool { return true }); err == nil {
+		t.Error("in a group that cannot be entered")
 	}
 	if c := fake("cgroup.procs", "memory.limit_in_bytes", "pids.max").separate(all, where{runs: "palyra-y", inside: true}); c.Version != 0 {
 		t.Errorf("cgroups that cannot be entered: %+v", c)
 	}
 }
+
+// numbered is the body of a process of that number.
+type numbered int
+
+func (n numbered) Pid() int  { return int(n) }
+func (numbered) Kill()       {}
+func (numbered) Wait() error { return nil }
 
 func TestVersion1(t *testing.T) {
 	k := fake("cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control", "memory.max_usage_in_bytes",

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/sandbox/refusal"
 	"palyra/internal/subpath"
 )
 
@@ -91,7 +92,7 @@ func (k kernel) discover(mode string, w where, all map[string]hierarchy, pid int
 	}
 	c := k.unified(mode, w, pid)
 	if c.Memory == "" || c.Pids == "" {
-		return Cgroups{}, Unavailable("the cgroup directory that was configured gives no memory and pids limits").
+		return Cgroups{}, refusal.Unavailable("the cgroup directory that was configured gives no memory and pids limits").
 			WithRemedy("name a cgroup v2 directory that is delegated to palyrad, or use auto or off")
 	}
 	return c, nil

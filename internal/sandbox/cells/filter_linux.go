@@ -92,23 +92,6 @@ func checked(a *arch.Info, tree []bpf.Instruction) []bpf.Instruction {
 	return append(prog, tree...)
 }
 
-// Only assembles a filter that lets only some numbers pass; all others do not exist. Of those that
-// open, fork or exec, it allows opening files for reading and making threads, and no more.
-func (f *Fleet) Only(numbers []uint32) ([]byte, error) {
-	return raw(checked(f.Host.arch, search(spans(only(numbers)))))
-}
-
-func only(numbers []uint32) map[uint32]answer {
-	all := map[uint32]answer{}
-	for _, nr := range numbers {
-		all[nr] = answer{is: answerAllow}
-		if g, ok := quiet[nr]; ok {
-			all[nr] = answer{guards: []argCheck{g}}
-		}
-	}
-	return all
-}
-
 // answers is the answer for each number; a missing number does not exist.
 func answers(a *arch.Info, s Subject) map[uint32]answer {
 	out := map[uint32]answer{}

@@ -2,7 +2,6 @@ package cells
 
 import (
 	"encoding/binary"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -236,72 +235,6 @@ func TestRoomOnlyAdds(t *testing.T) {
 			if nr, ok := a.SyscallNames[name]; ok && polled[uint32(nr)].is != answerNoSup {
 				t.Errorf("%s: %s holds memory that nobody counts", a.Name, name)
 			}
-		}
-	}
-}
-
-// TestOnly: what is listed passes, and nothing else exists.
-func TestOnly(t *testing.T) {
-	for _, a := range arches {
-		f := &Fleet{Host: Host{arch: a}}
-		b, err := f.Only([]uint32{3, 4, 5, 200})
-		if err != nil || len(b) == 0 {
-			t.Fatal(err)
-		}
-		var ins []bpf.RawInstruction
-		for ; len(b) > 0; b = b[8:] {
-			ins = append(ins, bpf.RawInstruction{Op: binary.NativeEndian.Uint16(b), Jt: b[2], Jf: b[3], K: binary.NativeEndian.Uint32(b[4:])})
-		}
-		prog, _ := bpf.Disassemble(ins)
-		vm, err := bpf.NewVM(prog)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for nr := range uint32(600) {
-			want := answerNoSys
-			if slices.Contains([]uint32{3, 4, 5, 200}, nr) {
-				want = answerAllow
-			}
-			if got := ask(t, vm, a.ID, nr); got != want {
-				t.Errorf("%s %d: %#x", a.Name, nr, got)
-			}
-		}
-		if got := ask(t, vm, 0, 3); got != answerKill {
-			t.Errorf("%s: a foreign ABI: %#x", a.Name, got)
-		}
-	}
-}
-
-// TestOnlyQuietly: who is held by such a filter makes threads and reads files, and
-// makes neither processes nor files.
-func TestOnlyQuietly(t *testing.T) {
-	native, err := architecture(runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prog := checked(native, search(spans(only([]uint32{unix.SYS_OPENAT, unix.SYS_CLONE}))))
-	vm, err := bpf.NewVM(prog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const thread = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_SYSVSEM | unix.CLONE_THREAD
-	for _, c := range []struct {
-		nr, want uint32
-		args     []uint64
-	}{
-		{unix.SYS_OPENAT, answerAllow, []uint64{0, 0, unix.O_RDONLY | unix.O_CLOEXEC | unix.O_DIRECTORY}},
-		{unix.SYS_OPENAT, answerPerm, []uint64{0, 0, unix.O_WRONLY}},
-		{unix.SYS_OPENAT, answerPerm, []uint64{0, 0, unix.O_RDWR}},
-		{unix.SYS_OPENAT, answerPerm, []uint64{0, 0, unix.O_CREAT}},
-		{unix.SYS_OPENAT, answerPerm, []uint64{0, 0, unix.O_TRUNC}},
-		{unix.SYS_OPENAT, answerPerm, []uint64{0, 0, unix.O_TMPFILE | unix.O_RDWR}},
-		{unix.SYS_CLONE, answerAllow, []uint64{thread}},
-		{unix.SYS_CLONE, answerPerm, []uint64{uint64(unix.SIGCHLD)}},
-		{unix.SYS_CLONE, answerPerm, []uint64{unix.CLONE_VM | unix.CLONE_VFORK}},
-		{unix.SYS_CLONE, answerPerm, []uint64{thread | unix.CLONE_NEWNS}},
-	} {
-		if got := ask(t, vm, native.ID, c.nr, c.args...); got != c.want {
-			t.Errorf("%d %x: %#x", c.nr, c.args, got)
 		}
 	}
 }

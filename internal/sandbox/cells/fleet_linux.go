@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/sandbox/refusal"
 )
 
 // Fleet is the cells of one tier with everything that they share.
@@ -84,10 +85,10 @@ func (f *Fleet) Prepare() (no *palyra.Error) {
 		return no
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return Unavailable("palyrad cannot become a subreaper").WithRemedy("see the daemon's log").WithCause(err)
+		return refusal.Unavailable("palyrad cannot become a subreaper").WithRemedy("see the daemon's log").WithCause(err)
 	}
 	if f.logs, err = f.listenLogs(); err != nil {
-		return Unavailable("no descriptors are left for cells").WithRemedy("raise the daemon's open files limit").WithCause(err)
+		return refusal.Unavailable("no descriptors are left for cells").WithRemedy("raise the daemon's open files limit").WithCause(err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/refusal"
 )
 
 // puppet is a cell whose process does nothing by itself: the test speaks for it.
@@ -29,7 +30,7 @@ func puppet(t *testing.T, c Cgroups) (*Keeper, *cell.Conn) {
 		if says, err = cell.NewConn(os.NewFile(uintptr(fd), "control")); err != nil {
 			return nil, err
 		}
-		p, err := k.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
+		p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
 		return child{p}, err
 	})
 	if err != nil {
@@ -92,7 +93,7 @@ func TestForgedEnd(t *testing.T) {
 			pid := k.Body.Pid()
 			swept := 0
 			p, err := perform(t, k, says, Terms{
-				Explain: func(cell.Report) error { return SpawnFailed("nothing ran") },
+				Explain: func(cell.Report) error { return refusal.SpawnFailed("nothing ran") },
 				After: func(_ *sandbox.Exit, ran bool) error {
 					if swept++; runs(pid) || !ran {
 						t.Errorf("ran %v, alive %v when the run is over", ran, runs(pid))
@@ -113,7 +114,7 @@ func TestForgedEnd(t *testing.T) {
 // TestForgedFailure: one that says that nothing ran is dead before that is told.
 func TestForgedFailure(t *testing.T) {
 	k, says := puppet(t, Cgroups{})
-	_, err := perform(t, k, says, Terms{Explain: func(cell.Report) error { return SpawnFailed("nothing ran") }},
+	_, err := perform(t, k, says, Terms{Explain: func(cell.Report) error { return refusal.SpawnFailed("nothing ran") }},
 		cell.Report{Kind: cell.ReportFailed})
 	if palyra.AsError(err).Reason != palyra.ReasonSpawnFailed || runs(k.Body.Pid()) {
 		t.Errorf("%v, alive %v", err, runs(k.Body.Pid()))

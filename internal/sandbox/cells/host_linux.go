@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/sandbox/refusal"
 )
 
 // Host holds facts about the machine, found out once.
@@ -23,15 +24,15 @@ func lookAt(tier palyra.Tier) (Host, *palyra.Error) {
 	h := Host{Proc: "/proc"}
 	var err error
 	if h.ABI, err = landlockABI(); err != nil {
-		return h, Unsupported("this kernel has no Landlock").
+		return h, refusal.Unsupported("this kernel has no Landlock").
 			WithRemedy("use Linux 5.13 or newer with landlock in the lsm= list of the kernel's command line").WithCause(err)
 	}
 	if h.arch, err = architecture(runtime.GOARCH); err != nil {
-		return h, Unsupported("tier %s knows no system calls of %s", tier, runtime.GOARCH).
+		return h, refusal.Unsupported("tier %s knows no system calls of %s", tier, runtime.GOARCH).
 			WithRemedy("use an amd64 or arm64 machine").WithCause(err)
 	}
 	if err := seccompFilters(); err != nil {
-		return h, Unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)
+		return h, refusal.Unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)
 	}
 	return h, nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/sandbox/refusal"
 )
 
 // maxCell is far above the size of a cell.
@@ -22,21 +23,21 @@ const maxCell = 64 << 20
 func image(path, digest string) (*os.File, *palyra.Error) {
 	want := strings.ToLower(strings.TrimPrefix(digest, "sha256:"))
 	if want == "" {
-		return nil, Unavailable("this palyrad was built without the digest of its palyra-cell").WithRemedy(CellRemedy)
+		return nil, refusal.Unavailable("this palyrad was built without the digest of its palyra-cell").WithRemedy(refusal.CellRemedy)
 	}
 	src, err := os.Open(path)
 	if err != nil {
-		return nil, Unavailable("palyra-cell cannot be opened").WithRemedy(CellRemedy).WithCause(err)
+		return nil, refusal.Unavailable("palyra-cell cannot be opened").WithRemedy(refusal.CellRemedy).WithCause(err)
 	}
 	defer func() { _ = src.Close() }()
 	f, sum, err := sealed(src)
 	if err != nil {
-		return nil, Unavailable("palyra-cell cannot be copied into memory").
+		return nil, refusal.Unavailable("palyra-cell cannot be copied into memory").
 			WithRemedy("allow executable memfds (sysctl vm.memfd_noexec=0 or 1) and see the daemon's log").WithCause(err)
 	}
 	if sum != want {
 		_ = f.Close()
-		return nil, Unavailable("palyra-cell is not the one this palyrad was built with").WithRemedy(CellRemedy)
+		return nil, refusal.Unavailable("palyra-cell is not the one this palyrad was built with").WithRemedy(refusal.CellRemedy)
 	}
 	return f, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/sandbox/refusal"
 )
 
 const (
@@ -105,7 +106,7 @@ func (f *Fleet) open(start Start, speak func(*cell.Conn) Speaker, room bool) (*K
 	case <-late.C:
 		f.Log.Error("the host takes too long to start a cell", "waited", f.startWithin)
 		f.work.Go(func() { k.abandon(<-begun) })
-		return nil, SpawnFailed("the host did not start the cell in time")
+		return nil, refusal.SpawnFailed("the host did not start the cell in time")
 	}
 	if err != nil {
 		k.abandon(err)
@@ -210,11 +211,11 @@ func (k *Keeper) Next(ctx context.Context) (Said, error) {
 	select {
 	case r, ok := <-k.reports:
 		if !ok {
-			return Said{}, SpawnFailed("the cell ended before it was ready")
+			return Said{}, refusal.SpawnFailed("the cell ended before it was ready")
 		}
 		return r, nil
 	case <-ctx.Done():
-		return Said{}, SpawnFailed("the cell was not ready in time").WithCause(ctx.Err())
+		return Said{}, refusal.SpawnFailed("the cell was not ready in time").WithCause(ctx.Err())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/refusal"
 )
 
 // stopSlack is how long after SIGKILL a cell may take to see its tree gone. A process that the
@@ -60,7 +61,7 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 	f, err := k.write(s)
 	if err != nil {
 		k.Discard()
-		return nil, SpawnFailed("the job cannot be written down").WithCause(err)
+		return nil, refusal.SpawnFailed("the job cannot be written down").WithCause(err)
 	}
 	terminal, err := k.terminalOf(j)
 	if err == nil {
@@ -70,7 +71,7 @@ func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (
 	if err != nil {
 		cell.CloseAll([]*os.File{terminal})
 		k.Discard()
-		return nil, SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
+		return nil, refusal.SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
 	}
 	p := &Process{
 		k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1),
@@ -336,12 +337,4 @@ func signalName(n int) string {
 		return ""
 	}
 	return unix.SignalName(unix.Signal(n))
-}
-
-// ErrnoText is the kernel's text for an error number, or "".
-func ErrnoText(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return unix.Errno(n).Error()
 }

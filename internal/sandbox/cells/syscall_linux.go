@@ -202,9 +202,3 @@ var unmapped = words(`memfd_create`)
 
 // truncates are calls by path. Kernels whose Landlock does not know truncation would let them reach everything.
 var truncates = words(`truncate`)
-
-// quiet restricts calls for a process that must make no file and no process.
-var quiet = map[uint32]argCheck{
-	unix.SYS_OPENAT: {arg: 2, mask: unix.O_ACCMODE | unix.O_TRUNC | makesFile, oneOf: []uint32{unix.O_RDONLY}},
-	unix.SYS_CLONE:  {arg: 0, mask: unix.CLONE_THREAD | newNamespaces, oneOf: []uint32{unix.CLONE_THREAD}},
-}

@@ -16,6 +16,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/refusal"
 )
 
 var _ sandbox.Backend = (*Driver)(nil)
@@ -60,7 +61,7 @@ func TestWrongCell(t *testing.T) {
 					t.Errorf("%+v", e)
 				}
 			}
-			if name != "a directory" && palyra.AsError(probed).Remedy != cells.CellRemedy {
+			if name != "a directory" && palyra.AsError(probed).Remedy != refusal.CellRemedy {
 				t.Error(palyra.AsError(probed).Remedy)
 			}
 			if _, err := j.Stdin.Stat(); !errors.Is(err, os.ErrClosed) {

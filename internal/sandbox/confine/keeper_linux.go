@@ -9,6 +9,7 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
 )
 
 // keeper is a running cell with the rules that it made ahead.
@@ -47,7 +48,7 @@ func ready(ctx context.Context, k *cells.Keeper) error {
 	}
 	cell.CloseAll(r.Files)
 	if r.Kind != cell.ReportReady || r.Version != cell.Version || r.Launcher <= 0 {
-		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
+		return refusal.Unavailable("palyra-cell speaks another version").WithRemedy(refusal.CellRemedy)
 	}
 	k.Session(r.Launcher)
 	return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"palyra"
-	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
 )
 
 // pool keeps idle keepers. Each serves once.
@@ -122,8 +122,8 @@ func (p *pool) room() int {
 
 // take returns an idle keeper, or starts one.
 func (p *pool) take(ctx context.Context) (*keeper, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, cells.SpawnFailed("the call ended before the program was started").WithCause(err)
+	if ctx.Err() != nil {
+		return nil, refusal.NotBegun(ctx)
 	}
 	for {
 		k, closed := p.pop()

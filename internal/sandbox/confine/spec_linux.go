@@ -1,12 +1,11 @@
 package confine
 
 import (
-	"fmt"
-
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/refusal"
 )
 
 const (
@@ -23,7 +22,7 @@ func (b *Driver) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	base, anew := k.base()
 	room, err := landlock(j, base, b.fleet.Host.ABI, anew)
 	if err != nil {
-		return cell.Spec{}, cells.SpawnFailed("a directory of the run is not there").WithCause(err)
+		return cell.Spec{}, refusal.SpawnFailed("a directory of the run is not there").WithCause(err)
 	}
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
@@ -70,15 +69,9 @@ func (b *Driver) check(j sandbox.Job) error {
 
 // explain turns a cell's failure into what a person can act on.
 func explain(r cell.Report) error {
-	why := r.Text
-	if errno := cells.ErrnoText(r.Errno); errno != "" {
-		why = errno
-	}
 	if r.Step == "exec" {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
-			WithRemedy("tier B can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and readable by " +
-				"everybody) and of the workspace")
+		return refusal.NotExecutable(r, "tier B can run programs of the system (/usr, /bin, and what in /opt and /usr/local is root's and "+
+			"readable by everybody) and of the workspace")
 	}
-	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
-		WithCause(fmt.Errorf("confine: cell: %s: %s", r.Step, r.Text))
+	return refusal.NotStarted(r)
 }

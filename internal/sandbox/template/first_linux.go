@@ -1,4 +1,4 @@
-package bubble
+package template
 
 import (
 	"errors"
@@ -11,17 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// first is the first process of a room, with which the kernel ends everything in it. The daemon is not its parent: the
+// First is the first process of a room, with which the kernel ends everything in it. The daemon is not its parent: the
 // template reaps it.
-type first struct {
-	template *template
-	release  func()
-	room     int
-	process  *os.File // pidfd
+type First struct {
+	process *os.File // pidfd
+	release func()   // when it is gone
 }
 
+// NewFirst returns the process that a template made. Release is called when it is gone.
+func NewFirst(pidfd *os.File, release func()) *First { return &First{pidfd, release} }
+
 // Pid implements cells.Body.
-func (f *first) Pid() int {
+func (f *First) Pid() int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.process.Fd()))
 	_, line, ok := strings.Cut("\n"+string(b), "\nPid:")
 	line, _, _ = strings.Cut(line, "\n")
@@ -33,12 +34,12 @@ func (f *first) Pid() int {
 }
 
 // Kill implements cells.Body.
-func (f *first) Kill() {
+func (f *First) Kill() {
 	_ = unix.PidfdSendSignal(int(f.process.Fd()), unix.SIGKILL, nil, 0) // an error means that it has ended already
 }
 
 // Wait implements cells.Body.
-func (f *first) Wait() error {
+func (f *First) Wait() error {
 	f.Kill() // it has closed its socket, so it is about to end
 	f.Ended(-1)
 	f.release()
@@ -46,10 +47,10 @@ func (f *first) Wait() error {
 }
 
 // Harmless implements cells.Ender: it can do what its program can.
-func (f *first) Harmless() []int { return nil }
+func (f *First) Harmless() []int { return nil }
 
 // Ended implements cells.Ender: the process is not gone before all the others in the room are.
-func (f *first) Ended(within time.Duration) bool {
+func (f *First) Ended(within time.Duration) bool {
 	fd, err := unix.FcntlInt(f.process.Fd(), unix.F_DUPFD_CLOEXEC, 0) // Wait closes the other one
 	if err != nil {
 		return errors.Is(err, unix.EBADF)

@@ -1,4 +1,4 @@
-package bubble
+package template
 
 import (
 	"encoding/json"
@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"palyra/internal/sandbox/cells"
 )
 
 // body is a room as the daemon sees it: bubblewrap, which waits for process 1 of
@@ -47,24 +45,24 @@ func (b *body) findProcess() error {
 		return nil
 	}
 	if b.gone {
-		return errors.New("bubble: info: bubblewrap has ended")
+		return errors.New("template: info: bubblewrap has ended")
 	}
 	var info struct {
 		Child int `json:"child-pid"`
 	}
 	if err := json.NewDecoder(io.NewSectionReader(b.info, 0, 4096)).Decode(&info); err != nil {
-		return fmt.Errorf("bubble: info: %w", err)
+		return fmt.Errorf("template: info: %w", err)
 	}
 	if info.Child <= 1 {
-		return fmt.Errorf("bubble: info: process 1 would be %d", info.Child)
+		return fmt.Errorf("template: info: process 1 would be %d", info.Child)
 	}
 	fd, err := unix.PidfdOpen(info.Child, 0)
 	if err != nil {
-		return fmt.Errorf("bubble: info: process 1: %w", err)
+		return fmt.Errorf("template: info: process 1: %w", err)
 	}
-	if m, ok := markOf("/proc", info.Child); !ok || m != b.mark {
+	if m, ok := MarkOf(procPath, info.Child); !ok || m != b.mark {
 		_ = unix.Close(fd)
-		return fmt.Errorf("bubble: info: process %d is not of this room", info.Child)
+		return fmt.Errorf("template: info: process %d is not of this room", info.Child)
 	}
 	b.pid, b.fd = info.Child, fd
 	return nil
@@ -72,13 +70,6 @@ func (b *body) findProcess() error {
 
 // Pid implements cells.Body.
 func (b *body) Pid() int { return b.bwrap.Pid }
-
-// first is the pid of process 1, or 0.
-func (b *body) first() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.pid
-}
 
 // Kill implements cells.Body: the whole room ends with its first process.
 func (b *body) Kill() {
@@ -106,7 +97,7 @@ func (b *body) Wait() error {
 	_ = b.info.Close()
 	if pid == 0 {
 		ours := func(m uint64) bool { return m == b.mark }
-		for end := time.After(endWithin); strikeMarked("/proc", ours) > 0 && cells.Pause(time.Millisecond, end); {
+		for end := time.After(endWithin); len(strikeAll(procPath, ours)) > 0 && pause(time.Millisecond, end); {
 		}
 		return err
 	}

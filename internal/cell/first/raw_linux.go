@@ -1,4 +1,4 @@
-package main
+package first
 
 import (
 	"unsafe"
@@ -16,19 +16,19 @@ import (
 //
 // TestBare holds every function of these files to that, as far as it can be seen in their text.
 
-// call is a system call: its number, its arguments and its result.
-type call struct {
+// syscallArgs is a system call: its number, its arguments and its result.
+type syscallArgs struct {
 	nr     uintptr
 	args   [6]uintptr
 	result uintptr
 }
 
 // raw makes a system call.
-func raw(c *call)
+func raw(c *syscallArgs)
 
 // rawShared makes the system call by which a process begins that shares this one's memory, stack included, and
 // that this one waits for until it executes a program or ends.
-func rawShared(c *call)
+func rawShared(c *syscallArgs)
 
 // bad reports whether the result of a system call is an error.
 //

@@ -1,4 +1,4 @@
-package main
+package first
 
 import (
 	"unsafe"
@@ -24,10 +24,10 @@ const (
 	sayBuilt = 'g' // with a descriptor of the ruleset: the room is built
 )
 
-// first is the first process of a room. The template fills it in; whatever it points to was made before the process
+// process is the first process of a room. The template fills it in; whatever it points to was made before the process
 // began, which has a copy of it.
-type first struct {
-	call
+type process struct {
+	syscallArgs
 	failed byte       // the step of a program that was not started
 	errno  unix.Errno // and its error
 
@@ -43,16 +43,16 @@ type first struct {
 	message unix.Msghdr
 	fds     uintptr // how many came
 
-	polled [2]unix.PollFd
-	mask   uint64
-	none   [8]uint64 // a struct sigaction, larger than any system's
-	info   [128]byte // a struct signalfd_siginfo
-	caps   [2]unix.CapUserData
-	header unix.CapUserHeader
-	prog   unix.SockFprog
-	tty    unix.LandlockPathBeneathAttr
-	stat   unix.Stat_t
-	usage  unix.Rusage
+	polled    [2]unix.PollFd
+	mask      uint64
+	none      [8]uint64 // a struct sigaction, larger than any system's
+	info      [128]byte // a struct signalfd_siginfo
+	caps      [2]unix.CapUserData
+	capHeader unix.CapUserHeader
+	prog      unix.SockFprog
+	tty       unix.LandlockPathBeneathAttr
+	stat      unix.Stat_t
+	usage     unix.Rusage
 
 	program uintptr // its process; 0: none
 	exited  bool
@@ -78,10 +78,10 @@ type rlimit struct {
 
 //go:nosplit
 //go:norace
-func (f *first) sys(nr, a, b, c, d, e, g uintptr) uintptr {
+func (f *process) sys(nr, a, b, c, d, e, g uintptr) uintptr {
 	f.nr = nr
 	f.args[0], f.args[1], f.args[2], f.args[3], f.args[4], f.args[5] = a, b, c, d, e, g
-	raw(&f.call)
+	raw(&f.syscallArgs)
 	return f.result
 }
 
@@ -89,7 +89,7 @@ func (f *first) sys(nr, a, b, c, d, e, g uintptr) uintptr {
 //
 //go:nosplit
 //go:norace
-func (f *first) live() {
+func (f *process) live() {
 	if step, e := f.settle(); e != 0 {
 		f.say(makerFD, step, e)
 		f.exit()
@@ -110,7 +110,7 @@ func (f *first) live() {
 //
 //go:nosplit
 //go:norace
-func (f *first) settle() (step byte, e unix.Errno) {
+func (f *process) settle() (step byte, e unix.Errno) {
 	if e := f.descriptors(); e != 0 {
 		return cell.StepDescriptors, e
 	}
@@ -146,7 +146,7 @@ func (f *first) settle() (step byte, e unix.Errno) {
 //
 //go:nosplit
 //go:norace
-func (f *first) descriptors() unix.Errno {
+func (f *process) descriptors() unix.Errno {
 	// above everything that is put in place
 	line := f.sys(unix.SYS_FCNTL, f.line, unix.F_DUPFD_CLOEXEC, 16, 0, 0, 0)
 	maker := f.sys(unix.SYS_FCNTL, f.maker, unix.F_DUPFD_CLOEXEC, 16, 0, 0, 0)
@@ -166,7 +166,7 @@ func (f *first) descriptors() unix.Errno {
 //
 //go:nosplit
 //go:norace
-func (f *first) write(w *setting) unix.Errno {
+func (f *process) write(w *setting) unix.Errno {
 	at := unix.AT_FDCWD
 	fd := f.sys(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(w.path)), unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
 	if bad(fd) {
@@ -189,7 +189,7 @@ var (
 //
 //go:nosplit
 //go:norace
-func (f *first) ownProc() unix.Errno {
+func (f *process) ownProc() unix.Errno {
 	name := uintptr(unsafe.Pointer(&procName[0]))
 	return errnoOf(f.sys(unix.SYS_MOUNT, name, uintptr(unsafe.Pointer(&procPath[0])), name,
 		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0, 0))
@@ -200,7 +200,7 @@ func (f *first) ownProc() unix.Errno {
 //
 //go:nosplit
 //go:norace
-func (f *first) signals() (step byte, e unix.Errno) {
+func (f *process) signals() (step byte, e unix.Errno) {
 	const most, setSize = 64, 8
 	for sig := uintptr(1); sig <= most; sig++ {
 		if sig == uintptr(unix.SIGKILL) || sig == uintptr(unix.SIGSTOP) {
@@ -225,7 +225,7 @@ func (f *first) signals() (step byte, e unix.Errno) {
 //
 //go:nosplit
 //go:norace
-func (f *first) exit() {
+func (f *process) exit() {
 	for {
 		f.sys(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
 	}
@@ -235,7 +235,7 @@ func (f *first) exit() {
 //
 //go:nosplit
 //go:norace
-func (f *first) send(fd, n uintptr) {
+func (f *process) send(fd, n uintptr) {
 	f.sys(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&f.packet)), n, unix.MSG_NOSIGNAL, 0, 0)
 }
 
@@ -243,7 +243,7 @@ func (f *first) send(fd, n uintptr) {
 //
 //go:nosplit
 //go:norace
-func (f *first) say(fd uintptr, step byte, e unix.Errno) {
+func (f *process) say(fd uintptr, step byte, e unix.Errno) {
 	f.packet[0], f.packet[1] = cell.LineFailed, step
 	f.put32(2, uint32(e))
 	f.send(fd, 6)
@@ -251,13 +251,13 @@ func (f *first) say(fd uintptr, step byte, e unix.Errno) {
 
 //go:nosplit
 //go:norace
-func (f *first) put32(at uintptr, v uint32) {
+func (f *process) put32(at uintptr, v uint32) {
 	*(*uint32)(unsafe.Add(unsafe.Pointer(&f.packet), at)) = v
 }
 
 //go:nosplit
 //go:norace
-func (f *first) put64(at uintptr, v uint64) {
+func (f *process) put64(at uintptr, v uint64) {
 	*(*uint64)(unsafe.Add(unsafe.Pointer(&f.packet), at)) = v
 }
 
@@ -266,7 +266,7 @@ func (f *first) put64(at uintptr, v uint64) {
 //
 //go:nosplit
 //go:norace
-func (f *first) receive(fd uintptr) uintptr {
+func (f *process) receive(fd uintptr) uintptr {
 	f.message.Controllen, f.message.Flags, f.iov.Len = uint64(len(f.control)), 0, uint64(len(f.packet))
 	n := f.sys(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&f.message)), unix.MSG_CMSG_CLOEXEC, 0, 0, 0)
 	f.fds = 0
@@ -291,7 +291,7 @@ func (f *first) receive(fd uintptr) uintptr {
 //
 //go:nosplit
 //go:norace
-func (f *first) place(n, count, to uintptr) uintptr {
+func (f *process) place(n, count, to uintptr) uintptr {
 	const high = 32 // first above all places, so that none is overwritten
 	if count > runFDs {
 		return 0

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func raw(c *call)
+// func raw(c *syscallArgs)
 TEXT ·raw(SB), NOSPLIT|NOFRAME, $0-8
 	MOVD	c+0(FP), R19
 	MOVD	0(R19), R8
@@ -14,7 +14,7 @@ TEXT ·raw(SB), NOSPLIT|NOFRAME, $0-8
 	MOVD	R0, 56(R19)
 	RET
 
-// func rawShared(c *call)
+// func rawShared(c *syscallArgs)
 //
 // The child runs on the stack of its parent. The return address is in a register already, R30.
 TEXT ·rawShared(SB), NOSPLIT|NOFRAME, $0-8

@@ -1,4 +1,4 @@
-package main
+package first
 
 import (
 	"unsafe"
@@ -13,7 +13,7 @@ import (
 //
 //go:nosplit
 //go:norace
-func (f *first) run() {
+func (f *process) run() {
 	base, e := f.image()
 	if e != 0 {
 		f.say(lineFD, cell.StepImage, e)
@@ -23,7 +23,7 @@ func (f *first) run() {
 	f.nr = unix.SYS_CLONE
 	f.args[0] = uintptr(unix.SIGCHLD) | unix.CLONE_VM | unix.CLONE_VFORK
 	f.args[1], f.args[2], f.args[3], f.args[4], f.args[5] = 0, 0, 0, 0, 0
-	rawShared(&f.call)
+	rawShared(&f.syscallArgs)
 	if f.result == 0 {
 		f.failed, f.errno = f.become(base)
 		f.exit()
@@ -36,7 +36,7 @@ func (f *first) run() {
 //go:nosplit
 //go:norace
 //go:noinline
-func (f *first) started(pid uintptr) {
+func (f *process) started(pid uintptr) {
 	for fd := uintptr(imageFD); fd < imageFD+runFDs; fd++ {
 		f.sys(unix.SYS_CLOSE, fd, 0, 0, 0, 0, 0)
 	}
@@ -57,7 +57,7 @@ func (f *first) started(pid uintptr) {
 //
 //go:nosplit
 //go:norace
-func (f *first) image() (base uintptr, e unix.Errno) {
+func (f *process) image() (base uintptr, e unix.Errno) {
 	if e := errnoOf(f.sys(unix.SYS_FSTAT, imageFD, uintptr(unsafe.Pointer(&f.stat)), 0, 0, 0, 0)); e != 0 {
 		return 0, e
 	}
@@ -70,11 +70,11 @@ func (f *first) image() (base uintptr, e unix.Errno) {
 	if bad(base) {
 		return 0, errnoOf(base)
 	}
-	if f.in(base, cell.ImageVersion) != cell.Version || f.in(base, cell.ImageSize) != size {
+	if f.header(base, cell.ImageVersion) != cell.Version || f.header(base, cell.ImageSize) != size {
 		return 0, unix.EINVAL
 	}
 	for _, list := range [2]uintptr{cell.ImageArgv, cell.ImageEnv} {
-		for at := base + f.in(base, list); ; at += unsafe.Sizeof(at) {
+		for at := base + f.header(base, list); ; at += unsafe.Sizeof(at) {
 			if at+unsafe.Sizeof(at) > base+size {
 				return 0, unix.EINVAL
 			}
@@ -87,23 +87,23 @@ func (f *first) image() (base uintptr, e unix.Errno) {
 	return base, 0
 }
 
-// in is a word of the header of an image.
+// header is a word of the header of an image.
 //
 //go:nosplit
 //go:norace
-func (f *first) in(base, word uintptr) uintptr { return *wordAt(base + word*unsafe.Sizeof(word)) }
+func (f *process) header(base, word uintptr) uintptr { return *wordAt(base + word*unsafe.Sizeof(word)) }
 
 // become is the child between its birth and the program: it applies what the image says to itself, and executes it.
 // It returns only on failure.
 //
 //go:nosplit
 //go:norace
-func (f *first) become(base uintptr) (step byte, e unix.Errno) {
+func (f *process) become(base uintptr) (step byte, e unix.Errno) {
 	f.sys(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0) // fails only for who leads a group already
 	if step, e := f.streams(base); e != 0 {
 		return step, e
 	}
-	if nice := f.in(base, cell.ImageNice); nice != 0 {
+	if nice := f.header(base, cell.ImageNice); nice != 0 {
 		if e := errnoOf(f.sys(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, nice, 0, 0, 0)); e != 0 {
 			return cell.StepNice, e
 		}
@@ -111,7 +111,7 @@ func (f *first) become(base uintptr) (step byte, e unix.Errno) {
 	if e := f.limits(base); e != 0 {
 		return cell.StepRlimit, e
 	}
-	if e := f.directory(base + f.in(base, cell.ImageCwd)); e != 0 {
+	if e := f.directory(base + f.header(base, cell.ImageCwd)); e != 0 {
 		return cell.StepCwd, e
 	}
 	const setSize = 8
@@ -121,8 +121,8 @@ func (f *first) become(base uintptr) (step byte, e unix.Errno) {
 	if e := errnoOf(f.sys(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesFD, 0, 0, 0, 0, 0)); e != 0 {
 		return cell.StepLandlock, e
 	}
-	return cell.StepExec, errnoOf(f.sys(unix.SYS_EXECVE, base+f.in(base, cell.ImagePath), base+f.in(base, cell.ImageArgv),
-		base+f.in(base, cell.ImageEnv), 0, 0, 0))
+	return cell.StepExec, errnoOf(f.sys(unix.SYS_EXECVE, base+f.header(base, cell.ImagePath), base+f.header(base, cell.ImageArgv),
+		base+f.header(base, cell.ImageEnv), 0, 0, 0))
 }
 
 // streams puts the program's descriptors at 0, 1 and 2, in blocking mode as programs expect, and has every other one
@@ -130,7 +130,7 @@ func (f *first) become(base uintptr) (step byte, e unix.Errno) {
 //
 //go:nosplit
 //go:norace
-func (f *first) streams(base uintptr) (step byte, e unix.Errno) {
+func (f *process) streams(base uintptr) (step byte, e unix.Errno) {
 	for i := uintptr(0); i < 3; i++ {
 		if e := errnoOf(f.sys(unix.SYS_DUP3, imageFD+1+i, i, 0, 0, 0, 0)); e != 0 {
 			return cell.StepDescriptors, e
@@ -148,7 +148,7 @@ func (f *first) streams(base uintptr) (step byte, e unix.Errno) {
 	if e := errnoOf(f.sys(unix.SYS_CLOSE_RANGE, 3, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC, 0, 0, 0)); e != 0 {
 		return cell.StepDescriptors, e
 	}
-	rights := f.in(base, cell.ImageTerminal)
+	rights := f.header(base, cell.ImageTerminal)
 	if rights == 0 {
 		return cell.StepNone, 0
 	}
@@ -164,10 +164,10 @@ func (f *first) streams(base uintptr) (step byte, e unix.Errno) {
 //
 //go:nosplit
 //go:norace
-func (f *first) limits(base uintptr) unix.Errno {
+func (f *process) limits(base uintptr) unix.Errno {
 	const word = unsafe.Sizeof(base)
-	at := base + f.in(base, cell.ImageRlimits)
-	for n := f.in(base, cell.ImageRlimitN); n > 0; n-- {
+	at := base + f.header(base, cell.ImageRlimits)
+	for n := f.header(base, cell.ImageRlimitN); n > 0; n-- {
 		resource, soft, hard := *wordAt(at), wordAt(at+word), wordAt(at+2*word)
 		e := errnoOf(f.sys(unix.SYS_PRLIMIT64, 0, resource, at+word, 0, 0, 0))
 		if e == unix.EPERM && *hard > *soft {
@@ -187,7 +187,7 @@ func (f *first) limits(base uintptr) unix.Errno {
 //
 //go:nosplit
 //go:norace
-func (f *first) directory(path uintptr) unix.Errno {
+func (f *process) directory(path uintptr) unix.Errno {
 	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	at := unix.AT_FDCWD
 	rest := *byteAt(path + 1)

@@ -1,14 +1,13 @@
-package run
+// Package dailybytes bounds what the calls of one payer keep on a day: of calls beyond it only sizes and digests are kept.
+package dailybytes
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
 	"palyra"
-	"palyra/internal/store"
 )
 
 // What the record of a call says that it lacks, because the calls of its payer had kept as much of the day as they
@@ -23,24 +22,20 @@ const (
 	smallOut = 1 << 10 // that an outcome keeps of its output whatever was kept before
 )
 
-// budget counts what the calls of each payer keep on a day. A restart finds what
+// Budget counts what the calls of each payer keep on a day. A restart finds what
 // principals have kept in the calls themselves; a room does not outlive a daemon.
-type budget struct {
-	most int64 // 0: as much as there is
+type Budget struct {
+	Most int64 // bytes of texts; 0: as many as there are
 
 	mu   sync.Mutex
 	day  int64
 	kept map[string]int64
 }
 
-// Budget bounds what the calls of one payer keep on a day, in bytes of their texts.
-// Of calls beyond it only sizes and digests are kept. 0: no bound.
-func (l *Ledger) Budget(most int64) { l.budget.most = most }
-
-// over reports whether the payer of a call has kept as much as it may. seen is
+// Over reports whether the payer of a call has kept as much as it may. seen is
 // asked once a day, and after a restart.
-func (b *budget) over(c *palyra.Call, seen func(from time.Time) (int64, error)) (bool, error) {
-	if b.most == 0 {
+func (b *Budget) Over(c *palyra.Call, seen func(from time.Time) (int64, error)) (bool, error) {
+	if b.Most == 0 {
 		return false, nil
 	}
 	payer, today := c.Proposal.Payer(), c.Proposed.UnixNano()/int64(aDay)
@@ -56,10 +51,11 @@ func (b *budget) over(c *palyra.Call, seen func(from time.Time) (int64, error)) 
 		}
 		b.kept[payer] = n
 	}
-	return b.kept[payer] >= b.most, nil
+	return b.kept[payer] >= b.Most, nil
 }
 
-func (b *budget) spend(c *palyra.Call, n int) {
+// Spend counts what a call keeps.
+func (b *Budget) Spend(c *palyra.Call, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.kept != nil {
@@ -67,23 +63,12 @@ func (b *budget) spend(c *palyra.Call, n int) {
 	}
 }
 
-// keptSince is what the table has of a principal's calls from a time on.
-func (l *Ledger) keptSince(ctx context.Context, who palyra.Principal) func(time.Time) (int64, error) {
-	return func(from time.Time) (n int64, err error) {
-		err = l.db.Read(ctx, func(tx *store.Tx) error {
-			return tx.Get(`SELECT coalesce(sum(length(doc) + coalesce(length(outcome), 0)), 0) FROM calls WHERE principal = ? AND proposed_at >= ?`,
-				[]any{string(who), store.Nanos(from)}, &n)
-		})
-		return n, err
-	}
-}
-
 // largePlan is what the plan of an ended call may take beyond the budget.
 const largePlan = 8 << 10
 
-// outlined is a call without what is large of it: its lines have the digest and size of its arguments, and the
+// Outlined is a call without what is large of it: its lines have the digest and size of its arguments, and the
 // digest of its plan. While it runs the plan stays: what it may have done is told by it.
-func outlined(c palyra.Call) palyra.Call {
+func Outlined(c palyra.Call) palyra.Call {
 	c.Proposal.Arguments, c.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
 	if text, err := json.Marshal(c.Plan); !c.Finished.IsZero() && (err != nil || len(text) > largePlan) {
 		p := c.Plan
@@ -96,9 +81,9 @@ func outlined(c palyra.Call) palyra.Call {
 	return c
 }
 
-// withoutOutput is an outcome that says, of what it printed, how much it was and its
+// WithoutOutput is an outcome that says, of what it printed, how much it was and its
 // digest; the same if that is little.
-func withoutOutput(o palyra.Outcome) palyra.Outcome {
+func WithoutOutput(o palyra.Outcome) palyra.Outcome {
 	parts := []struct {
 		name string
 		text string

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func raw(c *call)
+// func raw(c *syscallArgs)
 TEXT ·raw(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ	c+0(FP), R12
 	MOVQ	0(R12), AX
@@ -14,7 +14,7 @@ TEXT ·raw(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ	AX, 56(R12)
 	RET
 
-// func rawShared(c *call)
+// func rawShared(c *syscallArgs)
 //
 // The child runs on the stack of its parent, which goes on when the child is done: the return
 // address is kept in a register, because the child overwrites it.

@@ -1,4 +1,4 @@
-package main
+package first
 
 import (
 	"unsafe"
@@ -12,7 +12,7 @@ import (
 //
 //go:nosplit
 //go:norace
-func (f *first) obey() {
+func (f *process) obey() {
 	const forever, setSize = 0, 8
 	f.polled[0].Revents, f.polled[1].Revents = 0, 0
 	f.sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&f.polled)), uintptr(len(f.polled)), forever, 0, setSize, 0)
@@ -36,10 +36,10 @@ func (f *first) obey() {
 			f.sys(unix.SYS_KILL, -f.program, uintptr(f.packet[1]), 0, 0, 0, 0)
 		}
 	case word == cell.LineTerm:
-		f.because(word)
+		f.blame(word)
 		f.sys(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGTERM), 0, 0, 0, 0)
 	case word == cell.LineKill || word == cell.LineLimit:
-		f.because(word)
+		f.blame(word)
 		f.finish()
 	default:
 		f.say(lineFD, cell.StepProtocol, unix.EBADMSG)
@@ -47,11 +47,11 @@ func (f *first) obey() {
 	}
 }
 
-// because notes why the tree ends. The first reason counts.
+// blame notes why the tree ends. The first reason counts.
 //
 //go:nosplit
 //go:norace
-func (f *first) because(why byte) {
+func (f *process) blame(why byte) {
 	if f.cause == 0 && !f.exited {
 		f.cause = why
 	}
@@ -62,7 +62,7 @@ func (f *first) because(why byte) {
 //
 //go:nosplit
 //go:norace
-func (f *first) confine() {
+func (f *process) confine() {
 	step, e := f.disarm()
 	if e != 0 {
 		f.say(lineFD, step, e)
@@ -77,7 +77,7 @@ func (f *first) confine() {
 //
 //go:nosplit
 //go:norace
-func (f *first) disarm() (step byte, e unix.Errno) {
+func (f *process) disarm() (step byte, e unix.Errno) {
 	e = errnoOf(f.sys(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0, 0, 0, 0))
 	if e != 0 && e != unix.EINVAL { // a kernel without
 		return cell.StepCgroup, e
@@ -90,7 +90,7 @@ func (f *first) disarm() (step byte, e unix.Errno) {
 			return cell.StepCapabilities, e
 		}
 	}
-	if e := errnoOf(f.sys(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&f.header)), uintptr(unsafe.Pointer(&f.caps)), 0, 0, 0, 0)); e != 0 {
+	if e := errnoOf(f.sys(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&f.capHeader)), uintptr(unsafe.Pointer(&f.caps)), 0, 0, 0, 0)); e != 0 {
 		return cell.StepCapabilities, e
 	}
 	if e := errnoOf(f.sys(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)); e != 0 {
@@ -103,7 +103,7 @@ func (f *first) disarm() (step byte, e unix.Errno) {
 //
 //go:nosplit
 //go:norace
-func (f *first) reap() {
+func (f *process) reap() {
 	f.sys(unix.SYS_READ, childFD, uintptr(unsafe.Pointer(&f.info)), uintptr(len(f.info)), 0, 0, 0)
 	for f.wait(unix.WNOHANG) {
 	}
@@ -116,7 +116,7 @@ func (f *first) reap() {
 //
 //go:nosplit
 //go:norace
-func (f *first) wait(how uintptr) bool {
+func (f *process) wait(how uintptr) bool {
 	pid := f.sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&f.none)), how, uintptr(unsafe.Pointer(&f.usage)), 0, 0)
 	if bad(pid) || pid == 0 {
 		return false
@@ -139,7 +139,7 @@ func (f *first) wait(how uintptr) bool {
 //
 //go:nosplit
 //go:norace
-func (f *first) finish() {
+func (f *process) finish() {
 	for {
 		r := f.sys(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0, 0, 0, 0)
 		if errnoOf(r) == unix.ESRCH && !f.wait(unix.WNOHANG) {
