@@ -25,7 +25,7 @@ func (v *versions) version(table string) *atomic.Int64 {
 const unknown = "*"
 
 // changes returns the tables that a statement changes: none, one, or unknown. Statements have no triggers that change
-// other tables; a test of every schema holds that.
+// other tables (internal/layers holds that for every schema).
 func changes(query string) []string {
 	words := strings.FieldsFunc(query, func(r rune) bool { return strings.ContainsRune(" \t\n(,;", r) })
 	if len(words) == 0 {
