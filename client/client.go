@@ -14,6 +14,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 
@@ -55,6 +56,7 @@ type Config struct {
 	AgentToken palyra.Secret // of a named agent; empty: agent:local
 	Command    bool          // at the agent's door without a token: a person's own command, not an agent
 	Signer     Signer        // nil: signed methods fail before anything is sent
+	Adopted    io.ReadCloser // the answer to the first Call, which somebody else of this user proposed; nil: there is none
 }
 
 // Client is a connection to a daemon; safe for concurrent use.
@@ -109,6 +111,9 @@ func Open(cfg Config) (*Client, error) {
 	h := &http.Client{Transport: c.transport}
 	if cfg.Remote != nil { // devices speak HTTP/2 only
 		h.Transport = c.duplex
+	}
+	if cfg.Adopted != nil {
+		h.Transport = &adopter{next: h.Transport, answer: cfg.Adopted}
 	}
 	opt := connect.WithInterceptors(&signing{c})
 	c.health = grpchealth.NewClient(h, base)

@@ -12,4 +12,4 @@ PALYRA_GEN_BIN=$plugins api/generate.sh
 
 rm -rf docs/man
 mkdir -p docs/man
-go run ./cmd/palyra man docs/man
+go run ./cmd/palyra-full man docs/man

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +42,9 @@ func template(errs io.Writer) int {
 	if err := checkPIDNamespace(); err != nil {
 		return refuse(errs, err.Error())
 	}
-	tidy()
+	if err := tidy(); err != nil {
+		return refuse(errs, err.Error())
+	}
 	// Nothing may look into the process that makes rooms, and nothing but the end of its socket ends it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return refuse(errs, err.Error())
@@ -289,17 +293,21 @@ func checkPIDNamespace() error {
 
 // tidy closes the descriptors that bubblewrap left open, perhaps of directories outside of the
 // template. Those that Go's runtime made for itself stay: they are of types that no file has.
-func tidy() {
-	const gap = 16 // after so many free numbers there are no more
+func tidy() error {
 	_ = unix.CloseRange(cell.ControlFD+1, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-	for fd, free := cell.ControlFD+1, 0; free < gap; fd++ {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("open descriptors: %w", err)
+	}
+	for _, e := range open {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return fmt.Errorf("open descriptors: %w", err)
+		}
 		var st unix.Stat_t
-		switch err := unix.Fstat(fd, &st); {
-		case err != nil:
-			free++
-		case st.Mode&unix.S_IFMT != 0:
-			free = 0
+		if fd > cell.ControlFD && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != 0 {
 			_ = unix.Close(fd)
 		}
 	}
+	return nil
 }

@@ -1,28 +1,35 @@
 // Command palyra is the command line of the gate: it starts and stops the daemon, calls tools,
 // answers approvals and checks evidence.
+//
+// It is small, because agents call it for everything they do: it answers what must be answered fast, and becomes
+// palyra-full, which lies beside it, for all else.
 package main
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"palyra/internal/cli"
+	"palyra"
+	"palyra/internal/cli/quick"
+	"palyra/internal/show"
 )
 
 // version is stamped by the build.
 var version = "dev"
 
-func main() { os.Exit(run()) }
-
-// run cancels the command's context at the first signal; the second one ends the process.
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	return cli.Main(ctx, cli.Process{
-		Version: version, Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout,
-		Stderr: os.Stderr,
-	})
+func main() {
+	a := quick.Run(quick.Process{Version: version, Args: os.Args[1:], Env: os.Environ()}, os.Stdout, os.Stderr)
+	if a.Full == nil {
+		os.Exit(a.Code)
+	}
+	path, err := quick.FindFull()
+	if err == nil {
+		err = become(path, a.Full) // it returns only if that cannot be
+	}
+	fmt.Fprintf(os.Stderr, "palyra: %s\n", show.Line(err.Error()))
+	if e := (*palyra.Error)(nil); errors.As(err, &e) && e.Remedy != "" {
+		fmt.Fprintf(os.Stderr, "  remedy: %s\n", show.Line(e.Remedy))
+	}
+	os.Exit(1)
 }

@@ -29,6 +29,7 @@ import (
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/mcp"
 	"palyra/internal/cli/policy"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/service"
 	"palyra/internal/cli/syntax"
 )
@@ -78,7 +79,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          syntax.Group,
-		Version:       thisBuild(inv).String(),
+		Version:       quick.ThisBuild(inv.Version).String(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/config/home"
 )
 
 // Config is the whole configuration.
@@ -256,13 +257,16 @@ func Check(o Options) []Problem {
 	return problems
 }
 
+// Paths is where things live.
+type Paths = home.Paths
+
 // Locate says where a configuration is, also one that cannot be used.
 func Locate(o Options) (Paths, error) {
 	env := o.Env
 	if env == nil {
 		env = os.Environ()
 	}
-	return pathsOf(o.Home, environ(env))
+	return home.Find(o.Home, environ(env))
 }
 
 // read goes from the weakest place to the strongest. It reads on after a problem so that Check can name them all.
@@ -273,7 +277,7 @@ func read(o Options) (Config, []Problem) {
 	if env == nil {
 		env = os.Environ()
 	}
-	paths, err := pathsOf(o.Home, environ(env))
+	paths, err := home.Find(o.Home, environ(env))
 	if err != nil {
 		return Config{}, []Problem{{Text: err.Error()}}
 	}

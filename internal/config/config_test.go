@@ -391,3 +391,23 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// Where a configuration is can be said of one that cannot be used.
+func TestLocate(t *testing.T) {
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("no = = toml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Locate(Options{Env: []string{"PALYRA_HOME=" + home}})
+	if err != nil || p.Config != filepath.Join(home, "config.toml") {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestStorePathMovesTheState(t *testing.T) {
+	o := place(t, "[store]\npath = '/elsewhere/s.db'\n", "")
+	c, err := Load(o)
+	if err != nil || c.Paths.State != "/elsewhere/s.db" {
+		t.Errorf("got %s, %v", c.Paths.State, err)
+	}
+}

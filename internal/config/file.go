@@ -16,6 +16,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"palyra/internal/config/home"
 )
 
 // maxFile is the largest configuration file that is read.
@@ -271,7 +273,7 @@ func ReadPrivate(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, withoutPath(err)
 	}
-	why := foreignOwner(info)
+	why := home.Foreign(info)
 	switch {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")

@@ -9,6 +9,3 @@ func openPlain(path string) (*os.File, error) { return os.Open(path) }
 
 // writableByOthers cannot be told from a mode here; the user's profile directory is private by default.
 func writableByOthers(os.FileInfo) string { return "" }
-
-// foreignOwner cannot tell the owner here.
-func foreignOwner(os.FileInfo) string { return "" }

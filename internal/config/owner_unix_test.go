@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/config/home"
 )
 
 func TestReadPrivate(t *testing.T) {
@@ -70,7 +71,7 @@ func TestForeignFiles(t *testing.T) {
 	if _, err := ReadPrivate(file, 100); err == nil {
 		t.Error("somebody else's secret was read")
 	}
-	p, err := pathsOf(filepath.Join(t.TempDir(), "home"), nil)
+	p, err := home.Find(filepath.Join(t.TempDir(), "home"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"palyra"
-	"palyra/internal/config"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/access"
 	"palyra/internal/rpc/approvals"
@@ -25,6 +24,7 @@ import (
 	"palyra/internal/rpc/tools"
 	"palyra/internal/rpc/workspaces"
 
+	placed "palyra/internal/config/home"
 	devicesvc "palyra/internal/rpc/devices"
 	mcpsvc "palyra/internal/rpc/mcp"
 )
@@ -105,8 +105,8 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	paths := d.Settings.Paths
 	dir := paths.SocketDir()
 	c := rpc.Config{
-		AgentSocket:    filepath.Join(dir, config.AgentSocket),
-		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
+		AgentSocket:    filepath.Join(dir, placed.AgentSocket),
+		OperatorSocket: filepath.Join(dir, placed.OperatorSocket),
 		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log,
 		Now: now,
 	}

@@ -159,7 +159,7 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 	if err := c.db.QueryRow("SELECT outcome FROM calls WHERE id=?", string(keyed["said"].CallID)).Scan(&was); err != nil {
 		t.Fatal(err)
 	}
-	body, err := pack.Text(was)
+	body, err := pack.NewShelf("call_bases").Text(c, was)
 	_, err2 := home.Exec("UPDATE calls SET outcome=? WHERE id=?", pack.Pack(bytes.Replace(body, []byte("hello"), []byte("FORGED"), 1)),
 		string(keyed["said"].CallID))
 	_, err3 := home.Exec("UPDATE calls SET input=? WHERE id=?", string(palyra.SumBytes(nil)), string(keyed["sent"].CallID))

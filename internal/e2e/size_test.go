@@ -73,7 +73,7 @@ func (d *daemon) unpacked(t *testing.T) {
 	})
 	rewrite(t, db, "calls", "id", "doc", func(_ string, b []byte) ([]byte, error) { return docs.Text(rawTx{db}, b) })
 	rewrite(t, db, "calls", "id", "outcome", func(id string, b []byte) ([]byte, error) {
-		b, err := pack.Text(b)
+		b, err := docs.Text(rawTx{db}, b)
 		if len(b) > 0 && b[len(b)-1] != '}' {
 			b = slices.Concat(b, []byte(`,"attestation":`), envelopes[id], []byte("}"))
 		}

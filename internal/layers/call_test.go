@@ -19,10 +19,18 @@ type ban struct {
 
 // bans hold for code; those of testBans hold for tests as well.
 var bans = []ban{
-	{"os/exec", "*", []string{"internal/sandbox/**", "internal/cli/**"}, "only a sandbox starts processes, and 'palyra up' the daemon"},
+	{
+		"os/exec", "*",
+		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra"},
+		"only a sandbox starts processes, 'palyra up' the daemon, and the command its other half",
+	},
 	{"os", "StartProcess", []string{"internal/sandbox/**"}, "only a sandbox starts processes"},
 	{"syscall", "ForkExec", []string{"cmd/palyra-cell"}, "only a sandbox starts processes"},
-	{"syscall", "Exec", nil, "only the cell becomes another program, by a system call of its own"},
+	{
+		"syscall", "Exec",
+		[]string{"cmd/palyra"},
+		"the command becomes the full one; else only the cell becomes another program, by a system call of its own",
+	},
 	{
 		"net", "Dial*",
 		[]string{"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe"},

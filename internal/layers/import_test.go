@@ -188,8 +188,12 @@ func edges() []edge {
 		},
 		{storey, []string{"**"}, false, "what stands on the parts knows no door and no leaf"},
 
-		{[]string{"internal/config"}, append([]string{"."}, small...), true, "configuration is read before anything exists"},
-		{[]string{"internal/config"}, []string{"**"}, false, "configuration knows no part"},
+		{
+			[]string{"internal/config/**"},
+			append([]string{".", "internal/config/home"}, small...), true,
+			"configuration is read before anything exists",
+		},
+		{[]string{"internal/config/**"}, []string{"**"}, false, "configuration knows no part"},
 
 		{[]string{"internal/rpc/**"}, append([]string{".", "internal/rpc/**"}, small...), true, "a door"},
 		{[]string{"internal/rpc/**"}, []string{"**"}, false, "a door knows the parts only by interfaces of its own"},
@@ -231,8 +235,14 @@ func edges() []edge {
 			"a bundle's tests are run without a daemon",
 		},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
+		{
+			[]string{"internal/cli/quick"},
+			[]string{"client/**", "internal/config", "internal/cli/invocation", "internal/cli/execute", "internal/cli/screen"},
+			false,
+			"what it links is what it costs to start",
+		},
 		{[]string{"internal/cli/**"}, []string{
-			".", "client/**", "internal/cli/**", "internal/config", "internal/hostport", "internal/show", "internal/durable",
+			".", "client/**", "internal/cli/**", "internal/config/**", "internal/hostport", "internal/show", "internal/durable",
 			"internal/subpath",
 		}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},
@@ -240,7 +250,8 @@ func edges() []edge {
 		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},
 		{[]string{"internal/daemon"}, []string{"**"}, true, "the daemon wires everything"},
 		{[]string{"cmd/palyrad"}, []string{".", "internal/daemon", "internal/config"}, true, "a thin main"},
-		{[]string{"cmd/palyra"}, []string{".", "internal/cli/**"}, true, "a thin main"},
+		{[]string{"cmd/palyra"}, []string{".", "internal/cli/quick", "internal/show"}, true, "a thin main, of what starts fast"},
+		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli/**"}, true, "a thin main"},
 		{[]string{"bench/**"}, []string{"**"}, true, "benchmarks reach everywhere"},
 	}
 }

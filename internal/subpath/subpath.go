@@ -58,3 +58,17 @@ func PlainID(s string) bool {
 	}
 	return s != "" && len(s) <= 64
 }
+
+// Nearest is the innermost of the directories in which a path lies, and the path as it is called there; both are empty
+// when it is one of them itself, or lies in none.
+func Nearest(dirs []string, p string) (dir, rel string) {
+	for _, d := range dirs {
+		if d == p {
+			return "", ""
+		}
+		if r, ok := Rel(d, p); ok && len(d) > len(dir) {
+			dir, rel = d, r
+		}
+	}
+	return dir, rel
+}

@@ -8,8 +8,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// agentTools are the programs that an agent in a room finds: the command that
-// speaks to Palyra, as far as it lies beside the daemon.
+// agentTools are the programs that an agent in a room finds: the two of the command that
+// speaks to Palyra, as far as they lie beside the daemon.
 func agentTools() []palyra.Mount {
 	self, err := os.Executable()
 	if err != nil {
@@ -18,9 +18,12 @@ func agentTools() []palyra.Mount {
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
 	}
-	command := filepath.Join(filepath.Dir(self), "palyra")
-	if fi, err := os.Stat(command); err != nil || !fi.Mode().IsRegular() {
-		return nil
+	var tools []palyra.Mount
+	for _, name := range []string{"palyra", "palyra-full"} {
+		command := filepath.Join(filepath.Dir(self), name)
+		if fi, err := os.Stat(command); err == nil && fi.Mode().IsRegular() {
+			tools = append(tools, palyra.Mount{Source: command, Target: cell.RoomPalyra + "/bin/" + name})
+		}
 	}
-	return []palyra.Mount{{Source: command, Target: cell.RoomPalyra + "/bin/palyra"}}
+	return tools
 }

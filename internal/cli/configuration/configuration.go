@@ -23,6 +23,7 @@ import (
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/config"
+	"palyra/internal/config/home"
 	"palyra/internal/show"
 
 	profiles "palyra/internal/profile"
@@ -153,9 +154,9 @@ func configPathCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			agent, operator, err := c.Paths.Sockets()
-			if errors.Is(err, config.ErrCopied) { // the ones that a daemon of this home would have
+			if errors.Is(err, home.ErrCopied) { // the ones that a daemon of this home would have
 				dir := c.Paths.SocketDir()
-				agent, operator, err = filepath.Join(dir, config.AgentSocket), filepath.Join(dir, config.OperatorSocket), nil
+				agent, operator, err = filepath.Join(dir, home.AgentSocket), filepath.Join(dir, home.OperatorSocket), nil
 			}
 			if err != nil {
 				return err

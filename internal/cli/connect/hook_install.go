@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
@@ -185,7 +185,7 @@ func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, hook.ToolSeparator)) {
 		return "", exit.Usagef("--own-server %q is no name of a server", o.own)
 	}
-	self, err := os.Executable()
+	self, err := quick.Self()
 	if err != nil {
 		return "", exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}

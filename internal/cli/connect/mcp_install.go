@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/hook"
@@ -233,9 +233,9 @@ func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client
 // serverEntry is how a client starts this very program: by its full path, because clients that are
 // started from a desktop have another PATH.
 func serverEntry(inv *invocation.Invocation, workspace string) (install.Server, error) {
-	self, err := os.Executable()
+	self, err := quick.Self()
 	if err != nil {
-		return install.Server{}, fmt.Errorf("cli: executable: %w", err)
+		return install.Server{}, err
 	}
 	s := install.Server{Command: self}
 	paths, err := inv.Paths()

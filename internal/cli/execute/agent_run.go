@@ -35,7 +35,7 @@ func AgentRunCommand(inv *invocation.Invocation) *cobra.Command {
 			if err := o.Conflicts(inv.JSON, terminal.Is(inv.Stdin)); err != nil {
 				return err
 			}
-			return exit.ForExec(execute(cmd.Context(), inv, o, argv))
+			return exit.ForExec(execute(cmd.Context(), inv, o, argv, adopted{}))
 		},
 		ValidArgsFunction: syntax.CompleteNothing,
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/client"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/proposal"
@@ -16,6 +17,7 @@ import (
 // ExecCommand is "exec": a command through the gate.
 func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 	var o proposal.Options
+	var from adopted
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- CMD [ARG]...", Short: "Run a command through the gate", Args: o.Check,
 		Long: "Proposes the command as a call of " + string(palyra.ToolProcessRun) + " on the agent's door. Policy judges\n" +
@@ -65,19 +67,20 @@ func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 			if o.Background {
 				return exit.ForExec(execInBackground(cmd.Context(), inv, o, argv))
 			}
-			return exit.ForExec(execute(cmd.Context(), inv, o, argv))
+			return exit.ForExec(execute(cmd.Context(), inv, o, argv, from))
 		},
 		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	o.Flags(cmd)
 	o.BackgroundFlags(cmd)
+	from.flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
 }
 
 // execute runs a command through the gate. Signals do not end it: they are the command's, so it
 // uses a context that they do not end.
-func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options, argv []string) error {
+func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options, argv []string, from adopted) error {
 	patient, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
 	stop := context.AfterFunc(ctx, func() {
@@ -91,12 +94,19 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 	if o.AsAgent {
 		door, inv.ForAgent = inv.Agent, true
 	}
+	if from.connection != "" {
+		answer, err := from.open()
+		if err != nil {
+			return err
+		}
+		door = func() (*client.Client, error) { return inv.Continuing(answer) }
+	}
 	c, err := door()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
+	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged, signalled: from.signal}
 	defer x.listen()()
 	if err := x.place(patient, &o); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type execution struct {
 	size       *proposal.Size // with -t; otherwise nil
 	raw        *rawTerminal   // with -t; otherwise nil
 	staged     bool           // it is an agent whose work its person reviews
+	signalled  string         // the name of a signal that came before this program; "": none did
 	taken      bool           // the command has the terminal: a second running event changes nothing
 	printedOut *printed
 	printedErr *printed
@@ -43,6 +45,7 @@ type execution struct {
 	state    commandState
 	lastStop time.Time      // time of the last Ctrl-C; only the listener uses it
 	deaf     func()         // ends the listening to signals
+	late     chan os.Signal // one that came before this program
 	heard    chan struct{}  // closed by deaf
 	pending  sync.WaitGroup // goroutines that feed the call
 }
@@ -113,10 +116,12 @@ func (x *execution) event(ctx context.Context, e client.CallEvent) {
 		if x.state.ask() {
 			x.giveUp()
 		}
+		x.recall()
 	case e.ApprovalResolved != nil: // a no to the command itself ends the call anyway; a no to a host does not
 		x.state.answered()
 	case e.Running != nil:
 		x.takeOver(ctx)
+		x.recall()
 	case e.Output != nil:
 		x.spool.add(*e.Output)
 	}

@@ -31,7 +31,7 @@ func (x *execution) listen() (stop func()) {
 		deaf()
 		close(x.heard)
 	})
-	x.heard = make(chan struct{})
+	x.heard, x.late = make(chan struct{}), make(chan os.Signal, 1)
 	var listening sync.WaitGroup
 	listening.Go(func() { x.obey(life, signals) })
 	return func() {
@@ -56,10 +56,22 @@ func (x *execution) obey(ctx context.Context, signals <-chan os.Signal) {
 	defer close(queue)
 	for {
 		select {
+		case s := <-x.late:
+			x.enqueue(queue, x.signal(ctx, s))
 		case s := <-signals:
 			x.enqueue(queue, x.signal(ctx, s))
 		case <-x.heard:
 			return
+		}
+	}
+}
+
+// recall obeys a signal that came before this program, now that it is known whether the call waits or runs.
+func (x *execution) recall() {
+	for s, name := range signalNames {
+		if name == x.signalled {
+			x.signalled = ""
+			x.late <- s
 		}
 	}
 }

@@ -24,3 +24,6 @@ func caught() []os.Signal { return []os.Signal{os.Interrupt} }
 
 // minePipes does nothing: on this system a write into a closed pipe is an error already.
 func minePipes() (stop func()) { return func() {} }
+
+// openInherited opens a descriptor that another program left open.
+func openInherited(fd int, name string) *os.File { return os.NewFile(uintptr(fd), name) }

@@ -33,3 +33,11 @@ func minePipes() (stop func()) {
 	signal.Notify(pipes, syscall.SIGPIPE)
 	return func() { signal.Stop(pipes) }
 }
+
+// openInherited opens a descriptor that another program left open, for this one alone. A read from it ends when it is
+// closed.
+func openInherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	_ = syscall.SetNonblock(fd, true)
+	return os.NewFile(uintptr(fd), name)
+}

@@ -110,6 +110,6 @@ func (x *execution) resized(ctx context.Context, id palyra.CallID) (pass func())
 	return func() {
 		ctx, done := context.WithTimeout(ctx, sendPatience)
 		defer done()
-		_ = x.client.SendInput(ctx, id, size.Feed()) // the next resize corrects it
+		_ = x.client.SendInput(ctx, id, palyra.Feed{Rows: size.Rows, Cols: size.Cols}) // the next resize corrects it
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
@@ -265,7 +266,7 @@ func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecisi
 	if err != nil {
 		return hookDecision{}, err
 	}
-	self, err := os.Executable()
+	self, err := quick.Self()
 	if err != nil {
 		return hookDecision{}, exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}

@@ -11,13 +11,14 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 )
 
 // TokenVariable names the file with a named agent's token. There is no variable
 // or flag for the token itself: both are visible to other programs.
-const TokenVariable = "PALYRA_AGENT_TOKEN_FILE"
+const TokenVariable = quick.TokenVariable
 
 // Agent opens the agent's door, where calls are proposed and nothing is decided.
 func (inv *Invocation) Agent() (*client.Client, error) {
@@ -45,6 +46,11 @@ func (inv *Invocation) ByHand() (*client.Client, error) {
 	if inv.RemoteName() != "" || inv.TokenFile() != "" || inv.Inside() {
 		return inv.Agent()
 	}
+	return inv.Continuing(nil)
+}
+
+// Continuing opens the door for calls that a person types; with an answer, to a call that is on its way and is the first.
+func (inv *Invocation) Continuing(answer io.ReadCloser) (*client.Client, error) {
 	paths, err := inv.Paths()
 	if err != nil {
 		return nil, err
@@ -53,7 +59,7 @@ func (inv *Invocation) ByHand() (*client.Client, error) {
 		_, socket, err := paths.Sockets()
 		return socket, err
 	}
-	return client.Open(client.Config{Find: find, Door: client.AgentDoor, Command: true})
+	return client.Open(client.Config{Find: find, Door: client.AgentDoor, Command: true, Adopted: answer})
 }
 
 // Operator opens the operator's door. Its key is read, and its passphrase asked for, only when

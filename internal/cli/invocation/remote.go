@@ -4,20 +4,20 @@ import (
 	"context"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 	"palyra/internal/subpath"
 )
 
 // RemoteVariable names the daemon to talk to, as --remote does.
-const RemoteVariable = "PALYRA_REMOTE"
+const RemoteVariable = quick.RemoteVariable
 
 // RemoteFlag is --remote. An empty value means the daemon of this machine, whatever the environment says.
 type RemoteFlag struct {
@@ -159,13 +159,9 @@ func (inv *Invocation) Nearest(ctx context.Context) (workspace, cwd string) {
 	if real, err := filepath.EvalSymlinks(here); err == nil {
 		here = real
 	}
-	if slices.ContainsFunc(known, func(w palyra.Workspace) bool { return w.Path == here }) {
-		return "", ""
-	}
+	dirs := make([]string, 0, len(known))
 	for _, w := range known {
-		if rel, ok := subpath.Rel(w.Path, here); ok && len(w.Path) > len(workspace) {
-			workspace, cwd = w.Path, rel
-		}
+		dirs = append(dirs, w.Path)
 	}
-	return workspace, cwd
+	return subpath.Nearest(dirs, here)
 }

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/processargs"
 	"palyra/internal/cli/screen"
 )
 
@@ -25,42 +26,12 @@ type Input struct {
 	Rest io.Reader
 }
 
-// Arguments is the input of the tool.
-type Arguments struct {
-	Command  string            `json:"command,omitempty"`
-	Args     []string          `json:"args,omitempty"`
-	Cwd      string            `json:"cwd,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Stdin    string            `json:"stdin,omitempty"`
-	StdinB64 string            `json:"stdin_b64,omitempty"`
-	Live     bool              `json:"stdin_live,omitempty"`
-	Terminal *Size             `json:"terminal,omitempty"`
-	Tier     string            `json:"tier,omitempty"`
-	Profile  string            `json:"profile,omitempty"`
-	Egress   []string          `json:"egress,omitempty"`
-	Publish  []string          `json:"publish,omitempty"`
-	Script   string            `json:"script,omitempty"`
-	Held     bool              `json:"require_limits,omitempty"`
-	Writes   bool              `json:"live,omitempty"` // to the workspace directly
-	Agent    bool              `json:"agent_socket,omitempty"`
-	Staged   bool              `json:"staged,omitempty"`
-	Within   []string          `json:"agent_within,omitempty"`
-	Limits   *Limits           `json:"limits,omitempty"`
-}
-
-// Size is the size of a terminal.
-type Size struct {
-	Rows int `json:"rows"`
-	Cols int `json:"cols"`
-}
-
-// Limits are the limits that the command line lowers.
-type Limits struct {
-	CPUMS       int64 `json:"cpu_ms,omitempty"`
-	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	Processes   int64 `json:"processes,omitempty"`
-	DiskBytes   int64 `json:"disk_bytes,omitempty"`
-}
+// Arguments, Size and Limits are parts of the input of the tool.
+type (
+	Arguments = processargs.Arguments
+	Size      = processargs.Size
+	Limits    = processargs.Limits
+)
 
 // Request makes the call to propose, for a script or a command.
 func (o *Options) Request(argv []string, script string, in Input, t *Size) (client.CallRequest, error) {
@@ -83,10 +54,13 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 	if !in.Live {
 		args.Stdin, args.StdinB64 = textOr64(in.Head)
 	}
-	if l := (Limits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes, int64(o.disk)}); l != (Limits{}) {
+	l := Limits{
+		CPUMS: time.Duration(o.cpu).Milliseconds(), MemoryBytes: int64(o.memory), Processes: o.processes, DiskBytes: int64(o.disk),
+	}
+	if l != (Limits{}) {
 		args.Limits = &l
 	}
-	raw, err := screen.EncodePlain(args)
+	raw, err := processargs.Encode(args)
 	if err != nil {
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
@@ -115,6 +89,3 @@ const (
 	// StdinPatience is how long stdin may take before the person is told that the command waits for it.
 	StdinPatience = 2 * time.Second
 )
-
-// Feed is the size as a call takes it.
-func (t *Size) Feed() palyra.Feed { return palyra.Feed{Rows: t.Rows, Cols: t.Cols} }

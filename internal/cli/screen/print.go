@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/cli/processargs"
 	"palyra/internal/show"
 )
 
@@ -214,13 +215,7 @@ func Indented(raw json.RawMessage) string {
 }
 
 // EncodePlain is JSON with HTML characters unescaped, without a newline.
-func EncodePlain(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
+func EncodePlain(v any) ([]byte, error) { return processargs.Encode(v) }
 
 // Path is the name of a file in a list, cut to the width of a line, or the number of further ones.
 func Path(t palyra.PathText) string {

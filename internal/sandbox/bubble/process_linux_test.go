@@ -245,6 +245,25 @@ func TestBackendStuckCell(t *testing.T) {
 	}
 }
 
+// TestBackendStuckAtALimit: one that does not answer when its program is over a limit is ended, and the limit is named.
+func TestBackendStuckAtALimit(t *testing.T) {
+	t.Parallel() // it waits for long
+	c := configOf(t)
+	c.Cgroup = cells.CgroupOff
+	b := openBackend(t, c)
+	s := newSite(t, celltest.Residents()[0])
+	j := s.job("/bin/sh", "-c", "sleep 1; while :; do :; done")
+	j.Limits = palyra.Limits{CPUMS: 300}
+	p := celltest.Start(t, b, j)
+	_, _, first := bodyOf(t, p)
+	if err := unix.Kill(first, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := p.Wait(); err != nil || x.Limit != "cpu" || x.Signal != "SIGKILL" || lives(first) {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
 func TestBackendClose(t *testing.T) {
 	c := configOf(t)
 	c.Warm = 2

@@ -44,6 +44,7 @@ type Process struct {
 
 	mu       sync.Mutex
 	stopped  string // reason of the first Stop
+	over     string // limit that somebody else saw passed
 	deadline *time.Timer
 	terminal *os.File // of a program in a room, whose first process does not resize it; nil: it has none
 
@@ -221,17 +222,21 @@ func (p *Process) ended(r cell.Report) {
 }
 
 // lost ends the tree of a cell that is gone. A cell that ended with its run when memory or tasks
-// ran out was not lost: the limit ended both.
+// ran out, or that did not end its run in time when it was told of a limit, was not lost: the limit ended both.
 func (p *Process) lost() {
-	left, limit := p.k.end(), p.k.Group.exceeded()
+	left := p.k.end()
+	p.mu.Lock()
+	limit := cmp.Or(p.k.Group.exceeded(), p.over)
+	p.mu.Unlock()
 	if left > 0 || limit == "" {
 		p.lose(left)
 		return
 	}
 	usage := palyra.Usage{WallMS: time.Since(p.begun).Milliseconds()}
-	if limit == "memory" {
+	switch limit {
+	case "memory":
 		usage.PeakMemory = p.limits.MemoryBytes
-	} else {
+	case "processes":
 		usage.Processes = p.limits.Processes
 	}
 	p.mu.Lock()
@@ -315,7 +320,12 @@ func (p *Process) Stop(reason string, grace time.Duration) {
 }
 
 // Exceed ends the tree of a room for a limit that somebody else saw passed.
-func (p *Process) Exceed(limit string) { _ = p.order(cell.Order{Kind: cell.OrderLimit, Reason: limit}) } // an error: it has ended
+func (p *Process) Exceed(limit string) {
+	p.mu.Lock()
+	p.over = cmp.Or(p.over, limit)
+	p.mu.Unlock()
+	_ = p.order(cell.Order{Kind: cell.OrderLimit, Reason: limit}) // an error means that it has ended already
+}
 
 // giveUp closes the socket of a cell that does not come to an end, and then kills it; follow treats it as lost.
 func (p *Process) giveUp() {

@@ -1,4 +1,4 @@
-package config
+package home
 
 import (
 	"errors"
@@ -51,56 +51,36 @@ func TestPaths(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := pathsOf(c.home, c.env)
+			got, err := Find(c.home, c.env)
 			got.short = nil
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Paths{})); diff != "" || err != nil {
 				t.Error(err, diff)
 			}
 		})
 	}
-	if _, err := pathsOf("", map[string]string{}); err == nil {
+	if _, err := Find("", map[string]string{}); err == nil {
 		t.Error("no HOME was accepted")
-	}
-}
-
-// Where a configuration is can be said of one that cannot be used.
-func TestLocate(t *testing.T) {
-	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("no = = toml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := Locate(Options{Env: []string{"PALYRA_HOME=" + home}})
-	if err != nil || p.Config != filepath.Join(home, "config.toml") {
-		t.Errorf("%+v, %v", p, err)
-	}
-}
-
-func TestStorePathMovesTheState(t *testing.T) {
-	o := place(t, "[store]\npath = '/elsewhere/s.db'\n", "")
-	c, err := Load(o)
-	if err != nil || c.Paths.State != "/elsewhere/s.db" {
-		t.Errorf("got %s, %v", c.Paths.State, err)
 	}
 }
 
 func TestLongSocketPathsMove(t *testing.T) {
 	long := "/p/" + strings.Repeat("x", 100)
-	p, err := pathsOf(long, map[string]string{"XDG_RUNTIME_DIR": "/r"})
+	p, err := Find(long, map[string]string{"XDG_RUNTIME_DIR": "/r"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if dir := p.SocketDir(); !strings.HasPrefix(dir, "/r/palyra-") {
 		t.Errorf("got %s", dir)
 	}
-	other, _ := pathsOf(long+"y", map[string]string{"XDG_RUNTIME_DIR": "/r"})
+	other, _ := Find(long+"y", map[string]string{"XDG_RUNTIME_DIR": "/r"})
 	if other.SocketDir() == p.SocketDir() {
 		t.Error("two homes share a socket directory")
 	}
-	p, _ = pathsOf(long, map[string]string{"XDG_RUNTIME_DIR": long})
+	p, _ = Find(long, map[string]string{"XDG_RUNTIME_DIR": long})
 	if dir := p.SocketDir(); !strings.HasPrefix(dir, "/tmp/palyra-") {
 		t.Errorf("got %s", dir)
 	}
-	p, _ = pathsOf("/p", nil)
+	p, _ = Find("/p", nil)
 	if agent, operator, err := p.Sockets(); err != nil || agent != "/p/run/agent.sock" || operator != "/p/run/operator.sock" {
 		t.Errorf("got %s %s", agent, operator)
 	}
@@ -108,7 +88,7 @@ func TestLongSocketPathsMove(t *testing.T) {
 
 func TestMakeAndAddr(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
-	p, err := pathsOf(home, nil)
+	p, err := Find(home, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +147,7 @@ func TestMakeRefusesUnsafeDirectories(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _ := pathsOf(filepath.Join(t.TempDir(), "home"), nil)
+			p, _ := Find(filepath.Join(t.TempDir(), "home"), nil)
 			if err := p.Make(); err != nil {
 				t.Fatal(err)
 			}
@@ -184,12 +164,12 @@ func TestMakeRefusesUnsafeDirectories(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := pathsOf(filepath.Join(file, "home"), nil)
+	p, _ := Find(filepath.Join(file, "home"), nil)
 	if err := p.Make(); palyra.CodeOf(err) != palyra.Unavailable {
 		t.Errorf("home under a file: %v", err)
 	}
 	// A home that others may read is fine: what is private in it is 0700.
-	p, _ = pathsOf(t.TempDir(), nil)
+	p, _ = Find(t.TempDir(), nil)
 	if err := os.Chmod(p.Home, 0o755); err != nil {
 		t.Fatal(err)
 	}

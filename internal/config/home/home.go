@@ -1,4 +1,8 @@
-package config
+// Package home says where Palyra's things live, and which sockets a client should dial. It is apart from the
+// configuration because a command that must start fast needs only this of it.
+//
+// Promises: nobody's directory but ours is taken, and none that others could write or enter.
+package home
 
 import (
 	"crypto/sha256"
@@ -37,8 +41,8 @@ const (
 // maxSocketPath is the longest path a Unix socket can be bound to.
 const maxSocketPath = 107
 
-// pathsOf finds the places from --home and the environment.
-func pathsOf(home string, env map[string]string) (Paths, error) {
+// Find finds the places from --home and the environment.
+func Find(home string, env map[string]string) (Paths, error) {
 	if home == "" {
 		home = env["PALYRA_HOME"]
 	}
@@ -153,14 +157,14 @@ func makeDir(dir string, forbidden os.FileMode) error {
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("config: make %s: %w", dir, err)
+		return fmt.Errorf("home: make %s: %w", dir, err)
 	}
 	return private(dir, info, forbidden)
 }
 
 // private refuses a directory that is not ours or grants others a bit of forbidden.
 func private(dir string, info os.FileInfo, forbidden os.FileMode) error {
-	why, remedy := foreignOwner(info), "name a directory of your own with PALYRA_HOME or --home"
+	why, remedy := Foreign(info), "name a directory of your own with PALYRA_HOME or --home"
 	switch {
 	case why != "":
 	case !info.IsDir():
@@ -172,4 +176,13 @@ func private(dir string, info os.FileInfo, forbidden os.FileMode) error {
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s %s: others could get at what Palyra keeps there", dir, why).
 		WithRemedy("%s", remedy)
+}
+
+// withoutPath drops the path from a file error, for a text that has it already.
+func withoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }

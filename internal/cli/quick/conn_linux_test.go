@@ -1,0 +1,103 @@
+package quick
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// answered is a connection at whose other end somebody says text and closes.
+func answered(t testing.TB, text string) *conn {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{fd: fds[0], until: time.Now().Add(time.Minute)}
+	t.Cleanup(c.close)
+	other := os.NewFile(uintptr(fds[1]), "other")
+	go func() {
+		_, _ = other.WriteString(text)
+		_ = unix.Shutdown(fds[1], unix.SHUT_WR)
+	}()
+	t.Cleanup(func() { _ = other.Close() })
+	return c
+}
+
+func TestAnswers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for name, c := range map[string]struct {
+		text, want string // "": it is left to the full program
+	}{
+		"with a length":     {ok + "Content-Length: 2\r\n\r\nhi", "hi"},
+		"in chunks":         {ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n", "hi"},
+		"an error":          {"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nhi", ""},
+		"neither":           {ok + "\r\nhi", ""},
+		"both":              {ok + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nhi", ""},
+		"packed":            {ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi", ""},
+		"too long":          {ok + "Content-Length: 99999999\r\n\r\nhi", ""},
+		"negative":          {ok + "Content-Length: -1\r\n\r\nhi", ""},
+		"a long header":     {ok + strings.Repeat("X: "+strings.Repeat("x", 1000)+"\r\n", 20) + "Content-Length: 2\r\n\r\nhi", ""},
+		"a long line":       {ok + "X: " + strings.Repeat("x", 5000) + "\r\nContent-Length: 2\r\n\r\nhi", ""},
+		"a bad chunk":       {ok + "Transfer-Encoding: chunked\r\n\r\nx\r\nh\r\n0\r\n\r\n", ""},
+		"a chunk too short": {ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nhi\r\n0\r\n\r\n", ""},
+		"nothing":           {"", ""},
+	} {
+		got, err := answered(t, c.text).unary("/x")
+		if string(got) != c.want && err == nil || c.want != "" && err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestStream(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+	heard := ""
+	hear := func(b []byte) error { heard += string(b); return nil }
+	if err := answered(t, head+"\x00\x00\x00\x00\x02hi\x02\x00\x00\x00\x02{}").stream("/x", nil, hear); err != nil || heard != "hi" {
+		t.Errorf("%q, %v", heard, err)
+	}
+	for name, text := range map[string]string{
+		"no end":       "\x00\x00\x00\x00\x02hi",
+		"an error":     "\x02\x00\x00\x00\x0c{\"error\":{}}",
+		"packed":       "\x01\x00\x00\x00\x02hi\x02\x00\x00\x00\x02{}",
+		"too long":     "\x00\xff\xff\xff\xffhi",
+		"half a frame": "\x00\x00",
+	} {
+		if err := answered(t, head+text).stream("/x", nil, hear); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// Neither a silent daemon nor a signal is waited for any longer.
+func TestPatience(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	c := &conn{fd: fds[0], until: time.Now().Add(50 * time.Millisecond)}
+	defer c.close()
+	if _, err := c.unary("/x"); !errors.Is(err, errStrange) {
+		t.Errorf("%v", err)
+	}
+	c.until, c.interrupted = time.Now().Add(time.Hour), func() bool { return true }
+	if _, err := c.unary("/x"); !errors.Is(err, errStrange) {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n\x00\x00\x00\x00\x02hi\r\n7\r\n\x02\x00\x00\x00\x02{}\r\n0\r\n\r\n")
+	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n\x02\x00\x00\x00\x02{}")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := answered(t, text).stream("/x", nil, func([]byte) error { return nil }); err == nil && !strings.Contains(text, "{}") {
+			t.Errorf("%q was an answer", text)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package quick
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cli/processargs"
+	"palyra/internal/config/home"
+	"palyra/internal/subpath"
+)
+
+// patience is how long a command may take until it is left to the full program, which passes its output on as it comes.
+const patience = 150 * time.Millisecond
+
+// outputFailed is the exit code of a command whose output could not be written.
+const outputFailed = 125
+
+// execute runs a command through the gate.
+func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
+	signals := catch()
+	defer signal.Stop(signals)
+	c, err := dial(p.Env)
+	if err != nil {
+		return Answer{Full: p.Args}
+	}
+	end, err := c.propose(argv, func() bool { return len(signals) > 0 })
+	switch {
+	case err != nil && !c.taping: // nothing was proposed
+		c.close()
+		return Answer{Full: p.Args}
+	case err != nil || shownOnTerminal(end, stdout, stderr):
+		return c.handOver(argv, signals, stderr)
+	}
+	for _, piece := range end.printed {
+		if _, err := piece.stream(stdout, stderr).Write(piece.data); err != nil {
+			fmt.Fprintf(stderr, "palyra: the output cannot be written: %v\n", err)
+			return Answer{Code: outputFailed}
+		}
+	}
+	return Answer{Code: end.code}
+}
+
+// handOver says how the full program goes on with a call that was proposed.
+func (c *conn) handOver(argv []string, signals <-chan os.Signal, stderr io.Writer) Answer {
+	tape, err := c.handOverTape()
+	if err != nil {
+		fmt.Fprintf(stderr, "palyra: the command was proposed and cannot be followed: %v\n", err)
+		fmt.Fprintln(stderr, "  remedy: see what became of it: palyra calls list")
+		return Answer{Code: outputFailed}
+	}
+	args := []string{"exec", fmt.Sprintf("--%s=%d,%d", AdoptFlag, c.fd, tape)}
+	select {
+	case s := <-signals:
+		args = append(args, fmt.Sprintf("--%s=%s", SignalledFlag, unix.SignalName(s.(syscall.Signal))))
+	default:
+	}
+	return Answer{Full: append(append(args, "--"), argv...)}
+}
+
+// handOverTape makes the connection one that another program can go on with, and returns a descriptor of what was
+// received by it.
+func (c *conn) handOverTape() (int, error) {
+	fd, err := unix.MemfdCreate("palyra-exec", 0)
+	if err != nil {
+		return -1, err
+	}
+	for b := c.tape; len(b) > 0; {
+		n, err := unix.Write(fd, b)
+		if err != nil {
+			return -1, err
+		}
+		b = b[n:]
+	}
+	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+		return -1, err
+	}
+	_, err = unix.FcntlInt(uintptr(c.fd), unix.F_SETFD, 0)
+	return fd, err
+}
+
+// catch takes the signals that would end this process, and with it the command's only listener.
+func catch() chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
+		if !signal.Ignored(s) { // nohup and background shells ignore it on purpose
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// shownOnTerminal reports whether something printed goes to a terminal, where it has to be escaped.
+func shownOnTerminal(e ended, stdout, stderr io.Writer) bool {
+	return slices.ContainsFunc(e.printed, func(p piece) bool {
+		f, ok := p.stream(stdout, stderr).(*os.File)
+		return ok && terminal(int(f.Fd()))
+	})
+}
+
+func terminal(fd int) bool {
+	_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	return err == nil
+}
+
+// hasInput reports whether stdin has something to read: it is neither closed, nor a terminal, nor the null device.
+func hasInput() bool {
+	var st, null unix.Stat_t
+	if unix.Fstat(0, &st) != nil || terminal(0) {
+		return false
+	}
+	return unix.Stat(os.DevNull, &null) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != null.Rdev
+}
+
+// propose proposes a command and waits for its end.
+func (c *conn) propose(argv []string, interrupted func() bool) (end ended, err error) {
+	if hasInput() {
+		return end, errStrange
+	}
+	dir, cwd, err := c.place()
+	if err != nil {
+		return end, err
+	}
+	args, err := processargs.Encode(processargs.Arguments{Command: argv[0], Args: argv[1:], Cwd: cwd})
+	if err != nil {
+		return end, err
+	}
+	var msg []byte
+	msg = appendBytes(msg, callTool, string(palyra.ToolProcessRun))
+	msg = appendBytes(msg, callArguments, string(args))
+	msg = appendBytes(msg, callWorkspace, dir)
+	msg = appendBytes(msg, callDoor, string(palyra.SurfaceCLI))
+	msg = appendTrue(msg, callStream)
+	c.interrupted = interrupted
+	var n news
+	if err := c.stream("/palyra.v1.ToolService/CallTool", msg, n.hear); err != nil {
+		return end, err
+	}
+	if !n.done {
+		return end, errStrange
+	}
+	return n.ended, nil
+}
+
+// place is the workspace to work in, and the directory in it: as the full program finds them.
+func (c *conn) place() (dir, cwd string, err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", "", err
+	}
+	answer, err := c.unary("/palyra.v1.WorkspaceService/ListWorkspaces")
+	if err != nil {
+		return "", "", err
+	}
+	var known []string
+	err = fields(answer, func(number int, _ uint64, data []byte) error {
+		if number != listedWorkspace {
+			return errStrange
+		}
+		return fields(data, func(number int, _ uint64, data []byte) error {
+			if number == workspacePath {
+				known = append(known, string(data))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return "", "", err
+	}
+	real := here
+	if to, err := filepath.EvalSymlinks(here); err == nil {
+		real = to
+	}
+	if dir, cwd = subpath.Nearest(known, real); dir == "" {
+		return here, ".", nil
+	}
+	return dir, cwd, nil
+}
+
+// dial connects to the daemon of this user's home, at the door for calls that a person types.
+func dial(env []string) (*conn, error) {
+	vars := make(map[string]string, len(env))
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		vars[name] = value
+	}
+	paths, err := home.Find("", vars)
+	if err != nil {
+		return nil, err
+	}
+	_, socket, err := paths.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(socket, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || int(st.Uid) != os.Geteuid() && st.Uid != 0 {
+		return nil, errors.New("quick: not a socket of ours")
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &conn{fd: fd, until: time.Now().Add(patience)}, nil
+}

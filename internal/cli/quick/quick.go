@@ -1,0 +1,71 @@
+// Package quick answers what agents and loops ask of the command most often, in a program that links nothing else and so
+// starts in a few milliseconds: 'version', and 'exec -- CMD' as long as nothing about it is special.
+//
+// A command is special when a person has to be asked, when it is refused, when it takes its time or prints much, when it
+// has something to read, when its output goes to a terminal, or when anything has to be said about it. It is then left
+// to the full program. Where the call was proposed already, that one is handed the connection, and all that came by it:
+// it goes on as if it had proposed the call itself, nothing runs twice, and nothing was printed before.
+//
+// Promises: it prints and returns what the full program would, or nothing; it never asks, and never signs.
+package quick
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Process is what the surrounding process gives to the command.
+type Process struct {
+	Version string   // stamped by the build
+	Args    []string // without the command's own name
+	Env     []string // name=value
+}
+
+// Answer is what became of a command line.
+type Answer struct {
+	Code int      // its exit code, when it is done
+	Full []string // the arguments to leave it to the full program with; nil: it is done
+}
+
+// Run answers a command line, or says how the full program goes on.
+func Run(p Process, stdout, stderr io.Writer) Answer {
+	switch {
+	case len(p.Args) == 1 && p.Args[0] == "version":
+		ThisBuild(p.Version).Print(stdout)
+		return Answer{}
+	case len(p.Args) > 2 && p.Args[0] == "exec" && p.Args[1] == "--" && plain(p.Args[2:]) && !namesAnother(p.Env):
+		return execute(p, p.Args[2:], stdout, stderr)
+	}
+	return Answer{Full: p.Args}
+}
+
+// plain reports whether a command's words are the same text in every encoding on the way.
+func plain(argv []string) bool {
+	return argv[0] != "" && !slices.ContainsFunc(argv, func(w string) bool {
+		return !utf8.ValidString(w) || strings.ContainsAny(w, "\u2028\u2029\ufffd")
+	})
+}
+
+// namesAnother reports whether the environment asks for another daemon than this user's own, or for a call as an agent.
+func namesAnother(env []string) bool {
+	return slices.ContainsFunc(env, func(pair string) bool {
+		name, value, _ := strings.Cut(pair, "=")
+		return value != "" && (name == RemoteVariable || name == TokenVariable)
+	})
+}
+
+// The flags of exec by which the full program goes on: the descriptors of a connection and of what came by it, and a
+// signal that came as well.
+const (
+	AdoptFlag     = "adopt"
+	SignalledFlag = "signalled"
+)
+
+// The variables that name another daemon, and the file with a named agent's token. There is no variable or flag for
+// the token itself: both are visible to other programs.
+const (
+	RemoteVariable = "PALYRA_REMOTE"
+	TokenVariable  = "PALYRA_AGENT_TOKEN_FILE"
+)
