@@ -27,8 +27,12 @@ BUILDFLAGS = -trimpath -ldflags "-X main.version=$(VERSION)"
 # Knobs: make fuzz FUZZTIME=10m, make bench BENCH=Gate, make soak SOAK=1h.
 FUZZTIME  ?= 30s
 FUZZ      ?= .
-BENCH     ?= .
+BENCH     ?= holds
 BENCHTIME ?= 2s
+ROUNDS    ?= 3
+COPY      ?= bin/bench.json
+BEFORE    ?= bin/bench.before.json
+AFTER     ?= bin/bench.json
 SOAK      ?= 1h
 CHECKS    ?= 5000
 SCRIPTS   ?= 10000
@@ -108,13 +112,15 @@ check-gen: gen ## generate again and refuse a difference to what is checked in
 	@test -z "$$(git status --porcelain -- api docs/man)" || { git status --short -- api docs/man; exit 1; }
 
 .PHONY: bench
-bench: ## benchmarks; BENCH=regexp BENCHTIME=2s
+bench: ## one table of what has a hold, beside other sandboxes; BENCH=regexp (. is everything) BENCHTIME=2s ROUNDS=3 COPY=bin/bench.json
 	@scripts/setup.sh test
-	@scripts/peers.sh '$(BENCH)'
-	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | grep -v '^./bench/' | sort -u); \
-	if [ -z "$$pkgs" ]; then echo "bench: there are none" >&2; exit 1; fi; \
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m $$pkgs
-	@scripts/bench.sh '$(BENCH)' '$(BENCHTIME)'
+	@scripts/peers.sh '$(subst holds,Peers,$(BENCH))'
+	@scripts/bench.sh '$(BENCH)' '$(BENCHTIME)' '$(ROUNDS)' '$(COPY)'
+
+.PHONY: bench-check
+bench-check: ## compare two runs of 'make bench' and name what got slower than noise; BEFORE=old.json AFTER=bin/bench.json
+	@cd tools && $(GO) build -o ../bin/benchtable ./benchtable
+	@bin/benchtable check '$(BEFORE)' '$(AFTER)'
 
 .PHONY: fuzz
 fuzz: setup ## fuzz everything that reads from outside (FUZZTIME=30s each, FUZZ=regexp), then new draws of every property (DRAWS=1000)

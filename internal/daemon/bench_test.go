@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -69,6 +72,11 @@ func BenchmarkGate(b *testing.B) {
 			report(b, "bare", bareTimes)
 			report(b, "gate", gateTimes)
 			b.ReportMetric(float64(at(gateTimes, 50))/float64(at(bareTimes, 50)), "ratio-p50")
+			if callers == 1 {
+				b.ReportMetric(float64(at(gateTimes, 50))/float64(at(spread(b, 1, max(b.N, 100), bareSync(b)), 50)), "gate/fdatasync")
+			} else {
+				b.ReportMetric(float64(len(gateTimes)-1)/gateTimes[len(gateTimes)-1].Seconds(), "calls/s")
+			}
 			b.ReportMetric(0, "ns/op") // the sum of both means nothing
 		})
 	}
@@ -79,22 +87,7 @@ func BenchmarkGate(b *testing.B) {
 // a plain fork and exec of the program, and the gate's share is told apart.
 func BenchmarkProgram(b *testing.B) {
 	d := programDaemon(b)
-	work := filepath.Join(b.TempDir(), "work")
-	if err := os.Mkdir(work, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	call := func(tool, args string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			out, err := d.path.calls.Call(ctx, palyra.Proposal{
-				Proposer: palyra.Proposer{Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, PeerUID: int64(os.Geteuid())},
-				Tool:     palyra.ToolName(tool), Arguments: json.RawMessage(args), Workspace: work,
-			}, palyra.Watch{})
-			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {
-				err = fmt.Errorf("%+v", out)
-			}
-			return err
-		}
-	}
+	call := d.caller(b)
 	plain := spread(b, 1, b.N, func(context.Context) error { return exec.Command("/bin/true").Run() })
 	gate := spread(b, 1, b.N, call("palyra.echo", `{"text":"x"}`))
 	whole := spread(b, 1, b.N, call("palyra.process.run", `{"command":"/bin/true"}`))
@@ -106,6 +99,32 @@ func BenchmarkProgram(b *testing.B) {
 	b.ReportMetric(float64(at(rested, 50))/float64(at(plain, 50)), "rested-ratio-p50")
 	b.ReportMetric(float64(at(whole, 50))/float64(at(plain, 50)), "ratio-p50")
 	b.ReportMetric(0, "ns/op")
+}
+
+// gated is a gated call of /bin/true.
+func (d *Daemon) gated(b *testing.B) func(context.Context) error {
+	return d.caller(b)("palyra.process.run", `{"command":"/bin/true"}`)
+}
+
+// caller makes calls in a workspace.
+func (d *Daemon) caller(b *testing.B) func(tool, args string) func(context.Context) error {
+	b.Helper()
+	work := filepath.Join(b.TempDir(), "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	return func(tool, args string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			out, err := d.path.calls.Call(ctx, palyra.Proposal{
+				Proposer: palyra.Proposer{Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, PeerUID: int64(os.Geteuid())},
+				Tool:     palyra.ToolName(tool), Arguments: json.RawMessage(args), Workspace: work,
+			}, palyra.Watch{})
+			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {
+				err = fmt.Errorf("%+v", out)
+			}
+			return err
+		}
+	}
 }
 
 // rest leaves time between the calls, as an agent that thinks does: then a cell is
@@ -182,6 +201,46 @@ func bareCommit(b *testing.B, db *store.DB) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return db.Write(ctx, "bench", exec(`INSERT INTO bare (v) VALUES (?)`, row))
 	}
+}
+
+// bareSync appends as much to a file as the least commit writes, and waits for the disk.
+func bareSync(b *testing.B) func(context.Context) error {
+	f, err := os.Create(filepath.Join(b.TempDir(), "bare"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = f.Close() })
+	page := make([]byte, 4096)
+	return func(context.Context) error {
+		_, err := f.Write(page)
+		return errors.Join(err, syncData(f))
+	}
+}
+
+// BenchmarkHeap is a gated program of a daemon with 1 GiB of heap, in turns with one without: nothing on the way may
+// copy or look through it.
+func BenchmarkHeap(b *testing.B) {
+	d := programDaemon(b)
+	run := d.gated(b)
+	var light, heavy []time.Duration
+	for b.Loop() {
+		light = append(light, rest(b, 10, run)[:10]...)
+		ballast := make([][]byte, 1<<10)
+		for i := range ballast {
+			ballast[i] = make([]byte, 1<<20)
+			for at := 0; at < 1<<20; at += 4096 {
+				ballast[i][at] = 1
+			}
+		}
+		heavy = append(heavy, rest(b, 10, run)[:10]...)
+		runtime.KeepAlive(ballast)
+		ballast = nil
+		debug.FreeOSMemory()
+	}
+	slices.Sort(light)
+	slices.Sort(heavy)
+	b.ReportMetric(float64(heavy[len(heavy)/2])/float64(light[len(light)/2]), "heavy/light")
+	b.ReportMetric(0, "ns/op")
 }
 
 // spread runs f n times on several goroutines and returns how long each took.

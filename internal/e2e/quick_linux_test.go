@@ -98,7 +98,8 @@ func TestBothProgramsAreOneCommand(t *testing.T) {
 	}
 }
 
-// A question is put once and its answer counts; a signal that comes at once ends the call.
+// A question is put once and its answer counts; a signal that comes at once ends the call, and so does the death of the
+// program: nothing is left behind that nobody waits for.
 func TestTheSmallProgramLeavesWhatWaits(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart(unlimited...) // it asks about everything
@@ -124,16 +125,21 @@ func TestTheSmallProgramLeavesWhatWaits(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "answered\n") || d.count() != 1 {
 		t.Errorf("%v, %d calls, %s", err, d.count(), out)
 	}
-	for _, after := range []time.Duration{0, 3, 10, 30, 100, 300} {
+	for i, after := range []time.Duration{0, 3, 10, 30, 100, 300, 10, 30, 100, 300} {
+		how := syscall.SIGINT
+		if i > 5 {
+			how = syscall.SIGKILL
+		}
 		cmd, out := start()
 		<-time.After(after * time.Millisecond)
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		if err := cmd.Process.Signal(how); err != nil {
 			t.Fatal(err)
 		}
-		err := cmd.Wait()
-		if err == nil {
+		again := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGINT) }) // see quick.catch
+		if err := cmd.Wait(); err == nil {
 			t.Errorf("%d ms: not ended: %s", after, out)
 		}
+		again.Stop()
 		list, err := person.Approvals(t.Context(), client.ApprovalFilter{Pending: true})
 		for i := 0; err == nil && len(list.Approvals) > 0 && i < 50; i++ {
 			<-time.After(100 * time.Millisecond)

@@ -51,13 +51,13 @@ func (b *builder) build(list []*definition) error {
 }
 
 // finish brings everything into one order.
-func (b *builder) finish() (Resolved, error) {
+func (b *builder) finish() error {
 	if b.git {
 		b.gitConfig()
 	}
 	for _, name := range b.unseal {
 		if !slices.Contains(b.out.Seals, name) {
-			return Resolved{}, badProfile("the profile %s unseals %q, which is not sealed", b.out.Name, name)
+			return badProfile("the profile %s unseals %q, which is not sealed", b.out.Name, name)
 		}
 		b.out.Seals = slices.DeleteFunc(b.out.Seals, func(s string) bool { return s == name })
 	}
@@ -73,7 +73,7 @@ func (b *builder) finish() (Resolved, error) {
 	}
 	slices.SortFunc(b.out.Mounts, func(x, y palyra.Mount) int { return strings.Compare(x.Target, y.Target) })
 	slices.SortFunc(b.out.Files, func(x, y palyra.RoomFile) int { return strings.Compare(x.Target, y.Target) })
-	return b.out, b.out.digest()
+	return nil
 }
 
 // home is that of the workspace's owner.

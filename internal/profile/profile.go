@@ -26,7 +26,6 @@ import (
 	"sync"
 
 	"palyra"
-	"palyra/internal/canon"
 )
 
 // Names of profiles that have a role of their own.
@@ -53,6 +52,8 @@ type Set struct {
 	mark  string // what the operator's directory looked like
 	known map[string]*definition
 	err   error
+
+	digests digests
 }
 
 // New reads the shipped profiles. The operator's are read when they are needed.
@@ -122,20 +123,10 @@ func (s *Set) Resolve(name string, ws palyra.WorkspaceRef) (Resolved, error) {
 	if err := b.build(list); err != nil {
 		return Resolved{}, err
 	}
-	return b.finish()
-}
-
-// digest binds what was resolved.
-func (r *Resolved) digest() error {
-	d, err := canon.Digest("profile/v1", map[string]any{
-		"name": r.Name, "mounts": r.Mounts, "files": r.Files, "seals": r.Seals, "env": r.Env, "path": r.Path, "egress": r.Egress,
-		"unix_sockets": r.UnixSockets, "asks": r.Asks,
-	})
-	if err != nil {
-		return fmt.Errorf("profile: digest: %w", err)
+	if err := b.finish(); err != nil {
+		return Resolved{}, err
 	}
-	r.Digest = palyra.Digest(d)
-	return nil
+	return b.out, s.digests.bind(&b.out)
 }
 
 // chain lists a profile and all that it includes, these first, each once.

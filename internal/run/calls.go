@@ -119,6 +119,19 @@ func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 	return c.follow(ctx, f, w, true)
 }
 
+// CallTied is Call for a caller without whom the call has no use: when ctx ends, it is cancelled.
+func (c *Calls) CallTied(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	f, err := c.startInSession(ctx, p)
+	if err != nil {
+		return palyra.Outcome{}, err
+	}
+	out, err := c.follow(ctx, f, w, true)
+	if ctx.Err() != nil && c.ctx.Err() == nil { // a daemon that stops ends it in its own way
+		f.cancel(ErrCancelled)
+	}
+	return out, err
+}
+
 // startInSession starts a call in the session that it belongs to.
 func (c *Calls) startInSession(ctx context.Context, p palyra.Proposal) (*flight, error) {
 	session, err := c.sessions.Resolve(ctx, p)

@@ -106,8 +106,12 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 		return err
 	}
 	defer c.Close()
-	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged, signalled: from.signal}
+	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
+	x.adopted, x.state.early = from.connection != "", from.signal
 	defer x.listen()()
+	if x.adopted { // a signal may have come before exec listened
+		defer context.AfterFunc(ctx, func() { x.state.isEarly("SIGINT") })()
+	}
 	if err := x.place(patient, &o); err != nil {
 		return err
 	}

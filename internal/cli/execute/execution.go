@@ -34,7 +34,7 @@ type execution struct {
 	size       *proposal.Size // with -t; otherwise nil
 	raw        *rawTerminal   // with -t; otherwise nil
 	staged     bool           // it is an agent whose work its person reviews
-	signalled  string         // the name of a signal that came before this program; "": none did
+	adopted    bool           // another program proposed it
 	taken      bool           // the command has the terminal: a second running event changes nothing
 	printedOut *printed
 	printedErr *printed

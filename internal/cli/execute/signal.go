@@ -66,11 +66,11 @@ func (x *execution) obey(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// recall obeys a signal that came before this program, now that it is known whether the call waits or runs.
+// recall obeys a signal that came before it was known whether an adopted call waits or runs.
 func (x *execution) recall() {
-	for s, name := range signalNames {
-		if name == x.signalled {
-			x.signalled = ""
+	name := x.state.recall()
+	for s, n := range signalNames {
+		if n == name {
 			x.late <- s
 		}
 	}
@@ -105,6 +105,9 @@ func (x *execution) signal(ctx context.Context, s os.Signal) (pass func()) {
 	}
 	name := signalNames[s]
 	if name == "" {
+		return nil
+	}
+	if x.adopted && x.state.isEarly(name) { // to give up now would leave the call to itself
 		return nil
 	}
 	ends := slices.Contains(deadly, name)

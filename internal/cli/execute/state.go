@@ -13,6 +13,26 @@ type commandState struct {
 	asking bool // an answer is awaited
 	told   bool // a signal that ends commands was passed on
 	ended  bool
+	begun  bool   // it is known that the call waits or runs
+	early  string // a signal that came before that; "": none did
+}
+
+// isEarly keeps a signal that comes before it is known what the call does; false: it is known.
+func (s *commandState) isEarly(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun {
+		s.early = name
+	}
+	return !s.begun
+}
+
+// recall notes that it is known what the call does, and returns the signal that came before, once.
+func (s *commandState) recall() (name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun, name, s.early = true, s.early, ""
+	return name
 }
 
 // accept notes the id of the call.

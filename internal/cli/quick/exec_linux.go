@@ -29,7 +29,6 @@ const outputFailed = 125
 // execute runs a command through the gate.
 func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 	signals := catch()
-	defer signal.Stop(signals)
 	c, err := dial(p.Env)
 	if err != nil {
 		return Answer{Full: p.Args}
@@ -38,6 +37,9 @@ func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 	switch {
 	case err != nil && !c.taping: // nothing was proposed
 		c.close()
+		if len(signals) > 0 {
+			return Answer{Code: interrupted}
+		}
 		return Answer{Full: p.Args}
 	case err != nil || shownOnTerminal(end, stdout, stderr):
 		return c.handOver(argv, signals, stderr)
@@ -51,6 +53,9 @@ func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 	return Answer{Code: end.code}
 }
 
+// onItsWay is how long a signal that was delivered takes to be heard of.
+const onItsWay = time.Millisecond
+
 // handOver says how the full program goes on with a call that was proposed.
 func (c *conn) handOver(argv []string, signals <-chan os.Signal, stderr io.Writer) Answer {
 	tape, err := c.handOverTape()
@@ -60,10 +65,11 @@ func (c *conn) handOver(argv []string, signals <-chan os.Signal, stderr io.Write
 		return Answer{Code: outputFailed}
 	}
 	args := []string{"exec", fmt.Sprintf("--%s=%d,%d", AdoptFlag, c.fd, tape)}
+	signal.Reset() // from now on they end this process
 	select {
 	case s := <-signals:
 		args = append(args, fmt.Sprintf("--%s=%s", SignalledFlag, unix.SignalName(s.(syscall.Signal))))
-	default:
+	case <-time.After(onItsWay):
 	}
 	return Answer{Full: append(append(args, "--"), argv...)}
 }
@@ -87,17 +93,6 @@ func (c *conn) handOverTape() (int, error) {
 	}
 	_, err = unix.FcntlInt(uintptr(c.fd), unix.F_SETFD, 0)
 	return fd, err
-}
-
-// catch takes the signals that would end this process, and with it the command's only listener.
-func catch() chan os.Signal {
-	signals := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
-		if !signal.Ignored(s) { // nohup and background shells ignore it on purpose
-			signal.Notify(signals, s)
-		}
-	}
-	return signals
 }
 
 // shownOnTerminal reports whether something printed goes to a terminal, where it has to be escaped.
@@ -141,6 +136,7 @@ func (c *conn) propose(argv []string, interrupted func() bool) (end ended, err e
 	msg = appendBytes(msg, callWorkspace, dir)
 	msg = appendBytes(msg, callDoor, string(palyra.SurfaceCLI))
 	msg = appendTrue(msg, callStream)
+	msg = appendTrue(msg, callTied)
 	c.interrupted = interrupted
 	var n news
 	if err := c.stream("/palyra.v1.ToolService/CallTool", msg, n.hear); err != nil {

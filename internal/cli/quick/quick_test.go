@@ -76,6 +76,7 @@ func TestFields(t *testing.T) {
 		{&v1.CallToolRequest{}, "workspace", callWorkspace},
 		{&v1.CallToolRequest{}, "door", callDoor},
 		{&v1.CallToolRequest{}, "stream_output", callStream},
+		{&v1.CallToolRequest{}, "end_with_client", callTied},
 		{&v1.CallToolResponse{}, "accepted", newsAccepted},
 		{&v1.CallToolResponse{}, "outcome", newsOutcome},
 		{&v1.CallToolResponse{}, "output", newsOutput},

@@ -11,7 +11,7 @@ var errStrange = errors.New("quick: a message that only the full program underst
 
 // The numbers of the fields that are written and read. TestFields compares them with the protocol.
 const (
-	callTool, callArguments, callWorkspace, callDoor, callStream = 1, 2, 3, 8, 10
+	callTool, callArguments, callWorkspace, callDoor, callStream, callTied = 1, 2, 3, 8, 10, 11
 
 	newsAccepted, newsOutcome, newsOutput, newsRunning = 1, 4, 5, 6
 

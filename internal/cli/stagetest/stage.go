@@ -174,6 +174,11 @@ func (s *Stage) decided(v palyra.Vote) (palyra.Approval, error) {
 	return a, nil
 }
 
+// CallTied implements tools.Calls.
+func (s *Stage) CallTied(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	return s.Call(ctx, p, w)
+}
+
 // Call implements tools.Calls.
 func (s *Stage) Call(_ context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -142,6 +142,10 @@ func (c catalog) Tool(ctx context.Context, name palyra.ToolName) (palyra.Tool, e
 
 type calls struct{ *Parts }
 
+func (c calls) CallTied(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	return c.Call(ctx, p, w)
+}
+
 func (c calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 	c.note(ctx, "call "+string(p.Tool))
 	if c.OnCall != nil {

@@ -41,14 +41,21 @@ type Record interface {
 	Held(ctx context.Context, id palyra.CallID) error
 }
 
-// Calls takes calls.
-type Calls interface {
+// Proposals takes calls that are new.
+type Proposals interface {
 	// Call takes a proposal all the way and tells w what became durable and what was printed, in order, on the
 	// caller's goroutine. The call outlives ctx; only Cancel ends it. The proposal's Session is an id, a name of the
 	// client's own, or empty.
 	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// CallTied is Call for a caller without whom the call has no use: when ctx ends, it is cancelled.
+	CallTied(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Check is Call that runs nothing: its outcome says whether the caller may run it by its own tools.
 	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+}
+
+// Calls takes calls.
+type Calls interface {
+	Proposals
 	// Watch follows a call that was made before, as Call does, to its outcome.
 	Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error)
 	// Send feeds a running call, and puts on record who did. It refuses one that takes nothing.
@@ -101,6 +108,9 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 	w := palyra.Watch{Event: n.tell, Running: n.run}
 	if req.GetStreamOutput() {
 		w.Output = n.print
+	}
+	if req.GetEndWithClient() {
+		return n.end(s.calls.CallTied(ctx, p, w))
 	}
 	return n.end(s.calls.Call(ctx, p, w))
 }

@@ -208,7 +208,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		}
 		p, err := b.launch(ctx, k, j)
 		if len(w.moves) == 0 && w.layer == "" { // whole copies are outdated too soon
-			b.pool.used(w)
+			b.pool.used(w, endOf(p))
 		}
 		switch {
 		case err == nil:
@@ -219,6 +219,14 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 			return nil, err
 		}
 	}
+}
+
+// endOf is closed when a process has ended; nil: there is none.
+func endOf(p *cells.Process) <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.Done()
 }
 
 // errAgain means that a warm cell was dead or stale, and nothing was asked of it.

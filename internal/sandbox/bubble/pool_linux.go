@@ -33,6 +33,7 @@ type shelf struct {
 	rest  time.Time // no building before: the last try failed
 	idle  []*keeper // oldest first
 	takes int64     // size of the last one in bytes
+	goal  int       // how many are to be idle: more once callers found none
 }
 
 const (
@@ -40,9 +41,10 @@ const (
 	perShelf    = 2           // one to use, one for a call that comes while the next is built
 	mostShelves = 64
 	retryAfter  = 5 * time.Second
-	// refillAfter delays the building of the next room for the program that just took one: both
-	// would share the processor at its start.
+	// refillAfter delays the building of the next room for the program that just took one: both would share the processor
+	// at its start. One that ends earlier does not hold it up, but for what its call still does.
 	refillAfter = 20 * time.Millisecond
+	refillEnded = 2 * time.Millisecond
 )
 
 func (p *pool) init(b *Backend, most int, bytes int64) {
@@ -75,7 +77,11 @@ func (p *pool) take(ctx context.Context, w *want) (*keeper, error) {
 		return nil, p.b.fleet.Stopping()
 	}
 	s := p.find(w.key)
-	if s == nil || len(s.idle) == 0 {
+	if s == nil {
+		return nil, nil
+	}
+	if len(s.idle) == 0 {
+		s.goal = min(s.goal+1, max(p.most, perShelf))
 		return nil, nil
 	}
 	k := s.idle[len(s.idle)-1]
@@ -91,8 +97,8 @@ func (p *pool) find(key string) *shelf {
 	return p.shelves[i]
 }
 
-// used puts the shelf of w first, and has it refilled soon.
-func (p *pool) used(w *want) {
+// used puts the shelf of w first, and has it refilled soon: at the latest when ended is closed.
+func (p *pool) used(w *want, ended <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.most == 0 {
@@ -100,19 +106,27 @@ func (p *pool) used(w *want) {
 	}
 	s := p.find(w.key)
 	if s == nil {
-		s = &shelf{want: w}
+		s = &shelf{want: w, goal: perShelf}
 	}
 	s.used = time.Now()
 	p.shelves = slices.DeleteFunc(p.shelves, func(o *shelf) bool { return o == s })
 	p.shelves = slices.Insert(p.shelves, 0, s)
-	time.AfterFunc(refillAfter, p.refill)
+	later := time.AfterFunc(refillAfter, p.refill)
+	if ended != nil {
+		p.b.fleet.Go(func() {
+			<-ended
+			if later.Stop() {
+				time.AfterFunc(refillEnded, p.refill)
+			}
+		})
+	}
 }
 
 // giveBack keeps an unused keeper.
 func (p *pool) giveBack(k *keeper) {
 	p.mu.Lock()
 	s := p.find(k.want.key)
-	keep := !p.closed && s != nil && len(s.idle) < perShelf && p.count() < p.most
+	keep := !p.closed && s != nil && len(s.idle) < s.goal && p.count() < p.most
 	if keep {
 		s.idle = append(s.idle, k)
 	}
@@ -162,6 +176,9 @@ func (p *pool) expire(now time.Time) {
 	p.mu.Lock()
 	old := func(at time.Time) bool { return now.Sub(at) >= idleFor }
 	for _, s := range p.shelves {
+		if old(s.used.Add(idleFor / 2)) {
+			s.goal = perShelf // nobody waits any more
+		}
 		s.idle = slices.DeleteFunc(s.idle, func(k *keeper) bool {
 			end := old(k.since) || k.Dead()
 			if end {
@@ -191,7 +208,7 @@ func (p *pool) next(now time.Time) (*want, []*keeper) {
 		p.shelves = p.shelves[:last]
 	}
 	for i, s := range p.shelves {
-		if len(s.idle) >= min(perShelf, p.most) || now.Before(s.rest) || now.Sub(s.used) >= idleFor {
+		if len(s.idle) >= min(s.goal, p.most) || now.Before(s.rest) || now.Sub(s.used) >= idleFor {
 			continue
 		}
 		more, room := p.makeRoom(i, max(s.takes, cellGuess))

@@ -273,7 +273,7 @@ func TestBackendFailingWants(t *testing.T) {
 	if err == nil {
 		t.Error("started without a workspace")
 	}
-	b.pool.used(k.want)
+	b.pool.used(k.want, nil)
 	eventually(t, "the want rests, or is forgotten", func() bool {
 		b.pool.mu.Lock()
 		defer b.pool.mu.Unlock()

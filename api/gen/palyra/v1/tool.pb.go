@@ -212,7 +212,10 @@ type CallToolRequest struct {
 	// refuses them on record. Not together with arguments.
 	RawArguments []byte `protobuf:"bytes,9,opt,name=raw_arguments,json=rawArguments,proto3" json:"raw_arguments,omitempty"`
 	// Tell what the call prints while it runs. The outcome holds it again.
-	StreamOutput  bool `protobuf:"varint,10,opt,name=stream_output,json=streamOutput,proto3" json:"stream_output,omitempty"`
+	StreamOutput bool `protobuf:"varint,10,opt,name=stream_output,json=streamOutput,proto3" json:"stream_output,omitempty"`
+	// Cancel the call when the client goes away before its end, in place of
+	// letting it go on.
+	EndWithClient bool `protobuf:"varint,11,opt,name=end_with_client,json=endWithClient,proto3" json:"end_with_client,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +316,13 @@ func (x *CallToolRequest) GetRawArguments() []byte {
 func (x *CallToolRequest) GetStreamOutput() bool {
 	if x != nil {
 		return x.StreamOutput
+	}
+	return false
+}
+
+func (x *CallToolRequest) GetEndWithClient() bool {
+	if x != nil {
+		return x.EndWithClient
 	}
 	return false
 }
@@ -1477,7 +1487,7 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x0eGetToolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"6\n" +
 	"\x0fGetToolResponse\x12#\n" +
-	"\x04tool\x18\x01 \x01(\v2\x0f.palyra.v1.ToolR\x04tool\"\xa9\x02\n" +
+	"\x04tool\x18\x01 \x01(\v2\x0f.palyra.v1.ToolR\x04tool\"\xd1\x02\n" +
 	"\x0fCallToolRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\x1c\n" +
@@ -1490,7 +1500,8 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x04door\x18\b \x01(\tR\x04door\x12#\n" +
 	"\rraw_arguments\x18\t \x01(\fR\frawArguments\x12#\n" +
 	"\rstream_output\x18\n" +
-	" \x01(\bR\fstreamOutput\"B\n" +
+	" \x01(\bR\fstreamOutput\x12&\n" +
+	"\x0fend_with_client\x18\v \x01(\bR\rendWithClient\"B\n" +
 	"\x10CheckCallRequest\x12.\n" +
 	"\x04call\x18\x01 \x01(\v2\x1a.palyra.v1.CallToolRequestR\x04call\"D\n" +
 	"\x11CheckCallResponse\x12/\n" +
