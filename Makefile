@@ -34,6 +34,7 @@ COPY      ?= bin/bench.json
 BEFORE    ?= bin/bench.before.json
 AFTER     ?= bin/bench.json
 SOAK      ?= 1h
+ROOMS     ?= 10000
 CHECKS    ?= 5000
 SCRIPTS   ?= 10000
 DRAWS     ?= 1000
@@ -135,10 +136,11 @@ faults: ## kill -9 at every durable step, at random times and during runs, and p
 		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage
 
 .PHONY: soak
-soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, and hours of load on one daemon; SOAK=1h
+soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, ROOMS=10000 that leave nothing, and hours of load on one daemon; SOAK=1h
 	@scripts/setup.sh test
 	$(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run GeneratedScripts ./internal/stage -rapid.checks=$(SCRIPTS)
 	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run 'Corpus|Rust|Index|Ladder|Error' ./internal/policy -rapid.checks=$(CHECKS)
+	PALYRA_ROOMS=$(ROOMS) $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run RoomsLeaveNothing ./internal/e2e
 	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
 
 .PHONY: race

@@ -120,15 +120,17 @@ func TestRoomsLeaveNothing(t *testing.T) {
 	}
 	agent := d.client(client.AgentDoor)
 	call := func(more map[string]any, command string, args ...string) {
-		out, err := agent.Call(t.Context(), d.inRoom(more, command, args...), nil)
+		r := d.inRoom(more, command, args...)
+		r.NoWait = true
+		out, err := agent.Call(t.Context(), r, nil)
 		if err != nil || out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 {
 			t.Errorf("%+v, %v", out, err)
 		}
 	}
 	kinds := []func(){
 		func() { call(map[string]any{"profile": "none"}, "/bin/true") },
-		func() { call(nil, "/bin/sh", "-c", "sleep 0.01 & echo x") },
-		func() { call(map[string]any{"profile": "none", "live": true}, "/bin/echo", "x") },
+		func() { call(nil, "/bin/sh", "-c", "echo x; ls") },
+		func() { call(nil, "/usr/bin/git", "--version") },
 	}
 	crowd := func(n int) {
 		var all sync.WaitGroup
