@@ -25,6 +25,7 @@ type rooms struct {
 	maker  *maker
 	byID   map[int]*madeRoom
 	ticker *time.Ticker
+	looks  bool // the ticker goes
 	orders chan order
 	ended  chan os.Signal // children did
 }
@@ -207,6 +208,7 @@ func (t *rooms) bury(pid int) {
 	}
 	if len(t.byID) == 0 {
 		t.ticker.Stop()
+		t.looks = false
 	}
 }
 
@@ -240,7 +242,16 @@ func (t *rooms) follow(o order) {
 		return
 	}
 	r.watch.on = true
-	t.ticker.Reset(r.watch.every())
+	t.keepLooking(r.watch.every())
+}
+
+// keepLooking has the ticker go. One that goes is left alone: rooms that come one after the other would put the next look
+// off for ever.
+func (t *rooms) keepLooking(every time.Duration) {
+	if !t.looks {
+		t.looks = true
+		t.ticker.Reset(every)
+	}
 }
 
 // look ends rooms that are over a limit. One that cannot be watched is ended, too.
@@ -269,6 +280,7 @@ const overFor = time.Second
 
 func (t *rooms) exceeded(r *madeRoom, limit string) {
 	r.over, r.watch.on = time.Now(), true
+	t.keepLooking(everyDefault)
 	t.report(cell.Report{Kind: cell.ReportOver, Room: r.id, Limit: limit, Usage: r.watch.usage(usage{})})
 }
 

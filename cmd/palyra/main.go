@@ -15,6 +15,9 @@ import (
 	"palyra/internal/show"
 )
 
+// failedExec is the exit code of exec when Palyra itself failed.
+const failedExec = 125
+
 // version is stamped by the build.
 var version = "dev"
 
@@ -30,6 +33,9 @@ func main() {
 	fmt.Fprintf(os.Stderr, "palyra: %s\n", show.Line(err.Error()))
 	if e := (*palyra.Error)(nil); errors.As(err, &e) && e.Remedy != "" {
 		fmt.Fprintf(os.Stderr, "  remedy: %s\n", show.Line(e.Remedy))
+	}
+	if len(a.Full) > 0 && a.Full[0] == "exec" {
+		os.Exit(failedExec)
 	}
 	os.Exit(1)
 }

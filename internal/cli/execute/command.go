@@ -109,8 +109,11 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
 	x.adopted, x.state.early = from.connection != "", from.signal
 	defer x.listen()()
-	if x.adopted { // a signal may have come before exec listened
-		defer context.AfterFunc(ctx, func() { x.state.isEarly("SIGINT") })()
+	if x.adopted {
+		if ctx.Err() != nil { // a signal came before exec listened
+			x.state.isEarly("SIGINT")
+		}
+		return x.run(patient, client.CallRequest{})
 	}
 	if err := x.place(patient, &o); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"slices"
 	"sync"
 
 	"palyra"
@@ -17,14 +18,19 @@ type commandState struct {
 	early  string // a signal that came before that; "": none did
 }
 
-// isEarly keeps a signal that comes before it is known what the call does; false: it is known.
+// isEarly keeps a signal that comes before it is known what the call does; false: it is known, or this is the second one
+// that ends commands.
 func (s *commandState) isEarly(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		s.early = name
+	if s.begun {
+		return false
 	}
-	return !s.begun
+	if s.early == "" || !slices.Contains(deadly, s.early) {
+		s.early = name
+		return true
+	}
+	return !slices.Contains(deadly, name) // a second one is obeyed at once
 }
 
 // recall notes that it is known what the call does, and returns the signal that came before, once.

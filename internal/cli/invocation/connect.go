@@ -52,6 +52,9 @@ func (inv *Invocation) ByHand() (*client.Client, error) {
 // Continuing opens the door for calls that a person types; with an answer, to a call that is on its way and is the first.
 func (inv *Invocation) Continuing(answer io.ReadCloser) (*client.Client, error) {
 	paths, err := inv.Paths()
+	if answer != nil { // it is followed to its end, whatever the configuration says
+		paths, err = config.Locate(config.Options{Home: inv.Home, Env: inv.Env})
+	}
 	if err != nil {
 		return nil, err
 	}

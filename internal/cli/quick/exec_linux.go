@@ -29,6 +29,9 @@ const outputFailed = 125
 // execute runs a command through the gate.
 func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 	signals := catch()
+	if _, err := FindFull(); err != nil { // nothing is begun that could not be gone on with
+		return Answer{Full: p.Args}
+	}
 	c, err := dial(p.Env)
 	if err != nil {
 		return Answer{Full: p.Args}
@@ -44,13 +47,25 @@ func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 	case err != nil || shownOnTerminal(end, stdout, stderr):
 		return c.handOver(argv, signals, stderr)
 	}
-	for _, piece := range end.printed {
-		if _, err := piece.stream(stdout, stderr).Write(piece.data); err != nil {
-			fmt.Fprintf(stderr, "palyra: the output cannot be written: %v\n", err)
-			return Answer{Code: outputFailed}
-		}
+	if err := end.print(stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "palyra: the output cannot be written: %v\n", err)
+		return Answer{Code: outputFailed}
 	}
 	return Answer{Code: end.code}
+}
+
+// print prints what the command printed. A stream that cannot be written does not keep the other from being.
+func (e ended) print(stdout, stderr io.Writer) (failed error) {
+	broken := map[bool]bool{}
+	for _, p := range e.printed {
+		if broken[p.failing] {
+			continue
+		}
+		if _, err := p.stream(stdout, stderr).Write(p.data); err != nil {
+			broken[p.failing], failed = true, err
+		}
+	}
+	return failed
 }
 
 // onItsWay is how long a signal that was delivered takes to be heard of.
@@ -187,12 +202,16 @@ func (c *conn) place() (dir, cwd string, err error) {
 func dial(env []string) (*conn, error) {
 	vars := make(map[string]string, len(env))
 	for _, pair := range env {
-		name, value, _ := strings.Cut(pair, "=")
-		vars[name] = value
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			vars[name] = value
+		}
 	}
 	paths, err := home.Find("", vars)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(paths.Config); err == nil && (home.Foreign(info) != "" || info.Mode().Perm()&0o022 != 0) {
+		return nil, errStrange // the full program says what is wrong with it
 	}
 	_, socket, err := paths.Sockets()
 	if err != nil {

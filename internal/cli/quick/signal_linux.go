@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// caught are the signals that would end this process.
-var caught = []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+// caught are the signals that are the command's.
+var caught = []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2}
 
 // catch takes them. One that comes while this program becomes the full one ends it, and the daemon, which is told to,
 // ends the call. In a fraction of a millisecond of that the kernel may drop one with the thread that took it; the call
@@ -21,5 +21,6 @@ func catch() chan os.Signal {
 			signal.Notify(signals, s)
 		}
 	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a closed pipe is an error of a write
 	return signals
 }

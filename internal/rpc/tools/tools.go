@@ -104,6 +104,9 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 	if err != nil {
 		return err
 	}
+	if req.GetEndWithClient() && p.Key != "" {
+		return invalid("a call with a key may be somebody else's as well, and does not end with one client")
+	}
 	n := &news{send: stream.Send}
 	w := palyra.Watch{Event: n.tell, Running: n.run}
 	if req.GetStreamOutput() {

@@ -34,6 +34,7 @@ type shelf struct {
 	idle  []*keeper // oldest first
 	takes int64     // size of the last one in bytes
 	goal  int       // how many are to be idle: more once callers found none
+	short bool      // callers did since the last look
 }
 
 const (
@@ -81,7 +82,7 @@ func (p *pool) take(ctx context.Context, w *want) (*keeper, error) {
 		return nil, nil
 	}
 	if len(s.idle) == 0 {
-		s.goal = min(s.goal+1, max(p.most, perShelf))
+		s.goal, s.short = min(s.goal+1, max(p.most, perShelf)), true
 		return nil, nil
 	}
 	k := s.idle[len(s.idle)-1]
@@ -154,6 +155,7 @@ func (p *pool) run() {
 			return
 		case <-p.wake:
 		case <-timer.C:
+			p.relax()
 		}
 		p.expire(time.Now())
 		p.b.templates.Expire(time.Now())
@@ -170,15 +172,24 @@ func (p *pool) run() {
 	}
 }
 
+// relax has fewer kept where nobody had to wait for a while.
+func (p *pool) relax() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		if !s.short {
+			s.goal = max(perShelf, s.goal/2)
+		}
+		s.short = false
+	}
+}
+
 // expire ends keepers that were idle for too long.
 func (p *pool) expire(now time.Time) {
 	var away []*keeper
 	p.mu.Lock()
 	old := func(at time.Time) bool { return now.Sub(at) >= idleFor }
 	for _, s := range p.shelves {
-		if old(s.used.Add(idleFor / 2)) {
-			s.goal = perShelf // nobody waits any more
-		}
 		s.idle = slices.DeleteFunc(s.idle, func(k *keeper) bool {
 			end := old(k.since) || k.Dead()
 			if end {

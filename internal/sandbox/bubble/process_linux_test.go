@@ -264,6 +264,37 @@ func TestBackendStuckAtALimit(t *testing.T) {
 	}
 }
 
+// TestBackendLimitsBesideOthers: runs that begin one after the other do not put off the look at another one's limits.
+func TestBackendLimitsBesideOthers(t *testing.T) {
+	c := configOf(t)
+	c.Cgroup = cells.CgroupOff
+	b := openBackend(t, c)
+	s := newSite(t, celltest.Residents()[0])
+	j := s.job("/bin/sh", "-c", "while :; do (while :; do :; done) & wait; done")
+	j.Limits = palyra.Limits{MemoryBytes: 1 << 30, CPUMS: 500}
+	p := celltest.Start(t, b, j)
+	type ending struct {
+		x   sandbox.Exit
+		err error
+	}
+	done := make(chan ending, 1)
+	go func() { x, err := p.Wait(); done <- ending{x, err} }()
+	late := time.After(20 * time.Second)
+	for beside := 0; ; beside++ {
+		runJob(t, b, s.trueJob())
+		select {
+		case e := <-done:
+			if e.err != nil || e.x.Limit != "cpu" || beside < 3 {
+				t.Errorf("%+v, %v, beside %d others", e.x, e.err, beside)
+			}
+			return
+		case <-late:
+			t.Fatalf("not ended beside %d others", beside)
+		default:
+		}
+	}
+}
+
 func TestBackendClose(t *testing.T) {
 	c := configOf(t)
 	c.Warm = 2

@@ -214,7 +214,7 @@ type CallToolRequest struct {
 	// Tell what the call prints while it runs. The outcome holds it again.
 	StreamOutput bool `protobuf:"varint,10,opt,name=stream_output,json=streamOutput,proto3" json:"stream_output,omitempty"`
 	// Cancel the call when the client goes away before its end, in place of
-	// letting it go on.
+	// letting it go on. Not together with a key.
 	EndWithClient bool `protobuf:"varint,11,opt,name=end_with_client,json=endWithClient,proto3" json:"end_with_client,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
