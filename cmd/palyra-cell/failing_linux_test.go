@@ -215,6 +215,9 @@ func TestTidy(t *testing.T) {
 		}
 		for _, e := range entries {
 			to, _ := os.Readlink(open + e.Name())
+			if strings.HasPrefix(to, "/memfd:palyra-room") { // its order, which it closes when it has answered
+				continue
+			}
 			if strings.HasPrefix(to, "/") && (to != "/dev/null" || e.Name() == itoa(inherited)) && to != "/proc" {
 				t.Errorf("%s: %s is open", name, to)
 			}
