@@ -26,8 +26,10 @@ mkdir -p "$(dirname "$copy")"
 measure() {
 	local wanted=$1
 	shift
-	go test -run '^$' -bench "$wanted" -benchtime "$time" -benchmem -timeout 60m "$@" | tee -a "$raw"
+	go test -run '^$' -bench "$wanted" -benchtime "$time" -benchmem -timeout 60m "$@" | cut -c1-1000 | tee -a "$raw" ||
+		{ failed=1 && echo "bench: a benchmark of $* failed; the others go on" >&2; }
 }
+failed=0
 
 # having PATTERN: the packages with a benchmark that matches.
 having() {
@@ -61,3 +63,4 @@ echo
 if grep -qE "$(bin/benchtable pattern | sed 's/^^//; s/\$$//')" "$raw"; then
 	bin/benchtable table "$copy" <"$raw"
 fi
+exit "$failed"

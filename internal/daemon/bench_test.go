@@ -163,7 +163,7 @@ func programDaemon(b *testing.B) *Daemon {
 		b.Fatal(err)
 	}
 	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{
-		"process.dir": filepath.Join(dir, "cells"), "process.cell": cell, "process.warm": "4",
+		"process.dir": filepath.Join(dir, "cells"), "process.cell": cell, "process.warm": "4", "tool_call.daily_bytes": "1099511627776",
 	}})
 	if err != nil {
 		b.Fatal(err)
