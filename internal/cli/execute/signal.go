@@ -107,7 +107,7 @@ func (x *execution) signal(ctx context.Context, s os.Signal) (pass func()) {
 	if name == "" {
 		return nil
 	}
-	if x.adopted && x.state.isEarly(name) { // to give up now would leave the call to itself
+	if x.adopted && x.state.isEarly(name) { // whether it is passed on or cancels is known when the call waits or runs
 		return nil
 	}
 	ends := slices.Contains(deadly, name)
