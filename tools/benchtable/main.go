@@ -71,8 +71,9 @@ func table(copyTo string, in io.Reader, out io.Writer) error {
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	b := bench{
-		When: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-		Load: strings.Join(strings.Fields(string(load) + " - - -")[:3], " "), All: all,
+		When:    time.Now().UTC(),
+		Machine: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Load:    strings.Join(strings.Fields(string(load) + " - - -")[:3], " "), All: all,
 	}
 	for _, h := range holds {
 		if f, ok := h.figure(all); ok {
