@@ -86,7 +86,12 @@ func TestBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{}, {"table"}, {"check", bad}, {"check", bad, bad}, {"check", empty, empty}, {"check", "/nowhere", bad},
+		{},
+		{"table"},
+		{"check", bad},
+		{"check", bad, bad},
+		{"check", empty, empty},
+		{"check", "/nowhere", bad},
 		{"table", filepath.Join(dir, "x")},
 	} {
 		if err := run(args, strings.NewReader("PASS\n"), new(strings.Builder)); err == nil {
