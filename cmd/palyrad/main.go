@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/daemon"
+	"palyra/internal/heaptrim"
 )
 
 // Stamped by the build: the version, and the SHA-256 of the palyra-cell that
@@ -62,7 +63,7 @@ func (s settings) Set(text string) error {
 }
 
 // heapSlack lets the heap grow to five times the live memory before it is collected: little memory
-// is live, and a call should not wait for the collector.
+// is live, and a call should not wait for the collector. What that leaves behind goes in quiet moments.
 const heapSlack = 400
 
 func main() {
@@ -70,6 +71,7 @@ func main() {
 		debug.SetGCPercent(heapSlack)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	go heaptrim.Watch(ctx, heaptrim.Every)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"palyra/client"
+	"palyra/internal/heaptrim"
 )
 
 // field is a number of kibibytes in a file of /proc; 0: it is not there.
@@ -30,9 +31,10 @@ func field(path, name string) float64 {
 	return 0
 }
 
-// settled is the resident set of the daemon, in KiB, once it does not change any more.
+// settled is the resident set of the daemon, in KiB, once a burst is over and it does not change any more.
 func (d *daemon) settled(name string) float64 {
 	path := fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid)
+	<-time.After(4 * heaptrim.Every)
 	last := field(path, name)
 	for range 20 {
 		<-time.After(500 * time.Millisecond)
@@ -49,7 +51,6 @@ func (d *daemon) settled(name string) float64 {
 func (d *daemon) rooms() (each []float64) {
 	parents := map[int]int{}
 	names, _ := filepath.Glob("/proc/[0-9]*/stat")
-	comm := map[int]string{}
 	for _, name := range names {
 		raw, err := os.ReadFile(name)
 		open, shut := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
@@ -59,12 +60,12 @@ func (d *daemon) rooms() (each []float64) {
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(raw[:open])))
 		rest := strings.Fields(string(raw[shut+1:]))
 		parents[pid], _ = strconv.Atoi(rest[1])
-		comm[pid] = string(raw[open+1 : shut])
 	}
 	below := family(d.cmd.Process.Pid)
 	for pid, template := range parents {
 		bubblewrap := parents[template]
-		if comm[bubblewrap] == "bwrap" && slices.Contains(below, bubblewrap) {
+		words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", bubblewrap))
+		if bytes.HasPrefix(words, []byte("bwrap\x00")) && slices.Contains(below, bubblewrap) {
 			rollup := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 			each = append(each, field(rollup, "Private_Clean")+field(rollup, "Private_Dirty"))
 		}
@@ -109,6 +110,7 @@ func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		idle := d.settled("VmRSS")
 		asking := func(i int) client.CallRequest { return d.shell(fmt.Sprintf("kill -9 %d", i+100_000)) }
+		d.open(b, running, asking, func(e client.CallEvent) bool { return e.ApprovalRequested != nil })() // what the first calls make for all
 		before := d.settled("RssAnon")
 		end := d.open(b, waiting, asking, func(e client.CallEvent) bool { return e.ApprovalRequested != nil })
 		wait := (d.settled("RssAnon") - before) / waiting

@@ -15,7 +15,7 @@ var (
 	small = []string{
 		"internal/address", "internal/agentstage", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/hostgroup", "internal/hostport", "internal/layered",
+		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport", "internal/layered",
 		"internal/memory", "internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
@@ -249,7 +249,7 @@ func edges() []edge {
 
 		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},
 		{[]string{"internal/daemon"}, []string{"**"}, true, "the daemon wires everything"},
-		{[]string{"cmd/palyrad"}, []string{".", "internal/daemon", "internal/config"}, true, "a thin main"},
+		{[]string{"cmd/palyrad"}, []string{".", "internal/daemon", "internal/config", "internal/heaptrim"}, true, "a thin main"},
 		{[]string{"cmd/palyra"}, []string{".", "internal/cli/quick", "internal/show"}, true, "a thin main, of what starts fast"},
 		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli/**"}, true, "a thin main"},
 		{[]string{"bench/**"}, []string{"**"}, true, "benchmarks reach everywhere"},

@@ -22,7 +22,7 @@ func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []
 	}
 	do := pair{actionUID(action), cedar.NewEntityUID(cedar.EntityType(resourceType), cedar.String(resourceID))}
 	c := &judgement{
-		state: s, principal: uid, base: cedar.RecordMap{}, contexts: map[answer]cedar.Record{},
+		state: s, principal: uid, action: true,
 		world: world{
 			own:     append(s.bundle.principalEntities(uid, "", palyra.Standing{Roles: roles}), namedEntity(do.resource)),
 			actions: s.bundle.actions,

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"path"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"palyra/internal/policy/risk"
@@ -96,41 +97,27 @@ type view struct {
 	under answer
 }
 
-// readSets holds which attributes each policy reads. It is found out once, before the first of many calls is
-// judged.
-type readSets struct {
-	reads     map[*rule]attrs         // of the context
-	approvals map[answer]cedar.Record // that the ladder tries
-}
-
-// readSetsOf looks at what the policies of a bundle read.
-func readSetsOf(list rules) *readSets {
-	s := &readSets{reads: make(map[*rule]attrs, len(list)), approvals: map[answer]cedar.Record{{}: answer{}.record()}}
-	for _, r := range list {
-		s.reads[r] = readsContext((*ast.Policy)(r.policy.AST()))
-	}
+// ladderRecords are the approvals that the ladder tries, as policies see them.
+var ladderRecords = sync.OnceValue(func() map[answer]cedar.Record {
+	all := map[answer]cedar.Record{{}: answer{}.record()}
 	for _, a := range ladder {
-		s.approvals[a], s.approvals[a.leased()] = a.record(), a.leased().record()
+		all[a], all[a.leased()] = a.record(), a.leased().record()
 	}
-	return s
-}
+	return all
+})
 
-// approval is an approval as policies see it.
-func (s *readSets) approval(a answer) cedar.Record {
-	if rec, ok := s.approvals[a]; ok {
+// approvalRecord is an approval as policies see it.
+func approvalRecord(a answer) cedar.Record {
+	if rec, ok := ladderRecords()[a]; ok {
 		return rec
 	}
 	return a.record()
 }
 
-// read returns the attributes that some policies read together; all attributes where one policy is not known.
-func (s *readSets) read(some rules) (all attrs) {
-	for _, r := range some {
-		reads, known := s.reads[r]
-		if !known {
-			return everything
-		}
-		all |= reads
+// read returns the attributes that some policies read together.
+func (r rules) read() (all attrs) {
+	for _, one := range r {
+		all |= everything &^ one.unread
 	}
 	return all
 }
@@ -170,23 +157,25 @@ func attrNamed(name types.String) attrs {
 // contextFor returns the part of the context that these policies can tell apart, under an approval. It leaves
 // out the attributes that none of them reads, which makes it much smaller and changes no answer.
 func (c *judgement) contextFor(some rules, a answer) cedar.Record {
-	if c.readSets == nil {
-		return c.context(a)
-	}
-	v := view{c.readSets.read(some), a}
+	v := view{some.read(), a}
 	if a == (answer{}) { // so all policies of the question are asked, in two parts
 		v.attrs |= c.wide
 	} else if v.attrs&attrApproval == 0 {
 		v.under = answer{}
 	}
-	if v.attrs == everything {
-		return c.context(a)
-	}
+	return c.seen(v)
+}
+
+// context returns the whole context with the approval given.
+func (c *judgement) context(a answer) cedar.Record { return c.seen(view{everything, a}) }
+
+// seen returns a part of the context, made once.
+func (c *judgement) seen(v view) cedar.Record {
 	rec, ok := c.views[v]
 	if !ok {
 		m := c.attributeMap(v.attrs)
 		if v.attrs&attrApproval != 0 {
-			m[approvalName] = c.readSets.approval(a)
+			m[approvalName] = approvalRecord(v.under)
 		}
 		if c.views == nil {
 			c.views = map[view]cedar.Record{}
@@ -211,11 +200,8 @@ func (c *judgement) attributeMap(want attrs) cedar.RecordMap {
 	return m
 }
 
-// value is an attribute, made once where several views have it: the whole context is itself made only once.
+// value is an attribute, made once where several views have it.
 func (c *judgement) value(i int) cedar.Value {
-	if c.readSets == nil {
-		return attributes[i].of(c)
-	}
 	if c.values == nil {
 		c.values = make([]cedar.Value, len(attributes))
 	}

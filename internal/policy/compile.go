@@ -158,13 +158,7 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 	if len(wrong) > 0 {
 		id = palyra.Clip(strings.Map(onlyPrintable, id), 64)
 	}
-	return &rule{
-		id: cedar.PolicyID(id), policy: p, reads: readsApproval((*ast.Policy)(p.AST())),
-		hit: palyra.PolicyHit{
-			ID: id, Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
-			File: pos.Filename, Line: pos.Line, Column: pos.Column,
-		},
-	}, wrong
+	return newRule(id, p), wrong
 }
 
 // effectWord is what a policy does, as records say it.

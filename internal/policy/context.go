@@ -16,6 +16,7 @@ import (
 type judgement struct {
 	*state
 	request   palyra.Request
+	action    bool // it is an action other than a call, which has no plan
 	principal cedar.EntityUID
 	world     world
 	pairs     []pair
@@ -24,12 +25,9 @@ type judgement struct {
 	standing  palyra.Standing
 	found     risk.Findings
 	egress    []Host
-	values    []cedar.Value   // of attributes, as far as they were asked for
-	made      attrs           // those
-	base      cedar.RecordMap // the whole context without the approval; nil: not yet made
-	contexts  map[answer]cedar.Record
-	readSets  *readSets // what policies read; nil: nobody has looked, so they see everything
-	wide      attrs     // that the policies of a question read
+	values    []cedar.Value // of attributes, as far as they were asked for
+	made      attrs         // those
+	wide      attrs         // that the policies of a question read
 	views     map[view]cedar.Record
 	trace     []Rung
 	tracing   bool
@@ -62,7 +60,6 @@ func (s *state) newCall(r palyra.Request) (*judgement, error) {
 	tool := s.toolEntity(r, f.Capabilities, r.Tool.Sensitive())
 	c := &judgement{
 		state: s, request: r, principal: uid, risk: f.Risk(), words: command, standing: standing, found: f, egress: egress,
-		contexts: map[answer]cedar.Record{},
 	}
 	c.pairs = pairsOf(r, f.Capabilities, tool.UID)
 	c.world = world{own: append(s.bundle.principalEntities(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
@@ -92,20 +89,6 @@ func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
 			palyra.Clip(string(r.Principal), 64)).WithCause(err)
 	}
 	return st, err
-}
-
-// context returns the context with the approval given, made once per approval.
-func (c *judgement) context(a answer) cedar.Record {
-	rec, ok := c.contexts[a]
-	if !ok {
-		if c.base == nil {
-			c.base = c.attributeMap(allAttrs)
-		}
-		c.base[approvalName] = a.record()
-		rec = cedar.NewRecord(c.base)
-		c.contexts[a] = rec
-	}
-	return rec
 }
 
 // budget returns how many calls the run may make.

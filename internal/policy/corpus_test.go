@@ -172,8 +172,8 @@ func corpusWorld(t *testing.T, c corpustest.Case, b *Bundle) world {
 // which nothing of ours is added.
 func corpusCall(b *Bundle, w world, r corpustest.Request) *judgement {
 	return &judgement{
-		state: &state{bundle: b}, request: palyra.Request{Approval: &palyra.ApprovalFacts{}},
+		state: &state{bundle: wholly(b)}, request: palyra.Request{Approval: &palyra.ApprovalFacts{}},
 		principal: r.Principal, world: w, pairs: []pair{{r.Action, r.Resource}},
-		contexts: map[answer]cedar.Record{{}: r.Context},
+		views: map[view]cedar.Record{{everything, answer{}}: r.Context},
 	}
 }

@@ -29,7 +29,10 @@ var (
 
 // hidden are the attributes that the action under judgement has not.
 func (c *judgement) hidden() attrs {
-	if c.request.Effects != nil {
+	switch {
+	case c.action:
+		return allAttrs
+	case c.request.Effects != nil:
 		return callOnly
 	}
 	return keepOnly
@@ -98,13 +101,8 @@ func (b *Bundle) imply() error {
 		return fmt.Errorf("policy: implied rules: %w", err)
 	}
 	for _, p := range list {
-		notes := p.Annotations()
-		r := &rule{
-			id: cedar.PolicyID(notes["id"]), policy: p, reads: readsApproval((*ast.Policy)(p.AST())),
-			hit: palyra.PolicyHit{
-				ID: string(notes["id"]), Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
-			},
-		}
+		r := newRule(string(p.Annotations()["id"]), p)
+		r.hit.Line, r.hit.Column = 0, 0 // it stands in no file
 		b.implied, b.byID[r.id] = append(b.implied, r), r
 	}
 	return nil

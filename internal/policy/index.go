@@ -13,12 +13,26 @@ import (
 )
 
 // rule is a policy with its name and place. reads says which parts of the approval its answer may depend on; a rule
-// that reads none is evaluated once per request.
+// that reads none is evaluated once per request. unread are the attributes of the context that it does not look at:
+// a rule that nobody has looked at sees everything.
 type rule struct {
 	id     cedar.PolicyID
 	policy *cedar.Policy
 	reads  parts
+	unread attrs
 	hit    palyra.PolicyHit
+}
+
+// newRule is a policy under an id, with what it says of itself.
+func newRule(id string, p *cedar.Policy) *rule {
+	pos, notes, tree := p.Position(), p.Annotations(), (*ast.Policy)(p.AST())
+	return &rule{
+		id: cedar.PolicyID(id), policy: p, reads: readsApproval(tree), unread: everything &^ readsContext(tree),
+		hit: palyra.PolicyHit{
+			ID: id, Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
+			File: pos.Filename, Line: pos.Line, Column: pos.Column,
+		},
+	}
 }
 
 // rules is a list that Cedar can walk.

@@ -124,9 +124,7 @@ func (c *judgement) newQuestion(p pair) *question {
 	for _, r := range asking {
 		q.read |= r.reads
 	}
-	if c.readSets != nil {
-		c.wide = c.readSets.read(fixed) | c.readSets.read(asking)
-	}
+	c.wide = fixed.read() | asking.read()
 	q.fixed = c.evaluate(fixed, p, answer{})
 	return q
 }

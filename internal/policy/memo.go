@@ -16,11 +16,9 @@ const maxVerdicts = 16_384
 // swapped in later, and remembers how requests of one key were judged: an agent
 // says the same again and again. Its methods may be called from many goroutines.
 type Memo struct {
-	state  *state
-	look   sync.Once
-	sights *readSets
-	mu     sync.Mutex
-	known  map[string]palyra.Verdict
+	state *state
+	mu    sync.Mutex
+	known map[string]palyra.Verdict
 }
 
 // Memo returns a Memo whose judgements end with ctx: a bundle may be large, and a judgement that was given up
@@ -72,8 +70,7 @@ func (c *Case) Judge(a *palyra.ApprovalFacts) (palyra.Verdict, error) {
 		if err != nil {
 			return palyra.Verdict{}, err
 		}
-		m.look.Do(func() { m.sights = readSetsOf(m.state.bundle.rules) })
-		built.readSets, c.built = m.sights, built
+		c.built = built
 	}
 	c.built.request.Approval = a
 	v := c.built.judge()

@@ -2,7 +2,6 @@ package trusted
 
 import (
 	"path"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -62,9 +61,11 @@ func find(p string, file bool) (Name, bool) {
 	}
 	first := byFirst()
 	for i := range parts {
-		for _, r := range slices.Concat(first[parts[i]], first["*"]) {
-			if r.fits(parts[i:], file) {
-				return r.name, true
+		for _, list := range [...][]rule{first[parts[i]], first["*"]} {
+			for _, r := range list {
+				if r.fits(parts[i:], file) {
+					return r.name, true
+				}
 			}
 		}
 	}
