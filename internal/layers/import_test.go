@@ -15,8 +15,8 @@ var (
 	small = []string{
 		"internal/address", "internal/agentstage", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport", "internal/layered",
-		"internal/memory", "internal/moved",
+		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
+		"internal/layered", "internal/memory", "internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
