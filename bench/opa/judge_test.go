@@ -71,7 +71,7 @@ func texts(n int) (inCedar, inRego string) {
 	return c.String(), r.String()
 }
 
-func request(tool string) palyra.Request {
+func request(tool palyra.ToolName) palyra.Request {
 	return palyra.Request{
 		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceCLI,
 		Tool: palyra.Tool{Name: tool, Source: palyra.SourceBuiltin, ReadOnly: true, Tier: palyra.TierBuiltin},
@@ -91,7 +91,7 @@ func ask(t testing.TB, n int, tool string) asked {
 	t.Helper()
 	q := asked{tool: tool}
 	q.cedar, q.rego = texts(n)
-	q.seen = engine(t, q.cedar).Why(t.Context(), request(tool))
+	q.seen = engine(t, q.cedar).Why(t.Context(), request(palyra.ToolName(tool)))
 	return q
 }
 
@@ -113,7 +113,7 @@ func engine(t testing.TB, text string) *policy.Engine {
 // judge is Palyra: the whole of Judge, from a request to a verdict with reasons.
 func judge(t testing.TB, q asked) func() bool {
 	t.Helper()
-	e, r, ctx := engine(t, q.cedar), request(q.tool), t.Context()
+	e, r, ctx := engine(t, q.cedar), request(palyra.ToolName(q.tool)), t.Context()
 	return func() bool { return e.Judge(ctx, r).Effect == palyra.Allow }
 }
 
