@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,6 +84,16 @@ func TestBothProgramsAreOneCommand(t *testing.T) {
 		}
 		if one != 1 && name != "no place" {
 			t.Errorf("%s: %d calls", name, one)
+		}
+	}
+	for _, flag := range [][]string{{"--home", d.home}, {"--home=" + d.home}} {
+		for _, last := range []string{"pwd", "sleep 0.3; pwd"} {
+			args := append(slices.Clone(flag), "exec", "--", "sh", "-c", last)
+			away := exec.Command(bin(t, "palyra"), args...)
+			away.Dir, away.Env = d.work, append(os.Environ(), "PALYRA_HOME="+t.TempDir())
+			if out, err := away.Output(); err != nil || string(out) != d.work+"\n" {
+				t.Errorf("%q: %q, %v", args, out, err)
+			}
 		}
 	}
 	for _, args := range [][]string{{"version"}, {"status", "--json"}, {"exec", "--help"}, {"nonsense"}, {}, {"exec", "--", "\xff"}} {

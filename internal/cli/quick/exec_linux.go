@@ -27,12 +27,12 @@ const patience = 150 * time.Millisecond
 const outputFailed = 125
 
 // execute runs a command through the gate.
-func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
+func execute(p Process, dir string, argv []string, stdout, stderr io.Writer) Answer {
 	signals := catch()
 	if _, err := FindFull(); err != nil { // nothing is begun that could not be gone on with
 		return Answer{Full: p.Args}
 	}
-	c, err := dial(p.Env)
+	c, err := dial(dir, p.Env)
 	if err != nil {
 		return Answer{Full: p.Args}
 	}
@@ -45,7 +45,7 @@ func execute(p Process, argv []string, stdout, stderr io.Writer) Answer {
 		}
 		return Answer{Full: p.Args}
 	case err != nil || shownOnTerminal(end, stdout, stderr):
-		return c.handOver(argv, signals, stderr)
+		return c.handOver(p, argv, signals, stderr)
 	}
 	if err := end.print(stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "palyra: the output cannot be written: %v\n", err)
@@ -72,14 +72,15 @@ func (e ended) print(stdout, stderr io.Writer) (failed error) {
 const onItsWay = time.Millisecond
 
 // handOver says how the full program goes on with a call that was proposed.
-func (c *conn) handOver(argv []string, signals <-chan os.Signal, stderr io.Writer) Answer {
+func (c *conn) handOver(p Process, argv []string, signals <-chan os.Signal, stderr io.Writer) Answer {
 	tape, err := c.handOverTape()
 	if err != nil {
 		fmt.Fprintf(stderr, "palyra: the command was proposed and cannot be followed: %v\n", err)
 		fmt.Fprintln(stderr, "  remedy: see what became of it: palyra calls list")
 		return Answer{Code: outputFailed}
 	}
-	args := []string{"exec", fmt.Sprintf("--%s=%d,%d", AdoptFlag, c.fd, tape)}
+	_, rest := p.home()
+	args := append(slices.Clone(p.Args[:len(p.Args)-len(rest)]), "exec", fmt.Sprintf("--%s=%d,%d", AdoptFlag, c.fd, tape))
 	signal.Reset() // from now on they end this process
 	select {
 	case s := <-signals:
@@ -198,15 +199,15 @@ func (c *conn) place() (dir, cwd string, err error) {
 	return dir, cwd, nil
 }
 
-// dial connects to the daemon of this user's home, at the door for calls that a person types.
-func dial(env []string) (*conn, error) {
+// dial connects to the daemon of a home, or of this user's own, at the door for calls that a person types.
+func dial(dir string, env []string) (*conn, error) {
 	vars := make(map[string]string, len(env))
 	for _, pair := range env {
 		if name, value, ok := strings.Cut(pair, "="); ok {
 			vars[name] = value
 		}
 	}
-	paths, err := home.Find("", vars)
+	paths, err := home.Find(dir, vars)
 	if err != nil {
 		return nil, err
 	}

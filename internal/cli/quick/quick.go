@@ -31,14 +31,29 @@ type Answer struct {
 
 // Run answers a command line, or says how the full program goes on.
 func Run(p Process, stdout, stderr io.Writer) Answer {
+	home, args := p.home()
 	switch {
-	case len(p.Args) == 1 && p.Args[0] == "version":
+	case len(args) == 1 && args[0] == "version":
 		ThisBuild(p.Version).Print(stdout)
 		return Answer{}
-	case len(p.Args) > 2 && p.Args[0] == "exec" && p.Args[1] == "--" && plain(p.Args[2:]) && !namesAnother(p.Env):
-		return execute(p, p.Args[2:], stdout, stderr)
+	case len(args) > 2 && args[0] == "exec" && args[1] == "--" && plain(args[2:]) && !namesAnother(p.Env):
+		return execute(p, home, args[2:], stdout, stderr)
 	}
 	return Answer{Full: p.Args}
+}
+
+// homeFlag is the one flag before a command that leaves it an ordinary one.
+const homeFlag = "--home"
+
+// home splits the arguments: the directory that --home names before the command, or "", and what follows.
+func (p Process) home() (dir string, rest []string) {
+	switch {
+	case len(p.Args) > 1 && p.Args[0] == homeFlag:
+		return p.Args[1], p.Args[2:]
+	case len(p.Args) > 0 && strings.HasPrefix(p.Args[0], homeFlag+"="):
+		return p.Args[0][len(homeFlag)+1:], p.Args[1:]
+	}
+	return "", p.Args
 }
 
 // plain reports whether a command's words are the same text in every encoding on the way.

@@ -48,6 +48,27 @@ func TestLeftToTheFullProgram(t *testing.T) {
 	}
 }
 
+func TestHomeBeforeTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		dir  string
+		rest int
+	}{
+		{[]string{"exec", "--home", "/x"}, "", 3},
+		{[]string{"--home"}, "", 1},
+		{[]string{"--home", "/x"}, "/x", 0},
+		{[]string{"--home", "/x", "exec"}, "/x", 1},
+		{[]string{"--home=/x", "exec"}, "/x", 1},
+		{[]string{"--home=", "exec"}, "", 1},
+		{[]string{"--homer=/x", "exec"}, "", 2},
+		{nil, "", 0},
+	} {
+		if dir, rest := (Process{Args: c.args}).home(); dir != c.dir || len(rest) != c.rest {
+			t.Errorf("%q: %q, %q", c.args, dir, rest)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	var out bytes.Buffer
 	if a := Run(Process{Version: "1\x1b2", Args: []string{"version"}}, &out, nil); a.Full != nil || a.Code != 0 ||
