@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -120,23 +121,47 @@ func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, erro
 	if last {
 		uid, mode = who.uid, 0o700
 	}
-	err := unix.Mkdirat(int(dir.Fd()), name, 0o700)
-	switch {
-	case err == nil:
-		err = setOwner(int(dir.Fd()), name, uid, who.gid, mode)
-	case errors.Is(err, unix.EEXIST):
-		err = nil
+	next, owner, err := openOwned(dir, name)
+	if err == nil && owner == uid {
+		return next, nil
 	}
-	if err != nil {
+	if err == nil {
+		_ = next.Close()
+	}
+	giving.Lock()
+	defer giving.Unlock()
+	err = unix.Mkdirat(int(dir.Fd()), name, 0o700)
+	made := err == nil
+	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, err
 	}
-	next, err := beneath.OpenDir(int(dir.Fd()), name)
-	if err != nil {
+	if next, owner, err = openOwned(dir, name); err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(next.Fd()), &st); err != nil || int(st.Uid) != uid {
-		return nil, errors.Join(fmt.Errorf("%q does not belong to uid %d", name, uid), err, next.Close())
+	if made || owner == os.Geteuid() && owner != uid { // whoever made it ended before it was given away
+		if err := setOwner(int(dir.Fd()), name, uid, who.gid, mode); err != nil {
+			return nil, errors.Join(err, next.Close())
+		}
+		owner = uid
+	}
+	if owner != uid {
+		return nil, errors.Join(fmt.Errorf("%q does not belong to uid %d", name, uid), next.Close())
 	}
 	return next, nil
+}
+
+// giving is held while a cache is made and given to its user: nobody else may find it in between.
+var giving sync.Mutex
+
+// openOwned opens a directory, and says whose it is.
+func openOwned(dir *os.File, name string) (*os.File, int, error) {
+	f, err := beneath.OpenDir(int(dir.Fd()), name)
+	if err != nil {
+		return nil, 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, int(st.Uid), nil
 }

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,6 +281,30 @@ func TestACacheCanBeReached(t *testing.T) {
 	cache := filepath.Join(b.r.Caches, "abc", "go")
 	b.ok(makeCache(b.r.Caches, cache, identity{ordinary(), ordinary()}))
 	b.ok(runAs(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
+}
+
+// However many runs begin at once, each finds caches that are its user's; so does one after a daemon that was ended
+// while it gave a cache away.
+func TestACacheIsMadeBesideOthers(t *testing.T) {
+	b, _ := walledBox(t)
+	who := identity{ordinary(), ordinary()}
+	for round := range 50 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for _, name := range []string{"go", "npm", "pip"} {
+					if err := makeCache(b.r.Caches, filepath.Join(b.r.Caches, strconv.Itoa(round), name), who); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	left := filepath.Join(b.r.Caches, "0", "left")
+	b.ok(os.Mkdir(left, 0o700))
+	b.ok(makeCache(b.r.Caches, left, who))
+	b.ok(runAs(who, func() error { return os.WriteFile(filepath.Join(left, "x"), nil, 0o600) }))
 }
 
 // insiders is whoever answers runs that are agents.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"palyra"
 	"palyra/internal/sandbox/template"
 )
 
@@ -13,9 +14,10 @@ import (
 func (b *Backend) build(ctx context.Context, w *want) (*keeper, error) {
 	for n := 1; ; n++ {
 		k, err := b.buildOnce(ctx, w)
-		if err == nil || !errors.Is(err, template.ErrChanged) || n == triesToBuild {
+		if err == nil || !errors.Is(err, template.ErrChanged) && !errors.Is(err, errUnconfined) || n == triesToBuild {
 			return k, err
 		}
+		b.fleet.Log.Warn("a room is built once more", "err", err, "cause", errors.Unwrap(palyra.AsError(err)))
 	}
 }
 

@@ -2,6 +2,7 @@ package bubble
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,10 +166,13 @@ func (k *keeper) make(ctx context.Context, c *cells.Keeper, control *os.File) (m
 // inStages is the path of a stage in a template.
 func inStages(stage string) string { return filepath.Join(bwrap.StagesPath, filepath.Base(stage)) }
 
+// errUnconfined means that a room was built and ended, or lost its cgroups, before it was anybody's. Nothing ran in it.
+var errUnconfined = errors.New("bubble: the room is gone")
+
 // confine has the first process enter its cgroups and give up what building took.
 func (k *keeper) confine(ctx context.Context) error {
 	if err := k.Enclose(func() bool { return !k.Body.(*template.First).Ended(0) }); err != nil {
-		return refusal.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(err)
+		return refusal.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(errors.Join(errUnconfined, err))
 	}
 	if err := k.Conn.Send(cell.Order{Kind: cell.OrderConfine}); err != nil {
 		return refusal.SpawnFailed("the first process of the room is gone").WithCause(err)

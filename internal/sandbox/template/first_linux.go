@@ -21,9 +21,18 @@ type First struct {
 // NewFirst returns the process that a template made. Release is called when it is gone.
 func NewFirst(pidfd *os.File, release func()) *First { return &First{pidfd, release} }
 
+// held calls do with the process, which is not closed meanwhile: the number of a descriptor that is closed may be
+// another room's a moment later. False: it is gone.
+func (f *First) held(do func(pidfd int)) bool {
+	c, err := f.process.SyscallConn()
+	return err == nil && c.Control(func(fd uintptr) { do(int(fd)) }) == nil
+}
+
 // Pid implements cells.Body.
 func (f *First) Pid() int {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.process.Fd()))
+	var b []byte
+	err := os.ErrClosed
+	f.held(func(fd int) { b, err = os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd)) })
 	_, line, ok := strings.Cut("\n"+string(b), "\nPid:")
 	line, _, _ = strings.Cut(line, "\n")
 	pid, e := strconv.Atoi(strings.TrimSpace(line))
@@ -35,7 +44,7 @@ func (f *First) Pid() int {
 
 // Kill implements cells.Body.
 func (f *First) Kill() {
-	_ = unix.PidfdSendSignal(int(f.process.Fd()), unix.SIGKILL, nil, 0) // an error means that it has ended already
+	f.held(func(fd int) { _ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) }) // an error means that it has ended already
 }
 
 // Wait implements cells.Body.
@@ -51,9 +60,13 @@ func (f *First) Harmless() []int { return nil }
 
 // Ended implements cells.Ender: the process is not gone before all the others in the room are.
 func (f *First) Ended(within time.Duration) bool {
-	fd, err := unix.FcntlInt(f.process.Fd(), unix.F_DUPFD_CLOEXEC, 0) // Wait closes the other one
+	var fd int
+	var err error
+	if !f.held(func(pidfd int) { fd, err = unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0) }) {
+		return true // Wait has closed it
+	}
 	if err != nil {
-		return errors.Is(err, unix.EBADF)
+		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for end := time.Now().Add(within); ; {
