@@ -228,4 +228,7 @@ const (
 	ReasonModelFailed        Reason = "model_failed"
 	ReasonUpstreamFailed     Reason = "upstream_failed"
 	ReasonQuarantined        Reason = "tool_quarantined"
+	ReasonVaultLocked        Reason = "vault_locked"
+	ReasonVaultDamaged       Reason = "vault_damaged"
+	ReasonSecretExpired      Reason = "secret_expired"
 )

@@ -76,5 +76,6 @@ func Catalogue() []Event {
 		UpstreamApproved{},
 		UpstreamQuarantined{},
 		UpstreamReached{},
+		VaultChanged{},
 	}
 }

@@ -111,3 +111,19 @@ func (JournalExported) Kind() string { return "journal.exported" }
 
 // Kind implements Event.
 func (PostureChecked) Kind() string { return "posture.checked" }
+
+// VaultChanged is what was done in the vault, and to which secret; after vault.get nothing is changed. No value is in it.
+type VaultChanged struct {
+	Action    string    `json:"action"` // vault.put, vault.get, vault.delete, vault.rotate
+	Scope     string    `json:"scope,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	Version   int64     `json:"version,omitempty"`
+	Counter   int64     `json:"counter"` // of changes
+	Keeper    string    `json:"keeper"`
+	Key       string    `json:"key_id"`
+	By        Principal `json:"by"`
+	Signature Signature `json:"signature"`
+}
+
+// Kind implements Event.
+func (VaultChanged) Kind() string { return "vault.changed" }

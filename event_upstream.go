@@ -1,7 +1,6 @@
 package palyra
 
-// UpstreamPin is a tool of an upstream at one digest. Where an operator approves it, ReadOnly is their word that it
-// only looks.
+// UpstreamPin is a tool of an upstream at one digest. Where an operator approves it, ReadOnly is their word that it only looks.
 type UpstreamPin struct {
 	Name     string `json:"name"`
 	Digest   Digest `json:"digest"`

@@ -25,13 +25,11 @@ const (
 	OutcomeUnknown   OutcomeKind = "unknown"
 	OutcomeRunning   OutcomeKind = "running" // of a background process, which goes on: it is on no record
 
-	// OutcomeAllowed is that of a check: policy and people allow the call, and the
-	// caller runs it itself. Nothing ran here.
+	// OutcomeAllowed is that of a check: policy and people allow the call, and the caller runs it itself. Nothing ran here.
 	OutcomeAllowed OutcomeKind = "allowed"
 )
 
-// Exit codes of outcomes in which nothing ran to an end of its own, so that no
-// reader takes a refusal for a success.
+// Exit codes of outcomes in which nothing ran to an end of its own, so that no reader takes a refusal for a success.
 const (
 	ExitUnknown   = 125
 	ExitRefused   = 126

@@ -2,8 +2,7 @@ package palyra
 
 import "palyra/internal/canon"
 
-// PosturePredicateType is the predicate type of a signed posture. Statement and payload types are those of an
-// attestation.
+// PosturePredicateType is the predicate type of a signed posture. Statement and payload types are those of an attestation.
 const PosturePredicateType = "https://palyra.dev/attestation/posture/v1"
 
 const postureDomain = "posture/v1"

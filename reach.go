@@ -165,17 +165,3 @@ func (p Proposer) Payer() string {
 	}
 	return string(p.Principal)
 }
-
-// CommandAgent begins the names of the agents as whom people's own commands propose calls: what a person runs by hand
-// is not what programs do that call themselves agents.
-const CommandAgent = "user."
-
-// CommandOf is the agent of a person's own commands.
-func CommandOf(person Principal) Agent {
-	return Agent{Principal: Principal("agent:" + CommandAgent + person.Name()), Owner: person}
-}
-
-// IsCommandAgent reports whether p is the agent of a person's own commands.
-func IsCommandAgent(p Principal) bool {
-	return p.IsAgent() && strings.HasPrefix(p.Name(), CommandAgent)
-}

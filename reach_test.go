@@ -1,7 +1,6 @@
 package palyra_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -182,18 +181,6 @@ func TestPayer(t *testing.T) {
 	} {
 		if got := p.Payer(); got != want {
 			t.Errorf("%+v: %s, want %s", p, got, want)
-		}
-	}
-}
-
-func TestCommandAgents(t *testing.T) {
-	a := palyra.CommandOf("user:ann")
-	if a.Principal != "agent:user.ann" || a.Owner != "user:ann" || !palyra.IsCommandAgent(a.Principal) {
-		t.Errorf("%+v", a)
-	}
-	for _, p := range []palyra.Principal{"agent:local", "user:user.ann", "agent:users", ""} {
-		if palyra.IsCommandAgent(p) {
-			t.Error(fmt.Sprint(p))
 		}
 	}
 }

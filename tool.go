@@ -42,8 +42,7 @@ const (
 	TierC       Tier = "C"       // native, full OS sandbox
 	TierNode    Tier = "node"    // remote
 
-	// TierUnsandboxed is that of a checked call: the agent runs it by its own tools, and Palyra neither runs nor
-	// holds it.
+	// TierUnsandboxed is that of a checked call: the agent runs it by its own tools, and Palyra neither runs nor holds it.
 	TierUnsandboxed Tier = "unsandboxed"
 )
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/store"
 )
 
@@ -28,8 +29,8 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 	if strings.HasPrefix(name, palyra.DeviceAgent) {
 		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.DeviceAgent + " are those of paired devices' agents")
 	}
-	if strings.HasPrefix(name, palyra.CommandAgent) {
-		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.CommandAgent + " are those of people's own commands")
+	if strings.HasPrefix(name, commandagent.Prefix) {
+		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + commandagent.Prefix + " are those of people's own commands")
 	}
 	token, digest := newToken()
 	a := palyra.Agent{Principal: palyra.Principal("agent:" + name), Owner: owner, AddedAt: r.Now().UTC()}
@@ -155,7 +156,7 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 	if err != nil {
 		return palyra.Agent{}, err
 	}
-	a := palyra.CommandOf(person.Principal)
+	a := commandagent.Of(person.Principal)
 	local, err := r.commands.Get(ctx, typing{person.Principal, person.Role}, func(tx *store.Tx) (bool, error) {
 		owner, err := personOf(tx, a.Principal)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/store"
 )
 
@@ -79,7 +80,7 @@ func (r *Registry) checkedToken(t palyra.Token, ttl time.Duration) (palyra.Token
 func grantable(tx *store.Tx, by giver, t palyra.Token) error {
 	person, err := personOf(tx, t.Principal)
 	if palyra.CodeOf(err) == palyra.Denied || t.Principal == "agent:"+LocalName || palyra.IsDeviceAgent(t.Principal) ||
-		palyra.IsCommandAgent(t.Principal) {
+		commandagent.Is(t.Principal) {
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no person or named agent is called %s",
 			palyra.Clip(string(t.Principal), 128)).
 			WithRemedy("make them known first: palyra agent add NAME for agent:NAME, palyra access user add for a person")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/store"
 )
 
@@ -113,10 +114,10 @@ func personOf(tx *store.Tx, p palyra.Principal) (palyra.Principal, error) {
 	case palyra.IsDeviceAgent(p):
 		err = tx.Get(`SELECT principal FROM access_devices WHERE name = ? AND revoked_at = 0`,
 			[]any{strings.TrimPrefix(name, palyra.DeviceAgent)}, &owner)
-	case palyra.IsCommandAgent(p): // the name may have been an agent's before it was reserved
+	case commandagent.Is(p): // the name may have been an agent's before it was reserved
 		err = tx.Get(`SELECT owner FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &owner)
 		if errors.Is(err, store.ErrNoRows) {
-			return palyra.Principal("user:" + strings.TrimPrefix(name, palyra.CommandAgent)), nil
+			return palyra.Principal("user:" + strings.TrimPrefix(name, commandagent.Prefix)), nil
 		}
 	default:
 		err = tx.Get(`SELECT owner FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &owner)

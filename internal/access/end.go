@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/store"
 )
 
@@ -70,7 +71,7 @@ func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 func ownCredentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	out := []string{string(p)}
 	if !p.IsAgent() {
-		out = append(out, string(palyra.CommandOf(p).Principal))
+		out = append(out, string(commandagent.Of(p).Principal))
 	}
 	for _, c := range []struct{ query, prefix string }{{keysOf, "key:"}, {devicesOf, "device:"}, {tokensOf, "token:"}} {
 		ids, err := owned(tx, c.query, p)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 )
@@ -51,10 +52,10 @@ func (p *Explainer) agents(ctx context.Context) ([]palyra.Agent, error) {
 
 // commandOwner is the person whose own commands an agent stands for; empty for any other agent.
 func commandOwner(agent palyra.Principal) palyra.Principal {
-	if !palyra.IsCommandAgent(agent) {
+	if !commandagent.Is(agent) {
 		return ""
 	}
-	return palyra.Principal("user:" + strings.TrimPrefix(agent.Name(), palyra.CommandAgent))
+	return palyra.Principal("user:" + strings.TrimPrefix(agent.Name(), commandagent.Prefix))
 }
 
 // standing fills in what the daemon would know of an imagined call: whose agent it is, and what its session

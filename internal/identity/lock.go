@@ -1,21 +1,11 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
-	"io"
-
-	"filippo.io/age"
 
 	"palyra"
-)
-
-// workFactor is the cost of one guess at a passphrase, as a power of two:
-// about a second. maxFactor bounds what a file may make us spend.
-const (
-	workFactor = 18
-	maxFactor  = 20
+	"palyra/internal/agefile"
 )
 
 // CheckPassphrase refuses a passphrase that is too short to put a key behind.
@@ -34,23 +24,14 @@ func lock(seed, passphrase palyra.Secret) (string, error) {
 	if err := CheckPassphrase(passphrase); err != nil {
 		return "", err
 	}
-	var out bytes.Buffer
+	var sealed []byte
 	err := passphrase.Use(func(pass []byte) error {
-		to, err := age.NewScryptRecipient(string(pass))
-		if err != nil {
+		return seed.Use(func(b []byte) (err error) {
+			sealed, err = agefile.Seal(b, pass)
 			return err
-		}
-		to.SetWorkFactor(workFactor)
-		w, err := age.Encrypt(&out, to)
-		if err != nil {
-			return err
-		}
-		if err := seed.Use(func(b []byte) error { _, err := w.Write(b); return err }); err != nil {
-			return err
-		}
-		return w.Close()
+		})
 	})
-	return base64.StdEncoding.EncodeToString(out.Bytes()), err
+	return base64.StdEncoding.EncodeToString(sealed), err
 }
 
 // open decrypts the seed and checks that it belongs to the public key, which stands outside the encryption.
@@ -77,27 +58,14 @@ func (f file) open(pub ed25519.PublicKey, passphrase func() (palyra.Secret, erro
 }
 
 func unlock(sealed []byte, passphrase palyra.Secret) (seed []byte, err error) {
-	err = passphrase.Use(func(pass []byte) error {
-		id, err := age.NewScryptIdentity(string(pass))
-		if err != nil {
-			return wrongPassphrase(err)
-		}
-		id.SetMaxWorkFactor(maxFactor)
-		r, err := age.Decrypt(bytes.NewReader(sealed), id)
-		if err != nil {
-			return wrongPassphrase(err)
-		}
-		seed, err = io.ReadAll(io.LimitReader(r, ed25519.SeedSize+1))
-		if err != nil {
-			return wrongPassphrase(err)
-		}
-		return nil
+	err = passphrase.Use(func(pass []byte) (err error) {
+		seed, err = agefile.Open(sealed, pass, ed25519.SeedSize)
+		return err
 	})
-	return seed, err
-}
-
-func wrongPassphrase(err error) error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the passphrase does not open the operator key").WithCause(err)
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the passphrase does not open the operator key").WithCause(err)
+	}
+	return seed, nil
 }
 
 // fits takes over a seed if it is the public key's.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/commandagent"
 )
 
 // ServeCall opens the door of a call whose program is an agent itself: on a listening unix socket in its room, by which
@@ -45,7 +46,7 @@ func (s *Server) roomOf(c *palyra.Call, uid int64) (AgentSocket, error) {
 	if len(r.Line) > maxRooms {
 		return r, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "more than %d rooms within one another", maxRooms)
 	}
-	if !palyra.IsCommandAgent(p.Principal) {
+	if !commandagent.Is(p.Principal) {
 		return r, nil
 	}
 	var err error

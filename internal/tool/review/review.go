@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"palyra"
+	"palyra/internal/commandagent"
 	"palyra/internal/tool"
 )
 
@@ -77,7 +78,7 @@ type args struct {
 
 // Plan implements tool.Tool.
 func (t reviewer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
-	if env.Parent != "" || p.Staging.Of != "" || !palyra.IsCommandAgent(env.Principal) { // nor does the one that started it
+	if env.Parent != "" || p.Staging.Of != "" || !commandagent.Is(env.Principal) { // nor does the one that started it
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "an agent does not decide about what is staged").
 			WithRemedy("a person runs 'palyra keep' or 'palyra drop' on the daemon's machine, without a token")
 	}

@@ -1,0 +1,171 @@
+// Package keeper holds vault keys: in files with strict modes, in files behind a passphrase, and in what the system has
+// for it. Each is a vault.Keeper, and held by one suite.
+package keeper
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"palyra"
+	"palyra/internal/agefile"
+	"palyra/internal/durable"
+)
+
+// The names of keepers.
+const (
+	KeyFile       = "key-file"
+	Passphrase    = "passphrase"
+	SecretService = "secret-service"
+	Keychain      = "keychain"
+	DPAPI         = "dpapi"
+)
+
+const (
+	maxFile = 4096
+	// MinPassphrase is the shortest passphrase that a vault is put behind, in bytes.
+	MinPassphrase = 12
+)
+
+// files are keys in a directory of the daemon's own.
+type files struct{ dir, suffix string }
+
+func (f files) path(id string) string { return filepath.Join(f.dir, "vault-"+id+f.suffix) }
+
+func (f files) save(id string, text []byte) error {
+	if err := durable.WriteFile(f.path(id), text, 0o600); err != nil {
+		return fmt.Errorf("keeper: write key: %w", err)
+	}
+	return nil
+}
+
+// read returns what is in a key's file, which nobody else can read or could have put there.
+func (f files) read(id string) ([]byte, error) {
+	path := f.path(id)
+	text, err := readOwn(path)
+	switch unsafe := (*unsafeError)(nil); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault's key is not there: %s", path).
+			WithRemedy("put the file back from a backup; without one, begin anew from an export: palyra vault import")
+	case errors.As(err, &unsafe):
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the vault's key is not safe in %s: %s", path, unsafe.why).
+			WithRemedy("%s", unsafe.fix)
+	case err != nil:
+		return nil, fmt.Errorf("keeper: read key: %w", err)
+	}
+	return text, nil
+}
+
+// unsafeError is why a file is not one to trust.
+type unsafeError struct{ why, fix string }
+
+func (e *unsafeError) Error() string { return "keeper: " + e.why }
+
+// forget removes a key. What was written is overwritten first, as best a file system allows.
+func (f files) forget(id string) error {
+	path := f.path(id)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+		if file, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			_, _ = file.Write(make([]byte, info.Size()))
+			_ = file.Sync()
+			_ = file.Close()
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(f.dir, "."+filepath.Base(path)+"*.tmp")) // of a write that was cut short
+	for _, p := range append(left, path) {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("keeper: forget key: %w", err)
+		}
+	}
+	return durable.SyncDir(f.dir)
+}
+
+// InFiles keeps keys as they are, in files that only the daemon's user can read.
+type InFiles struct{ files }
+
+// NewFiles returns the keeper of a directory.
+func NewFiles(dir string) InFiles { return InFiles{files{dir, ".key"}} }
+
+// Load implements vault.Keeper.
+func (k InFiles) Load(_ context.Context, id string, _ palyra.Secret) (palyra.Secret, error) {
+	text, err := k.read(id)
+	if err != nil {
+		return palyra.Secret{}, err
+	}
+	defer clear(text)
+	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return palyra.Secret{}, palyra.Errorf(palyra.Conflict, palyra.ReasonVaultLocked, "%s does not hold a key", k.path(id)).
+			WithRemedy("put the file back from a backup")
+	}
+	return palyra.NewSecret(raw), nil
+}
+
+// Save implements vault.Keeper.
+func (k InFiles) Save(_ context.Context, id string, key, _ palyra.Secret) error {
+	return key.Use(func(raw []byte) error {
+		text := hex.AppendEncode(nil, raw)
+		defer clear(text)
+		return k.save(id, append(text, '\n'))
+	})
+}
+
+// Forget implements vault.Keeper.
+func (k InFiles) Forget(_ context.Context, id string) error { return k.forget(id) }
+
+// Behind keeps keys in files that a passphrase opens.
+type Behind struct{ files }
+
+// NewPassphrase returns the keeper of a directory.
+func NewPassphrase(dir string) Behind { return Behind{files{dir, ".age"}} }
+
+// Load implements vault.Keeper.
+func (k Behind) Load(_ context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error) {
+	text, err := k.read(id)
+	if err != nil {
+		return palyra.Secret{}, err
+	}
+	if passphrase.Empty() {
+		return palyra.Secret{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault is locked").
+			WithRemedy("open it: palyra vault unlock")
+	}
+	var key []byte
+	err = passphrase.Use(func(pass []byte) (err error) {
+		key, err = agefile.Open(text, pass, maxFile)
+		return err
+	})
+	if errors.Is(err, agefile.ErrPassphrase) {
+		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the passphrase does not open the vault").
+			WithRemedy("try again; without the passphrase, begin anew from an export: palyra vault import").WithCause(err)
+	}
+	return palyra.NewSecret(key), err
+}
+
+// Save implements vault.Keeper.
+func (k Behind) Save(_ context.Context, id string, key, passphrase palyra.Secret) error {
+	if passphrase.Empty() {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a new key behind a passphrase needs one").
+			WithRemedy("run 'palyra vault rotate --keeper passphrase' on a terminal")
+	}
+	return passphrase.Use(func(pass []byte) error {
+		if len(pass) < MinPassphrase {
+			return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a passphrase needs %d characters or more; nothing was changed",
+				MinPassphrase)
+		}
+		return key.Use(func(raw []byte) error {
+			text, err := agefile.Seal(raw, pass)
+			if err != nil {
+				return err
+			}
+			return k.save(id, text)
+		})
+	})
+}
+
+// Forget implements vault.Keeper.
+func (k Behind) Forget(_ context.Context, id string) error { return k.forget(id) }

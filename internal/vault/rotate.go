@@ -1,0 +1,184 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"palyra"
+	"palyra/internal/store"
+	"palyra/secrets"
+)
+
+// Rotate wraps every data key under a new vault key, held by the keeper of that name, or by the same one; the values
+// stay as they are. The old key is then forgotten.
+func (v *Vault) Rotate(ctx context.Context, keeper string, passphrase palyra.Secret, by By) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h, err := v.open(ctx, palyra.Secret{})
+	if errors.Is(err, errNone) {
+		if keeper != "" && v.Keepers[keeper] != nil {
+			v.First = keeper
+		}
+		if h, err = v.begin(ctx, passphrase); err == nil {
+			err = v.apply(ctx, h, "vault.rotate", by, func(*store.Tx, *change) error { return nil })
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if keeper == "" {
+		keeper = h.keeper
+	}
+	id, keys, err := v.newVaultKey(ctx, keeper, passphrase)
+	if err != nil {
+		return err
+	}
+	err = v.apply(ctx, h, "vault.rotate", by, func(tx *store.Tx, c *change) error { return c.rewrap(tx, id, keeper, keys) })
+	if err != nil {
+		keys.destroy()
+		return err
+	}
+	h.keys.destroy()
+	v.tidy(ctx)
+	return nil
+}
+
+// rewrap puts every data key under other keys.
+func (c *change) rewrap(tx *store.Tx, id, keeper string, keys derived) error {
+	var all []row
+	err := tx.Each(`SELECT `+rowColumns+` FROM vault_secrets`, nil, func(scan func(...any) error) error {
+		var r row
+		err := scan(r.places()...)
+		all = append(all, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(all) != len(c.leaves) {
+		return damaged("secrets were added or removed outside of Palyra")
+	}
+	for _, r := range all {
+		if c.leaves[r.ident] != r.leaf() {
+			return r.damaged("it is not the one that was put")
+		}
+		data, err := r.unwrap(c.keys)
+		if err != nil {
+			return err
+		}
+		r.vaultKey = id
+		err = r.wrap(data, keys)
+		data.Destroy()
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE vault_secrets SET vault_key=?, wrapped=? WHERE scope=? AND name=? AND version=?`,
+			r.vaultKey, r.wrapped, r.scope, r.name, r.version); err != nil {
+			return err
+		}
+		c.leaves[r.ident] = r.leaf()
+	}
+	c.key, c.keeper, c.keys = id, keeper, keys
+	return nil
+}
+
+// begin makes the key of a vault that has none. The vault is there with its first change.
+func (v *Vault) begin(ctx context.Context, passphrase palyra.Secret) (*held, error) {
+	if counter, err := v.Counter(ctx); err != nil || counter > 0 {
+		return nil, errors.Join(err, damaged(fmt.Sprintf("it is empty, and the journal is at change %d", counter)))
+	}
+	id, keys, err := v.newVaultKey(ctx, v.First, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return &held{manifest: manifest{key: id, keeper: v.First}, keys: keys, leaves: map[ident]leaf{}}, nil
+}
+
+// newVaultKey has a keeper hold a new key. Its id is on record before: a key that comes to nothing is forgotten later.
+func (v *Vault) newVaultKey(ctx context.Context, keeper string, passphrase palyra.Secret) (id string, keys derived, err error) {
+	k := v.Keepers[keeper]
+	if k == nil {
+		return "", keys, invalid("there is no keeper %q here", palyra.Clip(keeper, 64)).WithRemedy("see 'palyra vault status'")
+	}
+	id = string(v.NewID())
+	err = v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
+		_, err := tx.Exec(`INSERT INTO vault_keys (id, keeper) VALUES (?, ?)`, id, keeper)
+		return err
+	})
+	if err != nil {
+		return "", keys, fmt.Errorf("vault: new key: %w", err)
+	}
+	key := newKey()
+	defer key.Destroy()
+	if err := k.Save(ctx, id, key, passphrase); err != nil {
+		return "", keys, err
+	}
+	keys, err = derive(key)
+	return id, keys, err
+}
+
+// tidy has keepers forget keys that are not the vault's. What fails is tried again when it is opened the next time.
+func (v *Vault) tidy(ctx context.Context) {
+	var ids, keepers []string
+	err := v.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(`SELECT id, keeper FROM vault_keys WHERE id<>?`, []any{v.held.key}, func(scan func(...any) error) error {
+			var id, keeper string
+			err := scan(&id, &keeper)
+			ids, keepers = append(ids, id), append(keepers, keeper)
+			return err
+		})
+	})
+	for i, id := range ids {
+		k := v.Keepers[keepers[i]]
+		if k == nil {
+			continue
+		}
+		e := k.Forget(ctx, id)
+		if e == nil {
+			e = v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
+				_, err := tx.Exec(`DELETE FROM vault_keys WHERE id=?`, id)
+				return err
+			})
+		}
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		v.Log.Warn("a key that the vault no longer uses is not forgotten yet", "err", err)
+	}
+}
+
+// Status is how the vault is.
+func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := secrets.Status{Keeper: v.First, State: secrets.Empty}
+	s.Keepers = slices.Sorted(maps.Keys(v.Keepers))
+	m, leaves, err := v.load(ctx)
+	switch {
+	case errors.Is(err, errNone):
+		if n, err := v.Counter(ctx); err != nil || n == 0 {
+			return s, err
+		}
+		err = damaged("it is empty, and the journal says that it was not")
+		fallthrough
+	case err != nil && palyra.CodeOf(err) != palyra.Internal:
+		e := palyra.AsError(err)
+		s.State, s.Why, s.Remedy = secrets.Damaged, e.Text, e.Remedy
+		return s, nil
+	case err != nil:
+		return s, err
+	}
+	s.Keeper, s.Key, s.Counter, s.Versions, s.State = m.keeper, m.key, m.counter, int64(len(leaves)), secrets.Open
+	if _, err := v.open(ctx, palyra.Secret{}); err != nil {
+		e := palyra.AsError(err)
+		s.Why, s.Remedy, s.State = e.Text, e.Remedy, secrets.Locked
+		if e.Reason == palyra.ReasonVaultDamaged {
+			s.State = secrets.Damaged
+		}
+	}
+	return s, nil
+}

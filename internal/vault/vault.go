@@ -1,0 +1,167 @@
+// Package vault keeps secrets so that they can be used and need not be seen.
+//
+// Each version of a secret is sealed under a data key of its own, which is wrapped under the vault key. That key is in
+// nobody's table: a keeper holds it, such as a key file, a file under a passphrase, or the desktop's Secret Service.
+// It is not derived from any other key of the system. A manifest of everything the vault holds is authenticated under
+// the same key, with a counter that the journal has too: what is flipped, swapped, cut, or put back from an earlier
+// time is noticed, by name.
+//
+// A keeper that is locked or gone refuses what needs it, and nothing else.
+//
+// Promises: a value leaves as palyra.Secret only; no error, log or event has one in it; a change is there whole or not
+// at all, whenever the process ends.
+//
+// Its words are those of docs/words.md.
+package vault
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Limits of a vault.
+const (
+	MaxValue    = 64 << 10 // bytes of a value
+	MaxSecrets  = 10_000   // versions of secrets, together
+	MaxVersions = 16       // of one secret; older ones go when one more is put
+	MinMasked   = 12       // bytes of a value that is masked; masking a shorter one would tell it
+)
+
+//go:embed schema
+var schema embed.FS
+
+// Schema returns the part's tables.
+func Schema() store.Schema { return store.SchemaOf("vault", schema) }
+
+// Keeper holds vault keys, each under an id. What it returns as Denied or Unavailable is told to people.
+type Keeper interface {
+	// Load returns a key. The passphrase is empty where nobody gave one.
+	Load(ctx context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error)
+	// Save keeps a key; when it returns, the key is there after a power cut too.
+	Save(ctx context.Context, id string, key, passphrase palyra.Secret) error
+	// Forget forgets a key, or one that it never had.
+	Forget(ctx context.Context, id string) error
+}
+
+// Config is what a vault stands on.
+type Config struct {
+	DB      *store.DB
+	Journal store.Recorder
+	Keepers map[string]Keeper // by name
+	First   string            // the keeper of a vault that begins
+	NewID   func() palyra.ID
+	Now     func() time.Time
+	Log     *slog.Logger
+	// Counter returns the counter of the last change on record; 0: there is none.
+	Counter func(context.Context) (int64, error)
+}
+
+// Vault is the secrets of a state. Its methods may be called from many goroutines.
+type Vault struct {
+	Config
+	mu   sync.RWMutex // held by a change from beginning to end, and by whoever reads
+	held *held        // nil: locked
+}
+
+// held is what an open vault knows. It does not change: a change of the vault makes another.
+type held struct {
+	manifest
+	keys   derived
+	leaves map[ident]leaf
+}
+
+// New returns a vault. It opens nothing: the first use does.
+func New(c Config) (*Vault, error) {
+	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Counter == nil {
+		return nil, errors.New("vault: new: a part is missing")
+	}
+	return &Vault{Config: c}, nil
+}
+
+// Unlock opens the vault with a passphrase, for a keeper that wants one.
+func (v *Vault) Unlock(ctx context.Context, passphrase palyra.Secret) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lock()
+	_, err := v.open(ctx, passphrase)
+	return err
+}
+
+// Lock forgets the vault key until somebody needs it again.
+func (v *Vault) Lock() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lock()
+}
+
+func (v *Vault) lock() {
+	if v.held != nil {
+		v.held.keys.destroy()
+		v.held = nil
+	}
+}
+
+// errNone means that the vault has not begun.
+var errNone = errors.New("vault: there is none")
+
+// open returns the open vault, and opens it where it is not. v.mu is held.
+func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, error) {
+	if v.held != nil {
+		return v.held, nil
+	}
+	m, leaves, err := v.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keeper := v.Keepers[m.keeper]
+	if keeper == nil {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault's key is held by %s, which is not there", m.keeper).
+			WithRemedy("start the daemon where that keeper is, or restore a backup: palyra vault import")
+	}
+	key, err := keeper.Load(ctx, m.key, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Destroy()
+	keys, err := derive(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.verify(ctx, m, leaves, keys); err != nil {
+		keys.destroy()
+		return nil, err
+	}
+	v.held = &held{manifest: m, keys: keys, leaves: leaves}
+	v.tidy(ctx)
+	return v.held, nil
+}
+
+// verify checks what was read against the key and the journal.
+func (v *Vault) verify(ctx context.Context, m manifest, leaves map[ident]leaf, keys derived) error {
+	if !m.authentic(leaves, keys) {
+		return damaged("the list of what it holds does not match its seal: a secret was changed, removed or put back outside of Palyra, " +
+			"or the keeper has another key")
+	}
+	counter, err := v.Counter(ctx)
+	if err != nil {
+		return fmt.Errorf("vault: open: %w", err)
+	}
+	if counter != m.counter {
+		return damaged(fmt.Sprintf("it is at change %d, and the journal at %d: an earlier one was put back", m.counter, counter))
+	}
+	return nil
+}
+
+// damaged is the error of a vault that somebody changed.
+func damaged(why string) *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonVaultDamaged, "the vault is not as Palyra left it: %s", why).
+		WithRemedy("find out who can write to the state; restore a backup of it, or 'palyra vault import' into a new one")
+}

@@ -1,0 +1,375 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+	"palyra/internal/store/sqlite"
+	"palyra/internal/ulid"
+	"palyra/internal/vault/keeper"
+	"palyra/secrets"
+)
+
+// lines is a journal that keeps the last counter in a table, as the real one keeps lines.
+type lines struct{ db *store.DB }
+
+func (l *lines) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
+	_, err := tx.Exec(`INSERT INTO lines (counter) VALUES (?)`, e.(palyra.VaultChanged).Counter)
+	return palyra.Position{}, err
+}
+
+func (l *lines) counter(ctx context.Context) (n int64, err error) {
+	err = l.db.Read(ctx, func(tx *store.Tx) error { return tx.Get(`SELECT coalesce(max(counter), 0) FROM lines`, nil, &n) })
+	return n, err
+}
+
+// house is a vault on a state of its own.
+type house struct {
+	testing.TB
+	dir string
+	db  *store.DB
+	now time.Time
+	*Vault
+}
+
+const passphrase = "correct horse battery"
+
+func newHouse(t testing.TB, dir string) *house {
+	t.Helper()
+	h := &house{TB: t, dir: dir, now: time.Now()}
+	engine, err := sqlite.Open(filepath.Join(dir, "state.db"))
+	h.ok(err)
+	h.db, err = store.Open(t.Context(), engine, Schema())
+	h.ok(err)
+	t.Cleanup(func() { _ = h.db.Close() })
+	h.ok(h.db.Write(t.Context(), "test", func(tx *store.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE IF NOT EXISTS lines (counter BIGINT)`)
+		return err
+	}))
+	h.again()
+	return h
+}
+
+func (h *house) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// again is the vault of a daemon that was started anew.
+func (h *house) again() {
+	h.Helper()
+	l := &lines{h.db}
+	v, err := New(Config{
+		DB: h.db, Journal: l, Counter: l.counter, First: keeper.KeyFile,
+		Keepers: map[string]Keeper{keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir)},
+		NewID:   func() palyra.ID { return palyra.ID(ulid.New(time.Now())) }, Now: func() time.Time { return h.now },
+		Log: slog.New(slog.NewTextHandler(h.Output(), nil)),
+	})
+	h.ok(err)
+	h.Vault = v
+}
+
+func text(s string) palyra.Secret { return palyra.NewSecret([]byte(s)) }
+
+func (h *house) put(name, value string) secrets.Info {
+	h.Helper()
+	info, err := h.Put(h.Context(), Value{Scope: secrets.Global, Name: name, Value: text(value)}, By{Principal: "user:ada"})
+	h.ok(err)
+	return info
+}
+
+func (h *house) get(name string) (string, error) {
+	value, _, err := h.Get(h.Context(), secrets.Global, name, 0)
+	out := ""
+	_ = value.Use(func(b []byte) error { out = string(b); return nil })
+	return out, err
+}
+
+func (h *house) want(name, value string) {
+	h.Helper()
+	if got, err := h.get(name); err != nil || got != value {
+		h.Errorf("%s: %q, %v", name, got, err)
+	}
+}
+
+// exec changes the tables behind the vault's back.
+func (h *house) exec(query string, args ...any) {
+	h.Helper()
+	h.ok(h.db.Write(h.Context(), "test", func(tx *store.Tx) error {
+		_, err := tx.Exec(query, args...)
+		return err
+	}))
+}
+
+func TestPutGetDelete(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	if _, err := h.get("token"); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("before the first: %v", err)
+	}
+	for i := range MaxVersions + 3 {
+		if info := h.put("token", fmt.Sprintf("a value of version %d", i+1)); info.Version != int64(i+1) {
+			t.Errorf("version %d, want %d", info.Version, i+1)
+		}
+	}
+	h.want("token", fmt.Sprintf("a value of version %d", MaxVersions+3))
+	h.again()
+	h.want("token", fmt.Sprintf("a value of version %d", MaxVersions+3))
+	if list, err := h.List(t.Context()); err != nil || len(list) != MaxVersions || list[0].Version != 4 {
+		t.Errorf("%d versions, %v", len(list), err)
+	}
+	if v, _, err := h.Get(t.Context(), secrets.Global, "token", 5); err != nil || v.Empty() {
+		t.Errorf("an earlier one: %v", err)
+	}
+	if _, _, err := h.Get(t.Context(), "principal:user:ada", "token", 0); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("another scope: %v", err)
+	}
+	h.ok(h.Delete(t.Context(), secrets.Global, "token", 0, By{}))
+	if _, err := h.get("token"); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("after its end: %v", err)
+	}
+	if err := h.Delete(t.Context(), secrets.Global, "token", 0, By{}); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestWhatIsNoSecret(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	for what, in := range map[string]Value{
+		"no name":      {Scope: secrets.Global, Value: text("long enough to keep")},
+		"a bad name":   {Scope: secrets.Global, Name: "a b", Value: text("long enough to keep")},
+		"no scope":     {Name: "a", Value: text("long enough to keep")},
+		"a bad scope":  {Scope: "principal:", Name: "a", Value: text("long enough to keep")},
+		"another kind": {Scope: "moon:x", Name: "a", Value: text("long enough to keep")},
+		"empty":        {Scope: secrets.Global, Name: "a"},
+		"short":        {Scope: secrets.Global, Name: "a", Value: text("elevenbytes")},
+		"long":         {Scope: secrets.Global, Name: "a", Value: text(strings.Repeat("x", MaxValue+1))},
+		"over":         {Scope: secrets.Global, Name: "a", Value: text("long enough to keep"), Expires: h.now},
+	} {
+		if _, err := h.Put(t.Context(), in, By{}); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n, err := h.Counter(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d changes, %v", n, err)
+	}
+	_, err := h.Put(t.Context(), Value{Scope: secrets.Global, Name: "pin", Value: text("1234"), Unmasked: true, Expires: h.now.Add(time.Hour)}, By{})
+	h.ok(err)
+	h.want("pin", "1234")
+	h.now = h.now.Add(2 * time.Hour)
+	if _, err := h.get("pin"); palyra.CodeOf(err) != palyra.Expired {
+		t.Errorf("after its time: %v", err)
+	}
+}
+
+// Whatever is changed behind the vault's back is noticed, by name, and never returned as a value.
+func TestEveryChangeBehindItsBackIsNoticed(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	h.put("one", "the value of the first")
+	h.put("two", "the value of the second")
+	h.put("two", "the value of the second, again")
+	change := func(what, do string, undo func(), args ...any) {
+		t.Helper()
+		h.exec(do, args...)
+		for _, open := range []bool{false, true} { // by a daemon that had the vault open, and by one that opens it
+			if open {
+				h.again()
+			}
+			one, errOne := h.get("one")
+			two, errTwo := h.get("two")
+			if errOne == nil && one != "the value of the first" || errTwo == nil && two != "the value of the second, again" {
+				t.Errorf("%s: %q, %q", what, one, two)
+			}
+			err := errors.Join(errOne, errTwo)
+			if e := (*palyra.Error)(nil); !errors.As(err, &e) || e.Reason != palyra.ReasonVaultDamaged && palyra.CodeOf(err) != palyra.NotFound {
+				if open || !strings.HasPrefix(what, "manifest") && !strings.HasPrefix(what, "old") {
+					t.Errorf("%s, opened %v: %v", what, open, err)
+				}
+			}
+		}
+		undo()
+		h.again()
+		h.want("one", "the value of the first")
+		h.want("two", "the value of the second, again")
+	}
+	for _, column := range []string{"wrapped", "sealed"} {
+		for _, name := range []string{"one", "two"} {
+			var raw []byte
+			h.ok(h.db.Read(t.Context(), func(tx *store.Tx) error {
+				return tx.Get(`SELECT `+column+` FROM vault_secrets WHERE name=? ORDER BY version DESC`, []any{name}, &raw)
+			}))
+			put := `UPDATE vault_secrets SET ` + column + `=? WHERE name=? AND version=(SELECT max(version) FROM vault_secrets WHERE name=?)`
+			for i := range raw {
+				bad := bytes.Clone(raw)
+				bad[i] ^= 1 << (i % 8)
+				change(fmt.Sprintf("%s of %s, byte %d", column, name, i), put, func() { h.exec(put, raw, name, name) }, bad, name, name)
+			}
+			change(column+" cut", put, func() { h.exec(put, raw, name, name) }, raw[:len(raw)-1], name, name)
+			change(column+" empty", put, func() { h.exec(put, raw, name, name) }, []byte{}, name, name)
+		}
+	}
+	var mac []byte
+	h.ok(h.db.Read(t.Context(), func(tx *store.Tx) error { return tx.Get(`SELECT mac FROM vault_manifest`, nil, &mac) }))
+	for i := range mac {
+		bad := bytes.Clone(mac)
+		bad[i] ^= 0x80
+		change(fmt.Sprintf("manifest, byte %d", i), `UPDATE vault_manifest SET mac=?`, func() { h.exec(`UPDATE vault_manifest SET mac=?`, mac) }, bad)
+	}
+	swap := `UPDATE vault_secrets SET name=CASE name WHEN 'one' THEN 'x' ELSE name END`
+	change("renamed", swap, func() { h.exec(`UPDATE vault_secrets SET name='one' WHERE name='x'`) })
+	change("manifest counter", `UPDATE vault_manifest SET counter=counter-1`, func() { h.exec(`UPDATE vault_manifest SET counter=counter+1`) })
+	change("expiry", `UPDATE vault_secrets SET expires_at=1 WHERE name='one'`, func() { h.exec(`UPDATE vault_secrets SET expires_at=0`) })
+	change("old version only", `UPDATE vault_secrets SET version=version+10 WHERE name='two'`, func() {
+		h.exec(`UPDATE vault_secrets SET version=version-10 WHERE name='two'`)
+	})
+}
+
+// An earlier state of the vault is noticed, also one that was whole: the journal has gone on.
+func TestAnEarlierVaultIsNoticed(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	h.put("one", "the value of the first")
+	h.exec(`CREATE TABLE old_secrets AS SELECT * FROM vault_secrets`)
+	h.exec(`CREATE TABLE old_manifest AS SELECT * FROM vault_manifest`)
+	h.put("one", "the value that came after")
+	h.exec(`DELETE FROM vault_secrets`)
+	h.exec(`DELETE FROM vault_manifest`)
+	h.again()
+	if s, err := h.Status(t.Context()); err != nil || s.State != secrets.Damaged || s.Remedy == "" {
+		t.Errorf("emptied: %+v, %v", s, err)
+	}
+	if _, err := h.Put(t.Context(), Value{Scope: secrets.Global, Name: "x", Value: text("long enough to keep")}, By{}); err == nil {
+		t.Error("a vault that was emptied begins anew")
+	}
+	h.exec(`INSERT INTO vault_secrets SELECT * FROM old_secrets`)
+	h.exec(`INSERT INTO vault_manifest SELECT * FROM old_manifest`)
+	h.again()
+	if got, err := h.get("one"); palyra.AsError(err).Reason != palyra.ReasonVaultDamaged {
+		t.Errorf("put back: %q, %v", got, err)
+	}
+}
+
+func TestRotateAndChangeTheKeeper(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	for i := range 20 {
+		h.put(fmt.Sprintf("s%d", i), fmt.Sprintf("the value of number %d", i))
+	}
+	all := func() {
+		t.Helper()
+		for i := range 20 {
+			h.want(fmt.Sprintf("s%d", i), fmt.Sprintf("the value of number %d", i))
+		}
+	}
+	files := func(pattern string) int {
+		found, err := filepath.Glob(filepath.Join(h.dir, pattern))
+		h.ok(err)
+		return len(found)
+	}
+	h.ok(h.Rotate(t.Context(), "", palyra.Secret{}, By{}))
+	all()
+	h.again()
+	all()
+	if files("vault-*.key") != 1 {
+		t.Errorf("%d keys are left", files("vault-*.key"))
+	}
+	if err := h.Rotate(t.Context(), keeper.Passphrase, palyra.Secret{}, By{}); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("without a passphrase: %v", err)
+	}
+	if err := h.Rotate(t.Context(), "moon", palyra.Secret{}, By{}); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("an unknown keeper: %v", err)
+	}
+	all()
+	h.ok(h.Rotate(t.Context(), keeper.Passphrase, text(passphrase), By{}))
+	all()
+	h.again()
+	if s, err := h.Status(t.Context()); err != nil || s.State != secrets.Locked || !strings.Contains(s.Remedy, "unlock") || s.Versions != 20 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := h.get("s1"); palyra.AsError(err).Reason != palyra.ReasonVaultLocked {
+		t.Errorf("locked: %v", err)
+	}
+	if list, err := h.List(t.Context()); err != nil || len(list) != 20 {
+		t.Errorf("locked, %d are listed, %v", len(list), err)
+	}
+	if err := h.Unlock(t.Context(), text("wrong horse battery")); palyra.AsError(err).Reason != palyra.ReasonBadCredential {
+		t.Errorf("a wrong passphrase: %v", err)
+	}
+	h.ok(h.Unlock(t.Context(), text(passphrase)))
+	all()
+	h.Lock()
+	if _, err := h.get("s1"); err == nil {
+		t.Error("locked again, and it opens")
+	}
+	h.ok(h.Unlock(t.Context(), text(passphrase)))
+	h.ok(h.Rotate(t.Context(), keeper.KeyFile, palyra.Secret{}, By{}))
+	h.again()
+	all()
+	if files("vault-*") != 1 {
+		t.Errorf("%d keys are left", files("vault-*"))
+	}
+}
+
+// A key that somebody else could read, or that is gone, refuses what needs it, with what to do; the rest goes on.
+func TestAKeyThatIsNotSafe(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	h.put("one", "the value of the first")
+	found, err := filepath.Glob(filepath.Join(h.dir, "vault-*.key"))
+	h.ok(err)
+	for what, spoil := range spoils(found[0]) {
+		undo := spoil()
+		h.again()
+		_, err := h.get("one")
+		if e := palyra.AsError(err); err == nil || e.Remedy == "" || e.Reason == palyra.ReasonInternal {
+			t.Errorf("%s: %v", what, err)
+		}
+		if s, err := h.Status(t.Context()); err != nil || s.State == secrets.Open || s.Why == "" || s.Remedy == "" {
+			t.Errorf("%s: %+v, %v", what, s, err)
+		}
+		if list, err := h.List(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("%s: %d are listed, %v", what, len(list), err)
+		}
+		undo()
+		h.want("one", "the value of the first") // without a new start
+	}
+}
+
+func TestManyWritersLoseNothing(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	var all sync.WaitGroup
+	for w := range 16 {
+		all.Go(func() {
+			for i := range 10 {
+				in := Value{Scope: secrets.Global, Name: fmt.Sprintf("w%d", w), Value: text(fmt.Sprintf("value %d of writer %d", i, w))}
+				if _, err := h.Put(h.Context(), in, By{}); err != nil {
+					t.Error(err)
+				}
+				if i == 5 && w%4 == 0 {
+					if err := h.Rotate(h.Context(), "", palyra.Secret{}, By{}); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := h.get(fmt.Sprintf("w%d", w)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	h.again()
+	for w := range 16 {
+		h.want(fmt.Sprintf("w%d", w), fmt.Sprintf("value 9 of writer %d", w))
+	}
+	if list, err := h.List(t.Context()); err != nil || len(list) != 160 {
+		t.Errorf("%d versions, %v", len(list), err)
+	}
+}
