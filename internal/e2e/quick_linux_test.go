@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -181,4 +184,25 @@ func TestTheFullProgramIsMissing(t *testing.T) {
 	if out, err := exec.Command(alone, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "palyra ") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// Callers who begin at once, on a daemon that has run nothing yet, each get what they asked for, and none of them waits
+// for another's room.
+func TestCallersBeginAtOnce(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart(shipped...)
+	d.ownWork()
+	d.inWorkspace()
+	var all sync.WaitGroup
+	for caller := range 8 {
+		all.Go(func() {
+			for i := range 15 {
+				want := fmt.Sprintf("exit status 0|%d %d\n|", caller, i)
+				if got := d.byProgram("palyra", d.work, "exec", "--", "echo", strconv.Itoa(caller), strconv.Itoa(i)); got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -124,20 +124,11 @@ func (d *privateDirs) furnish(r *privateDir) error {
 		if err := unix.Mkdirat(fd, sub.name, 0o700); err != nil {
 			return err
 		}
-		if err := setOwner(fd, sub.name, sub.uid, them.gid, sub.mode); err != nil {
+		if err := beneath.Give(fd, sub.name, sub.uid, them.gid, sub.mode); err != nil {
 			return err
 		}
 	}
-	return setOwner(d.fd(), r.name, us, them.gid, 0o710)
-}
-
-// setOwner gives a new directory, which only we can reach, its owner and mode, whatever the umask.
-// Only root gives it to another user.
-func setOwner(dir int, name string, uid, gid int, mode uint32) error {
-	if os.Geteuid() != 0 {
-		return unix.Fchmodat(dir, name, mode&0o700, 0)
-	}
-	return errors.Join(unix.Fchownat(dir, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW), unix.Fchmodat(dir, name, mode, 0))
+	return beneath.Give(d.fd(), r.name, us, them.gid, 0o710)
 }
 
 // list returns the names of all private directories.

@@ -1,0 +1,127 @@
+// Package cachedir makes the directories that runs may write beside their workspaces.
+package cachedir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/beneath"
+	"palyra/internal/subpath"
+)
+
+// passMode lets others pass but not list.
+const passMode = 0o711
+
+// UnsafeError means that somebody else could change the directory that all caches are in.
+type UnsafeError struct{ Path string }
+
+// Error implements error.
+func (e *UnsafeError) Error() string {
+	return "cachedir: " + e.Path + " is not the daemon's own, or others may write to it"
+}
+
+// Make makes a directory below root that a run may write, with its parents, and gives it to
+// the run's user. Everything above it stays the daemon's, so that a run cannot put a link in the
+// way. An existing one stays unchanged.
+func Make(root, path string, uid, gid int) error {
+	rel, ok := subpath.Rel(root, path)
+	if !ok || rel == "." {
+		return fmt.Errorf("%q is not below %q", path, root)
+	}
+	switch err := os.Mkdir(root, 0o700); {
+	case err == nil:
+		err = os.Chmod(root, passMode) // whatever the umask
+		if err != nil {
+			return err
+		}
+	case !errors.Is(err, os.ErrExist):
+		return err
+	}
+	dir, err := beneath.OpenDir(unix.AT_FDCWD, root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return errors.Join(&UnsafeError{root}, err)
+	}
+	parts := strings.Split(rel, "/")
+	for i, name := range parts {
+		last := i == len(parts)-1
+		next, err := makeDir(dir, name, uid, gid, last)
+		if err != nil {
+			return err
+		}
+		if !last { // the daemon's own; its time of use decides how long it is kept
+			_ = unix.Futimes(int(next.Fd()), nowTwice())
+		}
+		_ = dir.Close()
+		dir = next
+	}
+	return nil
+}
+
+// nowTwice is the present time, as times of last access and change.
+func nowTwice() []unix.Timeval {
+	tv := unix.NsecToTimeval(time.Now().UnixNano())
+	return []unix.Timeval{tv, tv}
+}
+
+// makeDir makes one directory, or opens an existing one. It refuses one that belongs to neither the
+// daemon nor the run's user.
+func makeDir(dir *os.File, name string, user, gid int, last bool) (*os.File, error) {
+	uid, mode := os.Geteuid(), uint32(passMode)
+	if last {
+		uid, mode = user, 0o700
+	}
+	next, owner, err := openOwned(dir, name)
+	if err == nil && owner == uid {
+		return next, nil
+	}
+	if err == nil {
+		_ = next.Close()
+	}
+	giving.Lock()
+	defer giving.Unlock()
+	err = unix.Mkdirat(int(dir.Fd()), name, 0o700)
+	made := err == nil
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, err
+	}
+	if next, owner, err = openOwned(dir, name); err != nil {
+		return nil, err
+	}
+	if made || owner == os.Geteuid() && owner != uid { // whoever made it ended before it was given away
+		if err := beneath.Give(int(dir.Fd()), name, uid, gid, mode); err != nil {
+			return nil, errors.Join(err, next.Close())
+		}
+		owner = uid
+	}
+	if owner != uid {
+		return nil, errors.Join(fmt.Errorf("%q does not belong to uid %d", name, uid), next.Close())
+	}
+	return next, nil
+}
+
+// giving is held while a cache is made and given to its user: nobody else may find it in between.
+var giving sync.Mutex
+
+// openOwned opens a directory, and says whose it is.
+func openOwned(dir *os.File, name string) (*os.File, int, error) {
+	f, err := beneath.OpenDir(int(dir.Fd()), name)
+	if err != nil {
+		return nil, 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, int(st.Uid), nil
+}
