@@ -133,6 +133,8 @@ func edges() []edge {
 			false, "templates are kept without the driver",
 		},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
+		{[]string{"internal/sandbox"}, []string{"internal/sandbox/cachedir"}, true, "directories that runs may write"},
+		{[]string{"internal/sandbox/cachedir"}, []string{"<parent>"}, false, "directories are made without a run"},
 		{
 			[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"},
 			[]string{"internal/seal", "internal/seal/*"},
