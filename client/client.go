@@ -75,6 +75,7 @@ type Client struct {
 	sessions    palyrav1connect.SessionServiceClient
 	changes     palyrav1connect.ChangeServiceClient
 	workspaces  palyrav1connect.WorkspaceServiceClient
+	vault       palyrav1connect.VaultServiceClient
 	access      palyrav1connect.AccessServiceClient
 	keys        palyrav1connect.KeyServiceClient
 	journal     palyrav1connect.JournalServiceClient
@@ -123,6 +124,7 @@ func Open(cfg Config) (*Client, error) {
 	c.sessions = palyrav1connect.NewSessionServiceClient(h, base, opt)
 	c.changes = palyrav1connect.NewChangeServiceClient(h, base, opt)
 	c.workspaces = palyrav1connect.NewWorkspaceServiceClient(h, base, opt)
+	c.vault = palyrav1connect.NewVaultServiceClient(h, base, opt)
 	c.access = palyrav1connect.NewAccessServiceClient(h, base, opt)
 	c.keys = palyrav1connect.NewKeyServiceClient(h, base, opt)
 	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)

@@ -26,6 +26,22 @@ type Info struct {
 	Unmasked  bool             `json:"unmasked,omitempty"` // it is too short to be masked in what leaves
 }
 
+// Value is a secret that is to be kept.
+type Value struct {
+	Scope    Scope
+	Name     string
+	Value    palyra.Secret
+	Expires  time.Time // zero: never
+	Unmasked bool      // a short value, which is not masked in what leaves
+}
+
+// By is who does something with a secret: as what, and with what signature.
+type By struct {
+	Principal palyra.Principal
+	Role      palyra.Role
+	Signature palyra.Signature
+}
+
 // State is whether the secrets of a vault can be used.
 type State string
 

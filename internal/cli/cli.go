@@ -137,7 +137,7 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
 		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
 		execute.RunCommand(inv), execute.RunsCommand(inv), execute.ProcessesCommand(inv), toolsCommand(inv),
-		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv),
+		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv), vaultCommand(inv),
 		changes.Command(inv), execute.KeepCommand(inv), execute.DropCommand(inv), changes.Undo(inv), changes.Redo(inv),
 		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),

@@ -23,6 +23,7 @@ import (
 	"palyra/internal/approval"
 	"palyra/internal/artifact"
 	"palyra/internal/attest"
+	"palyra/internal/bootclock"
 	"palyra/internal/bundle"
 	"palyra/internal/config"
 	"palyra/internal/durable"
@@ -44,6 +45,8 @@ import (
 	"palyra/internal/store/sqlite"
 	"palyra/internal/ulid"
 	"palyra/internal/undo"
+	"palyra/internal/vault"
+	"palyra/internal/vault/keeper"
 	"palyra/internal/workspace"
 )
 
@@ -73,6 +76,7 @@ type Daemon struct {
 	files    *artifact.Store
 	sessions *session.Sessions
 	undo     *undo.Undo
+	vault    *vault.Vault
 	path     *path
 	posture  *posture.Store
 	devices  *enrol.Devices
@@ -99,7 +103,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openDevices, d.openPath, d.openPosture, d.settle,
+		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openVault, d.openDesk, d.openDevices, d.openPath, d.openPosture, d.settle,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -134,7 +138,7 @@ func (d *records) openState(ctx context.Context) error {
 	}
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
 		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -201,11 +205,21 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 	return lines
 }
 
+// openVault makes the vault ready. It is opened when somebody needs it: without its key everything else goes on.
+func (d *Daemon) openVault(context.Context) (err error) {
+	dir := d.Settings.Paths.Keys
+	d.vault, err = vault.New(vault.Config{
+		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, First: keeper.KeyFile,
+		Keepers: map[string]vault.KeyKeeper{keeper.KeyFile: keeper.NewFiles(dir), keeper.Passphrase: keeper.NewPassphrase(dir)},
+	})
+	return err
+}
+
 // openDesk opens the approvals and the attestations.
 func (d *Daemon) openDesk(context.Context) (err error) {
 	a := d.Settings.Approvals
 	d.desk, err = approval.New(approval.Config{
-		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
+		DB: d.db, Journal: d.journal, Now: now, Boot: bootclock.Now, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
 		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
 		Judge: d.policy, Groups: d.groups,
 	})
@@ -221,7 +235,7 @@ func (d *Daemon) openDesk(context.Context) (err error) {
 
 // settle ends calls that an earlier daemon left open and records the start.
 func (d *Daemon) settle(ctx context.Context) error {
-	bootID, _ := boot()
+	bootID, _ := bootclock.Now()
 	if _, err := d.journal.Record(ctx, palyra.DaemonStarted{Version: d.Version, Instance: d.instance, BootID: bootID}); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/bootclock"
 	"palyra/internal/config"
 	"palyra/internal/store"
 )
@@ -186,7 +187,7 @@ func TestExportTakesNoFilter(t *testing.T) {
 }
 
 func TestBootClock(t *testing.T) {
-	id, up := boot()
+	id, up := bootclock.Now()
 	if id == "" || up <= 0 {
 		t.Errorf("boot clock %q %v", id, up)
 	}

@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/internal/agent"
 	"palyra/internal/artifact"
+	"palyra/internal/bootclock"
 	"palyra/internal/catalog"
 	"palyra/internal/config"
 	"palyra/internal/egress"
@@ -184,7 +185,7 @@ func (p undoPart) Undo(ctx context.Context, env tool.Env, workspace string, id p
 func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) (became palyra.Result) {
 	if c.State == palyra.Settling {
 		became = d.path.Settle(ctx, c, false)
-		if _, up := boot(); c.Proposed.Before(now().Add(-up)) {
+		if _, up := bootclock.Now(); c.Proposed.Before(now().Add(-up)) {
 			became.Effects, became.Failure = "", nil
 		}
 	}

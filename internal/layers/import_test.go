@@ -13,7 +13,9 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/agentstage", "internal/beneath", "internal/canon", "internal/cell", "internal/change", "internal/dirents",
+		"internal/address", "internal/agefile", "internal/agentstage", "internal/beneath", "internal/bootclock",
+		"internal/canon", "internal/cell",
+		"internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
 		"internal/layered", "internal/memory", "internal/moved",
@@ -30,7 +32,7 @@ var (
 		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy",
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
-		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/statedir",
+		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/statedir", "internal/vault",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
@@ -91,6 +93,18 @@ func edges() []edge {
 			[]string{"internal/effects"},
 			true, "who makes and shows lists of changes",
 		},
+
+		{[]string{"secrets", "internal/commandagent"}, words, true, "words of their own"},
+		{[]string{"secrets", "internal/commandagent"}, []string{"**"}, false, "words know no part"},
+		{
+			slices.Concat(parts, storey, []string{"internal/rpc/**", "internal/tool/**"}),
+			[]string{"internal/commandagent"},
+			true,
+			"whose commands an agent's name stands for",
+		},
+		{[]string{"internal/vault", "internal/rpc/**", "client/**", "internal/cli/**"}, []string{"secrets"}, true, "what is told of secrets"},
+		{[]string{"internal/vault"}, []string{"internal/vault/keeper"}, false, "a vault knows its keepers by what they do"},
+		{[]string{"internal/vault/keeper"}, []string{"<parent>"}, false, "keys are kept without a vault"},
 
 		{[]string{"api/**"}, []string{"api/**"}, true, "generated code"},
 		{[]string{"internal/rpc/**", "client/**"}, []string{"api/gen/**"}, true, "wire types live at the doors and in the client"},

@@ -14,7 +14,7 @@ import (
 
 // Rotate wraps every data key under a new vault key, held by the keeper of that name, or by the same one; the values
 // stay as they are. The old key is then forgotten.
-func (v *Vault) Rotate(ctx context.Context, keeper string, passphrase palyra.Secret, by By) error {
+func (v *Vault) Rotate(ctx context.Context, keeper string, passphrase palyra.Secret, by secrets.By) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h, err := v.open(ctx, palyra.Secret{})
@@ -88,7 +88,7 @@ func (c *change) rewrap(tx *store.Tx, id, keeper string, keys derived) error {
 
 // begin makes the key of a vault that has none. The vault is there with its first change.
 func (v *Vault) begin(ctx context.Context, passphrase palyra.Secret) (*held, error) {
-	if counter, err := v.Counter(ctx); err != nil || counter > 0 {
+	if counter, err := v.counter(ctx); err != nil || counter > 0 {
 		return nil, errors.Join(err, damaged(fmt.Sprintf("it is empty, and the journal is at change %d", counter)))
 	}
 	id, keys, err := v.newVaultKey(ctx, v.First, passphrase)
@@ -160,7 +160,7 @@ func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
 	m, leaves, err := v.load(ctx)
 	switch {
 	case errors.Is(err, errNone):
-		if n, err := v.Counter(ctx); err != nil || n == 0 {
+		if n, err := v.counter(ctx); err != nil || n == 0 {
 			return s, err
 		}
 		err = damaged("it is empty, and the journal says that it was not")

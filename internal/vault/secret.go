@@ -15,23 +15,11 @@ import (
 
 var errCut = errors.New("vault: a sealed text is cut short")
 
-// By is who changes or reads, and with what signature.
-type By struct {
-	Principal palyra.Principal
-	Signature palyra.Signature
-}
-
-// Value is what is put.
-type Value struct {
-	Scope    secrets.Scope
-	Name     string
-	Value    palyra.Secret
-	Expires  time.Time // zero: never
-	Unmasked bool      // a short value, which is not masked in what leaves
-}
-
 // Put keeps a value as the next version of a secret, and returns what is known of it.
-func (v *Vault) Put(ctx context.Context, in Value, by By) (secrets.Info, error) {
+func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secrets.Info, error) {
+	if err := v.permit(ctx, by, "vault.put", in.Scope, in.Name); err != nil {
+		return secrets.Info{}, err
+	}
 	if err := v.checkValue(in); err != nil {
 		return secrets.Info{}, err
 	}
@@ -64,10 +52,7 @@ func (v *Vault) Put(ctx context.Context, in Value, by By) (secrets.Info, error) 
 }
 
 // checkValue refuses what cannot be kept.
-func (v *Vault) checkValue(in Value) error {
-	if err := secrets.CheckName(in.Scope, in.Name); err != nil {
-		return err
-	}
+func (v *Vault) checkValue(in secrets.Value) error {
 	if !in.Expires.IsZero() && !in.Expires.After(v.Now()) {
 		return invalid("the secret would have expired already").WithRemedy("give a later time, or none")
 	}
@@ -173,7 +158,7 @@ func (c *change) remove(tx *store.Tx, i ident) error {
 }
 
 // change makes a change with its line in the journal, whole or not at all.
-func (v *Vault) change(ctx context.Context, what string, by By, f func(*store.Tx, *change) error) error {
+func (v *Vault) change(ctx context.Context, what string, by secrets.By, f func(*store.Tx, *change) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h, err := v.open(ctx, palyra.Secret{})
@@ -187,7 +172,7 @@ func (v *Vault) change(ctx context.Context, what string, by By, f func(*store.Tx
 }
 
 // apply makes a change of an open vault. v.mu is held.
-func (v *Vault) apply(ctx context.Context, h *held, what string, by By, f func(*store.Tx, *change) error) error {
+func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, f func(*store.Tx, *change) error) error {
 	var next *held
 	err := v.DB.Write(ctx, what, func(tx *store.Tx) error {
 		if m, err := readManifest(tx); h.counter > 0 && (err != nil || m.counter != h.counter || string(m.mac) != string(h.mac)) {
@@ -216,8 +201,8 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by By, f func(*
 }
 
 // Delete removes a secret with all its versions, or one of them.
-func (v *Vault) Delete(ctx context.Context, scope secrets.Scope, name string, version int64, by By) error {
-	if err := secrets.CheckName(scope, name); err != nil {
+func (v *Vault) Delete(ctx context.Context, scope secrets.Scope, name string, version int64, by secrets.By) error {
+	if err := v.permit(ctx, by, "vault.delete", scope, name); err != nil {
 		return err
 	}
 	return v.change(ctx, "vault.delete", by, func(tx *store.Tx, c *change) error {
@@ -239,7 +224,8 @@ func (v *Vault) Delete(ctx context.Context, scope secrets.Scope, name string, ve
 }
 
 func missing(scope secrets.Scope, name string) *palyra.Error {
-	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no secret %s in %s", palyra.Clip(name, 128), palyra.Clip(string(scope), 128)).
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no secret %s in %s", palyra.Clip(name, 128),
+		palyra.Clip(string(scope), 128)).
 		WithRemedy("see 'palyra vault list', or put it: palyra vault put %s", palyra.Clip(name, 128))
 }
 
@@ -362,7 +348,12 @@ func (v *Vault) List(ctx context.Context) ([]secrets.Info, error) {
 }
 
 // Reveal returns a value to a person, once that is on record.
-func (v *Vault) Reveal(ctx context.Context, scope secrets.Scope, name string, version int64, by By) (palyra.Secret, secrets.Info, error) {
+func (v *Vault) Reveal(ctx context.Context, scope secrets.Scope, name string, version int64, by secrets.By) (palyra.Secret,
+	secrets.Info, error,
+) {
+	if err := v.permit(ctx, by, "vault.get", scope, name); err != nil {
+		return palyra.Secret{}, secrets.Info{}, err
+	}
 	value, info, err := v.Get(ctx, scope, name, version)
 	if err != nil {
 		return value, info, err

@@ -17,14 +17,17 @@ package vault
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"palyra"
 	"palyra/internal/store"
+	"palyra/secrets"
 )
 
 // Limits of a vault.
@@ -41,8 +44,8 @@ var schema embed.FS
 // Schema returns the part's tables.
 func Schema() store.Schema { return store.SchemaOf("vault", schema) }
 
-// Keeper holds vault keys, each under an id. What it returns as Denied or Unavailable is told to people.
-type Keeper interface {
+// KeyKeeper holds vault keys, each under an id. What it returns as Denied or Unavailable is told to people.
+type KeyKeeper interface {
 	// Load returns a key. The passphrase is empty where nobody gave one.
 	Load(ctx context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error)
 	// Save keeps a key; when it returns, the key is there after a power cut too.
@@ -54,14 +57,63 @@ type Keeper interface {
 // Config is what a vault stands on.
 type Config struct {
 	DB      *store.DB
-	Journal store.Recorder
-	Keepers map[string]Keeper // by name
-	First   string            // the keeper of a vault that begins
+	Journal Record
+	Policy  Policy
+	Keepers map[string]KeyKeeper // by name
+	First   string               // the keeper of a vault that begins
 	NewID   func() palyra.ID
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Counter returns the counter of the last change on record; 0: there is none.
-	Counter func(context.Context) (int64, error)
+}
+
+// Record is the journal, where changes are on record.
+type Record interface {
+	store.Recorder
+	// Bodies calls f with the body of every entry of a kind, in order.
+	Bodies(ctx context.Context, kind string, f func(body []byte) error) error
+}
+
+// Policy says who may do what with which secret.
+type Policy interface {
+	// AuthorizeAction reports whether an action is permitted, and which policies said so.
+	AuthorizeAction(ctx context.Context, p palyra.Principal, roles []palyra.Role, action, resourceType, resourceID string,
+	) (bool, []palyra.PolicyHit)
+}
+
+// permit refuses what policy does not permit, and a secret that is another's.
+func (v *Vault) permit(ctx context.Context, by secrets.By, action string, scope secrets.Scope, name string) error {
+	if err := secrets.CheckName(scope, name); err != nil {
+		return err
+	}
+	if whose, ok := strings.CutPrefix(string(scope), "principal:"); ok && whose != string(by.Principal) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the secret is for %s only", palyra.Clip(whose, 128)).
+			WithRemedy("have them do it")
+	}
+	ok, hits := v.Policy.AuthorizeAction(ctx, by.Principal, []palyra.Role{by.Role}, action, "Secret", name)
+	if ok {
+		return nil
+	}
+	e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not permit %s on %s to %s", action, name, by.Principal).
+		WithRemedy("an operator can permit it in the policy bundle: see 'palyra policy'")
+	for _, h := range hits {
+		if h.Remedy != "" {
+			e = e.WithRemedy("%s", h.Remedy)
+		}
+	}
+	return e
+}
+
+// counter returns the counter of the last change on record; 0: there is none.
+func (v *Vault) counter(ctx context.Context) (last int64, err error) {
+	err = v.Journal.Bodies(ctx, palyra.VaultChanged{}.Kind(), func(body []byte) error {
+		var e palyra.VaultChanged
+		if err := json.Unmarshal(body, &e); err != nil {
+			return err
+		}
+		last = max(last, e.Counter)
+		return nil
+	})
+	return last, err
 }
 
 // Vault is the secrets of a state. Its methods may be called from many goroutines.
@@ -80,7 +132,7 @@ type held struct {
 
 // New returns a vault. It opens nothing: the first use does.
 func New(c Config) (*Vault, error) {
-	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Counter == nil {
+	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Policy == nil {
 		return nil, errors.New("vault: new: a part is missing")
 	}
 	return &Vault{Config: c}, nil
@@ -150,7 +202,7 @@ func (v *Vault) verify(ctx context.Context, m manifest, leaves map[ident]leaf, k
 		return damaged("the list of what it holds does not match its seal: a secret was changed, removed or put back outside of Palyra, " +
 			"or the keeper has another key")
 	}
-	counter, err := v.Counter(ctx)
+	counter, err := v.counter(ctx)
 	if err != nil {
 		return fmt.Errorf("vault: open: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 	"palyra/secrets"
 )
 
-// lines is a journal that keeps the last counter in a table, as the real one keeps lines.
+// lines is a journal that keeps counters in a table, as the real one keeps lines.
 type lines struct{ db *store.DB }
 
 func (l *lines) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
@@ -28,10 +28,26 @@ func (l *lines) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
 	return palyra.Position{}, err
 }
 
-func (l *lines) counter(ctx context.Context) (n int64, err error) {
-	err = l.db.Read(ctx, func(tx *store.Tx) error { return tx.Get(`SELECT coalesce(max(counter), 0) FROM lines`, nil, &n) })
-	return n, err
+func (l *lines) Bodies(ctx context.Context, _ string, f func([]byte) error) error {
+	return l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(`SELECT counter FROM lines`, nil, func(scan func(...any) error) error {
+			var n int64
+			if err := scan(&n); err != nil {
+				return err
+			}
+			return f(fmt.Appendf(nil, `{"counter":%d}`, n))
+		})
+	})
 }
+
+// owners may do everything.
+type owners struct{}
+
+func (owners) AuthorizeAction(_ context.Context, _ palyra.Principal, roles []palyra.Role, _, _, _ string) (bool, []palyra.PolicyHit) {
+	return roles[0] == palyra.RoleOwner, nil
+}
+
+var ada = secrets.By{Principal: "user:ada", Role: palyra.RoleOwner}
 
 // house is a vault on a state of its own.
 type house struct {
@@ -72,8 +88,8 @@ func (h *house) again() {
 	h.Helper()
 	l := &lines{h.db}
 	v, err := New(Config{
-		DB: h.db, Journal: l, Counter: l.counter, First: keeper.KeyFile,
-		Keepers: map[string]Keeper{keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir)},
+		DB: h.db, Journal: l, Policy: owners{}, First: keeper.KeyFile,
+		Keepers: map[string]KeyKeeper{keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir)},
 		NewID:   func() palyra.ID { return palyra.ID(ulid.New(time.Now())) }, Now: func() time.Time { return h.now },
 		Log: slog.New(slog.NewTextHandler(h.Output(), nil)),
 	})
@@ -85,7 +101,7 @@ func text(s string) palyra.Secret { return palyra.NewSecret([]byte(s)) }
 
 func (h *house) put(name, value string) secrets.Info {
 	h.Helper()
-	info, err := h.Put(h.Context(), Value{Scope: secrets.Global, Name: name, Value: text(value)}, By{Principal: "user:ada"})
+	info, err := h.Put(h.Context(), secrets.Value{Scope: secrets.Global, Name: name, Value: text(value)}, ada)
 	h.ok(err)
 	return info
 }
@@ -135,18 +151,18 @@ func TestPutGetDelete(t *testing.T) {
 	if _, _, err := h.Get(t.Context(), "principal:user:ada", "token", 0); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("another scope: %v", err)
 	}
-	h.ok(h.Delete(t.Context(), secrets.Global, "token", 0, By{}))
+	h.ok(h.Delete(t.Context(), secrets.Global, "token", 0, ada))
 	if _, err := h.get("token"); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("after its end: %v", err)
 	}
-	if err := h.Delete(t.Context(), secrets.Global, "token", 0, By{}); palyra.CodeOf(err) != palyra.NotFound {
+	if err := h.Delete(t.Context(), secrets.Global, "token", 0, ada); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("a second time: %v", err)
 	}
 }
 
 func TestWhatIsNoSecret(t *testing.T) {
 	h := newHouse(t, t.TempDir())
-	for what, in := range map[string]Value{
+	for what, in := range map[string]secrets.Value{
 		"no name":      {Scope: secrets.Global, Value: text("long enough to keep")},
 		"a bad name":   {Scope: secrets.Global, Name: "a b", Value: text("long enough to keep")},
 		"no scope":     {Name: "a", Value: text("long enough to keep")},
@@ -157,14 +173,15 @@ func TestWhatIsNoSecret(t *testing.T) {
 		"long":         {Scope: secrets.Global, Name: "a", Value: text(strings.Repeat("x", MaxValue+1))},
 		"over":         {Scope: secrets.Global, Name: "a", Value: text("long enough to keep"), Expires: h.now},
 	} {
-		if _, err := h.Put(t.Context(), in, By{}); palyra.CodeOf(err) != palyra.Invalid {
+		if _, err := h.Put(t.Context(), in, ada); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if n, err := h.Counter(t.Context()); n != 0 || err != nil {
+	if n, err := h.counter(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d changes, %v", n, err)
 	}
-	_, err := h.Put(t.Context(), Value{Scope: secrets.Global, Name: "pin", Value: text("1234"), Unmasked: true, Expires: h.now.Add(time.Hour)}, By{})
+	pin := secrets.Value{Scope: secrets.Global, Name: "pin", Value: text("1234"), Unmasked: true, Expires: h.now.Add(time.Hour)}
+	_, err := h.Put(t.Context(), pin, ada)
 	h.ok(err)
 	h.want("pin", "1234")
 	h.now = h.now.Add(2 * time.Hour)
@@ -248,7 +265,7 @@ func TestAnEarlierVaultIsNoticed(t *testing.T) {
 	if s, err := h.Status(t.Context()); err != nil || s.State != secrets.Damaged || s.Remedy == "" {
 		t.Errorf("emptied: %+v, %v", s, err)
 	}
-	if _, err := h.Put(t.Context(), Value{Scope: secrets.Global, Name: "x", Value: text("long enough to keep")}, By{}); err == nil {
+	if _, err := h.Put(t.Context(), secrets.Value{Scope: secrets.Global, Name: "x", Value: text("long enough to keep")}, ada); err == nil {
 		t.Error("a vault that was emptied begins anew")
 	}
 	h.exec(`INSERT INTO vault_secrets SELECT * FROM old_secrets`)
@@ -275,21 +292,21 @@ func TestRotateAndChangeTheKeeper(t *testing.T) {
 		h.ok(err)
 		return len(found)
 	}
-	h.ok(h.Rotate(t.Context(), "", palyra.Secret{}, By{}))
+	h.ok(h.Rotate(t.Context(), "", palyra.Secret{}, ada))
 	all()
 	h.again()
 	all()
 	if files("vault-*.key") != 1 {
 		t.Errorf("%d keys are left", files("vault-*.key"))
 	}
-	if err := h.Rotate(t.Context(), keeper.Passphrase, palyra.Secret{}, By{}); palyra.CodeOf(err) != palyra.Invalid {
+	if err := h.Rotate(t.Context(), keeper.Passphrase, palyra.Secret{}, ada); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("without a passphrase: %v", err)
 	}
-	if err := h.Rotate(t.Context(), "moon", palyra.Secret{}, By{}); palyra.CodeOf(err) != palyra.Invalid {
+	if err := h.Rotate(t.Context(), "moon", palyra.Secret{}, ada); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("an unknown keeper: %v", err)
 	}
 	all()
-	h.ok(h.Rotate(t.Context(), keeper.Passphrase, text(passphrase), By{}))
+	h.ok(h.Rotate(t.Context(), keeper.Passphrase, text(passphrase), ada))
 	all()
 	h.again()
 	if s, err := h.Status(t.Context()); err != nil || s.State != secrets.Locked || !strings.Contains(s.Remedy, "unlock") || s.Versions != 20 {
@@ -311,7 +328,7 @@ func TestRotateAndChangeTheKeeper(t *testing.T) {
 		t.Error("locked again, and it opens")
 	}
 	h.ok(h.Unlock(t.Context(), text(passphrase)))
-	h.ok(h.Rotate(t.Context(), keeper.KeyFile, palyra.Secret{}, By{}))
+	h.ok(h.Rotate(t.Context(), keeper.KeyFile, palyra.Secret{}, ada))
 	h.again()
 	all()
 	if files("vault-*") != 1 {
@@ -349,12 +366,12 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	for w := range 16 {
 		all.Go(func() {
 			for i := range 10 {
-				in := Value{Scope: secrets.Global, Name: fmt.Sprintf("w%d", w), Value: text(fmt.Sprintf("value %d of writer %d", i, w))}
-				if _, err := h.Put(h.Context(), in, By{}); err != nil {
+				in := secrets.Value{Scope: secrets.Global, Name: fmt.Sprintf("w%d", w), Value: text(fmt.Sprintf("value %d of writer %d", i, w))}
+				if _, err := h.Put(h.Context(), in, ada); err != nil {
 					t.Error(err)
 				}
 				if i == 5 && w%4 == 0 {
-					if err := h.Rotate(h.Context(), "", palyra.Secret{}, By{}); err != nil {
+					if err := h.Rotate(h.Context(), "", palyra.Secret{}, ada); err != nil {
 						t.Error(err)
 					}
 				}
@@ -371,5 +388,38 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	}
 	if list, err := h.List(t.Context()); err != nil || len(list) != 160 {
 		t.Errorf("%d versions, %v", len(list), err)
+	}
+}
+
+// Policy and scope decide about every access, and a reading is on record before the value is shown.
+func TestWhoMay(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	viewer := secrets.By{Principal: "user:eve", Role: palyra.RoleAuditor}
+	own := secrets.Value{Scope: "principal:user:ada", Name: "own", Value: text("only for ada, nobody else")}
+	_, err := h.Put(t.Context(), own, ada)
+	h.ok(err)
+	other := secrets.By{Principal: "user:bob", Role: palyra.RoleOwner}
+	for who, by := range map[string]secrets.By{"a role": viewer, "another person": other} {
+		if v, _, err := h.Reveal(t.Context(), own.Scope, own.Name, 0, by); palyra.CodeOf(err) != palyra.Denied || !v.Empty() {
+			t.Errorf("%s reads: %v", who, err)
+		}
+		if err := h.Delete(t.Context(), own.Scope, own.Name, 0, by); palyra.CodeOf(err) != palyra.Denied {
+			t.Errorf("%s deletes: %v", who, err)
+		}
+		if _, err := h.Put(t.Context(), own, by); palyra.CodeOf(err) != palyra.Denied {
+			t.Errorf("%s puts: %v", who, err)
+		}
+	}
+	v, info, err := h.Reveal(t.Context(), own.Scope, own.Name, 0, ada)
+	if err != nil || v.Empty() || info.Version != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	h.again()
+	if _, _, err := h.Reveal(t.Context(), own.Scope, own.Name, 0, ada); err != nil { // the line does not count as a change
+		t.Error(err)
+	}
+	h.exec(`DROP TABLE lines`)
+	if v, _, err := h.Reveal(t.Context(), own.Scope, own.Name, 0, ada); err == nil || !v.Empty() {
+		t.Error("it was shown and is not on record")
 	}
 }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/syntax"
-	"palyra/internal/cli/terminal"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
@@ -65,7 +63,7 @@ func (p *protection) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pass, err := newPassphrase(ctx, p.inv)
+	pass, err := p.inv.NewPassphrase(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,34 +105,6 @@ func registered(ctx context.Context, c *client.Client, keyID string) (palyra.Ope
 	}
 	return palyra.Operator{}, palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "the daemon does not know your key %s", keyID).
 		WithRemedy("have an owner add it: palyra operator add")
-}
-
-// newPassphrase asks for a passphrase twice.
-func newPassphrase(ctx context.Context, inv *invocation.Invocation) (palyra.Secret, error) {
-	defer terminal.Hush()()
-	first, err := inv.Secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
-	if err != nil {
-		return first, err
-	}
-	if err := client.CheckPassphrase(first); err != nil {
-		first.Destroy()
-		return palyra.Secret{}, err
-	}
-	again, err := inv.Secret(ctx, "The same again: ")
-	if err != nil {
-		first.Destroy()
-		return palyra.Secret{}, err
-	}
-	defer again.Destroy()
-	same := false
-	_ = first.Use(func(a []byte) error {
-		return again.Use(func(b []byte) error { same = bytes.Equal(a, b); return nil })
-	})
-	if !same {
-		first.Destroy()
-		return palyra.Secret{}, exit.Failedf(palyra.ReasonMalformedInput, "the two passphrases differ; nothing was changed")
-	}
-	return first, nil
 }
 
 func (p *protection) newPath() string { return p.path + ".new" }

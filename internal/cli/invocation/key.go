@@ -1,6 +1,8 @@
 package invocation
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"sync"
 
@@ -81,4 +83,32 @@ func (inv *Invocation) Separation() palyra.Separation {
 	}
 	defer s.Close()
 	return s.Separation()
+}
+
+// NewPassphrase asks for a passphrase twice.
+func (inv *Invocation) NewPassphrase(ctx context.Context) (palyra.Secret, error) {
+	defer terminal.Hush()()
+	first, err := inv.Secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
+	if err != nil {
+		return first, err
+	}
+	if err := client.CheckPassphrase(first); err != nil {
+		first.Destroy()
+		return palyra.Secret{}, err
+	}
+	again, err := inv.Secret(ctx, "The same again: ")
+	if err != nil {
+		first.Destroy()
+		return palyra.Secret{}, err
+	}
+	defer again.Destroy()
+	same := false
+	_ = first.Use(func(a []byte) error {
+		return again.Use(func(b []byte) error { same = bytes.Equal(a, b); return nil })
+	})
+	if !same {
+		first.Destroy()
+		return palyra.Secret{}, exit.Failedf(palyra.ReasonMalformedInput, "the two passphrases differ; nothing was changed")
+	}
+	return first, nil
 }

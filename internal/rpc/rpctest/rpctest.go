@@ -26,6 +26,7 @@ import (
 	"palyra/internal/rpc/sessions"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
+	"palyra/internal/rpc/vault"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/rpc/workspaces"
 )
@@ -72,6 +73,7 @@ func (p *Parts) Services() []rpc.Service {
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
+		vault.New(vaultPart{p}, vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
 		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }

@@ -1,5 +1,5 @@
 // Package keeper holds vault keys: in files with strict modes, in files behind a passphrase, and in what the system has
-// for it. Each is a vault.Keeper, and held by one suite.
+// for it. Each is a vault.KeyKeeper, and held by one suite.
 package keeper
 
 import (
@@ -91,7 +91,7 @@ type InFiles struct{ files }
 // NewFiles returns the keeper of a directory.
 func NewFiles(dir string) InFiles { return InFiles{files{dir, ".key"}} }
 
-// Load implements vault.Keeper.
+// Load implements vault.KeyKeeper.
 func (k InFiles) Load(_ context.Context, id string, _ palyra.Secret) (palyra.Secret, error) {
 	text, err := k.read(id)
 	if err != nil {
@@ -106,7 +106,7 @@ func (k InFiles) Load(_ context.Context, id string, _ palyra.Secret) (palyra.Sec
 	return palyra.NewSecret(raw), nil
 }
 
-// Save implements vault.Keeper.
+// Save implements vault.KeyKeeper.
 func (k InFiles) Save(_ context.Context, id string, key, _ palyra.Secret) error {
 	return key.Use(func(raw []byte) error {
 		text := hex.AppendEncode(nil, raw)
@@ -115,7 +115,7 @@ func (k InFiles) Save(_ context.Context, id string, key, _ palyra.Secret) error 
 	})
 }
 
-// Forget implements vault.Keeper.
+// Forget implements vault.KeyKeeper.
 func (k InFiles) Forget(_ context.Context, id string) error { return k.forget(id) }
 
 // Behind keeps keys in files that a passphrase opens.
@@ -124,7 +124,7 @@ type Behind struct{ files }
 // NewPassphrase returns the keeper of a directory.
 func NewPassphrase(dir string) Behind { return Behind{files{dir, ".age"}} }
 
-// Load implements vault.Keeper.
+// Load implements vault.KeyKeeper.
 func (k Behind) Load(_ context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error) {
 	text, err := k.read(id)
 	if err != nil {
@@ -146,7 +146,7 @@ func (k Behind) Load(_ context.Context, id string, passphrase palyra.Secret) (pa
 	return palyra.NewSecret(key), err
 }
 
-// Save implements vault.Keeper.
+// Save implements vault.KeyKeeper.
 func (k Behind) Save(_ context.Context, id string, key, passphrase palyra.Secret) error {
 	if passphrase.Empty() {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a new key behind a passphrase needs one").
@@ -167,5 +167,5 @@ func (k Behind) Save(_ context.Context, id string, key, passphrase palyra.Secret
 	})
 }
 
-// Forget implements vault.Keeper.
+// Forget implements vault.KeyKeeper.
 func (k Behind) Forget(_ context.Context, id string) error { return k.forget(id) }

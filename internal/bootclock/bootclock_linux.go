@@ -1,4 +1,5 @@
-package daemon
+// Package bootclock knows how long the machine is up, which nobody can set as a wall clock can be.
+package bootclock
 
 import (
 	"os"
@@ -8,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot returns this boot's id and how long the machine has been up, suspended
+// Now returns this boot's id and how long the machine has been up, suspended
 // time included. A wall clock can be set; this one cannot.
-func boot() (string, time.Duration) {
+func Now() (string, time.Duration) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", 0

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/secrets"
+)
+
+// blind returns random bytes that hide what is secret in a request from whoever sees the digest that is signed.
+func blind() []byte {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // it never fails
+	return b
+}
+
+// PutSecret keeps a value as the next version of a secret (signed).
+func (c *Client) PutSecret(ctx context.Context, in secrets.Value) (secrets.Info, error) {
+	req := &v1.PutSecretRequest{Scope: string(in.Scope), Name: in.Name, Unmasked: in.Unmasked, Blind: blind()}
+	if !in.Expires.IsZero() {
+		req.ExpiresAt = timestamppb.New(in.Expires.UTC().Truncate(time.Second))
+	}
+	var info secrets.Info
+	err := in.Value.Use(func(b []byte) error {
+		req.Value = b
+		res, err := c.vault.PutSecret(ctx, req)
+		if err != nil {
+			return err
+		}
+		info, err = word[secrets.Info](res.GetSecret(), nil)
+		return err
+	})
+	return info, err
+}
+
+// RevealSecret returns the value of a secret (signed); version 0: the last.
+func (c *Client) RevealSecret(ctx context.Context, scope secrets.Scope, name string, version int64) (palyra.Secret, secrets.Info, error) {
+	res, err := c.vault.RevealSecret(ctx, &v1.RevealSecretRequest{Scope: string(scope), Name: name, Version: version})
+	info, err := word[secrets.Info](res.GetSecret(), err)
+	return palyra.NewSecret(res.GetValue()), info, err
+}
+
+// Secrets lists what may be told of every version of every secret.
+func (c *Client) Secrets(ctx context.Context) ([]secrets.Info, error) {
+	res, err := c.vault.ListSecrets(ctx, &v1.ListSecretsRequest{})
+	return words[secrets.Info](res, err, "secrets")
+}
+
+// DeleteSecret removes a secret (signed); version 0: with all its versions.
+func (c *Client) DeleteSecret(ctx context.Context, scope secrets.Scope, name string, version int64) error {
+	_, err := c.vault.DeleteSecret(ctx, &v1.DeleteSecretRequest{Scope: string(scope), Name: name, Version: version})
+	return err
+}
+
+// RotateVault puts the vault under a new key (signed); no keeper: of the same one.
+func (c *Client) RotateVault(ctx context.Context, keeper string, passphrase palyra.Secret) error {
+	return passphrase.Use(func(b []byte) error {
+		_, err := c.vault.RotateVault(ctx, &v1.RotateVaultRequest{Keeper: keeper, Passphrase: b, Blind: blind()})
+		return err
+	})
+}
+
+// UnlockVault opens a vault whose key is behind a passphrase (signed).
+func (c *Client) UnlockVault(ctx context.Context, passphrase palyra.Secret) error {
+	return passphrase.Use(func(b []byte) error {
+		_, err := c.vault.UnlockVault(ctx, &v1.UnlockVaultRequest{Passphrase: b, Blind: blind()})
+		return err
+	})
+}
+
+// LockVault forgets the vault's key until it is needed again (signed).
+func (c *Client) LockVault(ctx context.Context) error {
+	_, err := c.vault.LockVault(ctx, &v1.LockVaultRequest{})
+	return err
+}
+
+// VaultStatus tells how the vault is.
+func (c *Client) VaultStatus(ctx context.Context) (secrets.Status, error) {
+	res, err := c.vault.GetVaultStatus(ctx, &v1.GetVaultStatusRequest{})
+	return word[secrets.Status](res.GetStatus(), err)
+}

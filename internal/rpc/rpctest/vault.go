@@ -1,0 +1,50 @@
+package rpctest
+
+import (
+	"context"
+
+	"palyra"
+	"palyra/secrets"
+)
+
+type vaultPart struct{ *Parts }
+
+// Kept is the one secret.
+var Kept = secrets.Info{Scope: secrets.Global, Name: "token", Version: 2, CreatedBy: "user:ada", CreatedAt: At}
+
+func (v vaultPart) Put(ctx context.Context, _ secrets.Value, _ secrets.By) (secrets.Info, error) {
+	v.note(ctx, "put")
+	return Kept, nil
+}
+
+func (v vaultPart) Reveal(ctx context.Context, _ secrets.Scope, _ string, _ int64, _ secrets.By) (palyra.Secret, secrets.Info, error) {
+	v.note(ctx, "reveal")
+	return palyra.NewSecret([]byte("the value of the token")), Kept, nil
+}
+
+func (v vaultPart) List(ctx context.Context) ([]secrets.Info, error) {
+	v.note(ctx, "secrets")
+	return []secrets.Info{Kept}, nil
+}
+
+func (v vaultPart) Delete(ctx context.Context, _ secrets.Scope, _ string, _ int64, _ secrets.By) error {
+	v.note(ctx, "delete")
+	return nil
+}
+
+func (v vaultPart) Rotate(ctx context.Context, _ string, _ palyra.Secret, _ secrets.By) error {
+	v.note(ctx, "rotate vault")
+	return nil
+}
+
+func (v vaultPart) Unlock(ctx context.Context, _ palyra.Secret) error {
+	v.note(ctx, "unlock")
+	return nil
+}
+
+func (v vaultPart) Lock() { v.note(context.Background(), "lock") }
+
+func (v vaultPart) Status(ctx context.Context) (secrets.Status, error) {
+	v.note(ctx, "vault")
+	return secrets.Status{State: secrets.Open, Keeper: "key-file", Keepers: []string{"key-file"}, Counter: 2, Versions: 1}, nil
+}
