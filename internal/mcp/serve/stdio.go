@@ -36,7 +36,7 @@ func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// lastAnswers is how long a client that has sent its last request is still answered, beyond what it waits for a person.
+// lastAnswers is how long a client that has ended its input is still answered. A call that takes longer goes on without it.
 const lastAnswers = 2 * time.Second
 
 // debts are the requests of a client that have no answer yet.
@@ -67,8 +67,7 @@ func (d *debts) add(n int) {
 	}
 }
 
-// settle waits until every request has its answer, or for lastAnswers: what a person is asked meanwhile goes on without
-// the client.
+// settle waits until every request has its answer, or for lastAnswers.
 func (d *debts) settle() {
 	d.mu.Lock()
 	none := d.none
