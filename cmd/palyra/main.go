@@ -34,7 +34,7 @@ func main() {
 	if e := (*palyra.Error)(nil); errors.As(err, &e) && e.Remedy != "" {
 		fmt.Fprintf(os.Stderr, "  remedy: %s\n", show.Line(e.Remedy))
 	}
-	if len(a.Full) > 0 && a.Full[0] == "exec" {
+	if quick.IsExec(a.Full) {
 		os.Exit(failedExec)
 	}
 	os.Exit(1)

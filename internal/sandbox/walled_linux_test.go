@@ -303,6 +303,9 @@ func TestACacheIsMadeBesideOthers(t *testing.T) {
 	}
 	left := filepath.Join(b.r.Caches, "0", "left")
 	b.ok(os.Mkdir(left, 0o700))
+	if os.Geteuid() == 0 {
+		b.ok(os.Chmod(filepath.Dir(left), 0o700))
+	}
 	b.ok(makeCache(b.r.Caches, left, who))
 	b.ok(runAs(who, func() error { return os.WriteFile(filepath.Join(left, "x"), nil, 0o600) }))
 }

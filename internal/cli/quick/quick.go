@@ -45,6 +45,12 @@ func Run(p Process, stdout, stderr io.Writer) Answer {
 // homeFlag is the one flag before a command that leaves it an ordinary one.
 const homeFlag = "--home"
 
+// IsExec reports whether arguments are those of exec, whose own failures have an exit code that no program's are taken for.
+func IsExec(args []string) bool {
+	_, rest := Process{Args: args}.home()
+	return len(rest) > 0 && rest[0] == "exec"
+}
+
 // home splits the arguments: the directory that --home names before the command, or "", and what follows.
 func (p Process) home() (dir string, rest []string) {
 	switch {

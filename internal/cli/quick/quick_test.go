@@ -66,6 +66,9 @@ func TestHomeBeforeTheCommand(t *testing.T) {
 		if dir, rest := (Process{Args: c.args}).home(); dir != c.dir || len(rest) != c.rest {
 			t.Errorf("%q: %q, %q", c.args, dir, rest)
 		}
+		if want := slices.Contains(c.args[:max(0, len(c.args)-c.rest)+min(1, c.rest)], "exec"); IsExec(c.args) != want {
+			t.Errorf("%q: exec %v", c.args, !want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -189,4 +190,25 @@ func TestCancelWaitsForASlowDaemon(t *testing.T) {
 		t.Errorf("%s", id)
 	}
 	await(t, done, "answer")
+}
+
+// A client that sends its requests and ends its input, as a script does, has an answer to each.
+func TestRequestsBeforeTheEndAreAnswered(t *testing.T) {
+	const input = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+		`"clientInfo":{"name":"script","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/list"}
+{"jsonrpc":"2.0","id":3,"method":"ping"}
+`
+	for range 20 {
+		var out bytes.Buffer
+		if err := server(t, newDaemon(), nil).Stdio(t.Context(), strings.NewReader(input), &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{`"id":1,`, `"id":2,`, `"id":3,`} {
+			if !strings.Contains(out.String(), id) {
+				t.Fatalf("no answer with %s in %s", id, out.String())
+			}
+		}
+	}
 }

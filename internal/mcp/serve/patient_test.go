@@ -21,7 +21,7 @@ const (
 func through(t testing.TB, in string) string {
 	t.Helper()
 	r := strings.NewReader(in)
-	out, err := io.ReadAll(&patient{in: r, lines: bufio.NewReaderSize(r, maxCancel)})
+	out, err := io.ReadAll(&patient{in: r, lines: bufio.NewReaderSize(r, maxCancel), owed: newDebts(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -17,9 +19,12 @@ const maxMessage = 12 << 20
 
 // Stdio serves one client on a pair of pipes until it hangs up or ctx ends.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	t := &mcp.IOTransport{Reader: &patient{in: in, lines: bufio.NewReaderSize(in, maxCancel)}, Writer: open{out}, MaxLineLength: maxMessage}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	owed := newDebts(ctx.Done())
+	t := &mcp.IOTransport{
+		Reader: &patient{in: in, lines: bufio.NewReaderSize(in, maxCancel), owed: owed}, Writer: open{out, owed}, MaxLineLength: maxMessage,
+	}
 	kept := make(chan error, 1)
 	go func() { kept <- s.Run(ctx) }()
 	err := s.mcp.Run(ctx, t)
@@ -31,8 +36,77 @@ func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
+// lastAnswers is how long a client that has ended its input is still answered. A call that takes longer goes on without it.
+const lastAnswers = 2 * time.Second
+
+// debts are the requests of a client that have no answer yet.
+type debts struct {
+	mu   sync.Mutex
+	left int
+	none chan struct{} // closed while there are none
+	over <-chan struct{}
+}
+
+// newDebts returns none. Nobody waits for them once over is closed.
+func newDebts(over <-chan struct{}) *debts {
+	none := make(chan struct{})
+	close(none)
+	return &debts{none: none, over: over}
+}
+
+func (d *debts) add(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.left
+	d.left = max(0, d.left+n)
+	switch {
+	case was == 0 && d.left > 0:
+		d.none = make(chan struct{})
+	case was > 0 && d.left == 0:
+		close(d.none)
+	}
+}
+
+// settle waits until every request has its answer, or for lastAnswers.
+func (d *debts) settle() {
+	d.mu.Lock()
+	none := d.none
+	d.mu.Unlock()
+	select {
+	case <-none:
+	case <-d.over:
+	case <-time.After(lastAnswers):
+	}
+}
+
+// headBytes are the first bytes of a message, in which its id and its kind stand.
+const headBytes = 512
+
+// asks and answers report whether a message is a request, and whether it is an answer to one. Neither reads all of it.
+func asks(message []byte) bool {
+	head := message[:min(len(message), headBytes)]
+	return bytes.Contains(head, []byte(`"method"`)) && bytes.Contains(head, []byte(`"id"`))
+}
+
+func answers(message []byte) bool {
+	head := message[:min(len(message), headBytes)]
+	return bytes.Contains(head, []byte(`"id"`)) && (bytes.Contains(head, []byte(`"result"`)) || bytes.Contains(head, []byte(`"error"`)))
+}
+
 // open is a writer that is not the server's to close.
-type open struct{ io.Writer }
+type open struct {
+	io.Writer
+	owed *debts
+}
+
+// Write implements io.Writer; each message is one.
+func (o open) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if answers(b) {
+		o.owed.add(-1)
+	}
+	return n, err
+}
 
 // Close implements io.Closer.
 func (open) Close() error { return nil }
@@ -47,19 +121,24 @@ type patient struct {
 	lines *bufio.Reader
 	rest  []byte
 	inner bool // what follows belongs to a long line
+	owed  *debts
 }
 
 // Read implements io.Reader.
 func (p *patient) Read(b []byte) (int, error) {
 	for len(p.rest) == 0 {
 		line, err := p.lines.ReadSlice('\n')
-		whole := !p.inner && err == nil
+		first, whole := !p.inner, !p.inner && err == nil
 		p.inner = errors.Is(err, bufio.ErrBufferFull)
 		if whole && gaveUp(line) {
 			continue
 		}
 		if len(line) == 0 && err != nil {
+			p.owed.settle() // the server drops what is under way when it hears of the end
 			return 0, err
+		}
+		if first && asks(line) {
+			p.owed.add(1)
 		}
 		p.rest = line
 	}

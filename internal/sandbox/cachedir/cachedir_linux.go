@@ -82,7 +82,7 @@ func makeDir(dir *os.File, name string, user, gid int, last bool) (*os.File, err
 		uid, mode = user, 0o700
 	}
 	next, owner, err := openOwned(dir, name)
-	if err == nil && owner == uid {
+	if err == nil && owner == uid && (last || passable(next)) {
 		return next, nil
 	}
 	if err == nil {
@@ -98,7 +98,7 @@ func makeDir(dir *os.File, name string, user, gid int, last bool) (*os.File, err
 	if next, owner, err = openOwned(dir, name); err != nil {
 		return nil, err
 	}
-	if made || owner == os.Geteuid() && owner != uid { // whoever made it ended before it was given away
+	if made || owner == os.Geteuid() && (owner != uid || !last) { // whoever made it ended before it was given away
 		if err := beneath.Give(int(dir.Fd()), name, uid, gid, mode); err != nil {
 			return nil, errors.Join(err, next.Close())
 		}
@@ -108,6 +108,12 @@ func makeDir(dir *os.File, name string, user, gid int, last bool) (*os.File, err
 		return nil, errors.Join(fmt.Errorf("%q does not belong to uid %d", name, uid), next.Close())
 	}
 	return next, nil
+}
+
+// passable reports whether others may pass a directory of the daemon's, where it works for others.
+func passable(dir *os.File) bool {
+	info, err := dir.Stat()
+	return os.Geteuid() != 0 || err == nil && info.Mode().Perm() == passMode
 }
 
 // giving is held while a cache is made and given to its user: nobody else may find it in between.
