@@ -44,7 +44,8 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"device-revoke console " +
 		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why " +
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
-		"sandbox-doctor sandbox-posture changes keep drop undo redo")
+		"sandbox-doctor sandbox-posture changes keep drop undo redo " +
+		"vault-put vault-get vault-list vault-delete vault-rotate vault-unlock vault-lock vault-status")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

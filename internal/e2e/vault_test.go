@@ -58,7 +58,9 @@ func TestSecretsAreKept(t *testing.T) {
 	if out := d.mustVault("", "list", "--json"); strings.Contains(out, value) || strings.Count(out, `"github"`) != 2 {
 		t.Errorf("list: %s", out)
 	}
-	for _, args := range []string{"get missing", "put short --from-stdin", "put a/b --from-stdin", "get github --version 9", "put x --scope moon --from-stdin"} {
+	for _, args := range []string{
+		"get missing", "put short --from-stdin", "put a/b --from-stdin", "get github --version 9", "put x --scope moon --from-stdin",
+	} {
 		if out, errs, err := d.vault("elevenbytes", strings.Fields(args)...); err == nil || out != "" || !strings.Contains(errs, "palyra: ") {
 			t.Errorf("%s: %q %q %v", args, out, errs, err)
 		}

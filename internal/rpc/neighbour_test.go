@@ -94,15 +94,16 @@ var (
 		"GetDevice", "ListDevices", "RenewDevice", "GetUpstream", "ListUpstreams", "GetPosture",
 		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations",
 	}
-	// waitMillis are about everybody's work, or change what holds for all: not for those who
+	// aboutAll are about everybody's work, or change what holds for all: not for those who
 	// are bound, and not for agents.
-	waitMillis = []string{
+	aboutAll = []string{
 		"AddAgent", "AddOperator", "AddToken", "AddUser", "ChangeUser", "RemoveAgent", "RemoveOperator", "RemoveUser", "RevokeToken",
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
 		"CloseSession", "GetSession", "ListSessions", "Shutdown",
 		"DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
+		"PutSecret", "RevealSecret", "ListSecrets", "DeleteSecret", "RotateVault", "UnlockVault", "LockVault", "GetVaultStatus",
 	}
 )
 
@@ -113,7 +114,7 @@ const noRule palyra.Reason = "no rule says what this method has to do with other
 func amongNeighbours(m method, door, name string) palyra.Reason {
 	one := string(m.Name())
 	kinds := 0
-	for _, list := range [][]string{seeOne, feedOne, lists, anew, general, waitMillis} {
+	for _, list := range [][]string{seeOne, feedOne, lists, anew, general, aboutAll} {
 		if slices.Contains(list, one) {
 			kinds++
 		}
@@ -128,7 +129,7 @@ func amongNeighbours(m method, door, name string) palyra.Reason {
 	case strings.HasPrefix(name, "agent's second token"): // the same agent, as far: it sees, and does not feed
 		return then(asAgent(m), when(slices.Contains(feedOne, one), palyra.ReasonNotFound))
 	case strings.HasPrefix(name, "signed by owner of one workspace"):
-		bound := when(slices.Contains(waitMillis, one) ||
+		bound := when(slices.Contains(aboutAll, one) ||
 			!slices.Contains([]string{"status.view", "tools.list", "policy.read", "approvals.view", "approvals.decide"}, m.access.GetPermission()),
 			palyra.ReasonScopeDenied)
 		return then(person(m, "owner", true), bound, noDevice(m), missing)
