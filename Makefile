@@ -133,7 +133,7 @@ fuzz: setup ## fuzz everything that reads from outside (FUZZTIME=30s each, FUZZ=
 faults: ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
 	@scripts/setup.sh test
 	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m \
-		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage
+		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/sandbox/bwrap ./internal/stage ./internal/vault
 
 .PHONY: soak
 soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, SCRIPTS=10000 generated scripts on stages, ROOMS=10000 that leave nothing, and hours of load on one daemon; SOAK=1h

@@ -2,7 +2,14 @@
 
 package vault
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"palyra"
+	"palyra/secrets"
+)
 
 // spoils are ways in which a key's file is no longer one to trust; each returns how to make it good again.
 func spoils(path string) map[string]func() func() {
@@ -26,4 +33,28 @@ func spoils(path string) map[string]func() func() {
 		all["another user's"] = func() func() { _ = os.Chown(path, 65534, 65534); return func() { _ = os.Chown(path, 0, 0) } }
 	}
 	return all
+}
+
+// A key that somebody else could read, or that is gone, refuses what needs it, with what to do; the rest goes on.
+func TestAKeyThatIsNotSafe(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	h.put("one", "the value of the first")
+	found, err := filepath.Glob(filepath.Join(h.dir, "vault-*.key"))
+	h.ok(err)
+	for what, spoil := range spoils(found[0]) {
+		undo := spoil()
+		h.again()
+		_, err := h.get("one")
+		if e := palyra.AsError(err); err == nil || e.Remedy == "" || e.Reason == palyra.ReasonInternal {
+			t.Errorf("%s: %v", what, err)
+		}
+		if s, err := h.Status(t.Context()); err != nil || s.State == secrets.Open || s.Why == "" || s.Remedy == "" {
+			t.Errorf("%s: %+v, %v", what, s, err)
+		}
+		if list, err := h.List(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("%s: %d are listed, %v", what, len(list), err)
+		}
+		undo()
+		h.want("one", "the value of the first") // without a new start
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -58,11 +59,15 @@ type house struct {
 	*Vault
 }
 
+// otherFiles is a keeper beside the one that a vault begins with.
+const otherFiles = "other"
+
 const passphrase = "correct horse battery"
 
 func newHouse(t testing.TB, dir string) *house {
 	t.Helper()
 	h := &house{TB: t, dir: dir, now: time.Now()}
+	h.ok(os.MkdirAll(filepath.Join(dir, otherFiles), 0o700))
 	engine, err := sqlite.Open(filepath.Join(dir, "state.db"))
 	h.ok(err)
 	h.db, err = store.Open(t.Context(), engine, Schema())
@@ -89,8 +94,11 @@ func (h *house) again() {
 	l := &lines{h.db}
 	v, err := New(Config{
 		DB: h.db, Journal: l, Policy: owners{}, First: keeper.KeyFile,
-		Keepers: map[string]KeyKeeper{keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir)},
-		NewID:   func() palyra.ID { return palyra.ID(ulid.New(time.Now())) }, Now: func() time.Time { return h.now },
+		Keepers: map[string]KeyKeeper{
+			keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir),
+			otherFiles: keeper.NewFiles(filepath.Join(h.dir, "other")),
+		},
+		NewID: func() palyra.ID { return palyra.ID(ulid.New(time.Now())) }, Now: func() time.Time { return h.now },
 		Log: slog.New(slog.NewTextHandler(h.Output(), nil)),
 	})
 	h.ok(err)
@@ -333,30 +341,6 @@ func TestRotateAndChangeTheKeeper(t *testing.T) {
 	all()
 	if files("vault-*") != 1 {
 		t.Errorf("%d keys are left", files("vault-*"))
-	}
-}
-
-// A key that somebody else could read, or that is gone, refuses what needs it, with what to do; the rest goes on.
-func TestAKeyThatIsNotSafe(t *testing.T) {
-	h := newHouse(t, t.TempDir())
-	h.put("one", "the value of the first")
-	found, err := filepath.Glob(filepath.Join(h.dir, "vault-*.key"))
-	h.ok(err)
-	for what, spoil := range spoils(found[0]) {
-		undo := spoil()
-		h.again()
-		_, err := h.get("one")
-		if e := palyra.AsError(err); err == nil || e.Remedy == "" || e.Reason == palyra.ReasonInternal {
-			t.Errorf("%s: %v", what, err)
-		}
-		if s, err := h.Status(t.Context()); err != nil || s.State == secrets.Open || s.Why == "" || s.Remedy == "" {
-			t.Errorf("%s: %+v, %v", what, s, err)
-		}
-		if list, err := h.List(t.Context()); err != nil || len(list) != 1 {
-			t.Errorf("%s: %d are listed, %v", what, len(list), err)
-		}
-		undo()
-		h.want("one", "the value of the first") // without a new start
 	}
 }
 
