@@ -15,6 +15,9 @@ type Scope string
 // Global is the scope of secrets that are for nobody in particular.
 const Global Scope = "global"
 
+// MinMasked is how many bytes a value has at least that is masked wherever it stands; masking a shorter one would tell it.
+const MinMasked = 12
+
 // Info is what may be told of one version of a secret.
 type Info struct {
 	Scope     Scope            `json:"scope"`

@@ -20,7 +20,9 @@
 //
 // In the modes preflight and none any name may be reached, by the same doors and with the same checks of addresses.
 //
-// What it does not do: it does not look into TLS, so the Host inside is the server's business, as is what a granted
+// Where a secret is lent to a run, the TLS of the hosts that it is bound to is opened (package lend).
+//
+// What it does not do: it does not look into other TLS, so the Host inside is the server's business, as is what a granted
 // server passes on; TLS that begins later in a connection (STARTTLS) is not seen, nor is anything after a first
 // line that is no request; UDP does not get out at all. With an upstream proxy names are looked up by that proxy:
 // an address is checked as this machine sees it, and a name that does not exist here is left to the proxy.
@@ -31,6 +33,7 @@ package egress
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -66,6 +69,7 @@ type Config struct {
 	Resolver      string             // address:port of a name server; empty: the system's
 	Upstream      string             // http://[user:password@]host:port or socks5://…, through which everything leaves
 	Ask           Ask                // nil: nobody is asked, and a target that the plan does not name is refused
+	Roots         *x509.CertPool     // that servers of bound hosts are verified by; nil: the system's
 	MaxConns      int                // of a session at a time
 	MaxFlows      int                // listed of a session; further ones are added up
 	MaxWildcard   int                // names below one suffix that a session may reach, in mode strict

@@ -19,6 +19,7 @@ const (
 	doorDirect  = "direct"
 	doorDNS     = "dns"
 	doorFetch   = "fetch"
+	doorOpened  = "opened" // any of the above, where TLS was opened
 )
 
 // everyone stands for all the hosts beyond the listed ones.
@@ -28,7 +29,11 @@ const everyone = "*"
 type flow struct {
 	record  palyra.EgressFlow
 	in, out atomic.Int64
+	opened  atomic.Bool
 }
+
+// open notes that the TLS of the connection is opened.
+func (f *flow) open() { f.opened.Store(true) }
 
 // ledger keeps a session's flows. A run cannot push anything out of it. Connections that came about, failed ones
 // and refusals are kept apart, because a run can make the latter two at will. When the first list is full,
@@ -111,6 +116,9 @@ func (l *ledger) list() ([]palyra.EgressFlow, int64) {
 	for _, f := range slices.Concat(l.allowed, sums) {
 		r := f.record
 		r.In, r.Out = f.in.Load(), f.out.Load()
+		if f.opened.Load() && r.Door != "" {
+			r.Door = doorOpened
+		}
 		out = append(out, r)
 	}
 	return slices.Concat(out, l.failed, l.denied), l.omitted

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/egress/lend"
 )
 
 // times are the timeouts of the guard.
@@ -46,6 +47,8 @@ type Session struct {
 	slots     chan struct{} // one for each client at a door
 	seat      *seat         // among those of all sessions
 	doors     []listener
+	desk      *lend.Desk // nil: nothing is lent to the run
+	lent      func(host string, u lend.Use)
 
 	mu     sync.Mutex // guards the fields below; a leaf lock
 	closed bool
@@ -235,6 +238,7 @@ func (s *Session) Close() (flows []palyra.EgressFlow, more int64) {
 	s.mu.Unlock()
 	s.cancel()
 	s.work.Wait()
+	s.desk.Close()
 	return s.ledger.list()
 }
 

@@ -33,6 +33,9 @@ func (s *Session) tunnel(c *stream, up *net.TCPConn, f *flow, p permit) {
 	defer c.release()
 	t := &tunnel{Session: s, client: c, up: up, flow: f, permit: p, active: s.activity()}
 	defer t.end()
+	if t.opened() {
+		return
+	}
 	if p.check && !t.checked() {
 		return
 	}

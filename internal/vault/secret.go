@@ -62,8 +62,8 @@ func (v *Vault) checkValue(in secrets.Value) error {
 			return invalid("the value is empty").WithRemedy("give one on standard input or from a file")
 		case n > MaxValue:
 			return invalid("the value has %d bytes, more than %d", n, MaxValue).WithRemedy("keep the large part in a file, and its key here")
-		case n < MinMasked && !in.Unmasked:
-			return invalid("the value is shorter than %d bytes: to mask it wherever it stands would tell it", MinMasked).
+		case n < secrets.MinMasked && !in.Unmasked:
+			return invalid("the value is shorter than %d bytes: to mask it wherever it stands would tell it", secrets.MinMasked).
 				WithRemedy("use a longer one, or say --unmasked: it is then shown where a program prints it")
 		}
 		return nil

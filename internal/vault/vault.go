@@ -35,7 +35,6 @@ const (
 	MaxValue    = 64 << 10 // bytes of a value
 	MaxSecrets  = 10_000   // versions of secrets, together
 	MaxVersions = 16       // of one secret; older ones go when one more is put
-	MinMasked   = 12       // bytes of a value that is masked; masking a shorter one would tell it
 )
 
 //go:embed schema

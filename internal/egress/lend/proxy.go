@@ -1,0 +1,299 @@
+package lend
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/secrets"
+)
+
+// Way is the way of one connection to a bound host.
+type Way struct {
+	Name string                                      // of the host, or its address: what the client must ask for
+	At   string                                      // host:port
+	Dial func(ctx context.Context) (net.Conn, error) // to the server
+	Note func(Use)                                   // is told of placeholders
+	Head time.Duration                               // for a request's head, or a handshake
+	Idle time.Duration                               // between requests
+}
+
+// The limits of a connection.
+const (
+	maxHead    = 64 << 10
+	maxStreams = 100
+)
+
+// errName means that a client asks for another host than it was let through to.
+var errName = errors.New("lend: the client asks for another host")
+
+// ErrClientTrust means that a client does not trust the run's authority.
+var ErrClientTrust = errors.New("lend: the client does not trust the authority of the run")
+
+// Serve answers a client at a bound host until the connection ends: TLS is opened, values go in, and the requests go on
+// to the server. It closes the client.
+func (d *Desk) Serve(client net.Conn, w Way) error {
+	defer func() { _ = client.Close() }()
+	secure := tls.Server(client, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if net.ParseIP(w.Name) == nil && !strings.EqualFold(strings.TrimSuffix(h.ServerName, "."), w.Name) {
+				return nil, errName
+			}
+			return d.vouch.certificate(w.Name)
+		},
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), w.Head)
+	err := secure.HandshakeContext(ctx)
+	cancel()
+	if err != nil {
+		return handshakeError(err)
+	}
+	x := &exchange{desk: d, way: w, masks: masksOf(d.at(w.At)), h1: d.transport(w, "http/1.1"), any: d.transport(w, "h2", "http/1.1")}
+	defer x.any.CloseIdleConnections()
+	defer x.h1.CloseIdleConnections()
+	one := &single{conn: secure, ended: make(chan struct{})}
+	server := &http.Server{
+		Handler: x, ReadHeaderTimeout: w.Head, IdleTimeout: w.Idle, MaxHeaderBytes: maxHead, ErrorLog: log.New(io.Discard, "", 0),
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ConnState: func(_ net.Conn, s http.ConnState) { one.state(s) },
+	}
+	_ = server.Serve(one)
+	x.busy.Wait()
+	return nil
+}
+
+// handshakeError tells apart why a client was not let in.
+func handshakeError(err error) error {
+	var alert tls.AlertError
+	if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error: tls: ") {
+		for _, why := range []string{"unknown certificate authority", "bad certificate", "unknown certificate", "certificate"} {
+			if strings.Contains(err.Error(), why) {
+				return ErrClientTrust
+			}
+		}
+	}
+	return err
+}
+
+// IsOtherHost reports whether a client was refused because it asked for another host.
+func IsOtherHost(err error) bool { return errors.Is(err, errName) }
+
+// transport is the way to the server by some protocols.
+func (d *Desk) transport(w Way, protocols ...string) *http.Transport {
+	name := w.Name
+	return &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			raw, err := w.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			c := tls.Client(raw, &tls.Config{ServerName: name, RootCAs: d.roots, MinVersion: tls.VersionTLS12, NextProtos: protocols})
+			if err := c.HandshakeContext(ctx); err != nil {
+				_ = raw.Close()
+				return nil, err
+			}
+			return c, nil
+		},
+		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: w.Idle,
+		TLSHandshakeTimeout: w.Head, MaxResponseHeaderBytes: maxHead,
+	}
+}
+
+// single is a listener with one connection.
+type single struct {
+	conn  net.Conn
+	once  sync.Once
+	over  sync.Once
+	ended chan struct{}
+}
+
+// Accept implements net.Listener.
+func (s *single) Accept() (c net.Conn, err error) {
+	s.once.Do(func() { c = s.conn })
+	if c != nil {
+		return c, nil
+	}
+	<-s.ended
+	return nil, net.ErrClosed
+}
+
+// state hears what becomes of the connection.
+func (s *single) state(now http.ConnState) {
+	if now == http.StateClosed || now == http.StateHijacked {
+		s.over.Do(func() { close(s.ended) })
+	}
+}
+
+// Close implements net.Listener.
+func (s *single) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (s *single) Addr() net.Addr { return s.conn.LocalAddr() }
+
+// exchange answers the requests of one connection.
+type exchange struct {
+	desk    *Desk
+	way     Way
+	masks   masks
+	h1, any *http.Transport
+	busy    sync.WaitGroup
+}
+
+// ServeHTTP implements http.Handler.
+func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x.busy.Add(1)
+	defer x.busy.Done()
+	if !x.rightHost(r.Host) {
+		refuse(w, http.StatusMisdirectedRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host"))
+		return
+	}
+	r = r.Clone(r.Context())
+	use, err := x.desk.substitute(r, x.way.At)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, palyra.AsError(err))
+		return
+	}
+	x.watch(r)
+	if len(use.Used)+len(use.Stray) > 0 {
+		x.way.Note(use)
+	}
+	x.pass(w, r)
+}
+
+// rightHost reports whether the Host of a request names the host that was let through.
+func (x *exchange) rightHost(says string) bool {
+	if _, _, err := net.SplitHostPort(says); err != nil {
+		says = net.JoinHostPort(strings.Trim(says, "[]"), "443")
+	}
+	return strings.EqualFold(says, x.way.At)
+}
+
+// watch has placeholders in a body told of, which stay there.
+func (x *exchange) watch(r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &watched{ReadCloser: r.Body, loans: x.desk.loans, note: x.way.Note}
+	}
+}
+
+// pass hands a request on and the response back.
+func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
+	upgrades := r.Header.Get("Upgrade") != ""
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "https", x.way.At, p.In.Host
+			p.Out.URL.RawQuery = p.In.URL.RawQuery
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if v, ok := p.In.Header[name]; ok {
+					p.Out.Header[name] = v
+				}
+			}
+			p.Out.Header.Del("Accept-Encoding") // what is compressed cannot be searched
+			p.Out.Header.Del("Sec-Websocket-Extensions")
+		},
+		Transport: x.any, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		ModifyResponse: func(res *http.Response) error { return x.back(r, res) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			refuse(w, http.StatusBadGateway, unreached(x.way.At, err))
+		},
+	}
+	if upgrades {
+		proxy.Transport = x.h1
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// errEncoded means that a server compressed what was asked for plain.
+var errEncoded = errors.New("lend: the answer is compressed in a way that cannot be searched")
+
+// back masks a response.
+func (x *exchange) back(r *http.Request, res *http.Response) error {
+	x.masks.head(res.Header)
+	x.masks.head(res.Trailer)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		if c, ok := res.Body.(io.ReadWriteCloser); ok {
+			res.Body = x.upgraded(c)
+		}
+		return nil
+	}
+	switch strings.ToLower(res.Header.Get("Content-Encoding")) {
+	case "", "identity":
+	case "gzip":
+		if r.Method == http.MethodHead || len(x.masks.pairs) == 0 {
+			return nil
+		}
+		plain, err := gzip.NewReader(res.Body)
+		if err != nil {
+			return errEncoded
+		}
+		res.Body = both{plain, res.Body}
+		res.Header.Del("Content-Encoding")
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+	default:
+		if len(x.masks.pairs) > 0 && r.Method != http.MethodHead {
+			return errEncoded
+		}
+	}
+	res.Body = x.masks.reader(res.Body)
+	return nil
+}
+
+// unreached is the refusal when a server cannot be reached.
+func unreached(at string, err error) *palyra.Error {
+	var e *palyra.Error
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &cert):
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEgressDenied, "the certificate of %s is not trusted: %s", at, cert.Err).
+			WithRemedy("put the authority that signed it among those of the machine that runs palyrad")
+	case errors.Is(err, errEncoded):
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEgressDenied, "%s answers in a compressed form in which no secret could be found", at).
+			WithRemedy("have the server answer uncompressed when it is asked to")
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "%s cannot be reached", at).WithCause(err)
+}
+
+// refuse answers in the server's place.
+func refuse(w http.ResponseWriter, status int, e *palyra.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"reason_code": string(e.Reason), "reason": e.Text, "remedy": e.Remedy})
+}
+
+// watched tells of placeholders in a body.
+type watched struct {
+	io.ReadCloser
+	loans []secrets.Loan
+	note  func(Use)
+	tail  []byte // of what was read before
+}
+
+// Read implements io.Reader.
+func (b *watched) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	seen := string(b.tail) + string(p[:n])
+	longest := 0
+	for _, l := range b.loans {
+		longest = max(longest, len(l.Placeholder))
+		if strings.Contains(seen, l.Placeholder) {
+			b.note(Use{Stray: []string{l.Name}})
+		}
+	}
+	b.tail = append(b.tail[:0], seen[max(0, len(seen)-longest+1):]...)
+	return n, err
+}

@@ -1,0 +1,149 @@
+package secrets
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"palyra"
+)
+
+// Kind is in which place of a request the value of a secret goes.
+type Kind string
+
+// The kinds.
+const (
+	Header    Kind = "header"         // in the header Place, as a whole or after a word such as Bearer
+	Basic     Kind = "basic"          // user or password of Basic authorization
+	Query     Kind = "query"          // the query parameter Place
+	Body      Kind = "body"           // the field Place of a JSON object or a form
+	WebSocket Kind = "websocket"      // in the first message of a WebSocket
+	Git       Kind = "git-credential" // Basic, with a credential helper that gives git the placeholder
+)
+
+// Kinds lists the kinds.
+func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git} }
+
+// Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
+type Binding struct {
+	Name       string            `json:"name"`
+	Scope      Scope             `json:"scope"` // of the secret
+	Secret     string            `json:"secret"`
+	Kind       Kind              `json:"kind"`
+	Place      string            `json:"place,omitempty"`
+	Hosts      []string          `json:"hosts"`          // host:port, reached by TLS
+	Env        string            `json:"env,omitempty"`  // the variable in which programs find the placeholder
+	User       string            `json:"user,omitempty"` // of Git: the user name that goes with it
+	Tools      []palyra.ToolName `json:"tools,omitempty"`
+	Workspaces []string          `json:"workspaces,omitempty"` // with everything below them; empty: all
+	CreatedBy  palyra.Principal  `json:"created_by"`
+	CreatedAt  time.Time         `json:"created_at"`
+}
+
+// Loan is a secret lent to one run: what stands for it there, and the value that goes in at the guard.
+type Loan struct {
+	Binding
+	Placeholder string
+	Value       palyra.Secret
+}
+
+// Why secrets are not lent, or go nowhere.
+const (
+	ReasonClientTrust palyra.Reason = "tls_client_rejected_ca" // a program does not trust the authority of its run
+	ReasonStray       palyra.Reason = "placeholder_stray"      // a placeholder stood where its value does not go
+)
+
+// The limits of a binding.
+const (
+	MaxBindings  = 1000
+	maxHosts     = 16
+	maxUses      = 32 // tools, or workspaces
+	maxNameBytes = 128
+)
+
+var (
+	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	validField    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	validUser     = regexp.MustCompile(`^[!-9;-~]{1,128}$`)
+)
+
+// reservedHeaders decide where a request goes or how it is read: no secret belongs there.
+var reservedHeaders = []string{
+	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect", "Content-Type",
+	"Content-Encoding", "Accept-Encoding",
+}
+
+// Check refuses a binding that cannot be one, and puts it into its one form. Its hosts are checked by the guard.
+func (b *Binding) Check() error {
+	if b.Scope == "" {
+		b.Scope = Global
+	}
+	if err := CheckName(b.Scope, b.Secret); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, format, args...)
+	}
+	switch {
+	case !validName.MatchString(b.Name):
+		return bad("%q is no name of a binding: letters, digits and . _ - , at most %d", palyra.Clip(b.Name, 64), maxNameBytes)
+	case len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
+		return bad("a binding has 1 to %d hosts", maxHosts)
+	case slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") }):
+		return bad("a secret is for hosts that are named, not for all below a suffix")
+	case b.Env != "" && !validVariable.MatchString(b.Env):
+		return bad("%q is no variable", palyra.Clip(b.Env, 64))
+	case len(b.Tools) > maxUses || len(b.Workspaces) > maxUses:
+		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
+	case b.User != "" && !validUser.MatchString(b.User):
+		return bad("%q is no user name", palyra.Clip(b.User, 64))
+	case b.User != "" && b.Kind != Git:
+		return bad("only bindings of the kind %s have a user", Git)
+	}
+	return b.checkPlace(bad)
+}
+
+// checkPlace checks what the kind needs.
+func (b *Binding) checkPlace(bad func(string, ...any) error) error {
+	switch b.Kind {
+	case Header:
+		b.Place = http.CanonicalHeaderKey(b.Place)
+		if !validField.MatchString(b.Place) || slices.Contains(reservedHeaders, b.Place) {
+			return bad("%q is no header that can hold a secret", palyra.Clip(b.Place, 64))
+		}
+	case Query, Body:
+		if !validField.MatchString(b.Place) {
+			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
+		}
+	case Basic, WebSocket, Git:
+		if b.Place != "" {
+			return bad("bindings of the kind %s have no further place", b.Kind)
+		}
+	default:
+		return bad("there is no kind %q: %s", palyra.Clip(string(b.Kind), 32), kindList())
+	}
+	if b.Kind == Git && b.User == "" {
+		b.User = "git"
+	}
+	return nil
+}
+
+func kindList() string {
+	var all []string
+	for _, k := range Kinds() {
+		all = append(all, string(k))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Fits reports whether a call of a tool in a workspace may use the binding.
+func (b Binding) Fits(tool palyra.ToolName, workspace string) bool {
+	if len(b.Tools) > 0 && !slices.Contains(b.Tools, tool) {
+		return false
+	}
+	return len(b.Workspaces) == 0 || slices.ContainsFunc(b.Workspaces, func(w string) bool {
+		return workspace == w || strings.HasPrefix(workspace, strings.TrimSuffix(w, "/")+"/")
+	})
+}
