@@ -114,11 +114,12 @@ func (PostureChecked) Kind() string { return "posture.checked" }
 
 // VaultChanged is what was done in the vault, and to which secret; after vault.get nothing is changed. No value is in it.
 type VaultChanged struct {
-	Action    string    `json:"action"` // vault.put, vault.get, vault.delete, vault.rotate
+	Action    string    `json:"action"` // vault.put, vault.get, vault.delete, vault.rotate, vault.bind, vault.unbind
 	Scope     string    `json:"scope,omitempty"`
 	Name      string    `json:"name,omitempty"`
 	Version   int64     `json:"version,omitempty"`
-	Counter   int64     `json:"counter"` // of changes
+	Binding   string    `json:"binding,omitempty"` // of that secret
+	Counter   int64     `json:"counter"`           // of changes
 	Keeper    string    `json:"keeper"`
 	Key       string    `json:"key_id"`
 	By        Principal `json:"by"`

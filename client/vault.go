@@ -79,6 +79,31 @@ func (c *Client) LockVault(ctx context.Context) error {
 	return err
 }
 
+// BindSecret says how a secret may be used (signed).
+func (c *Client) BindSecret(ctx context.Context, b secrets.Binding) (secrets.Binding, error) {
+	req := &v1.BindSecretRequest{Binding: &v1.SecretBinding{
+		Name: b.Name, Scope: string(b.Scope), Secret: b.Secret, Kind: string(b.Kind), Place: b.Place, Hosts: b.Hosts, Env: b.Env, User: b.User,
+		Workspaces: b.Workspaces,
+	}}
+	for _, t := range b.Tools {
+		req.Binding.Tools = append(req.Binding.Tools, string(t))
+	}
+	res, err := c.vault.BindSecret(ctx, req)
+	return word[secrets.Binding](res.GetBinding(), err)
+}
+
+// UnbindSecret removes a binding (signed).
+func (c *Client) UnbindSecret(ctx context.Context, name string) error {
+	_, err := c.vault.UnbindSecret(ctx, &v1.UnbindSecretRequest{Name: name})
+	return err
+}
+
+// Bindings lists how secrets may be used.
+func (c *Client) Bindings(ctx context.Context) ([]secrets.Binding, error) {
+	res, err := c.vault.ListBindings(ctx, &v1.ListBindingsRequest{})
+	return words[secrets.Binding](res, err, "bindings")
+}
+
 // VaultStatus tells how the vault is.
 func (c *Client) VaultStatus(ctx context.Context) (secrets.Status, error) {
 	res, err := c.vault.GetVaultStatus(ctx, &v1.GetVaultStatusRequest{})

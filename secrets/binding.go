@@ -147,3 +147,32 @@ func (b Binding) Fits(tool palyra.ToolName, workspace string) bool {
 		return workspace == w || strings.HasPrefix(workspace, strings.TrimSuffix(w, "/")+"/")
 	})
 }
+
+// The mechanisms of a run that secrets are lent to: the plan promises them, and the attestation says so.
+const (
+	mechanismBound  = "binding:"
+	mechanismOpened = "tls_opened:"
+)
+
+// Mechanisms are what holds of a run that gets placeholders for bindings: where each value goes, and the hosts whose TLS
+// is opened for it.
+func Mechanisms(list []Binding) (out []string) {
+	for _, b := range list {
+		out = append(out, mechanismBound+strings.Join([]string{b.Name, string(b.Kind), b.Place, b.Env}, ":"))
+		for _, h := range b.Hosts {
+			out = append(out, mechanismOpened+h)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// LentMechanisms are those of a list of mechanisms that lent secrets have.
+func LentMechanisms(list []string) (out []string) {
+	for _, m := range list {
+		if strings.HasPrefix(m, mechanismBound) || strings.HasPrefix(m, mechanismOpened) {
+			out = append(out, m)
+		}
+	}
+	return out
+}

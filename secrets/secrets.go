@@ -63,6 +63,7 @@ type Status struct {
 	Key      string   `json:"key_id,omitempty"`
 	Counter  int64    `json:"counter"` // changes until now
 	Versions int64    `json:"versions"`
+	Bindings int64    `json:"bindings"`
 	Keepers  []string `json:"keepers"`       // that are there
 	Why      string   `json:"why,omitempty"` // it is not open
 	Remedy   string   `json:"remedy,omitempty"`

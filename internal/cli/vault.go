@@ -26,7 +26,8 @@ import (
 func vaultCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("vault", "Keep secrets that are used and need not be seen",
 		vaultPutCommand(inv), vaultGetCommand(inv), vaultListCommand(inv), vaultDeleteCommand(inv), vaultRotateCommand(inv),
-		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv))
+		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv),
+		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv))
 }
 
 // scopeFlag adds the flag for whom a secret is.
@@ -234,7 +235,8 @@ func vaultStatusCommand(inv *invocation.Invocation) *cobra.Command {
 				if words := keeperWords[s.Keeper]; words != "" {
 					fmt.Fprintf(w, "           %s\n", words)
 				}
-				fmt.Fprintf(w, "keepers    %s\nversions   %d\nchanges    %d\n", show.Line(strings.Join(s.Keepers, ", ")), s.Versions, s.Counter)
+				fmt.Fprintf(w, "keepers    %s\nversions   %d\nbindings   %d\nchanges    %d\n", show.Line(strings.Join(s.Keepers, ", ")),
+					s.Versions, s.Bindings, s.Counter)
 			})
 		}),
 	}

@@ -210,6 +210,7 @@ func (d *Daemon) openVault(context.Context) (err error) {
 	dir := d.Settings.Paths.Keys
 	d.vault, err = vault.New(vault.Config{
 		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, First: keeper.KeyFile,
+		Hosts:   func(hosts []string) ([]string, error) { return d.path.tiers.Guard.Check(hosts) },
 		Keepers: map[string]vault.KeyKeeper{keeper.KeyFile: keeper.NewFiles(dir), keeper.Passphrase: keeper.NewPassphrase(dir)},
 	})
 	return err

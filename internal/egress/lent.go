@@ -12,13 +12,15 @@ import (
 )
 
 // Lend has the session put secrets into requests, at the hosts of their bindings. It takes them over, and is called
-// before Serve. note is told of every use, and of placeholders in other places.
-func (s *Session) Lend(loans []secrets.Loan, note func(host string, u lend.Use)) error {
+// before Serve. The run finds the authorities to trust in the file bundle. note is told of every use, and of placeholders
+// in other places.
+func (s *Session) Lend(loans []secrets.Loan, bundle string, note func(host string, u lend.Use)) error {
 	desk, err := lend.New(loans, s.guard.cfg.Now())
 	if err != nil {
 		return err
 	}
 	desk.Trust(s.guard.cfg.Roots)
+	desk.Bundle(bundle)
 	s.desk, s.lent = desk, note
 	return nil
 }

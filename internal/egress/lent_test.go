@@ -24,7 +24,7 @@ func (b *bench) lendTo(hosts ...string) (placeholder string, trust *x509.CertPoo
 	}
 	var mu sync.Mutex
 	text := ""
-	err := b.Lend([]secrets.Loan{l}, func(host string, u lend.Use) {
+	err := b.Lend([]secrets.Loan{l}, "/ca.pem", func(host string, u lend.Use) {
 		mu.Lock()
 		defer mu.Unlock()
 		text += fmt.Sprint(host, u)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -95,11 +96,11 @@ func (s *Session) Env() []string {
 	who := url.UserPassword(proxyUser, s.token)
 	web := (&url.URL{Scheme: "http", User: who, Host: at}).String()
 	const direct = "localhost,127.0.0.1,::1"
-	return []string{
+	return slices.Concat([]string{
 		"HTTP_PROXY=" + web, "HTTPS_PROXY=" + web, "ALL_PROXY=" + web, "NO_PROXY=" + direct,
 		"http_proxy=" + web, "https_proxy=" + web, "all_proxy=" + web, "no_proxy=" + direct,
 		"NODE_USE_ENV_PROXY=1",
-	}
+	}, s.desk.Env())
 }
 
 // DialContext connects to a "host:port" for a tool that is part of the daemon. The connection is

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/subpath"
+	"palyra/secrets"
 )
 
 // check returns the backend when the launch is real, is for this call, and the tier still holds what it promised.
@@ -32,12 +33,18 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	if err != nil {
 		return nil, plan.Stopped(ctx, err)
 	}
-	if lacks := Lacks(withoutMechanisms(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
+	if lacks := r.lacks(plan, b, held); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s",
 			fewNames(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")
 	}
 	return b, nil
+}
+
+// lacks names what a plan promises and does not hold before it runs. What is laid out for the one run comes later.
+func (r *Runner) lacks(p palyra.Plan, b Backend, held palyra.Enforcement) []string {
+	later := append([]string{Sealed}, secrets.LentMechanisms(p.Enforcement.Mechanisms)...)
+	return Lacks(withoutMechanisms(p.Enforcement, later...), r.ours(b, held))
 }
 
 // runnable refuses a plan that no native run can honour, before anything else is checked.
@@ -61,9 +68,9 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case len(p.Egress) > 0 && (!walled(b) || r.Guard == nil):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "a run in tier %s has no network", p.Tier).
 			WithRemedy("propose the call without egress, or in tier c")
-	case len(p.Bindings) > 0:
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there is no vault to take secrets from").
-			WithRemedy("propose the call without bindings")
+	case len(p.Bindings) > 0 && (!walled(b) || r.Guard == nil):
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "no secret can be lent to a run in tier %s", p.Tier).
+			WithRemedy("propose the call without bindings, or in tier c")
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).
 			WithRemedy("propose the call in tier c")

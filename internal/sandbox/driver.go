@@ -164,6 +164,19 @@ type Gateway interface {
 	Close() (flows []palyra.EgressFlow, more int64)
 }
 
+// Lending is a gateway that puts lent secrets into what leaves.
+type Lending interface {
+	// Lent returns what the run's room gets for the secrets that are lent to it.
+	Lent() (Lent, error)
+}
+
+// Lent is what a room gets for lent secrets: the authority that opens TLS on the way to bound hosts, where programs look
+// for authorities.
+type Lent struct {
+	Covers     []Cover
+	Mechanisms []string // of the plan's promise, that hold by this
+}
+
 // Ports publishes ports of runs.
 type Ports interface {
 	// Open takes the ports that a plan publishes, and finds those that the run may reach; beside are the other sockets of

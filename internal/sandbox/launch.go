@@ -11,6 +11,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/subpath"
+	"palyra/secrets"
 )
 
 // runStart is one run on its way. Until the job is handed to the backend every descriptor is closed
@@ -27,9 +28,10 @@ type runStart struct {
 	feed    <-chan palyra.Feed
 	own     ends
 	job     Job
-	agent   func()  // ends its door as an agent
-	gateway Gateway // of a walled run, when there is a guard
-	link    Link    // of a walled run that publishes ports, or reaches some
+	agent   func()   // ends its door as an agent
+	gateway Gateway  // of a walled run, when there is a guard
+	lent    []string // mechanisms of the secrets that are lent to it
+	link    Link     // of a walled run that publishes ports, or reaches some
 	flows   []palyra.EgressFlow
 	more    int64 // number of unlisted flows
 	booked  int64 // bytes of a copy, as reserved
@@ -97,7 +99,7 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 
 // notTheBackends returns mechanisms that others than the backend apply.
 func (l *runStart) notTheBackends() []string {
-	names := []string{Sealed, Guarded}
+	names := append([]string{Sealed, Guarded}, secrets.LentMechanisms(l.plan.Enforcement.Mechanisms)...)
 	if l.Guard != nil {
 		names = append(names, l.Guard.Mechanisms()...)
 	}
@@ -135,10 +137,29 @@ func (l *runStart) makeRoom(ctx context.Context) (err error) {
 		l.job.Doors, l.job.Open = l.gateway.Doors(), l.gateway.Serve
 		l.job.Env = append(l.job.Env, l.gateway.Env()...)
 	}
+	if err := l.takeLent(); err != nil {
+		return err
+	}
 	if l.plan.AgentSocket {
 		l.openAgentDoor()
 	}
 	return l.openPorts()
+}
+
+// takeLent furnishes the room for the secrets that are lent to the run. Less than the plan promises is refused.
+func (l *runStart) takeLent() (err error) {
+	promised := secrets.LentMechanisms(l.plan.Enforcement.Mechanisms)
+	var lent Lent
+	if g, ok := l.gateway.(Lending); ok && len(promised) > 0 {
+		if lent, err = g.Lent(); err != nil {
+			return err
+		}
+	}
+	l.job.Covers, l.lent = append(l.job.Covers, lent.Covers...), lent.Mechanisms
+	if !slices.Equal(promised, lent.Mechanisms) {
+		return palyra.PlanChanged("the secrets it gets")
+	}
+	return nil
 }
 
 // openAgentDoor adds the door at which the run is an agent.

@@ -170,6 +170,7 @@ func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
 	if l.plan.Executable.Sealed && !slices.Contains(e.Mechanisms, Sealed) {
 		e.Mechanisms = append(e.Mechanisms, Sealed)
 	}
+	e.Mechanisms = append(e.Mechanisms, l.lent...)
 	slices.Sort(e.Mechanisms)
 	return e
 }

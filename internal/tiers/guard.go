@@ -47,6 +47,9 @@ func (p links) Open(c *palyra.Call, plan palyra.Plan, beside []cell.Listener) (s
 type egressGuard struct {
 	*egress.Guard
 	config.Egress
+	vault Vault // nil: nothing is lent
+	// stray is told of a placeholder that stood where its value does not go
+	stray func(ctx context.Context, c *palyra.Call, binding, host string)
 }
 
 // Mode implements sandbox.Guard.
@@ -79,5 +82,10 @@ func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (s
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	way, err := g.lendTo(ctx, s, c, p)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return way, nil
 }

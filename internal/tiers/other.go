@@ -18,7 +18,7 @@ func (t *Tiers) With(c config.Config) (*Tiers, error) {
 		return nil, err
 	}
 	conf := programs(t.Tool.Config, c, guard)
-	conf.Tiers = otherTiers{t, egressGuard{guard, c.Egress}, c.Process.Posture}
+	conf.Tiers = otherTiers{t, egressGuard{Guard: guard, Egress: c.Egress}, c.Process.Posture}
 	tool, err := process.New(conf)
 	return &Tiers{Tool: tool, Guard: guard}, err
 }

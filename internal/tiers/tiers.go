@@ -26,6 +26,7 @@ import (
 	"palyra/internal/seal"
 	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/tool/process"
+	"palyra/secrets"
 )
 
 // Config says what the tiers stand on. Now and Log are required.
@@ -39,6 +40,7 @@ type Config struct {
 	Streams    sandbox.Streams                                 // hears and feeds runs
 	Ports      *publish.Ports                                  // publishes ports of background processes
 	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
+	Vault      Vault                                           // lends secrets; nil: there are none
 	Ask        egress.Ask                                      // puts hosts to people
 	Lists      Lists                                           // keeps what runs changed; nil: nobody does
 	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
@@ -89,7 +91,7 @@ func Open(c Config) (_ *Tiers, err error) {
 	}
 	t.Tool, err = process.New(programs(process.Config{
 		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Groups: groups, Seals: seal.Default,
-		Agent: agentTools(), Ports: t.Ports,
+		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress}, Streams: t.Streams,
+		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
@@ -183,6 +185,11 @@ func (t *Tiers) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra
 	if err != nil {
 		t.Log.Error("the alert is not on record", "error", err)
 	}
+}
+
+// strayPlaceholder puts on record that a placeholder stood where its value does not go. It stays one there.
+func (t *Tiers) strayPlaceholder(ctx context.Context, c *palyra.Call, binding, host string) {
+	t.changedMeanwhile(ctx, c, secrets.ReasonStray, []string{binding + " at " + host}, 0)
 }
 
 // Promise implements the process tool's Tiers.

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/store"
+	"palyra/secrets"
 )
 
 // ident names one version of one secret.
@@ -86,14 +87,14 @@ func (r *row) places() []any {
 	return []any{&r.scope, &r.name, &r.version, &r.dataKey, &r.vaultKey, &r.wrapped, &r.unmasked, &r.by, &r.created, &r.expires}
 }
 
-// load reads the manifest and the leaves.
-func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, err error) {
+// load reads the manifest, the leaves and the bindings.
+func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, bindings map[string]secrets.Binding, err error) {
 	leaves = map[ident]leaf{}
 	err = v.DB.Read(ctx, func(tx *store.Tx) error {
 		if m, err = readManifest(tx); err != nil {
 			return err
 		}
-		return tx.Each(`SELECT `+rowColumns+` FROM vault_secrets`, nil, func(scan func(...any) error) error {
+		err := tx.Each(`SELECT `+rowColumns+` FROM vault_secrets`, nil, func(scan func(...any) error) error {
 			var r row
 			if err := scan(r.places()...); err != nil {
 				return err
@@ -101,11 +102,15 @@ func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, er
 			leaves[r.ident] = r.leaf()
 			return nil
 		})
+		if err == nil {
+			bindings, err = loadBindings(tx, leaves)
+		}
+		return err
 	})
 	if err != nil && !errors.Is(err, errNone) {
 		err = fmt.Errorf("vault: open: %w", err)
 	}
-	return m, leaves, err
+	return m, leaves, bindings, err
 }
 
 // readManifest reads the manifest; errNone: the vault has not begun. Secrets without a manifest are a damage.
@@ -115,7 +120,7 @@ func readManifest(tx *store.Tx) (m manifest, err error) {
 		return m, err
 	}
 	var n int64
-	if err := tx.Get(`SELECT count(*) FROM vault_secrets`, nil, &n); err != nil {
+	if err := tx.Get(`SELECT (SELECT count(*) FROM vault_secrets) + (SELECT count(*) FROM vault_bindings)`, nil, &n); err != nil {
 		return m, err
 	}
 	if n > 0 {

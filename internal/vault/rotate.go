@@ -59,7 +59,7 @@ func (c *change) rewrap(tx *store.Tx, id, keeper string, keys derived) error {
 	if err != nil {
 		return err
 	}
-	if len(all) != len(c.leaves) {
+	if len(all) != secretLeaves(c.leaves) {
 		return damaged("secrets were added or removed outside of Palyra")
 	}
 	for _, r := range all {
@@ -95,7 +95,7 @@ func (v *Vault) begin(ctx context.Context, passphrase palyra.Secret) (*held, err
 	if err != nil {
 		return nil, err
 	}
-	return &held{manifest: manifest{key: id, keeper: v.First}, keys: keys, leaves: map[ident]leaf{}}, nil
+	return &held{manifest: manifest{key: id, keeper: v.First}, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{}}, nil
 }
 
 // newVaultKey has a keeper hold a new key. Its id is on record before: a key that comes to nothing is forgotten later.
@@ -157,7 +157,7 @@ func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
 	defer v.mu.Unlock()
 	s := secrets.Status{Keeper: v.First, State: secrets.Empty}
 	s.Keepers = slices.Sorted(maps.Keys(v.Keepers))
-	m, leaves, err := v.load(ctx)
+	m, leaves, bindings, err := v.load(ctx)
 	switch {
 	case errors.Is(err, errNone):
 		if n, err := v.counter(ctx); err != nil || n == 0 {
@@ -172,7 +172,8 @@ func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
 	case err != nil:
 		return s, err
 	}
-	s.Keeper, s.Key, s.Counter, s.Versions, s.State = m.keeper, m.key, m.counter, int64(len(leaves)), secrets.Open
+	s.Keeper, s.Key, s.Counter, s.Versions, s.State = m.keeper, m.key, m.counter, int64(secretLeaves(leaves)), secrets.Open
+	s.Bindings = int64(len(bindings))
 	if _, err := v.open(ctx, palyra.Secret{}); err != nil {
 		e := palyra.AsError(err)
 		s.Why, s.Remedy, s.State = e.Text, e.Remedy, secrets.Locked

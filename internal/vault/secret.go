@@ -39,7 +39,7 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 		if err := c.prune(tx, r.ident); err != nil {
 			return err
 		}
-		if len(c.leaves) > MaxSecrets {
+		if secretLeaves(c.leaves) > MaxSecrets {
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded,
 				"the vault holds %d versions of secrets, the most it can", MaxSecrets).
 				WithRemedy("remove what nobody needs: palyra vault delete")
@@ -119,9 +119,10 @@ func insert(tx *store.Tx, r row) error {
 // change is a change of the vault on its way: what it will hold.
 type change struct {
 	manifest
-	keys   derived
-	leaves map[ident]leaf
-	event  palyra.VaultChanged
+	keys     derived
+	leaves   map[ident]leaf
+	bindings map[string]secrets.Binding
+	event    palyra.VaultChanged
 }
 
 // last is the last version of a secret; 0: there is none.
@@ -178,7 +179,7 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, 
 		if m, err := readManifest(tx); h.counter > 0 && (err != nil || m.counter != h.counter || string(m.mac) != string(h.mac)) {
 			return errors.Join(damaged("the list of what it holds was changed while it was open"), err)
 		}
-		c := &change{manifest: h.manifest, keys: h.keys, leaves: maps.Clone(h.leaves)}
+		c := &change{manifest: h.manifest, keys: h.keys, leaves: maps.Clone(h.leaves), bindings: maps.Clone(h.bindings)}
 		c.counter++
 		if err := f(tx, c); err != nil {
 			return err
@@ -190,7 +191,7 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, 
 		c.event.Action, c.event.Counter, c.event.Keeper, c.event.Key = what, c.counter, c.keeper, c.key
 		c.event.By, c.event.Signature = by.Principal, by.Signature
 		_, err := v.Journal.Append(tx, c.event)
-		next = &held{manifest: c.manifest, keys: c.keys, leaves: c.leaves}
+		next = &held{manifest: c.manifest, keys: c.keys, leaves: c.leaves, bindings: c.bindings}
 		return err
 	})
 	if err != nil {

@@ -60,9 +60,11 @@ type Config struct {
 	Policy  Policy
 	Keepers map[string]KeyKeeper // by name
 	First   string               // the keeper of a vault that begins
-	NewID   func() palyra.ID
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Hosts returns the hosts of a binding in their one spelling, and refuses those that nobody may reach.
+	Hosts func([]string) ([]string, error)
+	NewID func() palyra.ID
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Record is the journal, where changes are on record.
@@ -125,13 +127,14 @@ type Vault struct {
 // held is what an open vault knows. It does not change: a change of the vault makes another.
 type held struct {
 	manifest
-	keys   derived
-	leaves map[ident]leaf
+	keys     derived
+	leaves   map[ident]leaf
+	bindings map[string]secrets.Binding
 }
 
 // New returns a vault. It opens nothing: the first use does.
 func New(c Config) (*Vault, error) {
-	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Policy == nil {
+	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Policy == nil || c.Hosts == nil {
 		return nil, errors.New("vault: new: a part is missing")
 	}
 	return &Vault{Config: c}, nil
@@ -168,7 +171,7 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 	if v.held != nil {
 		return v.held, nil
 	}
-	m, leaves, err := v.load(ctx)
+	m, leaves, bindings, err := v.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +193,7 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 		keys.destroy()
 		return nil, err
 	}
-	v.held = &held{manifest: m, keys: keys, leaves: leaves}
+	v.held = &held{manifest: m, keys: keys, leaves: leaves, bindings: bindings}
 	v.tidy(ctx)
 	return v.held, nil
 }

@@ -98,6 +98,7 @@ func (h *house) again() {
 			keeper.KeyFile: keeper.NewFiles(h.dir), keeper.Passphrase: keeper.NewPassphrase(h.dir),
 			otherFiles: keeper.NewFiles(filepath.Join(h.dir, "other")),
 		},
+		Hosts: func(h []string) ([]string, error) { return h, nil },
 		NewID: func() palyra.ID { return palyra.ID(ulid.New(time.Now())) }, Now: func() time.Time { return h.now },
 		Log: slog.New(slog.NewTextHandler(h.Output(), nil)),
 	})

@@ -20,6 +20,7 @@ type Arguments struct {
 	Tier     string            `json:"tier,omitempty"`
 	Profile  string            `json:"profile,omitempty"`
 	Egress   []string          `json:"egress,omitempty"`
+	Bindings []string          `json:"bindings,omitempty"`
 	Publish  []string          `json:"publish,omitempty"`
 	Script   string            `json:"script,omitempty"`
 	Held     bool              `json:"require_limits,omitempty"`

@@ -20,6 +20,7 @@ type Options struct {
 	session, Tier, Workspace, Cwd, key string
 	Profile, Script                    string
 	Egress, Env, Publish               []string
+	bindings                           []string // of secrets
 	Within                             []string // workspaces that an agent reaches beside its own
 	timeout, cpu                       screen.SpanFlag
 	memory, disk                       screen.SizeFlag
@@ -41,6 +42,7 @@ func (o *Options) Flags(cmd *cobra.Command) {
 	f.StringVar(&o.Tier, "tier", "", "sandbox: b or c (default: the configured one)")
 	f.StringVar(&o.Profile, "profile", "", "what its sandbox is furnished with, or none (default: by the command)")
 	f.StringArrayVar(&o.Egress, "egress", nil, "host:port it may connect to; may be given again")
+	f.StringArrayVar(&o.bindings, "secret", nil, "secret it uses, by the name of its binding ('palyra vault bindings'); may be given again")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat returns the first outcome")
 	f.BoolVar(&o.NoWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
@@ -98,7 +100,7 @@ func (o *Options) Check(cmd *cobra.Command, args []string) error {
 
 // Values refuses meaningless flags, and words that are not UTF-8: they would become other words on the way.
 func (o *Options) Values(argv []string) error {
-	for _, word := range slices.Concat(argv, o.Env, o.Egress, []string{o.Cwd, o.Workspace, o.session, o.key, o.Profile}) {
+	for _, word := range slices.Concat(argv, o.Env, o.Egress, o.bindings, []string{o.Cwd, o.Workspace, o.session, o.key, o.Profile}) {
 		if !utf8.ValidString(word) {
 			return exit.Usagef("%q is not UTF-8; the tool takes text only", word)
 		}

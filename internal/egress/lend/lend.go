@@ -27,6 +27,8 @@ type Desk struct {
 	loans []secrets.Loan
 	vouch *authority
 	roots *x509.CertPool // of servers; nil: the system's
+
+	bundle string // path of the room's authorities
 }
 
 // New returns the desk of a run. It takes the loans over.

@@ -73,7 +73,7 @@ func (p *Parts) Services() []rpc.Service {
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
-		vault.New(vaultPart{p}, vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
+		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
 		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }

@@ -48,3 +48,24 @@ func (v vaultPart) Status(ctx context.Context) (secrets.Status, error) {
 	v.note(ctx, "vault")
 	return secrets.Status{State: secrets.Open, Keeper: "key-file", Keepers: []string{"key-file"}, Counter: 2, Versions: 1}, nil
 }
+
+// Bound is the one binding.
+var Bound = secrets.Binding{
+	Name: "github", Scope: secrets.Global, Secret: "token", Kind: secrets.Header, Place: "Authorization", Hosts: []string{"api.example.com:443"},
+	Env: "GITHUB_TOKEN", CreatedBy: "user:ada", CreatedAt: At,
+}
+
+func (v vaultPart) Bind(ctx context.Context, _ secrets.Binding, _ secrets.By) (secrets.Binding, error) {
+	v.note(ctx, "bind")
+	return Bound, nil
+}
+
+func (v vaultPart) Unbind(ctx context.Context, _ string, _ secrets.By) error {
+	v.note(ctx, "unbind")
+	return nil
+}
+
+func (v vaultPart) Bindings(ctx context.Context) ([]secrets.Binding, error) {
+	v.note(ctx, "bindings")
+	return []secrets.Binding{Bound}, nil
+}

@@ -44,17 +44,31 @@ type Keys interface {
 	Status(ctx context.Context) (secrets.Status, error)
 }
 
+// Bindings keeps how secrets may be used.
+type Bindings interface {
+	// Bind keeps a binding, in the place of one with its name.
+	Bind(ctx context.Context, b secrets.Binding, by secrets.By) (secrets.Binding, error)
+	// Unbind removes a binding.
+	Unbind(ctx context.Context, name string, by secrets.By) error
+	// Bindings lists them.
+	Bindings(ctx context.Context) ([]secrets.Binding, error)
+}
+
+// Vault is all of it.
+type Vault interface {
+	Secrets
+	Keys
+	Bindings
+}
+
 // Service serves VaultService.
 type Service struct {
-	secrets Secrets
-	keys    Keys
-	lesser  func(a, b palyra.Role) palyra.Role
+	vault  Vault
+	lesser func(a, b palyra.Role) palyra.Role
 }
 
 // New returns the service. Lesser is the weaker of two roles.
-func New(s Secrets, k Keys, lesser func(a, b palyra.Role) palyra.Role) *Service {
-	return &Service{s, k, lesser}
-}
+func New(v Vault, lesser func(a, b palyra.Role) palyra.Role) *Service { return &Service{v, lesser} }
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
@@ -86,7 +100,7 @@ func (s *Service) PutSecret(ctx context.Context, req *v1.PutSecretRequest) (*v1.
 		Expires: moment(req.GetExpiresAt()), Unmasked: req.GetUnmasked(),
 	}
 	defer in.Value.Destroy()
-	info, err := s.secrets.Put(ctx, in, s.callerOf(ctx))
+	info, err := s.vault.Put(ctx, in, s.callerOf(ctx))
 	res := &v1.PutSecretResponse{Secret: &v1.SecretInfo{}}
 	return wire.Answer(res, res.GetSecret(), info, err)
 }
@@ -100,7 +114,7 @@ func moment(t *timestamppb.Timestamp) time.Time {
 
 // RevealSecret implements the method.
 func (s *Service) RevealSecret(ctx context.Context, req *v1.RevealSecretRequest) (*v1.RevealSecretResponse, error) {
-	value, info, err := s.secrets.Reveal(ctx, secrets.Scope(req.GetScope()), req.GetName(), req.GetVersion(), s.callerOf(ctx))
+	value, info, err := s.vault.Reveal(ctx, secrets.Scope(req.GetScope()), req.GetName(), req.GetVersion(), s.callerOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +129,14 @@ func (s *Service) RevealSecret(ctx context.Context, req *v1.RevealSecretRequest)
 
 // ListSecrets implements the method.
 func (s *Service) ListSecrets(ctx context.Context, _ *v1.ListSecretsRequest) (*v1.ListSecretsResponse, error) {
-	all, err := s.secrets.List(ctx)
+	all, err := s.vault.List(ctx)
 	res := &v1.ListSecretsResponse{}
 	return wire.Answer(res, res, map[string]any{"secrets": all}, err)
 }
 
 // DeleteSecret implements the method.
 func (s *Service) DeleteSecret(ctx context.Context, req *v1.DeleteSecretRequest) (*v1.DeleteSecretResponse, error) {
-	return &v1.DeleteSecretResponse{}, s.secrets.Delete(ctx, secrets.Scope(req.GetScope()), req.GetName(), req.GetVersion(), s.callerOf(ctx))
+	return &v1.DeleteSecretResponse{}, s.vault.Delete(ctx, secrets.Scope(req.GetScope()), req.GetName(), req.GetVersion(), s.callerOf(ctx))
 }
 
 // RotateVault implements the method.
@@ -132,7 +146,7 @@ func (s *Service) RotateVault(ctx context.Context, req *v1.RotateVaultRequest) (
 	}
 	passphrase := palyra.NewSecret(req.GetPassphrase())
 	defer passphrase.Destroy()
-	return &v1.RotateVaultResponse{}, s.keys.Rotate(ctx, req.GetKeeper(), passphrase, s.callerOf(ctx))
+	return &v1.RotateVaultResponse{}, s.vault.Rotate(ctx, req.GetKeeper(), passphrase, s.callerOf(ctx))
 }
 
 // UnlockVault implements the method.
@@ -142,18 +156,41 @@ func (s *Service) UnlockVault(ctx context.Context, req *v1.UnlockVaultRequest) (
 	}
 	passphrase := palyra.NewSecret(req.GetPassphrase())
 	defer passphrase.Destroy()
-	return &v1.UnlockVaultResponse{}, s.keys.Unlock(ctx, passphrase)
+	return &v1.UnlockVaultResponse{}, s.vault.Unlock(ctx, passphrase)
 }
 
 // LockVault implements the method.
 func (s *Service) LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error) {
-	s.keys.Lock()
+	s.vault.Lock()
 	return &v1.LockVaultResponse{}, nil
+}
+
+// BindSecret implements the method.
+func (s *Service) BindSecret(ctx context.Context, req *v1.BindSecretRequest) (*v1.BindSecretResponse, error) {
+	var b secrets.Binding
+	err := wire.ToWord(req.GetBinding(), &b)
+	if err == nil {
+		b, err = s.vault.Bind(ctx, b, s.callerOf(ctx))
+	}
+	res := &v1.BindSecretResponse{Binding: &v1.SecretBinding{}}
+	return wire.Answer(res, res.GetBinding(), b, err)
+}
+
+// UnbindSecret implements the method.
+func (s *Service) UnbindSecret(ctx context.Context, req *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error) {
+	return &v1.UnbindSecretResponse{}, s.vault.Unbind(ctx, req.GetName(), s.callerOf(ctx))
+}
+
+// ListBindings implements the method.
+func (s *Service) ListBindings(ctx context.Context, _ *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error) {
+	all, err := s.vault.Bindings(ctx)
+	res := &v1.ListBindingsResponse{}
+	return wire.Answer(res, res, map[string]any{"bindings": all}, err)
 }
 
 // GetVaultStatus implements the method.
 func (s *Service) GetVaultStatus(ctx context.Context, _ *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
-	st, err := s.keys.Status(ctx)
+	st, err := s.vault.Status(ctx)
 	res := &v1.GetVaultStatusResponse{Status: &v1.VaultStatus{}}
 	return wire.Answer(res, res.GetStatus(), st, err)
 }

@@ -40,6 +40,7 @@ type arguments struct {
 	Tier          string            `json:"tier"`
 	Profile       string            `json:"profile"`
 	Egress        []string          `json:"egress"`
+	Bindings      []string          `json:"bindings"`
 	Script        *string           `json:"script"`
 	RequireLimits bool              `json:"require_limits"`
 	AgentSocket   bool              `json:"agent_socket"`

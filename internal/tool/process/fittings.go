@@ -62,6 +62,9 @@ func (a arguments) needsRoom(t palyra.Tier) error {
 	case a.Profile != "" && a.Profile != palyra.NoProfile:
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "profiles are for tier C only: tier %s has no room of its own", t).
 			WithRemedy("call with tier c, or without a profile")
+	case len(a.Bindings) > 0:
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "secrets are lent to programs in tier C only").
+			WithRemedy("call with tier c, or without bindings")
 	case len(a.Egress) > 0:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier %s have no network: %s cannot be reached", t,
 			show.Arg(palyra.Clip(a.Egress[0], 128))).

@@ -88,6 +88,7 @@ type Config struct {
 	Wall      int64         // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
 	Ports     Ports          // nil: nothing can be published
+	Secrets   Secrets        // nil: none are lent
 	Agent     []palyra.Mount // programs for runs that are agents themselves
 	Seals     []string       // names below the workspace that are sealed in a run without a profile; tier C
 	Path      []string       // directories to look commands up in; default those of cell.SearchPath
@@ -194,6 +195,9 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	}
 	lookup, err := d.fill(ctx, a, p)
 	if err != nil {
+		return err
+	}
+	if err := d.lend(ctx, c.Proposal, a, p); err != nil {
 		return err
 	}
 	if err := d.publish(c.Proposal.Session, a, p); err != nil {

@@ -27,6 +27,7 @@ const (
     "tier": {"type": "string", "enum": ["b", "c"], "description": "Sandbox tier to run in. Default: the configured one."},
     "profile": {"type": "string", "minLength": 1, "maxLength": 64, "description": "What the sandbox is furnished with: toolchains, caches, hosts. Default: by the command; none for nothing. Needs tier c."},
     "egress": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 3, "maxLength": 260}, "description": "Hosts to reach, as host:port; the host may be *.suffix or an address. Default: those that the command names; [] for none. Those of the profile are added. Needs tier c."},
+    "bindings": {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 128}, "description": "Secrets to use, by the names of their bindings. The program gets placeholders; the values go in on the way to the hosts that they are bound to. Needs tier c."},
     "script": {"type": "string", "minLength": 1, "maxLength": 131070, "description": "Script to run instead of a command: with /bin/sh, or with what its #! line names, if that is sh, bash, zsh, python, node, perl or ruby. Needs tier c."},
     "require_limits": {"type": "boolean", "description": "Refuse to run where the kernel does not hold memory and processes of the whole run."},`
 	agentSchema = `

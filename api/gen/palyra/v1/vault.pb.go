@@ -133,6 +133,7 @@ type VaultStatus struct {
 	// Why it is not open.
 	Why           string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`
 	Remedy        string `protobuf:"bytes,8,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	Bindings      int64  `protobuf:"varint,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +224,402 @@ func (x *VaultStatus) GetRemedy() string {
 	return ""
 }
 
+func (x *VaultStatus) GetBindings() int64 {
+	if x != nil {
+		return x.Bindings
+	}
+	return 0
+}
+
+// SecretBinding is how a secret may be used.
+type SecretBinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the secret.
+	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
+	// header, basic, query, body, websocket or git-credential.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The header, query parameter or field.
+	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
+	// host:port, reached by TLS.
+	Hosts []string `protobuf:"bytes,6,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// The variable in which programs find the placeholder.
+	Env string `protobuf:"bytes,7,opt,name=env,proto3" json:"env,omitempty"`
+	// The user name that git is given with it.
+	User string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
+	// Empty: all.
+	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	// With everything below them. Empty: all.
+	Workspaces    []string               `protobuf:"bytes,10,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	CreatedBy     string                 `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretBinding) Reset() {
+	*x = SecretBinding{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretBinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretBinding) ProtoMessage() {}
+
+func (x *SecretBinding) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretBinding.ProtoReflect.Descriptor instead.
+func (*SecretBinding) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SecretBinding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *SecretBinding) GetEnv() string {
+	if x != nil {
+		return x.Env
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *SecretBinding) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+func (x *SecretBinding) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+type BindSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Binding       *SecretBinding         `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindSecretRequest) Reset() {
+	*x = BindSecretRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindSecretRequest) ProtoMessage() {}
+
+func (x *BindSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindSecretRequest.ProtoReflect.Descriptor instead.
+func (*BindSecretRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *BindSecretRequest) GetBinding() *SecretBinding {
+	if x != nil {
+		return x.Binding
+	}
+	return nil
+}
+
+type BindSecretResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Binding       *SecretBinding         `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindSecretResponse) Reset() {
+	*x = BindSecretResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindSecretResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindSecretResponse) ProtoMessage() {}
+
+func (x *BindSecretResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindSecretResponse.ProtoReflect.Descriptor instead.
+func (*BindSecretResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BindSecretResponse) GetBinding() *SecretBinding {
+	if x != nil {
+		return x.Binding
+	}
+	return nil
+}
+
+type UnbindSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbindSecretRequest) Reset() {
+	*x = UnbindSecretRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbindSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbindSecretRequest) ProtoMessage() {}
+
+func (x *UnbindSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbindSecretRequest.ProtoReflect.Descriptor instead.
+func (*UnbindSecretRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UnbindSecretRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type UnbindSecretResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbindSecretResponse) Reset() {
+	*x = UnbindSecretResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbindSecretResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbindSecretResponse) ProtoMessage() {}
+
+func (x *UnbindSecretResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbindSecretResponse.ProtoReflect.Descriptor instead.
+func (*UnbindSecretResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{6}
+}
+
+type ListBindingsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBindingsRequest) Reset() {
+	*x = ListBindingsRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBindingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBindingsRequest) ProtoMessage() {}
+
+func (x *ListBindingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBindingsRequest.ProtoReflect.Descriptor instead.
+func (*ListBindingsRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{7}
+}
+
+type ListBindingsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bindings      []*SecretBinding       `protobuf:"bytes,1,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBindingsResponse) Reset() {
+	*x = ListBindingsResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBindingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBindingsResponse) ProtoMessage() {}
+
+func (x *ListBindingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBindingsResponse.ProtoReflect.Descriptor instead.
+func (*ListBindingsResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListBindingsResponse) GetBindings() []*SecretBinding {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
 type PutSecretRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
@@ -237,7 +634,7 @@ type PutSecretRequest struct {
 
 func (x *PutSecretRequest) Reset() {
 	*x = PutSecretRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[2]
+	mi := &file_palyra_v1_vault_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +646,7 @@ func (x *PutSecretRequest) String() string {
 func (*PutSecretRequest) ProtoMessage() {}
 
 func (x *PutSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[2]
+	mi := &file_palyra_v1_vault_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +659,7 @@ func (x *PutSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutSecretRequest.ProtoReflect.Descriptor instead.
 func (*PutSecretRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{2}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PutSecretRequest) GetScope() string {
@@ -316,7 +713,7 @@ type PutSecretResponse struct {
 
 func (x *PutSecretResponse) Reset() {
 	*x = PutSecretResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[3]
+	mi := &file_palyra_v1_vault_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +725,7 @@ func (x *PutSecretResponse) String() string {
 func (*PutSecretResponse) ProtoMessage() {}
 
 func (x *PutSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[3]
+	mi := &file_palyra_v1_vault_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +738,7 @@ func (x *PutSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutSecretResponse.ProtoReflect.Descriptor instead.
 func (*PutSecretResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PutSecretResponse) GetSecret() *SecretInfo {
@@ -363,7 +760,7 @@ type RevealSecretRequest struct {
 
 func (x *RevealSecretRequest) Reset() {
 	*x = RevealSecretRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[4]
+	mi := &file_palyra_v1_vault_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +772,7 @@ func (x *RevealSecretRequest) String() string {
 func (*RevealSecretRequest) ProtoMessage() {}
 
 func (x *RevealSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[4]
+	mi := &file_palyra_v1_vault_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +785,7 @@ func (x *RevealSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealSecretRequest.ProtoReflect.Descriptor instead.
 func (*RevealSecretRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RevealSecretRequest) GetScope() string {
@@ -422,7 +819,7 @@ type RevealSecretResponse struct {
 
 func (x *RevealSecretResponse) Reset() {
 	*x = RevealSecretResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[5]
+	mi := &file_palyra_v1_vault_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +831,7 @@ func (x *RevealSecretResponse) String() string {
 func (*RevealSecretResponse) ProtoMessage() {}
 
 func (x *RevealSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[5]
+	mi := &file_palyra_v1_vault_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +844,7 @@ func (x *RevealSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealSecretResponse.ProtoReflect.Descriptor instead.
 func (*RevealSecretResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RevealSecretResponse) GetSecret() *SecretInfo {
@@ -472,7 +869,7 @@ type ListSecretsRequest struct {
 
 func (x *ListSecretsRequest) Reset() {
 	*x = ListSecretsRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[6]
+	mi := &file_palyra_v1_vault_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +881,7 @@ func (x *ListSecretsRequest) String() string {
 func (*ListSecretsRequest) ProtoMessage() {}
 
 func (x *ListSecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[6]
+	mi := &file_palyra_v1_vault_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +894,7 @@ func (x *ListSecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSecretsRequest.ProtoReflect.Descriptor instead.
 func (*ListSecretsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{13}
 }
 
 type ListSecretsResponse struct {
@@ -509,7 +906,7 @@ type ListSecretsResponse struct {
 
 func (x *ListSecretsResponse) Reset() {
 	*x = ListSecretsResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[7]
+	mi := &file_palyra_v1_vault_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +918,7 @@ func (x *ListSecretsResponse) String() string {
 func (*ListSecretsResponse) ProtoMessage() {}
 
 func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[7]
+	mi := &file_palyra_v1_vault_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +931,7 @@ func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSecretsResponse.ProtoReflect.Descriptor instead.
 func (*ListSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListSecretsResponse) GetSecrets() []*SecretInfo {
@@ -556,7 +953,7 @@ type DeleteSecretRequest struct {
 
 func (x *DeleteSecretRequest) Reset() {
 	*x = DeleteSecretRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[8]
+	mi := &file_palyra_v1_vault_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +965,7 @@ func (x *DeleteSecretRequest) String() string {
 func (*DeleteSecretRequest) ProtoMessage() {}
 
 func (x *DeleteSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[8]
+	mi := &file_palyra_v1_vault_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +978,7 @@ func (x *DeleteSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSecretRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSecretRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteSecretRequest) GetScope() string {
@@ -613,7 +1010,7 @@ type DeleteSecretResponse struct {
 
 func (x *DeleteSecretResponse) Reset() {
 	*x = DeleteSecretResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[9]
+	mi := &file_palyra_v1_vault_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +1022,7 @@ func (x *DeleteSecretResponse) String() string {
 func (*DeleteSecretResponse) ProtoMessage() {}
 
 func (x *DeleteSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[9]
+	mi := &file_palyra_v1_vault_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +1035,7 @@ func (x *DeleteSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSecretResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSecretResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{16}
 }
 
 type RotateVaultRequest struct {
@@ -653,7 +1050,7 @@ type RotateVaultRequest struct {
 
 func (x *RotateVaultRequest) Reset() {
 	*x = RotateVaultRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[10]
+	mi := &file_palyra_v1_vault_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +1062,7 @@ func (x *RotateVaultRequest) String() string {
 func (*RotateVaultRequest) ProtoMessage() {}
 
 func (x *RotateVaultRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[10]
+	mi := &file_palyra_v1_vault_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +1075,7 @@ func (x *RotateVaultRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateVaultRequest.ProtoReflect.Descriptor instead.
 func (*RotateVaultRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RotateVaultRequest) GetKeeper() string {
@@ -710,7 +1107,7 @@ type RotateVaultResponse struct {
 
 func (x *RotateVaultResponse) Reset() {
 	*x = RotateVaultResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[11]
+	mi := &file_palyra_v1_vault_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +1119,7 @@ func (x *RotateVaultResponse) String() string {
 func (*RotateVaultResponse) ProtoMessage() {}
 
 func (x *RotateVaultResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[11]
+	mi := &file_palyra_v1_vault_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +1132,7 @@ func (x *RotateVaultResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateVaultResponse.ProtoReflect.Descriptor instead.
 func (*RotateVaultResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{18}
 }
 
 type UnlockVaultRequest struct {
@@ -748,7 +1145,7 @@ type UnlockVaultRequest struct {
 
 func (x *UnlockVaultRequest) Reset() {
 	*x = UnlockVaultRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[12]
+	mi := &file_palyra_v1_vault_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +1157,7 @@ func (x *UnlockVaultRequest) String() string {
 func (*UnlockVaultRequest) ProtoMessage() {}
 
 func (x *UnlockVaultRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[12]
+	mi := &file_palyra_v1_vault_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +1170,7 @@ func (x *UnlockVaultRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnlockVaultRequest.ProtoReflect.Descriptor instead.
 func (*UnlockVaultRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnlockVaultRequest) GetPassphrase() []byte {
@@ -798,7 +1195,7 @@ type UnlockVaultResponse struct {
 
 func (x *UnlockVaultResponse) Reset() {
 	*x = UnlockVaultResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[13]
+	mi := &file_palyra_v1_vault_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1207,7 @@ func (x *UnlockVaultResponse) String() string {
 func (*UnlockVaultResponse) ProtoMessage() {}
 
 func (x *UnlockVaultResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[13]
+	mi := &file_palyra_v1_vault_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1220,7 @@ func (x *UnlockVaultResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnlockVaultResponse.ProtoReflect.Descriptor instead.
 func (*UnlockVaultResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{20}
 }
 
 type LockVaultRequest struct {
@@ -834,7 +1231,7 @@ type LockVaultRequest struct {
 
 func (x *LockVaultRequest) Reset() {
 	*x = LockVaultRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[14]
+	mi := &file_palyra_v1_vault_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1243,7 @@ func (x *LockVaultRequest) String() string {
 func (*LockVaultRequest) ProtoMessage() {}
 
 func (x *LockVaultRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[14]
+	mi := &file_palyra_v1_vault_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1256,7 @@ func (x *LockVaultRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockVaultRequest.ProtoReflect.Descriptor instead.
 func (*LockVaultRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{21}
 }
 
 type LockVaultResponse struct {
@@ -870,7 +1267,7 @@ type LockVaultResponse struct {
 
 func (x *LockVaultResponse) Reset() {
 	*x = LockVaultResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[15]
+	mi := &file_palyra_v1_vault_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1279,7 @@ func (x *LockVaultResponse) String() string {
 func (*LockVaultResponse) ProtoMessage() {}
 
 func (x *LockVaultResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[15]
+	mi := &file_palyra_v1_vault_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1292,7 @@ func (x *LockVaultResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockVaultResponse.ProtoReflect.Descriptor instead.
 func (*LockVaultResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{22}
 }
 
 type GetVaultStatusRequest struct {
@@ -906,7 +1303,7 @@ type GetVaultStatusRequest struct {
 
 func (x *GetVaultStatusRequest) Reset() {
 	*x = GetVaultStatusRequest{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[16]
+	mi := &file_palyra_v1_vault_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1315,7 @@ func (x *GetVaultStatusRequest) String() string {
 func (*GetVaultStatusRequest) ProtoMessage() {}
 
 func (x *GetVaultStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[16]
+	mi := &file_palyra_v1_vault_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1328,7 @@ func (x *GetVaultStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVaultStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetVaultStatusRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{23}
 }
 
 type GetVaultStatusResponse struct {
@@ -943,7 +1340,7 @@ type GetVaultStatusResponse struct {
 
 func (x *GetVaultStatusResponse) Reset() {
 	*x = GetVaultStatusResponse{}
-	mi := &file_palyra_v1_vault_proto_msgTypes[17]
+	mi := &file_palyra_v1_vault_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1352,7 @@ func (x *GetVaultStatusResponse) String() string {
 func (*GetVaultStatusResponse) ProtoMessage() {}
 
 func (x *GetVaultStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_vault_proto_msgTypes[17]
+	mi := &file_palyra_v1_vault_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1365,7 @@ func (x *GetVaultStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVaultStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetVaultStatusResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetVaultStatusResponse) GetStatus() *VaultStatus {
@@ -994,7 +1391,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
-	"\bunmasked\x18\a \x01(\bR\bunmasked\"\xcc\x01\n" +
+	"\bunmasked\x18\a \x01(\bR\bunmasked\"\xe8\x01\n" +
 	"\vVaultStatus\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
 	"\x06keeper\x18\x02 \x01(\tR\x06keeper\x12\x15\n" +
@@ -1003,7 +1400,36 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\bversions\x18\x05 \x01(\x03R\bversions\x12\x18\n" +
 	"\akeepers\x18\x06 \x03(\tR\akeepers\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x12\x16\n" +
-	"\x06remedy\x18\b \x01(\tR\x06remedy\"\xbf\x01\n" +
+	"\x06remedy\x18\b \x01(\tR\x06remedy\x12\x1a\n" +
+	"\bbindings\x18\t \x01(\x03R\bbindings\"\xc7\x02\n" +
+	"\rSecretBinding\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x16\n" +
+	"\x06secret\x18\x03 \x01(\tR\x06secret\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05place\x18\x05 \x01(\tR\x05place\x12\x14\n" +
+	"\x05hosts\x18\x06 \x03(\tR\x05hosts\x12\x10\n" +
+	"\x03env\x18\a \x01(\tR\x03env\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\x12\x14\n" +
+	"\x05tools\x18\t \x03(\tR\x05tools\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\n" +
+	" \x03(\tR\n" +
+	"workspaces\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\v \x01(\tR\tcreatedBy\x129\n" +
+	"\n" +
+	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"G\n" +
+	"\x11BindSecretRequest\x122\n" +
+	"\abinding\x18\x01 \x01(\v2\x18.palyra.v1.SecretBindingR\abinding\"H\n" +
+	"\x12BindSecretResponse\x122\n" +
+	"\abinding\x18\x01 \x01(\v2\x18.palyra.v1.SecretBindingR\abinding\")\n" +
+	"\x13UnbindSecretRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x16\n" +
+	"\x14UnbindSecretResponse\"\x15\n" +
+	"\x13ListBindingsRequest\"L\n" +
+	"\x14ListBindingsResponse\x124\n" +
+	"\bbindings\x18\x01 \x03(\v2\x18.palyra.v1.SecretBindingR\bbindings\"\xbf\x01\n" +
 	"\x10PutSecretRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1046,7 +1472,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x11LockVaultResponse\"\x17\n" +
 	"\x15GetVaultStatusRequest\"H\n" +
 	"\x16GetVaultStatusResponse\x12.\n" +
-	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status2\xbc\x06\n" +
+	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status2\xee\b\n" +
 	"\fVaultService\x12^\n" +
 	"\tPutSecret\x12\x1b.palyra.v1.PutSecretRequest\x1a\x1c.palyra.v1.PutSecretResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12h\n" +
@@ -1062,7 +1488,15 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\vUnlockVault\x12\x1d.palyra.v1.UnlockVaultRequest\x1a\x1e.palyra.v1.UnlockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12^\n" +
 	"\tLockVault\x12\x1b.palyra.v1.LockVaultRequest\x1a\x1c.palyra.v1.LockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
-	"\vvault.write\x10\x01\x1a\x01\x01\x12j\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12a\n" +
+	"\n" +
+	"BindSecret\x12\x1c.palyra.v1.BindSecretRequest\x1a\x1d.palyra.v1.BindSecretResponse\"\x16\xea\xe0\x18\x12\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12g\n" +
+	"\fUnbindSecret\x12\x1e.palyra.v1.UnbindSecretRequest\x1a\x1f.palyra.v1.UnbindSecretResponse\"\x16\xea\xe0\x18\x12\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12d\n" +
+	"\fListBindings\x12\x1e.palyra.v1.ListBindingsRequest\x1a\x1f.palyra.v1.ListBindingsResponse\"\x13\xea\xe0\x18\x0f\n" +
+	"\n" +
+	"vault.list\x1a\x01\x01\x12j\n" +
 	"\x0eGetVaultStatus\x12 .palyra.v1.GetVaultStatusRequest\x1a!.palyra.v1.GetVaultStatusResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
 	"vault.list\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
@@ -1079,57 +1513,74 @@ func file_palyra_v1_vault_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_vault_proto_rawDescData
 }
 
-var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_palyra_v1_vault_proto_goTypes = []any{
 	(*SecretInfo)(nil),             // 0: palyra.v1.SecretInfo
 	(*VaultStatus)(nil),            // 1: palyra.v1.VaultStatus
-	(*PutSecretRequest)(nil),       // 2: palyra.v1.PutSecretRequest
-	(*PutSecretResponse)(nil),      // 3: palyra.v1.PutSecretResponse
-	(*RevealSecretRequest)(nil),    // 4: palyra.v1.RevealSecretRequest
-	(*RevealSecretResponse)(nil),   // 5: palyra.v1.RevealSecretResponse
-	(*ListSecretsRequest)(nil),     // 6: palyra.v1.ListSecretsRequest
-	(*ListSecretsResponse)(nil),    // 7: palyra.v1.ListSecretsResponse
-	(*DeleteSecretRequest)(nil),    // 8: palyra.v1.DeleteSecretRequest
-	(*DeleteSecretResponse)(nil),   // 9: palyra.v1.DeleteSecretResponse
-	(*RotateVaultRequest)(nil),     // 10: palyra.v1.RotateVaultRequest
-	(*RotateVaultResponse)(nil),    // 11: palyra.v1.RotateVaultResponse
-	(*UnlockVaultRequest)(nil),     // 12: palyra.v1.UnlockVaultRequest
-	(*UnlockVaultResponse)(nil),    // 13: palyra.v1.UnlockVaultResponse
-	(*LockVaultRequest)(nil),       // 14: palyra.v1.LockVaultRequest
-	(*LockVaultResponse)(nil),      // 15: palyra.v1.LockVaultResponse
-	(*GetVaultStatusRequest)(nil),  // 16: palyra.v1.GetVaultStatusRequest
-	(*GetVaultStatusResponse)(nil), // 17: palyra.v1.GetVaultStatusResponse
-	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(*SecretBinding)(nil),          // 2: palyra.v1.SecretBinding
+	(*BindSecretRequest)(nil),      // 3: palyra.v1.BindSecretRequest
+	(*BindSecretResponse)(nil),     // 4: palyra.v1.BindSecretResponse
+	(*UnbindSecretRequest)(nil),    // 5: palyra.v1.UnbindSecretRequest
+	(*UnbindSecretResponse)(nil),   // 6: palyra.v1.UnbindSecretResponse
+	(*ListBindingsRequest)(nil),    // 7: palyra.v1.ListBindingsRequest
+	(*ListBindingsResponse)(nil),   // 8: palyra.v1.ListBindingsResponse
+	(*PutSecretRequest)(nil),       // 9: palyra.v1.PutSecretRequest
+	(*PutSecretResponse)(nil),      // 10: palyra.v1.PutSecretResponse
+	(*RevealSecretRequest)(nil),    // 11: palyra.v1.RevealSecretRequest
+	(*RevealSecretResponse)(nil),   // 12: palyra.v1.RevealSecretResponse
+	(*ListSecretsRequest)(nil),     // 13: palyra.v1.ListSecretsRequest
+	(*ListSecretsResponse)(nil),    // 14: palyra.v1.ListSecretsResponse
+	(*DeleteSecretRequest)(nil),    // 15: palyra.v1.DeleteSecretRequest
+	(*DeleteSecretResponse)(nil),   // 16: palyra.v1.DeleteSecretResponse
+	(*RotateVaultRequest)(nil),     // 17: palyra.v1.RotateVaultRequest
+	(*RotateVaultResponse)(nil),    // 18: palyra.v1.RotateVaultResponse
+	(*UnlockVaultRequest)(nil),     // 19: palyra.v1.UnlockVaultRequest
+	(*UnlockVaultResponse)(nil),    // 20: palyra.v1.UnlockVaultResponse
+	(*LockVaultRequest)(nil),       // 21: palyra.v1.LockVaultRequest
+	(*LockVaultResponse)(nil),      // 22: palyra.v1.LockVaultResponse
+	(*GetVaultStatusRequest)(nil),  // 23: palyra.v1.GetVaultStatusRequest
+	(*GetVaultStatusResponse)(nil), // 24: palyra.v1.GetVaultStatusResponse
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
 }
 var file_palyra_v1_vault_proto_depIdxs = []int32{
-	18, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
-	18, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 2: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: palyra.v1.PutSecretResponse.secret:type_name -> palyra.v1.SecretInfo
-	0,  // 4: palyra.v1.RevealSecretResponse.secret:type_name -> palyra.v1.SecretInfo
-	0,  // 5: palyra.v1.ListSecretsResponse.secrets:type_name -> palyra.v1.SecretInfo
-	1,  // 6: palyra.v1.GetVaultStatusResponse.status:type_name -> palyra.v1.VaultStatus
-	2,  // 7: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
-	4,  // 8: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
-	6,  // 9: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
-	8,  // 10: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
-	10, // 11: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
-	12, // 12: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
-	14, // 13: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
-	16, // 14: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
-	3,  // 15: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
-	5,  // 16: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
-	7,  // 17: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
-	9,  // 18: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
-	11, // 19: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
-	13, // 20: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
-	15, // 21: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
-	17, // 22: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	25, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
+	25, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 2: palyra.v1.SecretBinding.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 3: palyra.v1.BindSecretRequest.binding:type_name -> palyra.v1.SecretBinding
+	2,  // 4: palyra.v1.BindSecretResponse.binding:type_name -> palyra.v1.SecretBinding
+	2,  // 5: palyra.v1.ListBindingsResponse.bindings:type_name -> palyra.v1.SecretBinding
+	25, // 6: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 7: palyra.v1.PutSecretResponse.secret:type_name -> palyra.v1.SecretInfo
+	0,  // 8: palyra.v1.RevealSecretResponse.secret:type_name -> palyra.v1.SecretInfo
+	0,  // 9: palyra.v1.ListSecretsResponse.secrets:type_name -> palyra.v1.SecretInfo
+	1,  // 10: palyra.v1.GetVaultStatusResponse.status:type_name -> palyra.v1.VaultStatus
+	9,  // 11: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
+	11, // 12: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
+	13, // 13: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
+	15, // 14: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
+	17, // 15: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
+	19, // 16: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
+	21, // 17: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
+	3,  // 18: palyra.v1.VaultService.BindSecret:input_type -> palyra.v1.BindSecretRequest
+	5,  // 19: palyra.v1.VaultService.UnbindSecret:input_type -> palyra.v1.UnbindSecretRequest
+	7,  // 20: palyra.v1.VaultService.ListBindings:input_type -> palyra.v1.ListBindingsRequest
+	23, // 21: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
+	10, // 22: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
+	12, // 23: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
+	14, // 24: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
+	16, // 25: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
+	18, // 26: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
+	20, // 27: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
+	22, // 28: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
+	4,  // 29: palyra.v1.VaultService.BindSecret:output_type -> palyra.v1.BindSecretResponse
+	6,  // 30: palyra.v1.VaultService.UnbindSecret:output_type -> palyra.v1.UnbindSecretResponse
+	8,  // 31: palyra.v1.VaultService.ListBindings:output_type -> palyra.v1.ListBindingsResponse
+	24, // 32: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
+	22, // [22:33] is the sub-list for method output_type
+	11, // [11:22] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_vault_proto_init() }
@@ -1144,7 +1595,7 @@ func file_palyra_v1_vault_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_vault_proto_rawDesc), len(file_palyra_v1_vault_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,3 +27,8 @@ CREATE TABLE vault_keys (
     id     TEXT NOT NULL PRIMARY KEY,
     keeper TEXT NOT NULL
 );
+-- How secrets may be used: a record each, which the manifest lists as well.
+CREATE TABLE vault_bindings (
+    name   TEXT NOT NULL PRIMARY KEY,
+    record BLOB NOT NULL
+);

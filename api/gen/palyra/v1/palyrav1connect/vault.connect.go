@@ -52,6 +52,14 @@ const (
 	VaultServiceUnlockVaultProcedure = "/palyra.v1.VaultService/UnlockVault"
 	// VaultServiceLockVaultProcedure is the fully-qualified name of the VaultService's LockVault RPC.
 	VaultServiceLockVaultProcedure = "/palyra.v1.VaultService/LockVault"
+	// VaultServiceBindSecretProcedure is the fully-qualified name of the VaultService's BindSecret RPC.
+	VaultServiceBindSecretProcedure = "/palyra.v1.VaultService/BindSecret"
+	// VaultServiceUnbindSecretProcedure is the fully-qualified name of the VaultService's UnbindSecret
+	// RPC.
+	VaultServiceUnbindSecretProcedure = "/palyra.v1.VaultService/UnbindSecret"
+	// VaultServiceListBindingsProcedure is the fully-qualified name of the VaultService's ListBindings
+	// RPC.
+	VaultServiceListBindingsProcedure = "/palyra.v1.VaultService/ListBindings"
 	// VaultServiceGetVaultStatusProcedure is the fully-qualified name of the VaultService's
 	// GetVaultStatus RPC.
 	VaultServiceGetVaultStatusProcedure = "/palyra.v1.VaultService/GetVaultStatus"
@@ -73,6 +81,12 @@ type VaultServiceClient interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
+	// BindSecret says how a secret may be used, in the place of the binding with that name.
+	BindSecret(context.Context, *v1.BindSecretRequest) (*v1.BindSecretResponse, error)
+	// UnbindSecret removes a binding.
+	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)
+	// ListBindings lists how secrets may be used.
+	ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -130,6 +144,24 @@ func NewVaultServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(vaultServiceMethods.ByName("LockVault")),
 			connect.WithClientOptions(opts...),
 		),
+		bindSecret: connect.NewClient[v1.BindSecretRequest, v1.BindSecretResponse](
+			httpClient,
+			baseURL+VaultServiceBindSecretProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("BindSecret")),
+			connect.WithClientOptions(opts...),
+		),
+		unbindSecret: connect.NewClient[v1.UnbindSecretRequest, v1.UnbindSecretResponse](
+			httpClient,
+			baseURL+VaultServiceUnbindSecretProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("UnbindSecret")),
+			connect.WithClientOptions(opts...),
+		),
+		listBindings: connect.NewClient[v1.ListBindingsRequest, v1.ListBindingsResponse](
+			httpClient,
+			baseURL+VaultServiceListBindingsProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("ListBindings")),
+			connect.WithClientOptions(opts...),
+		),
 		getVaultStatus: connect.NewClient[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse](
 			httpClient,
 			baseURL+VaultServiceGetVaultStatusProcedure,
@@ -148,6 +180,9 @@ type vaultServiceClient struct {
 	rotateVault    *connect.Client[v1.RotateVaultRequest, v1.RotateVaultResponse]
 	unlockVault    *connect.Client[v1.UnlockVaultRequest, v1.UnlockVaultResponse]
 	lockVault      *connect.Client[v1.LockVaultRequest, v1.LockVaultResponse]
+	bindSecret     *connect.Client[v1.BindSecretRequest, v1.BindSecretResponse]
+	unbindSecret   *connect.Client[v1.UnbindSecretRequest, v1.UnbindSecretResponse]
+	listBindings   *connect.Client[v1.ListBindingsRequest, v1.ListBindingsResponse]
 	getVaultStatus *connect.Client[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse]
 }
 
@@ -214,6 +249,33 @@ func (c *vaultServiceClient) LockVault(ctx context.Context, req *v1.LockVaultReq
 	return nil, err
 }
 
+// BindSecret calls palyra.v1.VaultService.BindSecret.
+func (c *vaultServiceClient) BindSecret(ctx context.Context, req *v1.BindSecretRequest) (*v1.BindSecretResponse, error) {
+	response, err := c.bindSecret.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UnbindSecret calls palyra.v1.VaultService.UnbindSecret.
+func (c *vaultServiceClient) UnbindSecret(ctx context.Context, req *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error) {
+	response, err := c.unbindSecret.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListBindings calls palyra.v1.VaultService.ListBindings.
+func (c *vaultServiceClient) ListBindings(ctx context.Context, req *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error) {
+	response, err := c.listBindings.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetVaultStatus calls palyra.v1.VaultService.GetVaultStatus.
 func (c *vaultServiceClient) GetVaultStatus(ctx context.Context, req *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
 	response, err := c.getVaultStatus.CallUnary(ctx, connect.NewRequest(req))
@@ -239,6 +301,12 @@ type VaultServiceHandler interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
+	// BindSecret says how a secret may be used, in the place of the binding with that name.
+	BindSecret(context.Context, *v1.BindSecretRequest) (*v1.BindSecretResponse, error)
+	// UnbindSecret removes a binding.
+	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)
+	// ListBindings lists how secrets may be used.
+	ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -292,6 +360,24 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(vaultServiceMethods.ByName("LockVault")),
 		connect.WithHandlerOptions(opts...),
 	)
+	vaultServiceBindSecretHandler := connect.NewUnaryHandlerSimple(
+		VaultServiceBindSecretProcedure,
+		svc.BindSecret,
+		connect.WithSchema(vaultServiceMethods.ByName("BindSecret")),
+		connect.WithHandlerOptions(opts...),
+	)
+	vaultServiceUnbindSecretHandler := connect.NewUnaryHandlerSimple(
+		VaultServiceUnbindSecretProcedure,
+		svc.UnbindSecret,
+		connect.WithSchema(vaultServiceMethods.ByName("UnbindSecret")),
+		connect.WithHandlerOptions(opts...),
+	)
+	vaultServiceListBindingsHandler := connect.NewUnaryHandlerSimple(
+		VaultServiceListBindingsProcedure,
+		svc.ListBindings,
+		connect.WithSchema(vaultServiceMethods.ByName("ListBindings")),
+		connect.WithHandlerOptions(opts...),
+	)
 	vaultServiceGetVaultStatusHandler := connect.NewUnaryHandlerSimple(
 		VaultServiceGetVaultStatusProcedure,
 		svc.GetVaultStatus,
@@ -314,6 +400,12 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 			vaultServiceUnlockVaultHandler.ServeHTTP(w, r)
 		case VaultServiceLockVaultProcedure:
 			vaultServiceLockVaultHandler.ServeHTTP(w, r)
+		case VaultServiceBindSecretProcedure:
+			vaultServiceBindSecretHandler.ServeHTTP(w, r)
+		case VaultServiceUnbindSecretProcedure:
+			vaultServiceUnbindSecretHandler.ServeHTTP(w, r)
+		case VaultServiceListBindingsProcedure:
+			vaultServiceListBindingsHandler.ServeHTTP(w, r)
 		case VaultServiceGetVaultStatusProcedure:
 			vaultServiceGetVaultStatusHandler.ServeHTTP(w, r)
 		default:
@@ -351,6 +443,18 @@ func (UnimplementedVaultServiceHandler) UnlockVault(context.Context, *v1.UnlockV
 
 func (UnimplementedVaultServiceHandler) LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.LockVault is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) BindSecret(context.Context, *v1.BindSecretRequest) (*v1.BindSecretResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.BindSecret is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.UnbindSecret is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ListBindings is not implemented"))
 }
 
 func (UnimplementedVaultServiceHandler) GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {

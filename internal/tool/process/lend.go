@@ -1,0 +1,81 @@
+package process
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+	"palyra/secrets"
+)
+
+// maxBindings is the most secrets that a call may use.
+const maxBindings = 16
+
+// Secrets says which secrets a call may use.
+type Secrets interface {
+	// Usable returns the bindings of those names whose secret is there. A name that is not known, or is not for the call, is
+	// an error.
+	Usable(ctx context.Context, p palyra.Proposal, workspace string, names []string) ([]secrets.Binding, error)
+}
+
+// lend writes the secrets that the run gets placeholders for into the plan, with the hosts that they are for.
+func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p *palyra.Plan) error {
+	names := slices.Compact(slices.Sorted(slices.Values(a.Bindings)))
+	if len(names) == 0 {
+		return nil
+	}
+	if len(names) > maxBindings {
+		return malformed("%d bindings are too many", len(names)).WithRemedy("give at most %d", maxBindings)
+	}
+	if d.Secrets == nil || from.Check {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there are no secrets to lend here").
+			WithRemedy("propose the call without bindings")
+	}
+	have, err := d.Secrets.Usable(ctx, from, p.Workspace.Path, names)
+	if err != nil {
+		return err
+	}
+	for _, b := range have {
+		if b.Env != "" && slices.ContainsFunc(p.Env, func(v palyra.EnvVar) bool { return v.Name == b.Env }) {
+			return malformed("the variable %s would hold the placeholder of the binding %s, and the call sets it", b.Env, b.Name).
+				WithRemedy("leave it out of env")
+		}
+		hosts, err := d.hosts(b.Hosts)
+		if err != nil {
+			return err
+		}
+		p.Bindings, p.Egress = append(p.Bindings, b.Name), append(p.Egress, hosts...)
+		note(p, "%s", lentNote(b))
+		names = slices.DeleteFunc(names, func(n string) bool { return n == b.Name })
+	}
+	for _, n := range names {
+		note(p, "the secret of the binding %s is not there: no placeholder stands for it", show.Line(n))
+	}
+	slices.Sort(p.Egress)
+	p.Egress = slices.Compact(p.Egress)
+	p.Enforcement.Mechanisms = slices.Concat(p.Enforcement.Mechanisms, secrets.Mechanisms(have))
+	slices.Sort(p.Enforcement.Mechanisms)
+	for _, c := range []palyra.Capability{palyra.Network, palyra.SecretsRead} {
+		if len(have) > 0 && !slices.Contains(p.Capabilities, c) {
+			p.Capabilities = append(slices.Clone(p.Capabilities), c)
+		}
+	}
+	slices.Sort(p.Capabilities)
+	return nil
+}
+
+// lentNote says where the value of a binding goes.
+func lentNote(b secrets.Binding) string {
+	place := string(b.Kind)
+	if b.Place != "" {
+		place += " " + b.Place
+	}
+	in := ""
+	if b.Env != "" {
+		in = " (" + b.Env + ")"
+	}
+	return "gets a placeholder" + in + " for the secret " + show.Line(b.Secret) + ", by the binding " + show.Line(b.Name) +
+		"; its value goes into " + place + " at " + strings.Join(b.Hosts, ", ") + ", whose TLS Palyra opens for this run"
+}
