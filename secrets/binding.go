@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // Kind is in which place of a request the value of a secret goes.
@@ -144,7 +145,7 @@ func (b Binding) Fits(tool palyra.ToolName, workspace string) bool {
 		return false
 	}
 	return len(b.Workspaces) == 0 || slices.ContainsFunc(b.Workspaces, func(w string) bool {
-		return workspace == w || strings.HasPrefix(workspace, strings.TrimSuffix(w, "/")+"/")
+		return subpath.Within(w, workspace)
 	})
 }
 

@@ -54,6 +54,11 @@ func document(name string, b []byte) (*os.File, error) {
 	if len(b) > MaxSpec {
 		return nil, fmt.Errorf("%d bytes, more than %d", len(b), MaxSpec)
 	}
+	return SealedText(name, b)
+}
+
+// SealedText returns a file in memory with a text that nobody can change any more.
+func SealedText(name string, b []byte) (*os.File, error) {
 	f, err := memory(name)
 	if err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	var f bindFlags
 	cmd := &cobra.Command{
 		Use: "bind NAME", Short: "Say how a secret may be used: where it goes, at which hosts, in which calls", Args: syntax.Takes("NAME"),
-		Long: "Say how a secret may be used. Agents name the binding (palyra exec --secret NAME); their programs get a placeholder. The value goes\n" +
-			"in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.",
+		Long: "Say how a secret may be used. Agents name the binding (palyra exec --secret NAME); their programs get a placeholder. The\n" +
+			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.",
 		Example: "  palyra vault bind github --secret github-token --host api.github.com --header Authorization --env GITHUB_TOKEN\n" +
 			"  palyra vault bind push --secret github-token --host github.com --git\n" +
 			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site",

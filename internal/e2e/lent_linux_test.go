@@ -61,7 +61,8 @@ func newService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	srv := httptest.NewUnstartedServer(s)
-	srv.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2", "http/1.1"}}
+	own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	srv.TLS = &tls.Config{Certificates: []tls.Certificate{own}, NextProtos: []string{"h2", "http/1.1"}}
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
@@ -126,7 +127,9 @@ func lending(t *testing.T) (*daemon, *service) {
 
 // using proposes a line for the shell that uses bindings.
 func (d *daemon) using(bindings []string, line string, hosts ...string) client.CallRequest {
-	raw, _ := json.Marshal(map[string]any{"command": "/bin/sh", "args": []string{"-c", line}, "bindings": bindings, "egress": append([]string{}, hosts...), "tier": "c"})
+	raw, _ := json.Marshal(map[string]any{
+		"command": "/bin/sh", "args": []string{"-c", line}, "bindings": bindings, "egress": append([]string{}, hosts...), "tier": "c",
+	})
 	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
@@ -172,6 +175,86 @@ print(urllib.request.urlopen(r).read().decode())`)
 		}) {
 			t.Errorf("%s: attested are %q", what, e)
 		}
+	}
+}
+
+// git clones and pushes over HTTPS with a helper that knows a placeholder.
+func TestSecretsAreLentToGit(t *testing.T) {
+	t.Parallel()
+	d, s := lending(t)
+	bare := filepath.Join(s.repos, "one.git")
+	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", bare, "config", "http.receivepack", "true"}} {
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	out, _ := d.allowed(d.using([]string{"git"}, `git clone -q https://`+s.at+`/git/one.git one 2>&1 && cd one && echo hello > file &&
+		git add file && git -c user.name=x -c user.email=x@example.com commit -qm first && git push -q origin HEAD:main && git ls-remote origin; env`))
+	text := out.Stdout + out.Stderr
+	if got, err := exec.Command("git", "-C", bare, "log", "--format=%s", "main").Output(); err != nil || string(got) != "first\n" {
+		t.Errorf("%q, %v\n%+v", got, err, out)
+	}
+	if strings.Contains(text, lentValue) {
+		t.Errorf("the value is there: %s", text)
+	}
+	none, _ := d.allowed(d.using([]string{"api"}, `GIT_TERMINAL_PROMPT=0 git clone -q https://`+s.at+`/git/one.git two 2>&1`))
+	if none.ExitCode == 0 {
+		t.Errorf("another binding opens the repository: %+v", none)
+	}
+}
+
+// A placeholder at another host, header or in a body stays one, and that is on record; a binding whose secret is not there
+// gives none; what is not for a call is refused.
+func TestPlaceholdersElsewhere(t *testing.T) {
+	t.Parallel()
+	d, s := lending(t)
+	url := "https://" + s.at
+	for what, line := range map[string]string{
+		"header": `curl -sS -H "X-Other: $API_TOKEN" ` + url, "body": `curl -sS -d "x=$API_TOKEN" ` + url, "path": `curl -sS ` + url + `/$API_TOKEN`,
+	} {
+		out, _ := d.allowed(d.using([]string{"api"}, line))
+		if seen := s.last(); len(seen) != 1 || strings.Contains(strings.Join(seen, ""), lentValue) || out.ExitCode != 0 {
+			t.Errorf("%s: %+v %q", what, out, seen)
+		}
+		d.alerted(out, "placeholder_stray", "api at "+s.at)
+	}
+	out, _ := d.allowed(d.using([]string{"api"}, `curl -skS -H "Authorization: $API_TOKEN" https://`+s.elsewhere, s.elsewhere))
+	if seen := s.last(); len(seen) != 1 || strings.Contains(seen[0], lentValue) || !strings.Contains(seen[0], "ghp_") {
+		t.Errorf("another host: %+v %q", out, seen)
+	}
+	if out, _ = d.allowed(d.using([]string{"gone"}, `echo "<$GONE>"`)); out.Stdout != "<>\n" {
+		t.Errorf("a binding without a secret: %+v", out)
+	}
+	d.mustVault("", "bind", "narrow", "--secret", "token", "--host", s.at, "--basic", "--workspace", t.TempDir())
+	d.mustVault("", "bind", "fetch", "--secret", "token", "--host", s.at, "--basic", "--tool", "palyra.http.fetch")
+	agent := d.client(client.AgentDoor)
+	for _, name := range []string{"narrow", "fetch", "unknown", "../x"} {
+		out, err := agent.Call(t.Context(), d.using([]string{name}, "true"), nil)
+		if err != nil || out.Outcome != palyra.OutcomeRefused || out.Remedy == "" {
+			t.Errorf("%s: %+v %v", name, out, err)
+		}
+	}
+}
+
+// What people are shown says which secret goes where; a binding that changes after the answer is another plan.
+func TestLentPlansAreBound(t *testing.T) {
+	t.Parallel()
+	d, s := lending(t)
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	a, _, ch, err := question(t.Context(), agent, person, d.using([]string{"api"}, "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := strings.Join(a.Prompt.Notes, "\n"); !strings.Contains(shown, "token") || !strings.Contains(shown, "Authorization") ||
+		!strings.Contains(shown, s.at) || !slices.Contains(a.Plan.Bindings, "api") {
+		t.Errorf("shown is %q", shown)
+	}
+	d.mustVault("", "bind", "api", "--secret", "token", "--host", s.elsewhere, "--header", "Authorization", "--env", "API_TOKEN")
+	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if end := <-ch; end.err != nil || end.out.ReasonCode != palyra.ReasonPlanChanged {
+		t.Errorf("the changed binding: %+v %v", end.out, end.err)
 	}
 }
 

@@ -47,7 +47,7 @@ var bans = []ban{
 	{"net/http", "Client", []string{"client/**", "internal/mcp/upstream"}, "nothing dials out but the client, and what stands on the guard"},
 	{
 		"net/http", "Transport",
-		[]string{"client/**", "internal/tool/fetch", "internal/agent", "internal/mcp/upstream"},
+		[]string{"client/**", "internal/tool/fetch", "internal/agent", "internal/mcp/upstream", "internal/egress/lend"},
 		"nothing dials out but the client, and what stands on the guard",
 	},
 	{"net/http/pprof", "*", nil, "it opens a door by being imported"},

@@ -94,7 +94,7 @@ func edges() []edge {
 			true, "who makes and shows lists of changes",
 		},
 
-		{[]string{"secrets", "internal/commandagent"}, words, true, "words of their own"},
+		{[]string{"secrets", "internal/commandagent"}, []string{".", "internal/subpath"}, true, "words of their own"},
 		{[]string{"secrets", "internal/commandagent"}, []string{"**"}, false, "words know no part"},
 		{
 			slices.Concat(parts, storey, []string{"internal/rpc/**", "internal/tool/**"}),
@@ -102,7 +102,14 @@ func edges() []edge {
 			true,
 			"whose commands an agent's name stands for",
 		},
-		{[]string{"internal/vault", "internal/rpc/**", "client/**", "internal/cli/**"}, []string{"secrets"}, true, "what is told of secrets"},
+		{
+			[]string{
+				"internal/vault", "internal/rpc/**", "client/**", "internal/cli/**", "internal/egress/**", "internal/sandbox", "internal/tool/process",
+				"internal/tiers",
+			},
+			[]string{"secrets"},
+			true, "what is told of secrets",
+		},
 		{[]string{"internal/vault"}, []string{"internal/vault/keeper"}, false, "a vault knows its keepers by what they do"},
 		{[]string{"internal/vault/keeper"}, []string{"<parent>"}, false, "keys are kept without a vault"},
 
@@ -155,6 +162,8 @@ func edges() []edge {
 			true, "what a run must leave as it is",
 		},
 		{[]string{"internal/egress"}, []string{"internal/egress/sniff"}, true, "the first bytes of a connection"},
+		{[]string{"internal/egress", "internal/tiers"}, []string{"internal/egress/lend"}, true, "secrets go into what leaves"},
+		{[]string{"internal/egress/lend"}, []string{"<parent>"}, false, "requests are changed without the guard"},
 		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
 		{[]string{"internal/seal"}, []string{"internal/seal/sealname"}, true, "which paths are sealed, by their names"},
 		{[]string{"internal/seal/sealname"}, []string{"<parent>"}, false, "names are read without a workspace"},

@@ -25,7 +25,7 @@ type Vault interface {
 type gateway struct {
 	*egress.Session
 	bindings []secrets.Binding
-	bundles  []bundle
+	bundles  []authorityFile
 }
 
 // lendTo lends the secrets of a plan's bindings to a session.
@@ -39,7 +39,7 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 			WithRemedy("propose the call without bindings")
 	}
 	if out.bundles = systemBundles(); len(out.bundles) == 0 {
-		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "this machine has no file of trusted authorities for programs to use").
+		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "this machine has no file of authorities for programs to trust").
 			WithRemedy("install them (package ca-certificates)")
 	}
 	loans, err := g.vault.Lend(ctx, c.Proposal, p, lend.Placeholder)
@@ -61,21 +61,21 @@ var bundlePaths = []string{
 // maxBundle is the largest such file that is read.
 const maxBundle = 8 << 20
 
-// bundle is a file of authorities.
-type bundle struct {
+// authorityFile is a file of authorities.
+type authorityFile struct {
 	path string
 	text []byte
 }
 
 // systemBundles returns those that this system has.
-func systemBundles() (all []bundle) {
+func systemBundles() (all []authorityFile) {
 	for _, p := range bundlePaths {
 		real, err := filepath.EvalSymlinks(p)
-		if err != nil || slices.ContainsFunc(all, func(b bundle) bool { return b.path == real }) {
+		if err != nil || slices.ContainsFunc(all, func(b authorityFile) bool { return b.path == real }) {
 			continue
 		}
 		if text, err := os.ReadFile(real); err == nil && len(text) <= maxBundle {
-			all = append(all, bundle{real, text})
+			all = append(all, authorityFile{real, text})
 		}
 	}
 	return all

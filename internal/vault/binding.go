@@ -184,7 +184,9 @@ func inScope(s secrets.Scope, p palyra.Proposal) bool {
 
 // Lend lends the secrets of a plan's bindings to a run: the values of the usable ones, each with its placeholder. Whoever
 // gets them destroys the values.
-func (v *Vault) Lend(ctx context.Context, p palyra.Proposal, plan palyra.Plan, stand func(value []byte) string) (out []secrets.Loan, err error) {
+func (v *Vault) Lend(ctx context.Context, p palyra.Proposal, plan palyra.Plan, stand func(value []byte) string) (out []secrets.Loan,
+	err error,
+) {
 	defer func() {
 		if err != nil {
 			for _, l := range out {

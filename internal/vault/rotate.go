@@ -95,7 +95,8 @@ func (v *Vault) begin(ctx context.Context, passphrase palyra.Secret) (*held, err
 	if err != nil {
 		return nil, err
 	}
-	return &held{manifest: manifest{key: id, keeper: v.First}, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{}}, nil
+	m := manifest{key: id, keeper: v.First}
+	return &held{manifest: m, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{}}, nil
 }
 
 // newVaultKey has a keeper hold a new key. Its id is on record before: a key that comes to nothing is forgotten later.

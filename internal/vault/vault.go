@@ -134,7 +134,8 @@ type held struct {
 
 // New returns a vault. It opens nothing: the first use does.
 func New(c Config) (*Vault, error) {
-	if c.DB == nil || c.Journal == nil || c.Keepers[c.First] == nil || c.NewID == nil || c.Now == nil || c.Log == nil || c.Policy == nil || c.Hosts == nil {
+	if c.DB == nil || c.Journal == nil || c.Policy == nil || c.Keepers[c.First] == nil || c.Hosts == nil || c.NewID == nil || c.Now == nil ||
+		c.Log == nil {
 		return nil, errors.New("vault: new: a part is missing")
 	}
 	return &Vault{Config: c}, nil

@@ -40,8 +40,8 @@ func (o *Options) Request(argv []string, script string, in Input, t *Size) (clie
 		return client.CallRequest{}, err
 	}
 	args := Arguments{
-		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Bindings: o.bindings, Script: script,
-		Held:   o.limits,
+		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Bindings: o.bindings,
+		Script: script, Held: o.limits,
 		Writes: o.live, Agent: o.Agent, Staged: o.Staged, Within: o.Within,
 	}
 	tool := palyra.ToolProcessRun

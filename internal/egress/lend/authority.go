@@ -37,7 +37,8 @@ func newAuthority(hosts []string, now time.Time) (*authority, error) {
 		return nil, fmt.Errorf("lend: authority: %w", err)
 	}
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Palyra, for one run"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime),
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Palyra, for one run"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign, PermittedDNSDomainsCritical: true,
 	}
 	for _, h := range hosts {

@@ -296,7 +296,9 @@ func TestOtherHosts(t *testing.T) {
 	}
 	way := b.way()
 	way.Name = "bound.example"
-	for name, want := range map[string]func(error) bool{"other.example": IsOtherHost, "bound.example": func(e error) bool { return errors.Is(e, ErrClientTrust) }} {
+	for name, want := range map[string]func(error) bool{
+		"other.example": IsOtherHost, "bound.example": func(e error) bool { return errors.Is(e, ErrClientTrust) },
+	} {
 		inside, outside := net.Pipe()
 		result := make(chan error, 1)
 		go func() { result <- b.desk.Serve(outside, way) }()
@@ -313,7 +315,8 @@ func TestUntrustedServer(t *testing.T) {
 	l := loan("h", secrets.Header, "Authorization", "")
 	b := newBound(t, false, nil, l)
 	b.desk.Trust(x509.NewCertPool())
-	if code, text := b.send("GET", "/", "", "Authorization", l.Placeholder); code != http.StatusBadGateway || !strings.Contains(text, "not trusted") {
+	code, text := b.send("GET", "/", "", "Authorization", l.Placeholder)
+	if code != http.StatusBadGateway || !strings.Contains(text, "not trusted") {
 		t.Errorf("%d %s", code, text)
 	}
 	if b.got != nil {
@@ -328,7 +331,9 @@ func TestAuthorityIsNarrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := poolOf(a.root)
-	for host, good := range map[string]bool{"api.example.com": true, "10.1.2.3": true, "example.com": false, "bank.example": false, "10.1.2.4": false} {
+	for host, good := range map[string]bool{
+		"api.example.com": true, "10.1.2.3": true, "example.com": false, "bank.example": false, "10.1.2.4": false,
+	} {
 		c, err := a.certificate(host)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -34,6 +34,9 @@ const (
 	maxHead    = 64 << 10
 	maxStreams = 100
 )
+
+// silent hears what net/http says of clients and servers that misbehave: strangers decide what that is.
+var silent = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 
 // errName means that a client asks for another host than it was let through to.
 var errName = errors.New("lend: the client asks for another host")
@@ -65,7 +68,7 @@ func (d *Desk) Serve(client net.Conn, w Way) error {
 	defer x.h1.CloseIdleConnections()
 	one := &single{conn: secure, ended: make(chan struct{})}
 	server := &http.Server{
-		Handler: x, ReadHeaderTimeout: w.Head, IdleTimeout: w.Idle, MaxHeaderBytes: maxHead, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: x, ReadHeaderTimeout: w.Head, IdleTimeout: w.Idle, MaxHeaderBytes: maxHead, ErrorLog: silent,
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnState: func(_ net.Conn, s http.ConnState) { one.state(s) },
 	}
@@ -203,7 +206,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 			p.Out.Header.Del("Accept-Encoding") // what is compressed cannot be searched
 			p.Out.Header.Del("Sec-Websocket-Extensions")
 		},
-		Transport: x.any, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Transport: x.any, FlushInterval: -1, ErrorLog: silent,
 		ModifyResponse: func(res *http.Response) error { return x.back(r, res) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			refuse(w, http.StatusBadGateway, unreached(x.way.At, err))
@@ -262,7 +265,7 @@ func unreached(at string, err error) *palyra.Error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEgressDenied, "the certificate of %s is not trusted: %s", at, cert.Err).
 			WithRemedy("put the authority that signed it among those of the machine that runs palyrad")
 	case errors.Is(err, errEncoded):
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEgressDenied, "%s answers in a compressed form in which no secret could be found", at).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEgressDenied, "%s answers compressed, so that no secret could be found in it", at).
 			WithRemedy("have the server answer uncompressed when it is asked to")
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonNotFound, "%s cannot be reached", at).WithCause(err)

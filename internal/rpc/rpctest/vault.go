@@ -51,8 +51,8 @@ func (v vaultPart) Status(ctx context.Context) (secrets.Status, error) {
 
 // Bound is the one binding.
 var Bound = secrets.Binding{
-	Name: "github", Scope: secrets.Global, Secret: "token", Kind: secrets.Header, Place: "Authorization", Hosts: []string{"api.example.com:443"},
-	Env: "GITHUB_TOKEN", CreatedBy: "user:ada", CreatedAt: At,
+	Name: "github", Scope: secrets.Global, Secret: "token", Kind: secrets.Header, Place: "Authorization",
+	Hosts: []string{"api.example.com:443"}, Env: "GITHUB_TOKEN", CreatedBy: "user:ada", CreatedAt: At,
 }
 
 func (v vaultPart) Bind(ctx context.Context, _ secrets.Binding, _ secrets.By) (secrets.Binding, error) {
