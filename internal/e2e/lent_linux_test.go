@@ -188,7 +188,7 @@ func TestSecretsAreLentToGit(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	out, _ := d.allowed(d.using([]string{"git"}, `git clone -q https://`+s.at+`/git/one.git one 2>&1 && cd one && echo hello > file &&
+	out, _ := d.allowed(d.using([]string{"git"}, `cd $TMPDIR; git clone -q https://`+s.at+`/git/one.git one 2>&1 && cd one && echo hello > file &&
 		git add file && git -c user.name=x -c user.email=x@example.com commit -qm first && git push -q origin HEAD:main && git ls-remote origin; env`))
 	text := out.Stdout + out.Stderr
 	if got, err := exec.Command("git", "-C", bare, "log", "--format=%s", "main").Output(); err != nil || string(got) != "first\n" {
@@ -197,7 +197,7 @@ func TestSecretsAreLentToGit(t *testing.T) {
 	if strings.Contains(text, lentValue) {
 		t.Errorf("the value is there: %s", text)
 	}
-	none, _ := d.allowed(d.using([]string{"api"}, `GIT_TERMINAL_PROMPT=0 git clone -q https://`+s.at+`/git/one.git two 2>&1`))
+	none, _ := d.allowed(d.using([]string{"api"}, `cd $TMPDIR; GIT_TERMINAL_PROMPT=0 git clone -q https://`+s.at+`/git/one.git two 2>&1`))
 	if none.ExitCode == 0 {
 		t.Errorf("another binding opens the repository: %+v", none)
 	}

@@ -128,6 +128,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 		editWithout(flipArguments, "agent_socket", "do not run it as an agent"),
 		editWithout(flipArguments, "live", "leave out --live"),
 		editPublish(),
+		editWithout(flipArguments, "bindings", "use no secret, or another one (--secret)"),
 		editWithout(flipLimit, "require_limits", "leave out --require-limits"),
 		editWithout(flipLimit, "limits", "leave out its own limits"),
 		editWithout(flipLimit, "timeout_ms", "leave out its own time limit"),

@@ -88,7 +88,7 @@ func TestPlansThatCannotRun(t *testing.T) {
 		},
 		"bindings": {
 			func(p *palyra.Plan) { p.Bindings = []string{"github"} }, palyra.Unavailable, palyra.ReasonEnvDenied,
-			palyra.LayerTier, "no vault",
+			palyra.LayerTier, "no secret can be lent",
 		},
 		"mounts": {
 			func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/x", Target: "/x"}} }, palyra.Unavailable,
