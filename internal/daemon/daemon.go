@@ -207,10 +207,9 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 
 // openVault makes the vault ready. It is opened when somebody needs it: without its key everything else goes on.
 func (d *Daemon) openVault(context.Context) (err error) {
-	dir := d.Settings.Paths.Keys
 	d.vault, err = vault.New(vault.Config{
-		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, First: keeper.KeyFile,
-		Keepers: map[string]vault.KeyKeeper{keeper.KeyFile: keeper.NewFiles(dir), keeper.Passphrase: keeper.NewPassphrase(dir)},
+		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log,
+		Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
 	})
 	return err
 }
