@@ -40,15 +40,14 @@ func (s secretService) name(id string) string {
 }
 
 // attributes are what a key is found by. The directory tells states of one user apart: a copy of a state must not
-// forget the key of the one that it was copied from.
+// forget the key of the one that it was copied from. There is no xdg:schema among them: by that one GNOME's keyring
+// finds nothing in a keyring that was not unlocked yet.
 func (s secretService) attributes(id string) (map[string]string, error) {
 	dir, err := fullPath(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
-		"xdg:schema": "palyra.vault.key", "application": "palyra", "key": id, "directory": string(palyra.TextOfPath(dir)),
-	}, nil
+	return map[string]string{"application": "palyra", "key": id, "directory": string(palyra.TextOfPath(dir))}, nil
 }
 
 // load implements place.
@@ -176,8 +175,11 @@ func (t *talk) get() ([]byte, error) {
 	case len(items) == 0:
 		anywhere := map[string]string{"application": t.attributes["application"], "key": t.attributes["key"]}
 		open, closed, err := t.search(anywhere)
-		if err == nil && len(open)+len(closed) > 0 {
+		switch {
+		case err == nil && len(open) > 0:
 			return nil, errElsewhere
+		case err == nil && len(closed) > 0:
+			return nil, errLocked
 		}
 		return nil, errors.Join(err, errAbsent)
 	}
