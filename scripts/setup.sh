@@ -65,6 +65,8 @@ need_tests() {
 	need /usr/bin/npm npm "everyday work in the sandbox"
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
 	need /usr/bin/curl curl "tests of the egress guard"
+	need dbus-run-session dbus "tests of the vault's keepers"
+	need gnome-keyring-daemon gnome-keyring "tests of the vault's keepers"
 	need_oracle
 	need_node
 }

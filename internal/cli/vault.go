@@ -163,7 +163,7 @@ func vaultRotateCommand(inv *invocation.Invocation) *cobra.Command {
 	var keeper string
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Put the vault under a new key, of the same keeper or another", Args: syntax.Takes(),
-		Example: "  palyra vault rotate\n  palyra vault rotate --keeper passphrase",
+		Example: "  palyra vault rotate\n  palyra vault rotate --keeper passphrase\n  palyra vault rotate --keeper secret-service",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			was, err := c.VaultStatus(ctx)
 			if err != nil {
@@ -219,6 +219,9 @@ func vaultLockCommand(inv *invocation.Invocation) *cobra.Command {
 var keeperWords = map[string]string{
 	"key-file":       "in a file that only the daemon's user can read: whoever has that user's files has the secrets",
 	keeperPassphrase: "in a file behind a passphrase: 'palyra vault unlock' after each start",
+	"secret-service": "in your desktop's keyring: sealed while that is locked; else any program of yours outside of a sandbox can ask for it",
+	"keychain":       "in your login keychain: sealed while that is locked; else any program of yours outside of a sandbox can ask for it",
+	"dpapi":          "in a file that Windows opens for your account only: any program of yours outside of a sandbox can have it opened",
 }
 
 func vaultStatusCommand(inv *invocation.Invocation) *cobra.Command {

@@ -207,11 +207,10 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 
 // openVault makes the vault ready. It is opened when somebody needs it: without its key everything else goes on.
 func (d *Daemon) openVault(context.Context) (err error) {
-	dir := d.Settings.Paths.Keys
 	d.vault, err = vault.New(vault.Config{
-		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, First: keeper.KeyFile,
+		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log,
 		Hosts:   func(hosts []string) ([]string, error) { return d.path.tiers.Guard.Check(hosts) },
-		Keepers: map[string]vault.KeyKeeper{keeper.KeyFile: keeper.NewFiles(dir), keeper.Passphrase: keeper.NewPassphrase(dir)},
+		Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
 	})
 	return err
 }

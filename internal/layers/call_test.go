@@ -21,8 +21,8 @@ type ban struct {
 var bans = []ban{
 	{
 		"os/exec", "*",
-		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra"},
-		"only a sandbox starts processes, 'palyra up' the daemon, and the command its other half",
+		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra", "internal/vault/keeper"},
+		"only a sandbox starts processes, 'palyra up' the daemon, the command its other half, and a keeper macOS's own program for keys",
 	},
 	{"os", "StartProcess", []string{"internal/sandbox/**"}, "only a sandbox starts processes"},
 	{"syscall", "ForkExec", []string{"cmd/palyra-cell"}, "only a sandbox starts processes"},
@@ -33,8 +33,9 @@ var bans = []ban{
 	},
 	{
 		"net", "Dial*",
-		[]string{"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe"},
-		"nothing dials out but the client and the egress guard; posture tries its own planted listeners, and the probe tries to get out",
+		[]string{"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/vault/keeper"},
+		"nothing dials out but the client and the egress guard; posture tries its own planted listeners, the probe tries to get out, " +
+			"and a keeper speaks to the session's bus, a socket of this machine",
 	},
 	{"net/http", "Get", nil, "nothing dials out"},
 	{"net/http", "Head", nil, "nothing dials out"},
@@ -66,8 +67,11 @@ var bans = []ban{
 	{"crypto/rc4", "*", nil, "broken"},
 	{
 		"unsafe", "*",
-		[]string{"cmd/palyra-cell", "internal/cell/first", "internal/cell/probe", "internal/publish", "internal/sandbox/jobobject"},
-		"only the cell and the Windows calls that x/sys lacks make raw system calls",
+		[]string{
+			"cmd/palyra-cell", "internal/cell/first", "internal/cell/probe", "internal/publish", "internal/sandbox/jobobject",
+			"internal/vault/keeper",
+		},
+		"only the cell and the Windows calls that x/sys lacks, or answers by address, make raw system calls",
 	},
 	{"plugin", "*", nil, "code comes in by a skill, not by a plugin"},
 	{"C", "*", nil, "no cgo"},

@@ -21,6 +21,7 @@ var home = map[string][]string{
 	"github.com/bluekeyes/go-gitdiff":                   {"internal/tool/files/**"},
 	"github.com/cedar-policy/cedar-go":                  {"internal/policy/**"},
 	"github.com/elastic/go-seccomp-bpf":                 {"internal/sandbox/cells"},
+	"github.com/godbus/dbus/v5":                         {"internal/vault/keeper", "internal/vault/keepertest"},
 	"github.com/google/jsonschema-go":                   {"internal/catalog"},
 	"github.com/in-toto/attestation":                    {"internal/attest"},
 	"github.com/gtank/ristretto255":                     {"internal/pairing/cpace"},
@@ -52,6 +53,7 @@ var home = map[string][]string{
 		"internal/dirents", "internal/foreignfile", "internal/layered", "internal/moved",
 		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
 		"internal/stage/**", "internal/symlink", "internal/profile", "internal/publish",
+		"internal/vault/keeper",
 	},
 }
 

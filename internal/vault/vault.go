@@ -44,7 +44,7 @@ var schema embed.FS
 func Schema() store.Schema { return store.SchemaOf("vault", schema) }
 
 // KeyKeeper holds vault keys, each under an id. What it returns as Denied or Unavailable is told to people.
-type KeyKeeper interface {
+type KeyKeeper = interface {
 	// Load returns a key. The passphrase is empty where nobody gave one.
 	Load(ctx context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error)
 	// Save keeps a key; when it returns, the key is there after a power cut too.

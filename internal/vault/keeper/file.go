@@ -1,29 +1,16 @@
-// Package keeper holds vault keys: in files with strict modes, in files behind a passphrase, and in what the system has
-// for it. Each is a vault.KeyKeeper, and held by one suite.
 package keeper
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"palyra"
 	"palyra/internal/agefile"
 	"palyra/internal/durable"
-)
-
-// The names of keepers.
-const (
-	KeyFile       = "key-file"
-	Passphrase    = "passphrase"
-	SecretService = "secret-service"
-	Keychain      = "keychain"
-	DPAPI         = "dpapi"
 )
 
 const (
@@ -35,22 +22,22 @@ const (
 // files are keys in a directory of the daemon's own.
 type files struct{ dir, suffix string }
 
-func (f files) path(id string) string { return filepath.Join(f.dir, "vault-"+id+f.suffix) }
+func (f files) name(id string) string { return filepath.Join(f.dir, "vault-"+id+f.suffix) }
 
-func (f files) save(id string, text []byte) error {
-	if err := durable.WriteFile(f.path(id), text, 0o600); err != nil {
+func (f files) save(_ context.Context, id string, text []byte) error {
+	if err := durable.WriteFile(f.name(id), text, 0o600); err != nil {
 		return fmt.Errorf("keeper: write key: %w", err)
 	}
 	return nil
 }
 
-// read returns what is in a key's file, which nobody else can read or could have put there.
-func (f files) read(id string) ([]byte, error) {
-	path := f.path(id)
+// load returns what is in a key's file, which nobody else can read or could have put there.
+func (f files) load(_ context.Context, id string) ([]byte, error) {
+	path := f.name(id)
 	text, err := readOwn(path)
 	switch unsafe := (*unsafeError)(nil); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault's key is not there: %s", path).
+		return nil, locked("the vault's key is not there: %s", path).
 			WithRemedy("put the file back from a backup; without one, begin anew from an export: palyra vault import")
 	case errors.As(err, &unsafe):
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the vault's key is not safe in %s: %s", path, unsafe.why).
@@ -67,8 +54,8 @@ type unsafeError struct{ why, fix string }
 func (e *unsafeError) Error() string { return "keeper: " + e.why }
 
 // forget removes a key. What was written is overwritten first, as best a file system allows.
-func (f files) forget(id string) error {
-	path := f.path(id)
+func (f files) forget(_ context.Context, id string) error {
+	path := f.name(id)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 		if file, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 			_, _ = file.Write(make([]byte, info.Size()))
@@ -85,38 +72,8 @@ func (f files) forget(id string) error {
 	return durable.SyncDir(f.dir)
 }
 
-// InFiles keeps keys as they are, in files that only the daemon's user can read.
-type InFiles struct{ files }
-
-// NewFiles returns the keeper of a directory.
-func NewFiles(dir string) InFiles { return InFiles{files{dir, ".key"}} }
-
-// Load implements vault.KeyKeeper.
-func (k InFiles) Load(_ context.Context, id string, _ palyra.Secret) (palyra.Secret, error) {
-	text, err := k.read(id)
-	if err != nil {
-		return palyra.Secret{}, err
-	}
-	defer clear(text)
-	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		return palyra.Secret{}, palyra.Errorf(palyra.Conflict, palyra.ReasonVaultLocked, "%s does not hold a key", k.path(id)).
-			WithRemedy("put the file back from a backup")
-	}
-	return palyra.NewSecret(raw), nil
-}
-
-// Save implements vault.KeyKeeper.
-func (k InFiles) Save(_ context.Context, id string, key, _ palyra.Secret) error {
-	return key.Use(func(raw []byte) error {
-		text := hex.AppendEncode(nil, raw)
-		defer clear(text)
-		return k.save(id, append(text, '\n'))
-	})
-}
-
-// Forget implements vault.KeyKeeper.
-func (k InFiles) Forget(_ context.Context, id string) error { return k.forget(id) }
+// NewFiles keeps keys as they are, in files of a directory that only the daemon's user can read.
+func NewFiles(dir string) Unsealed { return Unsealed{files{dir, ".key"}} }
 
 // Behind keeps keys in files that a passphrase opens.
 type Behind struct{ files }
@@ -125,14 +82,16 @@ type Behind struct{ files }
 func NewPassphrase(dir string) Behind { return Behind{files{dir, ".age"}} }
 
 // Load implements vault.KeyKeeper.
-func (k Behind) Load(_ context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error) {
-	text, err := k.read(id)
+func (k Behind) Load(ctx context.Context, id string, passphrase palyra.Secret) (palyra.Secret, error) {
+	if err := checkID(id); err != nil {
+		return palyra.Secret{}, err
+	}
+	text, err := k.load(ctx, id)
 	if err != nil {
 		return palyra.Secret{}, err
 	}
 	if passphrase.Empty() {
-		return palyra.Secret{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault is locked").
-			WithRemedy("open it: palyra vault unlock")
+		return palyra.Secret{}, locked("the vault is locked").WithRemedy("open it: palyra vault unlock")
 	}
 	var key []byte
 	err = passphrase.Use(func(pass []byte) (err error) {
@@ -147,7 +106,10 @@ func (k Behind) Load(_ context.Context, id string, passphrase palyra.Secret) (pa
 }
 
 // Save implements vault.KeyKeeper.
-func (k Behind) Save(_ context.Context, id string, key, passphrase palyra.Secret) error {
+func (k Behind) Save(ctx context.Context, id string, key, passphrase palyra.Secret) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
 	if passphrase.Empty() {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a new key behind a passphrase needs one").
 			WithRemedy("run 'palyra vault rotate --keeper passphrase' on a terminal")
@@ -162,10 +124,15 @@ func (k Behind) Save(_ context.Context, id string, key, passphrase palyra.Secret
 			if err != nil {
 				return err
 			}
-			return k.save(id, text)
+			return saveChecked(ctx, k.files, id, text)
 		})
 	})
 }
 
 // Forget implements vault.KeyKeeper.
-func (k Behind) Forget(_ context.Context, id string) error { return k.forget(id) }
+func (k Behind) Forget(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return k.forget(ctx, id)
+}
