@@ -104,6 +104,7 @@ var (
 		"CloseSession", "GetSession", "ListSessions", "Shutdown",
 		"DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
 		"PutSecret", "RevealSecret", "ListSecrets", "DeleteSecret", "RotateVault", "UnlockVault", "LockVault", "GetVaultStatus",
+		"ExportVault", "ImportVault",
 	}
 )
 

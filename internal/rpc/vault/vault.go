@@ -3,6 +3,7 @@ package vault
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -44,16 +45,28 @@ type Keys interface {
 	Status(ctx context.Context) (secrets.Status, error)
 }
 
+// Backup gives everything that the vault holds away, and takes it in again.
+type Backup interface {
+	// Export writes the vault behind a passphrase. What it wrote may be given away once it has returned without an error.
+	Export(ctx context.Context, to io.Writer, passphrase palyra.Secret, everyone bool, by secrets.By) (versions int64, err error)
+	// Import takes an export into the vault, all of it or nothing.
+	Import(ctx context.Context, file io.ReaderAt, size int64, passphrase palyra.Secret, mode secrets.ImportMode, by secrets.By,
+	) (secrets.Imported, error)
+}
+
 // Service serves VaultService.
 type Service struct {
 	secrets Secrets
 	keys    Keys
+	backup  Backup
 	lesser  func(a, b palyra.Role) palyra.Role
+	dir     string
+	uploads uploads
 }
 
-// New returns the service. Lesser is the weaker of two roles.
-func New(s Secrets, k Keys, lesser func(a, b palyra.Role) palyra.Role) *Service {
-	return &Service{s, k, lesser}
+// New returns the service. Lesser is the weaker of two roles; exports on their way are in dir, encrypted as they are.
+func New(s Secrets, k Keys, b Backup, lesser func(a, b palyra.Role) palyra.Role, dir string) *Service {
+	return &Service{secrets: s, keys: k, backup: b, lesser: lesser, dir: dir}
 }
 
 // Mount implements rpc.Service.

@@ -978,6 +978,353 @@ func (x *GetVaultStatusResponse) GetStatus() *VaultStatus {
 	return nil
 }
 
+type ExportVaultRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Passphrase []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
+	Blind      []byte                 `protobuf:"bytes,2,opt,name=blind,proto3" json:"blind,omitempty"`
+	// Also what is for other people only.
+	Everyone      bool `protobuf:"varint,3,opt,name=everyone,proto3" json:"everyone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVaultRequest) Reset() {
+	*x = ExportVaultRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVaultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVaultRequest) ProtoMessage() {}
+
+func (x *ExportVaultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVaultRequest.ProtoReflect.Descriptor instead.
+func (*ExportVaultRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExportVaultRequest) GetPassphrase() []byte {
+	if x != nil {
+		return x.Passphrase
+	}
+	return nil
+}
+
+func (x *ExportVaultRequest) GetBlind() []byte {
+	if x != nil {
+		return x.Blind
+	}
+	return nil
+}
+
+func (x *ExportVaultRequest) GetEveryone() bool {
+	if x != nil {
+		return x.Everyone
+	}
+	return false
+}
+
+type ExportVaultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Chunk []byte                 `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// In the first one: how many versions of secrets are in the export.
+	Versions      int64 `protobuf:"varint,2,opt,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVaultResponse) Reset() {
+	*x = ExportVaultResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVaultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVaultResponse) ProtoMessage() {}
+
+func (x *ExportVaultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVaultResponse.ProtoReflect.Descriptor instead.
+func (*ExportVaultResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ExportVaultResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *ExportVaultResponse) GetVersions() int64 {
+	if x != nil {
+		return x.Versions
+	}
+	return 0
+}
+
+type ImportVaultRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 4 MiB of the file.
+	Part []byte `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	// Where the part is in the file; 0 begins an import.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Of the whole file.
+	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// Of the whole file, sha256:HEX.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What becomes of secrets that the vault has, in another version: refuse (or empty), replace, or anew: the vault is
+	// begun again under a new key, with what is in the export and nothing else.
+	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
+	// With the last part.
+	Passphrase    []byte `protobuf:"bytes,6,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
+	Blind         []byte `protobuf:"bytes,7,opt,name=blind,proto3" json:"blind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVaultRequest) Reset() {
+	*x = ImportVaultRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVaultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVaultRequest) ProtoMessage() {}
+
+func (x *ImportVaultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVaultRequest.ProtoReflect.Descriptor instead.
+func (*ImportVaultRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ImportVaultRequest) GetPart() []byte {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ImportVaultRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ImportVaultRequest) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ImportVaultRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ImportVaultRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *ImportVaultRequest) GetPassphrase() []byte {
+	if x != nil {
+		return x.Passphrase
+	}
+	return nil
+}
+
+func (x *ImportVaultRequest) GetBlind() []byte {
+	if x != nil {
+		return x.Blind
+	}
+	return nil
+}
+
+type ImportVaultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How much of the file is there.
+	Received int64 `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
+	// With the last part.
+	Done          *VaultImport `protobuf:"bytes,2,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVaultResponse) Reset() {
+	*x = ImportVaultResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVaultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVaultResponse) ProtoMessage() {}
+
+func (x *ImportVaultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVaultResponse.ProtoReflect.Descriptor instead.
+func (*ImportVaultResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ImportVaultResponse) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *ImportVaultResponse) GetDone() *VaultImport {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+// VaultImport is what came of an import.
+type VaultImport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Versions that came into the vault.
+	Versions int64 `protobuf:"varint,1,opt,name=versions,proto3" json:"versions,omitempty"`
+	// Secrets that it did not have, that were replaced, and that were there already.
+	Added    int64 `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`
+	Replaced int64 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	Same     int64 `protobuf:"varint,4,opt,name=same,proto3" json:"same,omitempty"`
+	// What holds the vault's key.
+	Keeper        string `protobuf:"bytes,5,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VaultImport) Reset() {
+	*x = VaultImport{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VaultImport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VaultImport) ProtoMessage() {}
+
+func (x *VaultImport) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VaultImport.ProtoReflect.Descriptor instead.
+func (*VaultImport) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *VaultImport) GetVersions() int64 {
+	if x != nil {
+		return x.Versions
+	}
+	return 0
+}
+
+func (x *VaultImport) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *VaultImport) GetReplaced() int64 {
+	if x != nil {
+		return x.Replaced
+	}
+	return 0
+}
+
+func (x *VaultImport) GetSame() int64 {
+	if x != nil {
+		return x.Same
+	}
+	return 0
+}
+
+func (x *VaultImport) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
+}
+
 var File_palyra_v1_vault_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_vault_proto_rawDesc = "" +
@@ -1046,7 +1393,35 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x11LockVaultResponse\"\x17\n" +
 	"\x15GetVaultStatusRequest\"H\n" +
 	"\x16GetVaultStatusResponse\x12.\n" +
-	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status2\xbc\x06\n" +
+	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status\"r\n" +
+	"\x12ExportVaultRequest\x12$\n" +
+	"\n" +
+	"passphrase\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\x12\x1a\n" +
+	"\beveryone\x18\x03 \x01(\bR\beveryone\"G\n" +
+	"\x13ExportVaultResponse\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk\x12\x1a\n" +
+	"\bversions\x18\x02 \x01(\x03R\bversions\"\xc8\x01\n" +
+	"\x12ImportVaultRequest\x12\x18\n" +
+	"\x04part\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\x04part\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\tR\x04mode\x12$\n" +
+	"\n" +
+	"passphrase\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\a \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"]\n" +
+	"\x13ImportVaultResponse\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x03R\breceived\x12*\n" +
+	"\x04done\x18\x02 \x01(\v2\x16.palyra.v1.VaultImportR\x04done\"\x87\x01\n" +
+	"\vVaultImport\x12\x1a\n" +
+	"\bversions\x18\x01 \x01(\x03R\bversions\x12\x14\n" +
+	"\x05added\x18\x02 \x01(\x03R\x05added\x12\x1a\n" +
+	"\breplaced\x18\x03 \x01(\x03R\breplaced\x12\x12\n" +
+	"\x04same\x18\x04 \x01(\x03R\x04same\x12\x16\n" +
+	"\x06keeper\x18\x05 \x01(\tR\x06keeper2\x8b\b\n" +
 	"\fVaultService\x12^\n" +
 	"\tPutSecret\x12\x1b.palyra.v1.PutSecretRequest\x1a\x1c.palyra.v1.PutSecretResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12h\n" +
@@ -1062,6 +1437,10 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\vUnlockVault\x12\x1d.palyra.v1.UnlockVaultRequest\x1a\x1e.palyra.v1.UnlockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12^\n" +
 	"\tLockVault\x12\x1b.palyra.v1.LockVaultRequest\x1a\x1c.palyra.v1.LockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12g\n" +
+	"\vExportVault\x12\x1d.palyra.v1.ExportVaultRequest\x1a\x1e.palyra.v1.ExportVaultResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\fvault.reveal\x10\x01\x1a\x01\x010\x01\x12d\n" +
+	"\vImportVault\x12\x1d.palyra.v1.ImportVaultRequest\x1a\x1e.palyra.v1.ImportVaultResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12j\n" +
 	"\x0eGetVaultStatus\x12 .palyra.v1.GetVaultStatusRequest\x1a!.palyra.v1.GetVaultStatusResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
@@ -1079,7 +1458,7 @@ func file_palyra_v1_vault_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_vault_proto_rawDescData
 }
 
-var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_palyra_v1_vault_proto_goTypes = []any{
 	(*SecretInfo)(nil),             // 0: palyra.v1.SecretInfo
 	(*VaultStatus)(nil),            // 1: palyra.v1.VaultStatus
@@ -1099,37 +1478,47 @@ var file_palyra_v1_vault_proto_goTypes = []any{
 	(*LockVaultResponse)(nil),      // 15: palyra.v1.LockVaultResponse
 	(*GetVaultStatusRequest)(nil),  // 16: palyra.v1.GetVaultStatusRequest
 	(*GetVaultStatusResponse)(nil), // 17: palyra.v1.GetVaultStatusResponse
-	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(*ExportVaultRequest)(nil),     // 18: palyra.v1.ExportVaultRequest
+	(*ExportVaultResponse)(nil),    // 19: palyra.v1.ExportVaultResponse
+	(*ImportVaultRequest)(nil),     // 20: palyra.v1.ImportVaultRequest
+	(*ImportVaultResponse)(nil),    // 21: palyra.v1.ImportVaultResponse
+	(*VaultImport)(nil),            // 22: palyra.v1.VaultImport
+	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
 }
 var file_palyra_v1_vault_proto_depIdxs = []int32{
-	18, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
-	18, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 2: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
+	23, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 2: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 3: palyra.v1.PutSecretResponse.secret:type_name -> palyra.v1.SecretInfo
 	0,  // 4: palyra.v1.RevealSecretResponse.secret:type_name -> palyra.v1.SecretInfo
 	0,  // 5: palyra.v1.ListSecretsResponse.secrets:type_name -> palyra.v1.SecretInfo
 	1,  // 6: palyra.v1.GetVaultStatusResponse.status:type_name -> palyra.v1.VaultStatus
-	2,  // 7: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
-	4,  // 8: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
-	6,  // 9: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
-	8,  // 10: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
-	10, // 11: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
-	12, // 12: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
-	14, // 13: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
-	16, // 14: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
-	3,  // 15: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
-	5,  // 16: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
-	7,  // 17: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
-	9,  // 18: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
-	11, // 19: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
-	13, // 20: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
-	15, // 21: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
-	17, // 22: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	22, // 7: palyra.v1.ImportVaultResponse.done:type_name -> palyra.v1.VaultImport
+	2,  // 8: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
+	4,  // 9: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
+	6,  // 10: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
+	8,  // 11: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
+	10, // 12: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
+	12, // 13: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
+	14, // 14: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
+	18, // 15: palyra.v1.VaultService.ExportVault:input_type -> palyra.v1.ExportVaultRequest
+	20, // 16: palyra.v1.VaultService.ImportVault:input_type -> palyra.v1.ImportVaultRequest
+	16, // 17: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
+	3,  // 18: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
+	5,  // 19: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
+	7,  // 20: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
+	9,  // 21: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
+	11, // 22: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
+	13, // 23: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
+	15, // 24: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
+	19, // 25: palyra.v1.VaultService.ExportVault:output_type -> palyra.v1.ExportVaultResponse
+	21, // 26: palyra.v1.VaultService.ImportVault:output_type -> palyra.v1.ImportVaultResponse
+	17, // 27: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
+	18, // [18:28] is the sub-list for method output_type
+	8,  // [8:18] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_vault_proto_init() }
@@ -1144,7 +1533,7 @@ func file_palyra_v1_vault_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_vault_proto_rawDesc), len(file_palyra_v1_vault_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,12 @@ const (
 	VaultServiceUnlockVaultProcedure = "/palyra.v1.VaultService/UnlockVault"
 	// VaultServiceLockVaultProcedure is the fully-qualified name of the VaultService's LockVault RPC.
 	VaultServiceLockVaultProcedure = "/palyra.v1.VaultService/LockVault"
+	// VaultServiceExportVaultProcedure is the fully-qualified name of the VaultService's ExportVault
+	// RPC.
+	VaultServiceExportVaultProcedure = "/palyra.v1.VaultService/ExportVault"
+	// VaultServiceImportVaultProcedure is the fully-qualified name of the VaultService's ImportVault
+	// RPC.
+	VaultServiceImportVaultProcedure = "/palyra.v1.VaultService/ImportVault"
 	// VaultServiceGetVaultStatusProcedure is the fully-qualified name of the VaultService's
 	// GetVaultStatus RPC.
 	VaultServiceGetVaultStatusProcedure = "/palyra.v1.VaultService/GetVaultStatus"
@@ -73,6 +79,11 @@ type VaultServiceClient interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
+	// ExportVault gives away everything that the vault holds, sealed behind a passphrase, once that is on record.
+	ExportVault(context.Context, *v1.ExportVaultRequest) (*connect.ServerStreamForClient[v1.ExportVaultResponse], error)
+	// ImportVault takes an export, part by part in order; with the last part its secrets come into the vault, all of them
+	// or none.
+	ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -130,6 +141,18 @@ func NewVaultServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(vaultServiceMethods.ByName("LockVault")),
 			connect.WithClientOptions(opts...),
 		),
+		exportVault: connect.NewClient[v1.ExportVaultRequest, v1.ExportVaultResponse](
+			httpClient,
+			baseURL+VaultServiceExportVaultProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("ExportVault")),
+			connect.WithClientOptions(opts...),
+		),
+		importVault: connect.NewClient[v1.ImportVaultRequest, v1.ImportVaultResponse](
+			httpClient,
+			baseURL+VaultServiceImportVaultProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("ImportVault")),
+			connect.WithClientOptions(opts...),
+		),
 		getVaultStatus: connect.NewClient[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse](
 			httpClient,
 			baseURL+VaultServiceGetVaultStatusProcedure,
@@ -148,6 +171,8 @@ type vaultServiceClient struct {
 	rotateVault    *connect.Client[v1.RotateVaultRequest, v1.RotateVaultResponse]
 	unlockVault    *connect.Client[v1.UnlockVaultRequest, v1.UnlockVaultResponse]
 	lockVault      *connect.Client[v1.LockVaultRequest, v1.LockVaultResponse]
+	exportVault    *connect.Client[v1.ExportVaultRequest, v1.ExportVaultResponse]
+	importVault    *connect.Client[v1.ImportVaultRequest, v1.ImportVaultResponse]
 	getVaultStatus *connect.Client[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse]
 }
 
@@ -214,6 +239,20 @@ func (c *vaultServiceClient) LockVault(ctx context.Context, req *v1.LockVaultReq
 	return nil, err
 }
 
+// ExportVault calls palyra.v1.VaultService.ExportVault.
+func (c *vaultServiceClient) ExportVault(ctx context.Context, req *v1.ExportVaultRequest) (*connect.ServerStreamForClient[v1.ExportVaultResponse], error) {
+	return c.exportVault.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// ImportVault calls palyra.v1.VaultService.ImportVault.
+func (c *vaultServiceClient) ImportVault(ctx context.Context, req *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error) {
+	response, err := c.importVault.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetVaultStatus calls palyra.v1.VaultService.GetVaultStatus.
 func (c *vaultServiceClient) GetVaultStatus(ctx context.Context, req *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
 	response, err := c.getVaultStatus.CallUnary(ctx, connect.NewRequest(req))
@@ -239,6 +278,11 @@ type VaultServiceHandler interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
+	// ExportVault gives away everything that the vault holds, sealed behind a passphrase, once that is on record.
+	ExportVault(context.Context, *v1.ExportVaultRequest, *connect.ServerStream[v1.ExportVaultResponse]) error
+	// ImportVault takes an export, part by part in order; with the last part its secrets come into the vault, all of them
+	// or none.
+	ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -292,6 +336,18 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(vaultServiceMethods.ByName("LockVault")),
 		connect.WithHandlerOptions(opts...),
 	)
+	vaultServiceExportVaultHandler := connect.NewServerStreamHandlerSimple(
+		VaultServiceExportVaultProcedure,
+		svc.ExportVault,
+		connect.WithSchema(vaultServiceMethods.ByName("ExportVault")),
+		connect.WithHandlerOptions(opts...),
+	)
+	vaultServiceImportVaultHandler := connect.NewUnaryHandlerSimple(
+		VaultServiceImportVaultProcedure,
+		svc.ImportVault,
+		connect.WithSchema(vaultServiceMethods.ByName("ImportVault")),
+		connect.WithHandlerOptions(opts...),
+	)
 	vaultServiceGetVaultStatusHandler := connect.NewUnaryHandlerSimple(
 		VaultServiceGetVaultStatusProcedure,
 		svc.GetVaultStatus,
@@ -314,6 +370,10 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 			vaultServiceUnlockVaultHandler.ServeHTTP(w, r)
 		case VaultServiceLockVaultProcedure:
 			vaultServiceLockVaultHandler.ServeHTTP(w, r)
+		case VaultServiceExportVaultProcedure:
+			vaultServiceExportVaultHandler.ServeHTTP(w, r)
+		case VaultServiceImportVaultProcedure:
+			vaultServiceImportVaultHandler.ServeHTTP(w, r)
 		case VaultServiceGetVaultStatusProcedure:
 			vaultServiceGetVaultStatusHandler.ServeHTTP(w, r)
 		default:
@@ -351,6 +411,14 @@ func (UnimplementedVaultServiceHandler) UnlockVault(context.Context, *v1.UnlockV
 
 func (UnimplementedVaultServiceHandler) LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.LockVault is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) ExportVault(context.Context, *v1.ExportVaultRequest, *connect.ServerStream[v1.ExportVaultResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ExportVault is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ImportVault is not implemented"))
 }
 
 func (UnimplementedVaultServiceHandler) GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
