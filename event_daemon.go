@@ -73,8 +73,7 @@ type JournalExported struct {
 	To   int64     `json:"to"`
 }
 
-// PostureChecked records what the sandbox tiers held when a program inside them tried to get out. The posture itself
-// is kept by its digest.
+// PostureChecked records what tiers held when a program inside tried to get out. The posture is kept by its digest.
 type PostureChecked struct {
 	Posture Digest    `json:"posture_digest"`
 	By      Principal `json:"by"`     // who asked for it
@@ -112,14 +111,16 @@ func (JournalExported) Kind() string { return "journal.exported" }
 // Kind implements Event.
 func (PostureChecked) Kind() string { return "posture.checked" }
 
-// VaultChanged is what was done in the vault, and to which secret; after vault.get nothing is changed. No value is in it.
+// VaultChanged is what was done in the vault, and to which secret, without values; get and export change nothing.
 type VaultChanged struct {
-	Action    string    `json:"action"` // vault.put, vault.get, vault.delete, vault.rotate, vault.bind, vault.unbind
+	Action    string    `json:"action"` // vault.put, get, delete, rotate, bind, unbind, export, import
 	Scope     string    `json:"scope,omitempty"`
 	Name      string    `json:"name,omitempty"`
 	Version   int64     `json:"version,omitempty"`
-	Binding   string    `json:"binding,omitempty"` // of that secret
-	Counter   int64     `json:"counter"`           // of changes
+	Binding   string    `json:"binding,omitempty"`  // of that secret
+	Versions  int64     `json:"versions,omitempty"` // of secrets that left by an export, or came by an import
+	Mode      string    `json:"mode,omitempty"`     // of an export: everyone; of an import: replace, anew
+	Counter   int64     `json:"counter"`            // of changes
 	Keeper    string    `json:"keeper"`
 	Key       string    `json:"key_id"`
 	By        Principal `json:"by"`

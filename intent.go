@@ -26,8 +26,7 @@ type Intent struct {
 	KeyID      string `json:"key_id"`
 }
 
-// Signature is a signed intent as it is kept: enough for an outsider to check it. Fields holds the request that was
-// signed, as JSON.
+// Signature is a signed intent as it is kept, for outsiders to check. Fields has the request as JSON, secrets redacted.
 type Signature struct {
 	Intent    Intent         `json:"intent"`
 	Fields    map[string]any `json:"fields"`

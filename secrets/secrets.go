@@ -69,6 +69,31 @@ type Status struct {
 	Remedy   string   `json:"remedy,omitempty"`
 }
 
+// ImportMode is what becomes of a secret that the vault has otherwise than an export.
+type ImportMode string
+
+// The modes of an import.
+const (
+	Add     ImportMode = ""        // nothing is imported
+	Replace ImportMode = "replace" // the versions of the export take the place of its versions
+	Anew    ImportMode = "anew"    // the vault begins again with what is in the export, and nothing else, under a new key
+)
+
+// Limits of an export.
+const (
+	MaxExport = 1 << 30 // bytes of the file: the largest vault fits
+	MaxPart   = 4 << 20 // bytes that are sent at once
+)
+
+// Imported is what came of an import.
+type Imported struct {
+	Versions int64  `json:"versions"` // that came into the vault
+	Added    int64  `json:"added"`    // secrets that it did not have
+	Replaced int64  `json:"replaced"`
+	Same     int64  `json:"same"` // secrets that it had already
+	Keeper   string `json:"keeper"`
+}
+
 // validName is what a secret may be called: it stands in policies, messages and command lines.
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 

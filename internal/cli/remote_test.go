@@ -45,7 +45,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why " +
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
 		"sandbox-doctor sandbox-posture changes keep drop undo redo " +
-		"vault-put vault-get vault-list vault-delete vault-rotate vault-unlock vault-lock vault-status " +
+		"vault-put vault-get vault-list vault-delete vault-rotate vault-unlock vault-lock vault-status vault-export vault-import " +
 		"vault-bind vault-unbind vault-bindings")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)

@@ -26,7 +26,7 @@ import (
 func vaultCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("vault", "Keep secrets that are used and need not be seen",
 		vaultPutCommand(inv), vaultGetCommand(inv), vaultListCommand(inv), vaultDeleteCommand(inv), vaultRotateCommand(inv),
-		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv),
+		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv), vaultExportCommand(inv), vaultImportCommand(inv),
 		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv))
 }
 

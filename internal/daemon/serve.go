@@ -123,7 +123,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		access.New(d.registry()).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(d.keys()),
-		vaultsvc.New(d.vault, d.access.Lesser),
+		vaultsvc.New(d.vault, d.access.Lesser, filepath.Dir(d.Settings.Paths.State)),
 		journal.New(journalPart{d.journal}),
 		policy.New(policyPart{d.explainer(), d}, bundlesPart{d.bundles}, d.history()),
 		attestations.New(d.attester),

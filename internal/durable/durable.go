@@ -15,13 +15,25 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // WriteFile replaces path with data, or makes it. After a crash at any moment path holds the old content or the new
 // one, never a mixture; after a nil return it holds the new one. A failed write leaves nothing behind.
-func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
+func WriteFile(path string, data []byte, perm os.FileMode) error {
+	return Write(path, perm, true, func(w io.Writer) error {
+		if _, err := w.Write(data); err != nil {
+			return fmt.Errorf("durable: write: %w", err)
+		}
+		return nil
+	})
+}
+
+// Write is WriteFile of what fill writes. Without replace a file that is there stays as it is: the error is fs.ErrExist.
+func Write(path string, perm os.FileMode, replace bool, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	tmp := filepath.Join(dir, "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -33,20 +45,37 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 			_ = os.Remove(tmp)
 		}
 	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(perm) // whatever the umask says
+	if err = fill(f); err != nil {
+		return errors.Join(err, f.Close())
 	}
-	if err == nil {
+	if err = f.Chmod(perm); err == nil { // whatever the umask says
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("durable: write: %w", err)
 	}
-	if err = os.Rename(tmp, path); err != nil {
+	if err = place(tmp, path, replace); err != nil {
 		return fmt.Errorf("durable: write: %w", err)
 	}
 	return SyncDir(dir)
+}
+
+// place gives a file its name.
+func place(tmp, path string, replace bool) error {
+	if replace {
+		return os.Rename(tmp, path)
+	}
+	err := os.Link(tmp, path) // which never replaces
+	switch {
+	case err == nil:
+		return os.Remove(tmp)
+	case errors.Is(err, fs.ErrExist):
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil { // no file has two names there
+		return &fs.PathError{Op: "write", Path: path, Err: fs.ErrExist}
+	}
+	return os.Rename(tmp, path)
 }
 
 // SyncDir makes the names in a directory durable: a file that was made, renamed

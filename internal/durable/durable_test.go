@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -281,4 +282,45 @@ func alone(t *testing.T, dir string, names ...string) {
 	if strings.Join(got, " ") != strings.Join(names, " ") {
 		t.Errorf("in %s: %q, want %q", dir, got, names)
 	}
+}
+
+// Without replace a file that is there stays, also one that comes while another is written; what fails leaves nothing.
+func TestWriteWithoutReplacing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	fill := func(text string) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+	}
+	broken := errors.New("broken")
+	if err := Write(path, 0o600, false, func(io.Writer) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	alone(t, dir)
+	if err := Write(path, 0o600, false, fill("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, 0o600, false, fill("two")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a file: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	alone(t, dir, "f")
+	link := filepath.Join(dir, "l")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(link, 0o600, false, fill("two")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a link that leads nowhere: %v", err)
+	}
+	if err := Write(path, 0o600, true, fill("two")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "two" {
+		t.Errorf("%q, %v", b, err)
+	}
+	alone(t, dir, "f", "l")
 }

@@ -26,10 +26,11 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/agefile"
 )
 
 // MinPassphrase is the shortest passphrase that a key is put behind, in bytes.
-const MinPassphrase = 12
+const MinPassphrase = agefile.MinPassphrase
 
 // KeyID returns the name of a public key: a digest's beginning.
 func KeyID(pub ed25519.PublicKey) string {

@@ -105,6 +105,7 @@ var (
 		"DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
 		"PutSecret", "RevealSecret", "ListSecrets", "DeleteSecret", "RotateVault", "UnlockVault", "LockVault", "GetVaultStatus",
 		"BindSecret", "UnbindSecret", "ListBindings",
+		"ExportVault", "ImportVault",
 	}
 )
 

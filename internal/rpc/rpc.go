@@ -43,6 +43,7 @@ import (
 const (
 	maxCallBody = 12 << 20
 	maxRunBody  = 3 << 20 // a run's input of 1 MiB, escaped in JSON, and more
+	maxPartBody = 6 << 20 // secrets.MaxPart of a file in base64, and more
 	maxBody     = 1 << 20
 	maxHeader   = 32 << 10
 	maxStreams  = 1024 // per HTTP/2 connection
@@ -240,6 +241,8 @@ func bodyLimit(spec connect.Spec) []connect.HandlerOption {
 		most = maxCallBody
 	case palyrav1connect.RunServiceStartRunProcedure, palyrav1connect.RunServiceRunStreamProcedure:
 		most = maxRunBody
+	case palyrav1connect.VaultServiceImportVaultProcedure:
+		most = maxPartBody
 	}
 	return []connect.HandlerOption{connect.WithReadMaxBytes(most)}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	"palyra"
@@ -27,6 +28,9 @@ func (i ident) compare(o ident) int {
 
 // leaf is the digest of a row without the sealed value: that is bound to its data key, which is in it.
 type leaf [sha256.Size]byte
+
+// validKeyID is the id of a vault key. Keepers make names of files of it.
+var validKeyID = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
 
 // manifest is what is authenticated of a vault, beside its leaves.
 type manifest struct {
@@ -59,18 +63,14 @@ type row struct {
 	ident
 	dataKey, vaultKey string
 	wrapped, sealed   []byte
-	unmasked          bool
+	unmasked          int64 // 0 or 1
 	by                palyra.Principal
 	created, expires  int64
 }
 
 // leaf is the row's digest.
 func (r row) leaf() leaf {
-	unmasked := int64(0)
-	if r.unmasked {
-		unmasked = 1
-	}
-	return sha256.Sum256(encode(kindLeaf, r.scope, r.name, r.version, r.dataKey, r.vaultKey, r.wrapped, unmasked, string(r.by), r.created,
+	return sha256.Sum256(encode(kindLeaf, r.scope, r.name, r.version, r.dataKey, r.vaultKey, r.wrapped, r.unmasked, string(r.by), r.created,
 		r.expires))
 }
 
@@ -97,7 +97,7 @@ func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, bi
 		err := tx.Each(`SELECT `+rowColumns+` FROM vault_secrets`, nil, func(scan func(...any) error) error {
 			var r row
 			if err := scan(r.places()...); err != nil {
-				return err
+				return damaged("a secret is kept as no secret can be").WithCause(err)
 			}
 			leaves[r.ident] = r.leaf()
 			return nil
@@ -115,8 +115,15 @@ func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, bi
 
 // readManifest reads the manifest; errNone: the vault has not begun. Secrets without a manifest are a damage.
 func readManifest(tx *store.Tx) (m manifest, err error) {
-	err = tx.Get(`SELECT counter, vault_key, keeper, mac FROM vault_manifest WHERE one=1`, nil, &m.counter, &m.key, &m.keeper, &m.mac)
-	if !errors.Is(err, store.ErrNoRows) {
+	found := false
+	err = tx.Each(`SELECT counter, vault_key, keeper, mac FROM vault_manifest`, nil, func(scan func(...any) error) error {
+		if err := scan(&m.counter, &m.key, &m.keeper, &m.mac); err != nil || found || m.counter < 1 || !validKeyID.MatchString(m.key) {
+			return damaged("the list of what it holds is none").WithCause(err)
+		}
+		found = true
+		return nil
+	})
+	if err != nil || found {
 		return m, err
 	}
 	var n int64

@@ -106,11 +106,7 @@ func (v *Vault) newVaultKey(ctx context.Context, keeper string, passphrase palyr
 		return "", keys, invalid("there is no keeper %q here", palyra.Clip(keeper, 64)).WithRemedy("see 'palyra vault status'")
 	}
 	id = string(v.NewID())
-	err = v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO vault_keys (id, keeper) VALUES (?, ?)`, id, keeper)
-		return err
-	})
-	if err != nil {
+	if err := v.listKey(ctx, id, keeper); err != nil {
 		return "", keys, fmt.Errorf("vault: new key: %w", err)
 	}
 	key := newKey()
@@ -122,23 +118,45 @@ func (v *Vault) newVaultKey(ctx context.Context, keeper string, passphrase palyr
 	return id, keys, err
 }
 
+// listKey puts a key on the list of those that keepers may hold.
+func (v *Vault) listKey(ctx context.Context, id, keeper string) error {
+	return v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
+		_, err := tx.Exec(`INSERT INTO vault_keys (id, keeper) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET keeper=excluded.keeper`, id, keeper)
+		return err
+	})
+}
+
 // tidy has keepers forget keys that are not the vault's. What fails is tried again when it is opened the next time.
 func (v *Vault) tidy(ctx context.Context) {
 	var ids, keepers []string
+	listed := false
 	err := v.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT id, keeper FROM vault_keys WHERE id<>?`, []any{v.held.key}, func(scan func(...any) error) error {
+		return tx.Each(`SELECT id, keeper FROM vault_keys`, nil, func(scan func(...any) error) error {
 			var id, keeper string
 			err := scan(&id, &keeper)
+			if id == v.held.key && keeper == v.held.keeper {
+				listed = true
+				return err
+			}
 			ids, keepers = append(ids, id), append(keepers, keeper)
 			return err
 		})
 	})
+	if err == nil && !listed {
+		err = v.listKey(ctx, v.held.key, v.held.keeper)
+	}
 	for i, id := range ids {
 		k := v.Keepers[keepers[i]]
-		if k == nil {
+		var e error
+		switch {
+		case id == v.held.key: // somebody wrote another keeper to it
 			continue
+		case !validKeyID.MatchString(id): // no key of ours was ever called that
+		case k == nil:
+			continue
+		default:
+			e = k.Forget(ctx, id)
 		}
-		e := k.Forget(ctx, id)
 		if e == nil {
 			e = v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
 				_, err := tx.Exec(`DELETE FROM vault_keys WHERE id=?`, id)

@@ -27,7 +27,7 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 	err := v.change(ctx, "vault.put", by, func(tx *store.Tx, c *change) error {
 		r := row{
 			ident: ident{string(in.Scope), in.Name, c.last(string(in.Scope), in.Name) + 1}, dataKey: string(v.NewID()), vaultKey: c.key,
-			unmasked: in.Unmasked, by: by.Principal, created: v.Now().UnixNano(), expires: store.Nanos(in.Expires),
+			unmasked: flag(in.Unmasked), by: by.Principal, created: v.Now().UnixNano(), expires: store.Nanos(in.Expires),
 		}
 		if err := r.seal(in.Value, c.keys); err != nil {
 			return err
@@ -39,16 +39,30 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 		if err := c.prune(tx, r.ident); err != nil {
 			return err
 		}
-		if secretLeaves(c.leaves) > MaxSecrets {
-			return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded,
-				"the vault holds %d versions of secrets, the most it can", MaxSecrets).
-				WithRemedy("remove what nobody needs: palyra vault delete")
+		if err := c.fits(); err != nil {
+			return err
 		}
 		c.event.Scope, c.event.Name, c.event.Version = string(in.Scope), in.Name, r.version
 		info = r.info()
 		return nil
 	})
 	return info, err
+}
+
+// fits refuses a change after which the vault holds too much.
+func (c *change) fits() error {
+	if secretLeaves(c.leaves) <= MaxSecrets {
+		return nil
+	}
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "the vault holds %d versions of secrets, the most it can", MaxSecrets).
+		WithRemedy("remove what nobody needs: palyra vault delete")
+}
+
+func flag(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // checkValue refuses what cannot be kept.
@@ -126,8 +140,10 @@ type change struct {
 }
 
 // last is the last version of a secret; 0: there is none.
-func (c *change) last(scope, name string) (last int64) {
-	for i := range c.leaves {
+func (c *change) last(scope, name string) int64 { return last(c.leaves, scope, name) }
+
+func last(leaves map[ident]leaf, scope, name string) (last int64) {
+	for i := range leaves {
 		if i.scope == scope && i.name == name {
 			last = max(last, i.version)
 		}
@@ -176,7 +192,7 @@ func (v *Vault) change(ctx context.Context, what string, by secrets.By, f func(*
 func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, f func(*store.Tx, *change) error) error {
 	var next *held
 	err := v.DB.Write(ctx, what, func(tx *store.Tx) error {
-		if m, err := readManifest(tx); h.counter > 0 && (err != nil || m.counter != h.counter || string(m.mac) != string(h.mac)) {
+		if m, err := readManifest(tx); h.counter > 0 && !h.anew && (err != nil || m.counter != h.counter || string(m.mac) != string(h.mac)) {
 			return errors.Join(damaged("the list of what it holds was changed while it was open"), err)
 		}
 		c := &change{manifest: h.manifest, keys: h.keys, leaves: maps.Clone(h.leaves), bindings: maps.Clone(h.bindings)}
@@ -244,36 +260,42 @@ func (v *Vault) Get(ctx context.Context, scope secrets.Scope, name string, versi
 		return palyra.Secret{}, secrets.Info{}, err
 	}
 	defer v.mu.RUnlock()
-	var r row
-	err = v.DB.Read(ctx, func(tx *store.Tx) error {
-		order, args := `ORDER BY version DESC`, []any{string(scope), name}
-		if version > 0 {
-			order, args = `AND version=?`, append(args, version)
-		}
-		return tx.Get(`SELECT `+rowColumns+`, sealed FROM vault_secrets WHERE scope=? AND name=? `+order, args, append(r.places(), &r.sealed)...)
-	})
-	listed := h.lists(ident{string(scope), name, version})
-	switch {
-	case errors.Is(err, store.ErrNoRows) && !listed:
+	if version <= 0 { // of those that are authentic: a table from which the last is gone has another
+		version = last(h.leaves, string(scope), name)
+	}
+	r := row{ident: ident{string(scope), name, version}}
+	if _, ok := h.leaves[r.ident]; !ok {
 		return palyra.Secret{}, secrets.Info{}, missing(scope, name)
-	case errors.Is(err, store.ErrNoRows):
-		gone := row{ident: ident{string(scope), name, version}}
-		return palyra.Secret{}, secrets.Info{}, gone.damaged("it is gone")
-	case err != nil:
-		return palyra.Secret{}, secrets.Info{}, fmt.Errorf("vault: get: %w", err)
+	}
+	err = v.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		r, err = r.fetch(tx)
+		return err
+	})
+	if err != nil {
+		return palyra.Secret{}, secrets.Info{}, err
 	}
 	value, err := v.read(h, r)
 	return value, r.info(), err
 }
 
-// lists reports whether the open vault has a version of a secret, or with version 0 any.
-func (h *held) lists(want ident) bool {
-	for i := range h.leaves {
-		if i.scope == want.scope && i.name == want.name && (want.version == 0 || want.version == i.version) {
-			return true
-		}
+// fetch reads the row of a version that the vault has.
+func (r row) fetch(tx *store.Tx) (row, error) {
+	found := row{}
+	err := store.ErrNoRows
+	each := tx.Each(`SELECT `+rowColumns+`, sealed FROM vault_secrets WHERE scope=? AND name=? AND version=?`,
+		[]any{r.scope, r.name, r.version}, func(scan func(...any) error) error {
+			err = scan(append(found.places(), &found.sealed)...)
+			return nil
+		})
+	switch {
+	case each != nil:
+		return r, fmt.Errorf("vault: get: %w", each)
+	case errors.Is(err, store.ErrNoRows):
+		return r, r.damaged("it is gone")
+	case err != nil:
+		return r, r.damaged("it is not the one that was put").WithCause(err)
 	}
-	return false
+	return found, nil
 }
 
 // hold returns the open vault, which nobody changes until v.mu.RUnlock. After an error there is nothing to unlock.
@@ -327,7 +349,7 @@ func (r row) open(keys derived) (palyra.Secret, error) {
 func (r row) info() secrets.Info {
 	return secrets.Info{
 		Scope: secrets.Scope(r.scope), Name: r.name, Version: r.version, CreatedBy: r.by, CreatedAt: store.Moment(r.created),
-		ExpiresAt: store.Moment(r.expires), Unmasked: r.unmasked,
+		ExpiresAt: store.Moment(r.expires), Unmasked: r.unmasked != 0,
 	}
 }
 
@@ -337,9 +359,11 @@ func (v *Vault) List(ctx context.Context) ([]secrets.Info, error) {
 	err := v.DB.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT `+rowColumns+` FROM vault_secrets ORDER BY scope, name, version`, nil, func(scan func(...any) error) error {
 			var r row
-			err := scan(r.places()...)
+			if err := scan(r.places()...); err != nil {
+				return damaged("a secret is kept as no secret can be").WithCause(err)
+			}
 			list = append(list, r.info())
-			return err
+			return nil
 		})
 	})
 	if err != nil {

@@ -86,10 +86,21 @@ func (v *Vault) permit(ctx context.Context, by secrets.By, action string, scope 
 	if err := secrets.CheckName(scope, name); err != nil {
 		return err
 	}
-	if whose, ok := strings.CutPrefix(string(scope), "principal:"); ok && whose != string(by.Principal) {
+	if whose, others := others(scope, by.Principal); others {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the secret is for %s only", palyra.Clip(whose, 128)).
 			WithRemedy("have them do it")
 	}
+	return v.judge(ctx, by, action, name)
+}
+
+// others reports whether a secret is for somebody else only, and for whom.
+func others(scope secrets.Scope, p palyra.Principal) (whose string, ok bool) {
+	whose, ok = strings.CutPrefix(string(scope), "principal:")
+	return whose, ok && whose != string(p)
+}
+
+// judge refuses what policy does not permit.
+func (v *Vault) judge(ctx context.Context, by secrets.By, action, name string) error {
 	ok, hits := v.Policy.AuthorizeAction(ctx, by.Principal, []palyra.Role{by.Role}, action, "Secret", name)
 	if ok {
 		return nil
@@ -130,6 +141,7 @@ type held struct {
 	keys     derived
 	leaves   map[ident]leaf
 	bindings map[string]secrets.Binding
+	anew     bool // it takes the place of whatever the tables have
 }
 
 // New returns a vault. It opens nothing: the first use does.
@@ -179,7 +191,7 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 	keeper := v.Keepers[m.keeper]
 	if keeper == nil {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, "the vault's key is held by %s, which is not there", m.keeper).
-			WithRemedy("start the daemon where that keeper is, or restore a backup: palyra vault import")
+			WithRemedy("start the daemon where that keeper is, or begin anew from an export: palyra vault import --anew FILE")
 	}
 	key, err := keeper.Load(ctx, m.key, passphrase)
 	if err != nil {
@@ -218,5 +230,5 @@ func (v *Vault) verify(ctx context.Context, m manifest, leaves map[ident]leaf, k
 // damaged is the error of a vault that somebody changed.
 func damaged(why string) *palyra.Error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonVaultDamaged, "the vault is not as Palyra left it: %s", why).
-		WithRemedy("find out who can write to the state; restore a backup of it, or 'palyra vault import' into a new one")
+		WithRemedy("find out who can write to the state; restore a backup of it, or begin anew from an export: palyra vault import --anew FILE")
 }

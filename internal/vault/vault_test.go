@@ -1,9 +1,8 @@
 package vault
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,31 +20,36 @@ import (
 	"palyra/secrets"
 )
 
-// lines is a journal that keeps counters in a table, as the real one keeps lines.
+// lines is a journal that keeps events in a table, as the real one keeps lines.
 type lines struct{ db *store.DB }
 
 func (l *lines) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
-	_, err := tx.Exec(`INSERT INTO lines (counter) VALUES (?)`, e.(palyra.VaultChanged).Counter)
+	body, err := json.Marshal(e)
+	if err == nil {
+		_, err = tx.Exec(`INSERT INTO lines (body) VALUES (?)`, body)
+	}
 	return palyra.Position{}, err
 }
 
 func (l *lines) Bodies(ctx context.Context, _ string, f func([]byte) error) error {
 	return l.db.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT counter FROM lines`, nil, func(scan func(...any) error) error {
-			var n int64
-			if err := scan(&n); err != nil {
+		return tx.Each(`SELECT body FROM lines ORDER BY rowid`, nil, func(scan func(...any) error) error {
+			var body []byte
+			if err := scan(&body); err != nil {
 				return err
 			}
-			return f(fmt.Appendf(nil, `{"counter":%d}`, n))
+			return f(body)
 		})
 	})
 }
 
-// owners may do everything.
-type owners struct{}
+// owners may do everything, and admins keep secrets that they may not see. Nobody may do what is in it: "vault.get name".
+type owners map[string]bool
 
-func (owners) AuthorizeAction(_ context.Context, _ palyra.Principal, roles []palyra.Role, _, _, _ string) (bool, []palyra.PolicyHit) {
-	return roles[0] == palyra.RoleOwner, nil
+func (o owners) AuthorizeAction(_ context.Context, _ palyra.Principal, roles []palyra.Role, action, _, name string,
+) (bool, []palyra.PolicyHit) {
+	permitted := roles[0] == palyra.RoleOwner || roles[0] == palyra.RoleAdmin && action != "vault.get"
+	return permitted && !o[action+" "+name], nil
 }
 
 var ada = secrets.By{Principal: "user:ada", Role: palyra.RoleOwner}
@@ -74,7 +78,7 @@ func newHouse(t testing.TB, dir string) *house {
 	h.ok(err)
 	t.Cleanup(func() { _ = h.db.Close() })
 	h.ok(h.db.Write(t.Context(), "test", func(tx *store.Tx) error {
-		_, err := tx.Exec(`CREATE TABLE IF NOT EXISTS lines (counter BIGINT)`)
+		_, err := tx.Exec(`CREATE TABLE IF NOT EXISTS lines (body BLOB)`)
 		return err
 	}))
 	h.again()
@@ -197,68 +201,6 @@ func TestWhatIsNoSecret(t *testing.T) {
 	if _, err := h.get("pin"); palyra.CodeOf(err) != palyra.Expired {
 		t.Errorf("after its time: %v", err)
 	}
-}
-
-// Whatever is changed behind the vault's back is noticed, by name, and never returned as a value.
-func TestEveryChangeBehindItsBackIsNoticed(t *testing.T) {
-	h := newHouse(t, t.TempDir())
-	h.put("one", "the value of the first")
-	h.put("two", "the value of the second")
-	h.put("two", "the value of the second, again")
-	change := func(what, do string, undo func(), args ...any) {
-		t.Helper()
-		h.exec(do, args...)
-		for _, open := range []bool{false, true} { // by a daemon that had the vault open, and by one that opens it
-			if open {
-				h.again()
-			}
-			one, errOne := h.get("one")
-			two, errTwo := h.get("two")
-			if errOne == nil && one != "the value of the first" || errTwo == nil && two != "the value of the second, again" {
-				t.Errorf("%s: %q, %q", what, one, two)
-			}
-			err := errors.Join(errOne, errTwo)
-			if e := (*palyra.Error)(nil); !errors.As(err, &e) || e.Reason != palyra.ReasonVaultDamaged && palyra.CodeOf(err) != palyra.NotFound {
-				if open || !strings.HasPrefix(what, "manifest") && !strings.HasPrefix(what, "old") {
-					t.Errorf("%s, opened %v: %v", what, open, err)
-				}
-			}
-		}
-		undo()
-		h.again()
-		h.want("one", "the value of the first")
-		h.want("two", "the value of the second, again")
-	}
-	for _, column := range []string{"wrapped", "sealed"} {
-		for _, name := range []string{"one", "two"} {
-			var raw []byte
-			h.ok(h.db.Read(t.Context(), func(tx *store.Tx) error {
-				return tx.Get(`SELECT `+column+` FROM vault_secrets WHERE name=? ORDER BY version DESC`, []any{name}, &raw)
-			}))
-			put := `UPDATE vault_secrets SET ` + column + `=? WHERE name=? AND version=(SELECT max(version) FROM vault_secrets WHERE name=?)`
-			for i := range raw {
-				bad := bytes.Clone(raw)
-				bad[i] ^= 1 << (i % 8)
-				change(fmt.Sprintf("%s of %s, byte %d", column, name, i), put, func() { h.exec(put, raw, name, name) }, bad, name, name)
-			}
-			change(column+" cut", put, func() { h.exec(put, raw, name, name) }, raw[:len(raw)-1], name, name)
-			change(column+" empty", put, func() { h.exec(put, raw, name, name) }, []byte{}, name, name)
-		}
-	}
-	var mac []byte
-	h.ok(h.db.Read(t.Context(), func(tx *store.Tx) error { return tx.Get(`SELECT mac FROM vault_manifest`, nil, &mac) }))
-	for i := range mac {
-		bad := bytes.Clone(mac)
-		bad[i] ^= 0x80
-		change(fmt.Sprintf("manifest, byte %d", i), `UPDATE vault_manifest SET mac=?`, func() { h.exec(`UPDATE vault_manifest SET mac=?`, mac) }, bad)
-	}
-	swap := `UPDATE vault_secrets SET name=CASE name WHEN 'one' THEN 'x' ELSE name END`
-	change("renamed", swap, func() { h.exec(`UPDATE vault_secrets SET name='one' WHERE name='x'`) })
-	change("manifest counter", `UPDATE vault_manifest SET counter=counter-1`, func() { h.exec(`UPDATE vault_manifest SET counter=counter+1`) })
-	change("expiry", `UPDATE vault_secrets SET expires_at=1 WHERE name='one'`, func() { h.exec(`UPDATE vault_secrets SET expires_at=0`) })
-	change("old version only", `UPDATE vault_secrets SET version=version+10 WHERE name='two'`, func() {
-		h.exec(`UPDATE vault_secrets SET version=version-10 WHERE name='two'`)
-	})
 }
 
 // An earlier state of the vault is noticed, also one that was whole: the journal has gone on.

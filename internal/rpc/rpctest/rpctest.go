@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -73,7 +74,7 @@ func (p *Parts) Services() []rpc.Service {
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
-		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
+		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
 		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }

@@ -2,6 +2,9 @@ package rpctest
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
 
 	"palyra"
 	"palyra/secrets"
@@ -68,4 +71,23 @@ func (v vaultPart) Unbind(ctx context.Context, _ string, _ secrets.By) error {
 func (v vaultPart) Bindings(ctx context.Context) ([]secrets.Binding, error) {
 	v.note(ctx, "bindings")
 	return []secrets.Binding{Bound}, nil
+}
+
+// Exported is what an export is made of, so that a test knows it again.
+const Exported = "an export of the vault"
+
+func (v vaultPart) Export(ctx context.Context, to io.Writer, _ palyra.Secret, everyone bool, _ secrets.By) (int64, error) {
+	v.note(ctx, fmt.Sprintf("export vault %t", everyone))
+	_, err := io.WriteString(to, Exported)
+	return 2, err
+}
+
+func (v vaultPart) Import(ctx context.Context, file io.ReaderAt, size int64, _ palyra.Secret, mode secrets.ImportMode, _ secrets.By,
+) (secrets.Imported, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(file, 0, size)); err != nil {
+		return secrets.Imported{}, err
+	}
+	v.note(ctx, fmt.Sprintf("import vault %s%d %x", mode, size, h.Sum(nil)))
+	return secrets.Imported{Versions: 2, Added: 1, Keeper: "key-file"}, nil
 }

@@ -3,6 +3,7 @@ package vault
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -54,21 +55,35 @@ type Bindings interface {
 	Bindings(ctx context.Context) ([]secrets.Binding, error)
 }
 
+// Backup gives everything that the vault holds away, and takes it in again.
+type Backup interface {
+	// Export writes the vault behind a passphrase. What it wrote may be given away once it has returned without an error.
+	Export(ctx context.Context, to io.Writer, passphrase palyra.Secret, everyone bool, by secrets.By) (versions int64, err error)
+	// Import takes an export into the vault, all of it or nothing.
+	Import(ctx context.Context, file io.ReaderAt, size int64, passphrase palyra.Secret, mode secrets.ImportMode, by secrets.By,
+	) (secrets.Imported, error)
+}
+
 // Vault is all of it.
 type Vault interface {
 	Secrets
 	Keys
 	Bindings
+	Backup
 }
 
 // Service serves VaultService.
 type Service struct {
-	vault  Vault
-	lesser func(a, b palyra.Role) palyra.Role
+	vault   Vault
+	lesser  func(a, b palyra.Role) palyra.Role
+	dir     string
+	uploads uploads
 }
 
-// New returns the service. Lesser is the weaker of two roles.
-func New(v Vault, lesser func(a, b palyra.Role) palyra.Role) *Service { return &Service{v, lesser} }
+// New returns the service. Lesser is the weaker of two roles; exports on their way are in dir, encrypted as they are.
+func New(v Vault, lesser func(a, b palyra.Role) palyra.Role, dir string) *Service {
+	return &Service{vault: v, lesser: lesser, dir: dir}
+}
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {

@@ -16,7 +16,7 @@ import (
 const (
 	maxFile = 4096
 	// MinPassphrase is the shortest passphrase that a vault is put behind, in bytes.
-	MinPassphrase = 12
+	MinPassphrase = agefile.MinPassphrase
 )
 
 // files are keys in a directory of the daemon's own.
@@ -38,7 +38,7 @@ func (f files) load(_ context.Context, id string) ([]byte, error) {
 	switch unsafe := (*unsafeError)(nil); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, locked("the vault's key is not there: %s", path).
-			WithRemedy("put the file back from a backup; without one, begin anew from an export: palyra vault import")
+			WithRemedy("put the file back from a backup; without one, begin anew from an export: palyra vault import --anew FILE")
 	case errors.As(err, &unsafe):
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the vault's key is not safe in %s: %s", path, unsafe.why).
 			WithRemedy("%s", unsafe.fix)
@@ -100,7 +100,7 @@ func (k Behind) Load(ctx context.Context, id string, passphrase palyra.Secret) (
 	})
 	if errors.Is(err, agefile.ErrPassphrase) {
 		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the passphrase does not open the vault").
-			WithRemedy("try again; without the passphrase, begin anew from an export: palyra vault import").WithCause(err)
+			WithRemedy("try again; without the passphrase, begin anew from an export: palyra vault import --anew FILE").WithCause(err)
 	}
 	return palyra.NewSecret(key), err
 }

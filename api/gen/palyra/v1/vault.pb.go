@@ -1375,6 +1375,353 @@ func (x *GetVaultStatusResponse) GetStatus() *VaultStatus {
 	return nil
 }
 
+type ExportVaultRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Passphrase []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
+	Blind      []byte                 `protobuf:"bytes,2,opt,name=blind,proto3" json:"blind,omitempty"`
+	// Also what is for other people only.
+	Everyone      bool `protobuf:"varint,3,opt,name=everyone,proto3" json:"everyone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVaultRequest) Reset() {
+	*x = ExportVaultRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVaultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVaultRequest) ProtoMessage() {}
+
+func (x *ExportVaultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVaultRequest.ProtoReflect.Descriptor instead.
+func (*ExportVaultRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExportVaultRequest) GetPassphrase() []byte {
+	if x != nil {
+		return x.Passphrase
+	}
+	return nil
+}
+
+func (x *ExportVaultRequest) GetBlind() []byte {
+	if x != nil {
+		return x.Blind
+	}
+	return nil
+}
+
+func (x *ExportVaultRequest) GetEveryone() bool {
+	if x != nil {
+		return x.Everyone
+	}
+	return false
+}
+
+type ExportVaultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Chunk []byte                 `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// In the first one: how many versions of secrets are in the export.
+	Versions      int64 `protobuf:"varint,2,opt,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportVaultResponse) Reset() {
+	*x = ExportVaultResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportVaultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportVaultResponse) ProtoMessage() {}
+
+func (x *ExportVaultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportVaultResponse.ProtoReflect.Descriptor instead.
+func (*ExportVaultResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExportVaultResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *ExportVaultResponse) GetVersions() int64 {
+	if x != nil {
+		return x.Versions
+	}
+	return 0
+}
+
+type ImportVaultRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 4 MiB of the file.
+	Part []byte `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	// Where the part is in the file; 0 begins an import.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Of the whole file.
+	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// Of the whole file, sha256:HEX.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What becomes of secrets that the vault has, in another version: refuse (or empty), replace, or anew: the vault is
+	// begun again under a new key, with what is in the export and nothing else.
+	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
+	// With the last part.
+	Passphrase    []byte `protobuf:"bytes,6,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
+	Blind         []byte `protobuf:"bytes,7,opt,name=blind,proto3" json:"blind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVaultRequest) Reset() {
+	*x = ImportVaultRequest{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVaultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVaultRequest) ProtoMessage() {}
+
+func (x *ImportVaultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVaultRequest.ProtoReflect.Descriptor instead.
+func (*ImportVaultRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ImportVaultRequest) GetPart() []byte {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ImportVaultRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ImportVaultRequest) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ImportVaultRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ImportVaultRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *ImportVaultRequest) GetPassphrase() []byte {
+	if x != nil {
+		return x.Passphrase
+	}
+	return nil
+}
+
+func (x *ImportVaultRequest) GetBlind() []byte {
+	if x != nil {
+		return x.Blind
+	}
+	return nil
+}
+
+type ImportVaultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How much of the file is there.
+	Received int64 `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
+	// With the last part.
+	Done          *VaultImport `protobuf:"bytes,2,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportVaultResponse) Reset() {
+	*x = ImportVaultResponse{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportVaultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportVaultResponse) ProtoMessage() {}
+
+func (x *ImportVaultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportVaultResponse.ProtoReflect.Descriptor instead.
+func (*ImportVaultResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ImportVaultResponse) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *ImportVaultResponse) GetDone() *VaultImport {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+// VaultImport is what came of an import.
+type VaultImport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Versions that came into the vault.
+	Versions int64 `protobuf:"varint,1,opt,name=versions,proto3" json:"versions,omitempty"`
+	// Secrets that it did not have, that were replaced, and that were there already.
+	Added    int64 `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`
+	Replaced int64 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	Same     int64 `protobuf:"varint,4,opt,name=same,proto3" json:"same,omitempty"`
+	// What holds the vault's key.
+	Keeper        string `protobuf:"bytes,5,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VaultImport) Reset() {
+	*x = VaultImport{}
+	mi := &file_palyra_v1_vault_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VaultImport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VaultImport) ProtoMessage() {}
+
+func (x *VaultImport) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_vault_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VaultImport.ProtoReflect.Descriptor instead.
+func (*VaultImport) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_vault_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *VaultImport) GetVersions() int64 {
+	if x != nil {
+		return x.Versions
+	}
+	return 0
+}
+
+func (x *VaultImport) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *VaultImport) GetReplaced() int64 {
+	if x != nil {
+		return x.Replaced
+	}
+	return 0
+}
+
+func (x *VaultImport) GetSame() int64 {
+	if x != nil {
+		return x.Same
+	}
+	return 0
+}
+
+func (x *VaultImport) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
+}
+
 var File_palyra_v1_vault_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_vault_proto_rawDesc = "" +
@@ -1429,15 +1776,15 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x14UnbindSecretResponse\"\x15\n" +
 	"\x13ListBindingsRequest\"L\n" +
 	"\x14ListBindingsResponse\x124\n" +
-	"\bbindings\x18\x01 \x03(\v2\x18.palyra.v1.SecretBindingR\bbindings\"\xbf\x01\n" +
+	"\bbindings\x18\x01 \x03(\v2\x18.palyra.v1.SecretBindingR\bbindings\"\xcb\x01\n" +
 	"\x10PutSecretRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\x129\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\x05value\x18\x03 \x01(\fB\x04\xf8\xe0\x18\x01R\x05value\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
-	"\bunmasked\x18\x05 \x01(\bR\bunmasked\x12\x14\n" +
-	"\x05blind\x18\x06 \x01(\fR\x05blind\"B\n" +
+	"\bunmasked\x18\x05 \x01(\bR\bunmasked\x12\x1a\n" +
+	"\x05blind\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"B\n" +
 	"\x11PutSecretResponse\x12-\n" +
 	"\x06secret\x18\x01 \x01(\v2\x15.palyra.v1.SecretInfoR\x06secret\"Y\n" +
 	"\x13RevealSecretRequest\x12\x14\n" +
@@ -1454,25 +1801,54 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\"\x16\n" +
-	"\x14DeleteSecretResponse\"b\n" +
+	"\x14DeleteSecretResponse\"n\n" +
 	"\x12RotateVaultRequest\x12\x16\n" +
-	"\x06keeper\x18\x01 \x01(\tR\x06keeper\x12\x1e\n" +
+	"\x06keeper\x18\x01 \x01(\tR\x06keeper\x12$\n" +
 	"\n" +
-	"passphrase\x18\x02 \x01(\fR\n" +
-	"passphrase\x12\x14\n" +
-	"\x05blind\x18\x03 \x01(\fR\x05blind\"\x15\n" +
-	"\x13RotateVaultResponse\"J\n" +
-	"\x12UnlockVaultRequest\x12\x1e\n" +
+	"passphrase\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x03 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"\x15\n" +
+	"\x13RotateVaultResponse\"V\n" +
+	"\x12UnlockVaultRequest\x12$\n" +
 	"\n" +
-	"passphrase\x18\x01 \x01(\fR\n" +
-	"passphrase\x12\x14\n" +
-	"\x05blind\x18\x02 \x01(\fR\x05blind\"\x15\n" +
+	"passphrase\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"\x15\n" +
 	"\x13UnlockVaultResponse\"\x12\n" +
 	"\x10LockVaultRequest\"\x13\n" +
 	"\x11LockVaultResponse\"\x17\n" +
 	"\x15GetVaultStatusRequest\"H\n" +
 	"\x16GetVaultStatusResponse\x12.\n" +
-	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status2\xee\b\n" +
+	"\x06status\x18\x01 \x01(\v2\x16.palyra.v1.VaultStatusR\x06status\"r\n" +
+	"\x12ExportVaultRequest\x12$\n" +
+	"\n" +
+	"passphrase\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\x12\x1a\n" +
+	"\beveryone\x18\x03 \x01(\bR\beveryone\"G\n" +
+	"\x13ExportVaultResponse\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk\x12\x1a\n" +
+	"\bversions\x18\x02 \x01(\x03R\bversions\"\xc8\x01\n" +
+	"\x12ImportVaultRequest\x12\x18\n" +
+	"\x04part\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\x04part\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\tR\x04mode\x12$\n" +
+	"\n" +
+	"passphrase\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\a \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"]\n" +
+	"\x13ImportVaultResponse\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x03R\breceived\x12*\n" +
+	"\x04done\x18\x02 \x01(\v2\x16.palyra.v1.VaultImportR\x04done\"\x87\x01\n" +
+	"\vVaultImport\x12\x1a\n" +
+	"\bversions\x18\x01 \x01(\x03R\bversions\x12\x14\n" +
+	"\x05added\x18\x02 \x01(\x03R\x05added\x12\x1a\n" +
+	"\breplaced\x18\x03 \x01(\x03R\breplaced\x12\x12\n" +
+	"\x04same\x18\x04 \x01(\x03R\x04same\x12\x16\n" +
+	"\x06keeper\x18\x05 \x01(\tR\x06keeper2\xbd\n" +
+	"\n" +
 	"\fVaultService\x12^\n" +
 	"\tPutSecret\x12\x1b.palyra.v1.PutSecretRequest\x1a\x1c.palyra.v1.PutSecretResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12h\n" +
@@ -1496,7 +1872,11 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12d\n" +
 	"\fListBindings\x12\x1e.palyra.v1.ListBindingsRequest\x1a\x1f.palyra.v1.ListBindingsResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
-	"vault.list\x1a\x01\x01\x12j\n" +
+	"vault.list\x1a\x01\x01\x12g\n" +
+	"\vExportVault\x12\x1d.palyra.v1.ExportVaultRequest\x1a\x1e.palyra.v1.ExportVaultResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\fvault.reveal\x10\x01\x1a\x01\x010\x01\x12d\n" +
+	"\vImportVault\x12\x1d.palyra.v1.ImportVaultRequest\x1a\x1e.palyra.v1.ImportVaultResponse\"\x16\xea\xe0\x18\x12\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12j\n" +
 	"\x0eGetVaultStatus\x12 .palyra.v1.GetVaultStatusRequest\x1a!.palyra.v1.GetVaultStatusResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
 	"vault.list\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
@@ -1513,7 +1893,7 @@ func file_palyra_v1_vault_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_vault_proto_rawDescData
 }
 
-var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_palyra_v1_vault_proto_goTypes = []any{
 	(*SecretInfo)(nil),             // 0: palyra.v1.SecretInfo
 	(*VaultStatus)(nil),            // 1: palyra.v1.VaultStatus
@@ -1540,47 +1920,57 @@ var file_palyra_v1_vault_proto_goTypes = []any{
 	(*LockVaultResponse)(nil),      // 22: palyra.v1.LockVaultResponse
 	(*GetVaultStatusRequest)(nil),  // 23: palyra.v1.GetVaultStatusRequest
 	(*GetVaultStatusResponse)(nil), // 24: palyra.v1.GetVaultStatusResponse
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(*ExportVaultRequest)(nil),     // 25: palyra.v1.ExportVaultRequest
+	(*ExportVaultResponse)(nil),    // 26: palyra.v1.ExportVaultResponse
+	(*ImportVaultRequest)(nil),     // 27: palyra.v1.ImportVaultRequest
+	(*ImportVaultResponse)(nil),    // 28: palyra.v1.ImportVaultResponse
+	(*VaultImport)(nil),            // 29: palyra.v1.VaultImport
+	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
 }
 var file_palyra_v1_vault_proto_depIdxs = []int32{
-	25, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
-	25, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
-	25, // 2: palyra.v1.SecretBinding.created_at:type_name -> google.protobuf.Timestamp
+	30, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
+	30, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 2: palyra.v1.SecretBinding.created_at:type_name -> google.protobuf.Timestamp
 	2,  // 3: palyra.v1.BindSecretRequest.binding:type_name -> palyra.v1.SecretBinding
 	2,  // 4: palyra.v1.BindSecretResponse.binding:type_name -> palyra.v1.SecretBinding
 	2,  // 5: palyra.v1.ListBindingsResponse.bindings:type_name -> palyra.v1.SecretBinding
-	25, // 6: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 6: palyra.v1.PutSecretRequest.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 7: palyra.v1.PutSecretResponse.secret:type_name -> palyra.v1.SecretInfo
 	0,  // 8: palyra.v1.RevealSecretResponse.secret:type_name -> palyra.v1.SecretInfo
 	0,  // 9: palyra.v1.ListSecretsResponse.secrets:type_name -> palyra.v1.SecretInfo
 	1,  // 10: palyra.v1.GetVaultStatusResponse.status:type_name -> palyra.v1.VaultStatus
-	9,  // 11: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
-	11, // 12: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
-	13, // 13: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
-	15, // 14: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
-	17, // 15: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
-	19, // 16: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
-	21, // 17: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
-	3,  // 18: palyra.v1.VaultService.BindSecret:input_type -> palyra.v1.BindSecretRequest
-	5,  // 19: palyra.v1.VaultService.UnbindSecret:input_type -> palyra.v1.UnbindSecretRequest
-	7,  // 20: palyra.v1.VaultService.ListBindings:input_type -> palyra.v1.ListBindingsRequest
-	23, // 21: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
-	10, // 22: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
-	12, // 23: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
-	14, // 24: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
-	16, // 25: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
-	18, // 26: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
-	20, // 27: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
-	22, // 28: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
-	4,  // 29: palyra.v1.VaultService.BindSecret:output_type -> palyra.v1.BindSecretResponse
-	6,  // 30: palyra.v1.VaultService.UnbindSecret:output_type -> palyra.v1.UnbindSecretResponse
-	8,  // 31: palyra.v1.VaultService.ListBindings:output_type -> palyra.v1.ListBindingsResponse
-	24, // 32: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
-	22, // [22:33] is the sub-list for method output_type
-	11, // [11:22] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	29, // 11: palyra.v1.ImportVaultResponse.done:type_name -> palyra.v1.VaultImport
+	9,  // 12: palyra.v1.VaultService.PutSecret:input_type -> palyra.v1.PutSecretRequest
+	11, // 13: palyra.v1.VaultService.RevealSecret:input_type -> palyra.v1.RevealSecretRequest
+	13, // 14: palyra.v1.VaultService.ListSecrets:input_type -> palyra.v1.ListSecretsRequest
+	15, // 15: palyra.v1.VaultService.DeleteSecret:input_type -> palyra.v1.DeleteSecretRequest
+	17, // 16: palyra.v1.VaultService.RotateVault:input_type -> palyra.v1.RotateVaultRequest
+	19, // 17: palyra.v1.VaultService.UnlockVault:input_type -> palyra.v1.UnlockVaultRequest
+	21, // 18: palyra.v1.VaultService.LockVault:input_type -> palyra.v1.LockVaultRequest
+	3,  // 19: palyra.v1.VaultService.BindSecret:input_type -> palyra.v1.BindSecretRequest
+	5,  // 20: palyra.v1.VaultService.UnbindSecret:input_type -> palyra.v1.UnbindSecretRequest
+	7,  // 21: palyra.v1.VaultService.ListBindings:input_type -> palyra.v1.ListBindingsRequest
+	25, // 22: palyra.v1.VaultService.ExportVault:input_type -> palyra.v1.ExportVaultRequest
+	27, // 23: palyra.v1.VaultService.ImportVault:input_type -> palyra.v1.ImportVaultRequest
+	23, // 24: palyra.v1.VaultService.GetVaultStatus:input_type -> palyra.v1.GetVaultStatusRequest
+	10, // 25: palyra.v1.VaultService.PutSecret:output_type -> palyra.v1.PutSecretResponse
+	12, // 26: palyra.v1.VaultService.RevealSecret:output_type -> palyra.v1.RevealSecretResponse
+	14, // 27: palyra.v1.VaultService.ListSecrets:output_type -> palyra.v1.ListSecretsResponse
+	16, // 28: palyra.v1.VaultService.DeleteSecret:output_type -> palyra.v1.DeleteSecretResponse
+	18, // 29: palyra.v1.VaultService.RotateVault:output_type -> palyra.v1.RotateVaultResponse
+	20, // 30: palyra.v1.VaultService.UnlockVault:output_type -> palyra.v1.UnlockVaultResponse
+	22, // 31: palyra.v1.VaultService.LockVault:output_type -> palyra.v1.LockVaultResponse
+	4,  // 32: palyra.v1.VaultService.BindSecret:output_type -> palyra.v1.BindSecretResponse
+	6,  // 33: palyra.v1.VaultService.UnbindSecret:output_type -> palyra.v1.UnbindSecretResponse
+	8,  // 34: palyra.v1.VaultService.ListBindings:output_type -> palyra.v1.ListBindingsResponse
+	26, // 35: palyra.v1.VaultService.ExportVault:output_type -> palyra.v1.ExportVaultResponse
+	28, // 36: palyra.v1.VaultService.ImportVault:output_type -> palyra.v1.ImportVaultResponse
+	24, // 37: palyra.v1.VaultService.GetVaultStatus:output_type -> palyra.v1.GetVaultStatusResponse
+	25, // [25:38] is the sub-list for method output_type
+	12, // [12:25] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_vault_proto_init() }
@@ -1595,7 +1985,7 @@ func file_palyra_v1_vault_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_vault_proto_rawDesc), len(file_palyra_v1_vault_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

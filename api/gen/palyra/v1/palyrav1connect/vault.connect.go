@@ -60,6 +60,12 @@ const (
 	// VaultServiceListBindingsProcedure is the fully-qualified name of the VaultService's ListBindings
 	// RPC.
 	VaultServiceListBindingsProcedure = "/palyra.v1.VaultService/ListBindings"
+	// VaultServiceExportVaultProcedure is the fully-qualified name of the VaultService's ExportVault
+	// RPC.
+	VaultServiceExportVaultProcedure = "/palyra.v1.VaultService/ExportVault"
+	// VaultServiceImportVaultProcedure is the fully-qualified name of the VaultService's ImportVault
+	// RPC.
+	VaultServiceImportVaultProcedure = "/palyra.v1.VaultService/ImportVault"
 	// VaultServiceGetVaultStatusProcedure is the fully-qualified name of the VaultService's
 	// GetVaultStatus RPC.
 	VaultServiceGetVaultStatusProcedure = "/palyra.v1.VaultService/GetVaultStatus"
@@ -87,6 +93,11 @@ type VaultServiceClient interface {
 	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)
 	// ListBindings lists how secrets may be used.
 	ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error)
+	// ExportVault gives away everything that the vault holds, sealed behind a passphrase, once that is on record.
+	ExportVault(context.Context, *v1.ExportVaultRequest) (*connect.ServerStreamForClient[v1.ExportVaultResponse], error)
+	// ImportVault takes an export, part by part in order; with the last part its secrets come into the vault, all of them
+	// or none.
+	ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -162,6 +173,18 @@ func NewVaultServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(vaultServiceMethods.ByName("ListBindings")),
 			connect.WithClientOptions(opts...),
 		),
+		exportVault: connect.NewClient[v1.ExportVaultRequest, v1.ExportVaultResponse](
+			httpClient,
+			baseURL+VaultServiceExportVaultProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("ExportVault")),
+			connect.WithClientOptions(opts...),
+		),
+		importVault: connect.NewClient[v1.ImportVaultRequest, v1.ImportVaultResponse](
+			httpClient,
+			baseURL+VaultServiceImportVaultProcedure,
+			connect.WithSchema(vaultServiceMethods.ByName("ImportVault")),
+			connect.WithClientOptions(opts...),
+		),
 		getVaultStatus: connect.NewClient[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse](
 			httpClient,
 			baseURL+VaultServiceGetVaultStatusProcedure,
@@ -183,6 +206,8 @@ type vaultServiceClient struct {
 	bindSecret     *connect.Client[v1.BindSecretRequest, v1.BindSecretResponse]
 	unbindSecret   *connect.Client[v1.UnbindSecretRequest, v1.UnbindSecretResponse]
 	listBindings   *connect.Client[v1.ListBindingsRequest, v1.ListBindingsResponse]
+	exportVault    *connect.Client[v1.ExportVaultRequest, v1.ExportVaultResponse]
+	importVault    *connect.Client[v1.ImportVaultRequest, v1.ImportVaultResponse]
 	getVaultStatus *connect.Client[v1.GetVaultStatusRequest, v1.GetVaultStatusResponse]
 }
 
@@ -276,6 +301,20 @@ func (c *vaultServiceClient) ListBindings(ctx context.Context, req *v1.ListBindi
 	return nil, err
 }
 
+// ExportVault calls palyra.v1.VaultService.ExportVault.
+func (c *vaultServiceClient) ExportVault(ctx context.Context, req *v1.ExportVaultRequest) (*connect.ServerStreamForClient[v1.ExportVaultResponse], error) {
+	return c.exportVault.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// ImportVault calls palyra.v1.VaultService.ImportVault.
+func (c *vaultServiceClient) ImportVault(ctx context.Context, req *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error) {
+	response, err := c.importVault.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetVaultStatus calls palyra.v1.VaultService.GetVaultStatus.
 func (c *vaultServiceClient) GetVaultStatus(ctx context.Context, req *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
 	response, err := c.getVaultStatus.CallUnary(ctx, connect.NewRequest(req))
@@ -307,6 +346,11 @@ type VaultServiceHandler interface {
 	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)
 	// ListBindings lists how secrets may be used.
 	ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error)
+	// ExportVault gives away everything that the vault holds, sealed behind a passphrase, once that is on record.
+	ExportVault(context.Context, *v1.ExportVaultRequest, *connect.ServerStream[v1.ExportVaultResponse]) error
+	// ImportVault takes an export, part by part in order; with the last part its secrets come into the vault, all of them
+	// or none.
+	ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error)
 	// GetVaultStatus tells how the vault is.
 	GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error)
 }
@@ -378,6 +422,18 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(vaultServiceMethods.ByName("ListBindings")),
 		connect.WithHandlerOptions(opts...),
 	)
+	vaultServiceExportVaultHandler := connect.NewServerStreamHandlerSimple(
+		VaultServiceExportVaultProcedure,
+		svc.ExportVault,
+		connect.WithSchema(vaultServiceMethods.ByName("ExportVault")),
+		connect.WithHandlerOptions(opts...),
+	)
+	vaultServiceImportVaultHandler := connect.NewUnaryHandlerSimple(
+		VaultServiceImportVaultProcedure,
+		svc.ImportVault,
+		connect.WithSchema(vaultServiceMethods.ByName("ImportVault")),
+		connect.WithHandlerOptions(opts...),
+	)
 	vaultServiceGetVaultStatusHandler := connect.NewUnaryHandlerSimple(
 		VaultServiceGetVaultStatusProcedure,
 		svc.GetVaultStatus,
@@ -406,6 +462,10 @@ func NewVaultServiceHandler(svc VaultServiceHandler, opts ...connect.HandlerOpti
 			vaultServiceUnbindSecretHandler.ServeHTTP(w, r)
 		case VaultServiceListBindingsProcedure:
 			vaultServiceListBindingsHandler.ServeHTTP(w, r)
+		case VaultServiceExportVaultProcedure:
+			vaultServiceExportVaultHandler.ServeHTTP(w, r)
+		case VaultServiceImportVaultProcedure:
+			vaultServiceImportVaultHandler.ServeHTTP(w, r)
 		case VaultServiceGetVaultStatusProcedure:
 			vaultServiceGetVaultStatusHandler.ServeHTTP(w, r)
 		default:
@@ -455,6 +515,14 @@ func (UnimplementedVaultServiceHandler) UnbindSecret(context.Context, *v1.Unbind
 
 func (UnimplementedVaultServiceHandler) ListBindings(context.Context, *v1.ListBindingsRequest) (*v1.ListBindingsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ListBindings is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) ExportVault(context.Context, *v1.ExportVaultRequest, *connect.ServerStream[v1.ExportVaultResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ExportVault is not implemented"))
+}
+
+func (UnimplementedVaultServiceHandler) ImportVault(context.Context, *v1.ImportVaultRequest) (*v1.ImportVaultResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.VaultService.ImportVault is not implemented"))
 }
 
 func (UnimplementedVaultServiceHandler) GetVaultStatus(context.Context, *v1.GetVaultStatusRequest) (*v1.GetVaultStatusResponse, error) {
