@@ -15,6 +15,7 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/config"
@@ -101,7 +102,7 @@ func vaultExportCommand(inv *invocation.Invocation) *cobra.Command {
 				return exit.Failedf(palyra.ReasonInternal, "cannot write %s: %v", args[0], err).WithRemedy("name a file that you can write")
 			}
 			return inv.Answer(err, out, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %d versions of secrets, which open with the passphrase and nothing else\n", show.Arg(out.File), out.Versions)
+				fmt.Fprintf(w, "%s: %s, behind the passphrase\n", show.Arg(out.File), screen.Count(out.Versions, "version"))
 			})
 		}),
 	}
@@ -145,8 +146,11 @@ func vaultImportCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			out, err := c.ImportVault(ctx, f, size, pass, mode)
 			return inv.Answer(err, out, func(w io.Writer) {
-				fmt.Fprintf(w, "%d versions imported: %d secrets added, %d replaced, %d as they were; the vault's key is held by %s\n",
-					out.Versions, out.Added, out.Replaced, out.Same, show.Line(out.Keeper))
+				fmt.Fprintf(w, "%s imported; of its secrets %d were added, %d replaced, and %d as they were\n",
+					screen.Count(out.Versions, "version"), out.Added, out.Replaced, out.Same)
+				if anew {
+					fmt.Fprintf(w, "the vault has a new key, held by %s\n", show.Line(out.Keeper))
+				}
 			})
 		}),
 	}

@@ -116,9 +116,9 @@ func encodings(value string) map[string]string {
 	return all
 }
 
-// keepsNot looks for a value in everything that the daemon keeps, and in its journal. Then it stops the daemon and looks
-// for the value in what that said.
-func (d *daemon) keepsNot(value string) {
+// keepsNot looks for values in everything that the daemon keeps, and in its journal. Then it stops the daemon and looks
+// for them in what that said.
+func (d *daemon) keepsNot(values ...string) {
 	d.t.Helper()
 	var journal bytes.Buffer
 	if err := d.client(client.OperatorDoor).ExportJournal(d.t.Context(), 1, 0, &journal); err != nil || journal.Len() == 0 {
@@ -138,10 +138,12 @@ func (d *daemon) keepsNot(value string) {
 	if err != nil || len(places) < 5 {
 		d.t.Errorf("%d places were looked at, %v", len(places), err)
 	}
-	for place, raw := range places {
+	for _, value := range values {
 		for how, text := range encodings(value) {
-			if bytes.Contains(raw, []byte(text)) {
-				d.t.Errorf("it stands in %s, %s", place, how)
+			for place, raw := range places {
+				if bytes.Contains(raw, []byte(text)) {
+					d.t.Errorf("%q stands in %s, %s", value, place, how)
+				}
 			}
 		}
 	}

@@ -231,7 +231,11 @@ func TestEverySwapIsNoticed(t *testing.T) {
 				continue
 			}
 			for _, columns := range [][]string{
-				{"sealed"}, {"wrapped"}, {"data_key"}, {"sealed", "wrapped"}, {"sealed", "wrapped", "data_key"},
+				{"sealed"},
+				{"wrapped"},
+				{"data_key"},
+				{"sealed", "wrapped"},
+				{"sealed", "wrapped", "data_key"},
 				{"sealed", "wrapped", "data_key", "unmasked", "created_by", "created_at", "expires_at"},
 			} {
 				for _, c := range columns {

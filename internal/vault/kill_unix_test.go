@@ -28,6 +28,7 @@ func TestWriter(t *testing.T) {
 		return
 	}
 	h := newHouse(t, dir)
+	cheap(t)
 	for i := rand.IntN(1000); ; i++ {
 		name := fmt.Sprintf("k%d", i%5)
 		switch i % 7 {
@@ -41,6 +42,12 @@ func TestWriter(t *testing.T) {
 			}
 			h.ok(h.Rotate(t.Context(), other, text(""), ada))
 			fmt.Println("moved")
+		case 6:
+			if list, err := h.List(t.Context()); err == nil && len(list) > 0 {
+				_, err := h.take(h.export(false), secrets.Anew, ada)
+				h.ok(err)
+				fmt.Println("anew")
+			}
 		default:
 			value := fmt.Sprintf("value of %s at %d", name, time.Now().UnixNano())
 			fmt.Println("begin", name, value)
@@ -50,8 +57,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A process that is killed while it puts, rotates or changes the keeper leaves every secret readable: the one that was
-// on its way as it was or as it was to be.
+// A process that is killed while it puts, rotates, changes the keeper or begins anew from an export leaves
+// every secret readable: the one that was on its way as it was or as it was to be.
 func TestKilledWhileItChanges(t *testing.T) {
 	rounds := 20
 	if os.Getenv("PALYRA_FAULTS") == "full" {
@@ -85,7 +92,7 @@ func TestKilledWhileItChanges(t *testing.T) {
 		}
 		h.ok(h.db.Close())
 	}
-	if done["put"] < rounds || done["rotated"] == 0 || done["moved"] == 0 {
+	if done["put"] < rounds || done["rotated"] == 0 || done["moved"] == 0 || done["anew"] == 0 {
 		t.Errorf("the processes changed too little: %v", done)
 	}
 }
@@ -114,7 +121,7 @@ func killed(t *testing.T, dir string, held map[string]string, done map[string]in
 		case "put":
 			held[name] = value
 			delete(begun, name)
-		case "rotated", "moved":
+		case "rotated", "moved", "anew":
 		default:
 			t.Fatalf("the writer says %q", lines.Text())
 		}
