@@ -18,7 +18,7 @@ var (
 		"internal/change", "internal/dirents",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
-		"internal/layered", "internal/memory", "internal/moved",
+		"internal/layered", "internal/mask", "internal/memory", "internal/moved",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
