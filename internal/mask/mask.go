@@ -32,6 +32,9 @@ type Masker struct {
 
 // Set makes the values of names the ones that are known, in place of all before. It keeps no value that it is given.
 func (m *Masker) Set(known iter.Seq2[string, []byte]) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := newTable()
@@ -43,6 +46,9 @@ func (m *Masker) Set(known iter.Seq2[string, []byte]) {
 
 // Add makes the values of names known as well.
 func (m *Masker) Add(known iter.Seq2[string, []byte]) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table.Load().more()
@@ -59,6 +65,9 @@ func (m *Masker) current() *table {
 	}
 	return m.table.Load()
 }
+
+// Empty reports whether nothing is known.
+func (m *Masker) Empty() bool { return m.current() == nil }
 
 // Bytes returns b with names in the place of values: b itself where there is none, else a copy.
 func (m *Masker) Bytes(b []byte) []byte {

@@ -205,7 +205,8 @@ func TestNoFormComesThrough(t *testing.T) {
 					continue // its forms are those of what is left
 				}
 				for way, write := range ways {
-					if core := strings.TrimRight(write(value), "="); len(core) > Least && !strings.HasPrefix(way, "base64") && strings.Contains(got, core) {
+					core := write(value)
+					if len(core) > Least && !strings.HasPrefix(way, "base64") && strings.Contains(got, core) {
 						t.Fatalf("%s is there as %s: %q", name, way, got)
 					}
 				}
@@ -229,8 +230,8 @@ func TestOtherTextIsUnchanged(t *testing.T) {
 		if rapid.Bool().Draw(t, "alike") {
 			text = append(text, "-----BEGIN OPENSSH PRIVATE KEY-----\nbase64 of another"...)
 		}
-		if m.Has(string(text)) {
-			t.Skip("it was drawn by chance")
+		if m.Has(string(text)) { // it was drawn by chance
+			return
 		}
 		got := m.Bytes(text)
 		if len(text) > 0 && &got[0] != &text[0] {

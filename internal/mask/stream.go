@@ -45,6 +45,22 @@ func (s *Stream) Flush() error {
 	return s.failed
 }
 
+// Lines returns a writer that masks each write by itself: a log's, which writes a line at a time.
+func (m *Masker) Lines(w io.Writer) io.Writer { return lineWriter{m, w} }
+
+type lineWriter struct {
+	m  *Masker
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (l lineWriter) Write(b []byte) (int, error) {
+	if _, err := l.to.Write(l.m.Bytes(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
 func (s *Stream) pass(b []byte) {
 	if len(b) > 0 && s.failed == nil {
 		_, s.failed = s.to.Write(b)

@@ -70,7 +70,9 @@ func (t *table) more() *table {
 func (t *table) learn(name string, value []byte) {
 	for text := range formsOf(value) {
 		sum := t.digest(text)
-		f := form{start: t.hash(text[:window]), sum: [16]byte(sum[:]), length: uint32(len(text)), offset: place(sum, len(text)), mark: t.mark(name)}
+		f := form{
+			start: t.hash(text[:window]), sum: [16]byte(sum), length: uint32(len(text)), offset: place(sum, len(text)), mark: t.mark(name),
+		}
 		f.probe = t.hash(text[f.offset : f.offset+window])
 		t.forms = append(t.forms, f)
 		for n := 1; n < window; n++ {
