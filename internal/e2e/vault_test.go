@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +81,6 @@ func TestSecretsAreKept(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys %v, %v", keys, err)
 	}
-	d.stop()
 	if err := os.Chmod(keys[0], 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -101,21 +103,46 @@ func TestSecretsAreKept(t *testing.T) {
 	}
 }
 
-// keepsNot looks for a text in everything that the daemon keeps.
-func (d *daemon) keepsNot(text string) {
+// encodings are the ways in which a value could stand somewhere: as it is, in hex, and in base64 at each of its three
+// positions, without what its neighbours decide.
+func encodings(value string) map[string]string {
+	all := map[string]string{
+		"as it is": value, "in hex": hex.EncodeToString([]byte(value)), "in HEX": strings.ToUpper(hex.EncodeToString([]byte(value))),
+	}
+	for shift := range 3 {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + value))
+		all[fmt.Sprintf("in base64, at %d", shift)] = text[4*((shift+2)/3) : len(text)-4]
+	}
+	return all
+}
+
+// keepsNot looks for a value in everything that the daemon keeps, and in its journal. Then it stops the daemon and looks
+// for the value in what that said.
+func (d *daemon) keepsNot(value string) {
 	d.t.Helper()
-	files := 0
+	var journal bytes.Buffer
+	if err := d.client(client.OperatorDoor).ExportJournal(d.t.Context(), 1, 0, &journal); err != nil || journal.Len() == 0 {
+		d.t.Fatal(err)
+	}
+	places := map[string][]byte{"the journal's export": journal.Bytes()}
 	err := filepath.Walk(d.home, func(path string, info os.FileInfo, err error) error {
 		if err != nil || !info.Mode().IsRegular() {
 			return nil
 		}
 		raw, err := os.ReadFile(path)
-		if files++; err == nil && bytes.Contains(raw, []byte(text)) {
-			d.t.Errorf("it stands in %s", path)
-		}
-		return nil
+		places[path] = raw
+		return err
 	})
-	if err != nil || files < 3 {
-		d.t.Errorf("%d files were looked at, %v", files, err)
+	d.stop()
+	places["the log"] = d.log.Bytes()
+	if err != nil || len(places) < 5 {
+		d.t.Errorf("%d places were looked at, %v", len(places), err)
+	}
+	for place, raw := range places {
+		for how, text := range encodings(value) {
+			if bytes.Contains(raw, []byte(text)) {
+				d.t.Errorf("it stands in %s, %s", place, how)
+			}
+		}
 	}
 }

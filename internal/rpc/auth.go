@@ -134,6 +134,7 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 		if err := a.signer(ctx, r, sig); err != nil {
 			return a.unauthenticated(r, a.alert(r, m, err))
 		}
+		r.caller.Evidence.Fields = wire.Kept(m, r.caller.Evidence.Fields)
 	}
 	switch {
 	case !r.access.People:

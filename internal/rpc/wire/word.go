@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/canon"
 )
 
@@ -60,6 +62,18 @@ func Fields(m proto.Message) (map[string]any, error) {
 		return nil, fmt.Errorf("wire: fields: %w", err)
 	}
 	return fields, nil
+}
+
+// Kept returns the fields of a signed request as they may be kept: without what the protocol marks as secret.
+func Kept(m proto.Message, fields map[string]any) map[string]any {
+	out := maps.Clone(fields)
+	m.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if hidden, _ := proto.GetExtension(fd.Options(), v1.E_Secret).(bool); hidden {
+			out[string(fd.Name())] = palyra.Secret{}.String()
+		}
+		return true
+	})
+	return out
 }
 
 // Known refuses a message that holds fields, at any depth, which this build does not know: nobody could say what

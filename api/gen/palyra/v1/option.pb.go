@@ -230,6 +230,14 @@ var file_palyra_v1_option_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50702,opt,name=json",
 		Filename:      "palyra/v1/option.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50703,
+		Name:          "palyra.v1.secret",
+		Tag:           "varint,50703,opt,name=secret",
+		Filename:      "palyra/v1/option.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -247,6 +255,11 @@ var (
 	//
 	// optional bool json = 50702;
 	E_Json = &file_palyra_v1_option_proto_extTypes[1]
+	// The field is secret, or hides what is: a signature covers it, and what is
+	// kept of the signed request has it as "[redacted]".
+	//
+	// optional bool secret = 50703;
+	E_Secret = &file_palyra_v1_option_proto_extTypes[2]
 )
 
 var File_palyra_v1_option_proto protoreflect.FileDescriptor
@@ -271,7 +284,8 @@ const file_palyra_v1_option_proto_rawDesc = "" +
 	"\x12DOOR_KIND_OPERATOR\x10\x01\x12\x13\n" +
 	"\x0fDOOR_KIND_AGENT\x10\x02:K\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\x8d\x8c\x03 \x01(\v2\x11.palyra.v1.AccessR\x06access:3\n" +
-	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x8e\x8c\x03 \x01(\bR\x04jsonB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x8e\x8c\x03 \x01(\bR\x04json:7\n" +
+	"\x06secret\x12\x1d.google.protobuf.FieldOptions\x18\x8f\x8c\x03 \x01(\bR\x06secretB#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
 	file_palyra_v1_option_proto_rawDescOnce sync.Once
@@ -298,11 +312,12 @@ var file_palyra_v1_option_proto_depIdxs = []int32{
 	0, // 0: palyra.v1.Access.doors:type_name -> palyra.v1.DoorKind
 	3, // 1: palyra.v1.access:extendee -> google.protobuf.MethodOptions
 	4, // 2: palyra.v1.json:extendee -> google.protobuf.FieldOptions
-	1, // 3: palyra.v1.access:type_name -> palyra.v1.Access
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	3, // [3:4] is the sub-list for extension type_name
-	1, // [1:3] is the sub-list for extension extendee
+	4, // 3: palyra.v1.secret:extendee -> google.protobuf.FieldOptions
+	1, // 4: palyra.v1.access:type_name -> palyra.v1.Access
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	1, // [1:4] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
 }
 
@@ -318,7 +333,7 @@ func file_palyra_v1_option_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_option_proto_rawDesc), len(file_palyra_v1_option_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   2,
-			NumExtensions: 2,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_palyra_v1_option_proto_goTypes,

@@ -1003,15 +1003,15 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\bversions\x18\x05 \x01(\x03R\bversions\x12\x18\n" +
 	"\akeepers\x18\x06 \x03(\tR\akeepers\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x12\x16\n" +
-	"\x06remedy\x18\b \x01(\tR\x06remedy\"\xbf\x01\n" +
+	"\x06remedy\x18\b \x01(\tR\x06remedy\"\xcb\x01\n" +
 	"\x10PutSecretRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\x129\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\x05value\x18\x03 \x01(\fB\x04\xf8\xe0\x18\x01R\x05value\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
-	"\bunmasked\x18\x05 \x01(\bR\bunmasked\x12\x14\n" +
-	"\x05blind\x18\x06 \x01(\fR\x05blind\"B\n" +
+	"\bunmasked\x18\x05 \x01(\bR\bunmasked\x12\x1a\n" +
+	"\x05blind\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"B\n" +
 	"\x11PutSecretResponse\x12-\n" +
 	"\x06secret\x18\x01 \x01(\v2\x15.palyra.v1.SecretInfoR\x06secret\"Y\n" +
 	"\x13RevealSecretRequest\x12\x14\n" +
@@ -1028,19 +1028,19 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\"\x16\n" +
-	"\x14DeleteSecretResponse\"b\n" +
+	"\x14DeleteSecretResponse\"n\n" +
 	"\x12RotateVaultRequest\x12\x16\n" +
-	"\x06keeper\x18\x01 \x01(\tR\x06keeper\x12\x1e\n" +
+	"\x06keeper\x18\x01 \x01(\tR\x06keeper\x12$\n" +
 	"\n" +
-	"passphrase\x18\x02 \x01(\fR\n" +
-	"passphrase\x12\x14\n" +
-	"\x05blind\x18\x03 \x01(\fR\x05blind\"\x15\n" +
-	"\x13RotateVaultResponse\"J\n" +
-	"\x12UnlockVaultRequest\x12\x1e\n" +
+	"passphrase\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x03 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"\x15\n" +
+	"\x13RotateVaultResponse\"V\n" +
+	"\x12UnlockVaultRequest\x12$\n" +
 	"\n" +
-	"passphrase\x18\x01 \x01(\fR\n" +
-	"passphrase\x12\x14\n" +
-	"\x05blind\x18\x02 \x01(\fR\x05blind\"\x15\n" +
+	"passphrase\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\n" +
+	"passphrase\x12\x1a\n" +
+	"\x05blind\x18\x02 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"\x15\n" +
 	"\x13UnlockVaultResponse\"\x12\n" +
 	"\x10LockVaultRequest\"\x13\n" +
 	"\x11LockVaultResponse\"\x17\n" +
