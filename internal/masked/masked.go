@@ -30,7 +30,7 @@ func through[T any](m *mask.Masker, v *T) bool {
 	if len(masked) == len(text) && &masked[0] == &text[0] {
 		return false
 	}
-	next := *v // what JSON does not have stays
+	var next T // shares no memory with what it was made of: that runs
 	if json.Unmarshal(masked, &next) != nil {
 		next = *new(T) // what cannot be shown in part is not shown
 	}
@@ -45,10 +45,10 @@ func (w Words) Call(c palyra.Call) palyra.Call {
 	if through(w.Masker, &c) {
 		if c.ID == "" { // it could not be shown in part
 			c.ID, c.State, c.Digest, c.Proposal.Proposer = was.ID, was.State, was.Digest, was.Proposal.Proposer
-			c.Proposed, c.Finished, c.Input, c.Stored = was.Proposed, was.Finished, was.Input, was.Stored
+			c.Proposed, c.Finished = was.Proposed, was.Finished
 			c.Proposal.Arguments, c.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
 		}
-		c.Plan.Masked = true
+		c.Input, c.Stored, c.Proposal.Inside, c.Plan.Masked = was.Input, was.Stored, was.Proposal.Inside, true
 	}
 	if through(w.Masker, &detail) {
 		c.Detail = detail
