@@ -169,6 +169,34 @@ func TestKnownValuesStandNowhere(t *testing.T) {
 	}
 }
 
+// A call with values in it that waits for an answer does not outlive its daemon: nobody has its arguments any more.
+func TestMaskedCallsEndWithTheirDaemon(t *testing.T) {
+	t.Parallel()
+	const value = "a value that only the daemon's memory has"
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	d.inWorkspace()
+	d.mustVault(value, "put", "token", "--from-stdin")
+	a, id, _, err := question(t.Context(), d.client(client.AgentDoor), d.client(client.OperatorDoor), write(d.work, "new.txt", value))
+	if err != nil || !a.Plan.Masked || strings.Contains(a.Prompt.Diff, value) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	d.keepsNot(value)
+	d.kill()
+	d.mustStart()
+	if _, err := d.client(client.OperatorDoor).Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err == nil {
+		t.Error("it was allowed")
+	}
+	if out := d.mustPalyra("calls", "show", string(id)); !strings.Contains(out, "cancelled") {
+		t.Errorf("the call: %s", out)
+	}
+	if _, err := os.Stat(filepath.Join(d.work, "new.txt")); err == nil {
+		t.Error("it ran")
+	}
+	d.verify()
+}
+
 // printAndRead has programs and tools bring values out of files.
 func (d *daemon) printAndRead(s *sieve, values []string) {
 	d.t.Helper()

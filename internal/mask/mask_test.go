@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/url"
@@ -106,6 +108,18 @@ func TestZeroAndShort(t *testing.T) {
 		if out.String() != string(text) || s.Flush() != nil {
 			t.Errorf("%s: the stream has %q", what, out.String())
 		}
+	}
+}
+
+// A log's lines are masked one by one, as they are written.
+func TestLines(t *testing.T) {
+	var out bytes.Buffer
+	m := new(Masker)
+	log := slog.New(slog.NewTextHandler(m.Lines(&out), nil))
+	m.Set(all(map[string]string{"token": "a \"quoted\" value"}))
+	log.Info("it is a \"quoted\" value", "too", "a \"quoted\" value", "err", errors.New("no a \"quoted\" value"))
+	if got := out.String(); strings.Contains(got, "quoted") || strings.Count(got, "[secret token]") != 3 {
+		t.Error(got)
 	}
 }
 
