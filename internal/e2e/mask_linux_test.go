@@ -243,8 +243,9 @@ func (d *daemon) proposeWith(s *sieve, values []string) {
 	if out.Stdout != "[secret token-6]" {
 		d.t.Errorf("argv: %+v", out)
 	}
-	if n := d.called(s, "argv's length", d.shell("printf %s '"+values[6]+"' | wc -c")); strings.TrimSpace(n.Stdout) != fmt.Sprint(len(values[6])) {
-		d.t.Errorf("the program got something else: %+v", n)
+	out = d.called(s, "argv's length", d.shell("printf %s '"+values[6]+"' | wc -c"))
+	if strings.TrimSpace(out.Stdout) != fmt.Sprint(len(values[6])) {
+		d.t.Errorf("the program got something else: %+v", out)
 	}
 	unknown := echo("x")
 	unknown.Tool, unknown.Key = palyra.ToolName("no."+values[8]), "key "+values[9]

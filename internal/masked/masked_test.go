@@ -46,10 +46,12 @@ func TestCall(t *testing.T) {
 	if has(got.Proposal) || has(got.Plan) || has(got.Plan.Detail) || !got.Plan.Masked {
 		t.Errorf("%+v", got)
 	}
-	if got.ID != c.ID || got.State != c.State || got.Stored != c.Stored || got.Input != c.Input || got.Digest != c.Digest || !got.Proposal.Inside {
+	if got.ID != c.ID || got.State != c.State || got.Stored != c.Stored || got.Input != c.Input || got.Digest != c.Digest ||
+		!got.Proposal.Inside {
 		t.Errorf("%+v", got)
 	}
-	if d, err := c.Plan.Digest(); err != nil || d != c.Digest || c.Plan.Masked || c.Plan.Argv[1] != value || !json.Valid(c.Proposal.Arguments) {
+	if d, err := c.Plan.Digest(); err != nil || d != c.Digest || c.Plan.Masked || c.Plan.Argv[1] != value ||
+		!json.Valid(c.Proposal.Arguments) {
 		t.Errorf("the call itself was changed: %+v", c)
 	}
 	if err := palyra.Permitted(&got); err == nil {

@@ -623,7 +623,8 @@ func TestKnownValuesAreMasked(t *testing.T) {
 	b := newBox(t)
 	b.r.Mask = new(mask.Masker)
 	b.r.Mask.Set(func(yield func(string, []byte) bool) { yield("token", []byte("the value of a token")) })
-	b.sh("printf 'it is the val'; printf x >&2; sleep 0.1; printf 'ue of a token'; printf 'the value of a tok'; printf 'the value of a token\n' >&2")
+	b.sh("printf 'it is the val'; printf x >&2; sleep 0.1; printf 'ue of a token'; printf 'the value of a tok'; " +
+		"printf 'the value of a token\n' >&2")
 	res := b.finished()
 	want(t, "stdout", string(res.Stdout), "it is [secret token]the value of a tok")
 	want(t, "stderr", string(res.Stderr), "x[secret token]\n")
