@@ -11,6 +11,7 @@ type ApprovalRequested struct {
 	SubjectID   string      `json:"subject_id"`
 	Plan        Digest      `json:"plan_digest"`
 	Prompt      Digest      `json:"prompt_digest"`
+	Shown       Digest      `json:"shown_plan_digest,omitempty"` // of the plan as it was shown, where values in it are masked
 	Need        Need        `json:"need"`
 	ExpiresAt   time.Time   `json:"expires_at"`
 

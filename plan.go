@@ -31,21 +31,20 @@ type Plan struct {
 	Stdin        string          `json:"stdin,omitempty"`    // digest of stdin, or StdinLive
 	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
-	Links        []Link          `json:"links,omitempty"`   // of the workspace, that lead to inputs
-	Staging      Staging         `json:"staging,omitzero"`  // of a program; left out in plans of earlier versions
-	Reads        []string        `json:"reads,omitempty"`   // workspace-relative paths
-	Writes       []string        `json:"writes,omitempty"`  // workspace-relative paths
-	Removes      []string        `json:"removes,omitempty"` // of Writes: files that are gone then
-	// of Writes: what other programs obey, by its name or because something sealed leads there
-	Guarded     []string   `json:"guarded_writes,omitempty"`
-	Tier        Tier       `json:"tier"`
-	Profile     string     `json:"profile,omitempty"`
-	Asks        bool       `json:"asks,omitempty"` // the profile wants an answer of its own for every run
-	Mounts      []Mount    `json:"mounts,omitempty"`
-	Files       []RoomFile `json:"files,omitempty"`        // small files that only the sandbox sees
-	Seals       []string   `json:"seals,omitempty"`        // names below the workspace that stay as they are, at any depth
-	UnixSockets bool       `json:"unix_sockets,omitempty"` // may use sockets of the file system that it can see
-	AgentSocket bool       `json:"agent_socket,omitempty"` // is an agent itself, with a door of its own to Palyra
+	Links        []Link          `json:"links,omitempty"`          // of the workspace, that lead to inputs
+	Staging      Staging         `json:"staging,omitzero"`         // of a program; left out in plans of earlier versions
+	Reads        []string        `json:"reads,omitempty"`          // workspace-relative paths
+	Writes       []string        `json:"writes,omitempty"`         // workspace-relative paths
+	Removes      []string        `json:"removes,omitempty"`        // of Writes: files that are gone then
+	Guarded      []string        `json:"guarded_writes,omitempty"` // of Writes: what others obey, by its name or as something sealed leads there
+	Tier         Tier            `json:"tier"`
+	Profile      string          `json:"profile,omitempty"`
+	Asks         bool            `json:"asks,omitempty"` // the profile wants an answer of its own for every run
+	Mounts       []Mount         `json:"mounts,omitempty"`
+	Files        []RoomFile      `json:"files,omitempty"`        // small files that only the sandbox sees
+	Seals        []string        `json:"seals,omitempty"`        // names below the workspace that stay as they are, at any depth
+	UnixSockets  bool            `json:"unix_sockets,omitempty"` // may use sockets of the file system that it can see
+	AgentSocket  bool            `json:"agent_socket,omitempty"` // is an agent itself, with a door of its own to Palyra
 	// workspaces that this agent reaches beside its own; AnyWorkspace: all that its caller does
 	AgentWithin []string    `json:"agent_within,omitempty"`
 	Egress      []string    `json:"egress,omitempty"`   // host:port; host may be *.suffix or an address
@@ -53,11 +52,11 @@ type Plan struct {
 	Bindings    []string    `json:"bindings,omitempty"` // secrets by binding name
 	Limits      Limits      `json:"limits"`
 	Enforcement Enforcement `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
-	// what the run did, of a question whether that is kept; a plan that runs has none
-	Effects *Effects `json:"effects,omitempty"`
-	Lasting bool     `json:"lasting,omitempty"` // of a file tool: what it replaces, or what others lately did, cannot be undone then
+	Effects     *Effects    `json:"effects,omitempty"`    // what the run did, of a question whether that is kept; a plan that runs has none
+	Lasting     bool        `json:"lasting,omitempty"`    // of a file tool: what it replaces, or what others lately did, cannot be undone then
 	// what would be written is not all in Detail.Diff: people see it in the arguments only
 	Unshown bool `json:"content_not_shown,omitempty"`
+	Masked  bool `json:"masked,omitempty"` // values of secrets are masked: it stands for another plan, and never runs
 
 	Detail Detail `json:"-"`
 }

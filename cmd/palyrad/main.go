@@ -19,6 +19,7 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/daemon"
 	"palyra/internal/heaptrim"
+	"palyra/internal/mask"
 )
 
 // Stamped by the build: the version, and the SHA-256 of the palyra-cell that
@@ -101,7 +102,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	work := func() error { return serve(ctx, config.Options{Home: *home, Flags: set}, *anew, stderr) }
+	masker := new(mask.Masker)
+	stderr = masker.Lines(stderr)
+	work := func() error { return serve(ctx, config.Options{Home: *home, Flags: set}, *anew, masker, stderr) }
 	if *rollback != "" {
 		work = func() error { return goBack(ctx, config.Options{Home: *home, Flags: set}, *rollback, stdout) }
 	}
@@ -120,12 +123,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func serve(ctx context.Context, o config.Options, anew bool, stderr io.Writer) (err error) {
+func serve(ctx context.Context, o config.Options, anew bool, masker *mask.Masker, stderr io.Writer) (err error) {
 	cfg, err := config.Load(o)
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(ctx, daemon.Config{Settings: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr)})
+	d, err := daemon.New(ctx, daemon.Config{
+		Settings: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr), Mask: masker,
+	})
 	if err != nil {
 		return err
 	}

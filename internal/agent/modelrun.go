@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/mask"
 	"palyra/internal/toolname"
 )
 
@@ -27,6 +28,7 @@ type modelRun struct {
 	tokens         int64
 	rest           time.Duration
 	log            *slog.Logger
+	mask           *mask.Masker
 
 	id    palyra.RunID
 	talk  []Exchange // of earlier runs of the session, then of this one
@@ -105,19 +107,20 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	names, offers := m.offers()
 	heard := m.hear(ctx, t)
 	talk := sound(fit(append(m.talk[:len(m.talk):len(m.talk)], Exchange{Heard: heard}), m.first, m.most))
-	v := &voice{now: time.Now, say: func(text string) error { return t.memory.Text(ctx, t.Turn, text, false) }}
+	said := m.maskedVoice(ctx, t)
+	v := &voice{now: time.Now, say: func(text string) error { _, err := said.Write([]byte(text)); return err }}
 	a, err := m.ask(ctx, Question{Model: m.model, System: m.system, Tools: offers, Talk: talk, MaxTokens: m.tokens}, v, func() error {
-		v.buf = v.buf[:0]
+		v.buf, said = v.buf[:0], m.maskedVoice(ctx, t)
 		return t.memory.Anew(ctx, t.Turn)
 	})
-	if err := errors.Join(err, v.flush()); err != nil { // all that was said is on the tape before the turn is kept
+	if err := errors.Join(err, v.flush(), said.Flush()); err != nil { // all that was said is on the tape before the turn is kept
 		return Turn{}, err
 	}
 	k := keptTurn{
 		Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.outputOf(a, t.Turn, names)}, Model: m.model,
 		Fail: m.failure(a),
 	}
-	raw := []byte(encode(k))
+	raw := m.mask.JSON([]byte(encode(k)))   // also of what it wants to call: the values are not its to know
 	if k, err = readTurn(raw); err != nil { // exactly the recorded turn is carried out: a call is recognised by it
 		return Turn{}, fmt.Errorf("agent: keep turn: %w", err)
 	}
@@ -126,6 +129,16 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	}
 	return m.resumeTurn(ctx, t, k)
 }
+
+// maskedVoice puts what a model says in a turn onto the tape, without values of secrets.
+func (m *modelRun) maskedVoice(ctx context.Context, t Transcript) *mask.Stream {
+	return m.mask.Stream(tapeWriter(func(b []byte) error { return t.memory.Text(ctx, t.Turn, string(b), false) }))
+}
+
+type tapeWriter func([]byte) error
+
+// Write implements io.Writer.
+func (w tapeWriter) Write(b []byte) (int, error) { return len(b), w(b) }
 
 // readTurn reads a turn that was kept.
 func readTurn(raw []byte) (k keptTurn, err error) {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/mask"
 )
 
 // Bounds of what starts a run of a model.
@@ -27,7 +28,8 @@ type ModelsConfig struct {
 	Sources   []Source
 	Default   string // provider/model; empty: there is none
 	Tools     Tools
-	Artifacts Artifacts // nil: long texts are not kept
+	Artifacts Artifacts    // nil: long texts are not kept
+	Mask      *mask.Masker // masks what models are told and say; nil: nothing is
 	Log       *slog.Logger
 
 	ContextBytes int   // of a question
@@ -63,6 +65,15 @@ func (m *Models) Providers() map[string]Open {
 		out[s.Name] = func(input []byte) (Provider, error) { return m.open(s, input) }
 	}
 	return out
+}
+
+// Masked is the input of a run as it is kept: that of a model's has no values of secrets in it, which it would not be
+// told either. What others make of theirs is not known here.
+func (m *Models) Masked(provider string, input []byte) []byte {
+	if _, ours := m.Providers()[provider]; ours {
+		return m.Mask.JSON(input)
+	}
+	return input
 }
 
 // input is what starts a run of a model.
@@ -203,6 +214,7 @@ func (m *Models) open(s *Source, raw []byte) (Provider, error) {
 	return &modelRun{
 		source: s, model: model, prompt: in.Prompt, system: systemPrompt(in.System), turns: min(turns, maxTurns),
 		tools: m.Tools, told: teller{m.Artifacts, m.ResultBytes}, most: m.ContextBytes, tokens: m.AnswerTokens, rest: m.rest, log: m.Log,
+		mask: m.Mask,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/mask"
 )
 
 // Bounds of what comes over the wire.
@@ -33,6 +35,7 @@ type Wire struct {
 	Key func(ctx context.Context) (palyra.Secret, error)
 	// Sign puts the key on a request.
 	Sign  func(h http.Header, key string)
+	Mask  *mask.Masker   // masks what is sent; may be nil
 	Roots *x509.CertPool // nil: the system's
 	Idle  time.Duration  // without a byte; 0: three minutes
 }
@@ -77,6 +80,9 @@ func causeOf(ctx context.Context, err error) error {
 // send opens the connection and makes the request. done closes what it opened.
 func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, done func(), _ error) {
 	req = req.Clone(ctx)
+	if err := w.maskBody(req); err != nil {
+		return nil, nil, err
+	}
 	key, err := w.setHeaders(ctx, req.Header)
 	if err != nil {
 		return nil, nil, err
@@ -109,6 +115,20 @@ func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, d
 		return nil, done, fault
 	}
 	return res, done, nil
+}
+
+// maskBody takes values of secrets out of what a request says.
+func (w *Wire) maskBody(req *http.Request) error {
+	if w.Mask.Empty() || req.Body == nil {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err := errors.Join(err, req.Body.Close()); err != nil {
+		return err
+	}
+	body = w.Mask.JSON(body)
+	req.Body, req.ContentLength, req.GetBody = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return nil
 }
 
 // setHeaders removes the library's headers about this machine and adds the key. It returns the key, which the

@@ -82,6 +82,9 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	if err := d.spend(tx, a.Payer, n, m); err != nil {
 		return err
 	}
+	if e.Shown != "" {
+		d.shown.keep(tx, a.ID, e.Shown)
+	}
 	d.changed(tx, a.ID, false)
 	d.wakeSweeper(tx)
 	return d.clock.stamp(tx, m)
@@ -90,11 +93,7 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 // sameQuestion refuses a record that is not about the call it came with.
 func sameQuestion(c *palyra.Call, e palyra.ApprovalRequested) error {
 	a := e.Record
-	digest, err := a.Plan.Digest()
-	if err != nil {
-		return err
-	}
-	if a.ID == "" || a.ID != e.Approval || a.Call != c.ID || a.PlanDigest != c.Digest || digest != c.Digest ||
+	if a.ID == "" || a.ID != e.Approval || a.Call != c.ID || a.PlanDigest != c.Digest || !isPlan(a.Plan, c.Digest) ||
 		a.Principal != c.Proposal.Principal || a.Session != c.Proposal.Session || !a.Pending() || a.Need.Votes < 1 {
 		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the question is not about this call")
 	}
@@ -171,6 +170,7 @@ func (d *Desk) settle(tx *store.Tx, r record, dec palyra.Decision) error {
 			return err
 		}
 	}
+	d.shown.forget(tx, r.ID)
 	d.changed(tx, r.ID, true)
 	return d.journal(tx, palyra.ApprovalDecided{
 		Approval: r.ID, Call: r.Call, Answer: dec.Answer, Scope: dec.Scope, Plan: r.PlanDigest, By: dec.By, Method: dec.Method,

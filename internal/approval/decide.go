@@ -25,6 +25,10 @@ func (d *Desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, erro
 	if err := checkForm(v); err != nil {
 		return palyra.Approval{}, err
 	}
+	if d.cfg.Mask != nil && d.cfg.Mask.Has(v.Reason) { // it is signed as it is
+		return palyra.Approval{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the reason has the value of a secret in it").
+			WithRemedy("give the reason without it")
+	}
 	a, err := d.Get(ctx, v.Approval) // plan, prompt and need never change: read before the write begins
 	if err != nil {
 		return palyra.Approval{}, err
@@ -47,9 +51,16 @@ func (d *Desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, erro
 	return a, refused
 }
 
+// check holds a vote against its question, and that against its digest. A plan with masked values has another one: that
+// it is the one that was shown, this daemon knows alone.
 func (d *Desk) check(v palyra.Vote, a palyra.Approval) error {
 	digest, err := a.Plan.Digest()
-	if err != nil || digest != a.PlanDigest {
+	if a.Plan.Masked && !d.shown.is(a.ID, digest) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest,
+			"values of secrets are masked in approval %s, and the daemon that could say which plan it is about has ended", a.ID).
+			WithRemedy("have the call proposed again")
+	}
+	if err != nil || !a.Plan.Masked && digest != a.PlanDigest {
 		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the stored plan of approval %s is not the one that was asked about", a.ID).
 			WithRemedy("run 'palyra journal verify'").WithCause(err)
 	}

@@ -50,6 +50,7 @@ type Config struct {
 	Boot    func() (bootID string, since time.Duration) // counts through suspend
 	NewID   func() palyra.ID
 
+	Mask   Mask          // nil: nothing is masked
 	Judge  Judge         // nil: nobody answers for groups of hosts
 	Groups hostgroup.Set // that people can answer for
 
@@ -61,6 +62,14 @@ type Config struct {
 	MaxTTL     time.Duration // longest timeboxed lease; 24 hours
 	MaxPending int           // open questions per principal; 32
 	DailyBytes int64         // that the questions of a principal and day keep; 256 MiB
+}
+
+// Mask masks values of secrets in what people are shown of calls.
+type Mask interface {
+	// Approval is a question as they see it.
+	Approval(a palyra.Approval) palyra.Approval
+	// Has reports whether a text has a value in it.
+	Has(s string) bool
 }
 
 // Who acts when no person does.
@@ -76,6 +85,7 @@ type Desk struct {
 	bells bells
 	hub   hub
 	kick  chan struct{} // a deadline was added
+	shown shown
 
 	mu      sync.Mutex // guards ended and settled; a leaf lock
 	ended   []func(palyra.LeaseID)

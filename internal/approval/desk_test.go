@@ -221,7 +221,12 @@ func (w *world) tryAsk(c *palyra.Call) (palyra.Approval, error) {
 
 func requested(c *palyra.Call, a palyra.Approval) palyra.ApprovalRequested {
 	prompt, _ := a.Prompt.Digest()
+	var shown palyra.Digest
+	if a.Plan.Masked {
+		shown, _ = a.Plan.Digest()
+	}
 	return palyra.ApprovalRequested{
+		Shown:    shown,
 		Approval: a.ID, Call: c.ID, Principal: a.Principal, SubjectType: a.SubjectType, SubjectID: a.SubjectID,
 		Plan: a.PlanDigest, Prompt: prompt, Need: a.Need, ExpiresAt: a.ExpiresAt, Record: a,
 	}

@@ -108,8 +108,7 @@ func checkPlanDigest(a palyra.Approval) error {
 		}
 		return nil
 	}
-	digest, err := a.Plan.Digest()
-	if err != nil || digest != a.PlanDigest {
+	if !isPlan(a.Plan, a.PlanDigest) {
 		return fmt.Errorf("the plan does not have its digest")
 	}
 	return nil

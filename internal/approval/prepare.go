@@ -42,7 +42,9 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 		return palyra.Approval{}, false, wrap("prepare", err)
 	}
 	if !joined {
-		a = d.question(c, m)
+		if a = d.question(c, m); d.cfg.Mask != nil {
+			a = d.cfg.Mask.Approval(a)
+		}
 		d.rank(&a, past)
 	}
 	return a, joined, nil

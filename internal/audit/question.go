@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"palyra"
@@ -122,7 +123,7 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 		err1, err2 := json.Unmarshal([]byte(plan), &p), json.Unmarshal([]byte(prompt), &shown)
 		planned, err3 := p.Digest()
 		seen, err4 := shown.Digest()
-		if err1 != nil || err2 != nil || err3 != nil || err4 != nil || planned != q.Plan || seen != q.Prompt {
+		if err1 != nil || err2 != nil || err3 != nil || err4 != nil || planned != cmp.Or(q.Shown, q.Plan) || seen != q.Prompt {
 			f = finding(q.seq, "the documents of approval %s are not those that were shown", id)
 			return errFound
 		}

@@ -32,6 +32,8 @@ import (
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/limit"
+	"palyra/internal/mask"
+	"palyra/internal/masked"
 	"palyra/internal/mcp/upstream"
 	"palyra/internal/policy"
 	"palyra/internal/policy/inforce"
@@ -60,6 +62,7 @@ type Config struct {
 	CellDigest string // SHA-256 of the palyra-cell to run, in hex; without it no program is run
 	NewState   bool   // put what is there of a state aside and begin a new one
 	Log        *slog.Logger
+	Mask       *mask.Masker // what masks values in what leaves; nil: nothing does
 }
 
 // Daemon is the parts, wired.
@@ -205,13 +208,16 @@ func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 	return lines
 }
 
-// openVault makes the vault ready. It is opened when somebody needs it: without its key everything else goes on.
-func (d *Daemon) openVault(context.Context) (err error) {
+// openVault opens the vault, if it can: what is masked must be known before anything leaves. Without its key everything else goes on.
+func (d *Daemon) openVault(ctx context.Context) (err error) {
 	d.vault, err = vault.New(vault.Config{
-		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log,
+		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, Known: d.Mask,
 		Hosts:   func(hosts []string) ([]string, error) { return d.path.tiers.Guard.Check(hosts) },
 		Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
 	})
+	if err == nil {
+		d.vault.Open(ctx)
+	}
 	return err
 }
 
@@ -221,7 +227,7 @@ func (d *Daemon) openDesk(context.Context) (err error) {
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: bootclock.Now, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
 		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
-		Judge: d.policy, Groups: d.groups,
+		Judge: d.policy, Groups: d.groups, Mask: masked.Words{Masker: d.Mask},
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/gate"
+	"palyra/internal/masked"
 	"palyra/internal/plan"
 	"palyra/internal/prune"
 	"palyra/internal/publish"
@@ -87,6 +88,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
 		Vault: d.vault, Ask: p.askHost, Ports: publish.New(c.DoorPorts(), d.Log), Started: func(id palyra.CallID) { p.calls.Started(id) },
+		Mask:  d.Mask,
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
@@ -106,7 +108,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if p.planner, err = p.plannerOf(c, d.work, new(trustedfiles.TrustedFiles)); err != nil {
 		return err
 	}
-	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Artifacts: d.files, Now: now})
+	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Artifacts: d.files, Mask: d.Mask, Now: now})
 	if err != nil {
 		return err
 	}
@@ -204,6 +206,7 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) (became palyra.Resul
 func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
 	p.ledger.Envelopes(d.attester.Envelope)
+	p.ledger.Mask(masked.Words{Masker: d.Mask})
 	p.ledger.Budget(d.Settings.ToolCall.DailyBytes)
 	d.sessions, err = session.New(session.Config{
 		DB: d.db, Journal: d.journal, Now: now, Idle: d.Settings.Sessions.Idle(),
@@ -229,7 +232,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	}
 	g, err := gate.New(gate.Config{
 		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p,
-		Attester: d.attester, NewID: newID, Now: now, Log: d.Log,
+		Attester: d.attester, NewID: newID, Now: now, Log: d.Log, Mask: masked.Words{Masker: d.Mask},
 	})
 	if err != nil {
 		return err

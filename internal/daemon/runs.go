@@ -19,13 +19,13 @@ import (
 
 // openRuns puts the agent's loop on the calls.
 func (d *Daemon) openRuns(p *path) (err error) {
-	sources, err := provider.Sources(d.Settings, kinds(), d.Log)
+	sources, err := provider.Sources(d.Settings, kinds(), d.Mask, d.Log)
 	if err != nil {
 		return err
 	}
 	m := d.Settings.Models
 	p.models, err = agent.NewModels(agent.ModelsConfig{
-		Sources: sources, Default: m.Default, Tools: p.catalog, Artifacts: d.files, Log: d.Log,
+		Sources: sources, Default: m.Default, Tools: p.catalog, Artifacts: d.files, Log: d.Log, Mask: d.Mask,
 		ContextBytes: int(m.ContextBytes), ResultBytes: int(m.ResultBytes), MaxTurns: m.MaxTurns, AnswerTokens: m.AnswerTokens,
 	})
 	if err != nil {
@@ -75,8 +75,8 @@ func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Ru
 			WithRemedy("the operator can add it to models.principals in the configuration")
 	}
 	return p.Runs.Start(ctx, run.StartRequest{
-		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input),
-		Title:     r.Title,
+		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider,
+		Input: p.models.Masked(r.Provider, []byte(r.Input)), Title: r.Title,
 		Workspace: r.Workspace, Session: palyra.SessionID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within,
 		Credential: r.Credential,
 	})

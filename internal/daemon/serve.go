@@ -109,7 +109,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		AgentSocket:    filepath.Join(dir, placed.AgentSocket),
 		OperatorSocket: filepath.Join(dir, placed.OperatorSocket),
 		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log,
-		Now: now,
+		Now: now, Mask: d.Mask,
 	}
 	desk := approvals.New(deskPart{d.desk, d}, d.desk, now)
 	c.Services = []rpc.Service{

@@ -18,6 +18,7 @@ const maxWords = 8 << 10
 // can choose, and the line says so; when nothing can be signed, the call ends as unknown.
 func (w *walk) finish(ctx context.Context, res palyra.Result) (palyra.Outcome, error) {
 	ctx = context.WithoutCancel(ctx) // what ran is signed and recorded whoever has left
+	res = w.Mask.Result(res)
 	out := outcome(w.call, res)
 	att, err := w.sign(ctx, res, out)
 	if err != nil {

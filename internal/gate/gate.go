@@ -78,6 +78,23 @@ type Attester interface {
 	Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error)
 }
 
+// Mask masks values of secrets in what is told of calls.
+type Mask interface {
+	// Result is a result as it leaves.
+	Result(r palyra.Result) palyra.Result
+	// Refusal is a refusal as it is told.
+	Refusal(r palyra.Refusal) palyra.Refusal
+	// String is a text as it is told.
+	String(s string) string
+}
+
+// plain masks nothing.
+type plain struct{}
+
+func (plain) Result(r palyra.Result) palyra.Result    { return r }
+func (plain) Refusal(r palyra.Refusal) palyra.Refusal { return r }
+func (plain) String(s string) string                  { return s }
+
 // Watcher is told of one call on its way. A nil field is not called.
 type Watcher struct {
 	// Event is told what became durable, in order, for streams and tapes.
@@ -101,6 +118,7 @@ type Config struct {
 	Desk     Desk
 	Runner   Runner
 	Attester Attester
+	Mask     Mask // may be nil
 	NewID    func() palyra.ID
 	Now      func() time.Time
 	Log      *slog.Logger // may be nil
@@ -118,6 +136,9 @@ func New(c Config) (*Gate, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Mask == nil {
+		c.Mask = plain{}
+	}
 	return &Gate{c}, nil
 }
 
@@ -127,7 +148,7 @@ func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watc
 		ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(),
 		Input: palyra.SumBytes(p.Arguments),
 	}}
-	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
+	w.note(proposed(w.call, g.Mask)) // durable together with the next barrier; nothing runs before that
 
 	if err := w.admit(ctx); err != nil {
 		return w.refuse(ctx, palyra.LayerCatalog, err)

@@ -80,6 +80,7 @@ func (w *walk) judgeKeep(ctx context.Context, facts *palyra.ApprovalFacts) {
 // askToKeep opens the question about changes that are held, and waits for its answer.
 func (w *walk) askToKeep(ctx context.Context, res palyra.Result) (palyra.Outcome, error) {
 	res.Changes = nil // the list has them
+	res = w.Mask.Result(res)
 	held, err := json.Marshal(res)
 	if err != nil {
 		return w.settle(ctx, res, false, err)

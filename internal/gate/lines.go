@@ -6,12 +6,12 @@ import (
 
 // The journal lines of a call, each made from the call as it stands.
 
-func proposed(c *palyra.Call) palyra.Event {
+func proposed(c *palyra.Call, m Mask) palyra.Event {
 	p := c.Proposal
 	return palyra.CallProposed{
 		Parent: c.Proposal.Parent, Origin: c.Proposal.Origin,
 		Call: c.ID, Session: p.Session, Run: p.Run, Principal: p.Principal, Surface: p.Surface, Tool: clip(p.Tool),
-		Workspace: clip(p.Workspace), InputBytes: int64(len(p.Arguments)), Input: c.Input, Key: clip(p.Key),
+		Workspace: clip(m.String(p.Workspace)), InputBytes: int64(len(p.Arguments)), Input: c.Input, Key: clip(p.Key),
 	}
 }
 
@@ -33,7 +33,12 @@ func requested(c *palyra.Call, a palyra.Approval, joined bool) palyra.Event {
 		return palyra.ApprovalJoined{Approval: a.ID, Call: c.ID}
 	}
 	prompt, _ := promptDigest(a)
+	var shown palyra.Digest
+	if a.Plan.Masked {
+		shown, _ = a.Plan.Digest()
+	}
 	return palyra.ApprovalRequested{
+		Shown:    shown,
 		Approval: a.ID, Call: c.ID, Principal: a.Principal, SubjectType: a.SubjectType, SubjectID: a.SubjectID,
 		Plan: a.PlanDigest, Prompt: prompt, Need: a.Need, ExpiresAt: a.ExpiresAt, Record: a,
 	}

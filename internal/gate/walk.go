@@ -272,6 +272,7 @@ func (w *walk) refuse(ctx context.Context, layer palyra.Layer, err error) (palyr
 }
 
 func (w *walk) refused(ctx context.Context, r palyra.Refusal) (palyra.Outcome, error) {
+	r = w.Mask.Refusal(r)
 	out := refusal(w.call, r)
 	w.end(palyra.Refused, out)
 	if _, err := w.record(ctx, refusedEvent(w.call, r)); err != nil {

@@ -84,6 +84,8 @@ func (r *recordReader) terms(name string, v canon.Value, p *palyra.Plan) {
 		canon.ReadWords(&r.Reader, v, &p.AgentWithin)
 	case "content_not_shown":
 		r.Flag(v, &p.Unshown)
+	case "masked":
+		r.Flag(v, &p.Masked)
 	case "lasting":
 		r.Flag(v, &p.Lasting)
 	case "egress":

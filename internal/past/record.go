@@ -21,6 +21,7 @@ const (
 	GapVerdict = "no verdict is on record"
 	GapCut     = "its verdict was too long to be kept"
 	GapLarge   = "its arguments were too large to be kept"
+	GapMasked  = "values of secrets are masked in it"
 	GapPlan    = "the plan on record is not the one that was judged"
 	GapProject = "policies of its workspace took part, and those are not kept"
 	GapOwn     = "its workspace has policies of its own, which are not of a bundle"
@@ -99,6 +100,8 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 		return out, GapProject
 	case parts.Digest != first.Plan:
 		return out, GapPlan
+	case plan.value.Masked:
+		return out, GapMasked
 	case plan.sum != first.Plan && string(plan.value.Arguments) == "null":
 		return out, GapLarge
 	case plan.sum != first.Plan:

@@ -22,6 +22,7 @@ import (
 	"palyra/internal/agent"
 	"palyra/internal/config"
 	"palyra/internal/egress"
+	"palyra/internal/mask"
 )
 
 // Kind is a company's wire format: where its own models are, how a request is signed with a key, and a model that speaks it.
@@ -32,11 +33,11 @@ type Kind struct {
 }
 
 // Sources are the providers of a configuration. None of them is reached before a run needs it.
-func Sources(c config.Config, kinds map[string]Kind, log *slog.Logger) ([]agent.Source, error) {
+func Sources(c config.Config, kinds map[string]Kind, m *mask.Masker, log *slog.Logger) ([]agent.Source, error) {
 	keys := keyFiles(c.Providers)
 	var sources []agent.Source
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
-		s, err := source(name, *c.Providers[name], kinds, c.Egress, keys, log)
+		s, err := source(name, *c.Providers[name], kinds, c.Egress, keys, m, log)
 		if err != nil {
 			return nil, err
 		}
@@ -63,9 +64,9 @@ func guardTo(u *url.URL, c config.Egress, log *slog.Logger) (*egress.Guard, erro
 }
 
 // source makes one provider.
-func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, log *slog.Logger) (agent.Source,
-	error,
-) {
+func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, m *mask.Masker,
+	log *slog.Logger,
+) (agent.Source, error) {
 	kind, ok := kinds[p.Kind]
 	if !ok {
 		return agent.Source{}, fmt.Errorf("provider: no kind %q", p.Kind)
@@ -79,7 +80,7 @@ func source(name string, p config.Provider, kinds map[string]Kind, out config.Eg
 	if err != nil {
 		return agent.Source{}, err
 	}
-	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, keys)}
+	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, keys), Mask: m}
 	return agent.Source{
 		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
 	}, nil

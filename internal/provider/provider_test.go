@@ -121,12 +121,12 @@ func TestModelSources(t *testing.T) {
 		"anthropic": {anthropic.DefaultURL, anthropic.Sign, func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
 	}
 	for kind, want := range map[string]string{"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"} {
-		s, err := source("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, kinds, out, keyFiles{}, log)
+		s, err := source("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, kinds, out, keyFiles{}, nil, log)
 		if err != nil || s.BaseURL != want || s.Model == nil || s.Name != "x" || len(s.Allowed) != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	if _, err := source("x", config.Provider{Kind: "magic"}, kinds, out, nil, log); err == nil {
+	if _, err := source("x", config.Provider{Kind: "magic"}, kinds, out, nil, nil, log); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 }

@@ -325,7 +325,7 @@ func (a *auth) status(ctx context.Context, access wire.Access, err error) error 
 	if cause := context.Cause(ctx); ctx.Err() != nil && !palyraError(err) {
 		switch {
 		case palyraError(cause):
-			return wire.ToStatus(cause)
+			return a.masked(cause)
 		case errors.Is(cause, context.DeadlineExceeded):
 			return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the caller's deadline passed"))
 		}
@@ -334,7 +334,14 @@ func (a *auth) status(ctx context.Context, access wire.Access, err error) error 
 	if palyra.CodeOf(err) == palyra.Internal {
 		a.Log.Error("a request failed", "method", access.Method, "err", err, "cause", errors.Unwrap(palyra.AsError(err)))
 	}
-	return wire.ToStatus(err)
+	return a.masked(err)
+}
+
+// masked is an error as a caller may see it, without values of secrets.
+func (a *auth) masked(err error) error {
+	e := *palyra.AsError(err)
+	e.Text, e.Remedy = a.Mask.String(e.Text), a.Mask.String(e.Remedy)
+	return wire.ToStatus(&e)
 }
 
 func palyraError(err error) bool {

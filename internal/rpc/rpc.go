@@ -35,6 +35,7 @@ import (
 
 	"palyra"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/mask"
 	"palyra/internal/rpc/wire"
 )
 
@@ -141,7 +142,8 @@ type Config struct {
 	Agents         Agents
 	Roles          Roles
 	Journal        AlertRecorder
-	Limits         Limits // nil: none
+	Limits         Limits       // nil: none
+	Mask           *mask.Masker // masks what errors say; may be nil
 	Services       []Service
 	Log            *slog.Logger
 	Now            func() time.Time

@@ -139,6 +139,8 @@ func (c *Calls) startInSession(ctx context.Context, p palyra.Proposal) (*flight,
 		return nil, err
 	}
 	p.Session, p.Labels = session.ID, nil // the gate finds them, each time it judges
+	m := c.ledger.mask
+	p.Key, p.Tool = m.String(p.Key), palyra.ToolName(m.String(string(p.Tool))) // they are on every record, and neither runs
 	return c.start(p)
 }
 

@@ -149,7 +149,7 @@ func (c *Calls) recorded(call *palyra.Call) {
 func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log.Tell(*call, e)
+	f.log.Tell(c.ledger.mask.Call(*call), e)
 	f.wake()
 	g, granted := e.(palyra.CallGranted)
 	f.granted = f.granted || granted
@@ -170,7 +170,7 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 func (c *Calls) runsNow(f *flight, call *palyra.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log.Tell(*call, nil)
+	f.log.Tell(c.ledger.mask.Call(*call), nil)
 	f.wake()
 }
 

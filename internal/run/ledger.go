@@ -31,12 +31,33 @@ type Ledger struct {
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
 	labels   *store.Memo[origin, []string]
 	budget   dailybytes.Budget
+	mask     Mask
 }
+
+// Mask masks values of secrets in what is kept and shown of calls.
+type Mask interface {
+	// Call is a call as it is kept and shown.
+	Call(c palyra.Call) palyra.Call
+	// JSON is a JSON text as it is kept.
+	JSON(b []byte) []byte
+	// String is a text as it is kept.
+	String(s string) string
+}
+
+// plainMask masks nothing.
+type plainMask struct{}
+
+func (plainMask) Call(c palyra.Call) palyra.Call { return c }
+func (plainMask) JSON(b []byte) []byte           { return b }
+func (plainMask) String(s string) string         { return s }
+
+// Mask says what masks values in what is kept of calls, and on tapes.
+func (l *Ledger) Mask(m Mask) { l.mask, l.tape.mask = m, m }
 
 // NewLedger returns a Ledger over the store.
 func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Ledger {
 	return &Ledger{
-		db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases"),
+		mask: plainMask{}, db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases"),
 		labels: store.NewMemo[origin, []string](db, maxLabelled, sessionLabels, "call_labels"),
 	}
 }
@@ -149,6 +170,7 @@ func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
 	}
 	keep := *c
 	keep.Outcome = nil
+	keep = l.mask.Call(keep)
 	if c.Tool.Name == "" {
 		keep.Proposal.Arguments = json.RawMessage("null")
 	}

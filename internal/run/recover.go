@@ -44,14 +44,15 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 	return nil
 }
 
-// orphans withdraws the questions of calls whose parent died with the earlier daemon: nobody waits for the answer.
+// orphans withdraws the questions of calls whose parent died with the earlier daemon: nobody waits for the answer. Those
+// of calls with masked values go as well: nobody has their arguments any more.
 func (c *Calls) orphans(ctx context.Context) error {
 	pending, err := c.ledger.open(ctx, palyra.Pending)
 	if err != nil {
 		return err
 	}
 	for _, call := range pending {
-		if call.Proposal.Parent == "" {
+		if call.Proposal.Parent == "" && !call.Plan.Masked {
 			continue
 		}
 		if err := c.Cancel(ctx, call.ID); err != nil {

@@ -17,14 +17,15 @@ import (
 // tape keeps what happened in runs, in order, and wakes those who read it. An entry is written in the transaction
 // of what it tells; readers take it from the store, so that a slow one slows nobody and misses nothing.
 type tape struct {
-	now func() time.Time
+	now  func() time.Time
+	mask Mask
 
 	mu      sync.Mutex // guards readers; a leaf lock
 	readers map[palyra.RunID]map[chan struct{}]bool
 }
 
 func newTape() *tape {
-	return &tape{now: time.Now, readers: map[palyra.RunID]map[chan struct{}]bool{}}
+	return &tape{now: time.Now, mask: plainMask{}, readers: map[palyra.RunID]map[chan struct{}]bool{}}
 }
 
 // add puts an entry at the end of a run's tape. The tape of a run that has ended
@@ -41,6 +42,9 @@ func (t *tape) add(tx *store.Tx, run palyra.RunID, e palyra.TapeEntry) error {
 	body, err := canon.JSON(e)
 	if err != nil {
 		return fmt.Errorf("run: encode tape: %w", err)
+	}
+	if e.ToolOutput == nil { // what was printed is masked already
+		body = t.mask.JSON(body)
 	}
 	var turn int64
 	if e.ModelText != nil {

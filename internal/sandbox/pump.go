@@ -100,13 +100,17 @@ func (p *pump) read(f *os.File, stream string, c *capture) {
 	kept := buffers.Get().(*[readSize]byte)
 	defer buffers.Put(kept)
 	buf := kept[:]
+	masked := p.Mask.Stream(taker(func(b []byte) { p.take(stream, c, b) }))
+	masked.Eager = p.own.terminal
+	defer func() { _ = masked.Flush() }() // a taker does not fail
 	for last := 0; last < drainMost; {
 		final := p.dead()
 		if final {
 			_ = f.SetReadDeadline(time.Now().Add(drainWait))
 		}
 		n, err := f.Read(buf)
-		p.take(stream, c, buf[:n])
+		p.count(n)
+		_, _ = masked.Write(buf[:n])
 		if final {
 			last += n
 		}
@@ -130,7 +134,23 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and streams printed bytes. All of them are passed on while the program runs, which is more than
+// taker is a writer that takes everything.
+type taker func([]byte)
+
+// Write implements io.Writer.
+func (t taker) Write(b []byte) (int, error) {
+	t(b)
+	return len(b), nil
+}
+
+// count counts printed bytes, and ends a run that prints too many.
+func (p *pump) count(n int) {
+	if p.emitted.Add(int64(n)); p.overLimit() {
+		p.stop.Do(func() { p.proc.Stop(stopOutput, 0) })
+	}
+}
+
+// take keeps and streams printed bytes, masked. All of them are passed on while the program runs, which is more than
 // is kept: a follower, perhaps in a pipe, can have everything.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
@@ -138,10 +158,6 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	}
 	offset := c.total
 	c.write(b)
-	p.emitted.Add(int64(len(b)))
-	if p.overLimit() {
-		p.stop.Do(func() { p.proc.Stop(stopOutput, 0) })
-	}
 	if p.Streams == nil {
 		return
 	}

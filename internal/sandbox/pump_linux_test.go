@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/mask"
 )
 
 // live makes the plan take its stdin from the caller, and returns the way in.
@@ -615,4 +616,19 @@ func BenchmarkRun(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Values of secrets do not come out of a run, also between two writes; what is delivered, streamed and signed is the same.
+func TestKnownValuesAreMasked(t *testing.T) {
+	b := newBox(t)
+	b.r.Mask = new(mask.Masker)
+	b.r.Mask.Set(func(yield func(string, []byte) bool) { yield("token", []byte("the value of a token")) })
+	b.sh("printf 'it is the val'; printf x >&2; sleep 0.1; printf 'ue of a token'; printf 'the value of a tok'; " +
+		"printf 'the value of a token\n' >&2")
+	res := b.finished()
+	want(t, "stdout", string(res.Stdout), "it is [secret token]the value of a tok")
+	want(t, "stderr", string(res.Stderr), "x[secret token]\n")
+	want(t, "its digest", res.StdoutDigest, palyra.SumBytes(res.Stdout))
+	want(t, "what was streamed", b.crowd.text(t, "stdout"), string(res.Stdout))
+	want(t, "bytes out", res.Usage.BytesOut, int64(len("it is the value of a tokenthe value of a tokxthe value of a token\n")))
 }

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/mask"
 	"palyra/internal/stage"
 )
 
@@ -64,6 +65,7 @@ type Config struct {
 	List     List                                                  // lists the changes of runs; may be nil
 	Probed   bool                                                  // refuse tiers that Posture does not know to hold
 	Streams  Streams                                               // nil: nobody follows
+	Mask     *mask.Masker                                          // masks what programs print; nil: nothing is
 	Grace    time.Duration                                         // from SIGTERM to SIGKILL; 0: two seconds
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged

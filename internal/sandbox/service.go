@@ -98,10 +98,12 @@ func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 func (s *Service) follow() {
 	defer s.l.busy.Done()
 	var reader sync.WaitGroup
-	reader.Go(func() { _, _ = io.Copy(&s.tail, s.l.own.err) })
+	masked := s.l.Mask.Stream(&s.tail)
+	reader.Go(func() { _, _ = io.Copy(masked, s.l.own.err) })
 	s.exit, s.err = s.proc.Wait()
 	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // another process may hold it open
 	reader.Wait()
+	_ = masked.Flush() // a tail takes everything
 	s.l.closeGateway()
 	s.exit.Remnants = append(s.exit.Remnants, s.l.planted()...)
 	s.l.report(context.Background(), &palyra.Call{ID: s.l.call}, s.exit)

@@ -20,6 +20,7 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/journal"
+	"palyra/internal/mask"
 	"palyra/internal/profile"
 	"palyra/internal/publish"
 	"palyra/internal/sandbox"
@@ -38,6 +39,7 @@ type Config struct {
 	Journal    *journal.Journal
 	Agents     sandbox.Agents                                  // answers runs that are agents themselves
 	Streams    sandbox.Streams                                 // hears and feeds runs
+	Mask       *mask.Masker                                    // masks what they print; nil: nothing is
 	Ports      *publish.Ports                                  // publishes ports of background processes
 	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
 	Vault      Vault                                           // lends secrets; nil: there are none
@@ -143,7 +145,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams,
+		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/effects"
+	"palyra/internal/mask"
 )
 
 // Executor names this runner in attestations.
@@ -26,6 +27,7 @@ type ArtifactStore interface {
 type Config struct {
 	Tools     *Set
 	Artifacts ArtifactStore
+	Mask      *mask.Masker // masks what tools bring back, before anything is kept of it; may be nil
 	Now       func() time.Time
 }
 
@@ -80,6 +82,7 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 		res.Failure, res.ExitCode = &failure, 1
 	}
 	res.Usage.BytesIn, res.Usage.BytesOut = int64(len(plan.Arguments)), int64(len(out))
+	out = r.Mask.JSON(out)
 	res.Output, res.Truncated = r.deliver(ctx, c, plan, out)
 	res.OutputDigest = palyra.SumBytes(out)
 	res.Egress, res.Omitted = flows.list, flows.more

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/mask"
 )
 
 // fake is a tool made of functions.
@@ -306,4 +307,25 @@ func FuzzPage(f *testing.F) {
 			t.Fatalf("%q of %q", r.Content, data)
 		}
 	})
+}
+
+// Nothing of a value is delivered or kept, also of an output that is cut.
+func TestKnownValuesAreMasked(t *testing.T) {
+	m := new(mask.Masker)
+	m.Set(func(yield func(string, []byte) bool) { yield("token", []byte("the value of a token")) })
+	for _, text := range []string{"the value of a token", strings.Repeat("the value of a token, ", 500)} {
+		c, l, w := confirmed(t, "x")
+		set, err := NewSet(says(`"` + text + `"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewRunner(Config{Tools: set, Artifacts: w, Mask: m, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := r.Run(t.Context(), l, c)
+		if all := string(res.Output) + string(w.kept); strings.Contains(all, "the value") || !strings.Contains(all, "[secret token]") {
+			t.Errorf("%s", all)
+		}
+	}
 }

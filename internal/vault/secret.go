@@ -214,6 +214,7 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, 
 		return err
 	}
 	v.held = next
+	v.tellNew(ctx, h, next)
 	return nil
 }
 

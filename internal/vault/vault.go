@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -65,6 +66,15 @@ type Config struct {
 	NewID func() palyra.ID
 	Now   func() time.Time
 	Log   *slog.Logger
+	Known Known // may be nil
+}
+
+// Known is told the values that are to be masked in whatever leaves. It keeps none of them.
+type Known interface {
+	// Set makes the values of names the ones that are known.
+	Set(known iter.Seq2[string, []byte])
+	// Add makes more of them known.
+	Add(known iter.Seq2[string, []byte])
 }
 
 // Record is the journal, where changes are on record.
@@ -133,6 +143,7 @@ type Vault struct {
 	Config
 	mu   sync.RWMutex // held by a change from beginning to end, and by whoever reads
 	held *held        // nil: locked
+	told int          // values that Known was told of, and perhaps need not know any more
 }
 
 // held is what an open vault knows. It does not change: a change of the vault makes another.
@@ -206,9 +217,24 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 		keys.destroy()
 		return nil, err
 	}
-	v.held = &held{manifest: m, keys: keys, leaves: leaves, bindings: bindings}
+	h := &held{manifest: m, keys: keys, leaves: leaves, bindings: bindings}
+	if err := v.tellAll(ctx, h); err != nil {
+		keys.destroy()
+		return nil, err
+	}
+	v.held = h
 	v.tidy(ctx)
 	return v.held, nil
+}
+
+// Open opens the vault if it can, so that its values are known before anything leaves. Why it cannot is in Status: a
+// locked vault lends nothing.
+func (v *Vault) Open(ctx context.Context) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, err := v.open(ctx, palyra.Secret{}); err != nil && !errors.Is(err, errNone) {
+		v.Log.Warn("the vault is not open", "err", err)
+	}
 }
 
 // verify checks what was read against the key and the journal.

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/agent"
+	"palyra/internal/mask"
 )
 
 // Key is what the suite's requests are signed with.
@@ -87,6 +88,7 @@ func (p Protocol) Run(t *testing.T) {
 	t.Run("silence", p.silence)
 	t.Run("cancelled", p.cancelled)
 	t.Run("the key", p.key)
+	t.Run("masked", p.masked)
 }
 
 // whole: an answer is the same, in whatever pieces it comes.
@@ -101,6 +103,19 @@ func (p Protocol) whole(t *testing.T) {
 			a.Tokens != (palyra.Tokens{InputTokens: 11, OutputTokens: 7}) {
 			t.Errorf("in pieces of %d: %+v, said %q, %v", piece, a, said, err)
 		}
+	}
+}
+
+// masked: a server is not told the values of secrets.
+func (p Protocol) masked(t *testing.T) {
+	w, s := Wire(p.Sign), New(t, full)
+	w.Mask = new(mask.Masker)
+	w.Mask.Set(func(yield func(string, []byte) bool) { yield("word", []byte(Question().Tools[0].Description)) })
+	if _, _, err := p.ask(t.Context(), s, w); err != nil {
+		t.Fatal(err)
+	}
+	if raw := s.Seen()[0].Raw; strings.Contains(raw, Question().Tools[0].Description) || !strings.Contains(raw, "[secret word]") {
+		t.Errorf("it was sent %s", raw)
 	}
 }
 

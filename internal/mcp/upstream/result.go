@@ -59,6 +59,7 @@ func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, g
 		res.Failure, res.ExitCode = &failure, 1
 		return
 	}
+	raw = r.Mask.JSON(raw)
 	res.Output, res.Truncated = k.cut(raw, int(p.Limits.OutputBytes))
 	res.OutputDigest = palyra.SumBytes(raw)
 	if out.Omitted > 0 {
@@ -112,7 +113,7 @@ func (k converter) bytes(kind, mime string, data []byte) Item {
 	if len(data) == 0 {
 		return i
 	}
-	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, data)
+	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, k.Mask.Bytes(data))
 	if err != nil {
 		i.Note = "could not be kept: " + palyra.AsError(err).Text
 		return i

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/mask"
 	"palyra/internal/store"
 )
 
@@ -111,6 +112,7 @@ type Config struct {
 	Network   Network
 	Catalog   Catalog
 	Artifacts ArtifactStore
+	Mask      *mask.Masker // masks what servers answer, before anything is kept of it; may be nil
 	Version   string
 	Now       func() time.Time
 	Log       *slog.Logger

@@ -1043,7 +1043,9 @@ type Plan struct {
 	// What it replaces cannot be undone later, or takes the room of what was replaced in the last 24 hours.
 	Lasting bool `protobuf:"varint,35,opt,name=lasting,proto3" json:"lasting,omitempty"`
 	// HOST:INSIDE: ports of this machine at which a background process answers.
-	Publish       []string `protobuf:"bytes,36,rep,name=publish,proto3" json:"publish,omitempty"`
+	Publish []string `protobuf:"bytes,36,rep,name=publish,proto3" json:"publish,omitempty"`
+	// Values of secrets are masked in it: it has not the digest of the plan that it stands for.
+	Masked        bool `protobuf:"varint,37,opt,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1328,6 +1330,13 @@ func (x *Plan) GetPublish() []string {
 		return x.Publish
 	}
 	return nil
+}
+
+func (x *Plan) GetMasked() bool {
+	if x != nil {
+		return x.Masked
+	}
+	return false
 }
 
 // Link is a symbolic link and what it says.
@@ -3544,7 +3553,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\t\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -3584,7 +3593,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\x12,\n" +
 	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12\x18\n" +
 	"\alasting\x18# \x01(\bR\alasting\x12\x18\n" +
-	"\apublish\x18$ \x03(\tR\apublish\"2\n" +
+	"\apublish\x18$ \x03(\tR\apublish\x12\x16\n" +
+	"\x06masked\x18% \x01(\bR\x06masked\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"[\n" +
