@@ -200,8 +200,8 @@ func (in *importing) anew() error {
 	}
 	before := v.held
 	h := &held{
-		manifest: manifest{counter: counter, key: id, keeper: v.First}, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{},
-		anew: true,
+		manifest: manifest{counter: counter, key: id, keeper: v.First}, keys: keys, anew: true,
+		leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{},
 	}
 	err = v.apply(in.ctx, h, "vault.import", in.by, func(tx *store.Tx, c *change) error {
 		for _, table := range []string{"vault_secrets", "vault_bindings", "vault_manifest"} {
