@@ -212,7 +212,7 @@ func (t *rooms) bury(pid int) {
 	}
 }
 
-// cover lays a sealed program over its path in a room.
+// cover lays a sealed program over its path in a room, or a file.
 func (t *rooms) cover(o order) {
 	defer cell.CloseAll(o.files)
 	r := t.byID[o.Room]
@@ -222,7 +222,7 @@ func (t *rooms) cover(o order) {
 	}
 	var f failure
 	t.maker.do(func() {
-		f = t.maker.visit(r.birth, func() failure { return failed("cover", o.Path, cover(int(o.files[0].Fd()), o.Path)) })
+		f = t.maker.visit(r.birth, func() failure { return failed("cover", string(o.Path), coverOf(o.Order).lay(int(o.files[0].Fd()))) })
 	})
 	if f.step != "" {
 		t.fail(o.Room, f)

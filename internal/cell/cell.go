@@ -17,8 +17,10 @@
 // The package is shared by both ends and imports nothing else of Palyra. Its words are those of docs/words.md.
 package cell
 
+import "encoding/base64"
+
 // Version is that of the protocol. Both ends must have the same.
-const Version = 9
+const Version = 10
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
@@ -54,8 +56,8 @@ const (
 	// OrderBuild asks a template for a room, by a number of its own: with the descriptors of a sealed Room, of the first
 	// process's end of a Line, and of the Room's Extra. The answer is ReportBuilt or ReportFailed with that number.
 	OrderBuild OrderKind = "build"
-	// OrderCover, with the descriptor of a sealed program, has its content laid over Path in a room, read-only. The answer
-	// is ReportCovered or ReportFailed.
+	// OrderCover, with the descriptor of a sealed program or, with Data, of a file, has its content laid over Path in a room,
+	// read-only. The answer is ReportCovered or ReportFailed.
 	OrderCover OrderKind = "cover"
 	// OrderWatch has a room's processes held to the limits of Watch, whenever they begin. What is over one is reported
 	// (ReportOver), and ended soon after if nobody else does that.
@@ -82,8 +84,25 @@ type Order struct {
 	Rows    uint16    `json:"rows,omitempty"`
 	Cols    uint16    `json:"cols,omitempty"`
 	Room    int       `json:"room,omitempty"`  // to a template: which
-	Path    string    `json:"path,omitempty"`  // of OrderCover
+	Path    RawPath   `json:"path,omitempty"`  // of OrderCover
+	Data    bool      `json:"data,omitempty"`  // of OrderCover: the content is not to be executed
+	Below   RawPath   `json:"below,omitempty"` // of OrderCover: a mount; directories between it and Path cannot be renamed any more
 	Watch   *Watch    `json:"watch,omitempty"` // of OrderWatch
+}
+
+// RawPath is a path whose names can be any bytes, also such that JSON has no text for.
+type RawPath string
+
+// MarshalText implements encoding.TextMarshaler.
+func (p RawPath) MarshalText() ([]byte, error) {
+	return base64.StdEncoding.AppendEncode(nil, []byte(p)), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *RawPath) UnmarshalText(text []byte) error {
+	b, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
+	*p = RawPath(b)
+	return err
 }
 
 // ReportKind is the kind of a report.

@@ -43,4 +43,7 @@ func (Absent) Close() error { return nil }
 // CloseFiles closes the files of a job. Start does so in every case.
 func (j Job) CloseFiles() {
 	closeAll(j.Stdin, j.Stdout, j.Stderr, j.Sealed) // the error of closing a file twice does not matter
+	for _, c := range j.Covers {
+		closeAll(c.File)
+	}
 }

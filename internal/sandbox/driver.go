@@ -33,6 +33,7 @@ type Job struct {
 	Payer      string   // in whose share it is counted of what all runs have together
 	Path       string   // program, absolute
 	Sealed     *os.File // not nil: run this immutable copy instead
+	Covers     []Cover  // files of the run's own, laid over paths of its room; only where the tier has a room
 	Argv       []string
 	Env        []string
 	Cwd        string
@@ -54,11 +55,22 @@ type Job struct {
 	Open       func([]*os.File) error // takes them over, in the order of Doors, before the program runs
 	Limits     palyra.Limits
 	Terminal   bool     // Stdin is a terminal to be made the controlling one
-	Stdin      *os.File // Start closes the three in every case, and Sealed
+	Stdin      *os.File // Start closes the three in every case, Sealed and the files of Covers
 	Stdout     *os.File
 	Stderr     *os.File
 	Expect     palyra.Enforcement // the plan's promise; less is refused
 }
+
+// Cover is a file that the run finds at a path of its room instead of what is there. It can read it, and neither change
+// nor remove nor rename it.
+type Cover struct {
+	Path  string   // of the room, absolute, with no link in it; a file must be there
+	File  *os.File // whose content it is from the beginning to the end, whatever its offset; nobody may change it any more
+	Below string   // a mount of the room, as the workspace is: directories between it and Path cannot be renamed either
+}
+
+// MaxCovers is the most Covers of a job.
+const MaxCovers = 512
 
 // Process is a started job.
 type Process interface {

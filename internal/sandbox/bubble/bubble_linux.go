@@ -262,7 +262,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	}
 	k.watch(j)
 	covered := j
-	covered.Sealed = nil // it lies at its path
+	covered.Sealed, covered.Covers = nil, nil // they lie at their paths
 	p, err := k.Run(ctx, s, covered, cells.Terms{Holds: e, Explain: b.explain, After: k.finish, Account: k.account})
 	if err != nil {
 		return nil, b.notRun(k, j, err)

@@ -233,8 +233,18 @@ func (k *keeper) handDoors(j sandbox.Job) error {
 	return j.Open(doors)
 }
 
-// cover lays the copy of a sealed program over its path.
+// cover lays the run's own files over paths of its room, and the copy of a sealed program.
 func (k *keeper) cover(ctx context.Context, j sandbox.Job) error {
+	for _, c := range j.Covers {
+		said, err := k.template.CoverData(ctx, k.room, c.Path, c.Below, c.File)
+		if err == nil && said.Kind == cell.ReportFailed {
+			err = refusal.Cause(said)
+		}
+		if err != nil {
+			return refusal.SpawnFailed("%s cannot be covered in the room", bwrap.Show(c.Path)).
+				WithRemedy("try again when nobody moves or removes it").WithCause(err)
+		}
+	}
 	if j.Sealed == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package bubble
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/refusal"
 	"palyra/internal/sandbox/template"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -32,6 +34,8 @@ func (b *Backend) check(j sandbox.Job) error {
 		return bad(why)
 	case !cells.Clean(j.Path):
 		return bad("the program is not an absolute path")
+	case len(j.Covers) > sandbox.MaxCovers || slices.ContainsFunc(j.Covers, badCover):
+		return bad("too many covers, or one without an absolute path or a file")
 	case len(j.Doors) > cell.MaxDoors || (len(j.Doors) > 0 && j.Open == nil):
 		return bad("too many doors, or nobody behind them")
 	}
@@ -39,6 +43,10 @@ func (b *Backend) check(j sandbox.Job) error {
 		return b.noUser
 	}
 	return nil
+}
+
+func badCover(c sandbox.Cover) bool {
+	return !cells.Clean(c.Path) || c.File == nil || c.Below != "" && (!cells.Clean(c.Below) || !subpath.Within(c.Below, c.Path))
 }
 
 // filterOf is the filter of everything in a room.

@@ -63,6 +63,8 @@ func (b *Driver) check(j sandbox.Job) error {
 		return bad("the program is not an absolute path")
 	case !cells.Clean(j.Private):
 		return bad("the private directory is not an absolute path")
+	case len(j.Covers) > 0:
+		return bad("there is no room to cover files in")
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ func check(j sandbox.Job) error {
 			WithRemedy("call the program that the file calls")
 	case len(j.Seals) > 0:
 		return cannot("sealed paths")
+	case len(j.Covers) > 0:
+		return cannot("files laid over others")
 	case len(j.Mounts)+len(j.Files) > 0:
 		return cannot("mounts and files of a profile")
 	case len(j.Doors) > 0 || j.Unix:

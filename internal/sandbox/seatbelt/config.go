@@ -73,6 +73,9 @@ func checkRoom(j sandbox.Job) error {
 	if len(j.Mounts) > maxMounts || len(j.Files) > maxFiles {
 		return no("so many mounts and files", "")
 	}
+	if len(j.Covers) > 0 {
+		return no("another file", j.Covers[0].Path)
+	}
 	for _, m := range j.Mounts {
 		if !clean(m.Source) || (m.Target != m.Source && !below(cell.RoomHome, m.Target)) {
 			return no("a mount", m.Target)
