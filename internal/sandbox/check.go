@@ -32,7 +32,7 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	if err != nil {
 		return nil, plan.Stopped(ctx, err)
 	}
-	if lacks := Lacks(withoutMechanisms(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
+	if lacks := Lacks(withoutMechanisms(plan.Enforcement, r.byUs()...), r.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s",
 			fewNames(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/dotenv"
 	"palyra/internal/subpath"
 )
 
@@ -40,6 +41,7 @@ type runStart struct {
 	weigher palyra.Weigher  // decides about its changes; nil: they are kept
 	listed  *palyra.Effects // its changes, in short; nil: they were not weighed
 	layer   *os.File        // the workspace on the stage of an agent; nil: it works on none
+	masks   []dotenv.Found  // that it finds as copies
 	handed  bool
 	serves  bool // a service, fed by its starter
 }
@@ -83,6 +85,9 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 	if err = l.enterLayer(); err != nil {
 		return err
 	}
+	if err = l.mask(ctx); err != nil {
+		return err
+	}
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}
@@ -97,7 +102,7 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 
 // notTheBackends returns mechanisms that others than the backend apply.
 func (l *runStart) notTheBackends() []string {
-	names := []string{Sealed, Guarded}
+	names := []string{Sealed, Guarded, Masked}
 	if l.Guard != nil {
 		names = append(names, l.Guard.Mechanisms()...)
 	}

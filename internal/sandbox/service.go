@@ -86,7 +86,7 @@ func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 	if err != nil {
 		return nil, l.plan.Stopped(ctx, err)
 	}
-	if lacks := Lacks(withoutMechanisms(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
+	if lacks := Lacks(withoutMechanisms(l.plan.Enforcement, l.byUs()...), l.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s",
 			fewNames(lacks)).
 			WithRemedy("see 'palyra sandbox doctor'")

@@ -1,0 +1,35 @@
+package sandbox
+
+import (
+	"errors"
+	"slices"
+
+	"palyra"
+	"palyra/internal/dotenv"
+)
+
+// Masked is another mechanism of Runner's: the run finds the files of its workspace that are like .env as copies whose
+// secret values are placeholders, as far as they were there when it began. In a tier without rooms nothing runs where
+// there are any.
+const Masked = dotenv.Mechanism
+
+// masked reports whether the plan says that files are masked.
+func (l *runStart) masked() bool { return slices.Contains(l.plan.Enforcement.Mechanisms, Masked) }
+
+// maskedPaths are those of the files that the run finds as copies.
+func (l *runStart) maskedPaths() (out []string) {
+	for _, f := range l.masks {
+		out = append(out, f.Path)
+	}
+	return out
+}
+
+// unmaskable refuses a run in whose workspace nobody can tell which files to mask.
+func unmaskable(err error) error {
+	if errors.Is(err, dotenv.ErrMoved) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonSpawnFailed, "files like .env came, went or were replaced while the run was begun").
+			WithRemedy("propose the call again").WithCause(err)
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "%s", dotenv.Why(err)).
+		WithRemedy("work in a smaller directory, or mend it; " + dotenv.ShowValues).WithCause(err)
+}
