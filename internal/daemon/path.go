@@ -250,8 +250,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
 		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(p.tiers), Now: now, Log: d.Log,
-		Staged: p.tiers.Runner.Reviewer,
-		For:    prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
+		Staged: p.tiers.Runner.Reviewer, Masks: p.tiers.Masks,
+		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err
 }

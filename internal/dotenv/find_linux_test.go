@@ -167,3 +167,31 @@ func TestCopy(t *testing.T) {
 		}
 	}
 }
+
+// What was found is compared by which file it is, not by its name alone.
+func TestStill(t *testing.T) {
+	b := newBench(t)
+	b.put(".env", "a/prod.env")
+	top, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	b.must(err)
+	defer func() { _ = unix.Close(top) }()
+	m, dir := &Masks{Key: []byte("key")}, SearchDir{Top: top, Path: b.dir}
+	var size int64
+	all, err := m.Copies(t.Context(), dir, &size)
+	if err != nil || len(all) != 2 || size == 0 || all[0].Same {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	was := []Found{all[0].Found, all[1].Found, {Path: "of another directory"}}
+	if rest, err := m.Still(t.Context(), dir, was); err != nil || len(rest) != 1 {
+		t.Errorf("%v, %v", rest, err)
+	}
+	b.must(os.Rename(filepath.Join(b.dir, ".env"), filepath.Join(b.dir, "x")))
+	b.put(".env")
+	if _, err := m.Still(t.Context(), dir, was); !errors.Is(err, ErrMoved) {
+		t.Errorf("another file of that name: %v", err)
+	}
+	size = maxCopies
+	if _, err := m.Copies(t.Context(), dir, &size); !errors.As(err, new(*BoundError)) {
+		t.Errorf("too large together: %v", err)
+	}
+}

@@ -124,6 +124,10 @@ func TestDotenvFilesAreMasked(t *testing.T) {
 				t.Errorf("%s: %s %q %q\n%s", line, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
 			}
 		}
+		if out := runs("cp .env copy.txt; cp -r conf kept"); !live && !slices.Contains(out.Left, "placeholder_written:copy.txt") &&
+			!slices.ContainsFunc(out.Left, func(s string) bool { return strings.HasPrefix(s, "placeholder_written: copy.txt") }) {
+			t.Errorf("placeholders went into a file, and it says %q", out.Left)
+		}
 		for _, name := range all {
 			if b, err := os.ReadFile(filepath.Join(d.work, name)); string(b) != dotenvText {
 				t.Errorf("%q is %q now, %v", name, b, err)
@@ -273,5 +277,45 @@ func TestDotenvUnmasked(t *testing.T) {
 	read, err := d.palyra("tools", "call", "palyra.fs.read", "--input", `{"path":".env"}`).Output()
 	if err != nil || !strings.Contains(string(read), dotenvSecret) {
 		t.Errorf("%s, %v", read, err)
+	}
+}
+
+// A run beside that moves all it can, in the very workspace, gains nothing for another one, nor for itself.
+func TestDotenvBesideAnAdversary(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	d.put(".env", dotenvText)
+	d.put("conf/deep/prod.env", dotenvText)
+	const moves = `until [ -e stop ]; do mv .env x; mv conf c1; mv conf/deep conf/d2; mv conf/deep/prod.env p; ln .env l; ln conf/deep/prod.env m
+mkdir -p c3 && echo A=1 > c3/.env && mv -T c3 conf; cat .env conf/deep/prod.env x l m p c1/deep/prod.env; mv x .env; mv c1 conf; rm -rf c3; done 2>/dev/null`
+	over := make(chan palyra.Outcome, 1)
+	beside := d.inRoom(map[string]any{"live": true}, "sh", "-c", moves)
+	go func() {
+		out, _ := d.agreed(beside)
+		over <- out
+	}()
+	agent := d.client(client.AgentDoor)
+	for i := range 12 {
+		r := d.inRoom(nil, "sh", "-c", "cat .env conf/deep/prod.env */*.env */*/*.env x l m p; exit 0")
+		r.NoWait = true
+		out, err := agent.Call(t.Context(), r, nil)
+		if err != nil || strings.Contains(out.Stdout+out.Stderr+out.Reason, dotenvSecret) {
+			t.Errorf("run %d: %v %s %q", i, err, out.Reason, out.Stdout)
+		}
+		if out.Outcome != palyra.OutcomeFinished && out.ReasonCode != palyra.ReasonSpawnFailed {
+			t.Errorf("run %d: %s %s %s", i, out.Outcome, out.ReasonCode, out.Reason)
+		}
+	}
+	d.put("stop", "")
+	if out := <-over; strings.Contains(out.Stdout, dotenvSecret) || out.Outcome != palyra.OutcomeFinished || out.Stdout == "" {
+		t.Errorf("the one beside: %s %s %.2000q", out.Outcome, out.Reason, out.Stdout)
+	}
+	for _, name := range []string{".env", "conf/deep/prod.env"} {
+		if b, err := os.ReadFile(filepath.Join(d.work, name)); string(b) != dotenvText {
+			t.Errorf("%s is %q now, %v", name, b, err)
+		}
 	}
 }

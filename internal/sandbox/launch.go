@@ -42,6 +42,7 @@ type runStart struct {
 	listed  *palyra.Effects // its changes, in short; nil: they were not weighed
 	layer   *os.File        // the workspace on the stage of an agent; nil: it works on none
 	masks   []dotenv.Found  // that it finds as copies
+	carried []palyra.Remnant
 	handed  bool
 	serves  bool // a service, fed by its starter
 }
@@ -292,7 +293,7 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)
 	l.closeGateway()
-	exit.Remnants = append(exit.Remnants, l.planted()...)
+	exit.Remnants = slices.Concat(exit.Remnants, l.planted(), l.carried)
 	l.report(ctx, l.from, exit)
 	l.shareCaches(ctx)
 	res := l.result(started, p, exit, err)

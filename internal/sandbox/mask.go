@@ -1,11 +1,13 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"slices"
 
 	"palyra"
 	"palyra/internal/dotenv"
+	"palyra/internal/stage"
 )
 
 // Masked is another mechanism of Runner's: the run finds the files of its workspace that are like .env as copies whose
@@ -32,4 +34,21 @@ func unmaskable(err error) error {
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "%s", dotenv.Why(err)).
 		WithRemedy("work in a smaller directory, or mend it; " + dotenv.ShowValues).WithCause(err)
+}
+
+// carriers are the files that a staged run wrote with placeholders in them: what they stand for is not there.
+func (l *runStart) carriers(ctx context.Context, f stage.Found) {
+	if len(l.masks) == 0 || f.After == nil {
+		return
+	}
+	var written []string
+	for _, c := range f.Changes {
+		if c.Now.Kind == stage.File {
+			written = append(written, c.Path)
+		}
+	}
+	found, more := dotenv.Carriers(ctx, f.After.Open, written)
+	if len(found) > 0 {
+		l.carried = append(l.carried, palyra.Remnant{Kind: palyra.RemnantPlaceholder, Path: found[0], More: int64(len(found)-1) + int64(more)})
+	}
 }

@@ -59,7 +59,7 @@ func maskedHint(show string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied,
 		"files like .env are shown as copies with placeholders for secret values, which cannot be changed, moved or "+
 			"removed here, and neither can the directories that they are in").
-		WithRemedy("change them yourself, outside the sandbox; " + show)
+		WithRemedy("change them yourself, outside the sandbox; %s", show)
 }
 
 // atWall explains a wall that the plan names.
