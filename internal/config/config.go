@@ -29,6 +29,7 @@ type Config struct {
 	Policy    Policy               `key:"policy"`
 	Process   Process              `key:"process"`
 	Egress    Egress               `key:"egress"`
+	Dotenv    Dotenv               `key:"dotenv"`
 	Undo      Retention            `key:"undo"`
 	Remote    Remote               `key:"remote"`
 	Console   Console              `key:"console"`
@@ -96,6 +97,13 @@ type Egress struct {
 	WildcardNames int64              `key:"wildcard_names"` // below one suffix, of a run
 	Resolver      string             `key:"resolver"`
 	Upstream      string             `key:"upstream"`
+}
+
+// Dotenv says which files are shown with placeholders for their secret values, and where.
+type Dotenv struct {
+	Mask     string   `key:"mask"`     // on or off
+	Unmasked []string `key:"unmasked"` // workspaces that show values, and what is below them
+	Names    []string `key:"names"`    // further names of such files
 }
 
 // Retention says how long, and how much of, what calls replaced is kept.
@@ -184,6 +192,7 @@ func Default() Config {
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},
+		Dotenv:  Dotenv{Mask: "on", Unmasked: []string{}, Names: []string{}},
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
 		Undo:    Retention{Days: 7, Bytes: 2 << 30},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},

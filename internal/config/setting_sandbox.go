@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"palyra/internal/dotenv"
 )
 
 // sandboxSettings are about programs and how they reach others.
@@ -69,6 +71,16 @@ var sandboxSettings = []setting{
 	},
 	{
 		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
+	},
+	{
+		key: "dotenv.mask", text: "on shows agents and programs files like .env with placeholders for their secret values; off shows the values",
+		check: oneOf("on", "off"),
+	},
+	{
+		key: "dotenv.unmasked", text: "workspaces in which the values are shown all the same, with everything below them", check: absolute,
+	},
+	{
+		key: "dotenv.names", text: "further names of files that are masked, like secrets.ini or *.secrets", check: dotenv.CheckName,
 	},
 	{
 		key: "undo.days", text: "days that what calls replaced is kept, so that they can be undone", min: 1, max: 36500,

@@ -11,7 +11,6 @@ import (
 	"palyra/internal/bootclock"
 	"palyra/internal/catalog"
 	"palyra/internal/config"
-	"palyra/internal/egress"
 	"palyra/internal/gate"
 	"palyra/internal/masked"
 	"palyra/internal/plan"
@@ -94,7 +93,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.tools, err = tool.NewSet(slices.Concat(d.builtin(p.tiers.Guard), device.All(d.devices.Tool()),
+	if p.tools, err = tool.NewSet(slices.Concat(d.builtin(p.tiers), device.All(d.devices.Tool()),
 		background.All(func() background.Processes { return p.calls }))...); err != nil {
 		return err
 	}
@@ -131,11 +130,11 @@ func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Trust
 }
 
 // builtin is the list of Palyra's own tools.
-func (d *Daemon) builtin(g *egress.Guard) []tool.Tool {
+func (d *Daemon) builtin(t *tiers.Tiers) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
-	all = append(all, files.All(files.Config{UndoStore: undoPart{d}})...)
-	all = append(all, fetch.All(fetchConfig(g))...)
+	all = append(all, files.All(files.Config{UndoStore: undoPart{d}, Masks: t.Masks})...)
+	all = append(all, fetch.All(fetchConfig(t.Guard))...)
 	all = append(all, toolundo.All(undoPart{d})...)
 	all = append(all, review.All(undoPart{d})...)
 	return append(all, toolartifact.All(d.files)...)
@@ -254,8 +253,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
 		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(p.tiers), Now: now, Log: d.Log,
-		Staged: p.tiers.Runner.Reviewer,
-		For:    prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
+		Staged: p.tiers.Runner.Reviewer, Masks: p.tiers.Masks,
+		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err
 }

@@ -34,7 +34,7 @@ func (d *Daemon) imaginedWorld(c config.Config) (w explain.World, err error) {
 	if p.tiers, err = d.path.tiers.With(c); err != nil {
 		return w, err
 	}
-	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
+	if p.tools, err = tool.NewSet(append(d.builtin(p.tiers), device.All(d.devices.Tool())...)...); err != nil {
 		return w, err
 	}
 	others := slices.DeleteFunc(d.path.catalog.List(), func(t palyra.Tool) bool { return t.Source != palyra.SourceMCP })

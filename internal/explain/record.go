@@ -252,6 +252,8 @@ func (p *Explainer) runChanges(ctx context.Context, c, again *palyra.Call, e *wi
 		return p.openSeal(ctx, again, e.Reason)
 	case reason == palyra.ReasonPortDenied && e.Layer == palyra.LayerTier: // a plan does not tell which ports are taken
 		return p.tryEdits(ctx, again, []edit{editPublish()}, palyra.Deny)
+	case reason == palyra.ReasonWeakEnforcement && e.Layer == palyra.LayerTier && len(showValues(c.Plan)) > 0:
+		return p.settings(ctx, c, reason, "") // a plan does not tell whether there is anything to mask
 	case e.Layer == palyra.LayerTier && !endsWithCall(reason) && p.imagine(ctx, ptr(*again)) == nil:
 		return nil
 	default:

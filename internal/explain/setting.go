@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/dotenv"
 	"palyra/internal/rpc/wire"
 )
 
@@ -106,7 +108,7 @@ func (p *Explainer) relevantSettings(ctx context.Context, c *palyra.Call, reason
 			set: func(c *config.Config) { c.Process.Posture = "off" },
 		}}
 	case palyra.ReasonWeakEnforcement:
-		return heldLimits(conf.Process)
+		return append(heldLimits(conf.Process), showValues(c.Plan)...)
 	case palyra.ReasonDisabled:
 		return []setting{{
 			kind: flipConfig, text: "let programs be run", uses: []string{`process.tier = "c"`},
@@ -118,6 +120,19 @@ func (p *Explainer) relevantSettings(ctx context.Context, c *palyra.Call, reason
 		return hostSettings(conf.Egress, named(c.Proposal))
 	}
 	return nil
+}
+
+// showValues has the values of files like .env shown in a workspace where they cannot be masked for a run.
+func showValues(p palyra.Plan) []setting {
+	if !slices.Contains(p.Enforcement.Mechanisms, dotenv.Mechanism) {
+		return nil
+	}
+	at := p.Workspace.Path
+	return []setting{{
+		kind: flipConfig, text: "show the secret values of files like .env to programs and agents in this workspace",
+		uses: []string{fmt.Sprintf("dotenv.unmasked = [%q]", at)}, open: openRun,
+		set: func(c *config.Config) { c.Dotenv.Unmasked = append(slices.Clone(c.Dotenv.Unmasked), at) },
+	}}
 }
 
 // raised is a limit with another value.

@@ -15,7 +15,7 @@ var (
 	small = []string{
 		"internal/address", "internal/agefile", "internal/agentstage", "internal/beneath", "internal/bootclock",
 		"internal/canon", "internal/cell",
-		"internal/change", "internal/dirents",
+		"internal/change", "internal/dirents", "internal/dotenv",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
 		"internal/layered", "internal/mask", "internal/memory", "internal/moved",
@@ -155,6 +155,8 @@ func edges() []edge {
 		},
 		{[]string{"internal/sandbox/bwrap"}, []string{"<parent>"}, false, "bubblewrap is told without the driver"},
 		{[]string{"internal/sandbox"}, []string{"internal/sandbox/cachedir"}, true, "directories that runs may write"},
+		{[]string{"internal/sandbox"}, []string{"internal/sandbox/hint"}, true, "what a program that failed may have met"},
+		{[]string{"internal/sandbox/hint"}, []string{"<parent>"}, false, "output is explained without a run"},
 		{[]string{"internal/sandbox/cachedir"}, []string{"<parent>"}, false, "directories are made without a run"},
 		{
 			[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"},
@@ -253,6 +255,7 @@ func edges() []edge {
 		},
 		{[]string{"internal/hook"}, []string{"**"}, false, "what is known of other agents needs nothing of ours"},
 		{[]string{"internal/cli/**"}, []string{"internal/hook"}, true, "the command answers the hooks of other agents"},
+		{[]string{"internal/cli/hook"}, []string{"internal/dotenv"}, true, "what has secrets in it is not sent to be judged"},
 		{
 			[]string{"internal/cli/policy"},
 			[]string{"internal/policy/tables", "internal/command"},

@@ -178,9 +178,12 @@ func (r *Resolver) guard(ctx context.Context, p *palyra.Plan, workspace palyra.W
 	if r.TrustedFiles == nil || len(p.Writes) == 0 || p.Staging.Of != "" { // a stage is judged when it is kept
 		return nil
 	}
-	var why string
-	if p.Guarded, why, err = r.TrustedFiles.Guarded(ctx, workspace, p.Writes); err != nil {
+	found, why, err := r.TrustedFiles.Guarded(ctx, workspace, p.Writes)
+	if err != nil {
 		return err
+	}
+	if p.Guarded = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.Guarded, found)))); len(p.Guarded) == 0 {
+		p.Guarded = nil
 	}
 	switch {
 	case why != "":

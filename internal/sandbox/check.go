@@ -43,7 +43,7 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 
 // lacks names what a plan promises and does not hold before it runs. What is laid out for the one run comes later.
 func (r *Runner) lacks(p palyra.Plan, b Backend, held palyra.Enforcement) []string {
-	later := append([]string{Sealed}, secrets.LentMechanisms(p.Enforcement.Mechanisms)...)
+	later := append(r.byUs(), secrets.LentMechanisms(p.Enforcement.Mechanisms)...)
 	return Lacks(withoutMechanisms(p.Enforcement, later...), r.ours(b, held))
 }
 

@@ -53,12 +53,14 @@ type Job struct {
 	Unix       bool                   // may use unix sockets of the file system
 	Doors      []cell.Listener        // sockets to be made in the run's own network, listened on from outside
 	Open       func([]*os.File) error // takes them over, in the order of Doors, before the program runs
-	Limits     palyra.Limits
-	Terminal   bool     // Stdin is a terminal to be made the controlling one
-	Stdin      *os.File // Start closes the three in every case, Sealed and the files of Covers
-	Stdout     *os.File
-	Stderr     *os.File
-	Expect     palyra.Enforcement // the plan's promise; less is refused
+	// Before is called when the room is as the program will find it, with its covers; with an error nothing runs. Nil: it is not.
+	Before   func(context.Context) error
+	Limits   palyra.Limits
+	Terminal bool     // Stdin is a terminal to be made the controlling one
+	Stdin    *os.File // Start closes the three in every case, Sealed and the files of Covers
+	Stdout   *os.File
+	Stderr   *os.File
+	Expect   palyra.Enforcement // the plan's promise; less is refused
 }
 
 // Cover is a file that the run finds at a path of its room instead of what is there. It can read it, and neither change

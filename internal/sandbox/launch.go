@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/dotenv"
 	"palyra/internal/subpath"
 	"palyra/secrets"
 )
@@ -42,6 +43,8 @@ type runStart struct {
 	weigher palyra.Weigher  // decides about its changes; nil: they are kept
 	listed  *palyra.Effects // its changes, in short; nil: they were not weighed
 	layer   *os.File        // the workspace on the stage of an agent; nil: it works on none
+	masks   []dotenv.Found  // that it finds as copies
+	carried []palyra.Remnant
 	handed  bool
 	serves  bool // a service, fed by its starter
 }
@@ -85,6 +88,9 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 	if err = l.enterLayer(); err != nil {
 		return err
 	}
+	if err = l.mask(ctx); err != nil {
+		return err
+	}
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}
@@ -99,7 +105,7 @@ func (l *runStart) prepare(ctx context.Context) (err error) {
 
 // notTheBackends returns mechanisms that others than the backend apply.
 func (l *runStart) notTheBackends() []string {
-	names := append([]string{Sealed, Guarded}, secrets.LentMechanisms(l.plan.Enforcement.Mechanisms)...)
+	names := append([]string{Sealed, Guarded, Masked}, secrets.LentMechanisms(l.plan.Enforcement.Mechanisms)...)
 	if l.Guard != nil {
 		names = append(names, l.Guard.Mechanisms()...)
 	}
@@ -308,7 +314,7 @@ func (l *runStart) run(ctx context.Context) palyra.Result {
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)
 	l.closeGateway()
-	exit.Remnants = append(exit.Remnants, l.planted()...)
+	exit.Remnants = slices.Concat(exit.Remnants, l.planted(), l.carried)
 	l.report(ctx, l.from, exit)
 	l.shareCaches(ctx)
 	res := l.result(started, p, exit, err)

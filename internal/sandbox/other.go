@@ -68,4 +68,6 @@ func (*runStart) noteInputs(context.Context) error { return unsupported() }
 
 func (*runStart) lookAgain() []string { return nil }
 
+func (*runStart) mask(context.Context) error { return unsupported() }
+
 func (*runStart) forgetInputs() {}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/dotenv"
+	"palyra/internal/sandbox/hint"
 )
 
 // The reasons why a run was stopped from outside, as attestations have them.
@@ -76,7 +78,7 @@ func (l *runStart) result(started time.Time, p *pump, exit Exit, err error) paly
 	l.blame(&res, p, exit, err)
 	l.settled(&res, exit)
 	if res.Failure == nil {
-		if h := hint(l.plan, &res); h != nil {
+		if h := hint.Explain(l.plan, &res, l.maskedPaths(), dotenv.ShowValues); h != nil {
 			f := palyra.RefusalOf(palyra.LayerTier, h)
 			res.Failure = &f
 		}
@@ -171,6 +173,9 @@ func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
 		e.Mechanisms = append(e.Mechanisms, Sealed)
 	}
 	e.Mechanisms = append(e.Mechanisms, l.lent...)
+	if l.masked() { // it would not have begun otherwise
+		e.Mechanisms = append(e.Mechanisms, Masked)
+	}
 	slices.Sort(e.Mechanisms)
 	return e
 }

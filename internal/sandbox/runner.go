@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/mask"
 	"palyra/internal/stage"
 )
@@ -58,6 +59,7 @@ type Config struct {
 	Started  func(palyra.CallID)                                   // is told of background processes that run; or nil
 	Ports    Ports                                                 // nil: no run publishes ports
 	Guard    EgressGuard                                           // nil: no run has any network
+	Masks    *dotenv.Masks                                         // nil: no run has masked files
 	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)   // the tier's posture; nil: none was probed
 	Changed  func(context.Context, *palyra.Call, []string)         // called with sealed paths that changed from outside during a run; or nil
 	Left     func(context.Context, *palyra.Call, []palyra.Remnant) // called with the remnants of runs; may be nil
@@ -196,6 +198,14 @@ func (r *Runner) ours(b Backend, e palyra.Enforcement) palyra.Enforcement {
 	}
 	slices.Sort(e.Mechanisms)
 	return e
+}
+
+// byUs are the mechanisms of a plan that Runner applies itself, as far as it can.
+func (r *Runner) byUs() []string {
+	if r.Masks == nil {
+		return []string{Sealed}
+	}
+	return []string{Sealed, Masked}
 }
 
 func walled(b Backend) bool {

@@ -2,18 +2,9 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"palyra/internal/prune"
+	"palyra/internal/sandbox/cachedir"
 )
 
 // shareCaches copies what is in the caches of a run that somebody was asked about to those of runs that nobody is asked
@@ -24,9 +15,9 @@ func (l *runStart) shareCaches(ctx context.Context) {
 	if len(l.plan.Bindings) > 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, shareWithin)
+	ctx, cancel := context.WithTimeout(ctx, cachedir.ShareWithin)
 	defer cancel()
-	s := sharing{ctx: ctx, entries: shareEntries, bytes: shareBytes}
+	s := cachedir.Share(ctx)
 	for _, dir := range l.caches.dirs {
 		to, asked := prune.UnaskedCache(dir)
 		if !asked {
@@ -34,175 +25,10 @@ func (l *runStart) shareCaches(ctx context.Context) {
 		}
 		err := makeCache(l.Caches, to, l.who)
 		if err == nil {
-			err = runAs(l.who, func() error { return s.tree(dir, to) })
+			err = runAs(l.who, func() error { return s.Tree(dir, to) })
 		}
 		if err != nil {
 			l.Log.Warn("not all of a run's cache is there for runs that nobody is asked about", "call", string(l.call), "cache", dir, "err", err)
 		}
 	}
-}
-
-// The limits of copying the caches of one run.
-const (
-	shareWithin  = 30 * time.Second
-	shareEntries = 500_000
-	shareBytes   = 4 << 30
-	shareDepth   = 128
-)
-
-// sharing copies what is new in trees that strangers write to, with their owner's rights and without leaving either.
-type sharing struct {
-	ctx     context.Context
-	entries int
-	bytes   int64
-}
-
-var errShareLimit = errors.New("sandbox: a cache is larger than is copied")
-
-func (s *sharing) tree(from, to string) error {
-	source, err := os.OpenRoot(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	target, err := os.OpenRoot(to)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = target.Close() }()
-	return s.dir(source, target, 0)
-}
-
-// dir copies the entries of a directory. What one of them fails by is no reason to leave the others.
-func (s *sharing) dir(from, to *os.Root, depth int) (failed error) {
-	f, err := from.Open(".")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	for {
-		names, err := f.Readdirnames(256)
-		for _, name := range names {
-			if s.entries--; s.entries < 0 || depth > shareDepth || s.ctx.Err() != nil {
-				return errShareLimit
-			}
-			if err := s.entry(from, to, name, depth); errors.Is(err, errShareLimit) {
-				return err
-			} else if err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be gone by now
-				failed = err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return failed
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (s *sharing) entry(from, to *os.Root, name string, depth int) error {
-	now, err := from.Lstat(name)
-	if err != nil {
-		return err
-	}
-	was, err := to.Lstat(name)
-	there := err == nil
-	switch {
-	case now.IsDir():
-		return s.inner(from, to, name, now.Mode().Perm(), depth)
-	case now.Mode().IsRegular() && (!there || now.ModTime().After(was.ModTime())):
-		return s.file(from, to, name, now)
-	case now.Mode()&fs.ModeSymlink != 0 && !there:
-		text, err := from.Readlink(name)
-		if err != nil {
-			return err
-		}
-		return to.Symlink(text, name)
-	}
-	return nil
-}
-
-// inner copies a directory, into which its owner may not write when it is whole.
-func (s *sharing) inner(from, to *os.Root, name string, mode fs.FileMode, depth int) error {
-	if err := to.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if mode&0o200 == 0 {
-		if err := to.Chmod(name, 0o700); err != nil {
-			return err
-		}
-	}
-	source, err := from.OpenRoot(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	target, err := to.OpenRoot(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = target.Close() }()
-	return errors.Join(s.dir(source, target, depth+1), target.Chmod(".", mode))
-}
-
-// file copies a file under another name first, so that nobody finds half of it.
-func (s *sharing) file(from, to *os.Root, name string, now fs.FileInfo) error {
-	if s.bytes -= now.Size(); s.bytes < 0 || !roomFor(to, now.Size()) {
-		return errShareLimit
-	}
-	if hollow(now) {
-		return nil
-	}
-	in, err := from.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	if st, err := in.Stat(); err != nil || !st.Mode().IsRegular() {
-		return fmt.Errorf("sandbox: %q is no file any more: %w", name, errors.Join(err, fs.ErrNotExist))
-	}
-	fresh := ".palyra-" + rand.Text()
-	out, err := to.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, io.LimitReader(reader(func(b []byte) (int, error) {
-		if s.ctx.Err() != nil {
-			return 0, errShareLimit
-		}
-		return in.Read(b)
-	}), now.Size()))
-	err = errors.Join(err, out.Chmod(now.Mode().Perm()), out.Close(), to.Chtimes(fresh, now.ModTime(), now.ModTime()))
-	if err == nil {
-		err = to.Rename(fresh, name)
-	}
-	if err != nil {
-		_ = to.Remove(fresh)
-	}
-	return err
-}
-
-type reader func([]byte) (int, error)
-
-func (f reader) Read(b []byte) (int, error) { return f(b) }
-
-// hollow reports whether a file has far less on the disk than its size says: a copy would cost what the run did not pay.
-func hollow(now fs.FileInfo) bool {
-	st, ok := now.Sys().(*syscall.Stat_t)
-	return !ok || now.Size() > 1<<20 && st.Blocks*512 < now.Size()/2
-}
-
-// roomFor reports whether a twentieth of the disk stays free after so many bytes more.
-func roomFor(to *os.Root, bytes int64) bool {
-	f, err := to.Open(".")
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	var st unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &st) != nil {
-		return false
-	}
-	return int64(st.Bavail)*int64(st.Bsize)-bytes > int64(st.Blocks)*int64(st.Bsize)/20
 }

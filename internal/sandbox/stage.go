@@ -149,6 +149,7 @@ func (l *runStart) weigh(ctx context.Context, f stage.Found) stage.Ruling {
 		return stage.RulingDrop
 	}
 	l.listed = &staged.Effects
+	l.carriers(ctx, f)
 	switch l.weigher(ctx, staged) {
 	case palyra.RulingKeep:
 		return rulingOf(true, staged.Facts)

@@ -17,10 +17,15 @@ func (t *Tiers) With(c config.Config) (*Tiers, error) {
 	if err != nil {
 		return nil, err
 	}
+	masks, err := masksOf(c, t.Masks.Key)
+	if err != nil {
+		return nil, err
+	}
 	conf := programs(t.Tool.Config, c, guard)
+	conf.Masked = masks.On
 	conf.Tiers = otherTiers{t, egressGuard{Guard: guard, Egress: c.Egress}, c.Process.Posture}
 	tool, err := process.New(conf)
-	return &Tiers{Tool: tool, Guard: guard}, err
+	return &Tiers{Tool: tool, Guard: guard, Masks: masks}, err
 }
 
 // otherTiers are the tiers of this machine under other settings of what leaves them and of whether they must be

@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/command"
 	"palyra/internal/config"
+	"palyra/internal/dotenv"
 	"palyra/internal/egress"
 	"palyra/internal/journal"
 	"palyra/internal/mask"
@@ -58,6 +59,7 @@ type Tiers struct {
 	Runner   *sandbox.Runner
 	Guard    *egress.Guard
 	Profiles *profile.Set
+	Masks    *dotenv.Masks // files like .env, as they are shown
 	backends []sandbox.Backend
 	places   config.Places
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
@@ -87,13 +89,16 @@ func Open(c Config) (_ *Tiers, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Masks, err = masksOf(c.Settings, nil); err != nil {
+		return nil, err
+	}
 	groups, err := c.Settings.HostGroups()
 	if err != nil {
 		return nil, err
 	}
 	t.Tool, err = process.New(programs(process.Config{
 		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Groups: groups, Seals: seal.Default,
-		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault,
+		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault, Masked: t.Masks.On,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err
@@ -147,7 +152,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
 		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
-		Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
+		Masks: t.Masks, Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
 	})
 }

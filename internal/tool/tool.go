@@ -58,6 +58,7 @@ type Env struct {
 	Reach palyra.Reach // what the caller may do with what others began
 
 	Approved bool // somebody said yes to the plan, for this call or by a lease
+	Check    bool // the agent does it by its own tools, if it may
 
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
@@ -71,7 +72,7 @@ func EnvOf(c *palyra.Call) Env {
 	return Env{
 		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace,
 		Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow,
-		Reach: c.Proposal.Reach(),
+		Reach: c.Proposal.Reach(), Check: c.Proposal.Check,
 	}
 }
 

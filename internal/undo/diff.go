@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -11,6 +12,7 @@ import (
 	"znkr.io/diff/textdiff"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/subpath"
 )
@@ -43,7 +45,7 @@ func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (
 				WithRemedy("write it as 'palyra changes' shows it, below the workspace")
 		}
 	}
-	d := differ{notes: []string{}}
+	d := u.differ(c.Plan.Workspace.Path)
 	pick := func(p string) bool {
 		if top != "" && !subpath.Within(top, p) {
 			return false
@@ -124,8 +126,21 @@ type differ struct {
 	more  int // notes
 	lines int
 
+	masks dotenv.Names // of files whose secret values are not shown
+	mask  *dotenv.Masker
+
 	picked int  // files that were asked for
 	full   bool // a diff did not fit any more
+}
+
+// differ shows files of a workspace.
+func (u *Undo) differ(workspace string) *differ {
+	d := &differ{notes: []string{}}
+	if u.Masks.On(workspace) {
+		m := u.Masks.In(workspace)
+		d.masks, d.mask = u.Masks.Names, &m
+	}
+	return d
 }
 
 func (d *differ) note(path, why string) {
@@ -150,6 +165,10 @@ func (d *differ) add(c content) bool {
 		return true
 	case bytes.Equal(c.before, c.after) && c.was == c.is:
 		return true
+	}
+	if d.mask != nil && d.masks.Count(path.Base(c.path)) {
+		c.before, c.after = d.mask.Mask(c.before), d.mask.Mask(c.after)
+		d.notes = append(d.notes, fmt.Sprintf("secret values of %s are masked", palyra.TextOfPath(c.path)))
 	}
 	var how []textdiff.Option
 	if d.lines += bytes.Count(c.before, []byte("\n")) + bytes.Count(c.after, []byte("\n")); d.lines > fastLines {

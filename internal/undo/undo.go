@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/sandbox"
 )
@@ -44,6 +45,7 @@ type Config struct {
 	Calls   func(context.Context, palyra.CallID) (*palyra.Call, error)
 	Journal Recorder
 	Kept    *Kept                            // what calls replaced; nil: nothing is kept here
+	Masks   *dotenv.Masks                    // files whose secret values are not shown; nil: none
 	Staged  func() (sandbox.Reviewer, error) // the work of agents that waits; nil: there is none
 	For     time.Duration                    // how long it is kept
 	Most    int64                            // bytes that are kept

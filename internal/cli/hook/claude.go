@@ -186,7 +186,11 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 		if len(pattern) > maxSearched { // a cut pattern would be judged without its end
 			return "", nil, nil
 		}
-		return h.onPath(palyra.ToolFileSearch, "path", map[string]any{"pattern": pattern})
+		args := map[string]any{"pattern": pattern}
+		if g, err := h.input.text("glob"); err == nil && plainGlob.MatchString(g) {
+			args["glob"] = g
+		}
+		return h.onPath(palyra.ToolFileSearch, "path", args)
 	case agentPatch:
 		return h.patch()
 	case agentFetch:
@@ -267,6 +271,9 @@ var steady = &unicode.RangeTable{
 
 // leadsAway finds patterns that may leave the directory: directly, or after their braces are expanded.
 var leadsAway = regexp.MustCompile(`\.\.|[{,][/~.]|\.[,}](.*})?\.`)
+
+// plainGlob are the globs that every program reads alike: files of one kind, anywhere.
+var plainGlob = regexp.MustCompile(`^\*\.[A-Za-z0-9]{1,16}$`)
 
 // maxSearched is the longest pattern that palyra.fs.search takes.
 const maxSearched = 1000

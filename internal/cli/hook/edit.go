@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/hook"
 )
 
@@ -29,7 +31,7 @@ func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 		return "", nil, nil
 	}
 	content, ok := readPlain(h.place(path))
-	if !ok {
+	if !ok || masked(path) {
 		return "", nil, nil
 	}
 	steps, ok := h.steps()
@@ -51,12 +53,15 @@ func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
 		return "", nil, err
 	}
 	path, content, ok := hook.Patched(got["command"], func(path string) (string, bool) { return readPlain(h.place(path)) })
-	if !ok || !plainPath(path) {
+	if !ok || !plainPath(path) || masked(path) {
 		return "", nil, nil
 	}
 	// No mode: a patch that adds a file makes a new one, or replaces an existing one.
 	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
 }
+
+// masked reports whether a file is one whose secret values nobody is to see: its content is not sent to be judged and kept.
+func masked(path string) bool { return dotenv.Names{}.Count(filepath.Base(path)) }
 
 // editStep replaces a text by another: where it occurs once, or everywhere.
 type editStep struct {

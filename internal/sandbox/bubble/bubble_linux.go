@@ -253,6 +253,9 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	if err == nil {
 		err = k.cover(ctx, j)
 	}
+	if err == nil && j.Before != nil {
+		err = j.Before(ctx)
+	}
 	if err == nil {
 		err = k.handDoors(j)
 	}

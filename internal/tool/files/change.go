@@ -26,6 +26,7 @@ type state struct {
 	mounted bool   // on another mount than the workspace
 	newMode uint32 // mode of a file made here
 	missing string // the first directory on the way that does not exist
+	copy    []byte // how it is shown, where it is masked; nil: as it is
 }
 
 // change is one file before and after a call.
@@ -95,6 +96,13 @@ func (r *root) look(rel string) (state, error) {
 	r.left -= int64(len(s.content))
 	if err := writable(dir, path.Base(rel)); err != nil {
 		return state{}, fail("write", rel, err)
+	}
+	masked, err := r.masked(rel)
+	if err != nil {
+		return state{}, err
+	}
+	if masked {
+		s.copy = r.masks.mask.Mask(s.content)
 	}
 	s.exists, s.digest = true, palyra.SumBytes(s.content)
 	s.mode, s.uid, s.gid, s.links = uint32(st.Mode)&0o7777, st.Uid, st.Gid, uint64(st.Nlink)
@@ -246,6 +254,7 @@ func (c change) remarks() []string {
 	if c.before.links > 1 {
 		note("%s has %d names; the others, which may lie outside the workspace, keep the old content", name, c.before.links)
 	}
+	notes = append(notes, carried(c)...)
 	if c.before.mounted {
 		note("%s lies on something that is mounted in the workspace: it may belong to a directory elsewhere", name)
 	}

@@ -106,6 +106,10 @@ func (s *shown) compared(c change, lines int) string {
 		how = append(how, diff.Fast())
 	}
 	before, after, note := string(c.before.content), string(c.after), ""
+	if c.before.copy != nil {
+		before = string(c.before.copy)
+		s.notes = append(s.notes, "the secret values that were in "+quoteUnlessPlain(c.path)+" are masked here")
+	}
 	if !isText(c.before.content) || !isText(c.after) {
 		before, after, note = visible(before), visible(after), rawNote
 		s.notes = append(s.notes, quoteUnlessPlain(c.path)+" is not text, before or after")

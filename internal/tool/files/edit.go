@@ -59,6 +59,7 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			return err
 		}
 		bind(p, []change{c}, nil)
+		p.Guarded = r.guarded([]change{c})
 		show([]change{c}).detail(p, "edit "+quoteUnlessPlain(c.path))
 		t.lasting(p, []change{c})
 		return nil
@@ -127,6 +128,9 @@ func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
 	if c.before, err = r.look(rel); err != nil {
 		return change{}, 0, err
 	}
+	if err := c.before.editable(rel); err != nil {
+		return change{}, 0, err
+	}
 	n, err := a.places(rel, c.before)
 	if err != nil {
 		return c, 0, err
@@ -137,7 +141,7 @@ func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
 	c.spots = a.spots(c.before.content, n)
 	c.after = bytes.ReplaceAll(c.before.content, []byte(a.Old), []byte(a.New))
 	c.mode = c.before.mode & 0o777 // set-id bits do not survive a change of content
-	return c, n, nil
+	return c, n, r.keepsValues(c)
 }
 
 func notSo(remedy, format string, args ...any) error {

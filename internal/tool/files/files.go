@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/memory"
 )
 
@@ -44,6 +45,7 @@ import (
 type Config struct {
 	MaxFile   int64          // largest file that is changed, in bytes; default 32 MiB
 	Memory    *memory.Budget // what calls may hold at once; default: DefaultMemory
+	Masks     *dotenv.Masks  // which files are shown without their secret values; nil: none
 	UndoStore UndoStore      // keeps what changes replace, so that they can be undone; nil: nothing is kept
 }
 

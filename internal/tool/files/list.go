@@ -50,7 +50,7 @@ func (t lister) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	if err := tool.Arguments(*p, &a); err != nil {
 		return err
 	}
-	rel, err := t.planRead(ctx, env, p, a.Path)
+	rel, err := t.planRead(ctx, env, p, a.Path, nil)
 	p.Detail.Summary = "list " + quoteUnlessPlain(rel)
 	if a.Recursive {
 		p.Detail.Summary += " and what is below"

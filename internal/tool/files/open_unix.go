@@ -24,6 +24,8 @@ type root struct {
 	path string
 	cfg  Config
 	left int64 // bytes that may still be read from files that are to change
+
+	masks masking
 }
 
 // openRoot opens the workspace of a plan without following any link: the path was resolved when the

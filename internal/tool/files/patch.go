@@ -48,6 +48,7 @@ func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			return err
 		}
 		bind(p, set.changes, set.sources)
+		p.Guarded = r.guarded(set.changes)
 		p.Detail.Notes = set.notes
 		if set.misfit != nil {
 			p.Detail.Notes = append(p.Detail.Notes, "it would fail: "+palyra.AsError(set.misfit).Text)
@@ -157,6 +158,11 @@ func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []unified.File, un
 			return nil, err
 		}
 	}
+	for _, c := range set.changes {
+		if err := r.keepsValues(c); err != nil {
+			return nil, err
+		}
+	}
 	return set, arrange(set.changes)
 }
 
@@ -213,6 +219,9 @@ func (s *patchSet) look(r *root, rel string) (state, error) {
 		return st, nil
 	}
 	st, err := r.look(rel)
+	if err == nil {
+		err = st.editable(rel)
+	}
 	if err == nil {
 		s.looks[rel] = st
 	}

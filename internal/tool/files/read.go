@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/tool"
 )
 
@@ -48,7 +49,7 @@ func (t reader) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	if err := tool.Arguments(*p, &a); err != nil {
 		return err
 	}
-	rel, err := t.planRead(ctx, env, p, a.Path)
+	rel, err := t.planRead(ctx, env, p, a.Path, (*root).hides)
 	p.Detail.Summary = "read " + quoteUnlessPlain(rel)
 	return err
 }
@@ -64,7 +65,7 @@ func (t reader) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (out json.Ra
 		return nil, err
 	}
 	err = t.inWorkspace(ctx, p.Workspace, func(r *root) error {
-		pg, err := r.page(real, a)
+		pg, err := r.shownPage(real, a)
 		if err != nil {
 			return err
 		}
@@ -73,6 +74,30 @@ func (t reader) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (out json.Ra
 		return err
 	})
 	return out, err
+}
+
+// shownPage is the requested piece of a file as it may be shown.
+func (r *root) shownPage(rel string, a readArgs) (tool.Page, error) {
+	masked, err := r.masked(rel)
+	if err != nil {
+		return tool.Page{}, err
+	}
+	if !masked {
+		return r.page(rel, a)
+	}
+	f, _, err := r.regular(rel)
+	if err != nil {
+		return tool.Page{}, err
+	}
+	defer func() { _ = f.Close() }()
+	own, err := io.ReadAll(io.LimitReader(f, dotenv.MaxFile+1))
+	if err != nil {
+		return tool.Page{}, fail("read", rel, err)
+	}
+	text := r.masks.mask.Mask(own)
+	from := min(a.Offset, int64(len(text)))
+	to := min(from+cmp.Or(a.Limit, tool.DefaultPage), int64(len(text)))
+	return tool.Page{Data: text[from:to], Offset: a.Offset, Size: int64(len(text)), Base64: a.Encoding == "base64"}, nil
 }
 
 // page reads the requested piece. The size is that of the file's status, unless reading showed another end.

@@ -74,10 +74,11 @@ func (t searcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error 
 	if err := tool.Arguments(*p, &a); err != nil {
 		return err
 	}
-	if _, err := newSearch(ctx, a, searchBounds); err != nil {
+	s, err := newSearch(ctx, a, searchBounds)
+	if err != nil {
 		return err
 	}
-	rel, err := t.planRead(ctx, env, p, a.Path)
+	rel, err := t.planRead(ctx, env, p, a.Path, func(r *root, real string) error { return r.hidesBelow(real, s.glob) })
 	p.Detail.Summary = "search " + quoteUnlessPlain(rel) + " for " + quoteUnlessPlain(a.Pattern)
 	return err
 }
@@ -106,6 +107,7 @@ type search struct {
 	bounds
 	until time.Time
 	read  int64
+	shown func(rel string, b []byte) ([]byte, error) // a file as it may be shown
 	res   searchResult
 }
 
@@ -173,6 +175,7 @@ func (t searcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.Ra
 
 // start searches one file, or a directory.
 func (s *search) start(r *root, rel string) error {
+	s.shown = r.shownOf
 	w := walker{ctx: s.ctx, deep: true, visit: s.visit}
 	err := w.walk(r, rel)
 	if palyra.AsError(err).Reason == palyra.ReasonPathInvalid && errors.Is(err, unix.ENOTDIR) {
@@ -239,8 +242,13 @@ func (s *search) alive() error {
 }
 
 // text searches the lines of one file.
-func (s *search) text(rel string, b []byte) error {
+func (s *search) text(rel string, b []byte) (err error) {
 	s.read += int64(len(b))
+	if s.shown != nil {
+		if b, err = s.shown(rel, b); err != nil {
+			return err
+		}
+	}
 	if looksBinary(b) {
 		s.res.Skipped["binary"]++
 		return nil

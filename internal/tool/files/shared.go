@@ -79,8 +79,10 @@ func (s *shared) Mechanisms(p palyra.Plan) []string {
 }
 
 // planRead cleans the path, follows its links and binds both to the plan. The
-// last of Reads is the real path, which Run opens.
-func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, asked string) (rel string, err error) {
+// last of Reads is the real path, which Run opens. shows refuses what the agent's own tool must not read there; nil: it may.
+func (s *shared) planRead(
+	ctx context.Context, env tool.Env, p *palyra.Plan, asked string, shows func(r *root, real string) error,
+) (rel string, err error) {
 	rel, err = clean(asked, p.Workspace.Path, env.Asked)
 	if err != nil {
 		return "", err
@@ -94,6 +96,9 @@ func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, ask
 		if real != rel {
 			p.Reads = append(p.Reads, textOf(real))
 			p.Detail.Notes = append(p.Detail.Notes, quoteUnlessPlain(rel)+" is reached through a link and stands for "+quoteUnlessPlain(real))
+		}
+		if env.Check && shows != nil {
+			return shows(r, real)
 		}
 		return nil
 	})

@@ -54,6 +54,7 @@ func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			return err
 		}
 		bind(p, []change{c}, nil)
+		p.Guarded = r.guarded([]change{c})
 		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, quoteUnlessPlain(c.path), size(len(c.after))))
 		t.lasting(p, []change{c})
 		return nil
@@ -133,7 +134,7 @@ func writeChange(r *root, env tool.Env, p palyra.Plan) (change, error) {
 	if a.Executable != nil {
 		c.mode = executable(c.mode, *a.Executable)
 	}
-	return c, nil
+	return c, r.keepsValues(c)
 }
 
 func (a writeArgs) content() ([]byte, error) {

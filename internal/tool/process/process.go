@@ -87,14 +87,15 @@ type Config struct {
 	Groups    hostgroup.Set // of hosts that people can answer for
 	Wall      int64         // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
-	Ports     Ports          // nil: nothing can be published
-	Secrets   Secrets        // nil: none are lent
-	Agent     []palyra.Mount // programs for runs that are agents themselves
-	Seals     []string       // names below the workspace that are sealed in a run without a profile; tier C
-	Path      []string       // directories to look commands up in; default those of cell.SearchPath
-	Limits    palyra.Limits  // most a run may use, and its default; not wall and output, which are the resolver's
-	Tier      palyra.Tier    // of a call that names no tier; default B
-	Enabled   bool           // false: every call is refused
+	Ports     Ports                       // nil: nothing can be published
+	Secrets   Secrets                     // nil: none are lent
+	Agent     []palyra.Mount              // programs for runs that are agents themselves
+	Masked    func(workspace string) bool // whether files like .env are masked there; nil: nowhere
+	Seals     []string                    // names below the workspace that are sealed in a run without a profile; tier C
+	Path      []string                    // directories to look commands up in; default those of cell.SearchPath
+	Limits    palyra.Limits               // most a run may use, and its default; not wall and output, which are the resolver's
+	Tier      palyra.Tier                 // of a call that names no tier; default B
+	Enabled   bool                        // false: every call is refused
 }
 
 // most is the default limits.
@@ -222,6 +223,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	}
 	d.staging(why, p)
 	unpromise(p)
+	d.mask(p)
 	d.describe(a, p, c.Proposal.Check)
 	return nil
 }

@@ -1,4 +1,4 @@
-package sandbox
+package cachedir
 
 import (
 	"context"
@@ -47,8 +47,8 @@ func TestSharing(t *testing.T) {
 	must(os.Symlink(outside, to+"/way"))
 	write(from+"/over", "over", 0o644, 0)
 	must(os.Symlink(outside+"/secret", to+"/over"))
-	s := sharing{ctx: t.Context(), entries: 1000, bytes: 16 << 20}
-	if err := s.tree(from, to); err == nil {
+	s := Sharing{ctx: t.Context(), entries: 1000, bytes: 16 << 20}
+	if err := s.Tree(from, to); err == nil {
 		t.Error("a directory that is a link at the other end was no fault")
 	}
 	for name, want := range map[string]string{"d/new": "new", "program": "p", "newer": "asked", "older": "unasked", "over": "over"} {
@@ -77,12 +77,12 @@ func TestSharing(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, few := range []sharing{
+	for _, few := range []Sharing{
 		{ctx: t.Context(), entries: 1, bytes: 16 << 20},
 		{ctx: t.Context(), entries: 1000, bytes: 1},
 		{ctx: ended, entries: 1000, bytes: 16 << 20},
 	} {
-		if err := few.tree(from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "larger than is copied") {
+		if err := few.Tree(from, t.TempDir()); err == nil || !strings.Contains(err.Error(), "larger than is copied") {
 			t.Errorf("%+v: %v", few, err)
 		}
 	}

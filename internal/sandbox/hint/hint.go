@@ -1,4 +1,10 @@
-package sandbox
+// Package hint explains programs that met a wall of their sandbox without knowing it.
+//
+// A program's own message about that is often misleading: "device busy" for a sealed path,
+// "not a git repository" for one that lies outside. A hint names the probable cause. It is derived
+// from the program's output, which anybody may forge, so it contains nothing but names of the plan:
+// no path, no command and no host that a run could put there for somebody to follow.
+package hint
 
 import (
 	"bytes"
@@ -10,16 +16,12 @@ import (
 	"palyra/internal/subpath"
 )
 
-// A program's own message about a wall it met is often misleading: "device busy" for a sealed path,
-// "not a git repository" for one that lies outside. A hint names the probable cause. It is derived
-// from the program's output, which anybody may forge, so it contains nothing but names of the plan:
-// no path, no command and no host that a run could put there for somebody to follow.
-
 // hinted is how much of the last output is examined.
 const hinted = 16 << 10
 
-// hint explains a program that failed by itself; nil: there is nothing to say.
-func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
+// Explain explains a program that failed by itself; nil: there is nothing to say. masked are the paths of files that the
+// run found as copies, and show says how they are not.
+func Explain(p palyra.Plan, res *palyra.Result, masked []string, show string) *palyra.Error {
 	if res.ExitCode == 0 || res.Signal != "" || p.Tier != palyra.TierC {
 		return nil
 	}
@@ -28,6 +30,40 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 		said = res.Stdout
 	}
 	said = said[max(0, len(said)-hinted):]
+	if namesMasked(said, masked) {
+		return maskedHint(show)
+	}
+	if h := atWall(p, said); h != nil {
+		return h
+	}
+	if len(masked) > 0 && hasWords(string(said), busyWords) { // programs rename to it, and name what they rename
+		return maskedHint(show)
+	}
+	return nil
+}
+
+// namesMasked reports whether a line says that a masked file cannot be changed.
+func namesMasked(said []byte, masked []string) bool {
+	for line := range bytes.Lines(said) {
+		text := string(line)
+		if (hasWords(text, busyWords) || hasWords(text, fixedWords)) &&
+			slices.ContainsFunc(masked, func(rel string) bool { return names(text, path.Base(rel)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// maskedHint names no file: the program's own words led here.
+func maskedHint(show string) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied,
+		"files like .env are shown as copies with placeholders for secret values, which cannot be changed, moved or "+
+			"removed here, and neither can the directories that they are in").
+		WithRemedy("change them yourself, outside the sandbox; %s", show)
+}
+
+// atWall explains a wall that the plan names.
+func atWall(p palyra.Plan, said []byte) *palyra.Error {
 	var outside *palyra.Error
 	for line := range bytes.Lines(said) {
 		text := string(line)

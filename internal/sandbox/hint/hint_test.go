@@ -1,4 +1,4 @@
-package sandbox
+package hint
 
 import (
 	"strings"
@@ -44,7 +44,7 @@ func TestHint(t *testing.T) {
 		strings.Repeat("Device or resource busy .git\n", 1) + strings.Repeat("x", hinted): "", // too long ago
 	} {
 		p, res := hinting(said)
-		h := hint(p, res)
+		h := Explain(p, res, nil, "")
 		if want == "" && h == nil {
 			continue
 		}
@@ -64,11 +64,11 @@ func TestHintOnAStage(t *testing.T) {
 		"Error: EOVERFLOW: value too large for defined data type, open 'far'\n", "fatal: renaming 'd' failed: Invalid cross-device link\n",
 	} {
 		p, res := hinting(said)
-		if h := hint(p, res); h != nil {
+		if h := Explain(p, res, nil, ""); h != nil {
 			t.Errorf("%q without a stage: %v", said, h)
 		}
 		p.Staging.Writes = palyra.WritesStaged
-		if h := hint(p, res); h == nil || h.Reason != palyra.ReasonUnsupported || !strings.Contains(h.Remedy, "--live") {
+		if h := Explain(p, res, nil, ""); h == nil || h.Reason != palyra.ReasonUnsupported || !strings.Contains(h.Remedy, "--live") {
 			t.Errorf("%q: %v", said, h)
 		}
 	}
@@ -87,13 +87,13 @@ func TestNoHint(t *testing.T) {
 	} {
 		p, res := hinting(said)
 		change(&p, res)
-		if h := hint(p, res); h != nil {
+		if h := Explain(p, res, nil, ""); h != nil {
 			t.Errorf("%s: %v", name, h)
 		}
 	}
 	p, res := hinting("")
 	p.Terminal, res.Stdout = true, []byte(said)
-	if h := hint(p, res); h == nil {
+	if h := Explain(p, res, nil, ""); h == nil {
 		t.Error("what a terminal shows is not looked at")
 	}
 }
@@ -105,7 +105,7 @@ func FuzzHint(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said string) {
 		p, res := hinting(said)
-		h := hint(p, res)
+		h := Explain(p, res, nil, "")
 		if h == nil {
 			return
 		}
@@ -119,4 +119,26 @@ func FuzzHint(f *testing.F) {
 			t.Fatalf("%q: %+v", said, h)
 		}
 	})
+}
+
+// A program that could not change a masked file is told of masking, whatever it said of it; one that met another wall is not.
+func TestMaskedHint(t *testing.T) {
+	for said, want := range map[string]string{
+		"sed: cannot rename ./sedAbCd: Device or resource busy\n":      "placeholders",
+		"sh: 1: cannot create .env: Read-only file system\n":           "placeholders",
+		"Error: EBUSY: resource busy or locked, unlink 'a/prod.env'\n": "placeholders",
+		"mv: cannot move '.git' to '.git2': Device or resource busy\n": ".git is sealed",
+		"touch: cannot touch '/usr/x': Read-only file system\n":        "read-only in its sandbox",
+		"no such file: .env\n": "",
+	} {
+		p, res := hinting(said)
+		h := Explain(p, res, []string{".env", "deep/prod.env"}, "the setting")
+		if want == "" && h != nil || want != "" && (h == nil || !strings.Contains(h.Text, want)) {
+			t.Errorf("%q: %v", said, h)
+		}
+	}
+	p, res := hinting("sed: cannot rename ./sedAbCd: Device or resource busy\n")
+	if h := Explain(p, res, nil, ""); h != nil {
+		t.Errorf("nothing is masked: %v", h)
+	}
 }

@@ -1,0 +1,133 @@
+package dotenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+
+	"palyra/internal/durable"
+	"palyra/internal/subpath"
+)
+
+// Masks says for every workspace what is masked there, and finds it.
+type Masks struct {
+	Key   []byte
+	Names Names
+	Off   []string // directories in which nothing is masked, and below which; "/" is everywhere
+	Known func(workspace, name string, value []byte) (placeholder string, ok bool)
+
+	finder Finder
+}
+
+// On reports whether files of a workspace are masked. Without Masks nothing is.
+func (m *Masks) On(workspace string) bool {
+	return supported && m != nil && !slices.ContainsFunc(m.Off, func(dir string) bool { return subpath.Within(dir, workspace) })
+}
+
+// Find finds the files of a workspace that are masked.
+func (m *Masks) Find(ctx context.Context, w SearchDir) ([]string, error) {
+	return m.finder.Find(ctx, w, m.Names)
+}
+
+// In returns the masker of a workspace.
+func (m *Masks) In(workspace string) Masker {
+	out := Masker{Key: m.Key, Workspace: workspace}
+	if m.Known != nil {
+		out.Known = func(name string, value []byte) (string, bool) { return m.Known(workspace, name, value) }
+	}
+	return out
+}
+
+// ShowValues says how the values are shown.
+const ShowValues = "dotenv.unmasked in the configuration lists the workspaces in which values are shown"
+
+// ErrMoved means that files came, went or were replaced while they were looked for.
+var ErrMoved = errors.New("dotenv: the files are others now")
+
+// Why says for people why the files of a workspace cannot be masked.
+func Why(err error) string {
+	if bound := (*BoundError)(nil); errors.As(err, &bound) {
+		what := "the workspace"
+		if bound.Path != "" {
+			what = strconv.Quote(bound.Path)
+		}
+		return "files like .env cannot be masked: " + what + ": " + bound.Why
+	}
+	return "which files of the workspace are like .env, and to be masked, cannot be told"
+}
+
+// Found is a file that is masked, as it was found.
+type Found struct {
+	Path     string // below the directory
+	Dev, Ino uint64 // which file it was
+}
+
+// MaskedCopy is how a file is shown.
+type MaskedCopy struct {
+	Found
+	Text []byte
+	Same bool // there is nothing to mask in it
+}
+
+// maxCopies is the most bytes that copies have together.
+const maxCopies = 32 << 20
+
+// Copies finds the files of a directory that are masked, and copies them. size is how many bytes the copies have so far.
+func (m *Masks) Copies(ctx context.Context, dir SearchDir, size *int64) ([]MaskedCopy, error) {
+	found, err := m.look(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	out, masker := make([]MaskedCopy, 0, len(found)), m.In(dir.Path)
+	for _, f := range found {
+		c := MaskedCopy{Found: f}
+		c.Text, c.Same = masker.Copy(dir.Top, f.Path)
+		if *size += int64(len(c.Text)); *size > maxCopies {
+			return nil, &BoundError{Why: "its files like .env are too large together"}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Still makes sure that a directory has the same masked files as before, which are the first of was, and returns the rest.
+func (m *Masks) Still(ctx context.Context, dir SearchDir, was []Found) (rest []Found, err error) {
+	now, err := m.look(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(now) > len(was) || !slices.Equal(now, was[:len(now)]) {
+		return nil, ErrMoved
+	}
+	return was[len(now):], nil
+}
+
+// Mechanism is what plans and attestations say of a run that finds masked copies.
+const Mechanism = "masked_dotenv"
+
+const keyBytes = 32
+
+// OpenKey reads the key of placeholders from a file, and makes it where there is none.
+func OpenKey(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, keyBytes)
+		_, _ = rand.Read(key) // cannot fail
+		if err := durable.WriteFile(path, key, 0o600); err != nil {
+			return nil, fmt.Errorf("dotenv: make key: %w", err)
+		}
+		return key, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dotenv: read key: %w", err)
+	}
+	if len(key) != keyBytes {
+		return nil, fmt.Errorf("dotenv: %s is no key of placeholders: remove it, and another one is made", path)
+	}
+	return key, nil
+}
