@@ -18,7 +18,7 @@ func WriteSpec(s Spec) (*os.File, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	f, err := SealedFile("palyra-spec", encodeSpec(&s))
+	f, err := document("palyra-spec", encodeSpec(&s))
 	if err != nil {
 		return nil, fmt.Errorf("cell: spec: %w", err)
 	}
@@ -30,7 +30,7 @@ func WriteImage(s Spec) (*os.File, error) {
 	if err := errors.Join(s.Check(), s.checkImage()); err != nil {
 		return nil, err
 	}
-	f, err := SealedFile("palyra-spec", imageOf(&s))
+	f, err := document("palyra-spec", imageOf(&s))
 	if err != nil {
 		return nil, fmt.Errorf("cell: image: %w", err)
 	}
@@ -42,15 +42,15 @@ func WriteRoom(r Room) (*os.File, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	f, err := SealedFile("palyra-room", encodeRoom(&r))
+	f, err := document("palyra-room", encodeRoom(&r))
 	if err != nil {
 		return nil, fmt.Errorf("cell: room: %w", err)
 	}
 	return f, nil
 }
 
-// SealedFile puts b into a file in memory that nobody can change any more.
-func SealedFile(name string, b []byte) (*os.File, error) {
+// document puts b into a memfd and seals it.
+func document(name string, b []byte) (*os.File, error) {
 	if len(b) > MaxSpec {
 		return nil, fmt.Errorf("%d bytes, more than %d", len(b), MaxSpec)
 	}

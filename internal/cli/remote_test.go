@@ -46,7 +46,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
 		"sandbox-doctor sandbox-posture changes keep drop undo redo " +
 		"vault-put vault-get vault-list vault-delete vault-rotate vault-unlock vault-lock vault-status vault-export vault-import " +
-		"vault-bind vault-unbind vault-bindings")
+		"vault-bind vault-unbind vault-bindings vault-import-env")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

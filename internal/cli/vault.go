@@ -27,7 +27,7 @@ func vaultCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("vault", "Keep secrets that are used and need not be seen",
 		vaultPutCommand(inv), vaultGetCommand(inv), vaultListCommand(inv), vaultDeleteCommand(inv), vaultRotateCommand(inv),
 		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv), vaultExportCommand(inv), vaultImportCommand(inv),
-		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv))
+		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv), vaultImportEnvCommand(inv))
 }
 
 // scopeFlag adds the flag for whom a secret is.

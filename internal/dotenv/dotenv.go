@@ -125,6 +125,32 @@ func (m Masker) pass(text []byte, given map[string]bool) []byte {
 	return out
 }
 
+// Variable is a variable of a file, with its value as it stands there.
+type Variable struct {
+	Name  string
+	Value []byte
+}
+
+// Secrets returns the variables of a file whose values are masked in it, each with the last value that it is given. What
+// cannot be read, and what stands for a value already, is none of them.
+func Secrets(text []byte) (list []Variable) {
+	all, cut := read(text)
+	at := map[string]int{}
+	for _, s := range all {
+		value := text[s.from:s.to]
+		if s.to > cut || plain(string(value)) || Carries(value) {
+			continue
+		}
+		if i, again := at[s.name]; again {
+			list[i].Value = bytes.Clone(value)
+			continue
+		}
+		at[s.name] = len(list)
+		list = append(list, Variable{s.name, bytes.Clone(value)})
+	}
+	return list
+}
+
 // replaceValues is text in which no masked value is left.
 func replaceValues(text []byte, stands map[string]string) []byte {
 	for value, p := range stands {

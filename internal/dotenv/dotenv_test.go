@@ -136,6 +136,17 @@ func TestNames(t *testing.T) {
 }
 
 // Whatever a file is: masking ends, the copy of a copy is the copy, and no masked value is left in it.
+func TestSecrets(t *testing.T) {
+	var got []string
+	for _, v := range Secrets([]byte("A=a long enough value\nexport B='another long value'\nPORT=123456789012\nS=short\nA=the last value of A\n" +
+		"M=" + Prefix + "abcdefghijklmnopqrst\n")) {
+		got = append(got, v.Name+"="+string(v.Value))
+	}
+	if want := "A=the last value of A|B=another long value"; strings.Join(got, "|") != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func FuzzMask(f *testing.F) {
 	for _, s := range []string{
 		"KEY=secretsecret12\n# secretsecret12\nX=\"multi\nline value\"\r\n", "A==palyra-mask\n", "export K='a'\"b\"\n",

@@ -177,7 +177,7 @@ func TestStill(t *testing.T) {
 	defer func() { _ = unix.Close(top) }()
 	m, dir := &Masks{Key: []byte("key")}, SearchDir{Top: top, Path: b.dir}
 	var size int64
-	all, err := m.Copies(t.Context(), dir, &size)
+	all, err := m.Copies(t.Context(), dir, &size, nil)
 	if err != nil || len(all) != 2 || size == 0 || all[0].Same {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -191,7 +191,7 @@ func TestStill(t *testing.T) {
 		t.Errorf("another file of that name: %v", err)
 	}
 	size = maxCopies
-	if _, err := m.Copies(t.Context(), dir, &size); !errors.As(err, new(*BoundError)) {
+	if _, err := m.Copies(t.Context(), dir, &size, nil); !errors.As(err, new(*BoundError)) {
 		t.Errorf("too large together: %v", err)
 	}
 }

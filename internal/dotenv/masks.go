@@ -77,13 +77,18 @@ type MaskedCopy struct {
 // maxCopies is the most bytes that copies have together.
 const maxCopies = 32 << 20
 
-// Copies finds the files of a directory that are masked, and copies them. size is how many bytes the copies have so far.
-func (m *Masks) Copies(ctx context.Context, dir SearchDir, size *int64) ([]MaskedCopy, error) {
+// Copies finds the files of a directory that are masked, and copies them. size is how many bytes the copies have so far;
+// known gives values other placeholders, as Masker.Known does, and may be nil.
+func (m *Masks) Copies(ctx context.Context, dir SearchDir, size *int64, known func(name string, value []byte) (string, bool),
+) ([]MaskedCopy, error) {
 	found, err := m.look(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	out, masker := make([]MaskedCopy, 0, len(found)), m.In(dir.Path)
+	if known != nil {
+		masker.Known = known
+	}
 	for _, f := range found {
 		c := MaskedCopy{Found: f}
 		c.Text, c.Same = masker.Copy(dir.Top, f.Path)

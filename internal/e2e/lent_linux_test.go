@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -255,6 +256,28 @@ func TestLentPlansAreBound(t *testing.T) {
 	}
 	if end := <-ch; end.err != nil || end.out.ReasonCode != palyra.ReasonPlanChanged {
 		t.Errorf("the changed binding: %+v %v", end.out, end.err)
+	}
+}
+
+// A value of a .env file that is lent to the run works at its host; the others are opaque.
+func TestLentValuesOfDotenv(t *testing.T) {
+	t.Parallel()
+	d, s := lending(t)
+	d.put(".env", "API_KEY="+lentValue+"\nOTHER=another secret of this file\nPORT=8080\n")
+	if got := d.mustVault("", "import-env", filepath.Join(d.work, ".env")); strings.Contains(got, "secret of") || strings.Contains(got, "PORT") ||
+		!strings.Contains(got, "API_KEY: kept as version 1") {
+		t.Errorf("import-env: %s", got)
+	}
+	if got := d.mustVault("", "get", "OTHER"); got != "another secret of this file\n" {
+		t.Errorf("imported is %q", got)
+	}
+	out, _ := d.allowed(d.using([]string{"login"}, `. ./.env; cat .env; curl -sS -u "me:$API_KEY" https://`+s.at+`/env`))
+	seen := s.last()
+	if len(seen) != 1 || !strings.Contains(seen[0], "/env Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+lentValue))) {
+		t.Errorf("%+v\nthe server saw %q", out, seen)
+	}
+	if strings.Contains(out.Stdout, lentValue) || strings.Contains(out.Stdout, "another secret") || !strings.Contains(out.Stdout, "PORT=8080") {
+		t.Errorf("printed is %s", out.Stdout)
 	}
 }
 

@@ -33,6 +33,9 @@ func (s *Session) Authority() []byte {
 	return s.desk.Certificate()
 }
 
+// Stand returns what stands in the run for a value that is lent to it; such a placeholder stands for itself.
+func (s *Session) Stand(value []byte) (placeholder string, ok bool) { return s.desk.Stand(value) }
+
 // opened answers a TLS client at a bound host in the server's place, and reports whether it did.
 func (t *tunnel) opened() bool {
 	if !t.desk.Opens(t.permit.target.String()) || !t.isSecure() {

@@ -170,6 +170,8 @@ type Gateway interface {
 type Lending interface {
 	// Lent returns what the run's room gets for the secrets that are lent to it.
 	Lent() (Lent, error)
+	// Stand returns what stands in the run for a value that is lent to it; such a placeholder stands for itself.
+	Stand(value []byte) (placeholder string, ok bool)
 }
 
 // Lent is what a room gets for lent secrets: the authority that opens TLS on the way to bound hosts, where programs look

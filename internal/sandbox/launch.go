@@ -168,6 +168,15 @@ func (l *runStart) takeLent() (err error) {
 	return nil
 }
 
+// stand is what stands in masked files for values that are lent to the run; nil: nothing is lent.
+func (l *runStart) stand() func(name string, value []byte) (string, bool) {
+	g, ok := l.gateway.(Lending)
+	if !ok || len(l.lent) == 0 {
+		return nil
+	}
+	return func(_ string, value []byte) (string, bool) { return g.Stand(value) }
+}
+
 // openAgentDoor adds the door at which the run is an agent.
 func (l *runStart) openAgentDoor() {
 	l.job.Env = append(l.job.Env, "PALYRA_HOME="+cell.RoomPalyra)

@@ -18,7 +18,7 @@ func (l *runStart) mask(ctx context.Context) error {
 	}
 	var size int64
 	err := l.eachMasked(ctx, func(dir dotenv.SearchDir, pinned bool) error {
-		found, err := l.Masks.Copies(ctx, dir, &size)
+		found, err := l.Masks.Copies(ctx, dir, &size, l.stand())
 		if err != nil {
 			return unmaskable(err)
 		}
@@ -35,7 +35,7 @@ func (l *runStart) mask(ctx context.Context) error {
 			if pinned {
 				c.Below = dir.Path
 			}
-			if c.File, err = cell.SealedFile("palyra-masked", f.Text); err != nil {
+			if c.File, err = cell.SealedText("palyra-masked", f.Text); err != nil {
 				return err
 			}
 			l.job.Covers = append(l.job.Covers, c)

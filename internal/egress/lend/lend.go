@@ -14,6 +14,7 @@ package lend
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"crypto/x509"
 	"net"
 	"slices"
@@ -68,6 +69,23 @@ func (d *Desk) at(at string) (here []secrets.Loan) {
 		}
 	}
 	return here
+}
+
+// Stand returns the placeholder of a value; a placeholder stands for itself.
+func (d *Desk) Stand(value []byte) (placeholder string, ok bool) {
+	if d == nil {
+		return "", false
+	}
+	for _, l := range d.loans {
+		if string(value) == l.Placeholder {
+			return l.Placeholder, true
+		}
+		_ = l.Value.Use(func(b []byte) error { ok = subtle.ConstantTimeCompare(b, value) == 1; return nil })
+		if ok {
+			return l.Placeholder, true
+		}
+	}
+	return "", false
 }
 
 // Close forgets the values.
