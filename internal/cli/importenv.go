@@ -98,7 +98,8 @@ func showTaken(w io.Writer, all []taken) {
 		fmt.Fprintf(w, "%s: kept as version %d\n", show.Line(t.Secret), t.Version)
 		switch b := t.Binding; {
 		case b == nil:
-			fmt.Fprintf(w, "  say where it goes: palyra vault bind %s --host HOST --header NAME --env %s\n", show.Line(t.Secret), show.Line(t.Variable))
+			fmt.Fprintf(w, "  say where it goes: palyra vault bind %s --host HOST --header NAME --env %s\n", show.Line(t.Secret),
+				show.Line(t.Variable))
 		case t.Made:
 			fmt.Fprintf(w, "  bound: %s\n", bindingText(*b))
 		default:

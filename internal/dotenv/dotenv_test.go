@@ -138,8 +138,8 @@ func TestNames(t *testing.T) {
 // Whatever a file is: masking ends, the copy of a copy is the copy, and no masked value is left in it.
 func TestSecrets(t *testing.T) {
 	var got []string
-	for _, v := range Secrets([]byte("A=a long enough value\nexport B='another long value'\nPORT=123456789012\nS=short\nA=the last value of A\n" +
-		"M=" + Prefix + "abcdefghijklmnopqrst\n")) {
+	for _, v := range Secrets([]byte("A=a long enough value\nexport B='another long value'\nPORT=123456789012\nS=short\n" +
+		"A=the last value of A\nM=" + Prefix + "abcdefghijklmnopqrst\n")) {
 		got = append(got, v.Name+"="+string(v.Value))
 	}
 	if want := "A=the last value of A|B=another long value"; strings.Join(got, "|") != want {

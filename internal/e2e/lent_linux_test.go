@@ -264,8 +264,8 @@ func TestLentValuesOfDotenv(t *testing.T) {
 	t.Parallel()
 	d, s := lending(t)
 	d.put(".env", "API_KEY="+lentValue+"\nOTHER=another secret of this file\nPORT=8080\n")
-	if got := d.mustVault("", "import-env", filepath.Join(d.work, ".env")); strings.Contains(got, "secret of") || strings.Contains(got, "PORT") ||
-		!strings.Contains(got, "API_KEY: kept as version 1") {
+	got := d.mustVault("", "import-env", filepath.Join(d.work, ".env"))
+	if strings.Contains(got, "secret of") || strings.Contains(got, "PORT") || !strings.Contains(got, "API_KEY: kept as version 1") {
 		t.Errorf("import-env: %s", got)
 	}
 	if got := d.mustVault("", "get", "OTHER"); got != "another secret of this file\n" {
@@ -276,7 +276,7 @@ func TestLentValuesOfDotenv(t *testing.T) {
 	if len(seen) != 1 || !strings.Contains(seen[0], "/env Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+lentValue))) {
 		t.Errorf("%+v\nthe server saw %q", out, seen)
 	}
-	if strings.Contains(out.Stdout, lentValue) || strings.Contains(out.Stdout, "another secret") || !strings.Contains(out.Stdout, "PORT=8080") {
+	if said := out.Stdout; strings.Contains(said, lentValue) || strings.Contains(said, "another secret") || !strings.Contains(said, "PORT=8080") {
 		t.Errorf("printed is %s", out.Stdout)
 	}
 }

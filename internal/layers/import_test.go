@@ -263,6 +263,7 @@ func edges() []edge {
 			"a bundle's tests are run without a daemon",
 		},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
+		{[]string{"internal/cli"}, []string{"internal/dotenv"}, true, "a file's secrets are read where the file is"},
 		{
 			[]string{"internal/cli/quick"},
 			[]string{"client/**", "internal/config", "internal/cli/invocation", "internal/cli/execute", "internal/cli/screen"},
