@@ -276,8 +276,9 @@ func TestLentValuesOfDotenv(t *testing.T) {
 	if len(seen) != 1 || !strings.Contains(seen[0], "/env Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+lentValue))) {
 		t.Errorf("%+v\nthe server saw %q", out, seen)
 	}
-	if said := out.Stdout; strings.Contains(said, lentValue) || strings.Contains(said, "another secret") || !strings.Contains(said, "PORT=8080") {
-		t.Errorf("printed is %s", out.Stdout)
+	said := out.Stdout
+	if strings.Contains(said, lentValue) || strings.Contains(said, "another secret") || !strings.Contains(said, "PORT=8080") {
+		t.Errorf("printed is %s", said)
 	}
 }
 
