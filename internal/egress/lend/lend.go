@@ -29,7 +29,8 @@ type Desk struct {
 	vouch *authority
 	roots *x509.CertPool // of servers; nil: the system's
 
-	bundle string // path of the room's authorities
+	bundle string        // path of the room's authorities
+	places chan struct{} // one for each request on its way
 }
 
 // New returns the desk of a run. It takes the loans over.
@@ -49,7 +50,7 @@ func New(loans []secrets.Loan, now time.Time) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Desk{loans: loans, vouch: vouch}, nil
+	return &Desk{loans: loans, vouch: vouch, places: make(chan struct{}, maxAtOnce)}, nil
 }
 
 // Trust replaces the authorities that servers are verified by.

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -265,6 +267,51 @@ func TestMaskedAnswers(t *testing.T) {
 	}
 }
 
+// What comes before a response and after it is masked, too.
+func TestMaskedAroundAnAnswer(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		b := newBound(t, h2, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "<"+value+">")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Set("Trailer", "X-Announced")
+			_, _ = io.WriteString(w, "body")
+			w.Header().Set("X-Announced", value)
+			w.Header().Set(http.TrailerPrefix+"X-Late", value)
+		}, loan("h", secrets.Header, "Authorization", ""))
+		var hints string
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			hints += fmt.Sprint(code, h)
+			return nil
+		}}
+		r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", b.server.URL, nil)
+		res, err := b.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		b.unseen(fmt.Sprint(hints, res.Header, string(body), res.Trailer))
+		if !strings.Contains(hints, "103") || res.Trailer.Get("X-Announced") == "" || res.Trailer.Get("X-Late") == "" {
+			t.Errorf("h2 %v: something is missing: %q %v", h2, hints, res.Trailer)
+		}
+	}
+}
+
+// Only requests and WebSockets are passed on.
+func TestOtherProtocols(t *testing.T) {
+	b := newBound(t, false, nil, loan("h", secrets.Header, "Authorization", ""))
+	for what, args := range map[string][2]string{"CONNECT": {"CONNECT", ""}, "an upgrade": {"GET", "h2c"}} {
+		r, _ := http.NewRequestWithContext(t.Context(), args[0], b.server.URL, nil)
+		if args[1] != "" {
+			r.Header.Set("Connection", "Upgrade")
+			r.Header.Set("Upgrade", args[1])
+		}
+		if res, err := b.client.Do(r); err != nil || res.StatusCode != http.StatusMethodNotAllowed || b.got != nil {
+			t.Errorf("%s: %v %v", what, res, err)
+		}
+	}
+}
+
 // FuzzMasked holds that a masked stream has no value in it and is otherwise what it was, however it is read.
 func FuzzMasked(f *testing.F) {
 	f.Add([]byte("a"), []byte("b"), uint8(3))
@@ -275,7 +322,7 @@ func FuzzMasked(f *testing.F) {
 		if step%2 == 0 {
 			src = iotest.OneByteReader(src)
 		}
-		got, err := io.ReadAll(m.reader(io.NopCloser(src)))
+		got, err := io.ReadAll(m.reader(io.NopCloser(src), func() {}))
 		if err != nil || len(got) != len(text) || bytes.Contains(got, []byte(value)) {
 			t.Fatalf("%q: %v", got, err)
 		}

@@ -122,11 +122,12 @@ func (m masks) head(h http.Header) {
 
 // reader masks what is read. A form that comes in pieces is held back until it is whole, unless nothing more has come:
 // then what is there goes on, but for the part that could be the beginning of one.
-func (m masks) reader(r io.ReadCloser) io.ReadCloser {
+// When all is read ended is called.
+func (m masks) reader(r io.ReadCloser, ended func()) io.ReadCloser {
 	if len(m.pairs) == 0 {
 		return r
 	}
-	return &masked{ReadCloser: r, masks: m, buf: make([]byte, 0, 32<<10+m.longest)}
+	return &masked{ReadCloser: r, masks: m, ended: ended, buf: make([]byte, 0, 32<<10+m.longest)}
 }
 
 type masked struct {
@@ -134,6 +135,7 @@ type masked struct {
 	masks
 	buf   []byte // read and not given
 	ready int    // bytes of buf that can be given
+	ended func()
 	err   error
 }
 
@@ -159,6 +161,8 @@ func (m *masked) fill() {
 	m.ready = len(m.buf)
 	if err == nil {
 		m.ready -= m.begun()
+	} else {
+		m.ended()
 	}
 }
 

@@ -32,7 +32,8 @@ type Way struct {
 // The limits of a connection.
 const (
 	maxHead    = 64 << 10
-	maxStreams = 100
+	maxStreams = 64
+	maxAtOnce  = 128 // requests of one run
 )
 
 // silent hears what net/http says of clients and servers that misbehave: strangers decide what that is.
@@ -158,6 +159,17 @@ type exchange struct {
 func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.busy.Add(1)
 	defer x.busy.Done()
+	select {
+	case x.desk.places <- struct{}{}:
+		defer func() { <-x.desk.places }()
+	case <-r.Context().Done():
+		return
+	}
+	if upgrade := r.Header.Get("Upgrade"); r.Method == http.MethodConnect || upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
+		refuse(w, http.StatusMethodNotAllowed, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"at a host that a secret is bound to only requests and WebSockets are passed on").WithRemedy("send a plain request"))
+		return
+	}
 	if !x.rightHost(r.Host) {
 		refuse(w, http.StatusMisdirectedRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
 			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host"))
@@ -215,7 +227,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 	if upgrades {
 		proxy.Transport = x.h1
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(maskedHead{w, x.masks}, r)
 }
 
 // errEncoded means that a server compressed what was asked for plain.
@@ -224,7 +236,6 @@ var errEncoded = errors.New("lend: the answer is compressed in a way that cannot
 // back masks a response.
 func (x *exchange) back(r *http.Request, res *http.Response) error {
 	x.masks.head(res.Header)
-	x.masks.head(res.Trailer)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		if c, ok := res.Body.(io.ReadWriteCloser); ok {
 			res.Body = x.upgraded(c)
@@ -250,9 +261,24 @@ func (x *exchange) back(r *http.Request, res *http.Response) error {
 			return errEncoded
 		}
 	}
-	res.Body = x.masks.reader(res.Body)
+	res.Body = x.masks.reader(res.Body, func() { x.masks.head(res.Trailer) }) // which is known then
 	return nil
 }
+
+// maskedHead is the way back of a response: informational heads, which come before it, are masked as well.
+type maskedHead struct {
+	http.ResponseWriter
+	masks masks
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w maskedHead) WriteHeader(status int) {
+	w.masks.head(w.Header())
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w maskedHead) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // unreached is the refusal when a server cannot be reached.
 func unreached(at string, err error) *palyra.Error {

@@ -17,7 +17,7 @@ const maxMessage = 64 << 10
 // upgraded is the server's side of a WebSocket: a value goes into the first message of the client, and is masked in
 // what the server sends.
 func (x *exchange) upgraded(c io.ReadWriteCloser) io.ReadWriteCloser {
-	f := &firstMessage{Closer: c, Reader: x.masks.reader(both{c, c}), to: c, note: x.way.Note}
+	f := &firstMessage{Closer: c, Reader: x.masks.reader(both{c, c}, func() {}), to: c, note: x.way.Note}
 	for _, l := range x.desk.at(x.way.At) {
 		if l.Kind == secrets.WebSocket {
 			f.loans = append(f.loans, l)
