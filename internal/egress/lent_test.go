@@ -1,11 +1,13 @@
 package egress
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -98,5 +100,39 @@ func TestLentRefusals(t *testing.T) {
 	}
 	if f := b.flow("bound.example", palyra.FlowDenied); f.Host == "" {
 		t.Error("no refusal is on record")
+	}
+}
+
+// BenchmarkLent is what a request to a bound host costs over one that the guard only passes on: on a kept connection, and
+// with a new one.
+func BenchmarkLent(b *testing.B) {
+	srv, ca := site(b, "bound.example", "other.example")
+	g, w := newGuard(b, Config{Roots: ca.pool, MaxFlows: 16})
+	w.at(443, srv.Listener.Addr())
+	w.name("bound.example", "127.0.0.1")
+	w.name("other.example", "127.0.0.1")
+	e := open(b, g, w, "bound.example:443", "other.example:443")
+	key, trust, _ := e.lendTo("bound.example:443")
+	client := func(name string, roots *x509.CertPool, keep bool) func() {
+		t := &http.Transport{
+			DialContext:     func(context.Context, string, string) (net.Conn, error) { return lean(e, name+":443"), nil },
+			TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}, DisableKeepAlives: !keep,
+		}
+		b.Cleanup(t.CloseIdleConnections)
+		return func() {
+			r, _ := http.NewRequest("GET", "https://"+name+"/x", nil)
+			r.Header.Set("X-Key", key)
+			res, err := t.RoundTrip(r)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}
+	for name, keep := range map[string]bool{"kept": true, "first": false} {
+		b.Run(name, func(b *testing.B) {
+			ratio(b, client("other.example", ca.pool, keep), client("bound.example", trust, keep))
+		})
 	}
 }
