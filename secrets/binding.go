@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,8 +67,10 @@ const (
 
 var (
 	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	validField    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	validUser     = regexp.MustCompile(`^[!-9;-~]{1,128}$`)
+	// reservedVariable decides what programs load, trust, or connect to.
+	reservedVariable = regexp.MustCompile(`(?i)^(ld_.*|dyld_.*|path|home|tmpdir|git_.*|.*_proxy|no_proxy|ssl_cert_.*|.*_ca_(certs|bundle)|palyra_.*)$`)
+	validField       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	validUser        = regexp.MustCompile(`^[!-9;-~]{1,128}$`)
 )
 
 // reservedHeaders decide where a request goes or how it is read: no secret belongs there.
@@ -94,8 +97,12 @@ func (b *Binding) Check() error {
 		return bad("a binding has 1 to %d hosts", maxHosts)
 	case slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") }):
 		return bad("a secret is for hosts that are named, not for all below a suffix")
-	case b.Env != "" && !validVariable.MatchString(b.Env):
-		return bad("%q is no variable", palyra.Clip(b.Env, 64))
+	case b.Env != "" && (!validVariable.MatchString(b.Env) || reservedVariable.MatchString(b.Env)):
+		return bad("%q is no variable for a placeholder", palyra.Clip(b.Env, 64))
+	case slices.ContainsFunc(b.Workspaces, func(w string) bool { return !path.IsAbs(w) || len(w) > 4096 }):
+		return bad("a binding names workspaces by whole paths")
+	case slices.ContainsFunc(b.Tools, func(t palyra.ToolName) bool { return t == "" || len(t) > maxNameBytes }):
+		return bad("a binding names tools")
 	case len(b.Tools) > maxUses || len(b.Workspaces) > maxUses:
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
 	case b.User != "" && !validUser.MatchString(b.User):
@@ -159,7 +166,9 @@ const (
 // is opened for it.
 func Mechanisms(list []Binding) (out []string) {
 	for _, b := range list {
-		out = append(out, mechanismBound+strings.Join([]string{b.Name, string(b.Kind), b.Place, b.Env}, ":"))
+		out = append(out, mechanismBound+strings.Join([]string{
+			b.Name, string(b.Kind), b.Place, b.Env, string(b.Scope) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
+		}, ":"))
 		for _, h := range b.Hosts {
 			out = append(out, mechanismOpened+h)
 		}

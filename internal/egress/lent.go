@@ -1,9 +1,11 @@
 package egress
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"palyra"
 	"palyra/internal/egress/lend"
@@ -17,6 +19,9 @@ import (
 func (s *Session) Lend(loans []secrets.Loan, bundle string, note func(host string, u lend.Use)) error {
 	desk, err := lend.New(loans, s.guard.cfg.Now())
 	if err != nil {
+		for _, l := range loans {
+			l.Value.Destroy()
+		}
 		return err
 	}
 	desk.Trust(s.guard.cfg.Roots)
@@ -45,7 +50,7 @@ func (t *tunnel) opened() bool {
 	first <- &counted{Conn: t.up, session: t.Session, flow: t.flow}
 	t.flow.open()
 	t.client.within(0)
-	err := t.desk.Serve(&unread{t.client}, lend.Way{
+	err := t.desk.Serve(t.client.unread(), lend.Way{
 		Name: t.permit.host.String(), At: t.permit.target.String(), Head: t.guard.times.head, Idle: t.guard.times.idle,
 		Note: func(u lend.Use) { t.lent(t.permit.target.String(), u) },
 		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -94,11 +99,26 @@ func (t *tunnel) isSecure() bool {
 	}
 }
 
-// unread is a stream whose first bytes were only looked at.
-type unread struct{ *stream }
+// unread is a connection whose first bytes were only looked at.
+type unread struct {
+	*net.TCPConn
+	br   *bufio.Reader
+	idle time.Duration
+}
+
+// unread takes the buffer out of a stream. Nobody gives it back to be used again: goroutines of net/http may read from a
+// connection when everything else of it is over.
+func (c *stream) unread() *unread {
+	u := &unread{c.TCPConn, c.br, c.idle}
+	c.br = nil
+	return u
+}
 
 // Read implements net.Conn.
 func (u *unread) Read(b []byte) (int, error) { return u.br.Read(b) }
 
-// Write implements net.Conn.
-func (u *unread) Write(b []byte) (int, error) { return u.stream.Write(b) }
+// Write implements net.Conn, for receivers that may never read.
+func (u *unread) Write(b []byte) (int, error) {
+	_ = u.SetWriteDeadline(time.Now().Add(u.idle))
+	return u.TCPConn.Write(b)
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"palyra"
 	"palyra/internal/egress"
@@ -49,7 +50,8 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 	for _, l := range loans {
 		out.bindings = append(out.bindings, l.Binding)
 	}
-	return out, s.Lend(loans, out.bundles[0].path, func(host string, u lend.Use) { g.used(ctx, c, host, u) })
+	told := &sync.Map{}
+	return out, s.Lend(loans, out.bundles[0].path, func(host string, u lend.Use) { g.used(ctx, c, told, host, u) })
 }
 
 // bundlePaths are where systems keep the authorities that programs trust, in one file.
@@ -97,9 +99,12 @@ func (g gateway) Lent() (l sandbox.Lent, err error) {
 	return l, nil
 }
 
-// used puts placeholders that stood in other places than their bindings' on record.
-func (g egressGuard) used(ctx context.Context, c *palyra.Call, host string, u lend.Use) {
+// used puts placeholders that stood in other places than their bindings' on record, once for each host.
+func (g egressGuard) used(ctx context.Context, c *palyra.Call, told *sync.Map, host string, u lend.Use) {
 	for _, name := range u.Stray {
+		if _, again := told.LoadOrStore([2]string{name, host}, true); again {
+			continue
+		}
 		g.stray(context.WithoutCancel(ctx), c, name, host)
 	}
 }

@@ -75,7 +75,13 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 		return b, fmt.Errorf("vault: bind: %w", err)
 	}
 	return b, v.change(ctx, "vault.bind", by, func(tx *store.Tx, c *change) error {
-		if _, known := c.bindings[b.Name]; !known && len(c.bindings) >= secrets.MaxBindings {
+		was, known := c.bindings[b.Name]
+		if known {
+			if err := v.permit(ctx, by, "vault.delete", was.Scope, was.Secret); err != nil {
+				return err
+			}
+		}
+		if !known && len(c.bindings) >= secrets.MaxBindings {
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d bindings, the most there can be", secrets.MaxBindings).
 				WithRemedy("remove what nobody needs: palyra vault unbind")
 		}
@@ -89,16 +95,13 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 
 // Unbind removes a binding.
 func (v *Vault) Unbind(ctx context.Context, name string, by secrets.By) error {
-	b, err := v.binding(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := v.permit(ctx, by, "vault.delete", b.Scope, b.Secret); err != nil {
-		return err
-	}
 	return v.change(ctx, "vault.unbind", by, func(tx *store.Tx, c *change) error {
-		if _, ok := c.bindings[name]; !ok {
+		b, ok := c.bindings[name]
+		if !ok {
 			return noBinding(name)
+		}
+		if err := v.permit(ctx, by, "vault.delete", b.Scope, b.Secret); err != nil {
+			return err
 		}
 		delete(c.bindings, name)
 		delete(c.leaves, bindingIdent(name))

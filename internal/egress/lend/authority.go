@@ -48,6 +48,9 @@ func newAuthority(hosts []string, now time.Time) (*authority, error) {
 			t.PermittedDNSDomains = append(t.PermittedDNSDomains, h)
 		}
 	}
+	if len(t.PermittedIPRanges) == 0 { // no word of addresses would permit all of them
+		t.ExcludedIPRanges = []*net.IPNet{{IP: make(net.IP, 4), Mask: net.CIDRMask(0, 32)}, {IP: make(net.IP, 16), Mask: net.CIDRMask(0, 128)}}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("lend: authority: %w", err)

@@ -32,7 +32,8 @@ type Way struct {
 // The limits of a connection.
 const (
 	maxHead    = 64 << 10
-	maxStreams = 64
+	maxStreams = 16
+	maxServers = 8   // connections to the server, for one of a client
 	maxAtOnce  = 128 // requests of one run
 )
 
@@ -64,7 +65,7 @@ func (d *Desk) Serve(client net.Conn, w Way) error {
 	if err != nil {
 		return handshakeError(err)
 	}
-	x := &exchange{desk: d, way: w, masks: masksOf(d.at(w.At)), h1: d.transport(w, "http/1.1"), any: d.transport(w, "h2", "http/1.1")}
+	x := &exchange{desk: d, way: w, masks: masksOf(d.loans), h1: d.transport(w, "http/1.1"), any: d.transport(w, "h2", "http/1.1")}
 	defer x.any.CloseIdleConnections()
 	defer x.h1.CloseIdleConnections()
 	one := &single{conn: secure, ended: make(chan struct{})}
@@ -74,8 +75,28 @@ func (d *Desk) Serve(client net.Conn, w Way) error {
 		ConnState: func(_ net.Conn, s http.ConnState) { one.state(s) },
 	}
 	_ = server.Serve(one)
-	x.busy.Wait()
+	x.end()
+	x.masks.clear()
 	return nil
+}
+
+// begin announces a request; false: the connection is over, and so are the secrets.
+func (x *exchange) begin() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return false
+	}
+	x.busy.Add(1)
+	return true
+}
+
+// end waits for the requests that have begun, and lets no more begin.
+func (x *exchange) end() {
+	x.mu.Lock()
+	x.over = true
+	x.mu.Unlock()
+	x.busy.Wait()
 }
 
 // handshakeError tells apart why a client was not let in.
@@ -110,7 +131,7 @@ func (d *Desk) transport(w Way, protocols ...string) *http.Transport {
 			}
 			return c, nil
 		},
-		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: w.Idle,
+		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, MaxConnsPerHost: maxServers, IdleConnTimeout: w.Idle,
 		TLSHandshakeTimeout: w.Head, MaxResponseHeaderBytes: maxHead,
 	}
 }
@@ -153,11 +174,15 @@ type exchange struct {
 	masks   masks
 	h1, any *http.Transport
 	busy    sync.WaitGroup
+	mu      sync.Mutex // guards over; a leaf lock
+	over    bool
 }
 
 // ServeHTTP implements http.Handler.
 func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x.busy.Add(1)
+	if !x.begin() {
+		return
+	}
 	defer x.busy.Done()
 	select {
 	case x.desk.places <- struct{}{}:
@@ -176,6 +201,9 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.Clone(r.Context())
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &paced{r.Body, http.NewResponseController(w), x.way.Idle}
+	}
 	use, err := x.desk.substitute(r, x.way.At)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, palyra.AsError(err))
@@ -184,6 +212,10 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.watch(r)
 	if len(use.Used)+len(use.Stray) > 0 {
 		x.way.Note(use)
+	}
+	if len(use.Used) > 0 { // an answer in parts could have parts of a value
+		r.Header.Del("Range")
+		r.Header.Del("If-Range")
 	}
 	x.pass(w, r)
 }
@@ -208,7 +240,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 	upgrades := r.Header.Get("Upgrade") != ""
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "https", x.way.At, p.In.Host
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "https", x.way.At, hostInURL(x.way.At)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery
 			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 				if v, ok := p.In.Header[name]; ok {
@@ -216,6 +248,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			p.Out.Header.Del("Accept-Encoding") // what is compressed cannot be searched
+			p.Out.Header.Del("Accept-Charset")
 			p.Out.Header.Del("Sec-Websocket-Extensions")
 		},
 		Transport: x.any, FlushInterval: -1, ErrorLog: silent,
@@ -242,7 +275,8 @@ func (x *exchange) back(r *http.Request, res *http.Response) error {
 		}
 		return nil
 	}
-	switch strings.ToLower(res.Header.Get("Content-Encoding")) {
+	res.Status = ""
+	switch strings.ToLower(strings.Join(res.Header["Content-Encoding"], ",")) {
 	case "", "identity":
 	case "gzip":
 		if r.Method == http.MethodHead || len(x.masks.pairs) == 0 {
@@ -302,6 +336,19 @@ func refuse(w http.ResponseWriter, status int, e *palyra.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"reason_code": string(e.Reason), "reason": e.Text, "remedy": e.Remedy})
+}
+
+// paced is a body whose sender may pause, and not for ever.
+type paced struct {
+	io.ReadCloser
+	conn *http.ResponseController
+	idle time.Duration
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	_ = p.conn.SetReadDeadline(time.Now().Add(p.idle))
+	return p.ReadCloser.Read(b)
 }
 
 // watched tells of placeholders in a body.

@@ -66,11 +66,15 @@ func text(l secrets.Loan, f func(string) error) error {
 
 func inHeader(r *http.Request, l secrets.Loan) (done bool, err error) {
 	for i, v := range r.Header[l.Place] {
-		if !strings.Contains(v, l.Placeholder) {
+		word, rest, after := strings.Cut(v, " ")
+		if !after {
+			word, rest = "", v
+		}
+		if rest != l.Placeholder || done { // as a whole, or after one word, and once
 			continue
 		}
 		err = text(l, func(value string) error {
-			r.Header[l.Place][i] = strings.ReplaceAll(v, l.Placeholder, value)
+			r.Header[l.Place][i] = strings.TrimPrefix(word+" "+value, " ")
 			return nil
 		})
 		if err != nil {
