@@ -3,8 +3,8 @@ package egress
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"io"
 	"testing"
-	"time"
 )
 
 // A client that breaks HTTP/2 and goes on sending meets nothing that is over: net/http may read from a connection after
@@ -24,19 +24,20 @@ func TestLentToABrokenClient(t *testing.T) {
 	for range cap(done) {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			c, code, _ := b.connectTo("bound.example:443")
-			if code != 200 {
-				return
-			}
-			s := tls.Client(c, &tls.Config{RootCAs: trust, ServerName: "bound.example", NextProtos: []string{"h2"}})
-			_, _ = s.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
-			_, _ = s.Write(frame(4, nil))                                   // settings
-			_, _ = s.Write(frame(8, []byte{0x7f, 0xff, 0xff, 0xff}))        // a window that is too large
-			_ = s.SetWriteDeadline(time.Now().Add(1500 * time.Millisecond)) // the server closes after a second
-			for junk := frame(0xfa, make([]byte, 16<<10)); ; {
-				if _, err := s.Write(junk); err != nil {
+			for range 4 {
+				c, code, _ := b.connectTo("bound.example:443")
+				if code != 200 {
 					return
 				}
+				s := tls.Client(c, &tls.Config{RootCAs: trust, ServerName: "bound.example", NextProtos: []string{"h2"}})
+				go func() { _, _ = io.Copy(io.Discard, s) }()
+				_, _ = s.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, nil)...)) // settings
+				_, _ = s.Write(frame(8, []byte{0x7f, 0xff, 0xff, 0xff}))                             // a window that is too large
+				junk, err := frame(0xfa, make([]byte, 16<<10-1)), error(nil)
+				for err == nil {
+					_, err = s.Write(junk)
+				}
+				_ = c.Close()
 			}
 		}()
 	}
