@@ -21,7 +21,13 @@ var Loose = map[string]string{
 	"tape":              "what followers of a run were shown; not evidence",
 	"run_inputs":        "what was said to a run; not evidence",
 	"run_turns":         "what a model said; not evidence",
-	"state":             "the state's id, which is in the journal's origin and in every signature",
+
+	"vault_manifest": "sealed under the vault's key, with the counter of the journal: held when the vault is opened",
+	"vault_secrets":  "listed in the vault's manifest, row by row",
+	"vault_bindings": "listed in the vault's manifest, row by row",
+	"vault_keys":     "keys that a keeper may still have to forget; the manifest names the one in use",
+
+	"state": "the state's id, which is in the journal's origin and in every signature",
 }
 
 // Free are columns of tables that are held which do not follow from the journal, with the reason.

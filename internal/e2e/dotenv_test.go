@@ -241,8 +241,8 @@ func TestDotenvInToolsAndHooks(t *testing.T) {
 			t.Errorf("%s is %q now, %v", name, b, err)
 		}
 	}
-	d.keepsNot(dotenvSecret)
 	d.verify()
+	d.keepsNot(dotenvSecret)
 }
 
 // Where an operator wants the values shown they are, and the plan says so; tier B, which has no room to mask anything in,
