@@ -131,7 +131,8 @@ func (d *Desk) transport(w Way, protocols ...string) *http.Transport {
 			}
 			return c, nil
 		},
-		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, MaxConnsPerHost: maxServers, IdleConnTimeout: w.Idle,
+		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, MaxConnsPerHost: maxServers,
+		IdleConnTimeout:     w.Idle,
 		TLSHandshakeTimeout: w.Head, MaxResponseHeaderBytes: maxHead,
 	}
 }
