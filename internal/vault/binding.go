@@ -95,6 +95,9 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 
 // Unbind removes a binding.
 func (v *Vault) Unbind(ctx context.Context, name string, by secrets.By) error {
+	if _, err := v.binding(ctx, name); err != nil { // a vault that has nothing does not begin by this
+		return err
+	}
 	return v.change(ctx, "vault.unbind", by, func(tx *store.Tx, c *change) error {
 		b, ok := c.bindings[name]
 		if !ok {

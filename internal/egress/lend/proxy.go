@@ -270,13 +270,13 @@ var errEncoded = errors.New("lend: the answer is compressed in a way that cannot
 // back masks a response.
 func (x *exchange) back(r *http.Request, res *http.Response) error {
 	x.masks.head(res.Header)
+	res.Status = "" // its words are the server's
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		if c, ok := res.Body.(io.ReadWriteCloser); ok {
 			res.Body = x.upgraded(c)
 		}
 		return nil
 	}
-	res.Status = ""
 	switch strings.ToLower(strings.Join(res.Header["Content-Encoding"], ",")) {
 	case "", "identity":
 	case "gzip":
