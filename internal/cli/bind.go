@@ -43,6 +43,9 @@ func (f *bindFlags) kind() error {
 			named++
 		}
 	}
+	if len(f.binding.Hosts) == 0 {
+		return exit.Usagef("say at which host it may be used: --host HOST")
+	}
 	if named != 1 {
 		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git")
 	}
@@ -99,7 +102,6 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	fs.StringVar(&f.binding.Env, "env", "", "the variable in which programs find the placeholder")
 	fs.StringArrayVar(&f.binding.Workspaces, "workspace", nil, "only for calls in this directory or below; may be given again (default: all)")
 	fs.StringArrayVar(&f.tools, "tool", nil, "only for calls of this tool; may be given again (default: all)")
-	_ = cmd.MarkFlagRequired("host")
 	return cmd
 }
 

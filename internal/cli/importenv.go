@@ -79,12 +79,14 @@ func vaultImportEnvCommand(inv *invocation.Invocation) *cobra.Command {
 func readEnv(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, exit.Failedf(palyra.ReasonNotFound, "%s cannot be read: %v", show.Arg(path), err)
+		return nil, exit.Failedf(palyra.ReasonNotFound, "%s cannot be read: %v", show.Arg(path), err).
+			WithRemedy("name a file that you can read")
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, dotenv.MaxFile+1))
 	if err != nil {
-		return nil, exit.Failedf(palyra.ReasonNotFound, "%s cannot be read: %v", show.Arg(path), err)
+		return nil, exit.Failedf(palyra.ReasonNotFound, "%s cannot be read: %v", show.Arg(path), err).
+			WithRemedy("name a file that you can read")
 	}
 	if len(text) > dotenv.MaxFile {
 		return nil, exit.Failedf(palyra.ReasonInputTooLarge, "%s has more than %d bytes", show.Arg(path), dotenv.MaxFile)
