@@ -121,7 +121,7 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 			return err
 		case err == nil && !p.Pending():
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s was already decided: %s", r.ID, question.Ending(p)).
-				WithRemedy("the first answer holds; see '%s approvals show %s'", inv.Own(), r.ID)
+				WithRemedy("no other answer counts any more; see '%s approvals show %s'", inv.Own(), r.ID)
 		case r.Answer == palyra.AnswerDeny && err == nil: // nobody has to see what nobody gets
 			r.Digest = p.PlanDigest
 			return send(ctx, inv, c, r)

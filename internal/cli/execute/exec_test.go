@@ -450,6 +450,8 @@ func TestExecIntoAClosedPipe(t *testing.T) {
 		}
 	})
 	cmd := s.Command("exec", "--", "yes")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	stagetest.Fatal(t, err)
 	stagetest.Fatal(t, cmd.Start())
@@ -458,8 +460,8 @@ func TestExecIntoAClosedPipe(t *testing.T) {
 	stagetest.Fatal(t, err)
 	stagetest.Fatal(t, out.Close())
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled {
-		t.Errorf("exit %d", code)
+	if code := cmd.ProcessState.ExitCode(); code != exit.Unread || stderr.String() != "palyra: cancelling call C1\n" {
+		t.Errorf("exit %d, and it says %q", code, stderr.String())
 	}
 }
 

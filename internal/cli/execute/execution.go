@@ -147,7 +147,9 @@ func (x *execution) print(c palyra.Chunk) {
 		return
 	}
 	if p.chunk(c); p.broken != nil {
-		x.tell("nobody reads the output any more: %s", show.Line(p.broken.Error()))
+		if !p.unread() {
+			x.tell("the output cannot be written: %s", show.Line(p.broken.Error()))
+		}
 		x.inv.Interrupt()
 	}
 }
@@ -176,6 +178,9 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	x.readOnly(o)
 	x.leftBehind(o.Left)
 	x.keptHalf(o)
+	if x.printedOut.unread() { // as in any pipe whose reader has enough: head, or a pager that was left
+		return exit.Error{Code: exit.Unread}
+	}
 	if x.staged && o.Effects == palyra.EffectsStaged {
 		x.freshLine()
 		if err := offerReview(ctx, x.inv, o.CallID); err != nil && !errors.As(err, &exit.Error{}) { // which has said it

@@ -3,6 +3,7 @@ package execute
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode/utf8"
 
 	"palyra"
@@ -138,6 +140,7 @@ func (x *execution) restOf(o palyra.Outcome) (missing []string) {
 		}
 		s.p.flush()
 		switch {
+		case s.p.broken != nil: // nobody is there to miss anything
 		case n > 0 && s.p.bare:
 			missing = append(missing, fmt.Sprintf("of %s the first %d bytes are here and %d are missing", s.name, s.p.n, n))
 		case n > 0:
@@ -191,6 +194,9 @@ func (p *printed) write(b []byte) {
 	_, p.broken = p.w.Write(b)
 	p.open = b[len(b)-1] != '\n'
 }
+
+// unread reports whether the reader of the stream has gone.
+func (p *printed) unread() bool { return errors.Is(p.broken, syscall.EPIPE) }
 
 // freshLine ends an open line on a terminal, so that our own message starts one.
 func (p *printed) freshLine() {

@@ -27,6 +27,7 @@ const (
 	Palyra       = 125
 	Refused      = 126
 	Cancelled    = 130
+	Unread       = 141 // as a shell says of a program that SIGPIPE ended
 )
 
 // texts explains each code; it is the documentation.
@@ -47,6 +48,7 @@ var texts = []struct {
 	{Palyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
 	{Refused, "the call was refused, or nothing that it changed was kept; exec: also denied, or not allowed in time"},
 	{Cancelled, "it was cancelled"},
+	{Unread, "exec: the reader of its output went away, and the command was ended"},
 }
 
 // byReason is the first table an error is looked up in.

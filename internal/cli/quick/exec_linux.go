@@ -26,6 +26,9 @@ const patience = 150 * time.Millisecond
 // outputFailed is the exit code of a command whose output could not be written.
 const outputFailed = 125
 
+// unread is how a shell says that a program wrote into a pipe that nobody reads any more.
+const unread = 141
+
 // execute runs a command through the gate.
 func execute(p Process, dir string, argv []string, stdout, stderr io.Writer) Answer {
 	signals := catch()
@@ -47,7 +50,10 @@ func execute(p Process, dir string, argv []string, stdout, stderr io.Writer) Ans
 	case err != nil || shownOnTerminal(end, stdout, stderr):
 		return c.handOver(p, argv, signals, stderr)
 	}
-	if err := end.print(stdout, stderr); err != nil {
+	switch err := end.print(stdout, stderr); {
+	case errors.Is(err, unix.EPIPE):
+		return Answer{Code: unread}
+	case err != nil:
 		fmt.Fprintf(stderr, "palyra: the output cannot be written: %v\n", err)
 		return Answer{Code: outputFailed}
 	}
