@@ -57,13 +57,16 @@ func loadBindings(tx *store.Tx, leaves map[ident]leaf) (map[string]secrets.Bindi
 	return all, err
 }
 
-// Bind keeps a binding, in the place of one with its name.
+// Bind keeps a binding, in the place of one with its name. Who says where a value goes can have it come to them: that
+// takes the right to be shown it.
 func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (secrets.Binding, error) {
 	if err := b.Check(); err != nil {
 		return b, err
 	}
-	if err := v.permit(ctx, by, "vault.put", b.Scope, b.Secret); err != nil {
-		return b, err
+	for _, action := range []string{"vault.put", "vault.get"} {
+		if err := v.permit(ctx, by, action, b.Scope, b.Secret); err != nil {
+			return b, err
+		}
 	}
 	hosts, err := v.Hosts(b.Hosts)
 	if err != nil {

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,7 @@ func (v *Vault) Rotate(ctx context.Context, keeper string, passphrase palyra.Sec
 	defer v.mu.Unlock()
 	h, err := v.open(ctx, palyra.Secret{})
 	if errors.Is(err, errNone) {
-		if keeper != "" && v.Keepers[keeper] != nil {
-			v.First = keeper
-		}
-		if h, err = v.begin(ctx, passphrase); err == nil {
+		if h, err = v.begin(ctx, cmp.Or(keeper, v.First), passphrase); err == nil {
 			err = v.apply(ctx, h, "vault.rotate", by, func(*store.Tx, *change) error { return nil })
 		}
 		return err
@@ -87,15 +85,15 @@ func (c *change) rewrap(tx *store.Tx, id, keeper string, keys derived) error {
 }
 
 // begin makes the key of a vault that has none. The vault is there with its first change.
-func (v *Vault) begin(ctx context.Context, passphrase palyra.Secret) (*held, error) {
+func (v *Vault) begin(ctx context.Context, keeper string, passphrase palyra.Secret) (*held, error) {
 	if counter, err := v.counter(ctx); err != nil || counter > 0 {
 		return nil, errors.Join(err, damaged(fmt.Sprintf("it is empty, and the journal is at change %d", counter)))
 	}
-	id, keys, err := v.newVaultKey(ctx, v.First, passphrase)
+	id, keys, err := v.newVaultKey(ctx, keeper, passphrase)
 	if err != nil {
 		return nil, err
 	}
-	m := manifest{key: id, keeper: v.First}
+	m := manifest{key: id, keeper: keeper}
 	return &held{manifest: m, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{}}, nil
 }
 

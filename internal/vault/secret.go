@@ -180,7 +180,7 @@ func (v *Vault) change(ctx context.Context, what string, by secrets.By, f func(*
 	defer v.mu.Unlock()
 	h, err := v.open(ctx, palyra.Secret{})
 	if errors.Is(err, errNone) {
-		h, err = v.begin(ctx, palyra.Secret{})
+		h, err = v.begin(ctx, v.First, palyra.Secret{})
 	}
 	if err != nil {
 		return err

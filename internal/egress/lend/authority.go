@@ -48,6 +48,9 @@ func newAuthority(hosts []string, now time.Time) (*authority, error) {
 			t.PermittedDNSDomains = append(t.PermittedDNSDomains, h)
 		}
 	}
+	if len(t.PermittedDNSDomains) == 0 { // nor one of names
+		t.PermittedDNSDomains = []string{"none.invalid"}
+	}
 	if len(t.PermittedIPRanges) == 0 { // no word of addresses would permit all of them
 		t.ExcludedIPRanges = []*net.IPNet{{IP: make(net.IP, 4), Mask: net.CIDRMask(0, 32)}, {IP: make(net.IP, 16), Mask: net.CIDRMask(0, 128)}}
 	}

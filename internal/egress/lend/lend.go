@@ -72,7 +72,8 @@ func (d *Desk) at(at string) (here []secrets.Loan) {
 	return here
 }
 
-// Stand returns the placeholder of a value; a placeholder stands for itself.
+// Stand returns the placeholder of a value; a placeholder stands for itself. A short value has none here: all that it can
+// be would be tried out.
 func (d *Desk) Stand(value []byte) (placeholder string, ok bool) {
 	if d == nil {
 		return "", false
@@ -81,7 +82,10 @@ func (d *Desk) Stand(value []byte) (placeholder string, ok bool) {
 		if string(value) == l.Placeholder {
 			return l.Placeholder, true
 		}
-		_ = l.Value.Use(func(b []byte) error { ok = subtle.ConstantTimeCompare(b, value) == 1; return nil })
+		_ = l.Value.Use(func(b []byte) error {
+			ok = len(b) >= secrets.MinMasked && subtle.ConstantTimeCompare(b, value) == 1
+			return nil
+		})
 		if ok {
 			return l.Placeholder, true
 		}

@@ -196,12 +196,19 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"at a host that a secret is bound to only requests and WebSockets are passed on").WithRemedy("send a plain request"))
 		return
 	}
+	if !plainTarget(r) {
+		refuse(w, http.StatusBadRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"at a host that a secret is bound to a request names a path").WithRemedy("send a plain request"))
+		return
+	}
 	if !x.rightHost(r.Host) {
 		refuse(w, http.StatusMisdirectedRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
 			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host"))
 		return
 	}
 	r = r.Clone(r.Context())
+	r.Trailer = nil // where nobody looks for placeholders
+	r.Header.Del("Trailer")
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &paced{r.Body, http.NewResponseController(w), x.way.Idle}
 	}
@@ -219,6 +226,12 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("If-Range")
 	}
 	x.pass(w, r)
+}
+
+// plainTarget reports whether a request asks for a path of its Host. What net/url cannot take apart, as x:https://other/,
+// would be written out as it is, and name another host to whoever reads it.
+func plainTarget(r *http.Request) bool {
+	return r.URL.Opaque == "" && (strings.HasPrefix(r.URL.Path, "/") || r.Method == http.MethodOptions && r.URL.Path == "*")
 }
 
 // rightHost reports whether the Host of a request names the host that was let through.

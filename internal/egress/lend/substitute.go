@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"palyra"
@@ -244,9 +245,16 @@ func fieldAt(raw []byte, path []string) (from, to int, ok bool) {
 	}
 }
 
+// escaped is a byte as a URL writes it.
+var escaped = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // inHead reports whether a text stands anywhere in a request's head.
 func inHead(r *http.Request, what string) bool {
-	if strings.Contains(r.URL.Path, what) || strings.Contains(r.URL.RawQuery, what) || strings.Contains(r.Host, what) {
+	query := escaped.ReplaceAllStringFunc(r.URL.RawQuery, func(s string) string {
+		plain, _ := url.QueryUnescape(s) // which cannot fail
+		return plain
+	})
+	if strings.Contains(r.URL.Path, what) || strings.Contains(query, what) || strings.Contains(r.Host, what) {
 		return true
 	}
 	for name, values := range r.Header {
