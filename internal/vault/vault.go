@@ -227,9 +227,14 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 	return v.held, nil
 }
 
+// startPatience is how long a start waits for a keeper that does not answer; whoever needs a secret later asks it again.
+const startPatience = 10 * time.Second
+
 // Open opens the vault if it can, so that its values are known before anything leaves. Why it cannot is in Status: a
 // locked vault lends nothing.
 func (v *Vault) Open(ctx context.Context) {
+	ctx, done := context.WithTimeout(ctx, startPatience)
+	defer done()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, err := v.open(ctx, palyra.Secret{}); err != nil && !errors.Is(err, errNone) {
