@@ -77,6 +77,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.git(w, r)
 		return
 	}
+	if s.registry(w, r) {
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	line := fmt.Sprintf("%s %s %s %s", r.Host, r.URL, r.Header.Get("Authorization"), body)
 	s.mu.Lock()
