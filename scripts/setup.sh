@@ -61,6 +61,9 @@ need_tests() {
 	need /usr/bin/make make "everyday work in the sandbox"
 	need /usr/bin/python3 python3 "everyday work in the sandbox"
 	need_venv
+	need_requests
+	need /usr/bin/pip3 python3-pip "tests of lent secrets"
+	need /usr/bin/gh gh "tests of lent secrets"
 	need /usr/bin/node nodejs "everyday work in the sandbox"
 	need /usr/bin/npm npm "everyday work in the sandbox"
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
@@ -78,6 +81,14 @@ need_venv() {
 		return
 	fi
 	missing+=("virtual environments of Python, for everyday work in the sandbox; on Debian or Ubuntu: sudo apt-get install -y python3-venv")
+}
+
+need_requests() {
+	/usr/bin/python3 -c 'import requests' 2>/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && install python3-requests; then
+		return
+	fi
+	missing+=("the library requests of Python, for tests of lent secrets; on Debian or Ubuntu: sudo apt-get install -y python3-requests")
 }
 
 # The Rust engine of Cedar, which tests compare ours with: one npm package, by a

@@ -20,6 +20,7 @@ import (
 	"palyra/internal/daemon"
 	"palyra/internal/heaptrim"
 	"palyra/internal/mask"
+	"palyra/internal/nocore"
 )
 
 // Stamped by the build: the version, and the SHA-256 of the palyra-cell that
@@ -68,6 +69,10 @@ func (s settings) Set(text string) error {
 const heapSlack = 400
 
 func main() {
+	if err := nocore.Set(); err != nil { // its memory has secrets
+		fmt.Fprintln(os.Stderr, "palyrad: memory would be left behind after a crash:", err)
+		os.Exit(1)
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapSlack)
 	}

@@ -44,6 +44,12 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
+	return serviceOf(t, nil)
+}
+
+// serviceOf is a service that answers by another; nil: by its own.
+func serviceOf(t *testing.T, answers http.Handler) *service {
+	t.Helper()
 	s := &service{repos: t.TempDir()}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -61,7 +67,10 @@ func newService(t *testing.T) *service {
 	if err := os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(s)
+	if answers == nil {
+		answers = s
+	}
+	srv := httptest.NewUnstartedServer(answers)
 	own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	srv.TLS = &tls.Config{Certificates: []tls.Certificate{own}, NextProtos: []string{"h2", "http/1.1"}}
 	srv.StartTLS()
@@ -75,6 +84,9 @@ func newService(t *testing.T) *service {
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/git/") {
 		s.git(w, r)
+		return
+	}
+	if s.registry(w, r) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)

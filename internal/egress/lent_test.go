@@ -29,7 +29,9 @@ func (b *bench) lendTo(hosts ...string) (placeholder string, trust *x509.CertPoo
 	err := b.Lend([]secrets.Loan{l}, "/ca.pem", func(host string, u lend.Use) {
 		mu.Lock()
 		defer mu.Unlock()
-		text += fmt.Sprint(host, u)
+		if len(text) < 1<<10 {
+			text += fmt.Sprint(host, u)
+		}
 	})
 	if err != nil {
 		b.Fatal(err)

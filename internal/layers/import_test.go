@@ -18,7 +18,7 @@ var (
 		"internal/change", "internal/dirents", "internal/dotenv",
 		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
-		"internal/layered", "internal/mask", "internal/memory", "internal/moved",
+		"internal/layered", "internal/mask", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
@@ -278,7 +278,10 @@ func edges() []edge {
 
 		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},
 		{[]string{"internal/daemon"}, []string{"**"}, true, "the daemon wires everything"},
-		{[]string{"cmd/palyrad"}, []string{".", "internal/daemon", "internal/config", "internal/heaptrim", "internal/mask"}, true, "a thin main"},
+		{
+			[]string{"cmd/palyrad"},
+			[]string{".", "internal/daemon", "internal/config", "internal/heaptrim", "internal/mask", "internal/nocore"}, true, "a thin main",
+		},
 		{[]string{"cmd/palyra"}, []string{".", "internal/cli/quick", "internal/show"}, true, "a thin main, of what starts fast"},
 		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli/**"}, true, "a thin main"},
 		{[]string{"bench/**"}, []string{"**"}, true, "benchmarks reach everywhere"},

@@ -3,9 +3,11 @@ package mask
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"iter"
 	"net/url"
 	"strconv"
@@ -13,35 +15,73 @@ import (
 	"unicode/utf16"
 )
 
+// Core is the part of a value that is looked for: a file's last newline is often lost on the way.
+func Core(value []byte) []byte {
+	if short := bytes.TrimSpace(value); len(short) >= Least {
+		return short
+	}
+	return value
+}
+
+// Ways are the ways in which programs write a value, for all that looks for values. A way that a value is not written in
+// gives nothing, or another's text.
+func Ways() []func(value []byte) []byte { return allWays[:] }
+
+// way is one of a text that has text for its result.
+func way(f func(text string) string) func([]byte) []byte {
+	return func(value []byte) []byte { return []byte(f(string(value))) }
+}
+
+// digits are those of a value, in hexadecimal.
+func digits(text string) string { return hex.EncodeToString([]byte(text)) }
+
+// after writes a value in base64 as it stands behind some bytes of a longer text.
+func after(e *base64.Encoding, before int) func([]byte) []byte {
+	return func(value []byte) []byte { return []byte(inner(e, value, before)) }
+}
+
+// folded writes a value in lines of base64.
+func folded(width int, end string) func([]byte) []byte {
+	return func(value []byte) []byte { return []byte(wrapped(inner(base64.RawStdEncoding, value, 0), width, end)) }
+}
+
+var allWays = [...]func([]byte) []byte{
+	bytes.Clone, bytes.ToLower, bytes.ToUpper,
+	way(digits), way(func(s string) string { return strings.ToUpper(digits(s)) }),
+	way(func(s string) string { return wrapped(digits(s), 60, "\n") }),
+	after(base64.RawStdEncoding, 0), after(base64.RawStdEncoding, 1), after(base64.RawStdEncoding, 2),
+	after(base64.RawURLEncoding, 0), after(base64.RawURLEncoding, 1), after(base64.RawURLEncoding, 2),
+	folded(76, "\n"), folded(64, "\n"), folded(76, "\r\n"),
+	way(url.QueryEscape), way(url.PathEscape), way(component), way(spaced),
+	way(func(s string) string { return lower(url.QueryEscape(s)) }),
+	way(func(s string) string { return lower(url.PathEscape(s)) }),
+	way(func(s string) string { return lower(component(s)) }),
+	way(percentAll), way(func(s string) string { return strings.ToUpper(percentAll(s)) }),
+	way(webJSON), way(plainJSON), way(asciiJSON),
+	way(func(s string) string { return strings.ReplaceAll(plainJSON(s), "/", `\/`) }),
+	way(func(s string) string { return strings.ReplaceAll(webJSON(s), "/", `\/`) }),
+	way(func(s string) string { return unquoted(strconv.Quote(s)) }),
+	way(func(s string) string { return unquoted(strconv.QuoteToASCII(s)) }),
+	way(html.EscapeString), wide(binary.LittleEndian), wide(binary.BigEndian),
+}
+
 // formsOf yields the ways in which a value is written, each once. A value that is too short has none.
 func formsOf(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(value) < Least {
 			return
 		}
-		if short := bytes.TrimSpace(value); len(short) >= Least { // a file's last newline is often lost on the way
-			value = short
-		}
+		value = Core(value)
 		seen := map[string]bool{}
-		say := func(forms ...string) bool {
-			for _, f := range forms {
-				if len(f) < window || seen[f] {
-					continue
-				}
-				if seen[f] = true; !yield([]byte(f)) {
-					return false
-				}
+		for _, way := range allWays {
+			f := way(value)
+			if len(f) < window || seen[string(f)] {
+				continue
 			}
-			return true
+			if seen[string(f)] = true; !yield(f) {
+				return
+			}
 		}
-		text, digits := string(value), hex.EncodeToString(value)
-		std, web := base64.RawStdEncoding, base64.RawURLEncoding
-		_ = say(text, digits, strings.ToUpper(digits), wrapped(digits, 60, "\n")) &&
-			say(inner(std, value, 0), inner(std, value, 1), inner(std, value, 2)) &&
-			say(inner(web, value, 0), inner(web, value, 1), inner(web, value, 2)) &&
-			say(wrapped(inner(std, value, 0), 76, "\n"), wrapped(inner(std, value, 0), 64, "\n"), wrapped(inner(std, value, 0), 76, "\r\n")) &&
-			say(percent(text, digits)...) &&
-			say(escaped(text)...)
 	}
 }
 
@@ -65,18 +105,22 @@ func wrapped(s string, width int, end string) string {
 	return b.String() + s
 }
 
-// percent are the ways to write a value in addresses and forms.
-func percent(text, digits string) []string {
-	query, path := url.QueryEscape(text), url.PathEscape(text)
+// component is a value as browsers write it in addresses.
+func component(text string) string { return browserLeaves.Replace(url.QueryEscape(text)) }
+
+var browserLeaves = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
+
+// spaced is a value of a form in an address, with spaces as in its path.
+func spaced(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// percentAll is a value whose every byte is escaped.
+func percentAll(text string) string {
 	var all strings.Builder
-	for i := 0; i < len(digits); i += 2 {
-		all.WriteString("%" + digits[i:i+2])
+	d := digits(text)
+	for i := 0; i < len(d); i += 2 {
+		all.WriteString("%" + d[i:i+2])
 	}
-	component := strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(query)
-	return []string{
-		query, path, component, strings.ReplaceAll(query, "+", "%20"), lower(query), lower(path), lower(component),
-		all.String(), strings.ToUpper(all.String()),
-	}
+	return all.String()
 }
 
 // lower is a percent-encoded text with digits in lower case.
@@ -91,17 +135,27 @@ func lower(s string) string {
 	return string(b)
 }
 
-// escaped are the ways to write a value in a string of JSON or of Go, without its quotes.
-func escaped(text string) []string {
-	unquoted := func(s string) string { return s[1 : len(s)-1] }
-	html, _ := json.Marshal(text) // of a string it does not fail
+func unquoted(s string) string { return s[1 : len(s)-1] }
+
+// webJSON is a value in a string of JSON, without its quotes, as it is written for pages of the web.
+func webJSON(text string) string {
+	b, _ := json.Marshal(text) // of a string it does not fail
+	return unquoted(string(b))
+}
+
+// plainJSON is the same with no more escapes than are needed.
+func plainJSON(text string) string {
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(text)
-	bare := unquoted(strings.TrimSuffix(plain.String(), "\n"))
+	return unquoted(strings.TrimSuffix(plain.String(), "\n"))
+}
+
+// asciiJSON is the same in ASCII.
+func asciiJSON(text string) string {
 	var ascii strings.Builder
-	for _, r := range bare {
+	for _, r := range plainJSON(text) {
 		switch {
 		case r < 0x80:
 			ascii.WriteRune(r)
@@ -112,8 +166,15 @@ func escaped(text string) []string {
 			fmt.Fprintf(&ascii, `\u%04x`, r)
 		}
 	}
-	return []string{
-		unquoted(string(html)), bare, ascii.String(), strings.ReplaceAll(bare, "/", `\/`), unquoted(strconv.Quote(text)),
-		unquoted(strconv.QuoteToASCII(text)),
+	return ascii.String()
+}
+
+// wide is a text in UTF-16.
+func wide(order binary.AppendByteOrder) func([]byte) []byte {
+	return func(value []byte) (out []byte) {
+		for _, u := range utf16.Encode([]rune(string(value))) {
+			out = order.AppendUint16(out, u)
+		}
+		return out
 	}
 }

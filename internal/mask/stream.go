@@ -2,20 +2,13 @@ package mask
 
 import "io"
 
-// eagerBytes is how much of a form an eager stream may let go before it knows.
-const eagerBytes = 3
-
 // Stream masks what is written to it and writes it on. It holds back only what may be a value that is not all there
-// yet: up to the length of its longest form.
+// yet: up to the length of its longest form. Who sees when something comes through could try values out by that: what
+// somebody watches goes through Live.
 type Stream struct {
-	// Eager lets up to three bytes go that may be the beginning of a value, so that a person at a terminal sees what
-	// they type; the rest of the value is masked all the same.
-	Eager bool
-
 	m      *Masker
 	to     io.Writer
-	held   []byte // not written yet, after what was let go
-	gone   int    // of held: bytes that were let go
+	held   []byte // not written yet
 	failed error
 }
 
@@ -71,10 +64,10 @@ func (s *Stream) pass(b []byte) {
 func (s *Stream) sift(t *table, end bool) {
 	b, done := s.held, 0
 	passTo := func(to int) {
-		if from := max(done, s.gone); from < to {
-			s.pass(b[from:to])
+		if done < to {
+			s.pass(b[done:to])
+			done = to
 		}
-		done = max(done, to)
 	}
 	for at := 0; t != nil; {
 		next := t.next(b, at)
@@ -102,19 +95,12 @@ func (s *Stream) sift(t *table, end bool) {
 		return
 	}
 	n := t.begun(b[done:])
-	if s.Eager && n <= eagerBytes {
-		passTo(len(b))
-		s.keep(len(b) - n)
-		s.gone = n
-		return
-	}
 	passTo(len(b) - n)
 	s.keep(len(b) - n)
 }
 
 // keep holds back what comes from a place on.
 func (s *Stream) keep(from int) {
-	s.gone = max(0, s.gone-from)
 	if from == 0 {
 		return
 	}

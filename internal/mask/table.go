@@ -18,7 +18,7 @@ const window = Least
 // form is one way in which a value is written, without it.
 type form struct {
 	start  uint64 // hash of the first window
-	probe  uint64 // hash of the window at offset: texts that begin alike mostly differ there
+	probe  uint32 // of the hash of the window at offset: texts that begin alike mostly differ there
 	sum    [16]byte
 	length uint32
 	offset uint32
@@ -37,6 +37,7 @@ type table struct {
 	byName        map[string]uint32 // marks
 	first, second []uint64          // bits, by the upper bits of starts and by the lower ones
 	shift         uint
+	longest       int      // of the forms
 	begins        []uint64 // bits, by hashes of the first bytes of forms, fewer than a window
 }
 
@@ -73,8 +74,8 @@ func (t *table) learn(name string, value []byte) {
 		f := form{
 			start: t.hash(text[:window]), sum: [16]byte(sum), length: uint32(len(text)), offset: place(sum, len(text)), mark: t.mark(name),
 		}
-		f.probe = t.hash(text[f.offset : f.offset+window])
-		t.forms = append(t.forms, f)
+		f.probe = uint32(t.hash(text[f.offset : f.offset+window]))
+		t.forms, t.longest = append(t.forms, f), max(t.longest, len(text))
 		for n := 1; n < window; n++ {
 			i := t.begin(text[:n])
 			t.begins[i/64] |= 1 << (i % 64)
@@ -199,7 +200,7 @@ func (t *table) at(b []byte) match {
 	for ; ok && i < len(t.forms) && t.forms[i].start == start; i++ {
 		f := &t.forms[i]
 		switch {
-		case len(b) >= int(f.offset)+window && t.hash(b[f.offset:f.offset+window]) != f.probe:
+		case len(b) >= int(f.offset)+window && uint32(t.hash(b[f.offset:f.offset+window])) != f.probe:
 		case len(b) < int(f.length):
 			open = true
 		default:

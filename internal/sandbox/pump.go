@@ -90,6 +90,8 @@ const (
 	// stream that stays open and silent has a writer outside the tree, which is not waited for.
 	drainMost = 1 << 20
 	drainWait = 200 * time.Millisecond
+	// How long printed bytes are held back for the rest of a value.
+	maskPause, maskPauseTyped = 250 * time.Millisecond, 25 * time.Millisecond
 )
 
 // buffers are for reading; the kept part is copied.
@@ -100,8 +102,11 @@ func (p *pump) read(f *os.File, stream string, c *capture) {
 	kept := buffers.Get().(*[readSize]byte)
 	defer buffers.Put(kept)
 	buf := kept[:]
-	masked := p.Mask.Stream(taker(func(b []byte) { p.take(stream, c, b) }))
-	masked.Eager = p.own.terminal
+	pause := maskPause
+	if p.own.terminal { // somebody types
+		pause = maskPauseTyped
+	}
+	masked := p.Mask.Live(taker(func(b []byte) { p.take(stream, c, b) }), pause)
 	defer func() { _ = masked.Flush() }() // a taker does not fail
 	for last := 0; last < drainMost; {
 		final := p.dead()

@@ -110,6 +110,9 @@ func (v *Vault) newVaultKey(ctx context.Context, keeper string, passphrase palyr
 	key := newKey()
 	defer key.Destroy()
 	if err := k.Save(ctx, id, key, passphrase); err != nil {
+		if never := (interface{ Unreached() bool })(nil); errors.As(err, &never) && never.Unreached() { // there is nothing to forget later
+			err = errors.Join(err, v.unlistKey(ctx, id))
+		}
 		return "", keys, err
 	}
 	keys, err = derive(key)
@@ -120,6 +123,14 @@ func (v *Vault) newVaultKey(ctx context.Context, keeper string, passphrase palyr
 func (v *Vault) listKey(ctx context.Context, id, keeper string) error {
 	return v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
 		_, err := tx.Exec(`INSERT INTO vault_keys (id, keeper) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET keeper=excluded.keeper`, id, keeper)
+		return err
+	})
+}
+
+// unlistKey takes a key off that list.
+func (v *Vault) unlistKey(ctx context.Context, id string) error {
+	return v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
+		_, err := tx.Exec(`DELETE FROM vault_keys WHERE id=?`, id)
 		return err
 	})
 }
@@ -156,10 +167,7 @@ func (v *Vault) tidy(ctx context.Context) {
 			e = k.Forget(ctx, id)
 		}
 		if e == nil {
-			e = v.DB.Write(ctx, "vault.key", func(tx *store.Tx) error {
-				_, err := tx.Exec(`DELETE FROM vault_keys WHERE id=?`, id)
-				return err
-			})
+			e = v.unlistKey(ctx, id)
 		}
 		err = errors.Join(err, e)
 	}

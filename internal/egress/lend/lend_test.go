@@ -322,7 +322,7 @@ func FuzzMasked(f *testing.F) {
 		if step%2 == 0 {
 			src = iotest.OneByteReader(src)
 		}
-		got, err := io.ReadAll(m.reader(io.NopCloser(src), func() {}))
+		got, err := io.ReadAll(m.reader(io.NopCloser(src), -1, func() {}))
 		if err != nil || len(got) != len(text) || bytes.Contains(got, []byte(value)) {
 			t.Fatalf("%q: %v", got, err)
 		}

@@ -3,21 +3,14 @@ package lend
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
-	"html"
 	"io"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
 
+	"palyra/internal/mask"
 	"palyra/secrets"
 )
 
@@ -38,81 +31,19 @@ func masksOf(loans []secrets.Loan) (m masks) {
 			if len(b) < secrets.MinMasked {
 				return nil
 			}
+			b = mask.Core(b)
 			stand := make([]byte, len(b))
 			for i := range stand {
 				stand[i] = l.Placeholder[i%len(l.Placeholder)]
 			}
-			for _, f := range forms {
-				m.add(f(b), f(stand))
-			}
-			for skip := range 3 { // inside of a longer text in base64
-				for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-					m.add(inside(e, b, skip), inside(e, stand, skip))
-				}
+			for _, way := range mask.Ways() {
+				m.add(way(b), way(stand))
 			}
 			return nil
 		})
 	}
 	slices.SortStableFunc(m.pairs, func(a, b pair) int { return cmp.Compare(len(b.what), len(a.what)) })
 	return m
-}
-
-// forms are how a value is usually written.
-var forms = []func([]byte) []byte{
-	bytes.Clone, bytes.ToLower, bytes.ToUpper,
-	func(b []byte) []byte { return hex.AppendEncode(nil, b) },
-	func(b []byte) []byte { return bytes.ToUpper(hex.AppendEncode(nil, b)) },
-	func(b []byte) []byte { return []byte(url.QueryEscape(string(b))) },
-	func(b []byte) []byte { return []byte(url.PathEscape(string(b))) },
-	func(b []byte) []byte { return []byte(strings.ReplaceAll(url.QueryEscape(string(b)), "+", "%20")) },
-	func(b []byte) []byte { return lowerPercent([]byte(url.QueryEscape(string(b)))) },
-	func(b []byte) []byte { return lowerPercent([]byte(url.PathEscape(string(b)))) },
-	func(b []byte) []byte { return lenientPercent.Replace(url.QueryEscape(string(b))) },
-	inQuotes,
-	func(b []byte) []byte { return bytes.ReplaceAll(inQuotes(b), []byte("/"), []byte(`\/`)) },
-	func(b []byte) []byte { return []byte(html.EscapeString(string(b))) },
-	func(b []byte) []byte { return wide(b, binary.LittleEndian) },
-	func(b []byte) []byte { return wide(b, binary.BigEndian) },
-}
-
-// inQuotes is a value as JSON has it, without quotes.
-func inQuotes(b []byte) []byte {
-	q, err := json.Marshal(string(b))
-	if err != nil || len(q) < 2 {
-		return nil
-	}
-	return q[1 : len(q)-1]
-}
-
-var percents = regexp.MustCompile(`%[0-9A-F]{2}`)
-
-func lowerPercent(b []byte) []byte { return percents.ReplaceAllFunc(b, bytes.ToLower) }
-
-// lenientPercent leaves what browsers leave.
-var lenientPercent = lenient{strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%7E", "~")}
-
-type lenient struct{ *strings.Replacer }
-
-// Replace is that of the Replacer, as bytes.
-func (l lenient) Replace(s string) []byte { return []byte(l.Replacer.Replace(s)) }
-
-// wide is a text in UTF-16.
-func wide(b []byte, order binary.AppendByteOrder) (out []byte) {
-	for _, u := range utf16.Encode([]rune(string(b))) {
-		out = order.AppendUint16(out, u)
-	}
-	return out
-}
-
-// inside is the part of a value's base64 that is the same whatever stands before and after it, skip bytes into a group.
-func inside(e *base64.Encoding, b []byte, skip int) []byte {
-	text := e.EncodeToString(append(make([]byte, skip), b...))
-	from := []int{0, 2, 3}[skip]
-	to := len(text)
-	if (skip+len(b))%3 != 0 {
-		to-- // its last character depends on what follows
-	}
-	return []byte(text[from:to])
 }
 
 func (m *masks) add(what, with []byte) {
@@ -172,6 +103,9 @@ func (m masks) text(s string) string {
 
 // head masks a response's head. A field whose name has a value in it is dropped.
 func (m masks) head(h http.Header) {
+	if !m.inHead(h) {
+		return
+	}
 	for name, values := range h {
 		if m.text(name) != name || m.text(strings.ToLower(name)) != strings.ToLower(name) {
 			delete(h, name)
@@ -183,21 +117,42 @@ func (m masks) head(h http.Header) {
 	}
 }
 
+// heads are for looking through all of a head at once.
+var heads = sync.Pool{New: func() any { return new([]byte) }}
+
+// inHead reports whether a form may be anywhere in a head.
+func (m masks) inHead(h http.Header) bool {
+	kept := heads.Get().(*[]byte)
+	defer heads.Put(kept)
+	b := (*kept)[:0]
+	for name, values := range h {
+		b = append(append(b, name...), 0)
+		b = append(append(b, strings.ToLower(name)...), 0)
+		for _, v := range values {
+			b = append(append(b, v...), 0)
+		}
+	}
+	if *kept = b[:0]; cap(b) > maxHead {
+		*kept = nil
+	}
+	_, _, found := m.first(b, len(b))
+	return found
+}
+
 // pause is how long the end of what came is held back for the rest of a form. What is held back, and how long, follows from
 // nothing but how much came and when: otherwise whoever has bytes sent back could try values out, letter by letter.
 const pause = 25 * time.Millisecond
 
-// reader masks what is read. When all is read ended is called.
-func (m masks) reader(r io.ReadCloser, ended func()) io.ReadCloser {
+// reader masks what is read, of which size bytes are to come; negative: nobody knows. When all is read ended is called.
+func (m masks) reader(r io.ReadCloser, size int64, ended func()) io.ReadCloser {
 	if len(m.pairs) == 0 {
 		return r
 	}
-	s := &masked{
-		masks: m, src: r, ended: ended, pieces: make(chan piece), free: make(chan []byte, 1), closed: make(chan struct{}),
-		buf: make([]byte, 0, pieceBytes+2*m.longest),
+	first := pieceBytes
+	if size >= 0 {
+		first = int(min(size, pieceBytes)) + 1
 	}
-	s.free <- make([]byte, pieceBytes)
-	return s
+	return &masked{masks: m, src: r, ended: ended, first: first, closed: make(chan struct{})}
 }
 
 // pieceBytes is how much is read at once.
@@ -213,13 +168,15 @@ type masked struct {
 	masks
 	src    io.ReadCloser
 	ended  func()
-	begun  bool
+	first  int // bytes that are read at first
 	over   sync.Once
-	pieces chan piece    // from the source
+	pieces chan piece    // from the source, when the first read was not all
 	free   chan []byte   // the buffer of pieces
 	closed chan struct{} // closed when nobody reads any more
 	buf    []byte        // read and not given
 	ready  int           // bytes of buf that can be given
+	frames *frames       // buf has what is inside of them; nil: there are none
+	out    []byte        // frames that can be given
 	err    error
 }
 
@@ -244,21 +201,39 @@ func (m *masked) pull() {
 }
 
 // Read implements io.Reader.
-func (m *masked) Read(b []byte) (int, error) {
-	if !m.begun {
-		m.begun = true
-		go m.pull()
-	}
-	for m.ready == 0 {
-		if m.err != nil {
+func (m *masked) Read(b []byte) (n int, err error) {
+	for m.ready == 0 && len(m.out) == 0 {
+		switch {
+		case m.err != nil:
 			return 0, m.err
+		case m.pieces == nil:
+			m.begin()
+		default:
+			m.fill()
 		}
-		m.fill()
 	}
-	n := copy(b, m.buf[:m.ready])
-	m.buf = m.buf[:copy(m.buf, m.buf[n:])]
+	if m.frames != nil {
+		n = copy(b, m.out)
+		m.out = m.out[n:]
+		return n, nil
+	}
+	n = copy(b, m.buf[:m.ready])
+	m.buf = m.buf[n:]
 	m.ready -= n
 	return n, nil
+}
+
+// begin reads for the first time: as long as nothing is held back nobody waits for anything else. Most answers are all there
+// then.
+func (m *masked) begin() {
+	b := make([]byte, m.first)
+	n, err := m.src.Read(b)
+	if err == nil {
+		m.pieces, m.free = make(chan piece), make(chan []byte, 1)
+		m.free <- make([]byte, pieceBytes)
+		go m.pull()
+	}
+	m.came(piece{b[:n], err})
 }
 
 // fill waits for more, or for the pause to be over, and masks what can be given then.
@@ -271,19 +246,43 @@ func (m *masked) fill() {
 	}
 	select {
 	case p := <-m.pieces:
-		m.buf = append(m.buf, p.b...)
-		if m.err = p.err; m.err == nil {
+		m.came(p)
+		if p.err == nil {
 			m.free <- p.b[:cap(p.b)]
-			m.ready = m.mask(m.buf, max(0, len(m.buf)-m.longest+1))
-			return
 		}
-		m.ended()
 	case <-late:
+		m.release(len(m.buf))
 	case <-m.closed:
 		m.buf, m.err = nil, io.ErrClosedPipe
+	}
+}
+
+// came takes what a read brought.
+func (m *masked) came(p piece) {
+	if m.frames != nil {
+		if err := m.frames.split(p.b, &m.buf, m.masks); err != nil { // the rest is nothing that could be given
+			p.err = err
+		}
+	} else {
+		m.buf = append(m.buf, p.b...)
+	}
+	if m.err = p.err; m.err == nil {
+		m.release(max(0, len(m.buf)-m.longest+1))
 		return
 	}
-	m.ready = m.mask(m.buf, len(m.buf))
+	m.ended()
+	m.release(len(m.buf))
+}
+
+// release masks what begins in the first limit bytes, which can be given then.
+func (m *masked) release(limit int) {
+	done := m.mask(m.buf, limit)
+	if m.frames == nil {
+		m.ready = done
+		return
+	}
+	m.out = m.frames.join(m.out, m.buf[:done])
+	m.buf = m.buf[done:]
 }
 
 // Close implements io.Closer.

@@ -206,7 +206,6 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host"))
 		return
 	}
-	r = r.Clone(r.Context())
 	r.Trailer = nil // where nobody looks for placeholders
 	r.Header.Del("Trailer")
 	if r.Body != nil && r.Body != http.NoBody {
@@ -265,7 +264,7 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 			p.Out.Header.Del("Accept-Charset")
 			p.Out.Header.Del("Sec-Websocket-Extensions")
 		},
-		Transport: x.any, FlushInterval: -1, ErrorLog: silent,
+		Transport: x.any, ErrorLog: silent, BufferPool: copies{}, // what has no known length is passed on as it comes
 		ModifyResponse: func(res *http.Response) error { return x.back(r, res) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			refuse(w, http.StatusBadGateway, unreached(x.way.At, err))
@@ -276,6 +275,17 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 	}
 	proxy.ServeHTTP(maskedHead{w, x.masks}, r)
 }
+
+// copies are the buffers of bodies on their way back. Values are masked in those.
+type copies struct{}
+
+var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// Get implements httputil.BufferPool.
+func (copies) Get() []byte { return copyBuffers.Get().(*[32 << 10]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (copies) Put(b []byte) { copyBuffers.Put((*[32 << 10]byte)(b)) }
 
 // errEncoded means that a server compressed what was asked for plain.
 var errEncoded = errors.New("lend: the answer is compressed in a way that cannot be searched")
@@ -309,7 +319,7 @@ func (x *exchange) back(r *http.Request, res *http.Response) error {
 			return errEncoded
 		}
 	}
-	res.Body = x.masks.reader(res.Body, func() { x.masks.head(res.Trailer) }) // which is known then
+	res.Body = x.masks.reader(res.Body, res.ContentLength, func() { x.masks.head(res.Trailer) }) // which is known then
 	return nil
 }
 
@@ -321,7 +331,9 @@ type maskedHead struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (w maskedHead) WriteHeader(status int) {
-	w.masks.head(w.Header())
+	if status < http.StatusOK {
+		w.masks.head(w.Header())
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,7 +19,11 @@ const maxMessage = 64 << 10
 // upgraded is the server's side of a WebSocket: a value goes into the first message of the client, and is masked in
 // what the server sends.
 func (x *exchange) upgraded(c io.ReadWriteCloser) io.ReadWriteCloser {
-	f := &firstMessage{Closer: c, Reader: x.masks.reader(both{c, c}, func() {}), to: c, note: x.way.Note}
+	back := x.masks.reader(both{c, c}, -1, func() {})
+	if m, ok := back.(*masked); ok {
+		m.frames = &frames{}
+	}
+	f := &firstMessage{Closer: c, Reader: back, to: c, note: x.way.Note}
 	for _, l := range x.desk.at(x.way.At) {
 		if l.Kind == secrets.WebSocket {
 			f.loans = append(f.loans, l)
@@ -134,7 +140,7 @@ func frameHead(b []byte) (f frame, ok bool) {
 			return f, false
 		}
 		size := binary.BigEndian.Uint64(b[2:])
-		f.length, f.size = 10, int(min(size, maxMessage+1))
+		f.length, f.size = 10, int(min(size, math.MaxInt))
 	}
 	if f.masked {
 		if len(b) < f.length+4 {
@@ -169,4 +175,86 @@ func newFrame(first byte, payload []byte) []byte {
 	body := slices.Clone(payload)
 	unmask(body, key)
 	return append(out, body...)
+}
+
+// errFrame means that a server sends what no server may.
+var errFrame = errors.New("lend: the server sends frames that only clients may send, or that are too long")
+
+// maxControl is how much a control frame may carry.
+const maxControl = 125
+
+// frames take what the frames of a server carry out of them, and put it back masked: a value may go on in the next frame, or
+// in the next message. What is masked has the length that it had, so that the frames' own heads stay true.
+type frames struct {
+	head    []byte // of a frame, as far as it came
+	control bool   // head is that of a control frame, followed by what it carries
+	left    int    // bytes of the frame that are still to come
+	order   []span
+}
+
+// span is a part of what a server sent: bytes as they are, or so many of what frames carry.
+type span struct {
+	raw     []byte
+	carried int
+}
+
+// split takes what came apart.
+func (f *frames) split(b []byte, carried *[]byte, m masks) error {
+	for len(b) > 0 {
+		switch n := min(f.left, len(b)); {
+		case f.control && n > 0:
+			f.head, b, f.left = append(f.head, b[:n]...), b[n:], f.left-n
+			f.controlled(m)
+			continue
+		case n > 0:
+			*carried = append(*carried, b[:n]...)
+			if last := len(f.order) - 1; last >= 0 && f.order[last].raw == nil {
+				f.order[last].carried += n
+			} else {
+				f.order = append(f.order, span{carried: n})
+			}
+			b, f.left = b[n:], f.left-n
+			continue
+		}
+		f.head = append(f.head, b[0])
+		b = b[1:]
+		h, whole := frameHead(f.head)
+		switch {
+		case !whole:
+			continue
+		case h.masked || h.control && h.size > maxControl:
+			return errFrame
+		}
+		if f.left, f.control = h.size, h.control; f.control {
+			f.controlled(m)
+			continue
+		}
+		f.order, f.head = append(f.order, span{raw: f.head}), nil
+	}
+	return nil
+}
+
+// controlled ends a control frame that is all there. It may stand between the parts of a message.
+func (f *frames) controlled(m masks) {
+	if f.left == 0 {
+		m.mask(f.head[2:], len(f.head)-2)
+		f.order, f.head, f.control = append(f.order, span{raw: f.head}), nil, false
+	}
+}
+
+// join puts frames together, as far as what they carry is there.
+func (f *frames) join(out, carried []byte) []byte {
+	for len(f.order) > 0 {
+		s := &f.order[0]
+		if s.raw == nil {
+			n := min(s.carried, len(carried))
+			out, carried = append(out, carried[:n]...), carried[n:]
+			if s.carried -= n; s.carried > 0 {
+				return out
+			}
+		}
+		out = append(out, s.raw...)
+		f.order = f.order[1:]
+	}
+	return out
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,6 +112,86 @@ func FuzzFirstMessage(f *testing.F) {
 		}
 		if got := append(out.Bytes(), m.held...); !bytes.Equal(got, sent) {
 			t.Fatalf("%x became %x", sent, got)
+		}
+	})
+}
+
+// serverFrame writes a frame of a server.
+func serverFrame(first byte, payload string) []byte {
+	n := len(payload)
+	if n < 126 {
+		return append([]byte{first, byte(n)}, payload...)
+	}
+	return append(binary.BigEndian.AppendUint16([]byte{first, 126}, uint16(n)), payload...)
+}
+
+// sentBack is what a client reads of what a server sends, however it is cut.
+func sentBack(m masks, sent []byte, step int) ([]byte, error) {
+	var pieces []io.Reader
+	for piece := range slices.Chunk(sent, step) {
+		pieces = append(pieces, bytes.NewReader(piece))
+	}
+	r := m.reader(io.NopCloser(io.MultiReader(pieces...)), -1, func() {}).(*masked)
+	r.frames = &frames{}
+	return io.ReadAll(r)
+}
+
+// A value that a server sends back in the parts of a message, with a ping between them, in two messages or in the reason of
+// its end is masked; the frames stay as they were.
+func TestFragmentsAreMasked(t *testing.T) {
+	l := loan("ws", secrets.WebSocket, "", "")
+	m := masksOf([]secrets.Loan{l})
+	long := strings.Repeat("something else ", 20)
+	for what, parts := range map[string][][]byte{
+		"one frame": {serverFrame(0x81, "it is "+value+".")},
+		"two parts": {serverFrame(0x01, "it is "+value[:7]), serverFrame(0x80, value[7:]+".")},
+		"many parts": {
+			serverFrame(0x01, long+value[:1]), serverFrame(0x00, value[1:9]), serverFrame(0x00, ""), serverFrame(0x80, value[9:]+long),
+		},
+		"a ping within": {serverFrame(0x01, value[:7]), serverFrame(0x89, "ping"), serverFrame(0x80, value[7:])},
+		"two messages":  {serverFrame(0x81, value[:7]), serverFrame(0x82, value[7:])},
+		"its end":       {serverFrame(0x88, value)},
+		"hex":           {serverFrame(0x01, fmt.Sprintf("%x", value)[:31]), serverFrame(0x80, fmt.Sprintf("%x", value)[31:])},
+	} {
+		sent := bytes.Join(parts, nil)
+		for step := 1; step <= len(sent); step++ {
+			got, err := sentBack(m, sent, step)
+			if err != nil || len(got) != len(sent) {
+				t.Fatalf("%s in pieces of %d: %q, %v", what, step, got, err)
+			}
+			carried, heads := "", 0
+			for rest := got; len(rest) > 0; heads++ {
+				h, ok := frameHead(rest)
+				if was, _ := frameHead(sent[len(sent)-len(rest):]); !ok || h != was {
+					t.Fatalf("%s in pieces of %d: frame %d is %+v, was %+v", what, step, heads, h, was)
+				}
+				if !h.control || heads == 0 {
+					carried += string(rest[h.length : h.length+h.size])
+				}
+				rest = rest[h.length+h.size:]
+			}
+			if heads != len(parts) || strings.Contains(carried, value) || strings.Contains(carried, fmt.Sprintf("%x", value)) ||
+				strings.Contains(carried, value[7:]) {
+				t.Fatalf("%s in pieces of %d: %d frames carry %q", what, step, heads, carried)
+			}
+		}
+	}
+	for what, sent := range map[string][]byte{"a client's frame": newFrame(0x81, []byte(value)), "a long ping": serverFrame(0x89, long)} {
+		if got, err := sentBack(m, sent, 3); !errors.Is(err, errFrame) || len(got) > 0 {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+}
+
+// FuzzFrames holds that frames without a value come as they were sent, up to what no server may send.
+func FuzzFrames(f *testing.F) {
+	f.Add(slices.Concat(serverFrame(0x01, "one"), serverFrame(0x89, "ping"), serverFrame(0x80, "two")), uint8(2))
+	f.Add([]byte{0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0, 'x'}, uint8(0))
+	f.Fuzz(func(t *testing.T, sent []byte, step uint8) {
+		m := masksOf([]secrets.Loan{loan("ws", secrets.WebSocket, "", "")})
+		got, err := sentBack(m, sent, int(step)+1)
+		if !bytes.HasPrefix(sent, got) || err == nil && len(got)+maxFrameHead+maxControl < len(sent) {
+			t.Fatalf("%x became %x, %v", sent, got, err)
 		}
 	})
 }

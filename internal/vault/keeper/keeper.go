@@ -65,6 +65,15 @@ func locked(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVaultLocked, format, args...)
 }
 
+// unreachedError is why a keeper could not be asked: it holds what it held.
+type unreachedError struct{ error }
+
+// Unwrap is for errors.As.
+func (e unreachedError) Unwrap() error { return e.error }
+
+// Unreached tells a vault that nothing was kept.
+func (unreachedError) Unreached() bool { return true }
+
 // saveChecked has a place keep a text, and reads it back: a key that is not there the next time takes all secrets with it.
 func saveChecked(ctx context.Context, p place, id string, text []byte) error {
 	if err := p.save(ctx, id, text); err != nil {

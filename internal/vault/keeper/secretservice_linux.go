@@ -87,7 +87,9 @@ func (s secretService) talk(ctx context.Context, id string, f func(*talk) error)
 	within, cancel := context.WithTimeout(ctx, s.prompt+2*s.answer)
 	defer cancel()
 	t := &talk{secretService: s, ctx: within, attributes: attributes}
+	reached := false
 	if err = t.begin(); err == nil {
+		reached = true
 		err = f(t)
 	}
 	if t.bus != nil {
@@ -97,7 +99,10 @@ func (s secretService) talk(ctx context.Context, id string, f func(*talk) error)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("keeper: secret service: %w", ctx.Err())
 	}
-	return refusal(err)
+	if err = refusal(err); err != nil && !reached {
+		return unreachedError{err}
+	}
+	return err
 }
 
 func (t *talk) begin() (err error) {
