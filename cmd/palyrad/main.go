@@ -63,13 +63,9 @@ func (s settings) Set(text string) error {
 	return nil
 }
 
-// heapSlack lets the heap grow to five times the live memory before it is collected: little memory
-// is live, and a call should not wait for the collector. What that leaves behind goes in quiet moments.
-const heapSlack = 400
-
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapSlack)
+		debug.SetGCPercent(heaptrim.Slack)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	go heaptrim.Watch(ctx, heaptrim.Every)
