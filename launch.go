@@ -1,6 +1,7 @@
 package palyra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 // Launch is the only thing a runner accepts: a grant whose call was resolved once more, after its granted line was durable, to
 // the very plan that was judged. Its fields are closed and Confirm is the only maker, so no runner can forget to look again.
 type Launch struct {
-	grant Grant
+	grant *Grant
 	weigh Weigher
 }
 
@@ -30,7 +31,7 @@ func (g Grant) Confirm(now Plan) (Launch, error) {
 	if digest != g.digest {
 		return Launch{}, PlanChanged(g.plan.Changes(now)...)
 	}
-	return Launch{grant: g}, nil
+	return Launch{grant: &g}, nil
 }
 
 // WeighedBy returns the launch with who says what becomes of the changes of the run.
@@ -48,19 +49,19 @@ func (l Launch) Weigh(ctx context.Context, s Staged) Ruling {
 }
 
 // Plan returns the plan to run.
-func (l Launch) Plan() Plan { return l.grant.plan }
+func (l Launch) Plan() Plan { return cmp.Or(l.grant, &noGrant).plan }
 
 // Digest returns the plan's digest.
-func (l Launch) Digest() Digest { return l.grant.digest }
+func (l Launch) Digest() Digest { return cmp.Or(l.grant, &noGrant).digest }
 
 // Call returns the id of the call it is for.
-func (l Launch) Call() CallID { return l.grant.call }
+func (l Launch) Call() CallID { return cmp.Or(l.grant, &noGrant).call }
 
 // Grant returns the id of the grant behind it.
-func (l Launch) Grant() GrantID { return l.grant.id }
+func (l Launch) Grant() GrantID { return cmp.Or(l.grant, &noGrant).id }
 
 // Valid reports whether l came from Confirm.
-func (l Launch) Valid() bool { return l.grant.Valid() }
+func (l Launch) Valid() bool { return l.grant != nil && l.grant.Valid() }
 
 // For refuses a launch that is none, or that is for another call.
 func (l Launch) For(c *Call) error {
@@ -70,6 +71,7 @@ func (l Launch) For(c *Call) error {
 	return nil
 }
 
+var noGrant Grant // behind a launch that is none
 const proposeAnew = "look at what changed and propose the call anew"
 
 // PlanChanged refuses a call that would not run as it was judged; what names the differences.
@@ -81,8 +83,7 @@ func PlanChanged(what ...string) *Error {
 	return Errorf(Conflict, ReasonPlanChanged, "%s", text).WithRemedy(proposeAnew)
 }
 
-// Unresolved says why a call whose plan was judged does not resolve any more. Failures that say nothing about the
-// plan stay what they are.
+// Unresolved says why a call whose plan was judged does not resolve any more. What says nothing about the plan stays as it is.
 func (p Plan) Unresolved(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return p.Stopped(ctx, err)

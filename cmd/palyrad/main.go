@@ -64,17 +64,13 @@ func (s settings) Set(text string) error {
 	return nil
 }
 
-// heapSlack lets the heap grow to five times the live memory before it is collected: little memory
-// is live, and a call should not wait for the collector. What that leaves behind goes in quiet moments.
-const heapSlack = 400
-
 func main() {
 	if err := nocore.Set(); err != nil { // its memory has secrets
 		fmt.Fprintln(os.Stderr, "palyrad: memory would be left behind after a crash:", err)
 		os.Exit(1)
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapSlack)
+		debug.SetGCPercent(heaptrim.Slack)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	go heaptrim.Watch(ctx, heaptrim.Every)

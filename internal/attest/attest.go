@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
@@ -45,6 +46,9 @@ type Config struct {
 type Attester struct {
 	cfg   Config
 	shelf *pack.Shelf // envelopes of one tool are much alike
+
+	mu     sync.Mutex
+	signed map[palyra.ID]kept // that Apply has not kept yet
 }
 
 // New returns an Attester.
@@ -52,32 +56,42 @@ func New(cfg Config) (*Attester, error) {
 	if cfg.DB == nil || cfg.Signer == nil {
 		return nil, errors.New("attest: new: a part is missing")
 	}
-	return &Attester{cfg: cfg, shelf: pack.NewShelf("attestation_bases")}, nil
+	return &Attester{cfg: cfg, shelf: pack.NewShelf("attestation_bases"), signed: map[palyra.ID]kept{}}, nil
 }
 
 // Attest signs a predicate in the daemon's name. It does not keep it: Apply does, together with the finished line.
 func (a *Attester) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error) {
 	p.StateID = a.cfg.StateID
-	return Sign(ctx, a.cfg.Signer(), p)
+	att, raw, err := sign(ctx, a.cfg.Signer(), p)
+	if err == nil {
+		a.prepare(att, raw, alikeAs(p.Tool, p.Principal))
+	}
+	return att, err
 }
 
 // Sign signs a predicate with a key. An execution_sha256 that is missing is
 // filled in, one that is wrong is an error.
 func Sign(ctx context.Context, key Signer, p palyra.Predicate) (palyra.Attestation, error) {
+	att, _, err := sign(ctx, key, p)
+	return att, err
+}
+
+// sign returns the text of the envelope as well.
+func sign(ctx context.Context, key Signer, p palyra.Predicate) (palyra.Attestation, []byte, error) {
 	payload, p, err := encodeStatement(p)
 	if err != nil {
-		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
+		return palyra.Attestation{}, nil, fmt.Errorf("attest: sign: %w", err)
 	}
 	if key == nil {
-		return palyra.Attestation{}, errors.New("attest: sign: there is no key")
+		return palyra.Attestation{}, nil, errors.New("attest: sign: there is no key")
 	}
 	signer, err := dsse.NewEnvelopeSigner(signing{key})
 	if err != nil {
-		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
+		return palyra.Attestation{}, nil, fmt.Errorf("attest: sign: %w", err)
 	}
 	signed, err := signer.SignPayload(ctx, palyra.PayloadType, payload)
 	if err != nil {
-		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
+		return palyra.Attestation{}, nil, fmt.Errorf("attest: sign: %w", err)
 	}
 	env := palyra.Envelope{PayloadType: signed.PayloadType, Payload: signed.Payload}
 	for _, s := range signed.Signatures {
@@ -85,9 +99,9 @@ func Sign(ctx context.Context, key Signer, p palyra.Predicate) (palyra.Attestati
 	}
 	raw, err := textOf(env)
 	if err != nil {
-		return palyra.Attestation{}, fmt.Errorf("attest: sign: %w", err)
+		return palyra.Attestation{}, nil, fmt.Errorf("attest: sign: %w", err)
 	}
-	return palyra.Attestation{ID: p.AttestationID, Call: p.CallID, Digest: palyra.SumBytes(raw), Envelope: env, Predicate: p}, nil
+	return palyra.Attestation{ID: p.AttestationID, Call: p.CallID, Digest: palyra.SumBytes(raw), Envelope: env, Predicate: p}, raw, nil
 }
 
 // signing is a Signer as the DSSE library wants it.

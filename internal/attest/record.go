@@ -26,15 +26,15 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 	if !ok {
 		return nil
 	}
-	raw, err := textOf(f.Signed.Envelope)
+	k, err := a.keptOf(f.Signed, alikeAs(c.Tool.Name, c.Proposal.Principal))
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}
 	if f.Call != c.ID || f.Signed.Call != c.ID || f.Signed.ID == "" || f.Signed.ID != f.AttestedAs ||
-		f.Signed.Digest != f.Attestation || palyra.SumBytes(raw) != f.Attestation {
+		f.Signed.Digest != f.Attestation || k.digest != f.Attestation {
 		return errors.New("attest: keep: the attestation is not the one the line names")
 	}
-	packed, err := a.shelf.Pack(string(c.Tool.Name)+" "+string(c.Proposal.Principal), raw).Blob(tx)
+	packed, err := k.packed.Blob(tx)
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}

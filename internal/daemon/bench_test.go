@@ -21,6 +21,7 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/heaptrim"
 	"palyra/internal/policy"
 	"palyra/internal/store"
 )
@@ -54,6 +55,7 @@ func testDaemon(tb testing.TB) *Daemon {
 // durable by the same group commit, in the same run: p50 and p99 of both and
 // their ratio. The tool is palyra.echo, so what is measured is the path.
 func BenchmarkGate(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(heaptrim.Slack)) // as the daemon has it
 	for _, callers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			d := testDaemon(b)
@@ -67,7 +69,9 @@ func BenchmarkGate(b *testing.B) {
 			}
 			b.ResetTimer()
 			bareTimes := spread(b, callers, b.N, bare)
+			before := processorTime()
 			gateTimes := spread(b, callers, b.N, call)
+			b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(b.N), "gate-processor-µs")
 			b.StopTimer()
 			report(b, "bare", bareTimes)
 			report(b, "gate", gateTimes)

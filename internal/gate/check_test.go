@@ -24,7 +24,7 @@ func (w *world) check(ctx context.Context, p palyra.Proposal) (palyra.Outcome, e
 	w.t.Helper()
 	p.Principal, p.Owner, p.Surface, p.Session, p.Tool = "agent:local", "user:alice", palyra.SurfaceHook, "S1", "palyra.fs.write"
 	p.Arguments = json.RawMessage(`{"path":"a.txt"}`)
-	out, err := w.gate().Check(ctx, callID, p, Watcher{Event: w.watch})
+	out, err := w.gate().Check(ctx, callID, p, Watcher{Events: w.watch})
 	w.checkEnd(out, err)
 	if w.runs > 0 || len(w.granted) > 0 || slices.Contains(w.trace, "attest") {
 		w.t.Errorf("a check ran, granted or attested something: %q", w.trace)
@@ -145,7 +145,7 @@ func TestAResumedCheckRunsNothing(t *testing.T) {
 		t.Fatalf("on record: %+v", row)
 	}
 	w.desk = checks(palyra.AnswerAllow)
-	out, err := w.gate().Resume(t.Context(), &row, Watcher{Event: w.watch})
+	out, err := w.gate().Resume(t.Context(), &row, Watcher{Events: w.watch})
 	if err != nil || out.Outcome != palyra.OutcomeAllowed || w.runs != 0 || len(w.granted) != 0 {
 		t.Errorf("%+v %v, %d runs", out, err, w.runs)
 	}

@@ -155,7 +155,13 @@ func (w *world) note(format string, args ...any) {
 }
 
 // watch hears events; each must be durable already, and in the same order.
-func (w *world) watch(_ *palyra.Call, e palyra.Event) {
+func (w *world) watch(_ *palyra.Call, events ...palyra.Event) {
+	for _, e := range events {
+		w.hear(e)
+	}
+}
+
+func (w *world) hear(e palyra.Event) {
 	w.note("heard %s", e.Kind())
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -461,7 +467,7 @@ func (w *world) do(ctx context.Context) (palyra.Outcome, error) {
 
 func (w *world) doWith(ctx context.Context, p palyra.Proposal) (palyra.Outcome, error) {
 	w.t.Helper()
-	out, err := w.gate().Do(ctx, callID, p, Watcher{Event: w.watch})
+	out, err := w.gate().Do(ctx, callID, p, Watcher{Events: w.watch})
 	w.checkEnd(out, err)
 	return out, err
 }

@@ -97,8 +97,8 @@ func (plain) String(s string) string                  { return s }
 
 // Watcher is told of one call on its way. A nil field is not called.
 type Watcher struct {
-	// Event is told what became durable, in order, for streams and tapes.
-	Event func(c *palyra.Call, e palyra.Event)
+	// Events is told what became durable together, in order, for streams and tapes.
+	Events func(c *palyra.Call, events ...palyra.Event)
 	// Running is told that the call is about to run, and what it returns that nothing of it runs any more. Until then
 	// pause stops the run's clock, for time that is not the run's own, until resume is called, which may be done more
 	// than once. The clock stands still for half an hour of a run at most.

@@ -406,7 +406,7 @@ func TestStoppingLeavesTheQuestionPending(t *testing.T) {
 		t.Error("what the approver should see is lost")
 	}
 	w.desk = answers(palyra.AnswerAllow)
-	out, err := w.gate().Resume(t.Context(), &row, Watcher{Event: w.watch})
+	out, err := w.gate().Resume(t.Context(), &row, Watcher{Events: w.watch})
 	w.checkEnd(out, err)
 	if err != nil || out.Outcome != palyra.OutcomeFinished || w.runs != 1 {
 		t.Errorf("resumed to %+v, %v", out, err)
@@ -439,7 +439,7 @@ func TestResumeOfAnAlteredRow(t *testing.T) {
 		Tool: palyra.Tool{Name: "palyra.fs.write"}, Proposal: palyra.Proposal{Tool: "palyra.fs.write"}, Stored: palyra.Pending,
 	}
 	w.rows[callID] = row
-	out, err := w.gate().Resume(t.Context(), &row, Watcher{Event: w.watch})
+	out, err := w.gate().Resume(t.Context(), &row, Watcher{Events: w.watch})
 	if err != nil || out.Outcome != palyra.OutcomeRefused || out.Layer != palyra.LayerGrant || w.runs != 0 {
 		t.Errorf("got %+v, %v", out, err)
 	}

@@ -38,10 +38,8 @@ func (w *walk) record(ctx context.Context, e palyra.Event) (palyra.Position, err
 		return palyra.Position{}, fmt.Errorf("gate: record %s: %w", e.Kind(), err)
 	}
 	w.pending = nil
-	if w.watch.Event != nil {
-		for _, e := range events {
-			w.watch.Event(w.call, e)
-		}
+	if w.watch.Events != nil {
+		w.watch.Events(w.call, events...)
 	}
 	return pos, nil
 }

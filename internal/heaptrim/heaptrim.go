@@ -12,6 +12,10 @@ import (
 	"time"
 )
 
+// Slack lets the heap grow to five times the live memory before it is collected: little memory is live, and a call
+// should not wait for the collector. What that leaves behind goes in quiet moments.
+const Slack = 400
+
 const (
 	// Every is how often Watch looks, for a daemon.
 	Every = 2 * time.Second

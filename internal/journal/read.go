@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"palyra"
 	"palyra/internal/store"
@@ -13,14 +15,25 @@ const (
 	watchBatch   = 256
 )
 
+// everyCall are the kinds of which nearly every call has a line. They are in no index.
+var everyCall = []string{
+	palyra.CallProposed{}.Kind(), palyra.CallJudged{}.Kind(), palyra.CallGranted{}.Kind(), palyra.CallFinished{}.Kind(),
+}
+
+// rareKind is the condition of the index of the other kinds, word for word.
+var rareKind = "kind NOT IN ('" + strings.Join(everyCall, "', '") + "')"
+
 func sqlOf(q palyra.EntryFilter) (string, []any) {
 	text, args := "SELECT entry FROM journal_entries WHERE seq >= ?", []any{max(q.From, 1)}
 	add := func(clause string, arg any) { text, args = text+clause, append(args, arg) }
 	if q.To > 0 {
 		add(" AND seq <= ?", q.To)
 	}
-	if q.Kind != "" {
-		add(" AND kind = ?", q.Kind)
+	switch {
+	case q.Kind != "" && !slices.Contains(everyCall, q.Kind):
+		add(" AND kind = ? AND "+rareKind, q.Kind)
+	case q.Kind != "":
+		add(" AND +kind = ?", q.Kind)
 	}
 	if q.Call != "" {
 		add(" AND call_id = ?", string(q.Call))

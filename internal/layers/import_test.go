@@ -179,6 +179,8 @@ func edges() []edge {
 			true,
 			"what a call amounts to is worked out below the judging",
 		},
+		{[]string{"internal/policy"}, []string{"internal/policy/premise"}, true, "policies that cannot match are left out below the judging"},
+		{[]string{"internal/policy/premise"}, []string{"**"}, false, "tests of conditions know nothing of ours"},
 		{[]string{"internal/tool/files"}, []string{"internal/tool/files/unified"}, true, "patches as text"},
 		{[]string{"internal/tool/files/unified"}, []string{"."}, true, "patches as text"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},

@@ -56,7 +56,7 @@ var errLine = errors.New("pack: the line is damaged")
 // and ids in binary, known words as numbers. It uses no other compression, because
 // verifying reads every line there is. What is not canonical is returned as it is.
 func Line(text []byte) []byte {
-	p := linePacker{in: text, out: append(make([]byte, 0, len(text)/2), lineVersion)}
+	p := linePacker{whole: string(text), in: text, out: append(make([]byte, 0, len(text)/2), lineVersion)}
 	for len(p.in) > 0 {
 		if !p.value() {
 			return text
@@ -69,7 +69,8 @@ func Line(text []byte) []byte {
 }
 
 type linePacker struct {
-	in, out []byte
+	whole   string // all of the text
+	in, out []byte // what is still to be packed, and what was
 	seen    []string // digests and ids, in the order of their first places
 }
 
@@ -100,7 +101,7 @@ func (p *linePacker) value() bool {
 	if n > len(p.in) {
 		return false
 	}
-	s := string(p.in[:n])
+	s := p.whole[len(p.whole)-len(p.in):][:n]
 	p.in = p.in[n:]
 	if tag == 'n' {
 		p.number(s)
@@ -116,14 +117,25 @@ func (p *linePacker) count() (int, bool) {
 		if c != ':' {
 			continue
 		}
-		n, err := strconv.Atoi(string(p.in[:i]))
-		if err != nil || n < 0 || strconv.Itoa(n) != string(p.in[:i]) {
-			return 0, false
-		}
+		n, ok := decimal(p.in[:i])
 		p.in = p.in[i+1:]
-		return n, true
+		return n, ok
 	}
 	return 0, false
+}
+
+// decimal is a number of up to nine digits in its shortest form: longer ones count nothing that fits into a line.
+func decimal(digits []byte) (n int, ok bool) {
+	if len(digits) == 0 || len(digits) > 9 || digits[0] == '0' && len(digits) > 1 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
 }
 
 func (p *linePacker) container(short, long byte, n int) {
@@ -154,7 +166,7 @@ func (p *linePacker) text(s string) {
 	if len(s) == len("sha256:")+64 && p.binary(s, tagDigest, digestBytes) || len(s) == idText && p.binary(s, tagID, idBytes) {
 		return
 	}
-	if t, err := time.Parse(time.RFC3339Nano, s); len(s) >= len("2006-01-02T15:04:05Z") && err == nil && momentText(t.UnixNano()) == s {
+	if t, ok := moment(s); ok {
 		p.out = binary.BigEndian.AppendUint64(append(p.out, tagTime), uint64(t.UnixNano()))
 		return
 	}
@@ -164,6 +176,15 @@ func (p *linePacker) text(s string) {
 		p.out = binary.AppendUvarint(append(p.out, tagText), uint64(len(s)))
 	}
 	p.out = append(p.out, s...)
+}
+
+// moment reads a time as lines have it.
+func moment(s string) (t time.Time, ok bool) {
+	if len(s) < len("2006-01-02T15:04:05Z") || s[4] != '-' || s[10] != 'T' { // nearly all that is no time
+		return t, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t, err == nil && momentText(t.UnixNano()) == s
 }
 
 // binary packs a digest or an id, or says where it stood before.
@@ -186,8 +207,14 @@ func (p *linePacker) binary(s string, tag byte, raw func(string) []byte) bool {
 func momentText(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano) }
 
 func digestBytes(s string) []byte {
-	b, err := hex.DecodeString(strings.TrimPrefix(s, "sha256:"))
-	if err != nil || "sha256:"+hex.EncodeToString(b) != s {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	for i := range len(digits) {
+		if c := digits[i]; c >= 'A' && c <= 'F' { // which is read, and would be written otherwise
+			return nil
+		}
+	}
+	b, err := hex.DecodeString(digits)
+	if err != nil || !ok {
 		return nil
 	}
 	return b
@@ -237,7 +264,7 @@ func AppendLine(to, b []byte) ([]byte, error) {
 }
 
 type lineUnpacker struct {
-	in, out []byte
+	in, out []byte // what is still to be packed, and what was
 	start   int
 	seen    [][2]int // where in out digests and ids stand
 }

@@ -19,6 +19,7 @@ const (
 	maxBase  = 64 << 10 // longest text that is a base
 	maxKinds = 64       // kinds of which the last base is remembered
 	maxRead  = 64       // bases that are held for reading
+	maxPause = 64       // texts between two looks for a better base
 )
 
 // Shelf packs texts of which many are alike, each against a base: an earlier one of its kind, which is kept in a
@@ -32,9 +33,13 @@ type Shelf struct {
 	read  map[int64]*base
 }
 
-// bases are those of a kind: the one that its texts are packed against, and the last text for which that was not
-// good enough, which takes its place when it is better for another one.
-type bases struct{ base, next *held }
+// bases are those of a kind: the one that its texts are packed against, and a text for which that was not good enough,
+// which takes its place when it is much better for the text after it. Where it is not, which costs more than packing,
+// some texts pass before the next one is tried, and each time more of them.
+type bases struct {
+	base, next  *held
+	wait, pause int // texts that pass now, and after the next try in vain
+}
 
 // held is a base, or a text that may become one.
 type held struct {
@@ -70,19 +75,33 @@ func (s *Shelf) Pack(kind string, text []byte) Packed {
 	if p.packAgainst(k.base, worst); p.base != nil && len(p.delta) <= len(text)/8 {
 		return p
 	}
-	if p.base != nil {
-		worst = len(p.delta) / 2
-	}
-	was := p.base
-	if p.packAgainst(k.next, worst); p.base != was {
-		k = bases{base: k.next}
-	} else {
-		k.next = &held{base: newBase(text).index(), text: text}
-	}
+	k = p.look(k, worst)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remember(kind, k)
 	return p
+}
+
+// look tries another base for a text that its kind's own is not good enough for.
+func (p *Packed) look(k bases, worst int) bases {
+	was := p.base
+	if was != nil && k.wait > 0 {
+		k.wait--
+		return k
+	}
+	if was != nil {
+		worst = len(p.delta) / 2
+	}
+	switch p.packAgainst(k.next, worst); {
+	case p.base != was:
+		return bases{base: k.next}
+	case was != nil && k.next != nil:
+		k.pause = min(max(1, 2*k.pause), maxPause)
+		k.next, k.wait = nil, k.pause
+	default:
+		k.next = &held{base: newBase(p.text).index(), text: p.text}
+	}
+	return k
 }
 
 // packAgainst packs the text against a base, if that makes it small enough.

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,24 +144,44 @@ func readsContext(p *ast.Policy) (found attrs) {
 }
 
 func attrNamed(name types.String) attrs {
-	if name == approvalName {
-		return attrApproval
-	}
-	for i, a := range attributes {
-		if a.name == name {
-			return 1 << i
-		}
+	if i, _, known := attributeNumber(name); known {
+		return 1 << i
 	}
 	return everything
+}
+
+// attributeNumber is the place of an attribute in the table; the approval comes after it, and may not be known yet.
+func attributeNumber(name types.String) (i int, maybe, known bool) {
+	i = slices.IndexFunc(attributes[:], func(a attribute) bool { return a.name == name })
+	if name == approvalName {
+		return len(attributes), true, true
+	}
+	return i, false, i >= 0
+}
+
+// Attribute implements premise.Facts.
+func (c *judgement) Attribute(i int) cedar.Value {
+	switch {
+	case i == len(attributes):
+		return c.approval
+	case c.hidden()&(1<<i) != 0:
+		return nil
+	}
+	return c.value(i)
+}
+
+// Resource implements premise.Facts.
+func (c *judgement) Resource(name cedar.String) cedar.Value {
+	e, _ := c.world.Get(c.resource)
+	v, _ := e.Attributes.Get(name)
+	return v
 }
 
 // contextFor returns the part of the context that these policies can tell apart, under an approval. It leaves
 // out the attributes that none of them reads, which makes it much smaller and changes no answer.
 func (c *judgement) contextFor(some rules, a answer) cedar.Record {
 	v := view{some.read(), a}
-	if a == (answer{}) { // so all policies of the question are asked, in two parts
-		v.attrs |= c.wide
-	} else if v.attrs&attrApproval == 0 {
+	if v.attrs&attrApproval == 0 {
 		v.under = answer{}
 	}
 	return c.seen(v)

@@ -25,9 +25,10 @@ type judgement struct {
 	standing  palyra.Standing
 	found     risk.Findings
 	egress    []Host
-	values    []cedar.Value // of attributes, as far as they were asked for
-	made      attrs         // those
-	wide      attrs         // that the policies of a question read
+	values    []cedar.Value   // of attributes, as far as they were asked for
+	made      attrs           // those
+	resource  cedar.EntityUID // that policies are asked about
+	approval  cedar.Value     // that they are asked about; nil: any
 	views     map[view]cedar.Record
 	trace     []Rung
 	tracing   bool

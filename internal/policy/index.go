@@ -10,16 +10,18 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"palyra"
+	"palyra/internal/policy/premise"
 )
 
 // rule is a policy with its name and place. reads says which parts of the approval its answer may depend on; a rule
 // that reads none is evaluated once per request. unread are the attributes of the context that it does not look at:
-// a rule that nobody has looked at sees everything.
+// a rule that nobody has looked at sees everything. first is what its conditions begin with.
 type rule struct {
 	id     cedar.PolicyID
 	policy *cedar.Policy
 	reads  parts
 	unread attrs
+	first  premise.Premise
 	hit    palyra.PolicyHit
 }
 
@@ -28,6 +30,7 @@ func newRule(id string, p *cedar.Policy) *rule {
 	pos, notes, tree := p.Position(), p.Annotations(), (*ast.Policy)(p.AST())
 	return &rule{
 		id: cedar.PolicyID(id), policy: p, reads: readsApproval(tree), unread: everything &^ readsContext(tree),
+		first: premise.Of(tree, attributeNumber),
 		hit: palyra.PolicyHit{
 			ID: id, Effect: effectWord(p), Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
 			File: pos.Filename, Line: pos.Line, Column: pos.Column,

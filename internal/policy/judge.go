@@ -120,13 +120,30 @@ type reply struct {
 
 func (c *judgement) newQuestion(p pair) *question {
 	fixed, asking := c.bundle.index.find(c.world, p.resource, c.principal, p.action)
-	q := &question{judgement: c, pair: p, asking: asking}
+	q := &question{judgement: c, pair: p, asking: c.speaking(asking, p, nil)}
+	if !c.tracing { // who wants to know why is shown every step
+		asking = q.asking
+	}
 	for _, r := range asking {
 		q.read |= r.reads
 	}
-	c.wide = fixed.read() | asking.read()
 	q.fixed = c.evaluate(fixed, p, answer{})
 	return q
+}
+
+// speaking returns the policies whose premises do not fail under an approval; nil: under any.
+func (c *judgement) speaking(some rules, p pair, approval cedar.Value) rules {
+	c.resource, c.approval = p.resource, approval
+	out := make(rules, 0, 8)
+	for i, r := range some {
+		switch {
+		case c.stop != nil && c.stop():
+			return append(out, some[i:]...)
+		case r.unread == 0 || !r.first.Fails(c):
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // ladder returns the approvals that are worth trying: none when no policy looks at the approval, or when a
@@ -158,7 +175,7 @@ func (q *question) ask(a answer) reply {
 // evaluate lets Cedar evaluate some policies.
 func (c *judgement) evaluate(some rules, p pair, a answer) reply {
 	var r reply
-	if len(some) == 0 {
+	if some = c.speaking(some, p, approvalRecord(a)); len(some) == 0 {
 		return r
 	}
 	decision, diag := cedar.Authorize(some.stoppable(c.stop), c.world, cedar.Request{

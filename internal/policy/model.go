@@ -147,9 +147,9 @@ func namedEntity(uid cedar.EntityUID) cedar.Entity {
 }
 
 func stringSet[T ~string](list []T) cedar.Set {
-	values := make([]cedar.Value, len(list))
-	for i, s := range list {
-		values[i] = cedar.String(s)
+	values := slices.Grow([]cedar.Value(nil), len(list)) // none: no map is made
+	for _, s := range list {
+		values = append(values, cedar.String(s))
 	}
 	return cedar.NewSet(values...)
 }

@@ -111,7 +111,8 @@ func (c *Calls) relay(to palyra.CallID, of *palyra.Call, e palyra.Event) {
 	}
 	switch e.(type) {
 	case palyra.ApprovalRequested, palyra.ApprovalJoined, palyra.CallJudged, palyra.CallRefused:
-		f.log.Tell(*of, e)
+		shown := *of
+		f.log.Tell(&shown, e)
 		f.wake()
 	}
 }

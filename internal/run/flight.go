@@ -97,8 +97,9 @@ func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (paly
 	}
 	c.wg.Go(func() {
 		defer cancel(nil)
+		growStack(0)
 		out, err := walk(ctx, gate.Watcher{
-			Event:   func(call *palyra.Call, e palyra.Event) { c.publish(f, call, e) },
+			Events:  func(call *palyra.Call, events ...palyra.Event) { c.publish(f, call, events) },
 			Running: func(call *palyra.Call, pause func() func()) func() { return c.running(f, call, pause) },
 		})
 		if err != nil {
@@ -107,6 +108,14 @@ func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (paly
 		}
 		c.land(f, out, err)
 	})
+}
+
+// growStack makes the stack as large at once as a call will need it: otherwise it is made and copied several times over.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [20 << 10]byte
+	return room[i]
 }
 
 // land ends a flight and answers everyone who follows it.
@@ -129,12 +138,15 @@ func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
 	close(f.done)
 }
 
-// publish keeps an event for every watcher, present and future, and notes the lease a call runs under. A lease that
+// publish keeps events for every watcher, present and future, and notes the lease a call runs under. A lease that
 // ended between the commit and this moment was told to nobody: it is looked at once more.
-func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
-	c.keep(f, call, e)
-	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.leaseEnded(g.Lease) {
-		f.cancel(ErrLeaseEnded)
+func (c *Calls) publish(f *flight, call *palyra.Call, events []palyra.Event) {
+	shown := c.ledger.mask.Call(*call) // the call as it stood at all of them
+	for _, e := range events {
+		c.keep(f, &shown, e)
+		if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.leaseEnded(g.Lease) {
+			f.cancel(ErrLeaseEnded)
+		}
 	}
 	c.recorded(call)
 }
@@ -146,10 +158,10 @@ func (c *Calls) recorded(call *palyra.Call) {
 	}
 }
 
-func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
+func (c *Calls) keep(f *flight, shown *palyra.Call, e palyra.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log.Tell(c.ledger.mask.Call(*call), e)
+	f.log.Tell(shown, e)
 	f.wake()
 	g, granted := e.(palyra.CallGranted)
 	f.granted = f.granted || granted
@@ -168,9 +180,10 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 // runsNow lets those who follow a call, now and later, hear that it runs. That is
 // not durable: a call that a daemon died in does not run any more.
 func (c *Calls) runsNow(f *flight, call *palyra.Call) {
+	shown := c.ledger.mask.Call(*call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.log.Tell(c.ledger.mask.Call(*call), nil)
+	f.log.Tell(&shown, nil)
 	f.wake()
 }
 
@@ -247,9 +260,9 @@ func (c *Calls) deliver(f *flight, me *watcher, w palyra.Watch) {
 			w.Output(x.Out)
 		case x.Happened == nil:
 		case x.Happened.Event == nil && w.Running != nil:
-			w.Running(&x.Happened.Call)
+			w.Running(x.Happened.Call)
 		case x.Happened.Event != nil && w.Event != nil:
-			w.Event(&x.Happened.Call, x.Happened.Event)
+			w.Event(x.Happened.Call, x.Happened.Event)
 		}
 	}
 	c.mu.Lock()

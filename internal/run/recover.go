@@ -142,7 +142,8 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 		return nil
 	}
 	f := c.fly(call.ID, call.Proposal, call.Input)
-	f.log.Tell(*call, palyra.ApprovalJoined{Approval: call.Asked().Approval, Call: call.ID})
+	shown := *call
+	f.log.Tell(&shown, palyra.ApprovalJoined{Approval: call.Asked().Approval, Call: call.ID})
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		return c.gate.Resume(ctx, call, watch)
 	})

@@ -28,9 +28,9 @@ type Item struct {
 	number   int
 }
 
-// Happened is an event and the call as it then stood.
+// Happened is an event and the call as it then stood, which must not be changed.
 type Happened struct {
-	Call  palyra.Call
+	Call  *palyra.Call
 	Event palyra.Event // nil: the call runs from here on
 }
 
@@ -46,7 +46,7 @@ func (m Mark) Compare(o Mark) int {
 func (m Mark) After(o Mark) bool { return m.Compare(o) > 0 }
 
 // Tell puts an event at the end.
-func (l *Log) Tell(c palyra.Call, e palyra.Event) {
+func (l *Log) Tell(c *palyra.Call, e palyra.Event) {
 	l.add(Item{Happened: &Happened{c, e}})
 }
 

@@ -42,7 +42,7 @@ func TestSinceTellsEverythingOnce(t *testing.T) {
 			case 4:
 				cost -= l.Forget(m)
 			case 1:
-				l.Tell(palyra.Call{}, nil)
+				l.Tell(&palyra.Call{}, nil)
 				events++
 			default:
 				s := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")
@@ -59,7 +59,7 @@ func TestSinceTellsEverythingOnce(t *testing.T) {
 				t.Fatalf("%s: %q, want %q", s, got[s], want[s])
 			}
 		}
-		l.Tell(palyra.Call{}, nil)
+		l.Tell(&palyra.Call{}, nil)
 		_, end := l.Since(m)
 		cost -= l.Forget(end)
 		if cost != 0 || slices.ContainsFunc(l.items, func(x Item) bool { return x.Happened == nil }) {
