@@ -50,7 +50,7 @@ var home = map[string][]string{
 		"cmd/palyra-cell", "internal/rpc/**",
 		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
 		"internal/agentstage", "internal/beneath", "internal/bootclock",
-		"internal/dirents", "internal/dotenv", "internal/foreignfile", "internal/layered", "internal/moved",
+		"internal/dirents", "internal/dotenv", "internal/fingerprint", "internal/foreignfile", "internal/layered", "internal/moved",
 		"internal/owner", "internal/preimage", "internal/quarantine", "internal/repofind", "internal/seal",
 		"internal/stage/**", "internal/symlink", "internal/profile", "internal/publish",
 		"internal/vault/keeper",
