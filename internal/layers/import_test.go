@@ -16,7 +16,7 @@ var (
 		"internal/address", "internal/agefile", "internal/agentstage", "internal/beneath", "internal/bootclock",
 		"internal/canon", "internal/cell",
 		"internal/change", "internal/dirents", "internal/dotenv",
-		"internal/ulid", "internal/fault", "internal/foreignfile", "internal/durable", "internal/gitfile",
+		"internal/ulid", "internal/fault", "internal/fingerprint", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
 		"internal/layered", "internal/mask", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",

@@ -20,3 +20,5 @@ func groupOf(string) (int64, error) {
 type identity struct{ ino uint64 }
 
 func identityOf(string) identity { return identity{} }
+
+func glimpse(string) (id identity, link bool) { return identity{}, false }

@@ -36,7 +36,7 @@ var credentials = []string{
 }
 
 // refuse says why dir, owned by owner, can never be a workspace.
-func (r *Registry) refuse(g *glance, dir string, owner int64) error {
+func (r *Registry) refuse(g glance, dir string, owner int64) error {
 	const remedy = "name a project directory of your own, for example %s"
 	for _, own := range r.Own {
 		if g.touches(dir, own) {
@@ -125,51 +125,66 @@ func (d *directory) homeOf(uid int64) string {
 	return u.HomeDir
 }
 
-// glance is one look at the file system: what a name stands for is asked once,
+// glance is one look at the file system: every name is asked about once,
 // because the same few directories lie above everything that is compared.
-type glance struct {
-	real map[string]string
-	info map[string]identity // zero: it cannot be looked at
+type glance map[string]sight
+
+// sight is what a path leads to.
+type sight struct {
+	real string   // the path without links; where it cannot be followed, the path itself
+	id   identity // zero: it cannot be looked at
 }
 
-func newGlance() *glance { return &glance{map[string]string{}, map[string]identity{}} }
+func newGlance() glance { return glance{} }
 
-func (g *glance) stat(path string) identity {
-	id, known := g.info[path]
-	if !known {
-		id = identityOf(path)
-		g.info[path] = id
+// look returns what a clean path leads to, by way of the directory above it.
+func (g glance) look(path string) sight {
+	s, known := g[path]
+	if known {
+		return s
 	}
-	return id
+	s.real = path
+	if up := filepath.Dir(path); up == path {
+		s.id, _ = glimpse(path)
+	} else if above := g.look(up); above.id != (identity{}) {
+		s = above.follow(path)
+	}
+	g[path] = s
+	return s
 }
 
-func (g *glance) resolve(path string) string {
-	real, known := g.real[path]
-	if !known {
-		real = path
-		if p, err := filepath.EvalSymlinks(path); err == nil {
-			real = p
+// follow returns what a path leads to whose directory was looked at.
+func (above sight) follow(path string) sight {
+	at := filepath.Join(above.real, filepath.Base(path))
+	id, link := glimpse(at)
+	if !link {
+		if id == (identity{}) {
+			at = path
 		}
-		g.real[path] = real
+		return sight{at, id}
 	}
-	return real
+	s := sight{path, identityOf(at)}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		s.real = real
+	}
+	return s
 }
 
 // touches reports whether one directory contains the other, or they are one.
-func (g *glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
+func (g glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
 
 // within reports whether dir is top or lies in it, by name and by what the names stand for: links, bind mounts and
 // file systems that ignore case give one directory several names.
-func (g *glance) within(top, dir string) bool {
+func (g glance) within(top, dir string) bool {
 	if subpath.Within(top, dir) {
 		return true
 	}
-	want := g.stat(top)
+	want := g.look(filepath.Clean(top)).id
 	if want == (identity{}) {
 		return false
 	}
-	for dir = g.resolve(dir); ; dir = filepath.Dir(dir) {
-		if g.stat(dir) == want {
+	for dir = g.look(filepath.Clean(dir)).real; ; dir = filepath.Dir(dir) {
+		if g.look(dir).id == want {
 			return true
 		}
 		if dir == filepath.Dir(dir) {

@@ -21,46 +21,46 @@ type content struct {
 	head   string // the first bytes, as many as the kernel reads
 }
 
-// cache keeps the digests of recently used files. It is safe for concurrent use.
-type cache struct {
+// cache keeps what was used last. It is safe for concurrent use.
+type cache[K comparable, V any] struct {
 	mu    sync.Mutex
 	most  int
-	order *list.List // of *entry, last used first
-	byKey map[fileKey]*list.Element
+	order *list.List // of *cacheEntry, last used first
+	byKey map[K]*list.Element
 }
 
-type cacheEntry struct {
-	key   fileKey
-	value content
+type cacheEntry[K comparable, V any] struct {
+	key   K
+	value V
 }
 
-func newCache(most int) *cache {
-	return &cache{most: most, order: list.New(), byKey: map[fileKey]*list.Element{}}
+func newCache[K comparable, V any](most int) *cache[K, V] {
+	return &cache[K, V]{most: most, order: list.New(), byKey: map[K]*list.Element{}}
 }
 
-func (c *cache) get(k fileKey) (content, bool) {
+func (c *cache[K, V]) get(k K) (v V, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[k]
 	if !ok {
-		return content{}, false
+		return v, false
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*cacheEntry).value, true
+	return e.Value.(*cacheEntry[K, V]).value, true
 }
 
-func (c *cache) put(k fileKey, v content) {
+func (c *cache[K, V]) put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.byKey[k]; ok {
-		e.Value.(*cacheEntry).value = v
+		e.Value.(*cacheEntry[K, V]).value = v
 		c.order.MoveToFront(e)
 		return
 	}
-	c.byKey[k] = c.order.PushFront(&cacheEntry{k, v})
+	c.byKey[k] = c.order.PushFront(&cacheEntry[K, V]{k, v})
 	if c.order.Len() > c.most {
 		last := c.order.Back()
 		c.order.Remove(last)
-		delete(c.byKey, last.Value.(*cacheEntry).key)
+		delete(c.byKey, last.Value.(*cacheEntry[K, V]).key)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCacheForgetsTheOldest(t *testing.T) {
-	c := newCache(2)
+	c := newCache[fileKey, content](2)
 	key := func(n uint64) fileKey { return fileKey{ino: n} }
 	c.put(key(1), content{head: "1"})
 	c.put(key(2), content{head: "2"})
@@ -33,7 +33,7 @@ func TestCacheForgetsTheOldest(t *testing.T) {
 
 // Each part of the key keeps files apart.
 func TestCacheKey(t *testing.T) {
-	c := newCache(10)
+	c := newCache[fileKey, content](10)
 	c.put(fileKey{1, 2, 3, 4, 5}, content{})
 	for _, k := range []fileKey{{9, 2, 3, 4, 5}, {1, 9, 3, 4, 5}, {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}} {
 		if _, ok := c.get(k); ok {
@@ -43,7 +43,7 @@ func TestCacheKey(t *testing.T) {
 }
 
 func TestCacheIsSafe(t *testing.T) {
-	c := newCache(8)
+	c := newCache[fileKey, content](8)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {

@@ -26,7 +26,7 @@ func (w *world) aliases(file *unix.Stat_t) []string {
 		seen = append(seen, key)
 		for _, k := range known {
 			if k.link {
-				k.look(dir, unix.Stat)
+				k.look(dir, w.target)
 			}
 			if k.dev == uint64(file.Dev) && k.ino == file.Ino && !slices.Contains(names, k.name) {
 				names = append(names, k.name)
@@ -34,6 +34,13 @@ func (w *world) aliases(file *unix.Stat_t) []string {
 		}
 	}
 	return names
+}
+
+// target is unix.Stat, noted.
+func (w *world) target(name string, st *unix.Stat_t) error {
+	err := unix.Stat(name, st)
+	w.print.Target(name, st, err)
+	return err
 }
 
 // look finds out which file a name stands for. A name that cannot be looked at stands for no file,
@@ -50,7 +57,8 @@ func (k *knownProgram) look(dir string, stat func(string, *unix.Stat_t) error) {
 // cached until the directory changes.
 func (w *world) interpreters(dir string) (files []knownProgram, key fileKey) {
 	var st unix.Stat_t
-	if unix.Stat(dir, &st) != nil {
+	err := unix.Stat(dir, &st)
+	if w.print.Listed(dir, &st, err); err != nil {
 		return nil, fileKey{}
 	}
 	key = keyOf(&st)

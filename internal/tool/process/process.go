@@ -13,7 +13,9 @@
 // walked one component at a time from open directories, so that the checked file is the one that is read. Planning
 // reads nothing that the run's user could not read: a digest tells nobody about files of others. Only regular files
 // are opened. A digest is taken from a cache only for a file that the run's user cannot write, or that its room
-// shows read-only, and only while the file's identity, size and times are the same. At most two plans of a driver
+// shows read-only, and only while the file's identity, size and times are the same. What was found for a command is
+// taken again only while every path that was asked about on the way gives the same answer, names that were missing
+// among them, and never where a file was read that the run's user can write. At most two plans of a driver
 // hash at a time. In tier C paths mean what they mean in the room: a file that the room does not show is refused as
 // a program and missing as an input, whether or not it exists outside.
 //
@@ -104,24 +106,27 @@ var most = palyra.Limits{
 }
 
 const (
-	maxExecutable = 1 << 30   // larger programs are not hashed
-	maxScript     = 256 << 20 // nor larger inputs
-	maxHashed     = 2 << 30   // nor more than this for one plan
-	maxHashing    = 2         // plans that hash at a time
-	cacheSize     = 1024
+	maxExecutable    = 1 << 30   // larger programs are not hashed
+	maxScript        = 256 << 20 // nor larger inputs
+	maxHashed        = 2 << 30   // nor more than this for one plan
+	maxHashing       = 2         // plans that hash at a time
+	cacheSize        = 1024
+	maxResolutions   = 256      // commands whose resolution is remembered
+	maxResolutionKey = 16 << 10 // longer ones are not
 )
 
 // Driver plans calls of the tool. It implements the planner's driver.
 type Driver struct {
 	Config
-	tool    palyra.Tool // that waits
-	start   palyra.Tool // that does not
-	digests *cache
-	known   *listing
-	sealed  map[string]bool  // Seals
-	hashing chan struct{}    // one element for each plan that hashes now
-	now     func() time.Time // tests set it
-	maxExe  int64
+	tool     palyra.Tool // that waits
+	start    palyra.Tool // that does not
+	digests  *cache[fileKey, content]
+	resolved *cache[string, *resolution] // by everything that it depends on
+	known    *listing
+	sealed   map[string]bool  // Seals
+	hashing  chan struct{}    // one element for each plan that hashes now
+	now      func() time.Time // tests set it
+	maxExe   int64
 }
 
 // New returns a Driver.
@@ -157,9 +162,11 @@ func New(c Config) (*Driver, error) {
 		sealed[name] = true
 	}
 	return &Driver{
-		Config: c, sealed: sealed, tool: spec(c.Tier), start: startSpec(c.Tier), digests: newCache(cacheSize), known: newListing(),
-		hashing: make(chan struct{}, maxHashing),
-		now:     time.Now, maxExe: maxExecutable,
+		Config: c, sealed: sealed, tool: spec(c.Tier), start: startSpec(c.Tier),
+		digests: newCache[fileKey, content](cacheSize), known: newListing(),
+		resolved: newCache[string, *resolution](maxResolutions),
+		hashing:  make(chan struct{}, maxHashing),
+		now:      time.Now, maxExe: maxExecutable,
 	}, nil
 }
 

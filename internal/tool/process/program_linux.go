@@ -79,7 +79,7 @@ func (w *world) program(abs, asked string, p *palyra.Plan) (program, error) {
 	case !w.user.permitted(mayExecute, &at.st):
 		return program{}, unrunnable(asked, "it is not executable for the workspace's owner").
 			WithRemedy("chmod +x it, or give it as an argument to its interpreter")
-	case mountedNoexec(at):
+	case w.mountedNoexec(at):
 		return program{}, unrunnable(asked, "its file system is mounted noexec").
 			WithRemedy("give it as an argument to its interpreter, or move it")
 	}
@@ -91,9 +91,11 @@ func (w *world) program(abs, asked string, p *palyra.Plan) (program, error) {
 	return program{content: c, real: at.real, names: at.names, known: w.aliases(&at.st), writable: at.writable, shaky: at.shaky}, nil
 }
 
-func mountedNoexec(at *place) bool {
+func (w *world) mountedNoexec(at *place) bool {
 	var fs unix.Statfs_t
-	return unix.Fstatfs(at.open[len(at.open)-1].fd, &fs) == nil && fs.Flags&unix.ST_NOEXEC != 0
+	err := unix.Fstatfs(at.open[len(at.open)-1].fd, &fs)
+	w.print.Mount(at.host, &fs, err)
+	return err == nil && fs.Flags&unix.ST_NOEXEC != 0
 }
 
 // privileged notes set-id bits and file capabilities. They are harmless: with

@@ -32,7 +32,9 @@ func (w *world) read(p *place, most int64) (content, error) {
 		return content{}, tooLarge(p.real, most)
 	}
 	key := keyOf(&p.st)
-	if !p.writable {
+	if p.writable {
+		w.print.Unsure()
+	} else {
 		if c, ok := w.digests.get(key); ok {
 			return c, nil
 		}

@@ -231,7 +231,7 @@ func BenchmarkPlan(b *testing.B) {
 			d := driver(b, Config{})
 			for b.Loop() {
 				if !keep {
-					d.digests = newCache(1)
+					d.digests = newCache[fileKey, content](1)
 				}
 				p := planOf(`{"command":"touch","args":["x"]}`)
 				p.Workspace = palyra.WorkspaceRef{Path: dir, Owner: int64(os.Geteuid())}

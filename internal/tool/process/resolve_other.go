@@ -14,3 +14,6 @@ func (d *Driver) resolve(context.Context, string, arguments, []string, *os.File,
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "programs are not run on this system yet").
 		WithRemedy("run palyrad on Linux")
 }
+
+// resolution is nothing: nothing is found here.
+type resolution struct{}

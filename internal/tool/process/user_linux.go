@@ -83,21 +83,25 @@ func (w userRights) permitted(bit uint32, st *unix.Stat_t) bool {
 var readOnlyInside = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}
 
 // couldWrite reports whether the user could change the file at the real path: write it, or make it writable as
-// its owner. Access lists are not read; one that may let somebody write counts as if it did.
-func (w userRights) couldWrite(real string, st *unix.Stat_t) bool {
+// its owner. Access lists are not read; one that may let somebody write counts as if it did. asked: whether there is one
+// decided.
+func (w userRights) couldWrite(real string, st *unix.Stat_t) (could, asked bool) {
 	if w.uid == 0 {
 		for _, dir := range readOnlyInside {
 			if subpath.Within(dir, real) {
-				return false
+				return false, false
 			}
 		}
-		return real != "/" // a directory above them all; "/" itself is read-only inside as well
+		return real != "/", false // a directory above them all; "/" itself is read-only inside as well
 	}
 	if w.uid == st.Uid || w.permitted(mayWrite, st) {
-		return true
+		return true, false
 	}
 	const groupWrite = 0o020 // the mask, if there is an access list
-	return st.Mode&groupWrite != 0 && hasAccessList(real)
+	if st.Mode&groupWrite == 0 {
+		return false, false
+	}
+	return hasAccessList(real), true
 }
 
 // hasAccessList reports whether a file has an access list; true when that cannot be found out.

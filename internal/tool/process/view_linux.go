@@ -107,9 +107,7 @@ func (w *world) findInRoom(here step, real, name string) (s step, found bool, er
 // system's or the daemon's own.
 func (w *world) mounted(at shown) (step, error) {
 	if at.own || slices.Contains(system, at.source) {
-		s, err := lookStraight(at.source)
-		s.host = at.source
-		return s, err
+		return w.lookStraight(at.source)
 	}
 	outside := *w
 	outside.view = nil
@@ -125,9 +123,14 @@ func (w *world) mounted(at shown) (step, error) {
 }
 
 // lookStraight opens a path without links, except perhaps the last name.
-func lookStraight(abs string) (step, error) {
+func (w *world) lookStraight(abs string) (step, error) {
 	if path.Dir(abs) == "/" {
-		return look(unix.AT_FDCWD, abs)
+		return w.look(unix.AT_FDCWD, abs, abs)
+	}
+	for up := path.Dir(abs); up != "/" && w.print != nil; up = path.Dir(up) {
+		var st unix.Stat_t
+		err := unix.Lstat(up, &st)
+		w.print.At(up, &st, err)
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	dir, err := openat2(path.Dir(abs), how)
@@ -135,7 +138,7 @@ func lookStraight(abs string) (step, error) {
 		return step{}, err
 	}
 	defer unix.Close(dir)
-	return look(dir, path.Base(abs))
+	return w.look(dir, path.Base(abs), abs)
 }
 
 func openat2(abs string, how unix.OpenHow) (int, error) {

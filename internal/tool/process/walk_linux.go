@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/fingerprint"
 	"palyra/internal/subpath"
 )
 
@@ -27,8 +28,9 @@ type world struct {
 	layer     *os.File // the workspace as it is on the stage of an agent; nil: it is where it is
 	view      *view    // the part that the run's room shows; nil: the whole system
 	lookup    []string
-	dirs      []string // of the lookup path, by their real paths
-	hashed    *int64   // bytes that this plan has hashed
+	dirs      []string           // of the lookup path, by their real paths
+	hashed    *int64             // bytes that this plan has hashed
+	print     *fingerprint.Print // of all that was looked at
 }
 
 // place is a found file or directory. Its descriptors are references: nothing was opened for reading.
@@ -101,7 +103,11 @@ func (w *world) writable(open []step) bool {
 		return w.view.writable(last.host)
 	}
 	for _, s := range open {
-		if w.user.couldWrite(s.real, &s.st) {
+		could, asked := w.user.couldWrite(s.real, &s.st)
+		if asked { // no path answers for an access list
+			w.print.Unsure()
+		}
+		if could {
 			return true
 		}
 	}
@@ -113,8 +119,8 @@ func (w *world) root() (step, error) {
 	if w.view != nil {
 		return bare("/"), nil
 	}
-	s, err := look(unix.AT_FDCWD, "/")
-	s.real, s.host = "/", "/"
+	s, err := w.look(unix.AT_FDCWD, "/", "/")
+	s.real = "/"
 	return s, err
 }
 
@@ -122,6 +128,7 @@ func (w *world) root() (step, error) {
 func (w *world) child(here step, name string) (step, error) {
 	real := path.Join(here.real, name)
 	if w.layer != nil && w.view == nil && real == w.workspace {
+		w.print.Unsure()
 		s, err := look(int(w.layer.Fd()), ".")
 		s.name, s.real, s.host, s.mounted = name, real, real, true
 		return s, err
@@ -131,8 +138,8 @@ func (w *world) child(here step, name string) (step, error) {
 			return s, err
 		}
 	}
-	s, err := look(here.fd, name)
-	s.real, s.host = real, path.Join(here.host, name)
+	s, err := w.look(here.fd, name, path.Join(here.host, name))
+	s.real = real
 	return s, err
 }
 
@@ -211,6 +218,14 @@ func (w *world) leave(p *place) (target string, err error) {
 var errShifting = palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid,
 	"paths in /proc, /dev and /sys stand for something else in every process").
 	WithRemedy("name the file itself")
+
+// look is the function of that name, noted under the path outside the room.
+func (w *world) look(dir int, name, host string) (step, error) {
+	s, err := look(dir, name)
+	w.print.At(host, &s.st, err)
+	s.host = host
+	return s, err
+}
 
 // look opens a name of a directory without following or reading it.
 func look(dir int, name string) (step, error) {
