@@ -44,6 +44,12 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
+	return newServiceOf(t, nil)
+}
+
+// newServiceOf is one with another handler.
+func newServiceOf(t *testing.T, other http.Handler) *service {
+	t.Helper()
 	s := &service{repos: t.TempDir()}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,6 +68,9 @@ func newService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	srv := httptest.NewUnstartedServer(s)
+	if other != nil {
+		srv.Config.Handler = other
+	}
 	own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	srv.TLS = &tls.Config{Certificates: []tls.Certificate{own}, NextProtos: []string{"h2", "http/1.1"}}
 	srv.StartTLS()

@@ -50,6 +50,8 @@ func valuesOf(r *http.Request, name string) ([]string, bool) {
 		if r.ContentLength >= 0 {
 			values = []string{strconv.FormatInt(r.ContentLength, 10)}
 		}
+	case "transfer-encoding": // and takes it out
+		values = slices.Clone(r.TransferEncoding)
 	default:
 		values = slices.Clone(r.Header[textproto.CanonicalMIMEHeaderKey(name)])
 	}

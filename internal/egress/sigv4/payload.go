@@ -12,8 +12,11 @@ import (
 	"palyra"
 )
 
-// maxRead is the largest body that is read to find its digest, where the head does not say it.
-const maxRead = 16 << 20
+// The largest bodies that are read before anything is signed.
+const (
+	maxRead = 16 << 20 // where the head does not say the digest
+	maxSure = 1 << 20  // where it does, and the body could be passed on while it is read
+)
 
 // Room is for bodies that are being read: so many at once.
 func Room() chan struct{} { return make(chan struct{}, 4) }
@@ -65,8 +68,16 @@ func (s *Signed) checkPayload(r *http.Request) error {
 		return refused("its payload is signed by %s", palyra.Clip(s.payload, 64)).
 			WithRemedy("have the program sign a digest of the payload, its parts (%s), or leave it unsigned", streamingPayload)
 	}
-	if (r.Body == nil || r.Body == http.NoBody) && s.payload != digestOf(nil) {
-		return errPayload
+	if r.Body != nil && r.ContentLength <= maxSure && r.ContentLength >= 0 {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		if digestOf(raw) != s.payload {
+			return errPayload
+		}
+		_ = r.Body.Close()
+		r.Body, s.read = io.NopCloser(bytes.NewReader(raw)), true
 	}
 	return nil
 }
