@@ -1,5 +1,7 @@
 package palyra
 
+import "slices"
+
 // Event is one typed journal line. Every kind stands in Catalogue; there is no free-form one. Fields tagged json:"-"
 // travel with the event to the tables it changes and are not journaled.
 type Event interface {
@@ -18,64 +20,19 @@ type Entry struct {
 
 // Catalogue returns a zero value of every event, in the order of the docs.
 func Catalogue() []Event {
-	return []Event{
-		StateBegun{},
-		DaemonStarted{},
-		DaemonStopped{},
-		KeyCreated{},
-		KeyRotated{},
-		PolicyActivated{},
-		CallProposed{},
-		CallJudged{},
-		CallRefused{},
-		CallGranted{},
-		CallFed{},
-		CallSettling{},
-		CallFinished{},
-		CallCancelled{},
-		CallUnknown{},
-		CallChecked{},
-		CallReverted{},
-		ApprovalRequested{},
-		ApprovalJoined{},
-		ApprovalVoted{},
-		ApprovalDecided{},
-		ApprovalWithdrawn{},
-		GrantCreated{},
-		GrantEnded{},
-		RunStarted{},
-		RunFed{},
-		RunEnded{},
-		SessionOpened{},
-		SessionLabeled{},
-		SessionClosed{},
-		WorkspaceAdded{},
-		WorkspaceRemoved{},
-		AgentAdded{},
-		AgentRemoved{},
-		OperatorAdded{},
-		OperatorRemoved{},
-		AlertRaised{},
-		DoorFlood{},
-		ApprovalsExported{},
-		JournalExported{},
-		PostureChecked{},
-		PairingOpened{},
-		PairingFailed{},
-		DevicePaired{},
-		DeviceRenewed{},
-		DeviceRevoked{},
-		UserAdded{},
-		UserChanged{},
-		UserRemoved{},
-		TokenAdded{},
-		TokenRevoked{},
-		ConsoleOpened{},
-		UpstreamAdded{},
-		UpstreamRemoved{},
-		UpstreamApproved{},
-		UpstreamQuarantined{},
-		UpstreamReached{},
-		VaultChanged{},
-	}
+	return slices.Concat(
+		[]Event{StateBegun{}, DaemonStarted{}, DaemonStopped{}, KeyCreated{}, KeyRotated{}, PolicyActivated{}},
+		[]Event{CallProposed{}, CallJudged{}, CallRefused{}, CallGranted{}, CallFed{}, CallSettling{}, CallFinished{}},
+		[]Event{CallCancelled{}, CallUnknown{}, CallChecked{}, CallReverted{}},
+		[]Event{ApprovalRequested{}, ApprovalJoined{}, ApprovalVoted{}, ApprovalDecided{}, ApprovalWithdrawn{}},
+		[]Event{GrantCreated{}, GrantEnded{}},
+		[]Event{RunStarted{}, RunFed{}, RunEnded{}, SessionOpened{}, SessionLabeled{}, SessionClosed{}},
+		[]Event{WorkspaceAdded{}, WorkspaceRemoved{}},
+		[]Event{AgentAdded{}, AgentRemoved{}, OperatorAdded{}, OperatorRemoved{}},
+		[]Event{AlertRaised{}, DoorFlood{}, ApprovalsExported{}, JournalExported{}, PostureChecked{}},
+		[]Event{PairingOpened{}, PairingFailed{}, DevicePaired{}, DeviceRenewed{}, DeviceRevoked{}},
+		[]Event{UserAdded{}, UserChanged{}, UserRemoved{}, TokenAdded{}, TokenRevoked{}, ConsoleOpened{}},
+		[]Event{UpstreamAdded{}, UpstreamRemoved{}, UpstreamApproved{}, UpstreamQuarantined{}, UpstreamReached{}},
+		[]Event{VaultChanged{}, SignatureMade{}},
+	)
 }

@@ -23,10 +23,11 @@ const (
 	Body      Kind = "body"           // the field Place of a JSON object or a form
 	WebSocket Kind = "websocket"      // in the first message of a WebSocket
 	Git       Kind = "git-credential" // Basic, with a credential helper that gives git the placeholder
+	SigV4     Kind = "sigv4"          // signs requests of AWS, for the region and service Place, and goes into none
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git} }
+func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git, SigV4} }
 
 // Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
 type Binding struct {
@@ -70,6 +71,7 @@ var (
 	// reservedVariable decides what programs load, trust, or connect to.
 	reservedVariable = regexp.MustCompile(`(?i)^(ld_.*|dyld_.*|path|home|tmpdir|git_.*|.*_proxy|no_proxy|ssl_cert_.*|.*_ca_(certs|bundle)|palyra_.*)$`)
 	validField       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	validRegion      = regexp.MustCompile(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
 	validUser        = regexp.MustCompile(`^[!-9;-~]{1,128}$`)
 )
 
@@ -128,6 +130,13 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 	case Basic, WebSocket, Git:
 		if b.Place != "" {
 			return bad("bindings of the kind %s have no further place", b.Kind)
+		}
+	case SigV4:
+		if !validRegion.MatchString(b.Place) {
+			return bad("%q is no region and service, such as eu-west-1/s3", palyra.Clip(b.Place, 64))
+		}
+		if b.Env != "" {
+			return bad("bindings of the kind %s have the variables %s", SigV4, strings.Join(b.Variables(), ", "))
 		}
 	default:
 		return bad("there is no kind %q: %s", palyra.Clip(string(b.Kind), 32), kindList())

@@ -21,17 +21,19 @@ import (
 
 // bindFlags are the flags of vault bind.
 type bindFlags struct {
-	secret, scope, header, query, body string
-	basic, websocket                   bool
-	git                                bool
-	tools                              []string
-	binding                            secrets.Binding
+	secret, scope, header, query, body, aws string
+	basic, websocket                        bool
+	git                                     bool
+	tools                                   []string
+	binding                                 secrets.Binding
 }
 
 // kind finds the one kind that was named.
 func (f *bindFlags) kind() error {
 	named := 0
-	for kind, place := range map[secrets.Kind]string{secrets.Header: f.header, secrets.Query: f.query, secrets.Body: f.body} {
+	for kind, place := range map[secrets.Kind]string{
+		secrets.Header: f.header, secrets.Query: f.query, secrets.Body: f.body, secrets.SigV4: f.aws,
+	} {
 		if place != "" {
 			f.binding.Kind, f.binding.Place = kind, place
 			named++
@@ -47,7 +49,7 @@ func (f *bindFlags) kind() error {
 		return exit.Usagef("say at which host it may be used: --host HOST")
 	}
 	if named != 1 {
-		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git")
+		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4")
 	}
 	return nil
 }
@@ -60,7 +62,8 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.",
 		Example: "  palyra vault bind github --secret github-token --host api.github.com --header Authorization --env GITHUB_TOKEN\n" +
 			"  palyra vault bind push --secret github-token --host github.com --git\n" +
-			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site",
+			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site\n" +
+			"  palyra vault bind photos --secret aws-key --host photos.s3.eu-west-1.amazonaws.com --sigv4 eu-west-1/s3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := f.kind(); err != nil {
 				return err
@@ -98,6 +101,7 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	fs.BoolVar(&f.basic, "basic", false, "the value is the user or the password of Basic authorization")
 	fs.BoolVar(&f.websocket, "websocket", false, "the value goes into the first message of a WebSocket")
 	fs.BoolVar(&f.git, "git", false, "git gets it as the password for these hosts")
+	fs.StringVar(&f.aws, "sigv4", "", "the value is a key of AWS, and signs what programs sign with a placeholder, for this REGION/SERVICE")
 	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git)")
 	fs.StringVar(&f.binding.Env, "env", "", "the variable in which programs find the placeholder")
 	fs.StringArrayVar(&f.binding.Workspaces, "workspace", nil, "only for calls in this directory or below; may be given again (default: all)")
@@ -110,6 +114,10 @@ func bindingText(b secrets.Binding) string {
 	place := string(b.Kind)
 	if b.Place != "" {
 		place += " " + b.Place
+	}
+	if b.Kind == secrets.SigV4 {
+		return fmt.Sprintf("the secret %s signs requests for %s at %s; programs find placeholders in %s and %s", show.Line(b.Secret),
+			show.Line(b.Place), show.Line(strings.Join(b.Hosts, ", ")), secrets.EnvAWSID, secrets.EnvAWSSecret)
 	}
 	text := fmt.Sprintf("the secret %s goes into %s at %s", show.Line(b.Secret), show.Line(place), show.Line(strings.Join(b.Hosts, ", ")))
 	if b.Env != "" {

@@ -30,6 +30,10 @@ func (s *Session) Lend(loans []secrets.Loan, bundle string, note func(host strin
 	return nil
 }
 
+// Signs has signatures with lent keys told of before they are made; an error refuses one. Without it none is made. It is
+// called before Serve.
+func (s *Session) Signs(record func(host string, s lend.Signature) error) { s.signs = record }
+
 // Authority is the certificate of the authority that programs of the run are to trust, as PEM; nil: nothing was lent.
 func (s *Session) Authority() []byte {
 	if s.desk == nil {
@@ -50,7 +54,7 @@ func (t *tunnel) opened() bool {
 	first <- &counted{Conn: t.up, session: t.Session, flow: t.flow}
 	t.flow.open()
 	t.client.within(0)
-	err := t.desk.Serve(t.client.unread(), lend.Way{
+	way := lend.Way{
 		Name: t.permit.host.String(), At: t.permit.target.String(), Head: t.guard.times.head, Idle: t.guard.times.idle,
 		Note: func(u lend.Use) { t.lent(t.permit.target.String(), u) },
 		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -61,7 +65,11 @@ func (t *tunnel) opened() bool {
 				return t.redial(ctx)
 			}
 		},
-	})
+	}
+	if t.signs != nil {
+		way.Sign = func(s lend.Signature) error { return t.signs(way.At, s) }
+	}
+	err := t.desk.Serve(t.client.unread(), way)
 	switch {
 	case lend.IsOtherHost(err):
 		t.refused(t.permit.door, t.permit.target, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,

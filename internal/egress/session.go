@@ -50,6 +50,7 @@ type Session struct {
 	doors     []listener
 	desk      *lend.Desk // nil: nothing is lent to the run
 	lent      func(host string, u lend.Use)
+	signs     func(host string, s lend.Signature) error
 
 	mu     sync.Mutex // guards the fields below; a leaf lock
 	closed bool

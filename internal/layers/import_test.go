@@ -166,6 +166,8 @@ func edges() []edge {
 		{[]string{"internal/egress"}, []string{"internal/egress/sniff"}, true, "the first bytes of a connection"},
 		{[]string{"internal/egress", "internal/tiers"}, []string{"internal/egress/lend"}, true, "secrets go into what leaves"},
 		{[]string{"internal/egress/lend"}, []string{"<parent>"}, false, "requests are changed without the guard"},
+		{[]string{"internal/egress/lend"}, []string{"internal/egress/sigv4"}, true, "what programs signed is signed again"},
+		{[]string{"internal/egress/sigv4"}, []string{"<parent>"}, false, "signatures are made without the guard"},
 		{[]string{"internal/egress/sniff"}, []string{"<parent>"}, false, "bytes are read without the guard"},
 		{[]string{"internal/seal"}, []string{"internal/seal/sealname"}, true, "which paths are sealed, by their names"},
 		{[]string{"internal/seal/sealname"}, []string{"<parent>"}, false, "names are read without a workspace"},

@@ -10,6 +10,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/config"
 	"palyra/internal/egress"
+	"palyra/internal/egress/lend"
 	"palyra/internal/publish"
 	"palyra/internal/sandbox"
 )
@@ -50,6 +51,8 @@ type egressGuard struct {
 	vault Vault // nil: nothing is lent
 	// stray is told of a placeholder that stood where its value does not go
 	stray func(ctx context.Context, c *palyra.Call, binding, host string)
+	// signed puts a signature on record before it is made
+	signed func(ctx context.Context, c *palyra.Call, host string, s lend.Signature) error
 }
 
 // Mode implements sandbox.Guard.

@@ -51,6 +51,7 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 		out.bindings = append(out.bindings, l.Binding)
 	}
 	told := &sync.Map{}
+	s.Signs(func(host string, one lend.Signature) error { return g.signed(context.WithoutCancel(ctx), c, host, one) })
 	return out, s.Lend(loans, out.bundles[0].path, func(host string, u lend.Use) { g.used(ctx, c, told, host, u) })
 }
 

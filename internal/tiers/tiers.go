@@ -20,6 +20,7 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/dotenv"
 	"palyra/internal/egress"
+	"palyra/internal/egress/lend"
 	"palyra/internal/journal"
 	"palyra/internal/mask"
 	"palyra/internal/profile"
@@ -150,7 +151,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams, Mask: t.Mask,
+		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.signature}, Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Masks: t.Masks, Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
@@ -197,6 +198,15 @@ func (t *Tiers) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra
 // strayPlaceholder puts on record that a placeholder stood where its value does not go. It stays one there.
 func (t *Tiers) strayPlaceholder(ctx context.Context, c *palyra.Call, binding, host string) {
 	t.changedMeanwhile(ctx, c, secrets.ReasonStray, []string{binding + " at " + host}, 0)
+}
+
+// signature puts a signature with a lent key on record before it is made.
+func (t *Tiers) signature(ctx context.Context, c *palyra.Call, host string, s lend.Signature) error {
+	_, err := t.Journal.Record(ctx, palyra.SignatureMade{
+		Type: string(s.Binding.Kind), Binding: s.Binding.Name, Key: s.Binding.Secret, For: s.Binding.Place + " at " + host,
+		Payload: s.Payload, Digest: s.Request, Shown: s.Shown, Call: c.ID,
+	})
+	return err
 }
 
 // Promise implements the process tool's Tiers.

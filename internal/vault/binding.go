@@ -72,6 +72,9 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 	if err != nil {
 		return b, err
 	}
+	if err := v.usableBy(ctx, b); err != nil && palyra.CodeOf(err) == palyra.Invalid {
+		return b, err // a secret that is not there, or cannot be opened now, may be bound
+	}
 	b.Hosts, b.CreatedBy, b.CreatedAt = hosts, by.Principal, v.Now().UTC()
 	record, err := json.Marshal(b)
 	if err != nil {
@@ -164,9 +167,7 @@ func (v *Vault) Usable(ctx context.Context, p palyra.Proposal, workspace string,
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the binding %s is not for this call", name).
 				WithRemedy("see 'palyra vault bindings': an operator says for which tools, workspaces and principals it is")
 		}
-		value, _, err := v.Get(ctx, b.Scope, b.Secret, 0)
-		value.Destroy()
-		switch {
+		switch err := v.usableBy(ctx, b); {
 		case palyra.CodeOf(err) == palyra.NotFound, palyra.CodeOf(err) == palyra.Expired:
 			continue
 		case err != nil:
@@ -175,6 +176,28 @@ func (v *Vault) Usable(ctx context.Context, p palyra.Proposal, workspace string,
 		have = append(have, b)
 	}
 	return have, nil
+}
+
+// usableBy finds out that the secret of a binding is there, and is what the binding needs.
+func (v *Vault) usableBy(ctx context.Context, b secrets.Binding) error {
+	value, _, err := v.Get(ctx, b.Scope, b.Secret, 0)
+	if err != nil {
+		return err
+	}
+	defer value.Destroy()
+	return value.Use(b.Kind.CheckValue)
+}
+
+// fit refuses a value that a binding of its secret cannot use.
+func (c *change) fit(in secrets.Value) error {
+	for _, b := range c.bindings {
+		if b.Scope == in.Scope && b.Secret == in.Name {
+			if err := in.Value.Use(b.Kind.CheckValue); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // inScope reports whether a secret of a scope is for a proposal.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"palyra"
 	"palyra/internal/store"
+	"palyra/secrets"
 )
 
 // tellAll tells Known the values of an open vault: all versions, also what has expired. A value that does not open is
@@ -70,7 +72,16 @@ func (v *Vault) values(ctx context.Context, h *held, want func(ident) bool, yiel
 			continue
 		}
 		more := true
-		_ = value.Use(func(b []byte) error { more = yield(r.name, b); return nil })
+		_ = value.Use(func(b []byte) error {
+			more = yield(r.name, b)
+			if key, err := secrets.ParseAWSKey(b); err == nil { // programs have its parts
+				defer key.Destroy()
+				for _, part := range []palyra.Secret{key.Secret, key.Token} {
+					_ = part.Use(func(b []byte) error { more = more && (len(b) == 0 || yield(r.name, b)); return nil })
+				}
+			}
+			return nil
+		})
 		if value.Destroy(); !more {
 			break
 		}

@@ -25,6 +25,9 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 	}
 	var info secrets.Info
 	err := v.change(ctx, "vault.put", by, func(tx *store.Tx, c *change) error {
+		if err := c.fit(in); err != nil {
+			return err
+		}
 		r := row{
 			ident: ident{string(in.Scope), in.Name, c.last(string(in.Scope), in.Name) + 1}, dataKey: string(v.NewID()), vaultKey: c.key,
 			unmasked: flag(in.Unmasked), by: by.Principal, created: v.Now().UnixNano(), expires: store.Nanos(in.Expires),

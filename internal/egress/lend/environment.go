@@ -41,6 +41,7 @@ func (d *Desk) Env() (env []string) {
 	if helpers > 0 {
 		env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(helpers), "GIT_TERMINAL_PROMPT=0")
 	}
+	env = append(env, d.regions()...)
 	for _, v := range trusting {
 		env = append(env, v+"="+d.bundle)
 	}

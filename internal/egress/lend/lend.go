@@ -6,7 +6,8 @@
 // verified as any client would.
 //
 // Promises: a program never gets a value, also not where a server sends it back: it is masked in heads and bodies. A
-// placeholder in any other place stays one, and is told. A value that does not fit its place refuses the request.
+// placeholder in any other place stays one, and is told. A value that does not fit its place refuses the request. What
+// programs signed with placeholder keys of AWS is signed again with the true ones (package sigv4), which go into nothing.
 //
 // What it does not do: what is inside of other encodings (compressed by a server that was asked not to) is refused, not
 // searched; HTTP only.
@@ -20,17 +21,20 @@ import (
 	"slices"
 	"time"
 
+	"palyra/internal/egress/sigv4"
 	"palyra/secrets"
 )
 
 // Desk has what was lent to one run.
 type Desk struct {
 	loans []secrets.Loan
+	keys  []awsKey // their parts are among the loans
 	vouch *authority
 	roots *x509.CertPool // of servers; nil: the system's
 
-	bundle string        // path of the room's authorities
-	places chan struct{} // one for each request on its way
+	bundle  string        // path of the room's authorities
+	places  chan struct{} // one for each request on its way
+	reading chan struct{} // one for each body that is read to be signed
 }
 
 // New returns the desk of a run. It takes the loans over.
@@ -50,7 +54,8 @@ func New(loans []secrets.Loan, now time.Time) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Desk{loans: loans, vouch: vouch, places: make(chan struct{}, maxAtOnce)}, nil
+	d := &Desk{vouch: vouch, places: make(chan struct{}, maxAtOnce), reading: sigv4.Room()}
+	return d, d.take(loans)
 }
 
 // Trust replaces the authorities that servers are verified by.

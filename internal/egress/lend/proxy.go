@@ -25,6 +25,7 @@ type Way struct {
 	At   string                                      // host:port
 	Dial func(ctx context.Context) (net.Conn, error) // to the server
 	Note func(Use)                                   // is told of placeholders
+	Sign func(Signature) error                       // is told of each signature before it is made; nil: none is
 	Head time.Duration                               // for a request's head, or a handshake
 	Idle time.Duration                               // between requests
 }
@@ -211,18 +212,27 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &paced{r.Body, http.NewResponseController(w), x.way.Idle}
 	}
+	signer, err := x.sign(r)
+	if err != nil {
+		x.way.Note(Use{Stray: []string{signer}})
+		refuse(w, http.StatusForbidden, palyra.AsError(err))
+		return
+	}
 	use, err := x.desk.substitute(r, x.way.At)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, palyra.AsError(err))
 		return
 	}
 	x.watch(r)
-	if len(use.Used)+len(use.Stray) > 0 {
-		x.way.Note(use)
-	}
 	if len(use.Used) > 0 { // an answer in parts could have parts of a value
 		r.Header.Del("Range")
 		r.Header.Del("If-Range")
+	}
+	if signer != "" {
+		use.used(signer)
+	}
+	if len(use.Used)+len(use.Stray) > 0 {
+		x.way.Note(use)
 	}
 	x.pass(w, r)
 }

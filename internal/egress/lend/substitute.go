@@ -32,7 +32,7 @@ func (d *Desk) substitute(r *http.Request, at string) (u Use, err error) {
 			done, err = inQuery(r, l)
 		case secrets.Body:
 			done, err = inBody(r, l)
-		case secrets.WebSocket: // later: see firstMessage
+		case secrets.WebSocket, secrets.SigV4: // later: see firstMessage; and before: see sign
 		}
 		if err != nil {
 			return u, err

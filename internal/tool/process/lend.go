@@ -37,9 +37,13 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 	if err != nil {
 		return err
 	}
+	if a, b, clash := secrets.Clash(have); clash {
+		return malformed("the bindings %s and %s would set the same variables to different keys", a.Name, b.Name).
+			WithRemedy("propose a call for each")
+	}
 	for _, b := range have {
-		if b.Env != "" && slices.ContainsFunc(p.Env, func(v palyra.EnvVar) bool { return v.Name == b.Env }) {
-			return malformed("the variable %s would hold the placeholder of the binding %s, and the call sets it", b.Env, b.Name).
+		if i := slices.IndexFunc(p.Env, func(v palyra.EnvVar) bool { return slices.Contains(b.Variables(), v.Name) }); i >= 0 {
+			return malformed("the variable %s would hold the placeholder of the binding %s, and the call sets it", p.Env[i].Name, b.Name).
 				WithRemedy("leave it out of env")
 		}
 		hosts, err := d.hosts(b.Hosts)
@@ -68,6 +72,12 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 
 // lentNote says where the value of a binding goes.
 func lentNote(b secrets.Binding) string {
+	if b.Kind == secrets.SigV4 {
+		region, service := b.Region()
+		return "gets placeholder keys (" + secrets.EnvAWSID + ", " + secrets.EnvAWSSecret + ") for the secret " + show.Line(b.Secret) +
+			", by the binding " + show.Line(b.Name) + "; what it signs with them for " + service + " in " + region +
+			" is signed again with the true key at " + strings.Join(b.Hosts, ", ") + ", whose TLS Palyra opens for this run"
+	}
 	place := string(b.Kind)
 	if b.Place != "" {
 		place += " " + b.Place
