@@ -77,5 +77,6 @@ func Catalogue() []Event {
 		UpstreamQuarantined{},
 		UpstreamReached{},
 		VaultChanged{},
+		SecretUsed{},
 	}
 }

@@ -157,7 +157,11 @@ func (v *Vault) Usable(ctx context.Context, p palyra.Proposal, workspace string,
 		if err != nil {
 			return nil, err
 		}
-		if !b.Fits(p.Tool, workspace) || !inScope(b.Scope, p) {
+		fits := b.Fits(p.Tool, workspace)
+		if of := secrets.UpstreamOf(ctx); of != "" {
+			fits = b.FitsUpstream(of, workspace)
+		}
+		if !fits || !inScope(b.Scope, p) {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the binding %s is not for this call", name).
 				WithRemedy("see 'palyra vault bindings': an operator says for which tools, workspaces and principals it is")
 		}

@@ -18,6 +18,7 @@ import (
 	"crypto/x509"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"palyra/secrets"
@@ -31,6 +32,9 @@ type Desk struct {
 
 	bundle string        // path of the room's authorities
 	places chan struct{} // one for each request on its way
+
+	veiled sync.Once
+	masks  masks // of Direct
 }
 
 // New returns the desk of a run. It takes the loans over.
@@ -92,6 +96,7 @@ func (d *Desk) Stand(value []byte) (placeholder string, ok bool) {
 // Close forgets the values.
 func (d *Desk) Close() {
 	if d != nil {
+		d.masks.clear()
 		for _, l := range d.loans {
 			l.Value.Destroy()
 		}

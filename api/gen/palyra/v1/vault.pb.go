@@ -238,7 +238,7 @@ type SecretBinding struct {
 	// Of the secret.
 	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// header, basic, query, body, websocket or git-credential.
+	// header, basic, query, body, websocket, git-credential, provider or upstream.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The header, query parameter or field.
 	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
