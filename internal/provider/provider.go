@@ -208,3 +208,11 @@ func (k keyFiles) Key(_ context.Context, provider string) (palyra.Secret, error)
 	}
 	return palyra.NewSecret(key), nil
 }
+
+// Plain says which keys lie in files as they are.
+func Plain(c config.Config) (all []string) {
+	for _, k := range c.PlainKeys() {
+		all = append(all, fmt.Sprintf("the key of the provider %s lies in the file %s as it is; remedy: palyra vault adopt", k.Provider, k.KeyFile))
+	}
+	return all
+}

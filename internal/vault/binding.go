@@ -82,15 +82,24 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 			}
 		}
 		if !known && len(c.bindings) >= secrets.MaxBindings {
-			return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d bindings, the most there can be", secrets.MaxBindings).
-				WithRemedy("remove what nobody needs: palyra vault unbind")
+			return tooManyBindings()
 		}
-		_, err := tx.Exec(`INSERT INTO vault_bindings (name, record) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET record=excluded.record`,
-			b.Name, record)
-		c.bindings[b.Name], c.leaves[bindingIdent(b.Name)] = b, bindingLeaf(b.Name, record)
 		c.event.Scope, c.event.Name, c.event.Binding = string(b.Scope), b.Secret, b.Name
-		return err
+		return c.bind(tx, b, record)
 	})
+}
+
+func tooManyBindings() *palyra.Error {
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d bindings, the most there can be", secrets.MaxBindings).
+		WithRemedy("remove what nobody needs: palyra vault unbind")
+}
+
+// bind keeps a binding by its record.
+func (c *change) bind(tx *store.Tx, b secrets.Binding, record []byte) error {
+	_, err := tx.Exec(`INSERT INTO vault_bindings (name, record) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET record=excluded.record`,
+		b.Name, record)
+	c.bindings[b.Name], c.leaves[bindingIdent(b.Name)] = b, bindingLeaf(b.Name, record)
+	return err
 }
 
 // Unbind removes a binding.

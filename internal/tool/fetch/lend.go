@@ -118,11 +118,10 @@ func (r request) takes(b secrets.Binding) error {
 	placeholder := "{{" + b.Name + "}}"
 	switch {
 	case !slices.ContainsFunc(b.Hosts, func(at string) bool { return slices.Contains(r.targets, at) }):
-		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "the binding %s is for %s, and the call does not go there", b.Name,
-			strings.Join(b.Hosts, ", ")).WithRemedy("leave it out, or have an operator bind the secret to the host: palyra vault bind")
+		return malformed("the binding %s is for %s, and the call does not go there", b.Name, strings.Join(b.Hosts, ", ")).
+			WithRemedy("leave it out, or have an operator bind the secret to the host: palyra vault bind")
 	case slices.Contains(b.Hosts, r.first.hostPort) && r.first.url.Scheme != "https":
-		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "the binding %s is for %s, and no secret goes there without TLS", b.Name,
-			r.first.hostPort).WithRemedy("use https")
+		return malformed("the binding %s is for %s, and no secret goes there without TLS", b.Name, r.first.hostPort).WithRemedy("use https")
 	case b.Kind == secrets.WebSocket:
 		return malformed("the binding %s is for WebSockets, which are not fetched", b.Name)
 	case b.Kind == secrets.Query && !strings.Contains(plainQuery(r.first.url.RawQuery), placeholder):
