@@ -82,34 +82,16 @@ type PostureChecked struct {
 }
 
 // Kind implements Event.
-func (StateBegun) Kind() string { return "state.begun" }
-
-// Kind implements Event.
-func (DaemonStarted) Kind() string { return "daemon.started" }
-
-// Kind implements Event.
-func (DaemonStopped) Kind() string { return "daemon.stopped" }
-
-// Kind implements Event.
-func (KeyCreated) Kind() string { return "key.created" }
-
-// Kind implements Event.
-func (KeyRotated) Kind() string { return "key.rotated" }
-
-// Kind implements Event.
+func (StateBegun) Kind() string      { return "state.begun" }
+func (DaemonStarted) Kind() string   { return "daemon.started" }
+func (DaemonStopped) Kind() string   { return "daemon.stopped" }
+func (KeyCreated) Kind() string      { return "key.created" }
+func (KeyRotated) Kind() string      { return "key.rotated" }
 func (PolicyActivated) Kind() string { return "policy.activated" }
-
-// Kind implements Event.
-func (AlertRaised) Kind() string { return "alert.raised" }
-
-// Kind implements Event.
-func (DoorFlood) Kind() string { return "door.flood" }
-
-// Kind implements Event.
+func (AlertRaised) Kind() string     { return "alert.raised" }
+func (DoorFlood) Kind() string       { return "door.flood" }
 func (JournalExported) Kind() string { return "journal.exported" }
-
-// Kind implements Event.
-func (PostureChecked) Kind() string { return "posture.checked" }
+func (PostureChecked) Kind() string  { return "posture.checked" }
 
 // VaultChanged is what was done in the vault, and to which secret, without values; get and export change nothing.
 type VaultChanged struct {
@@ -129,3 +111,19 @@ type VaultChanged struct {
 
 // Kind implements Event.
 func (VaultChanged) Kind() string { return "vault.changed" }
+
+// SecretUsed says that the value of a secret went out by a binding, and how often. It is written when what used it is over.
+type SecretUsed struct {
+	Binding  string    `json:"binding"`
+	Scope    string    `json:"scope"`
+	Secret   string    `json:"secret"`
+	Host     string    `json:"host"`
+	Count    int64     `json:"count"` // requests that had it
+	By       Principal `json:"by"`
+	Call     CallID    `json:"call_id,omitempty"`
+	Upstream string    `json:"upstream,omitempty"` // the MCP server that used it
+	Provider string    `json:"provider,omitempty"` // of models
+}
+
+// Kind implements Event.
+func (SecretUsed) Kind() string { return "secret.used" }

@@ -24,7 +24,7 @@ func (c *Client) Upstream(ctx context.Context, name string, refresh bool) (palyr
 func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
 	res, err := c.mcp.AddUpstream(ctx, &v1.AddUpstreamRequest{
 		Name: name, Transport: string(d.Transport), Command: d.Command, Url: d.URL, Env: d.Env, Workspace: d.Workspace,
-		Profile: d.Profile, Egress: d.Egress, TimeoutMs: d.TimeoutMS, Approve: approve,
+		Profile: d.Profile, Egress: d.Egress, Bindings: d.Bindings, TimeoutMs: d.TimeoutMS, Approve: approve,
 	})
 	return word[palyra.Upstream](res.GetUpstream(), err)
 }

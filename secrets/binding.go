@@ -23,11 +23,15 @@ const (
 	Body      Kind = "body"           // the field Place of a JSON object or a form
 	WebSocket Kind = "websocket"      // in the first message of a WebSocket
 	Git       Kind = "git-credential" // Basic, with a credential helper that gives git the placeholder
+	Provider  Kind = "provider"       // the key of a provider of models, as its protocol has it; nobody else can use it
+	Upstream  Kind = "upstream"       // in the header Place, for an MCP server behind the gate; nobody else can use it
 	SigV4     Kind = "sigv4"          // signs requests of AWS, for the region and service Place, and goes into none
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git, SigV4} }
+func Kinds() []Kind {
+	return []Kind{Header, Basic, Query, Body, WebSocket, Git, Provider, Upstream, SigV4}
+}
 
 // Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
 type Binding struct {
@@ -109,8 +113,10 @@ func (b *Binding) Check() error {
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
 	case b.User != "" && !validUser.MatchString(b.User):
 		return bad("%q is no user name", palyra.Clip(b.User, 64))
-	case b.User != "" && b.Kind != Git:
-		return bad("only bindings of the kind %s have a user", Git)
+	case b.User != "" && b.Kind != Git && b.Kind != Basic:
+		return bad("only bindings of the kinds %s and %s have a user", Git, Basic)
+	case b.Kind == Provider && (b.Env != "" || len(b.Tools)+len(b.Workspaces) > 0):
+		return bad("bindings of the kind %s have no variable, tools or workspaces: no program and no call uses them", Provider)
 	}
 	return b.checkPlace(bad)
 }
@@ -118,7 +124,7 @@ func (b *Binding) Check() error {
 // checkPlace checks what the kind needs.
 func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 	switch b.Kind {
-	case Header:
+	case Header, Upstream:
 		b.Place = http.CanonicalHeaderKey(b.Place)
 		if !validField.MatchString(b.Place) || slices.Contains(reservedHeaders, b.Place) {
 			return bad("%q is no header that can hold a secret", palyra.Clip(b.Place, 64))
@@ -127,7 +133,7 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 		if !validField.MatchString(b.Place) {
 			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
 		}
-	case Basic, WebSocket, Git:
+	case Basic, WebSocket, Git, Provider:
 		if b.Place != "" {
 			return bad("bindings of the kind %s have no further place", b.Kind)
 		}
@@ -157,6 +163,18 @@ func kindList() string {
 
 // Fits reports whether a call of a tool in a workspace may use the binding.
 func (b Binding) Fits(tool palyra.ToolName, workspace string) bool {
+	if b.Kind == Provider || b.Kind == Upstream {
+		return false
+	}
+	return b.fits(tool, workspace)
+}
+
+// FitsUpstream reports whether an MCP server may use the binding: its name as a tool is mcp.NAME.
+func (b Binding) FitsUpstream(name, workspace string) bool {
+	return b.Kind != Provider && b.fits(palyra.ToolName("mcp."+name), workspace)
+}
+
+func (b Binding) fits(tool palyra.ToolName, workspace string) bool {
 	if len(b.Tools) > 0 && !slices.Contains(b.Tools, tool) {
 		return false
 	}
@@ -174,13 +192,22 @@ const (
 // Mechanisms are what holds of a run that gets placeholders for bindings: where each value goes, and the hosts whose TLS
 // is opened for it.
 func Mechanisms(list []Binding) (out []string) {
+	out = BoundMechanisms(list)
+	for _, b := range list {
+		for _, h := range b.Hosts {
+			out = append(out, mechanismOpened+h)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// BoundMechanisms are what holds of a request into which the daemon itself puts the values: where each goes.
+func BoundMechanisms(list []Binding) (out []string) {
 	for _, b := range list {
 		out = append(out, mechanismBound+strings.Join([]string{
 			b.Name, string(b.Kind), b.Place, b.Env, string(b.Scope) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
 		}, ":"))
-		for _, h := range b.Hosts {
-			out = append(out, mechanismOpened+h)
-		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -90,7 +90,8 @@ type Imported struct {
 	Versions int64  `json:"versions"` // that came into the vault
 	Added    int64  `json:"added"`    // secrets that it did not have
 	Replaced int64  `json:"replaced"`
-	Same     int64  `json:"same"` // secrets that it had already
+	Same     int64  `json:"same"`     // secrets that it had already
+	Bindings int64  `json:"bindings"` // that came into the vault
 	Keeper   string `json:"keeper"`
 }
 

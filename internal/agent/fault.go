@@ -96,10 +96,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 type Source struct {
 	Name    string // in the configuration
 	Model   Model
-	BaseURL string        // for people
-	KeyFile string        // for people
-	Allowed []string      // its models; empty: any
-	Timeout time.Duration // for one answer
+	BaseURL string // for people
+	KeyFile string // for people
+	// the binding of its key in the vault, for people; empty: there is none
+	KeyBinding string
+	Allowed    []string      // its models; empty: any
+	Timeout    time.Duration // for one answer
 }
 
 // tries is how often a model is asked before its fault is the run's.
@@ -175,6 +177,9 @@ func statusText(status int) string {
 // badKey never repeats what the server said: some repeat the key.
 func (s *Source) badKey(status int) *palyra.Error {
 	e := s.fail(palyra.Denied, palyra.ReasonModelKey, "%s refused the key%s", s.Name, statusText(status))
+	if s.KeyBinding != "" {
+		return e.WithRemedy("put a valid key as the secret of the binding %s (see 'palyra vault bindings'); it is read anew each time", s.KeyBinding)
+	}
 	if s.KeyFile == "" {
 		return e.WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file", s.Name)
 	}

@@ -23,7 +23,8 @@ import (
 type bindFlags struct {
 	secret, scope, header, query, body, aws string
 	basic, websocket                        bool
-	git                                     bool
+	git, provider                           bool
+	upstream                                string
 	tools                                   []string
 	binding                                 secrets.Binding
 }
@@ -32,14 +33,16 @@ type bindFlags struct {
 func (f *bindFlags) kind() error {
 	named := 0
 	for kind, place := range map[secrets.Kind]string{
-		secrets.Header: f.header, secrets.Query: f.query, secrets.Body: f.body, secrets.SigV4: f.aws,
+		secrets.Header: f.header, secrets.Query: f.query, secrets.Body: f.body, secrets.SigV4: f.aws, secrets.Upstream: f.upstream,
 	} {
 		if place != "" {
 			f.binding.Kind, f.binding.Place = kind, place
 			named++
 		}
 	}
-	for kind, is := range map[secrets.Kind]bool{secrets.Basic: f.basic, secrets.WebSocket: f.websocket, secrets.Git: f.git} {
+	for kind, is := range map[secrets.Kind]bool{
+		secrets.Basic: f.basic, secrets.WebSocket: f.websocket, secrets.Git: f.git, secrets.Provider: f.provider,
+	} {
 		if is {
 			f.binding.Kind, f.binding.Place = kind, ""
 			named++
@@ -49,7 +52,7 @@ func (f *bindFlags) kind() error {
 		return exit.Usagef("say at which host it may be used: --host HOST")
 	}
 	if named != 1 {
-		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4")
+		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4, --provider, --upstream")
 	}
 	return nil
 }
@@ -59,7 +62,9 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bind NAME", Short: "Say how a secret may be used: where it goes, at which hosts, in which calls", Args: syntax.Takes("NAME"),
 		Long: "Say how a secret may be used. Agents name the binding (palyra exec --secret NAME); their programs get a placeholder. The\n" +
-			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.",
+			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.\n\n" +
+			"--provider is for the key of a provider of models (providers.NAME.key_binding), and --upstream for an MCP server behind\n" +
+			"the gate (palyra mcp add --secret NAME): no call of an agent can use these.",
 		Example: "  palyra vault bind github --secret github-token --host api.github.com --header Authorization --env GITHUB_TOKEN\n" +
 			"  palyra vault bind push --secret github-token --host github.com --git\n" +
 			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site\n" +
@@ -102,7 +107,9 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	fs.BoolVar(&f.websocket, "websocket", false, "the value goes into the first message of a WebSocket")
 	fs.BoolVar(&f.git, "git", false, "git gets it as the password for these hosts")
 	fs.StringVar(&f.aws, "sigv4", "", "the value is a key of AWS, and signs what programs sign with a placeholder, for this REGION/SERVICE")
-	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git)")
+	fs.BoolVar(&f.provider, "provider", false, "the value is the key of a provider of models, and of nothing else")
+	fs.StringVar(&f.upstream, "upstream", "", "the value goes into this header of requests by or to an MCP server, and of nobody else's")
+	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git) and for --basic in requests of palyra.http.fetch")
 	fs.StringVar(&f.binding.Env, "env", "", "the variable in which programs find the placeholder")
 	fs.StringArrayVar(&f.binding.Workspaces, "workspace", nil, "only for calls in this directory or below; may be given again (default: all)")
 	fs.StringArrayVar(&f.tools, "tool", nil, "only for calls of this tool; may be given again (default: all)")

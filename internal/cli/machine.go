@@ -26,6 +26,7 @@ var ownMachine = map[string]string{
 	"palyra config show":      "it is about the configuration of this machine",
 	"palyra config path":      "it is about the directories of this machine",
 	"palyra config groups":    "it is about the configuration of this machine",
+	"palyra vault adopt":      "it moves keys that the configuration of this machine names",
 	"palyra operator show":    "it is about your key on this machine; elsewhere you sign with the key of the device ('palyra device remotes')",
 	"palyra operator protect": "it is about your key on this machine",
 	"palyra sandbox profiles": "it is about the profiles of this machine",

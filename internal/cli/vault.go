@@ -27,7 +27,8 @@ func vaultCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("vault", "Keep secrets that are used and need not be seen",
 		vaultPutCommand(inv), vaultGetCommand(inv), vaultListCommand(inv), vaultDeleteCommand(inv), vaultRotateCommand(inv),
 		vaultUnlockCommand(inv), vaultLockCommand(inv), vaultStatusCommand(inv), vaultExportCommand(inv), vaultImportCommand(inv),
-		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv), vaultImportEnvCommand(inv))
+		vaultBindCommand(inv), vaultUnbindCommand(inv), vaultBindingsCommand(inv), vaultImportEnvCommand(inv),
+		vaultAdoptCommand(inv))
 }
 
 // scopeFlag adds the flag for whom a secret is.

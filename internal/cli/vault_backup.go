@@ -148,6 +148,9 @@ func vaultImportCommand(inv *invocation.Invocation) *cobra.Command {
 			return inv.Answer(err, out, func(w io.Writer) {
 				fmt.Fprintf(w, "%s imported; of its secrets %d were added, %d replaced, and %d as they were\n",
 					screen.Count(out.Versions, "version"), out.Added, out.Replaced, out.Same)
+				if out.Bindings > 0 {
+					fmt.Fprintf(w, "%s imported\n", screen.Count(out.Bindings, "binding"))
+				}
 				if anew {
 					fmt.Fprintf(w, "the vault has a new key, held by %s\n", show.Line(out.Keeper))
 				}

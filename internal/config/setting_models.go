@@ -25,11 +25,12 @@ type Models struct {
 
 // Provider is where models are: one section [providers.NAME] each.
 type Provider struct {
-	Kind      string   `key:"kind"` // openai or anthropic: the protocol
-	BaseURL   string   `key:"base_url"`
-	KeyFile   string   `key:"key_file"`
-	TimeoutMS int64    `key:"timeout_ms"`
-	Models    []string `key:"models"` // that may be used; empty: any
+	Kind       string   `key:"kind"` // openai or anthropic: the protocol
+	BaseURL    string   `key:"base_url"`
+	KeyFile    string   `key:"key_file"`
+	KeyBinding string   `key:"key_binding"` // of the key in the vault
+	TimeoutMS  int64    `key:"timeout_ms"`
+	Models     []string `key:"models"` // that may be used; empty: any
 }
 
 // Timeout is how long one answer may take.
@@ -78,6 +79,7 @@ var providerFields = []struct {
 	{"kind", setting{text: "the protocol: openai (also of Ollama, vLLM and others) or anthropic", check: oneOf("openai", "anthropic")}},
 	{"base_url", setting{text: "the address of the API; empty: the company's own", check: baseURL}},
 	{"key_file", setting{text: "a file of mode 0600 with the key; empty: none is needed", check: absolute}},
+	{"key_binding", setting{text: "the binding of the key in the vault; empty: it is none, or in key_file", check: bindingName}},
 	{"timeout_ms", setting{text: "how long one answer may take", min: 1000, max: day}},
 	{"models", setting{text: "the models that may be used; an empty list lets any be", check: modelName}},
 }
@@ -154,8 +156,13 @@ func (c *Config) checkModels() []Problem {
 		if slices.Contains(reserved, name) {
 			bad(key+".kind", "a provider cannot be called %s", name)
 		}
-		if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && p.KeyFile != "" && !loopbackHost(u.Hostname()) {
+		if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && p.KeyFile+p.KeyBinding != "" && !loopbackHost(u.Hostname()) {
 			bad(key+".base_url", "a key is not sent without encryption to another machine: use https")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		if p := c.Providers[name]; p.KeyFile != "" && p.KeyBinding != "" {
+			bad(providersSection+"."+name+".key_file", "the key is in the vault by key_binding: leave one of them out")
 		}
 	}
 	name, _, _ := strings.Cut(c.Models.Default, "/")
@@ -163,6 +170,16 @@ func (c *Config) checkModels() []Problem {
 		bad("models.default", "there is no [providers.%s]", name)
 	}
 	return problems
+}
+
+// validBinding is what a binding may be called.
+var validBinding = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func bindingName(s string) error {
+	if s != "" && !validBinding.MatchString(s) {
+		return fmt.Errorf("%s is not the name of a binding: see 'palyra vault bindings'", strconv.Quote(s))
+	}
+	return nil
 }
 
 func defaultModel(s string) error {

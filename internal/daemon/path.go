@@ -134,7 +134,7 @@ func (d *Daemon) builtin(t *tiers.Tiers) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
 	all = append(all, files.All(files.Config{UndoStore: undoPart{d}, Masks: t.Masks})...)
-	all = append(all, fetch.All(fetchConfig(t.Guard))...)
+	all = append(all, fetch.All(t.Fetch())...)
 	all = append(all, toolundo.All(undoPart{d})...)
 	all = append(all, review.All(undoPart{d})...)
 	return append(all, toolartifact.All(d.files)...)

@@ -19,7 +19,7 @@ import (
 
 // openRuns puts the agent's loop on the calls.
 func (d *Daemon) openRuns(p *path) (err error) {
-	sources, err := provider.Sources(d.Settings, kinds(), d.Mask, d.Log)
+	sources, err := provider.Sources(d.Settings, kinds(), d.vault, d.Mask, d.Log)
 	if err != nil {
 		return err
 	}

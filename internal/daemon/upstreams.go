@@ -38,7 +38,7 @@ func (d *Daemon) openUpstreams(ctx context.Context, p *path) error {
 	servers := tiers.Servers{Tiers: p.tiers, Workspaces: d.work, NewID: newID}
 	r, err := upstream.New(ctx, upstream.Config{
 		DB: d.db, Journal: d.journal, Launcher: servers, Network: network{p.tiers.Guard}, Catalog: p.catalog,
-		Artifacts: d.files, Version: d.Version, Now: now, Log: d.Log, Mask: d.Mask,
+		Artifacts: d.files, Version: d.Version, Now: now, Log: d.Log, Mask: d.Mask, Secrets: servers,
 	})
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ type service struct {
 	mu            sync.Mutex
 	seen          []string // a line for each request
 	repos         string   // git repositories that it serves
+	login         string   // of its MCP server
 }
 
 func newService(t *testing.T) *service {
@@ -87,6 +88,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.registry(w, r) {
+		return
+	}
+	if r.URL.Path == "/mcp" {
+		s.mcp(w, r)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,7 +59,7 @@ func (p *Explainer) withoutLimit(ctx context.Context, c *palyra.Call, name, text
 func (p *Explainer) operatorCommands(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	switch reason {
 	case palyra.ReasonScopeDenied:
-		return p.widenReach(ctx, c)
+		return append(bindFor(c), p.widenReach(ctx, c)...)
 	case palyra.ReasonUnknownTool, palyra.ReasonQuarantined:
 		return p.approveUpstreamTool(ctx, c.Proposal.Tool)
 	case palyra.ReasonPosture:
@@ -67,6 +68,19 @@ func (p *Explainer) operatorCommands(ctx context.Context, c *palyra.Call, reason
 		}, openProbe)}
 	}
 	return nil
+}
+
+// bindFor has a secret bound for the call, where it names bindings.
+func bindFor(c *palyra.Call) []wire.Flip {
+	var args struct {
+		Bindings []string `json:"bindings"`
+	}
+	if json.Unmarshal(c.Proposal.Arguments, &args) != nil || len(args.Bindings) == 0 {
+		return nil
+	}
+	return []wire.Flip{untried(wire.Flip{
+		Kind: flipAccess, Text: "have an operator bind the secret for this tool and workspace", Change: "palyra vault bind", Becomes: palyra.Ask,
+	}, openReach)}
 }
 
 // widenReach lets the person behind the caller reach the workspace. A token that is bound closer than its

@@ -105,6 +105,7 @@ func edges() []edge {
 		{
 			[]string{
 				"internal/vault", "internal/rpc/**", "client/**", "internal/cli/**", "internal/egress/**", "internal/sandbox", "internal/tool/process",
+				"internal/tool/fetch", "internal/provider", "internal/mcp/upstream", "internal/daemon",
 				"internal/tiers",
 			},
 			[]string{"secrets"},
@@ -209,7 +210,10 @@ func edges() []edge {
 
 		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},
 		{[]string{"internal/enrol"}, []string{"internal/tool/device"}, true, "a machine is asked about as a call of its own tool"},
-		{[]string{"internal/tiers"}, []string{"internal/tool/process"}, true, "the tool that plans for the tiers"},
+		{
+			[]string{"internal/tiers"}, []string{"internal/tool/process", "internal/tool/fetch"}, true,
+			"the tool that plans for the tiers, and the one that goes out by their guard",
+		},
 		{[]string{"internal/tiers"}, []string{"internal/seal/*"}, true, "what a run did to names that others trust, by links and by git"},
 		{storey, storey, false, "what stands on the parts does not stand on each other"},
 		{[]string{"internal/bundle", "internal/past"}, []string{"internal/policy/*"}, true, "bundles are tested, kept and replayed"},

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"palyra"
@@ -33,8 +34,8 @@ type Kind struct {
 }
 
 // Sources are the providers of a configuration. None of them is reached before a run needs it.
-func Sources(c config.Config, kinds map[string]Kind, m *mask.Masker, log *slog.Logger) ([]agent.Source, error) {
-	keys := keyFiles(c.Providers)
+func Sources(c config.Config, kinds map[string]Kind, v Vault, m *mask.Masker, log *slog.Logger) ([]agent.Source, error) {
+	keys := keys{keyFiles(c.Providers), v}
 	var sources []agent.Source
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
 		s, err := source(name, *c.Providers[name], kinds, c.Egress, keys, m, log)
@@ -64,7 +65,7 @@ func guardTo(u *url.URL, c config.Egress, log *slog.Logger) (*egress.Guard, erro
 }
 
 // source makes one provider.
-func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, m *mask.Masker,
+func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys keys, m *mask.Masker,
 	log *slog.Logger,
 ) (agent.Source, error) {
 	kind, ok := kinds[p.Kind]
@@ -80,39 +81,35 @@ func source(name string, p config.Provider, kinds map[string]Kind, out config.Eg
 	if err != nil {
 		return agent.Source{}, err
 	}
-	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, keys), Mask: m}
+	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, hostsOf(u), keys), Mask: m}
 	return agent.Source{
-		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
+		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, KeyBinding: p.KeyBinding, Allowed: p.Models, Timeout: p.Timeout(),
 	}, nil
 }
 
 // keyOf is where the key of a provider comes from; nil where it may have none. The
 // company's own address answers nobody without a key, so nothing is sent there.
-func keyOf(name string, p config.Provider, keys agent.Keys) func(context.Context) (palyra.Secret, error) {
+func keyOf(name string, p config.Provider, hosts []string, keys keys) func(context.Context) (palyra.Secret, error) {
 	switch {
+	case p.KeyBinding != "":
+		return func(ctx context.Context) (palyra.Secret, error) { return keys.bound(ctx, name, p.KeyBinding, hosts) }
 	case p.KeyFile != "":
-		return func(ctx context.Context) (palyra.Secret, error) { return keys.Key(ctx, name) }
+		return func(ctx context.Context) (palyra.Secret, error) { return keys.files.Key(ctx, name) }
 	case p.BaseURL != "":
 		return nil
 	}
 	return func(context.Context) (palyra.Secret, error) {
 		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonModelKey, "there is no key for %s", name).
-			WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file; for a model of your own set "+
-				"providers.%s.base_url", name, name)
+			WithRemedy("put the key into the vault (palyra vault put), bind it (palyra vault bind %s --provider --host %s) and name the binding "+
+				"in providers.%s.key_binding, or put it into a file of mode 0600 and name that in providers.%s.key_file; for a model of your own "+
+				"set providers.%s.base_url", name, hosts[0], name, name, name)
 	}
 }
 
 // wayTo opens ways through the guard to the one host of a base URL. Where that is
 // this machine by name, its addresses are meant.
 func wayTo(u *url.URL, guard *egress.Guard) func(context.Context) (agent.Way, error) {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	hosts := []string{net.JoinHostPort(u.Hostname(), port)}
-	if u.Hostname() == "localhost" {
-		hosts = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
-	}
+	hosts := hostsOf(u)
 	return func(ctx context.Context) (agent.Way, error) {
 		s, err := guard.Open(ctx, nil, palyra.Plan{Egress: hosts})
 		if err != nil {
@@ -135,8 +132,51 @@ func wayTo(u *url.URL, guard *egress.Guard) func(context.Context) (agent.Way, er
 	}
 }
 
+// hostsOf is where a base URL leads.
+func hostsOf(u *url.URL) []string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	if u.Hostname() == "localhost" {
+		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return []string{net.JoinHostPort(strings.ToLower(u.Hostname()), port)}
+}
+
+// Vault gives out keys by their bindings.
+type Vault interface {
+	// ProviderKey returns the key of a provider at host:port, which the caller destroys. Its use is on record.
+	ProviderKey(ctx context.Context, provider, binding, at string) (palyra.Secret, error)
+}
+
+// keys are where the keys of providers come from.
+type keys struct {
+	files keyFiles
+	vault Vault
+}
+
+// bound returns the key of a binding, as it is now.
+func (k keys) bound(ctx context.Context, provider, binding string, hosts []string) (palyra.Secret, error) {
+	key, err := k.vault.ProviderKey(ctx, provider, binding, hosts[0])
+	if err != nil {
+		return key, err
+	}
+	err = key.Use(func(b []byte) error {
+		if len(b) == 0 || bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonModelKey, "the secret of the binding %s does not hold a key for %s", binding, provider).
+				WithRemedy("put the key alone, without a line end: palyra vault put")
+		}
+		return nil
+	})
+	if err != nil {
+		key.Destroy()
+	}
+	return key, err
+}
+
 // keyFiles reads the keys of providers from the files that the configuration
-// names, anew each time. It stands where the vault will.
+// names, anew each time.
 type keyFiles map[string]*config.Provider
 
 const maxKeyFile = 16 << 10
@@ -167,4 +207,12 @@ func (k keyFiles) Key(_ context.Context, provider string) (palyra.Secret, error)
 		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, "it does not hold a key", "put the key alone on one line")
 	}
 	return palyra.NewSecret(key), nil
+}
+
+// Plain says which keys lie in files as they are.
+func Plain(c config.Config) (all []string) {
+	for _, k := range c.PlainKeys() {
+		all = append(all, fmt.Sprintf("the key of the provider %s lies in the file %s as it is; remedy: palyra vault adopt", k.Provider, k.KeyFile))
+	}
+	return all
 }

@@ -101,15 +101,16 @@ func TestTheWayToAModel(t *testing.T) {
 
 // Without a key nothing is sent to a company's own address; other addresses may need none.
 func TestKeyOf(t *testing.T) {
-	if keyOf("x", config.Provider{BaseURL: "http://127.0.0.1:1/v1"}, keyFiles{}) != nil {
+	at := []string{"api.example.com:443"}
+	if keyOf("x", config.Provider{BaseURL: "http://127.0.0.1:1/v1"}, at, keys{}) != nil {
 		t.Error("a provider of one's own needs a key")
 	}
-	_, err := keyOf("x", config.Provider{}, keyFiles{})(t.Context())
+	_, err := keyOf("x", config.Provider{}, at, keys{})(t.Context())
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonModelKey || !strings.Contains(e.Remedy, "providers.x.key_file") {
 		t.Errorf("%v", err)
 	}
 	p := config.Provider{KeyFile: filepath.Join(t.TempDir(), "none")}
-	if _, err := keyOf("x", p, keyFiles{"x": &p})(t.Context()); !strings.Contains(err.Error(), "there is no such file") {
+	if _, err := keyOf("x", p, at, keys{files: keyFiles{"x": &p}})(t.Context()); !strings.Contains(err.Error(), "there is no such file") {
 		t.Errorf("%v", err)
 	}
 }
@@ -121,12 +122,12 @@ func TestModelSources(t *testing.T) {
 		"anthropic": {anthropic.DefaultURL, anthropic.Sign, func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
 	}
 	for kind, want := range map[string]string{"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"} {
-		s, err := source("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, kinds, out, keyFiles{}, nil, log)
+		s, err := source("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, kinds, out, keys{}, nil, log)
 		if err != nil || s.BaseURL != want || s.Model == nil || s.Name != "x" || len(s.Allowed) != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	if _, err := source("x", config.Provider{Kind: "magic"}, kinds, out, nil, nil, log); err == nil {
+	if _, err := source("x", config.Provider{Kind: "magic"}, kinds, out, keys{}, nil, log); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 }

@@ -50,7 +50,8 @@ type egressGuard struct {
 	config.Egress
 	vault Vault // nil: nothing is lent
 	// stray is told of a placeholder that stood where its value does not go
-	stray func(ctx context.Context, c *palyra.Call, binding, host string)
+	stray  func(ctx context.Context, c *palyra.Call, binding, host string)
+	record func(ctx context.Context, e palyra.Event) // is told what was used
 	// signed puts a signature on record before it is made
 	signed func(ctx context.Context, c *palyra.Call, host string, s lend.Signature) error
 }

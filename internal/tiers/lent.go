@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"palyra"
 	"palyra/internal/egress"
@@ -27,6 +26,14 @@ type gateway struct {
 	*egress.Session
 	bindings []secrets.Binding
 	bundles  []authorityFile
+	uses     *uses // nil: nothing was lent
+}
+
+// Close implements sandbox.Gateway. What was used is on record then.
+func (g gateway) Close() (flows []palyra.EgressFlow, more int64) {
+	flows, more = g.Session.Close()
+	g.uses.record(context.Background())
+	return flows, more
 }
 
 // lendTo lends the secrets of a plan's bindings to a session.
@@ -34,6 +41,12 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 	out := gateway{Session: s}
 	if len(p.Bindings) == 0 {
 		return out, nil
+	}
+	of := palyra.SecretUsed{By: palyra.SystemDaemon, Upstream: secrets.UpstreamOf(ctx)}
+	if of.Upstream != "" {
+		c = serverCall()
+	} else if c != nil {
+		of.By, of.Call = c.Proposal.Principal, c.ID
 	}
 	if g.vault == nil || c == nil {
 		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there is no vault to take secrets from").
@@ -50,9 +63,12 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 	for _, l := range loans {
 		out.bindings = append(out.bindings, l.Binding)
 	}
-	told := &sync.Map{}
+	out.uses = &uses{
+		journal: g.record, bindings: out.bindings, of: of,
+		stray: func(ctx context.Context, binding, host string) { g.stray(ctx, c, binding, host) },
+	}
 	s.Signs(func(host string, one lend.Signature) error { return g.signed(context.WithoutCancel(ctx), c, host, one) })
-	return out, s.Lend(loans, out.bundles[0].path, func(host string, u lend.Use) { g.used(ctx, c, told, host, u) })
+	return out, s.Lend(loans, out.bundles[0].path, func(host string, u lend.Use) { out.uses.note(ctx, host, u) })
 }
 
 // bundlePaths are where systems keep the authorities that programs trust, in one file.
@@ -98,14 +114,4 @@ func (g gateway) Lent() (l sandbox.Lent, err error) {
 	}
 	l.Mechanisms = secrets.Mechanisms(g.bindings)
 	return l, nil
-}
-
-// used puts placeholders that stood in other places than their bindings' on record, once for each host.
-func (g egressGuard) used(ctx context.Context, c *palyra.Call, told *sync.Map, host string, u lend.Use) {
-	for _, name := range u.Stray {
-		if _, again := told.LoadOrStore([2]string{name, host}, true); again {
-			continue
-		}
-		g.stray(context.WithoutCancel(ctx), c, name, host)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/tool/process"
 	"palyra/internal/workspace"
+	"palyra/secrets"
 )
 
 // Servers starts MCP servers in tier C. What it knows of an upstream is its name and its definition.
@@ -29,6 +30,12 @@ type Servers struct {
 // Resolve implements upstream.Launcher: the plan by which the server of an upstream runs: that of its command in
 // tier C, fed live. Its start is no call: the operator's signature under the definition stands for it.
 func (s Servers) Resolve(ctx context.Context, name string, def palyra.UpstreamDefinition) (palyra.Plan, error) {
+	ctx = secrets.ForUpstream(ctx, name)
+	if len(def.Bindings) > 0 {
+		if err := s.programBindings(ctx, name, def); err != nil {
+			return palyra.Plan{}, err
+		}
+	}
 	t, _ := s.Tool.Tool(process.Name)
 	args, err := json.Marshal(serverArguments(def))
 	if err != nil {
@@ -41,7 +48,8 @@ func (s Servers) Resolve(ctx context.Context, name string, def palyra.UpstreamDe
 	if p.Workspace, p.Mounts, err = s.place(ctx, name, def.Workspace); err != nil {
 		return palyra.Plan{}, err
 	}
-	c := &palyra.Call{Proposal: palyra.Proposal{Tool: process.Name, Arguments: args, Workspace: p.Workspace.Path}}
+	c := serverCall()
+	c.Proposal.Arguments, c.Proposal.Workspace = args, p.Workspace.Path
 	if err := s.Tool.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
@@ -58,6 +66,9 @@ func serverArguments(def palyra.UpstreamDefinition) map[string]any {
 	args := map[string]any{"command": def.Command[0], "args": append([]string{}, def.Command[1:]...), "tier": "c"}
 	if len(def.Env) > 0 {
 		args["env"] = def.Env
+	}
+	if len(def.Bindings) > 0 {
+		args["bindings"] = def.Bindings
 	}
 	if len(def.Egress) > 0 {
 		args["egress"] = def.Egress
@@ -150,8 +161,8 @@ func (s Servers) Tidy(known []string) {
 }
 
 // Start implements upstream.Launcher.
-func (s Servers) Start(ctx context.Context, _ string, p palyra.Plan) (upstream.Process, error) {
-	service, err := s.Runner.Serve(ctx, palyra.CallID(s.NewID()), p)
+func (s Servers) Start(ctx context.Context, name string, p palyra.Plan) (upstream.Process, error) {
+	service, err := s.Runner.Serve(secrets.ForUpstream(ctx, name), palyra.CallID(s.NewID()), p)
 	if err != nil {
 		return nil, err
 	}

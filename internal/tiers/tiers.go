@@ -151,7 +151,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.signature}, Streams: t.Streams, Mask: t.Mask,
+		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.recordUse, t.signature}, Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Masks: t.Masks, Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,

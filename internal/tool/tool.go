@@ -50,6 +50,7 @@ type Env struct {
 	Session palyra.SessionID
 
 	Principal palyra.Principal // whose call it is
+	Proposal  palyra.Proposal  // as it was made
 
 	Asked   string        // the workspace directory as the caller spelled it
 	Parent  palyra.CallID // the running call that this one came out of; empty: none
@@ -70,7 +71,7 @@ type Env struct {
 // EnvOf returns the environment of a call.
 func EnvOf(c *palyra.Call) Env {
 	return Env{
-		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace,
+		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Proposal: c.Proposal, Asked: c.Proposal.Workspace,
 		Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow,
 		Reach: c.Proposal.Reach(), Check: c.Proposal.Check,
 	}

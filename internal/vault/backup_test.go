@@ -137,6 +137,56 @@ func TestAnExportIsReadableElsewhere(t *testing.T) {
 	}
 }
 
+// Bindings are in an export, come back as they were, and are one with the rest: all or nothing.
+func TestBindingsAreExported(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	_, err := h.Put(h.Context(), secrets.Value{Scope: secrets.Global, Name: "token", Value: text("value one of the token")}, ada)
+	h.ok(err)
+	bind := func(h *house, name, header string) {
+		t.Helper()
+		_, err := h.Bind(h.Context(), secrets.Binding{
+			Name: name, Secret: "token", Kind: secrets.Header, Place: header, Hosts: []string{"api.example.com:443"}, Env: "TOKEN",
+		}, ada)
+		h.ok(err)
+	}
+	bind(h, "api", "Authorization")
+	bind(h, "other", "X-Token")
+	want, err := h.Bindings(h.Context())
+	h.ok(err)
+	file := h.export(true)
+	carl := secrets.By{Principal: "user:carl", Role: palyra.RoleOwner}
+	other := newHouse(t, t.TempDir())
+	other.now = h.now
+	got, err := other.take(file, secrets.Add, carl)
+	if err != nil || got.Bindings != 2 || got.Versions != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	other.again()
+	all, err := other.Bindings(other.Context())
+	a, _ := json.Marshal(all)
+	b, _ := json.Marshal(want)
+	if err != nil || string(a) != string(b) {
+		t.Errorf("%s, %v\nnot\n%s", a, err, b)
+	}
+	if got, err := other.take(file, secrets.Add, carl); err != nil || got.Bindings != 0 || got.Same != 1 {
+		t.Errorf("once more: %+v, %v", got, err)
+	}
+	bind(other, "api", "X-Changed")
+	if _, err := other.take(file, secrets.Add, carl); palyra.AsError(err).Reason != palyra.ReasonExists {
+		t.Errorf("a binding that differs: %v", err)
+	}
+	for _, mode := range []secrets.ImportMode{secrets.Replace, secrets.Anew} {
+		bind(other, "api", "X-Changed")
+		if got, err := other.take(file, mode, carl); err != nil || got.Bindings < 1 {
+			t.Errorf("%s: %+v, %v", mode, got, err)
+		}
+		all, err := other.Bindings(other.Context())
+		if a, _ := json.Marshal(all); err != nil || string(a) != string(b) {
+			t.Errorf("%s: %s, %v", mode, a, err)
+		}
+	}
+}
+
 func TestImportWhereSomethingIs(t *testing.T) {
 	cheap(t)
 	h := newHouse(t, t.TempDir())
@@ -549,7 +599,7 @@ func FuzzReadExport(f *testing.F) {
 			return writeLine(&again, exportLine{Info: row{
 				ident: l.ident(), unmasked: flag(l.Unmasked), by: l.CreatedBy, created: store.Nanos(l.CreatedAt), expires: store.Nanos(l.ExpiresAt),
 			}.info(), Value: l.Value})
-		})
+		}, func(b secrets.Binding) error { return writeLine(&again, b) })
 		if err == nil && !bytes.Equal(in, again.Bytes()) {
 			t.Errorf("%q is read, and %q would be written", in, again.Bytes())
 		}

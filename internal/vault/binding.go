@@ -88,15 +88,24 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 			}
 		}
 		if !known && len(c.bindings) >= secrets.MaxBindings {
-			return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d bindings, the most there can be", secrets.MaxBindings).
-				WithRemedy("remove what nobody needs: palyra vault unbind")
+			return tooManyBindings()
 		}
-		_, err := tx.Exec(`INSERT INTO vault_bindings (name, record) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET record=excluded.record`,
-			b.Name, record)
-		c.bindings[b.Name], c.leaves[bindingIdent(b.Name)] = b, bindingLeaf(b.Name, record)
 		c.event.Scope, c.event.Name, c.event.Binding = string(b.Scope), b.Secret, b.Name
-		return err
+		return c.bind(tx, b, record)
 	})
+}
+
+func tooManyBindings() *palyra.Error {
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d bindings, the most there can be", secrets.MaxBindings).
+		WithRemedy("remove what nobody needs: palyra vault unbind")
+}
+
+// bind keeps a binding by its record.
+func (c *change) bind(tx *store.Tx, b secrets.Binding, record []byte) error {
+	_, err := tx.Exec(`INSERT INTO vault_bindings (name, record) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET record=excluded.record`,
+		b.Name, record)
+	c.bindings[b.Name], c.leaves[bindingIdent(b.Name)] = b, bindingLeaf(b.Name, record)
+	return err
 }
 
 // Unbind removes a binding.
@@ -163,7 +172,11 @@ func (v *Vault) Usable(ctx context.Context, p palyra.Proposal, workspace string,
 		if err != nil {
 			return nil, err
 		}
-		if !b.Fits(p.Tool, workspace) || !inScope(b.Scope, p) {
+		fits := b.Fits(p.Tool, workspace)
+		if of := secrets.UpstreamOf(ctx); of != "" {
+			fits = b.FitsUpstream(of, workspace)
+		}
+		if !fits || !inScope(b.Scope, p) {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the binding %s is not for this call", name).
 				WithRemedy("see 'palyra vault bindings': an operator says for which tools, workspaces and principals it is")
 		}

@@ -44,13 +44,21 @@ func (v *Vault) Export(ctx context.Context, to io.Writer, passphrase palyra.Secr
 			WithRemedy("put a secret: palyra vault put NAME")
 	}
 	all := slices.SortedFunc(maps.Keys(h.leaves), ident.compare)
-	all = slices.DeleteFunc(all, func(i ident) bool { return i.scope == bindingScope }) // they are made anew where it is imported
+	all = slices.DeleteFunc(all, func(i ident) bool { return i.scope == bindingScope })
 	for _, i := range all {
 		if err := v.permitExport(ctx, i, everyone, by); err != nil {
 			return 0, err
 		}
 	}
-	head := exportHead{Format: exportFormat, Version: exportVersion, By: by.Principal, At: v.Now().UTC(), Versions: int64(len(all))}
+	for _, b := range h.bindings {
+		if err := v.permitExport(ctx, ident{string(b.Scope), b.Secret, 0}, everyone, by); err != nil {
+			return 0, err
+		}
+	}
+	head := exportHead{
+		Format: exportFormat, Version: exportVersion, By: by.Principal, At: v.Now().UTC(), Versions: int64(len(all)),
+		Bindings: int64(len(h.bindings)),
+	}
 	if err := v.writeExport(ctx, to, passphrase, head, h); err != nil {
 		return 0, fmt.Errorf("vault: export: %w", err)
 	}
@@ -126,6 +134,11 @@ func (v *Vault) writeLines(ctx context.Context, w io.Writer, head exportHead, h 
 	})
 	if err == nil && n != head.Versions {
 		err = damaged("secrets were added or removed outside of Palyra")
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.bindings)) {
+		if err == nil {
+			err = writeLine(w, h.bindings[name])
+		}
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"palyra"
@@ -16,10 +17,11 @@ import (
 )
 
 // An export is a file of age behind a passphrase. Its text is lines of JSON: a head, then each version of each secret in
-// the order of scope, name and version. There is one way to write it, and nothing else is read.
+// the order of scope, name and version, then each binding in the order of names. There is one way to write it, and nothing else is read.
 const (
 	exportFormat  = "palyra-vault-export"
-	exportVersion = 1
+	exportVersion = 2
+	exportFirst   = 1         // the format without bindings, which is still read
 	maxLine       = 128 << 10 // of the text: a value in base64, and what is told of it
 )
 
@@ -29,7 +31,8 @@ type exportHead struct {
 	Version  int64            `json:"version"`
 	By       palyra.Principal `json:"exported_by"`
 	At       time.Time        `json:"exported_at"`
-	Versions int64            `json:"versions"` // how many lines follow
+	Versions int64            `json:"versions"`           // how many lines of secrets follow
+	Bindings int64            `json:"bindings,omitempty"` // and of bindings
 }
 
 // exportLine is a version of a secret in an export.
@@ -55,8 +58,9 @@ func writeLine(w io.Writer, line any) error {
 	return err
 }
 
-// readExport reads the text of an export and calls f with each version, in order. f must not keep the value.
-func readExport(r io.Reader, f func(exportLine) error) error {
+// readExport reads the text of an export and calls f with each version, and bound with each binding, in order. f must not
+// keep the value.
+func readExport(r io.Reader, f func(exportLine) error, bound func(secrets.Binding) error) error {
 	buf := make([]byte, maxLine)
 	defer clear(buf)
 	lines := bufio.NewScanner(r)
@@ -92,8 +96,34 @@ func readExport(r io.Reader, f func(exportLine) error) error {
 		}
 		last = line.ident()
 	}
+	if err := readBindings(lines, head, bound); err != nil {
+		return err
+	}
 	if lines.Scan() || lines.Err() != nil {
-		return unreadable(lines.Err(), "it goes on after its %d versions", head.Versions)
+		return unreadable(lines.Err(), "it goes on after its %d versions and %d bindings", head.Versions, head.Bindings)
+	}
+	return nil
+}
+
+// readBindings reads the lines of bindings, which are written as the vault keeps them.
+func readBindings(lines *bufio.Scanner, head exportHead, f func(secrets.Binding) error) error {
+	last := ""
+	for n := int64(0); n < head.Bindings; n++ {
+		if !lines.Scan() {
+			return unreadable(lines.Err(), "it ends after %d of %d bindings", n, head.Bindings)
+		}
+		var b secrets.Binding
+		if err := canonical(lines.Bytes(), &b); err != nil {
+			return notExport("line %d is none of an export", head.Versions+n+2).WithCause(err)
+		}
+		checked := b
+		if err := checked.Check(); err != nil || !reflect.DeepEqual(checked, b) || b.Name <= last || !keeps(b.CreatedAt) || !isPrincipal(b.CreatedBy) {
+			return notExport("line %d is no binding of an export", head.Versions+n+2)
+		}
+		last = b.Name
+		if err := f(b); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -109,11 +139,12 @@ func readHead(lines *bufio.Scanner) (head exportHead, err error) {
 	if err := json.Unmarshal(lines.Bytes(), &what); err != nil || what.Format != exportFormat {
 		return head, notExport("it does not begin as one")
 	}
-	if what.Version != exportVersion {
+	if what.Version != exportVersion && what.Version != exportFirst {
 		return head, invalid("the export is of format %d, and this Palyra reads format %d", what.Version, exportVersion).
 			WithRemedy("import it with the version of Palyra that made it, or a later one")
 	}
 	if err := canonical(lines.Bytes(), &head); err != nil || head.Versions < 1 || head.Versions > MaxSecrets ||
+		head.Bindings < 0 || head.Bindings > secrets.MaxBindings || head.Version == exportFirst && head.Bindings > 0 ||
 		!keeps(head.At) || !isPrincipal(head.By) {
 		return head, notExport("its first line is none of an export").WithCause(err)
 	}

@@ -3,6 +3,8 @@ package vault
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -22,6 +24,8 @@ type importing struct {
 	by   secrets.By
 	out  secrets.Imported
 	fate map[ident]fate // of each secret
+	// the bindings of the export
+	bindings []secrets.Binding
 }
 
 // fate is what becomes of a secret of an export.
@@ -54,7 +58,7 @@ func (v *Vault) Import(ctx context.Context, file io.ReaderAt, size int64, passph
 		return secrets.Imported{}, err
 	}
 	in := &importing{Vault: v, ctx: ctx, text: text, mode: mode, by: by, fate: map[ident]fate{}}
-	if err := in.each(in.permitVersion); err != nil {
+	if err := in.read(in.permitVersion, in.permitBinding); err != nil {
 		return secrets.Imported{}, err
 	}
 	if mode == secrets.Anew {
@@ -70,7 +74,53 @@ func (v *Vault) Import(ctx context.Context, file io.ReaderAt, size int64, passph
 
 // each reads the export from its beginning.
 func (in *importing) each(f func(exportLine) error) error {
-	return readExport(io.NewSectionReader(in.text, 0, in.text.Size()), f)
+	return in.read(f, func(secrets.Binding) error { return nil })
+}
+
+func (in *importing) read(f func(exportLine) error, bound func(secrets.Binding) error) error {
+	return readExport(io.NewSectionReader(in.text, 0, in.text.Size()), f, bound)
+}
+
+// permitBinding takes a binding in, unless the caller may not bind that secret.
+func (in *importing) permitBinding(b secrets.Binding) error {
+	in.bindings = append(in.bindings, b)
+	if whose, foreign := others(b.Scope, in.by.Principal); foreign && in.by.Role != palyra.RoleOwner {
+		return ownerOnly("import what is for " + palyra.Clip(whose, 128) + " only")
+	}
+	return in.judge(in.ctx, in.by, "vault.put", b.Secret)
+}
+
+// bind keeps the bindings that come in. One that the vault has otherwise is a matter of the mode.
+func (in *importing) bind(tx *store.Tx, c *change) error {
+	for _, b := range in.bindings {
+		record, err := json.Marshal(b)
+		if err != nil {
+			return fmt.Errorf("vault: import: %w", err)
+		}
+		was, known := c.bindings[b.Name]
+		have, err := json.Marshal(was)
+		switch {
+		case err != nil:
+			return fmt.Errorf("vault: import: %w", err)
+		case known && bytes.Equal(have, record):
+			continue
+		case known && in.mode != secrets.Replace:
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the vault has the binding %s, and not as the export has it", b.Name).
+				WithRemedy("unbind it, or have the export take its place: palyra vault import --replace FILE; nothing was imported")
+		case known:
+			if err := in.judge(in.ctx, in.by, "vault.delete", was.Secret); err != nil {
+				return err
+			}
+		}
+		if err := c.bind(tx, b, record); err != nil {
+			return err
+		}
+		in.out.Bindings++
+	}
+	if len(c.bindings) > secrets.MaxBindings {
+		return tooManyBindings()
+	}
+	return nil
 }
 
 // permitVersion refuses a secret that the caller may not put.
@@ -178,6 +228,9 @@ func (in *importing) keep(tx *store.Tx, c *change) error {
 		return insert(tx, r)
 	})
 	if err != nil {
+		return err
+	}
+	if err := in.bind(tx, c); err != nil {
 		return err
 	}
 	c.event.Versions, c.event.Mode, in.out.Keeper = in.out.Versions, string(in.mode), c.keeper

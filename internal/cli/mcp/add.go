@@ -22,6 +22,7 @@ import (
 type upstreamFlags struct {
 	env       []string
 	egress    []string
+	secrets   []string
 	workspace string
 	profile   string
 	timeout   time.Duration
@@ -39,9 +40,12 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 			"The server has no network but the hosts of --egress, and of your files only the\n" +
 			"workspace: DIR to work in it, DIR:ro to read it. Without one it has an empty\n" +
 			"directory of its own. Programs and packages that lie elsewhere come by a profile\n" +
-			"(see 'palyra sandbox profiles'). Secrets cannot be given yet.",
+			"(see 'palyra sandbox profiles'). Secrets come by\n" +
+			"binding (see 'palyra vault bind'): a program gets a placeholder, whose value goes in\n" +
+			"on the way to the bound host; a server at a URL gets the value from the daemon.",
 		Example: "  palyra mcp add files --workspace ~/project --profile node -- node /opt/servers/filesystem.js ~/project\n" +
-			"  palyra mcp add search --approve https://mcp.example.com/mcp",
+			"  palyra mcp add search --approve https://mcp.example.com/mcp\n" +
+			"  palyra mcp add issues --secret issues-token https://issues.example.com/mcp",
 		Args: func(cmd *cobra.Command, args []string) error {
 			f.dash = cmd.ArgsLenAtDash()
 			return f.check(args)
@@ -59,6 +63,7 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.env, "env", nil, "a variable of the server, as NAME=VALUE (repeatable)")
 	fl.StringArrayVar(&f.egress, "egress", nil, "a host that it may reach, as HOST:PORT (repeatable)")
+	fl.StringArrayVar(&f.secrets, "secret", nil, "a secret that it uses, by the name of its binding (repeatable)")
 	fl.StringVar(&f.workspace, "workspace", "", "a directory that it works in, or DIR:ro to only read it")
 	fl.StringVar(&f.profile, "profile", "", "what its sandbox is furnished with")
 	fl.DurationVar(&f.timeout, "timeout", 0, "the most time of one call")
@@ -90,7 +95,7 @@ func definition(inv *invocation.Invocation, f upstreamFlags, args []string) (pal
 	} else {
 		d.Transport, d.Command = palyra.TransportStdio, args[1:]
 	}
-	d.Egress, d.Profile = f.egress, f.profile
+	d.Egress, d.Profile, d.Bindings = f.egress, f.profile, f.secrets
 	for _, pair := range f.env {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {

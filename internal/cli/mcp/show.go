@@ -97,6 +97,7 @@ func printUpstream(w io.Writer, u palyra.Upstream) {
 		screen.Pair{"Server", u.Server}, screen.Pair{"Command", command}, screen.Pair{"URL", u.URL},
 		screen.Pair{"Environment", strings.TrimSpace(env)}, screen.Pair{"Workspace", u.Workspace},
 		screen.Pair{"Profile", u.Profile}, screen.Pair{"Egress", strings.Join(u.Egress, ", ")},
+		screen.Pair{"Secrets", strings.Join(u.Bindings, ", ")},
 		screen.Pair{"Timeout", timeout}, screen.Pair{"Definition", string(u.Digest)},
 		screen.Pair{"Added", screen.Stamp(u.AddedAt) + " by " + string(u.AddedBy)})
 	for _, t := range u.Tools {

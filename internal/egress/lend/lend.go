@@ -19,6 +19,7 @@ import (
 	"crypto/x509"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"palyra/internal/egress/sigv4"
@@ -35,6 +36,9 @@ type Desk struct {
 	bundle  string        // path of the room's authorities
 	places  chan struct{} // one for each request on its way
 	reading chan struct{} // one for each body that is read to be signed
+
+	veiled sync.Once
+	masks  masks // of Direct
 }
 
 // New returns the desk of a run. It takes the loans over.
@@ -101,6 +105,7 @@ func (d *Desk) Stand(value []byte) (placeholder string, ok bool) {
 // Close forgets the values.
 func (d *Desk) Close() {
 	if d != nil {
+		d.masks.clear()
 		for _, l := range d.loans {
 			l.Value.Destroy()
 		}

@@ -24,7 +24,7 @@ func (d *Desk) substitute(r *http.Request, at string) (u Use, err error) {
 	for _, l := range d.at(at) {
 		var done bool
 		switch l.Kind {
-		case secrets.Header:
+		case secrets.Header, secrets.Upstream:
 			done, err = inHeader(r, l)
 		case secrets.Basic, secrets.Git:
 			done, err = inBasic(r, l)
@@ -32,7 +32,7 @@ func (d *Desk) substitute(r *http.Request, at string) (u Use, err error) {
 			done, err = inQuery(r, l)
 		case secrets.Body:
 			done, err = inBody(r, l)
-		case secrets.WebSocket, secrets.SigV4: // later: see firstMessage; and before: see sign
+		case secrets.WebSocket, secrets.SigV4, secrets.Provider: // later: see firstMessage; before: see sign; in the daemon
 		}
 		if err != nil {
 			return u, err

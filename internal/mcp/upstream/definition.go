@@ -41,7 +41,10 @@ func CheckName(name string) error {
 
 // Check refuses a definition that makes no sense, and returns a good one in its one form.
 func Check(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
+	d, err := checkBindings(d)
 	switch {
+	case err != nil:
+		return d, err
 	case d.TimeoutMS != 0 && (d.TimeoutMS < minTimeout || d.TimeoutMS > maxTimeout):
 		return d, badDefinition("the timeout of a call is %d to %d ms", minTimeout, maxTimeout)
 	case d.Transport == palyra.TransportStdio:
@@ -132,7 +135,7 @@ func hostPort(raw string) (string, error) {
 
 func secret(what, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "%s looks like a secret, and would be recorded in clear: %s", what, why).
-		WithRemedy("leave it out; secrets are given by binding, which comes with the vault")
+		WithRemedy("leave it out; put it into the vault, bind it, and give the binding: --secret NAME (see 'palyra vault bind --help')")
 }
 
 // secretForms are the forms of texts that can only be credentials.

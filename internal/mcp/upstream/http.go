@@ -33,8 +33,13 @@ func (s *server) dial(ctx context.Context, x *connection) (mcp.Transport, error)
 		MaxResponseHeaderBytes: maxHead, MaxConnsPerHost: 8, DisableCompression: true,
 	}
 	x.idle = web.CloseIdleConnections
+	via, err := s.borrow(ctx, x, host, web)
+	if err != nil {
+		x.way.Close()
+		return nil, err
+	}
 	client := &http.Client{
-		Transport: &bounded{web, &x.spoken},
+		Transport: &bounded{via, &x.spoken},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server sends us elsewhere, which is not followed")
 		},

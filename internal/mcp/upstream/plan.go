@@ -60,13 +60,14 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 	}
 	var start palyra.Digest
 	if s.def.Transport == palyra.TransportHTTP {
-		start, err = s.planHTTP(p)
+		start, err = s.planHTTP(ctx, p)
 	} else {
 		start, err = s.planStdio(ctx, c, p)
 	}
 	if err != nil {
 		return err
 	}
+	s.bind(p)
 	id := "mcp:" + s.name
 	p.Inputs = append(p.Inputs,
 		palyra.Input{Path: id + inputDefinition, Digest: s.digest()}, palyra.Input{Path: id + inputStart, Digest: start},
@@ -114,10 +115,16 @@ func (s *server) planStdio(ctx context.Context, c *palyra.Call, p *palyra.Plan) 
 }
 
 // planHTTP shows a call to a server elsewhere.
-func (s *server) planHTTP(p *palyra.Plan) (palyra.Digest, error) {
+func (s *server) planHTTP(ctx context.Context, p *palyra.Plan) (palyra.Digest, error) {
 	host, err := s.host()
 	if err != nil {
 		return "", err
+	}
+	if len(s.def.Bindings) > 0 && s.r.Secrets != nil {
+		if p.Enforcement.Mechanisms, err = s.r.Secrets.Mechanisms(ctx, s.name, s.def, host); err != nil {
+			return "", err
+		}
+		p.Detail.Notes = append(p.Detail.Notes, "the server gets the secrets of "+strings.Join(s.def.Bindings, ", ")+" from Palyra")
 	}
 	p.Egress = []string{host}
 	p.Detail.Notes = append(p.Detail.Notes, "the server is at "+show.Line(palyra.Clip(s.def.URL, 300)))

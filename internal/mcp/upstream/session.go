@@ -19,6 +19,7 @@ type connection struct {
 	client  *mcp.ClientSession
 	process Process // of stdio
 	way     Way     // of http
+	lent    Lent    // of http; nil: it uses no secrets
 	start   palyra.Digest
 	server  string
 	spoken  atomic.Value // the revision of the protocol, a string, once it is known
@@ -51,7 +52,7 @@ func (s *server) attempt(ctx context.Context, revision string) (*connection, err
 		}
 		x.end("no_session")
 		err = s.broken(ctx, x, err)
-		s.r.record(x.reached(s.name)) // it may have reached something all the same
+		s.over(x) // it may have reached something all the same
 		return nil, err
 	}
 	r := x.client.InitializeResult()

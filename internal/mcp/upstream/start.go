@@ -110,7 +110,7 @@ func (s *server) follow(x *connection) {
 	why := x.follow()
 	close(quit)
 	news.Wait()
-	s.r.record(x.reached(s.name))
+	s.over(x)
 	s.mu.Lock()
 	if s.live == x {
 		s.live = nil

@@ -112,6 +112,7 @@ type Config struct {
 	Network   Network
 	Catalog   Catalog
 	Artifacts ArtifactStore
+	Secrets   Secrets      // nil: there are none to use
 	Mask      *mask.Masker // masks what servers answer, before anything is kept of it; may be nil
 	Version   string
 	Now       func() time.Time

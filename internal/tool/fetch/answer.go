@@ -37,10 +37,11 @@ func (x *exchange) deliver(h hop, answer *http.Response) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	r := result{URL: h.target.url.String(), Status: answer.StatusCode, Truncated: cut, Redirects: x.redirects}
+	r := result{URL: x.lent.Text(h.target.url.String()), Status: answer.StatusCode, Truncated: cut, Redirects: x.redirects}
 	if r.Redirects == nil {
 		r.Redirects = []string{}
 	}
+	x.lent.Head(answer.Header)
 	r.Headers, r.HeadersCut = delivered(answer.Header)
 	if text, ok := asText(data, cut); ok {
 		r.Body, r.Bytes = &text, len(text)
@@ -90,7 +91,9 @@ func (x *exchange) read(h hop, answer *http.Response) (data []byte, cut bool, er
 		answer.Header.Del("Content-Encoding") // the delivered body is not packed
 		answer.Header.Del("Content-Length")
 	}
-	data, err = io.ReadAll(io.LimitReader(body, x.most+1))
+	veiled := x.lent.Reader(io.NopCloser(body)) // before it is cut: part of a value would be none
+	defer veiled.Close()
+	data, err = io.ReadAll(io.LimitReader(veiled, x.most+1))
 	switch {
 	case int64(len(data)) > x.most:
 		return data[:x.most], true, nil

@@ -21,6 +21,7 @@ type arguments struct {
 	Follow     *int              `json:"follow"`
 	RedirectTo []string          `json:"redirect_to"`
 	TimeoutMS  *int64            `json:"timeout_ms"`
+	Bindings   []string          `json:"bindings"`
 }
 
 var methods = []string{
@@ -55,7 +56,7 @@ func (c Config) decode(p palyra.Plan) (request, arguments, error) {
 	if r.first, err = c.target(a.URL); err != nil {
 		return r, a, err
 	}
-	if r.header, err = headers(a.Headers); err != nil {
+	if r.header, err = headers(a.Headers, a.Bindings); err != nil {
 		return r, a, err
 	}
 	if err := r.take(a); err != nil {

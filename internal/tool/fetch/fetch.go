@@ -9,7 +9,9 @@
 // no proxy of the environment is used. A redirect to a target that the plan does not name is refused with its name,
 // and one from https to http always. Neither a body nor a header of the call's own goes to another origin, except
 // headers that only say what the caller understands. Certificates are checked. Headers that carry credentials are
-// refused, because a call is recorded in clear. Cookies are neither kept nor delivered. Answers are read up to a
+// refused, because a call is recorded in clear: secrets come by binding, and their values go into requests to their
+// hosts at the last moment, over TLS, and into nothing that is kept or delivered. Cookies are neither kept nor
+// delivered. Answers are read up to a
 // bound, unpacked or not, and within the call's time.
 //
 // What it does not do. It keeps no connection, no cache and no state between calls. It does not
@@ -54,6 +56,8 @@ type Config struct {
 	Open  func(ctx context.Context, p palyra.Plan) (Gateway, error) // nil: fetching is switched off
 	Hosts Hosts                                                     // nil: any host may be asked for by its plain name
 	Roots *x509.CertPool                                            // trusted authorities; nil: those of the system
+
+	Secrets Secrets // nil: there are none to use
 }
 
 // All returns the package's tools.

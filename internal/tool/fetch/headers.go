@@ -9,7 +9,7 @@ import (
 	"palyra/internal/show"
 )
 
-const byBinding = "secrets come by binding, with the vault"
+const byBinding = "secrets come by binding: name it in bindings, and write {{NAME}} where its value goes"
 
 // connection are headers that belong to the connection or that this tool sets itself.
 var connection = []string{
@@ -31,13 +31,13 @@ var harmless = []string{"Author", "X-Author", "Www-Authenticate"}
 var said = []string{"Accept", "Accept-Language", "User-Agent"}
 
 // headers checks the headers of a call.
-func headers(given map[string]string) (http.Header, error) {
+func headers(given map[string]string, bindings []string) (http.Header, error) {
 	if len(given) > maxHeaders {
 		return nil, malformed("%d headers are too many", len(given)).WithRemedy("give at most %d", maxHeaders)
 	}
 	all, h := 0, http.Header{}
 	for name, value := range given {
-		if err := header(name, value); err != nil {
+		if err := header(name, value, bindings); err != nil {
 			return nil, err
 		}
 		key := http.CanonicalHeaderKey(name)
@@ -52,8 +52,9 @@ func headers(given map[string]string) (http.Header, error) {
 	return h, nil
 }
 
-// header checks one header. A line break in it would begin another.
-func header(name, value string) error {
+// header checks one header. A line break in it would begin another. Where a secret belongs the placeholder of a binding
+// may stand.
+func header(name, value string, bindings []string) error {
 	shown := show.Arg(palyra.Clip(name, 64))
 	key := http.CanonicalHeaderKey(name)
 	switch {
@@ -67,7 +68,7 @@ func header(name, value string) error {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the header %s belongs to the connection, which is not the caller's",
 			shown).
 			WithRemedy("leave it out")
-	case secretive(key):
+	case secretive(key) && !standsFor(strings.Trim(value, " \t"), bindings):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonMalformedInput, "the header %s carries a secret, and would be recorded in clear", shown).
 			WithRemedy("leave it out; %s", byBinding)
 	}

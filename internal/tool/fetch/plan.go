@@ -23,7 +23,7 @@ const (
 )
 
 // Plan implements tool.Tool. It looks nothing up.
-func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
+func (f fetcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	if f.Open == nil {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "fetching is switched off").
 			WithRemedy("an operator can switch the egress guard on")
@@ -40,7 +40,7 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	p.Unshown = a.BodyB64 != nil && show.Opaque(r.body)
 	p.Detail.Summary = r.method + " " + show.Shorten(r.first.url.String(), summaryLength)
 	p.Detail.Notes = append(p.Detail.Notes, f.notes(r)...)
-	return nil
+	return f.lend(ctx, env, r, a, p)
 }
 
 // notes tells people what they should know of a request.
@@ -89,7 +89,10 @@ func secretQuery(u *url.URL) []string {
 	const most = 4
 	var names []string
 	for pair := range strings.FieldsFuncSeq(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
-		name, _, _ := strings.Cut(pair, "=")
+		name, value, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(plainQuery(value), "{{") {
+			continue // a placeholder
+		}
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}

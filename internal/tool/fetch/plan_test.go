@@ -127,8 +127,8 @@ func TestRefusedArguments(t *testing.T) {
 		{args{"url": "ftp://a.test/"}, palyra.ReasonMalformedInput, "https://"},
 		{args{"url": "http:a.test"}, palyra.ReasonMalformedInput, "HOST"},
 		{args{"url": "https:///x"}, palyra.ReasonMalformedInput, "HOST"},
-		{args{"url": "https://u@a.test/"}, palyra.ReasonMalformedInput, "vault"},
-		{args{"url": "https://u:p@a.test/"}, palyra.ReasonMalformedInput, "vault"},
+		{args{"url": "https://u@a.test/"}, palyra.ReasonMalformedInput, "by binding"},
+		{args{"url": "https://u:p@a.test/"}, palyra.ReasonMalformedInput, "by binding"},
 		{args{"url": "https://a.test/\r\nX: y"}, palyra.ReasonMalformedInput, "%20"},
 		{args{"url": "https://a.test/ x"}, palyra.ReasonMalformedInput, "%20"},
 		{args{"url": `https://a.test\x`}, palyra.ReasonMalformedInput, "%20"},
@@ -187,25 +187,25 @@ func TestRefusedHeaders(t *testing.T) {
 		"X-Password", "X-CSRF-Token", "Sec-WebSocket-Authentication", "X-Secret", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Credential",
 		"X-Session-Id", "X-Access-Key",
 	} {
-		newWorld(t).wants(name, header(name, "x"), palyra.ReasonMalformedInput, "vault")
+		newWorld(t).wants(name, header(name, "x", nil), palyra.ReasonMalformedInput, "by binding")
 	}
 	for _, name := range []string{
 		"Host", "host", "Connection", "Transfer-Encoding", "Content-Length", "TE", "Trailer", "Upgrade", "Expect", "Keep-Alive",
 		"Proxy-Connection", "Proxy-X", "Accept-Encoding", "Via",
 	} {
-		newWorld(t).wants(name, header(name, "x"), palyra.ReasonMalformedInput, "leave it out")
+		newWorld(t).wants(name, header(name, "x", nil), palyra.ReasonMalformedInput, "leave it out")
 	}
 	for _, name := range []string{"", " ", "a b", "a:", ":path", "a\r\nb", "é", "a\x00", "a/b", "(a)"} {
-		newWorld(t).wants(name, header(name, "x"), palyra.ReasonMalformedInput, "name of a header")
+		newWorld(t).wants(name, header(name, "x", nil), palyra.ReasonMalformedInput, "name of a header")
 	}
 	for _, value := range []string{"a\nb", "a\r\nX: y", "\x00", "é", "\x7f", "a\x0bb"} {
-		newWorld(t).wants(value, header("A", value), palyra.ReasonMalformedInput, "one line")
+		newWorld(t).wants(value, header("A", value, nil), palyra.ReasonMalformedInput, "one line")
 	}
 	for _, name := range []string{
 		"Accept", "Content-Type", "If-None-Match", "Range", "X-Author", "Origin", "User-Agent", "X-Requested-With",
 		"Accept-Language",
 	} {
-		if err := header(name, "a\tb; c=\"d\""); err != nil {
+		if err := header(name, "a\tb; c=\"d\"", nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -22,6 +22,9 @@ func (x *exchange) next(h hop, answer *http.Response) (*hop, error) {
 			WithRemedy("look where it leads: follow 0 returns the redirect itself")
 	}
 	to, err := x.landing(h.target, place)
+	if err == nil && to.hostPort != h.target.hostPort { // no value goes on to another host
+		to, err = x.landing(h.target, x.lent.Text(place))
+	}
 	if err != nil {
 		return nil, err
 	}

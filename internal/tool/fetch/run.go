@@ -16,7 +16,9 @@ import (
 )
 
 // Mechanisms implements tool.Confined.
-func (fetcher) Mechanisms(palyra.Plan) []string { return []string{"egress_guard"} }
+func (fetcher) Mechanisms(p palyra.Plan) []string {
+	return append([]string{"egress_guard"}, p.Enforcement.Mechanisms...)
+}
 
 // Run implements tool.Tool.
 func (f fetcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawMessage, error) {
@@ -36,6 +38,10 @@ func (f fetcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.Raw
 	}
 	x := &exchange{Config: f.Config, request: r, flow: env.Flow}
 	defer x.close(session)
+	if x.lent, err = f.borrow(timed, env, p); err != nil {
+		return nil, err
+	}
+	defer x.lent.Close()
 	out, err := x.run(timed, session)
 	switch {
 	case err == nil:
@@ -54,6 +60,7 @@ type exchange struct {
 	Config
 	request
 	flow      func(palyra.EgressFlow)
+	lent      Lent
 	redirects []string
 }
 
@@ -89,7 +96,11 @@ func (x *exchange) run(ctx context.Context, s Gateway) (json.RawMessage, error) 
 	defer transport.CloseIdleConnections()
 	h := hop{target: x.first, method: x.method, header: x.header, body: x.body, text: x.text}
 	for {
-		answer, err := transport.RoundTrip(h.request(ctx))
+		req := h.request(ctx)
+		if err := x.lent.Fill(req, h.target.hostPort); err != nil {
+			return nil, err
+		}
+		answer, err := transport.RoundTrip(req)
 		if err != nil {
 			return nil, broken(h.target, err)
 		}
@@ -102,7 +113,7 @@ func (x *exchange) run(ctx context.Context, s Gateway) (json.RawMessage, error) 
 			return nil, err
 		}
 		h = *next
-		x.redirects = append(x.redirects, h.target.url.String())
+		x.redirects = append(x.redirects, x.lent.Text(h.target.url.String()))
 	}
 }
 

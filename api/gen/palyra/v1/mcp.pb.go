@@ -40,10 +40,12 @@ type Upstream struct {
 	State string `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	Fault string `protobuf:"bytes,12,opt,name=fault,proto3" json:"fault,omitempty"`
 	// What the server says it is: name, version, protocol revision.
-	Server        string                 `protobuf:"bytes,13,opt,name=server,proto3" json:"server,omitempty"`
-	Tools         []*UpstreamTool        `protobuf:"bytes,14,rep,name=tools,proto3" json:"tools,omitempty"`
-	AddedBy       string                 `protobuf:"bytes,15,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
-	AddedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	Server  string                 `protobuf:"bytes,13,opt,name=server,proto3" json:"server,omitempty"`
+	Tools   []*UpstreamTool        `protobuf:"bytes,14,rep,name=tools,proto3" json:"tools,omitempty"`
+	AddedBy string                 `protobuf:"bytes,15,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
+	AddedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	// Secrets that it uses, by the names of their bindings.
+	Bindings      []string `protobuf:"bytes,17,rep,name=bindings,proto3" json:"bindings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +192,13 @@ func (x *Upstream) GetAddedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Upstream) GetBindings() []string {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
 // UpstreamTool is one tool of an upstream.
 type UpstreamTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -330,7 +339,9 @@ type AddUpstreamRequest struct {
 	Egress    []string               `protobuf:"bytes,8,rep,name=egress,proto3" json:"egress,omitempty"`
 	TimeoutMs int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// Approve the tools as they are found now; else they wait in quarantine.
-	Approve       bool `protobuf:"varint,10,opt,name=approve,proto3" json:"approve,omitempty"`
+	Approve bool `protobuf:"varint,10,opt,name=approve,proto3" json:"approve,omitempty"`
+	// Secrets that it uses, by the names of their bindings.
+	Bindings      []string `protobuf:"bytes,11,rep,name=bindings,proto3" json:"bindings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,6 +444,13 @@ func (x *AddUpstreamRequest) GetApprove() bool {
 		return x.Approve
 	}
 	return false
+}
+
+func (x *AddUpstreamRequest) GetBindings() []string {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
 }
 
 type AddUpstreamResponse struct {
@@ -846,7 +864,7 @@ var File_palyra_v1_mcp_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\n" +
-	"\x13palyra/v1/mcp.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xb1\x04\n" +
+	"\x13palyra/v1/mcp.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xcd\x04\n" +
 	"\bUpstream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\ttransport\x18\x02 \x01(\tR\ttransport\x12\x18\n" +
@@ -865,7 +883,8 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\x06server\x18\r \x01(\tR\x06server\x12-\n" +
 	"\x05tools\x18\x0e \x03(\v2\x17.palyra.v1.UpstreamToolR\x05tools\x12\x19\n" +
 	"\badded_by\x18\x0f \x01(\tR\aaddedBy\x125\n" +
-	"\badded_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x1a6\n" +
+	"\badded_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x12\x1a\n" +
+	"\bbindings\x18\x11 \x03(\tR\bbindings\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x02\n" +
@@ -881,7 +900,7 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\rpinned_digest\x18\t \x01(\tR\fpinnedDigest\x12\x16\n" +
 	"\x06claims\x18\n" +
 	" \x03(\tR\x06claims\x12\x1b\n" +
-	"\tread_only\x18\v \x01(\bR\breadOnly\"\xed\x02\n" +
+	"\tread_only\x18\v \x01(\bR\breadOnly\"\x89\x03\n" +
 	"\x12AddUpstreamRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\ttransport\x18\x02 \x01(\tR\ttransport\x12\x18\n" +
@@ -894,7 +913,8 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x18\n" +
 	"\aapprove\x18\n" +
-	" \x01(\bR\aapprove\x1a6\n" +
+	" \x01(\bR\aapprove\x12\x1a\n" +
+	"\bbindings\x18\v \x03(\tR\bbindings\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +

@@ -238,7 +238,7 @@ type SecretBinding struct {
 	// Of the secret.
 	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// header, basic, query, body, websocket or git-credential.
+	// header, basic, query, body, websocket, git-credential, provider or upstream.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The header, query parameter or field.
 	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
@@ -1652,7 +1652,9 @@ type VaultImport struct {
 	Replaced int64 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	Same     int64 `protobuf:"varint,4,opt,name=same,proto3" json:"same,omitempty"`
 	// What holds the vault's key.
-	Keeper        string `protobuf:"bytes,5,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	Keeper string `protobuf:"bytes,5,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	// Bindings that came into the vault.
+	Bindings      int64 `protobuf:"varint,6,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1720,6 +1722,13 @@ func (x *VaultImport) GetKeeper() string {
 		return x.Keeper
 	}
 	return ""
+}
+
+func (x *VaultImport) GetBindings() int64 {
+	if x != nil {
+		return x.Bindings
+	}
+	return 0
 }
 
 var File_palyra_v1_vault_proto protoreflect.FileDescriptor
@@ -1841,13 +1850,14 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x05blind\x18\a \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"]\n" +
 	"\x13ImportVaultResponse\x12\x1a\n" +
 	"\breceived\x18\x01 \x01(\x03R\breceived\x12*\n" +
-	"\x04done\x18\x02 \x01(\v2\x16.palyra.v1.VaultImportR\x04done\"\x87\x01\n" +
+	"\x04done\x18\x02 \x01(\v2\x16.palyra.v1.VaultImportR\x04done\"\xa3\x01\n" +
 	"\vVaultImport\x12\x1a\n" +
 	"\bversions\x18\x01 \x01(\x03R\bversions\x12\x14\n" +
 	"\x05added\x18\x02 \x01(\x03R\x05added\x12\x1a\n" +
 	"\breplaced\x18\x03 \x01(\x03R\breplaced\x12\x12\n" +
 	"\x04same\x18\x04 \x01(\x03R\x04same\x12\x16\n" +
-	"\x06keeper\x18\x05 \x01(\tR\x06keeper2\xbd\n" +
+	"\x06keeper\x18\x05 \x01(\tR\x06keeper\x12\x1a\n" +
+	"\bbindings\x18\x06 \x01(\x03R\bbindings2\xbd\n" +
 	"\n" +
 	"\fVaultService\x12^\n" +
 	"\tPutSecret\x12\x1b.palyra.v1.PutSecretRequest\x1a\x1c.palyra.v1.PutSecretResponse\"\x16\xea\xe0\x18\x12\n" +

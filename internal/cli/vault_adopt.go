@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/config"
+	"palyra/internal/show"
+	"palyra/secrets"
+)
+
+// adoption is a key that came into the vault, or would.
+type adoption struct {
+	What    string `json:"what"` // providers.NAME, or mcp.NAME
+	From    string `json:"from"` // the file, or the variable
+	Secret  string `json:"secret,omitempty"`
+	Binding string `json:"binding,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Version int64  `json:"version,omitempty"`
+	Where   string `json:"where,omitempty"` // the line of the configuration that names the binding now
+	Removed bool   `json:"removed,omitempty"`
+	Left    string `json:"left,omitempty"` // why it was not taken, and what to do
+}
+
+// maxKeyFile is the largest file of a key.
+const maxKeyFile = 16 << 10
+
+func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
+	var dry, remove bool
+	cmd := &cobra.Command{
+		Use: "adopt", Short: "Move keys that lie in plain files into the vault, and have the configuration name them there", Args: cobra.NoArgs,
+		Long: "Moves the keys of providers of models from their files (providers.NAME.key_file) into the vault: each is kept as a secret,\n" +
+			"bound to the provider's host and nothing else, and the line of the configuration then names the binding (key_binding).\n" +
+			"The configuration works at every moment, also when this is cut off: do it again then. The daemon takes the new line up\n" +
+			"when it is started again; until then it reads the file, so --remove, which removes the files, is for afterwards, or for\n" +
+			"when nothing runs. Variables of MCP servers that look like secrets are named, with what to do.",
+		Example: "  palyra vault adopt --dry-run\n  palyra vault adopt && palyra down && palyra up",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			conf, err := config.Load(config.Options{Home: inv.Home, Env: inv.Env})
+			if err != nil {
+				return err
+			}
+			all := []adoption{}
+			for _, k := range conf.PlainKeys() {
+				a, err := adopt(ctx, c, k, dry, remove)
+				if err != nil {
+					return err
+				}
+				all = append(all, a)
+			}
+			more, err := plainVariables(ctx, c)
+			if err != nil {
+				return err
+			}
+			all = append(all, more...)
+			return inv.Answer(nil, map[string]any{"adopted": all, "dry_run": dry}, func(w io.Writer) { showAdopted(w, all, dry) })
+		}),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and do nothing")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the files, too")
+	return cmd
+}
+
+// adopt moves one key. The line of the configuration changes last, and at once: before that the file counts.
+func adopt(ctx context.Context, c *client.Client, k config.PlainKey, dry, remove bool) (adoption, error) {
+	name := "provider-" + k.Provider
+	a := adoption{What: "providers." + k.Provider, From: k.KeyFile, Secret: name, Binding: name, Host: k.Host, Where: k.Where}
+	raw, err := config.ReadPrivate(k.KeyFile, maxKeyFile)
+	if err != nil {
+		a.Left = fmt.Sprintf("the file cannot be read: %v; make it one that you can read, of mode 0600", err)
+		return a, nil
+	}
+	defer clear(raw)
+	if dry {
+		return a, nil
+	}
+	value := palyra.NewSecret(bytes.Clone(bytes.TrimSpace(raw)))
+	defer value.Destroy()
+	info, err := c.PutSecret(ctx, secrets.Value{Scope: secrets.Global, Name: name, Value: value})
+	if err != nil {
+		return a, err
+	}
+	a.Version = info.Version
+	b := secrets.Binding{Name: name, Secret: name, Scope: secrets.Global, Kind: secrets.Provider, Hosts: []string{k.Host}}
+	if _, err := c.BindSecret(ctx, b); err != nil {
+		return a, err
+	}
+	if err := k.Rebind(name); err != nil {
+		return a, err
+	}
+	if remove {
+		if err := os.Remove(k.KeyFile); err != nil {
+			return a, exit.Failedf(palyra.ReasonInternal, "%s is in the vault, and cannot be removed: %v", show.Arg(k.KeyFile), err).
+				WithRemedy("remove it yourself")
+		}
+		a.Removed = true
+	}
+	return a, nil
+}
+
+// secretVariable is the name of a variable that usually holds a secret.
+var secretVariable = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key)`)
+
+// plainVariables lists variables of MCP servers that look like secrets by their names. What becomes of them is for a
+// person to say: which host they are for is known to nobody else.
+func plainVariables(ctx context.Context, c *client.Client) (all []adoption, err error) {
+	list, err := c.Upstreams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range list {
+		for _, variable := range slices.Sorted(maps.Keys(u.Env)) {
+			if len(u.Env[variable]) < secrets.MinMasked || !secretVariable.MatchString(variable) {
+				continue
+			}
+			host, place := "HOST", "HEADER"
+			if b, ok := secrets.Propose(variable, variable); ok {
+				host, place = b.Hosts[0], b.Place
+			}
+			name := u.Name + "-" + variable
+			all = append(all, adoption{
+				What: "mcp." + u.Name, From: variable, Secret: name, Binding: name,
+				Left: fmt.Sprintf("put it (palyra vault put %s), bind it (palyra vault bind %s --upstream %s --host %s --env %s), and add the server "+
+					"anew without the variable (palyra mcp remove %s; palyra mcp add %s --secret %s …)", name, name, place, host, variable, u.Name,
+					u.Name, name),
+			})
+		}
+	}
+	return all, nil
+}
+
+func showAdopted(w io.Writer, all []adoption, dry bool) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "no key lies in a plain file")
+	}
+	again := false
+	for _, a := range all {
+		what := show.Line(a.What) + ", " + show.Line(a.From)
+		switch {
+		case a.Left != "":
+			fmt.Fprintf(w, "%s: left as it is: %s\n", what, show.Line(a.Left))
+		case dry:
+			fmt.Fprintf(w, "%s: would become the secret %s, for %s only, named at %s\n", what, a.Secret, a.Host, show.Line(a.Where))
+		default:
+			again = true
+			fmt.Fprintf(w, "%s: is the secret %s, version %d, for %s only; %s names it\n", what, a.Secret, a.Version, a.Host, show.Line(a.Where))
+			if a.Removed {
+				fmt.Fprintf(w, "  the file is removed\n")
+			} else {
+				fmt.Fprintf(w, "  the file is still there: remove it when the daemon was started again\n")
+			}
+		}
+	}
+	if again {
+		fmt.Fprintln(w, "start the daemon again to have it take the keys from the vault: palyra down && palyra up")
+	}
+}
