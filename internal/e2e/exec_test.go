@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -219,8 +220,14 @@ func TestChangedBetweenAnswerAndLaunch(t *testing.T) {
 	file("script.sh", "#!/bin/sh\necho one\n", 0o755)
 	file("operand.sh", "echo one\n", 0o644)
 	file("Makefile", "all:\n\techo one\n", 0o644)
-	for _, dir := range []string{"here", "there"} {
+	for _, dir := range []string{"here", "there", "room", "empty"} { // the last two for what is confirmed by its fingerprint
 		if err := os.Mkdir(filepath.Join(d.work, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func(dir string) {
+		t.Helper()
+		if err := errors.Join(os.Remove(filepath.Join(d.work, dir)), os.Symlink("there", filepath.Join(d.work, dir))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,14 +241,12 @@ func TestChangedBetweenAnswerAndLaunch(t *testing.T) {
 		"script operand":           {d.program("/bin/sh", "operand.sh"), func() { file("operand.sh", "echo two\n", 0o644) }},
 		"Makefile":                 {d.program("make"), func() { file("Makefile", "all:\n\techo two\n", 0o644) }},
 		"earlier makefile appears": {d.program("make", "-n"), func() { file("GNUmakefile", "all:\n\techo three\n", 0o644) }},
-		"cwd": {cwd, func() {
-			if err := os.Remove(filepath.Join(d.work, "here")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink("there", filepath.Join(d.work, "here")); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"cwd":                      {cwd, func() { replace("here") }},
+		"cwd of a room":            {d.inRoom(map[string]any{"live": true, "cwd": "room"}, "/bin/pwd"), func() { replace("room") }},
+		"first makefile appears, in a room": {
+			d.inRoom(map[string]any{"live": true, "cwd": "empty"}, "make", "-n"),
+			func() { file("empty/Makefile", "all:\n\techo four\n", 0o644) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _, ch, err := question(t.Context(), agent, person, c.call)

@@ -223,7 +223,7 @@ func TestTheKernelRefuses(t *testing.T) {
 		return
 	}
 	for name, lost := range map[string]uint32{"groups": 1 << unix.CAP_SETGID, "uid": 1 << unix.CAP_SETUID} {
-		err := onOwnThread(func() error {
+		err := onThreadThatEnds(func() error {
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			var caps [2]unix.CapUserData
 			if err := unix.Capget(&header, &caps[0]); err != nil {
@@ -240,6 +240,165 @@ func TestTheKernelRefuses(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// onThreadThatEnds runs f on a thread that ends with it.
+func onThreadThatEnds(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() { // held meanwhile
+			defer runtime.UnlockOSThread()
+			done <- onThreadThatEnds(f)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// threadOf is the thread that does work.
+func threadOf(t *testing.T, id Identity) (tid int) {
+	t.Helper()
+	if err := Do(id, func() error { tid = unix.Gettid(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return tid
+}
+
+// A thread is used again for its identity, and for no other.
+func TestThreadsAreUsedAgain(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	first, again := threadOf(t, strange), threadOf(t, strange)
+	if first != again { // a pause of the machine may have ended it
+		if first, again = again, threadOf(t, strange); first != again {
+			t.Errorf("threads %d and %d", first, again)
+		}
+	}
+	for _, other := range []Identity{
+		{UID: stranger, GID: stranger - 1},
+		{UID: stranger - 1, GID: stranger},
+		{UID: stranger, GID: stranger, Groups: []int{7}},
+		{UID: stranger, GID: stranger, Groups: []int{7, 8}},
+		{},
+	} {
+		if threadOf(t, other) == again {
+			t.Errorf("%+v on the thread of another", other)
+		}
+	}
+	noneLeft(t)
+	threads.mu.Lock()
+	defer threads.mu.Unlock()
+	for _, list := range threads.idle {
+		for _, w := range list {
+			if w.id.UID == stranger {
+				t.Error("a thread that ended waits for work")
+			}
+		}
+	}
+}
+
+// A thread whose work changed its rights, panicked or ended early does no more.
+func TestSpoiltThreadsEnd(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	for name, spoil := range map[string]func() error{
+		"panic": func() error { panic("x") },
+		"early": func() error { runtime.Goexit(); return nil },
+		"user":  func() error { _, err := unix.SetfsuidRetUid(stranger - 5); return err },
+		"group": func() error { _, err := unix.SetfsgidRetGid(stranger - 5); return err },
+		"capabilities": func() error {
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var caps [2]unix.CapUserData
+			if err := unix.Capget(&header, &caps[0]); err != nil {
+				return err
+			}
+			caps[0].Effective = caps[0].Permitted
+			return unix.Capset(&header, &caps[0])
+		},
+	} {
+		// Changing the user needs the right to, which raising all gives first.
+		tid := 0
+		err := Do(strange, func() error {
+			if tid = unix.Gettid(); name == "user" || name == "group" {
+				header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+				var caps, none [2]unix.CapUserData
+				if err := unix.Capget(&header, &caps[0]); err != nil {
+					return err
+				}
+				none = caps
+				caps[0].Effective = caps[0].Permitted
+				if err := unix.Capset(&header, &caps[0]); err != nil {
+					return err
+				}
+				defer func() {
+					if unix.Capset(&header, &none[0]) != nil {
+						t.Error("capabilities stay")
+					}
+				}()
+			}
+			return spoil()
+		})
+		if (err != nil) != (name == "panic" || name == "early") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := Do(strange, isStrange); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+		if now := threadOf(t, strange); now == tid {
+			t.Errorf("%s: the thread is used again", name)
+		}
+	}
+	noneLeft(t)
+}
+
+// Many at once are each done as who they are, and few threads wait afterwards.
+func TestManyIdentities(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	var wg sync.WaitGroup
+	for n := range 400 {
+		wg.Go(func() {
+			id := Identity{UID: stranger, GID: int64(stranger - n%20)}
+			err := Do(id, func() error {
+				uid, _ := unix.SetfsuidRetUid(-1)
+				gid, _ := unix.SetfsgidRetGid(-1)
+				if int64(uid) != id.UID || int64(gid) != id.GID {
+					return fmt.Errorf("uid %d, gid %d", uid, gid)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	threads.mu.Lock()
+	waiting := 0
+	for _, list := range threads.idle {
+		if len(list) > maxIdle {
+			t.Errorf("%d of one identity wait", len(list))
+		}
+		waiting++
+	}
+	threads.mu.Unlock()
+	if waiting > maxKinds {
+		t.Errorf("threads of %d identities wait", waiting)
+	}
+	noneLeft(t)
+}
+
+func BenchmarkDo(b *testing.B) {
+	for b.Loop() {
+		if err := Do(Identity{}, func() error { return nil }); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

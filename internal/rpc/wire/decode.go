@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -26,8 +25,11 @@ type decoder struct {
 
 // decode fills m from one JSON object.
 func decode(data []byte, m proto.Message, word bool) error {
-	if !utf8.Valid(data) {
+	switch {
+	case !utf8.Valid(data):
 		return errors.New("wire: the text is not UTF-8")
+	case !json.Valid(data):
+		return errors.New("wire: not valid JSON")
 	}
 	return decoder{word: word}.message(data, m.ProtoReflect())
 }
@@ -128,8 +130,8 @@ func (d decoder) value(fd protoreflect.FieldDescriptor, val json.RawMessage,
 		s, err := d.text(fd, val)
 		return protoreflect.ValueOfString(s), err
 	case protoreflect.BytesKind:
-		var s string
-		if err := json.Unmarshal(val, &s); err != nil {
+		s, err := unquoted(val)
+		if err != nil {
 			return none, kind(err, "a string")
 		}
 		b, err := base64.StdEncoding.Strict().DecodeString(s)
@@ -153,8 +155,7 @@ func (d decoder) text(fd protoreflect.FieldDescriptor, val json.RawMessage) (str
 			return string(val), nil
 		}
 	}
-	var s string
-	err := json.Unmarshal(val, &s)
+	s, err := unquoted(val)
 	return s, kind(err, "a string")
 }
 
@@ -191,58 +192,87 @@ func (d decoder) time(val json.RawMessage) (none protoreflect.Value, err error) 
 	return protoreflect.ValueOfMessage(timestamppb.New(t).ProtoReflect()), nil
 }
 
-// members calls f with each member of a JSON object in order.
+// members calls f with each member of a JSON object in order. The text is known to be valid.
 func members(data []byte, f func(key string, val json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return errors.New("wire: not a JSON object")
-	}
-	for dec.More() {
-		tok, err := dec.Token()
+	return within(data, '{', "a JSON object", func(at []byte) (rest []byte, err error) {
+		end := extent(at)
+		key, err := unquoted(at[:end])
 		if err != nil {
-			return badJSON(err)
+			return nil, err
 		}
-		key, _ := tok.(string)
-		var val json.RawMessage
-		if err := dec.Decode(&val); err != nil {
-			return badJSON(err)
-		}
-		if err := f(key, val); err != nil {
-			return err
-		}
-	}
-	return closed(dec)
+		at = blank(blank(at[end:])[len(":"):])
+		end = extent(at)
+		return at[end:], f(key, at[:end:end])
+	})
 }
 
-// elements calls f with each item of a JSON list in order.
+// elements calls f with each item of a JSON list in order. The text is known to be valid.
 func elements(data []byte, f func(item json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
-		return errors.New("wire: not a JSON list")
-	}
-	for dec.More() {
-		var val json.RawMessage
-		if err := dec.Decode(&val); err != nil {
-			return badJSON(err)
-		}
-		if err := f(val); err != nil {
-			return err
-		}
-	}
-	return closed(dec)
+	return within(data, '[', "a JSON list", func(at []byte) (rest []byte, err error) {
+		end := extent(at)
+		return at[end:], f(at[:end:end])
+	})
 }
 
-func closed(dec *json.Decoder) error {
-	if _, err := dec.Token(); err != nil {
-		return badJSON(err)
+// within calls f at each part of a JSON object or list; f returns what comes after the part.
+func within(data []byte, open byte, want string, f func(at []byte) (rest []byte, err error)) (err error) {
+	data = blank(data)
+	if len(data) == 0 || data[0] != open {
+		return errors.New("wire: not " + want)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("wire: data after the JSON value")
+	for data = blank(data[1:]); data[0] != '}' && data[0] != ']'; {
+		if data, err = f(data); err != nil {
+			return err
+		}
+		if data = blank(data); data[0] == ',' {
+			data = blank(data[1:])
+		}
 	}
 	return nil
 }
 
-func badJSON(error) error { return errors.New("wire: not valid JSON") }
+// blank returns what comes after the white space.
+func blank(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
+
+// extent is how long the JSON value is that the text begins with.
+func extent(data []byte) int {
+	for i, depth := 0, 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']', ',', ' ', '\t', '\r', '\n':
+			if depth == 0 { // the end of what it stands in
+				return i
+			}
+			if data[i] != '}' && data[i] != ']' {
+				continue
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(data)
+}
+
+// unquoted is the text of a JSON string, as json.Unmarshal has it.
+func unquoted(val []byte) (string, error) {
+	if last := len(val) - 1; last > 0 && val[0] == '"' && bytes.IndexByte(val, '\\') < 0 {
+		return string(val[1:last]), nil
+	}
+	var s string
+	err := json.Unmarshal(val, &s)
+	return s, err
+}
 
 func kind(err error, want string) error {
 	if err == nil {

@@ -57,6 +57,9 @@ func ParseIntent(h http.Header) (Intent, bool, error) {
 }
 
 func parseIntent(s string) (Intent, error) {
+	if !json.Valid([]byte(s)) {
+		return Intent{}, badIntent("it is not valid JSON")
+	}
 	got := map[string]string{}
 	err := members([]byte(s), func(key string, val json.RawMessage) error {
 		var text string
