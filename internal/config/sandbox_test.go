@@ -52,3 +52,19 @@ func TestUnprovenIsInTheSnapshot(t *testing.T) {
 		t.Errorf("it is told as %v", v)
 	}
 }
+
+// Where values of .env files are shown is in the snapshot of every call; where they are masked everywhere snapshots are as
+// they were before there was the setting.
+func TestUnmaskedFilesAreInTheSnapshot(t *testing.T) {
+	c := Default()
+	if v, ok := c.Snapshot().ProcessRunner["dotenv"]; ok {
+		t.Errorf("the default is told as %v", v)
+	}
+	before, _ := c.Snapshot().Digest()
+	for _, d := range []Dotenv{{Mask: "off"}, {Mask: "on", Unmasked: []string{"/w"}}, {Mask: "on", Names: []string{"secrets.txt"}}} {
+		c.Dotenv = d
+		if now, err := c.Snapshot().Digest(); err != nil || now == before {
+			t.Errorf("%+v is not told: %v", d, err)
+		}
+	}
+}

@@ -14,12 +14,12 @@ func (c Config) Snapshot() palyra.Snapshot {
 		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
 		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
 		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,
-		ProcessRunner: c.Process.snapshot(c.Egress, c.Groups), WasmRuntime: map[string]any{"enabled": false},
+		ProcessRunner: c.Process.snapshot(c.Egress, c.Groups, c.Dotenv), WasmRuntime: map[string]any{"enabled": false},
 	}
 }
 
 // snapshot is the part about programs.
-func (p Process) snapshot(e Egress, groups map[string]*[]string) map[string]any {
+func (p Process) snapshot(e Egress, groups map[string]*[]string, files Dotenv) map[string]any {
 	out := map[string]any{
 		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": e.snapshot(),
 		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
@@ -33,6 +33,9 @@ func (p Process) snapshot(e Egress, groups map[string]*[]string) map[string]any 
 			lists[name] = *hosts
 		}
 		out["host_groups"] = lists
+	}
+	if files.Mask == "off" || len(files.Unmasked)+len(files.Names) > 0 { // left out otherwise: as below
+		out["dotenv"] = map[string]any{"mask": files.Mask, "unmasked": files.Unmasked, "names": files.Names}
 	}
 	if p.Stage == "all" { // left out otherwise: snapshots from before it have the same digest
 		out["stage"] = p.Stage

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -318,4 +319,38 @@ mkdir -p c3 && echo A=1 > c3/.env && mv -T c3 conf; cat .env conf/deep/prod.env 
 			t.Errorf("%s is %q now, %v", name, b, err)
 		}
 	}
+}
+
+// An MCP server of the workspace and an agent in its own room see the same copies: nothing of the values is in their memory.
+func TestDotenvInOtherRooms(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	d.put("prod.env", dotenvText)
+	d.put(".env", dotenvText)
+	if err := os.Symlink("prod.env", filepath.Join(d.work, "settings")); err != nil {
+		t.Fatal(err)
+	}
+	d.give(filepath.Join(d.work, "settings"))
+	s := &staging{daemon: d, as: func(_ string, args ...string) *exec.Cmd { return d.palyra(args...) }}
+	_, ended := s.agent(`cat .env prod.env settings; palyra tools call palyra.fs.read --input '{"path":".env"}'`)
+	out := <-ended
+	maskedOnly(t, "an agent", out.Stdout, 4)
+	d.mcpServer("small", true)
+	for _, name := range []string{".env", "prod.env", "settings"} {
+		out, _ := d.agreed(mcpCall("mcp.small.read", map[string]any{"path": filepath.Join(d.work, name)}))
+		maskedOnly(t, "an MCP server's read of "+name, string(out.Output), 1)
+	}
+	written, _ := d.agreed(mcpCall("mcp.small.write", map[string]any{"path": filepath.Join(d.work, ".env")}))
+	if strings.Contains(string(written.Output), `"written"`) {
+		t.Errorf("an MCP server writes: %s", written.Output)
+	}
+	for _, name := range []string{".env", "prod.env"} {
+		if b, err := os.ReadFile(filepath.Join(d.work, name)); string(b) != dotenvText {
+			t.Errorf("%s is %q now, %v", name, b, err)
+		}
+	}
+	d.keepsNot(dotenvSecret)
 }

@@ -250,7 +250,7 @@ func (s *plantedService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // its journal or its log, whatever was done with them; also when the daemon crashes. One that is put in sight is found.
 func TestPlantedSecretsAreNowhere(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may look into the memory of others")
+		t.Skip("UNPROVEN HERE: only root may look into the memory of others")
 	}
 	d := newDaemon(t)
 	s := &plantedService{held: make(chan struct{}, 4), release: make(chan struct{})}
@@ -315,12 +315,14 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 			cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			t.Errorf("process %d (%.60q) has %q", pid, cmd, found[:min(5, len(found))])
 		}
-		if found, _ := visible.memory(pid); len(found) > 1 { // environment and memory
-			seen++
+		if seen == 0 {
+			if found, _ := visible.memory(pid); len(found) > 1 { // environment and memory
+				seen++
+			}
 		}
 	}
 	if looked < 6 || size < 20<<20 || seen == 0 {
-		t.Errorf("%d processes, %d bytes were looked at; what is in sight was seen in %d", looked, size, seen)
+		t.Errorf("%d processes, %d bytes were looked at; what is in sight was seen %d times", looked, size, seen)
 	}
 	t.Logf("%d processes, %d MiB", looked, size>>20)
 	close(s.release)
@@ -363,11 +365,26 @@ func (d *daemon) everySurface(t *testing.T, all *needles, values map[string]stri
 		}
 	}
 	for _, args := range [][]string{
-		{"vault", "list"}, {"vault", "list", "--json"}, {"vault", "status"}, {"vault", "bindings"}, {"vault", "get", "missing"},
-		{"vault", "delete", "missing"}, {"vault", "bind", "x", "--secret", "planted-1"}, {"vault", "rotate"}, {"vault", "status", "--json"},
-		{"tools", "call", "palyra.fs.read", "--input", `{"path":".env"}`}, {"tools", "call", "palyra.fs.read", "--input", `{"path":"prod.link"}`},
-		{"tools", "call", "palyra.fs.search", "--input", `{"pattern":"KEY"}`}, {"exec", "--", "cat", ".env"}, {"exec", "--", "cat", "prod.link"},
-		{"journal", "export"}, {"journal", "verify"}, {"approvals", "export"}, {"calls", "list", "--json"}, {"config", "show"}, {"doctor"},
+		{"vault", "list"},
+		{"vault", "list", "--json"},
+		{"vault", "status"},
+		{"vault", "bindings"},
+		{"vault", "get", "missing"},
+		{"vault", "delete", "missing"},
+		{"vault", "bind", "x", "--secret", "planted-1"},
+		{"vault", "rotate"},
+		{"vault", "status", "--json"},
+		{"tools", "call", "palyra.fs.read", "--input", `{"path":".env"}`},
+		{"tools", "call", "palyra.fs.read", "--input", `{"path":"prod.link"}`},
+		{"tools", "call", "palyra.fs.search", "--input", `{"pattern":"KEY"}`},
+		{"exec", "--", "cat", ".env"},
+		{"exec", "--", "cat", "prod.link"},
+		{"journal", "export"},
+		{"journal", "verify"},
+		{"approvals", "export"},
+		{"calls", "list", "--json"},
+		{"config", "show"},
+		{"doctor"},
 		{"undo", "--list"},
 	} {
 		out, _ := d.palyra(args...).CombinedOutput()
@@ -397,9 +414,6 @@ func (d *daemon) everySurface(t *testing.T, all *needles, values map[string]stri
 	look("MCP", d.overMCP(t))
 	d.recordsLook(look)
 	look("the log", d.log.Bytes())
-	if !bytes.Contains(d.log.Bytes(), []byte("level=DEBUG")) && !bytes.Contains(d.log.Bytes(), []byte(`"DEBUG"`)) {
-		t.Error("the log has nothing for debugging")
-	}
 }
 
 // recordsLook looks through the journal and what attests the calls.
@@ -444,7 +458,7 @@ func (d *daemon) overMCP(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	_, _ = pipe.Write(in.Bytes())
-	for start := time.Now(); !strings.Contains(out.String(), `"id":5`) && time.Since(start) < waitMost; {
+	for start := time.Now(); strings.Count(out.String(), "PORT=8731") < 2 && time.Since(start) < waitMost; {
 		<-time.After(20 * time.Millisecond)
 	}
 	_ = pipe.Close()

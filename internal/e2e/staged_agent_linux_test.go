@@ -108,7 +108,8 @@ func (s *staging) agent(script string) (palyra.CallID, <-chan palyra.Outcome) {
 		Plan     palyra.Digest     `json:"plan_digest"`
 	}
 	if err := json.Unmarshal([]byte(line), &event); err != nil {
-		s.t.Fatalf("%q: %v\n%s", line, err, s.log)
+		_ = cmd.Wait()
+		s.t.Fatalf("%q: %v\n%s\n%s", line, err, out.String(), s.log)
 	}
 	var asked struct {
 		Call palyra.CallID `json:"call_id"`

@@ -288,7 +288,8 @@ func edges() []edge {
 		{[]string{"internal/daemon"}, []string{"**"}, true, "the daemon wires everything"},
 		{
 			[]string{"cmd/palyrad"},
-			[]string{".", "internal/daemon", "internal/config", "internal/heaptrim", "internal/mask", "internal/nocore"}, true, "a thin main",
+			[]string{".", "internal/daemon", "internal/config", "internal/heaptrim", "internal/mask", "internal/nocore"},
+			true, "a thin main",
 		},
 		{[]string{"cmd/palyra"}, []string{".", "internal/cli/quick", "internal/show"}, true, "a thin main, of what starts fast"},
 		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli/**"}, true, "a thin main"},

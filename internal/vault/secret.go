@@ -265,7 +265,7 @@ func (v *Vault) Get(ctx context.Context, scope secrets.Scope, name string, versi
 	}
 	defer v.mu.RUnlock()
 	if version <= 0 { // of those that are authentic: a table from which the last is gone has another
-		version = last(h.leaves, string(scope), name)
+		version = h.last(string(scope), name)
 	}
 	r := row{ident: ident{string(scope), name, version}}
 	if _, ok := h.leaves[r.ident]; !ok {

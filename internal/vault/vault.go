@@ -153,6 +153,21 @@ type held struct {
 	leaves   map[ident]leaf
 	bindings map[string]secrets.Binding
 	anew     bool // it takes the place of whatever the tables have
+
+	sorted sync.Once
+	lasts  map[[2]string]int64 // the last versions, by scope and name, once somebody asks
+}
+
+// last is the last version of a secret; 0: there is none.
+func (h *held) last(scope, name string) int64 {
+	h.sorted.Do(func() {
+		h.lasts = make(map[[2]string]int64, len(h.leaves))
+		for i := range h.leaves {
+			key := [2]string{i.scope, i.name}
+			h.lasts[key] = max(h.lasts[key], i.version)
+		}
+	})
+	return h.lasts[[2]string{scope, name}]
 }
 
 // New returns a vault. It opens nothing: the first use does.

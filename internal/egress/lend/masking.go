@@ -152,7 +152,7 @@ func (m masks) reader(r io.ReadCloser, size int64, ended func()) io.ReadCloser {
 	if size >= 0 {
 		first = int(min(size, pieceBytes)) + 1
 	}
-	return &masked{masks: m, src: r, ended: ended, first: first, closed: make(chan struct{})}
+	return &masked{masks: m, src: r, ended: ended, first: first, pause: pause, closed: make(chan struct{})}
 }
 
 // pieceBytes is how much is read at once.
@@ -169,6 +169,7 @@ type masked struct {
 	src    io.ReadCloser
 	ended  func()
 	first  int // bytes that are read at first
+	pause  time.Duration
 	over   sync.Once
 	pieces chan piece    // from the source, when the first read was not all
 	free   chan []byte   // the buffer of pieces
@@ -240,7 +241,7 @@ func (m *masked) begin() {
 func (m *masked) fill() {
 	var late <-chan time.Time
 	if len(m.buf) > 0 {
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(m.pause)
 		defer timer.Stop()
 		late = timer.C
 	}

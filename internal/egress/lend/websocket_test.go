@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/secrets"
@@ -132,7 +133,7 @@ func sentBack(m masks, sent []byte, step int) ([]byte, error) {
 		pieces = append(pieces, bytes.NewReader(piece))
 	}
 	r := m.reader(io.NopCloser(io.MultiReader(pieces...)), -1, func() {}).(*masked)
-	r.frames = &frames{}
+	r.frames, r.pause = &frames{}, time.Minute // a busy machine is no pause
 	return io.ReadAll(r)
 }
 
