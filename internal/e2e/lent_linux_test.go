@@ -48,7 +48,7 @@ func newService(t *testing.T) *service {
 }
 
 // newServiceOf is one with another handler.
-func newServiceOf(t *testing.T, other http.Handler) *service {
+func newServiceOf(t testing.TB, other http.Handler) *service {
 	t.Helper()
 	s := &service{repos: t.TempDir()}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
