@@ -232,7 +232,8 @@ func inMemory(proc string, what []byte) bool {
 // signing has a key of AWS in the vault, bound to a server that checks signatures.
 func (u user) signing(t testing.TB, srv *service) {
 	put := u.as("palyra", "vault", "put", "aws", "--from-stdin")
-	put.Stdin = strings.NewReader(fmt.Sprintf(`{"access_key_id": %q, "secret_access_key": %q, "session_token": %q}`, awsID, awsSecret, awsToken))
+	key := fmt.Sprintf(`{"access_key_id": %q, "secret_access_key": %q, "session_token": %q}`, awsID, awsSecret, awsToken)
+	put.Stdin = strings.NewReader(key)
 	if out, err := put.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
