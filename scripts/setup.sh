@@ -70,8 +70,18 @@ need_tests() {
 	need /usr/bin/curl curl "tests of the egress guard"
 	need dbus-run-session dbus "tests of the vault's keepers"
 	need gnome-keyring-daemon gnome-keyring "tests of the vault's keepers"
+	need_botocore
 	need_oracle
 	need_node
+}
+
+# The client of AWS for Python, by the package of the system: rooms have nothing else.
+need_botocore() {
+	/usr/bin/python3 -c 'import botocore' 2>/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && install python3-botocore; then
+		return
+	fi
+	missing+=("botocore, for tests of signatures of AWS; on Debian or Ubuntu: sudo apt-get install -y python3-botocore")
 }
 
 # Debian keeps what makes virtual environments of Python apart from Python.

@@ -49,7 +49,7 @@ func newService(t *testing.T) *service {
 }
 
 // serviceOf is a service that answers by another; nil: by its own.
-func serviceOf(t *testing.T, answers http.Handler) *service {
+func serviceOf(t testing.TB, answers http.Handler) *service {
 	t.Helper()
 	s := &service{repos: t.TempDir()}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

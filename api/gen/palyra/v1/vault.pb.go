@@ -238,9 +238,9 @@ type SecretBinding struct {
 	// Of the secret.
 	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// header, basic, query, body, websocket, git-credential, provider or upstream.
+	// header, basic, query, body, websocket, git-credential, provider, upstream or sigv4.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The header, query parameter or field.
+	// The header, query parameter or field; of sigv4 REGION/SERVICE.
 	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
 	// host:port, reached by TLS.
 	Hosts []string `protobuf:"bytes,6,rep,name=hosts,proto3" json:"hosts,omitempty"`
