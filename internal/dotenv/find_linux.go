@@ -9,14 +9,12 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
 	"palyra/internal/dirents"
-	"palyra/internal/subpath"
 )
 
 // supported says whether files can be masked on this system.
@@ -30,10 +28,13 @@ type SearchDir struct {
 }
 
 // Find returns the paths below a directory of the files that are masked, sorted: those whose names count, what links of such names
-// lead to in the directory, and every other name of either (hard links). It follows no other link, and passes by what packages and
-// repositories keep for themselves. It sees what its caller may see. The error is a BoundError where nobody can tell.
+// lead to in the directory, by whatever way, and every other name of either (hard links). It follows no other link, and passes by what
+// packages and repositories keep for themselves. It sees what its caller may see. The error is a BoundError where nobody can tell.
 func (f *Finder) Find(ctx context.Context, w SearchDir, n Names) ([]string, error) {
 	l := look{ctx: ctx, top: w.Top, names: n, was: f.get(w.Place), now: map[string]node{}, began: time.Now()}
+	if err := unix.Fstat(w.Top, &l.topStat); err != nil {
+		return nil, &BoundError{Why: "it cannot be looked through: " + err.Error()}
+	}
 	l.keeps = w.Place != "" && timed(w.Top)
 	if err := l.walk(); err != nil {
 		return nil, err
@@ -63,11 +64,12 @@ func (m *Masks) look(ctx context.Context, dir SearchDir) ([]Found, error) {
 type look struct {
 	ctx     context.Context
 	top     int
+	topStat unix.Stat_t
 	names   Names
 	was     map[string]node
 	now     map[string]node
 	began   time.Time
-	keeps   bool // directories' times can be relied on
+	keeps   bool // directories' times can be relied on, on the file system of the top
 	counted []string
 	entries int
 	buf     []byte
@@ -121,7 +123,7 @@ func (l *look) dir(rel string) (node, error) {
 		return node{}, nil
 	}
 	if err == nil {
-		if was, ok := l.was[rel]; ok && was.stamp == stampOf(&st) {
+		if was, ok := l.was[rel]; ok && was.stamp == stampOf(&st) && uint64(st.Dev) == uint64(l.topStat.Dev) {
 			l.now[rel] = was
 			return was, nil
 		}
@@ -187,7 +189,7 @@ func (l *look) list(rel string) (n node, err error) {
 		return nil
 	})
 	changed := time.Unix(n.stamp.ctime, n.stamp.ctimeNsec)
-	if err == nil && l.keeps && changed.Add(settles).Before(l.began) {
+	if err == nil && l.keeps && n.stamp.dev == uint64(l.topStat.Dev) && changed.Add(settles).Before(l.began) {
 		l.now[rel] = n
 	}
 	return n, err
@@ -211,25 +213,36 @@ func (l *look) closed(rel string, st *unix.Stat_t) (n node, err error) {
 	return n, nil
 }
 
+// fileID is which file it is, whatever it is called.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
+
 // files are the paths to mask.
 func (l *look) files(workspace string) ([]string, error) {
 	found := map[string]bool{}
-	shared := map[[2]uint64]uint64{} // files with several names, and how many
+	shared := map[fileID]uint64{} // files with several names, and how many of these are still to be found
+	links := follower{look: l, workspace: workspace}
 	for _, rel := range l.counted {
-		real, st, ok := l.follow(workspace, rel)
-		if !ok || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			continue
-		}
-		found[real] = true
-		if st.Nlink > 1 {
-			shared[[2]uint64{uint64(st.Dev), st.Ino}] = uint64(st.Nlink)
+		t, err := links.follow(rel)
+		switch {
+		case err != nil:
+			return nil, err
+		case !t.isFile():
+		case t.rel != "":
+			found[t.rel] = true
+			if t.st.Nlink > 1 {
+				shared[idOf(&t.st)] = uint64(t.st.Nlink)
+			}
+		case links.mayBeInside(t):
+			shared[idOf(&t.st)] = uint64(t.st.Nlink) + 1 // none of its names is found yet
 		}
 	}
 	for real := range found {
 		var st unix.Stat_t
 		if unix.Fstatat(l.top, real, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			if left, ok := shared[[2]uint64{uint64(st.Dev), st.Ino}]; ok {
-				shared[[2]uint64{uint64(st.Dev), st.Ino}] = left - 1
+			if left, ok := shared[idOf(&st)]; ok {
+				shared[idOf(&st)] = left - 1
 			}
 		}
 	}
@@ -258,7 +271,7 @@ func (l *look) files(workspace string) ([]string, error) {
 const maxDepth = 256
 
 // others adds the other names of files, wherever they lie: packages and repositories are looked through for these.
-func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found map[string]bool) error {
+func (l *look) others(rel string, depth int, shared map[fileID]uint64, found map[string]bool) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
@@ -280,7 +293,7 @@ func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found 
 		if typ != unix.DT_REG && typ != unix.DT_UNKNOWN || unix.Fstatat(fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			return nil
 		}
-		if _, ok := shared[[2]uint64{uint64(st.Dev), st.Ino}]; ok {
+		if _, ok := shared[idOf(&st)]; ok {
 			found[beneath.Join(rel, string(name))] = true
 		}
 		if beneath.IsDir(&st) {
@@ -294,49 +307,6 @@ func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found 
 		}
 	}
 	return err
-}
-
-// maxLinks is how many links the kernel follows.
-const maxLinks = 40
-
-// follow finds the file that a path leads to, if that lies in the directory.
-func (l *look) follow(workspace, rel string) (real string, st unix.Stat_t, ok bool) {
-	done, todo := "", strings.Split(rel, "/")
-	for links := 0; len(todo) > 0; {
-		name := todo[0]
-		todo = todo[1:]
-		next := path.Join(done, name)
-		switch {
-		case name == "" || name == ".":
-			continue
-		case name == "..":
-			if done == "" {
-				return "", st, false
-			}
-			done = beneath.Parent(done)
-			continue
-		case unix.Fstatat(l.top, next, &st, unix.AT_SYMLINK_NOFOLLOW) != nil:
-			return "", st, false
-		case st.Mode&unix.S_IFMT != unix.S_IFLNK:
-			done = next
-			continue
-		}
-		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(l.top, next, buf)
-		if links++; err != nil || links > maxLinks || len(todo) > maxPath {
-			return "", st, false
-		}
-		target := string(buf[:n])
-		if path.IsAbs(target) {
-			inside, in := subpath.Rel(workspace, target)
-			if !in {
-				return "", st, false
-			}
-			done, target = "", inside
-		}
-		todo = append(strings.Split(target, "/"), todo...)
-	}
-	return done, st, done != "" && unix.Fstatat(l.top, done, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // Copy reads a file below a directory and masks it; same: there is nothing to mask in it. One that its caller may not read, or that
@@ -360,6 +330,6 @@ func (m Masker) Copy(top int, rel string) (text []byte, same bool) {
 	if err != nil {
 		return Unread(), false
 	}
-	text = m.Mask(own)
+	text = m.Mask(rel, own)
 	return text, bytes.Equal(text, own)
 }
