@@ -3,6 +3,7 @@ package dotenv
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -41,6 +42,25 @@ func (f *Finder) Find(ctx context.Context, w SearchDir, n Names) ([]string, erro
 	}
 	f.put(w.Place, l.now)
 	return l.files(w.Path)
+}
+
+// Now finds out what is masked in a workspace, by its path.
+func (m *Masks) Now(ctx context.Context, workspace string) (MaskedNow, error) {
+	top, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return MaskedNow{}, &BoundError{Why: "it cannot be looked through: " + err.Error()}
+	}
+	defer func() { _ = unix.Close(top) }()
+	out := MaskedNow{names: m.Names, sums: map[[sha256.Size]byte]bool{}}
+	if out.paths, err = m.Find(ctx, SearchDir{Top: top, Path: workspace, Place: workspace}); err != nil {
+		return MaskedNow{}, err
+	}
+	for _, rel := range out.paths {
+		if text, ok := readFile(top, rel); ok && len(text) > 0 {
+			out.sums[sha256.Sum256(text)] = true
+		}
+	}
+	return out, nil
 }
 
 // look finds the files that are masked, and which they are.
@@ -312,24 +332,30 @@ func (l *look) others(rel string, depth int, shared map[fileID]uint64, found map
 // Copy reads a file below a directory and masks it; same: there is nothing to mask in it. One that its caller may not read, or that
 // is no file any more, has a copy that shows nothing.
 func (m Masker) Copy(top int, rel string) (text []byte, same bool) {
-	at, err := openIn(top, rel, unix.O_PATH)
-	if err != nil {
-		return Unread(), false
-	}
-	defer func() { _ = unix.Close(at) }()
-	var st unix.Stat_t
-	if unix.Fstat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // opening a device or a pipe can do harm
-		return Unread(), false
-	}
-	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(at))
-	if err != nil {
-		return Unread(), false
-	}
-	defer func() { _ = f.Close() }()
-	own, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
+	own, ok := readFile(top, rel)
+	if !ok {
 		return Unread(), false
 	}
 	text = m.Mask(rel, own)
 	return text, bytes.Equal(text, own)
+}
+
+// readFile reads a file below a directory, as far as it is masked.
+func readFile(top int, rel string) ([]byte, bool) {
+	at, err := openIn(top, rel, unix.O_PATH)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = unix.Close(at) }()
+	var st unix.Stat_t
+	if unix.Fstat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // opening a device or a pipe can do harm
+		return nil, false
+	}
+	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(at))
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = f.Close() }()
+	own, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	return own, err == nil
 }
