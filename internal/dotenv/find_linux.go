@@ -32,35 +32,57 @@ type SearchDir struct {
 // lead to in the directory, by whatever way, and every other name of either (hard links). It follows no other link, and passes by what
 // packages and repositories keep for themselves. It sees what its caller may see. The error is a BoundError where nobody can tell.
 func (f *Finder) Find(ctx context.Context, w SearchDir, n Names) ([]string, error) {
+	files, _, err := f.find(ctx, w, n)
+	return files, err
+}
+
+// find is Find, with the links in the directory by which files are found.
+func (f *Finder) find(ctx context.Context, w SearchDir, n Names) (files, links []string, err error) {
 	l := look{ctx: ctx, top: w.Top, names: n, was: f.get(w.Place), now: map[string]node{}, began: time.Now()}
 	if err := unix.Fstat(w.Top, &l.topStat); err != nil {
-		return nil, &BoundError{Why: "it cannot be looked through: " + err.Error()}
+		return nil, nil, &BoundError{Why: "it cannot be looked through: " + err.Error()}
 	}
 	l.keeps = w.Place != "" && timed(w.Top)
 	if err := l.walk(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f.put(w.Place, l.now)
-	return l.files(w.Path)
+	files, err = l.files(w.Path)
+	return files, l.links, err
 }
 
 // Now finds out what is masked in a workspace, by its path.
-func (m *Masks) Now(ctx context.Context, workspace string) (MaskedNow, error) {
+func (m *Masks) Now(ctx context.Context, workspace string) (out MaskedNow, err error) {
+	out = MaskedNow{names: m.Names, sums: map[[sha256.Size]byte]bool{}}
+	err = m.findIn(ctx, workspace, func(top int, files, _ []string) {
+		out.paths = files
+		for _, rel := range files {
+			if text, ok := readFile(top, rel); ok && len(text) > 0 {
+				out.sums[sha256.Sum256(text)] = true
+			}
+		}
+	})
+	return out, err
+}
+
+// Links finds the links of a workspace without which a masked file would be an ordinary one.
+func (m *Masks) Links(ctx context.Context, workspace string) (out []string, err error) {
+	err = m.findIn(ctx, workspace, func(_ int, _, links []string) { out = slices.Compact(slices.Sorted(slices.Values(links))) })
+	return out, err
+}
+
+// findIn looks through a workspace, by its path.
+func (m *Masks) findIn(ctx context.Context, workspace string, f func(top int, files, links []string)) error {
 	top, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return MaskedNow{}, &BoundError{Why: "it cannot be looked through: " + err.Error()}
+		return &BoundError{Why: "it cannot be looked through: " + err.Error()}
 	}
 	defer func() { _ = unix.Close(top) }()
-	out := MaskedNow{names: m.Names, sums: map[[sha256.Size]byte]bool{}}
-	if out.paths, err = m.Find(ctx, SearchDir{Top: top, Path: workspace, Place: workspace}); err != nil {
-		return MaskedNow{}, err
+	files, links, err := m.finder.find(ctx, SearchDir{Top: top, Path: workspace, Place: workspace}, m.Names)
+	if err == nil {
+		f(top, files, links)
 	}
-	for _, rel := range out.paths {
-		if text, ok := readFile(top, rel); ok && len(text) > 0 {
-			out.sums[sha256.Sum256(text)] = true
-		}
-	}
-	return out, nil
+	return err
 }
 
 // look finds the files that are masked, and which they are.
@@ -91,6 +113,7 @@ type look struct {
 	began   time.Time
 	keeps   bool // directories' times can be relied on, on the file system of the top
 	counted []string
+	links   []string // by which files are found
 	entries int
 	buf     []byte
 }
@@ -248,15 +271,17 @@ func (l *look) files(workspace string) ([]string, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case !t.isFile():
+		case !t.isFile() || t.rel == "" && !links.mayBeInside(t):
+			continue
 		case t.rel != "":
 			found[t.rel] = true
 			if t.st.Nlink > 1 {
 				shared[idOf(&t.st)] = uint64(t.st.Nlink)
 			}
-		case links.mayBeInside(t):
+		default:
 			shared[idOf(&t.st)] = uint64(t.st.Nlink) + 1 // none of its names is found yet
 		}
+		l.links = append(l.links, t.links...)
 	}
 	for real := range found {
 		var st unix.Stat_t

@@ -199,6 +199,10 @@ func TestFindByRoundaboutLinks(t *testing.T) {
 	}
 	want := []string{"secrets/real", "two.txt", "three", "sub/four", "five", "six"}
 	b.finds(want...)
+	links, err := new(Masks).Links(t.Context(), b.dir)
+	if by := []string{".env", "abs.env", "chain.env", "far.env", "link", "six.env", "sub/.env"}; err != nil || !slices.Equal(links, by) {
+		t.Errorf("by the links %q, %v", links, err)
+	}
 	// The workspace may be called by an alias itself.
 	real := b.dir
 	b.dir = filepath.Join(base, "alias", name)

@@ -67,7 +67,8 @@ func (f *follower) open(p string) (fd int, st unix.Stat_t, err error) {
 type linkTarget struct {
 	rel   string // in the directory; empty: it lies outside
 	st    unix.Stat_t
-	mount uint64 // of what lies outside
+	mount uint64   // of what lies outside
+	links []string // in the directory, on the way
 }
 
 // isFile reports whether it is one.
@@ -125,6 +126,9 @@ func (f *follower) walk(whole string) (t linkTarget, err error) {
 				done = f.real
 			}
 			continue
+		}
+		if rel, in := f.inside(next); in {
+			t.links = append(t.links, rel)
 		}
 		if links++; links > maxLinks {
 			return t, unix.ELOOP
