@@ -218,7 +218,8 @@ func FuzzMask(f *testing.F) {
 		"KEY=secretsecret12\n# secretsecret12\nX=\"multi\nline value\"\r\n", "A==palyra-mask\n", "export K='a'\"b\"\n",
 		"\ufeffA: b\n#A=bbbbbbbbbbbbbbbbb",
 		"K=\"x\ny=secretsecret\"\nx\ny=secretsecret\n", "K=`a", "palyra-masked-aaaaaaaaaaaaaaaaaaaa\n",
-		"K=a #bcdefghijklmnop\n", "K=\n a\n", "c2VjcmV0dG9rZW4xMjM0NTY3ODkw=\n", "K=a\\\nb\n", "K='a' ##bcdefghijklm #\n", "K=palyra-masked-aaaaaaaaaaaaaaaaaaaab",
+		"K=a #bcdefghijklmnop\n", "K=\n a\n", "c2VjcmV0dG9rZW4xMjM0NTY3ODkw=\n", "K=a\\\nb\n", "K='a' ##bcdefghijklm #\n",
+		"K=palyra-masked-aaaaaaaaaaaaaaaaaaaab",
 	} {
 		f.Add([]byte(s))
 	}

@@ -89,7 +89,9 @@ func TestLinksOfMaskedFilesAreTold(t *testing.T) {
 	}
 	for _, masks := range []*dotenv.Masks{{}, nil} {
 		tiers := &Tiers{Config: Config{Log: slog.New(slog.DiscardHandler)}, Masks: masks}
-		for name, want := range map[string]bool{"conf/current.env": true, "way": true, "conf": true, "link": false, "dead.env": false, "plain": false} {
+		for name, want := range map[string]bool{
+			"conf/current.env": true, "way": true, "conf": true, "link": false, "dead.env": false, "plain": false,
+		} {
 			was := &palyra.PathState{Kind: palyra.PathLink, Target: "x"}
 			c := palyra.Change{Path: palyra.TextOfPath(name), Kind: effects.KindOf(was, nil), Was: was}
 			call := &palyra.Call{Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: dir}}}

@@ -23,8 +23,8 @@ func masksOf(c config.Config, key []byte) (*dotenv.Masks, error) {
 	return m, err
 }
 
-// unmasking are those of the names that are links by which files like .env are found, or lead to one: once they are others, what they led to is an
-// ordinary file. Where nobody can tell, all of them are.
+// unmasking are those of the names that are links by which files like .env are found, or lead to one: once they are others, what they
+// led to is an ordinary file. Where nobody can tell, all of them are.
 func (t *Tiers) unmasking(ctx context.Context, workspace string, names []string) (out []string) {
 	if !t.Masks.On(workspace) {
 		return nil
