@@ -355,7 +355,7 @@ mkdir -p a && echo "DATABASE_URL=postgres://app:hunter2@db/prod" > a/.env`)
 		t.Errorf("it finds\n%s", out)
 	}
 	// A link that goes is asked about: what it led to would be an ordinary file.
-	if out := runs("rm current.env"); out.ReasonCode != palyra.ReasonApprovalNotAwaited {
+	if out := runs("rm current.env"); out.ReasonCode != palyra.ReasonEffectsDropped {
 		t.Errorf("the link goes: %s %s %s", out.Outcome, out.ReasonCode, out.Reason)
 	}
 	maskedOnly(t, "cat", runs("cat secrets/real").Stdout, 1)
