@@ -2,9 +2,10 @@
 //
 // Words: a masked file is one whose name counts (Names); its masked copy is the same byte for byte but for values; a
 // placeholder stands for a value, says what it is, and is the same for the same value of the same variable in the
-// same workspace, so that two looks at a file print the same.
+// same file as it stands, so that two looks at it print the same.
 //
-// Promises. A placeholder follows from the value by a secret key only: nobody can try values out on it. What cannot be
+// Promises. A placeholder follows from the value by a secret key only, which is another one for every path and every content
+// of a file: nobody can try values out on it in another file, nor in this one without knowing all the rest of it. What cannot be
 // read as such a file is left out from that point on, and so is a file that is too large: nothing is shown because it
 // was not understood. A masked value of MinSecret bytes or more is nowhere in the copy, not in a comment either. The copy of a
 // copy is the copy.
@@ -63,11 +64,28 @@ const (
 // Unread is the copy of a file that cannot be read.
 func Unread() []byte { return []byte(unopened) }
 
-// Mask returns the masked copy of a file.
-func (m Masker) Mask(text []byte) []byte {
+// Mask returns the masked copy of a file, which lies at a path below the workspace. Placeholders of two files, and of one file
+// before and after it was changed, have nothing in common: whoever can write one could try values out.
+func (m Masker) Mask(path string, text []byte) []byte {
 	if len(text) > MaxFile {
 		return []byte(tooLarge)
 	}
+	return m.maskWith(m.domain("file", []byte(path), text), text)
+}
+
+// MaskBoth returns the masked copies of a file before and after a change, in which the same value of the same variable has the same
+// placeholder: for people only. Whoever chose one of the two could try values out on the other.
+func (m Masker) MaskBoth(path string, before, after []byte) (was, is []byte) {
+	if len(before) > MaxFile || len(after) > MaxFile {
+		return m.Mask(path, before), m.Mask(path, after)
+	}
+	key := m.domain("change", []byte(path), before, after)
+	return m.maskWith(key, before), m.maskWith(key, after)
+}
+
+// maskWith masks a text by the key of its placeholders.
+func (m Masker) maskWith(key, text []byte) []byte {
+	m.Key = key
 	given := map[string]bool{}
 	for range maxPasses { // what is put in for a value can make another file of it
 		out := m.pass(text, given)
@@ -89,7 +107,7 @@ func (m Masker) pass(text []byte, given map[string]bool) []byte {
 		if given[value] || s.to > cut {
 			continue
 		}
-		if m.Known != nil {
+		if m.Known != nil && len(value) >= MinSecret { // shorter ones would be told by what stands for them
 			if p, ok := m.Known(s.name, []byte(value)); ok {
 				given[p] = true
 				stands[value] = p
@@ -97,7 +115,7 @@ func (m Masker) pass(text []byte, given map[string]bool) []byte {
 				continue
 			}
 		}
-		if !plain(value) {
+		if !plain(value) || s.always && value != "" && !whole(value) {
 			if stands[value] == "" {
 				stands[value] = m.placeholder(s.name, value)
 			}
@@ -138,7 +156,7 @@ func Secrets(text []byte) (list []Variable) {
 	at := map[string]int{}
 	for _, s := range all {
 		value := text[s.from:s.to]
-		if s.to > cut || plain(string(value)) || Carries(value) {
+		if s.to > cut || s.always || plain(string(value)) || Carries(value) {
 			continue
 		}
 		if i, again := at[s.name]; again {
@@ -174,16 +192,26 @@ func whole(value string) bool {
 	return len(value) == len(Prefix)+letters && placeholder.MatchString(value)
 }
 
-// placeholder stands for a value of a variable.
-func (m Masker) placeholder(name, value string) string {
-	h := hmac.New(sha256.New, m.Key)
-	for _, part := range []string{m.Workspace, name, value} {
+// domain is the key of the placeholders of a file.
+func (m Masker) domain(kind string, parts ...[]byte) []byte {
+	return sum(m.Key, append([][]byte{[]byte(kind), []byte(m.Workspace)}, parts...)...)
+}
+
+// sum is an HMAC of parts, each with its length.
+func sum(key []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, part := range parts {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
-		h.Write([]byte(part))
+		h.Write(part)
 	}
-	n := new(big.Int).SetBytes(h.Sum(nil))
+	return h.Sum(nil)
+}
+
+// placeholder stands for a value of a variable.
+func (m Masker) placeholder(name, value string) string {
+	n := new(big.Int).SetBytes(sum(m.Key, []byte(name), []byte(value)))
 	out := []byte(Prefix)
 	base, digit := big.NewInt(26), new(big.Int)
 	for range letters {

@@ -2,6 +2,7 @@ package dotenv
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -53,19 +54,43 @@ func TestMask(t *testing.T) {
 		"K=don't look at me\nB=it's\n":         "K=MASKED\nB=it's\n",
 		"K= #" + s + "\n":                      "K= #MASKED\n",
 		"A.b-c=" + s:                           "A.b-c=MASKED",
+
+		// What others read otherwise is not shown: one secret without a name, values over several lines, and remarks that are none.
+		"c2VjcmV0dG9rZW4xMjM0NTY3ODkwYWJjZGVmZ2g=\n":        unreadable,
+		"A=1\nJBSWY3DPEHPK3PXPJBSWY3DP====\nB=2\n":          "A=1\n" + unreadable,
+		"c2VjcmV0dG9rZW4xMjM0NTY3ODkwYWJjZGVmZ2g= # mine\n": unreadable,
+		"c2VjcmV0dG9rZW4xMjM0NTY3ODkwYWJjZGVmZ2g: \n":       unreadable,
+		"# c2VjcmV0dG9rZW4xMjM0NTY3ODkwYWJjZGVmZ2g=\nA=1\n": "# MASKED\nA=1\n",
+		"AWS_S3_BUCKET_NAME=\nA=1\n":                        "AWS_S3_BUCKET_NAME=\nA=1\n",
+		"PASS=abcdefghi\\\njklmnopqr\n":                     "PASS=\n" + unreadable,
+		"PASS=abcdefghi\\\r\njklmnopqr\n":                   "PASS=\n" + unreadable,
+		"PASS=\"abcdefg\"h\\\njklmnopqr\n":                  "PASS=\n" + unreadable,
+		"SECRET=\n  abcdefghijk\n  lmnopqrstuv\n":           "SECRET=\n" + unreadable,
+		"SECRET=\nabcdefghijk\nlmnopqrstuv\n":               "SECRET=\n" + unreadable,
+		"SECRET=\n\n# x\nabcdefghijk\n":                     "SECRET=\n\n# x\n" + unreadable,
+		"SECRET=abc\n  abcdefghijk\n":                       "SECRET=abc\n" + unreadable,
+		"A=1\nabcdefghijk\nlmnopqrstuv\n":                   "A=1\nabcdefghijk\n" + unreadable,
+		"A=1\nFOO\nB=2\nBAR\n":                              "A=1\nFOO\nB=2\nBAR\n",
+		"export ghp_abcdefghijklmnopqrstuvwxyz0123456789\n": unreadable,
+		"PASS=abc #defghijklmnop\n":                         "PASS=abc #MASKED\n",
+		"PASS=abcdefgh # ijkl mnop\nA=1\n":                  "PASS=abcdefgh # MASKED\nA=1\n",
+		"PASS='abc' #defghijklmnop\n":                       "PASS='abc' #MASKED\n",
+		"PASS=1234 #defghijklmnop\n":                        "PASS=1234 #MASKED\n",
+		"PORT=3000 # where the server listens\n":            "PORT=3000 # where the server listens\n",
+		"DEBUG=true # not in production\nE= # is empty\n":   "DEBUG=true # not in production\nE= # is empty\n",
 	} {
-		if got := hidden(string(masker.Mask([]byte(in)))); got != want {
+		if got := hidden(string(masker.Mask(".env", []byte(in)))); got != want {
 			t.Errorf("%q\n got %q\nwant %q", in, got, want)
 		}
 	}
 }
 
-// A placeholder is the same for the same value of the same variable in the same workspace with the same key, and for
-// nothing else.
+// A placeholder is the same for the same value of the same variable in the same file with the same key, and for nothing else.
 func TestPlaceholder(t *testing.T) {
-	mask := func(m Masker, text string) string { return string(m.Mask([]byte(text))) }
-	one := mask(masker, "KEY=secretsecret1\n")
-	if again := mask(masker, "A=1\nKEY='secretsecret1'\n"); !strings.Contains(again, strings.TrimSpace(one[4:])) {
+	const text = "KEY=secretsecret1\n"
+	mask := func(m Masker, path, text string) string { return string(m.Mask(path, []byte(text))) }
+	one := mask(masker, ".env", text)
+	if again := mask(masker, ".env", text); again != one {
 		t.Errorf("%q and %q", one, again)
 	}
 	if !Carries([]byte(one)) || Carries([]byte("KEY=palyra-masked-")) || len(one) != len("KEY=\n")+len(Prefix)+letters {
@@ -75,35 +100,72 @@ func TestPlaceholder(t *testing.T) {
 	other.Workspace, key.Key = "/x", []byte("another")
 	seen := map[string]bool{one[4:]: true}
 	for _, text := range []string{
-		mask(masker, "KEY=secretsecret2\n")[4:], mask(masker, "KEX=secretsecret1\n")[4:], mask(other, "KEY=secretsecret1\n")[4:],
-		mask(key, "KEY=secretsecret1\n")[4:],
+		mask(masker, ".env", "KEY=secretsecret2\n"), mask(masker, ".env", "KEX=secretsecret1\n"), mask(other, ".env", text),
+		mask(key, ".env", text), mask(masker, "guess.env", text), mask(masker, "a/.env", text), mask(masker, ".env", "A=1\n"+text)[4:],
 	} {
-		if seen[text] {
+		if seen[text[4:]] {
 			t.Errorf("%q stands for two", text)
 		}
-		seen[text] = true
+		seen[text[4:]] = true
+	}
+}
+
+// Nobody finds a value out by writing guesses into a file, under another name or in the place of the first, and comparing what stands
+// for them.
+func TestGuesses(t *testing.T) {
+	const line = "DATABASE_URL=postgres://app:%s@db/prod\n"
+	shown := placeholder.FindString(string(masker.Mask(".env", fmt.Appendf(nil, line, "hunter2"))))
+	var guesses []byte
+	for _, w := range []string{"password", "letmein", "hunter1", "hunter2", "hunter3"} {
+		guesses = fmt.Appendf(guesses, line, w)
+	}
+	for _, path := range []string{"guess.env", ".env", "a/.env", ".env.local"} {
+		if copied := masker.Mask(path, guesses); shown == "" || bytes.Contains(copied, []byte(shown)) {
+			t.Errorf("guesses in %s: %q is in %q", path, shown, copied)
+		}
+	}
+}
+
+// A change shows which values it leaves, by placeholders that stand nowhere else.
+func TestMaskBoth(t *testing.T) {
+	was, is := masker.MaskBoth(".env", []byte("A=secretsecret1\nB=secretsecret2\n"), []byte("A=secretsecret1\nB=secretsecret3\n"))
+	a, b := placeholder.FindAllString(string(was), -1), placeholder.FindAllString(string(is), -1)
+	if len(a) != 2 || len(b) != 2 || a[0] != b[0] || a[1] == b[1] {
+		t.Errorf("%q becomes %q", was, is)
+	}
+	if alone := masker.Mask(".env", []byte("A=secretsecret1\nB=secretsecret2\n")); bytes.Contains(alone, []byte(a[0])) {
+		t.Errorf("%q is in %q too", a[0], alone)
+	}
+	large := bytes.Repeat([]byte("x"), MaxFile+1)
+	if was, is = masker.MaskBoth(".env", large, []byte("A=secretsecret1\n")); string(was) != tooLarge || hidden(string(is)) != "A=MASKED\n" {
+		t.Errorf("%q, %q", was, is)
 	}
 }
 
 func TestKnown(t *testing.T) {
 	m := masker
 	m.Known = func(name string, value []byte) (string, bool) {
-		if name == "PIN" && string(value) == "1234" || string(value) == "vault:pin" {
+		if name == "PIN" && (string(value) == "1234" || string(value) == "123456789012") || string(value) == "vault:pin" {
 			return "vault:pin", true
 		}
 		return "", false
 	}
-	if got := hidden(string(m.Mask([]byte("PIN=1234\nPORT=1234\nK=secretsecret12\n")))); got != "PIN=vault:pin\nPORT=1234\nK=MASKED\n" {
+	in := "PIN=123456789012\nPORT=123456789012\nK=secretsecret12\n"
+	if got := hidden(string(m.Mask(".env", []byte(in)))); got != "PIN=vault:pin\nPORT=vault:pin\nK=MASKED\n" {
+		t.Errorf("%q", got)
+	}
+	// A short one is not asked about: whoever writes all there are would see which it is.
+	if got := string(m.Mask(".env", []byte("PIN=1233\nPIN=1234\nPIN=1235\n"))); got != "PIN=1233\nPIN=1234\nPIN=1235\n" {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestTooLarge(t *testing.T) {
 	big := bytes.Repeat([]byte("PORT=3000\n"), MaxFile/10+1)
-	if got := string(masker.Mask(big)); got != tooLarge || string(masker.Mask([]byte(got))) != got {
+	if got := string(masker.Mask(".env", big)); got != tooLarge || string(masker.Mask(".env", []byte(got))) != got {
 		t.Errorf("%.100q", got)
 	}
-	if got := masker.Mask(big[:MaxFile]); len(got) != MaxFile {
+	if got := masker.Mask(".env", big[:MaxFile]); len(got) != MaxFile {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -114,13 +176,17 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range strings.Fields(".env .ENV .env.local .env.production prod.env .env.example.local .env-dev .env_dev " +
-		"x.secrets config.ini a\xffb.env .env.") {
+		"x.secrets config.ini a\xffb.env .env. .env~ prod.env~ .env1 .envrc .environment prod.env.bak #.env# .#.env .#prod.env PROD.ENV~ " +
+		".env@prod prod.env-old prod.env2 a.envx.env.b .env.~1~ x.secrets~ .env.example.bak") {
 		if !n.Count(name) {
 			t.Errorf("%q does not count", name)
 		}
 	}
-	for _, name := range strings.Fields("env .envrc .env.example .env.sample .env.template prod.env.example environment .environment " +
-		"a.envx secrets") {
+	if !n.Count(".env copy") || !n.Count(".env (1)") {
+		t.Error("a copy with a blank in its name does not count")
+	}
+	for _, name := range strings.Fields("env .env.example .env.sample .env.template prod.env.example .ENV.Example environment " +
+		"a.envx secrets .venv vite-env.d.ts .env.example~") {
 		if n.Count(name) {
 			t.Errorf("%q counts", name)
 		}
@@ -151,13 +217,15 @@ func FuzzMask(f *testing.F) {
 	for _, s := range []string{
 		"KEY=secretsecret12\n# secretsecret12\nX=\"multi\nline value\"\r\n", "A==palyra-mask\n", "export K='a'\"b\"\n",
 		"\ufeffA: b\n#A=bbbbbbbbbbbbbbbbb",
-		"K=\"x\ny=secretsecret\"\nx\ny=secretsecret\n", "K=`a", "palyra-masked-aaaaaaaaaaaaaaaaaaaa\n", "K=palyra-masked-aaaaaaaaaaaaaaaaaaaab",
+		"K=\"x\ny=secretsecret\"\nx\ny=secretsecret\n", "K=`a", "palyra-masked-aaaaaaaaaaaaaaaaaaaa\n",
+		"K=a #bcdefghijklmnop\n", "K=\n a\n", "c2VjcmV0dG9rZW4xMjM0NTY3ODkw=\n", "K=a\\\nb\n", "K='a' ##bcdefghijklm #\n",
+		"K=palyra-masked-aaaaaaaaaaaaaaaaaaaab",
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		out := masker.Mask(text)
-		if again := masker.Mask(out); !bytes.Equal(again, out) && len(out) <= MaxFile {
+		out := masker.Mask(".env", text)
+		if again := masker.Mask(".env", out); !bytes.Equal(again, out) && len(out) <= MaxFile {
 			t.Errorf("%q becomes %q becomes %q", text, out, again)
 		}
 		left := placeholder.ReplaceAll(out, []byte{0})

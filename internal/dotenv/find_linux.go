@@ -3,20 +3,19 @@ package dotenv
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/beneath"
 	"palyra/internal/dirents"
-	"palyra/internal/subpath"
 )
 
 // supported says whether files can be masked on this system.
@@ -30,16 +29,60 @@ type SearchDir struct {
 }
 
 // Find returns the paths below a directory of the files that are masked, sorted: those whose names count, what links of such names
-// lead to in the directory, and every other name of either (hard links). It follows no other link, and passes by what packages and
-// repositories keep for themselves. It sees what its caller may see. The error is a BoundError where nobody can tell.
+// lead to in the directory, by whatever way, and every other name of either (hard links). It follows no other link, and passes by what
+// packages and repositories keep for themselves. It sees what its caller may see. The error is a BoundError where nobody can tell.
 func (f *Finder) Find(ctx context.Context, w SearchDir, n Names) ([]string, error) {
+	files, _, err := f.find(ctx, w, n)
+	return files, err
+}
+
+// find is Find, with the links in the directory by which files are found.
+func (f *Finder) find(ctx context.Context, w SearchDir, n Names) (files, links []string, err error) {
 	l := look{ctx: ctx, top: w.Top, names: n, was: f.get(w.Place), now: map[string]node{}, began: time.Now()}
+	if err := unix.Fstat(w.Top, &l.topStat); err != nil {
+		return nil, nil, &BoundError{Why: "it cannot be looked through: " + err.Error()}
+	}
 	l.keeps = w.Place != "" && timed(w.Top)
 	if err := l.walk(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f.put(w.Place, l.now)
-	return l.files(w.Path)
+	files, err = l.files(w.Path)
+	return files, l.links, err
+}
+
+// Now finds out what is masked in a workspace, by its path.
+func (m *Masks) Now(ctx context.Context, workspace string) (out MaskedNow, err error) {
+	out = MaskedNow{names: m.Names, sums: map[[sha256.Size]byte]bool{}}
+	err = m.findIn(ctx, workspace, func(top int, files, _ []string) {
+		out.paths = files
+		for _, rel := range files {
+			if text, ok := readFile(top, rel); ok && len(text) > 0 {
+				out.sums[sha256.Sum256(text)] = true
+			}
+		}
+	})
+	return out, err
+}
+
+// Links finds the links of a workspace without which a masked file would be an ordinary one.
+func (m *Masks) Links(ctx context.Context, workspace string) (out []string, err error) {
+	err = m.findIn(ctx, workspace, func(_ int, _, links []string) { out = slices.Compact(slices.Sorted(slices.Values(links))) })
+	return out, err
+}
+
+// findIn looks through a workspace, by its path.
+func (m *Masks) findIn(ctx context.Context, workspace string, f func(top int, files, links []string)) error {
+	top, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &BoundError{Why: "it cannot be looked through: " + err.Error()}
+	}
+	defer func() { _ = unix.Close(top) }()
+	files, links, err := m.finder.find(ctx, SearchDir{Top: top, Path: workspace, Place: workspace}, m.Names)
+	if err == nil {
+		f(top, files, links)
+	}
+	return err
 }
 
 // look finds the files that are masked, and which they are.
@@ -63,12 +106,14 @@ func (m *Masks) look(ctx context.Context, dir SearchDir) ([]Found, error) {
 type look struct {
 	ctx     context.Context
 	top     int
+	topStat unix.Stat_t
 	names   Names
 	was     map[string]node
 	now     map[string]node
 	began   time.Time
-	keeps   bool // directories' times can be relied on
+	keeps   bool // directories' times can be relied on, on the file system of the top
 	counted []string
+	links   []string // by which files are found
 	entries int
 	buf     []byte
 }
@@ -121,7 +166,7 @@ func (l *look) dir(rel string) (node, error) {
 		return node{}, nil
 	}
 	if err == nil {
-		if was, ok := l.was[rel]; ok && was.stamp == stampOf(&st) {
+		if was, ok := l.was[rel]; ok && was.stamp == stampOf(&st) && uint64(st.Dev) == uint64(l.topStat.Dev) {
 			l.now[rel] = was
 			return was, nil
 		}
@@ -187,7 +232,7 @@ func (l *look) list(rel string) (n node, err error) {
 		return nil
 	})
 	changed := time.Unix(n.stamp.ctime, n.stamp.ctimeNsec)
-	if err == nil && l.keeps && changed.Add(settles).Before(l.began) {
+	if err == nil && l.keeps && n.stamp.dev == uint64(l.topStat.Dev) && changed.Add(settles).Before(l.began) {
 		l.now[rel] = n
 	}
 	return n, err
@@ -211,25 +256,38 @@ func (l *look) closed(rel string, st *unix.Stat_t) (n node, err error) {
 	return n, nil
 }
 
+// fileID is which file it is, whatever it is called.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
+
 // files are the paths to mask.
 func (l *look) files(workspace string) ([]string, error) {
 	found := map[string]bool{}
-	shared := map[[2]uint64]uint64{} // files with several names, and how many
+	shared := map[fileID]uint64{} // files with several names, and how many of these are still to be found
+	links := follower{look: l, workspace: workspace}
 	for _, rel := range l.counted {
-		real, st, ok := l.follow(workspace, rel)
-		if !ok || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		t, err := links.follow(rel)
+		switch {
+		case err != nil:
+			return nil, err
+		case !t.isFile() || t.rel == "" && !links.mayBeInside(t):
 			continue
+		case t.rel != "":
+			found[t.rel] = true
+			if t.st.Nlink > 1 {
+				shared[idOf(&t.st)] = uint64(t.st.Nlink)
+			}
+		default:
+			shared[idOf(&t.st)] = uint64(t.st.Nlink) + 1 // none of its names is found yet
 		}
-		found[real] = true
-		if st.Nlink > 1 {
-			shared[[2]uint64{uint64(st.Dev), st.Ino}] = uint64(st.Nlink)
-		}
+		l.links = append(l.links, t.links...)
 	}
 	for real := range found {
 		var st unix.Stat_t
 		if unix.Fstatat(l.top, real, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			if left, ok := shared[[2]uint64{uint64(st.Dev), st.Ino}]; ok {
-				shared[[2]uint64{uint64(st.Dev), st.Ino}] = left - 1
+			if left, ok := shared[idOf(&st)]; ok {
+				shared[idOf(&st)] = left - 1
 			}
 		}
 	}
@@ -258,7 +316,7 @@ func (l *look) files(workspace string) ([]string, error) {
 const maxDepth = 256
 
 // others adds the other names of files, wherever they lie: packages and repositories are looked through for these.
-func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found map[string]bool) error {
+func (l *look) others(rel string, depth int, shared map[fileID]uint64, found map[string]bool) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
@@ -280,7 +338,7 @@ func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found 
 		if typ != unix.DT_REG && typ != unix.DT_UNKNOWN || unix.Fstatat(fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			return nil
 		}
-		if _, ok := shared[[2]uint64{uint64(st.Dev), st.Ino}]; ok {
+		if _, ok := shared[idOf(&st)]; ok {
 			found[beneath.Join(rel, string(name))] = true
 		}
 		if beneath.IsDir(&st) {
@@ -296,70 +354,33 @@ func (l *look) others(rel string, depth int, shared map[[2]uint64]uint64, found 
 	return err
 }
 
-// maxLinks is how many links the kernel follows.
-const maxLinks = 40
-
-// follow finds the file that a path leads to, if that lies in the directory.
-func (l *look) follow(workspace, rel string) (real string, st unix.Stat_t, ok bool) {
-	done, todo := "", strings.Split(rel, "/")
-	for links := 0; len(todo) > 0; {
-		name := todo[0]
-		todo = todo[1:]
-		next := path.Join(done, name)
-		switch {
-		case name == "" || name == ".":
-			continue
-		case name == "..":
-			if done == "" {
-				return "", st, false
-			}
-			done = beneath.Parent(done)
-			continue
-		case unix.Fstatat(l.top, next, &st, unix.AT_SYMLINK_NOFOLLOW) != nil:
-			return "", st, false
-		case st.Mode&unix.S_IFMT != unix.S_IFLNK:
-			done = next
-			continue
-		}
-		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(l.top, next, buf)
-		if links++; err != nil || links > maxLinks || len(todo) > maxPath {
-			return "", st, false
-		}
-		target := string(buf[:n])
-		if path.IsAbs(target) {
-			inside, in := subpath.Rel(workspace, target)
-			if !in {
-				return "", st, false
-			}
-			done, target = "", inside
-		}
-		todo = append(strings.Split(target, "/"), todo...)
-	}
-	return done, st, done != "" && unix.Fstatat(l.top, done, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-}
-
 // Copy reads a file below a directory and masks it; same: there is nothing to mask in it. One that its caller may not read, or that
 // is no file any more, has a copy that shows nothing.
 func (m Masker) Copy(top int, rel string) (text []byte, same bool) {
+	own, ok := readFile(top, rel)
+	if !ok {
+		return Unread(), false
+	}
+	text = m.Mask(rel, own)
+	return text, bytes.Equal(text, own)
+}
+
+// readFile reads a file below a directory, as far as it is masked.
+func readFile(top int, rel string) ([]byte, bool) {
 	at, err := openIn(top, rel, unix.O_PATH)
 	if err != nil {
-		return Unread(), false
+		return nil, false
 	}
 	defer func() { _ = unix.Close(at) }()
 	var st unix.Stat_t
 	if unix.Fstat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // opening a device or a pipe can do harm
-		return Unread(), false
+		return nil, false
 	}
 	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(at))
 	if err != nil {
-		return Unread(), false
+		return nil, false
 	}
 	defer func() { _ = f.Close() }()
 	own, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
-		return Unread(), false
-	}
-	text = m.Mask(own)
-	return text, bytes.Equal(text, own)
+	return own, err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -112,18 +113,128 @@ func TestFindRemembers(t *testing.T) {
 		t.Skip("UNPROVEN HERE: the file system of the tests keeps no times that can be relied on")
 	}
 	w := SearchDir{Top: top, Path: b.dir, Place: b.dir}
-	l := look{ctx: t.Context(), top: top, now: map[string]node{}, keeps: true}
+	var st unix.Stat_t
+	b.must(unix.Fstat(top, &st))
+	l := look{ctx: t.Context(), top: top, topStat: st, now: map[string]node{}, keeps: true}
 	l.began = l.began.AddDate(9000, 0, 0) // everything has rested
 	b.must(l.walk())
 	if len(l.now) != 3 || l.entries != 3 {
 		t.Fatalf("%d directories are remembered, %d entries were read", len(l.now), l.entries)
 	}
 	b.f.put(w.Place, l.now)
-	again := look{ctx: t.Context(), top: top, was: b.f.get(w.Place), now: map[string]node{}, keeps: true}
+	again := look{ctx: t.Context(), top: top, topStat: st, was: b.f.get(w.Place), now: map[string]node{}, keeps: true}
 	b.must(again.walk())
 	if again.entries != 0 || len(again.now) != 3 {
 		t.Errorf("%d entries were read again", again.entries)
 	}
+}
+
+// The times of what is mounted in a workspace say nothing: it can be any file system.
+func TestFindRemembersNoOtherFileSystem(t *testing.T) {
+	b := newBench(t)
+	b.put("a/x", "b/y")
+	ownMounts(t)
+	b.mount("tmpfs", filepath.Join(b.dir, "b"), "tmpfs", 0)
+	b.put("b/c/z")
+	top, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	b.must(err)
+	defer func() { _ = unix.Close(top) }()
+	var st unix.Stat_t
+	b.must(unix.Fstat(top, &st))
+	l := look{ctx: t.Context(), top: top, topStat: st, now: map[string]node{}, keeps: true}
+	l.began = l.began.AddDate(9000, 0, 0)
+	b.must(l.walk())
+	for _, rel := range []string{"b", "b/c"} {
+		if _, ok := l.now[rel]; ok {
+			t.Errorf("%s is remembered", rel)
+		}
+	}
+	if _, ok := l.now["a"]; !ok || len(l.now) != 2 {
+		t.Errorf("%v are remembered", l.now)
+	}
+}
+
+// ownMounts gives the test mounts that nobody else sees.
+func ownMounts(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: only root mounts")
+	}
+	runtime.LockOSThread() // and never unlocks it: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+		t.Skip("UNPROVEN HERE: no mounts of the test's own: ", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mount mounts something until the test is over.
+func (b *bench) mount(what, at, kind string, flags uintptr) {
+	b.t.Helper()
+	b.must(unix.Mount(what, at, kind, flags, ""))
+	b.t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+}
+
+// What a link leads to in the workspace is found by whatever way it goes there.
+func TestFindByRoundaboutLinks(t *testing.T) {
+	b := newBench(t)
+	base := b.dir
+	b.dir = filepath.Join(base, "ws")
+	name := filepath.Base(b.dir)
+	b.put("secrets/real", "two.txt", "three", "sub/four", "sub/deep/x", "five", "plain", "six")
+	b.must(os.Symlink(base, filepath.Join(base, "alias")))
+	b.must(os.Symlink("ws/sub", filepath.Join(base, "beside")))
+	b.must(os.WriteFile(filepath.Join(base, "outside"), nil, 0o600))
+	b.must(os.Link(filepath.Join(b.dir, "six"), filepath.Join(base, "six")))
+	for link, to := range map[string]string{
+		".env":      "../" + name + "/secrets/real",
+		"abs.env":   filepath.Join(base, "alias", name, "two.txt"),
+		"far.env":   strings.Repeat("../", 40) + filepath.Join(b.dir, "three")[1:],
+		"sub/.env":  "deep/../../../beside/four",
+		"loop1.env": "../" + name + "/loop1.env", "gone.env": "../" + name + "/none", "no.env": "../outside/x", "out.env": "../outside",
+		"null.env": "/dev/null", "chain.env": "link", "link": filepath.Join(base, "alias", "alias", name, "five"), "six.env": "../six",
+	} {
+		b.must(os.Symlink(to, filepath.Join(b.dir, link)))
+	}
+	want := []string{"secrets/real", "two.txt", "three", "sub/four", "five", "six"}
+	b.finds(want...)
+	links, err := new(Masks).Links(t.Context(), b.dir)
+	if by := []string{".env", "abs.env", "chain.env", "far.env", "link", "six.env", "sub/.env"}; err != nil || !slices.Equal(links, by) {
+		t.Errorf("by the links %q, %v", links, err)
+	}
+	// The workspace may be called by an alias itself.
+	real := b.dir
+	b.dir = filepath.Join(base, "alias", name)
+	b.finds(want...)
+	b.dir = real
+
+	for _, to := range []string{"/proc/self/cwd/plain", "/proc/thread-self/root/x", "/dev/fd/0", "../" + strings.Repeat("x", 300) + "/y"} {
+		link := filepath.Join(b.dir, "odd.env")
+		b.must(os.Symlink(to, link))
+		bound := (*BoundError)(nil)
+		if got, err := b.find(); !errors.As(err, &bound) || bound.Path != "odd.env" {
+			t.Errorf("a link to %s: %q, %v", to, got, err)
+		}
+		b.must(os.Remove(link))
+	}
+	b.finds(want...)
+}
+
+// A workspace, or a part of it, that is mounted once more is the same workspace.
+func TestFindByMounts(t *testing.T) {
+	b := newBench(t)
+	base := b.dir
+	b.dir = filepath.Join(base, "ws")
+	b.put("one", "sub/two", "three")
+	ownMounts(t)
+	for at, of := range map[string]string{"again": b.dir, "part": filepath.Join(b.dir, "sub")} {
+		b.must(os.Mkdir(filepath.Join(base, at), 0o755))
+		b.mount(of, filepath.Join(base, at), "", unix.MS_BIND)
+	}
+	b.must(os.Symlink(filepath.Join(base, "again/one"), filepath.Join(b.dir, ".env")))
+	b.must(os.Symlink("../part/two", filepath.Join(b.dir, ".env.local")))
+	b.finds("one", "sub/two")
 }
 
 func TestFindBounds(t *testing.T) {

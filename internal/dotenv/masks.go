@@ -3,10 +3,12 @@ package dotenv
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 
@@ -22,6 +24,19 @@ type Masks struct {
 	Known func(workspace, name string, value []byte) (placeholder string, ok bool)
 
 	finder Finder
+}
+
+// NewMasks returns what an operator wants masked, without a key: also files of these names, in none of these workspaces, or nowhere.
+func NewMasks(names, unmasked []string, off bool) (*Masks, error) {
+	n, err := NewNames(names)
+	if err != nil {
+		return nil, err
+	}
+	m := &Masks{Names: n, Off: unmasked}
+	if off {
+		m.Off = []string{"/"}
+	}
+	return m, nil
 }
 
 // On reports whether files of a workspace are masked. Without Masks nothing is.
@@ -65,6 +80,22 @@ func Why(err error) string {
 type Found struct {
 	Path     string // below the directory
 	Dev, Ino uint64 // which file it was
+}
+
+// MaskedNow is what is masked in a workspace at a time.
+type MaskedNow struct {
+	names Names
+	paths []string                   // sorted
+	sums  map[[sha256.Size]byte]bool // of what the files have
+}
+
+// Has reports whether a file is masked that has, or had, these texts: by its name, because a link of such a name leads there or it is
+// another name of such a file, or because it had what one of them has.
+func (n MaskedNow) Has(rel string, texts ...[]byte) bool {
+	if _, found := slices.BinarySearch(n.paths, rel); found || n.names.Count(path.Base(rel)) {
+		return true
+	}
+	return slices.ContainsFunc(texts, func(text []byte) bool { return n.sums[sha256.Sum256(text)] })
 }
 
 // MaskedCopy is how a file is shown.
@@ -118,12 +149,12 @@ const Mechanism = "masked_dotenv"
 const keyBytes = 32
 
 // OpenKey reads the key of placeholders from a file, and makes it where there is none.
-func OpenKey(path string) ([]byte, error) {
-	key, err := os.ReadFile(path)
+func OpenKey(file string) ([]byte, error) {
+	key, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, keyBytes)
 		_, _ = rand.Read(key) // cannot fail
-		if err := durable.WriteFile(path, key, 0o600); err != nil {
+		if err := durable.WriteFile(file, key, 0o600); err != nil {
 			return nil, fmt.Errorf("dotenv: make key: %w", err)
 		}
 		return key, nil
@@ -132,7 +163,7 @@ func OpenKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("dotenv: read key: %w", err)
 	}
 	if len(key) != keyBytes {
-		return nil, fmt.Errorf("dotenv: %s is no key of placeholders: remove it, and another one is made", path)
+		return nil, fmt.Errorf("dotenv: %s is no key of placeholders: remove it, and another one is made", file)
 	}
 	return key, nil
 }

@@ -44,7 +44,7 @@ func TestOpenKey(t *testing.T) {
 
 func TestCarriers(t *testing.T) {
 	dir := t.TempDir()
-	text := "x = " + string(masker.Mask([]byte("K=secretsecret12")))
+	text := "x = " + string(masker.Mask(".env", []byte("K=secretsecret12")))
 	for name, b := range map[string]string{"a": text, "b": "palyra-masked-", "large": strings.Repeat("x", bytesEach+1)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(b), 0o600); err != nil {
 			t.Fatal(err)

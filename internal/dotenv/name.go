@@ -3,13 +3,15 @@ package dotenv
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"palyra/internal/trusted"
 )
 
-// Names says which files count: .env, what begins with it and a dot, hyphen or underscore, what ends in it, and the names that an
-// operator adds. A file whose name ends in .example, .sample or .template is made to be shown; .env.example.local is not.
+// Names says which files count: what begins with .env, what has it in its name and no letter after it (prod.env, prod.env.bak), and
+// the names that an operator adds; and what editors make of these (prod.env~, #.env#, .#.env). A file whose name ends in .example,
+// .sample or .template is made to be shown; .env.example.local is not.
 type Names struct{ more []string }
 
 // shown are the ends of names that do not count.
@@ -47,19 +49,35 @@ func CheckName(name string) error {
 // Count reports whether a file of that name is masked. Names are compared as any file system may read them.
 func (n Names) Count(name string) bool {
 	low := trusted.Folded(name)
-	for _, m := range n.more {
-		if ok, err := path.Match(m, low); ok && err == nil {
+	for _, name := range []string{low, ofEditors(low)} {
+		if slices.ContainsFunc(n.more, func(m string) bool { ok, err := path.Match(m, name); return ok && err == nil }) {
 			return true
 		}
 	}
+	low = ofEditors(low)
 	for _, end := range shown {
 		if strings.HasSuffix(low, end) {
 			return false
 		}
 	}
-	if low == ".env" || strings.HasSuffix(low, ".env") {
+	const env = ".env"
+	if strings.HasPrefix(low, env) {
 		return true
 	}
-	rest, ok := strings.CutPrefix(low, ".env")
-	return ok && strings.ContainsRune(".-_", rune(rest[0]))
+	for i := strings.Index(low, env); i >= 0; {
+		low = low[i+len(env):]
+		if low == "" || low[0] < 'a' || low[0] > 'z' {
+			return true
+		}
+		i = strings.Index(low, env)
+	}
+	return false
+}
+
+// ofEditors is the name of the file that an editor's backup, lock or unsaved work is of.
+func ofEditors(name string) string {
+	if lock, ok := strings.CutPrefix(name, ".#"); ok {
+		name = lock
+	}
+	return strings.TrimRight(strings.Trim(name, "#"), "~#")
 }

@@ -9,6 +9,7 @@ import (
 type span struct {
 	from, to int
 	name     string // of its variable; empty: it stands in a comment
+	always   bool   // it is masked however short it is: a part of something longer
 	as       string // what takes its place
 }
 
@@ -17,6 +18,7 @@ type reader struct {
 	text []byte
 	at   int
 	out  []span
+	open bool // a line that is a word alone would go on with what stands before it: a value that is empty so far, or such a line
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -24,13 +26,17 @@ var bom = []byte("\xef\xbb\xbf")
 // The beginnings of lines. Names are those of shells, with dots and hyphens.
 var (
 	assigns = regexp.MustCompile(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[ \t]*=|:[ \t])[ \t]*`)
-	exports = regexp.MustCompile(`^[ \t]*export[ \t]+[A-Za-z_][A-Za-z0-9_.-]*[ \t]*$`)
-	bare    = regexp.MustCompile(`^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*$`)
+	exports = regexp.MustCompile(`^[ \t]*export[ \t]+([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*$`)
+	bare    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)[ \t]*$`)
 	blank   = regexp.MustCompile(`^[ \t]*$`)
 	// Assignments that somebody took out are assignments.
 	commented = regexp.MustCompile(`^[ \t#]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
 	word      = regexp.MustCompile(`[^ \t]+`)
 	remark    = regexp.MustCompile(`[ \t]#`)
+	// Names as most files have them: what is encoded has no such underscores, or has small letters too.
+	screaming = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$`)
+	// Values that say what they are beside a remark.
+	switches = regexp.MustCompile(`^(?i:true|false|yes|no|on|off)$`)
 )
 
 // read finds the values of a file in the order in which they stand. From cut on it cannot be read; len(text): all of it can.
@@ -67,24 +73,41 @@ func (r *reader) line() (cut int, ok bool) {
 	end, next := r.end(begin)
 	line := r.text[begin:end]
 	if m := assigns.FindSubmatchIndex(line); m != nil {
+		if encoded(line[m[2]:m[3]], line[m[3]:]) {
+			return begin, false
+		}
 		return r.value(string(line[m[2]:m[3]]), begin+m[1])
 	}
 	r.at = next
 	trimmed := bytes.TrimLeft(line, " \t")
 	switch {
-	case blank.Match(line), exports.Match(line):
+	case blank.Match(line):
 		return 0, true
 	case len(trimmed) > 0 && trimmed[0] == '#':
 		return begin, r.comment(end-len(trimmed), end)
 	}
-	if m := bare.FindSubmatch(line); m != nil && (len(m[1]) < MinSecret || whole(string(m[1]))) {
+	if m := exports.FindSubmatch(line); m != nil {
+		return begin, isName(m[1])
+	}
+	if m := bare.FindSubmatch(line); m != nil && isName(m[1]) && !r.open {
+		r.open = true
 		return 0, true
 	}
 	return begin, false
 }
 
+// isName reports whether a word that stands alone can be nothing but a name.
+func isName(w []byte) bool { return len(w) < MinSecret || whole(string(w)) }
+
+// encoded reports whether a name with the rest of its line is rather a secret, with the signs that fill it up at its end.
+func encoded(name, rest []byte) bool {
+	more := bytes.TrimLeft(rest, "=: \t")
+	return (len(more) == 0 || more[0] == '#') && looksSecret(name) && (bytes.Contains(rest, []byte("==")) || !screaming.Match(name))
+}
+
 // value reads the value of a variable, which begins at a byte.
 func (r *reader) value(name string, from int) (cut int, ok bool) {
+	r.open = false
 	end, next := r.end(from)
 	if from < end && bytes.IndexByte([]byte("'\"`"), r.text[from]) >= 0 {
 		closed := r.closing(from)
@@ -96,12 +119,12 @@ func (r *reader) value(name string, from int) (cut int, ok bool) {
 		if len(rest) == 0 || rest[0] == '#' && len(rest) < end-closed-1 {
 			r.out = append(r.out, span{from: from + 1, to: closed, name: name})
 			r.at = next
-			return from, len(rest) == 0 || r.comment(end-len(rest), end)
+			return from, len(rest) == 0 || r.remark(name, from, end-len(rest), end)
 		}
 		// Something follows the quotes: shells put it together, others read it otherwise.
 		r.out = append(r.out, span{from: from, to: trimRight(r.text, from, end), name: name})
 		r.at = next
-		return 0, true
+		return from, r.text[end-1] != '\\'
 	}
 	to, at := end, -1
 	if m := remark.FindIndex(r.text[max(from-1, 0):end]); m != nil && from > 0 {
@@ -109,12 +132,35 @@ func (r *reader) value(name string, from int) (cut int, ok bool) {
 		to = max(from, at)
 	}
 	to = trimRight(r.text, from, to)
+	if end > from && r.text[end-1] == '\\' { // to some it goes on in the next line
+		return from, false
+	}
 	r.out = append(r.out, span{from: from, to: to, name: name})
-	r.at = next
+	r.at, r.open = next, to == from
 	if at >= 0 {
-		return from, r.comment(at, end)
+		return from, r.remark(name, from, at, end)
 	}
 	return 0, true
+}
+
+// remark reads what stands behind a value, from a # on. To some that is a part of the value: where both are as long as a secret it is
+// masked, unless it is words about something that is none.
+func (r *reader) remark(name string, value, from, to int) bool {
+	text := r.text[from:to]
+	if !oneLine(text) {
+		return false
+	}
+	told := string(bytes.Trim(r.text[value:trimRight(r.text, value, from)], "'\"`"))
+	words := len(text) < 2 || text[1] == ' ' || text[1] == '\t' || text[1] == '#'
+	if trimRight(r.text, from, to)-value < MinSecret || words && (len(told) >= MinSecret || told == "" || number.MatchString(told) ||
+		switches.MatchString(told)) {
+		return r.comment(from, to)
+	}
+	for from++; from < to && (r.text[from] == ' ' || r.text[from] == '\t'); {
+		from++
+	}
+	r.out = append(r.out, span{from: from, to: trimRight(r.text, from, to), name: name, always: true})
+	return true
 }
 
 // closing is where the quotes end that begin at a byte; -1: nowhere.
@@ -145,7 +191,7 @@ func (r *reader) comment(from, to int) bool {
 	if !oneLine(text) {
 		return false
 	}
-	if m := commented.FindSubmatchIndex(text); m != nil {
+	if m := commented.FindSubmatchIndex(text); m != nil && !encoded(text[m[2]:m[3]], text[m[3]:]) {
 		end := trimRight(r.text, from+m[1], to)
 		begin := from + m[1]
 		if n := end - begin; n >= 2 && r.text[begin] == r.text[end-1] && bytes.IndexByte([]byte("'\"`"), r.text[begin]) >= 0 {

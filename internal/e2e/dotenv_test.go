@@ -354,3 +354,44 @@ func TestDotenvInOtherRooms(t *testing.T) {
 	}
 	d.keepsNot(dotenvSecret)
 }
+
+// Two runs of an agent's do not find a value out: not by a link that leaves the workspace and comes back, and not by guesses that are
+// masked like the value.
+func TestDotenvBesideGuessesAndLinks(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart(shipped...)
+	d.inWorkspace()
+	d.put("secrets/real", dotenvText)
+	path := filepath.Join(d.work, "current.env")
+	if err := os.Symlink("../"+filepath.Base(d.work)+"/secrets/real", path); err != nil {
+		t.Fatal(err)
+	}
+	d.give(path)
+	const value = "DATABASE_URL=postgres://app:hunter2@db/prod\n"
+	d.put(".env", value)
+	runs := func(line string) palyra.Outcome {
+		t.Helper()
+		r := d.inRoom(nil, "sh", "-c", line)
+		r.NoWait = true
+		out, err := d.client(client.AgentDoor).Call(t.Context(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	maskedOnly(t, "cat", runs("cat current.env secrets/real").Stdout, 2)
+	runs(`for p in password letmein hunter2 hunter3; do echo "DATABASE_URL=postgres://app:$p@db/prod"; done > guess.env; cp guess.env .env.local
+mkdir -p a && echo "DATABASE_URL=postgres://app:hunter2@db/prod" > a/.env`)
+	out := runs("cat .env guess.env .env.local a/.env").Stdout
+	all := maskedValue.FindAllString(out, -1)
+	if len(all) != 10 || slices.Contains(all[1:], all[0]) || strings.Contains(out, "hunter2") {
+		t.Errorf("it finds\n%s", out)
+	}
+	// A link that goes is asked about: what it led to would be an ordinary file.
+	if out := runs("rm current.env"); out.ReasonCode != palyra.ReasonEffectsDropped {
+		t.Errorf("the link goes: %s %s %s", out.Outcome, out.ReasonCode, out.Reason)
+	}
+	maskedOnly(t, "cat", runs("cat secrets/real").Stdout, 1)
+}

@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,7 +74,9 @@ const lookWithin = 30 * time.Second
 // is what they obeyed before the run: where the run changes what leads to it, that is such a name itself.
 func (t *Tiers) before(ctx context.Context, c *palyra.Call) (b effects.Before, done func()) {
 	b, done = effects.In(c.Plan.Workspace.Path)
-	b.Obeyed = func(names []string) []string { return t.obeyed(ctx, c.Plan.Workspace, names) }
+	b.Obeyed = func(names []string) []string {
+		return slices.Concat(t.obeyed(ctx, c.Plan.Workspace, names), t.unmasking(ctx, c.Plan.Workspace.Path, names))
+	}
 	closed := sync.OnceValue(t.closed)
 	b.Closed = func(way string) bool { return closed()(way) }
 	b.System = func(way string) bool { return c.Plan.Workspace.Owner != 0 && effects.OfSystem(way) }

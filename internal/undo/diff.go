@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -45,7 +44,7 @@ func (u *Undo) Diff(ctx context.Context, c *palyra.Call, path palyra.PathText) (
 				WithRemedy("write it as 'palyra changes' shows it, below the workspace")
 		}
 	}
-	d := u.differ(c.Plan.Workspace.Path)
+	d := u.differ(ctx, c.Plan.Workspace.Path)
 	pick := func(p string) bool {
 		if top != "" && !subpath.Within(top, p) {
 			return false
@@ -126,19 +125,21 @@ type differ struct {
 	more  int // notes
 	lines int
 
-	masks dotenv.Names // of files whose secret values are not shown
-	mask  *dotenv.Masker
+	mask   *dotenv.Masker // of files whose secret values are not shown; nil: they are
+	masks  dotenv.MaskedNow
+	untold error // why nobody can tell which these are
 
 	picked int  // files that were asked for
 	full   bool // a diff did not fit any more
 }
 
 // differ shows files of a workspace.
-func (u *Undo) differ(workspace string) *differ {
+func (u *Undo) differ(ctx context.Context, workspace string) *differ {
 	d := &differ{notes: []string{}}
 	if u.Masks.On(workspace) {
 		m := u.Masks.In(workspace)
-		d.masks, d.mask = u.Masks.Names, &m
+		d.mask = &m
+		d.masks, d.untold = u.Masks.Now(ctx, workspace)
 	}
 	return d
 }
@@ -166,8 +167,12 @@ func (d *differ) add(c content) bool {
 	case bytes.Equal(c.before, c.after) && c.was == c.is:
 		return true
 	}
-	if d.mask != nil && d.masks.Count(path.Base(c.path)) {
-		c.before, c.after = d.mask.Mask(c.before), d.mask.Mask(c.after)
+	if d.untold != nil {
+		d.note(c.path, dotenv.Why(d.untold))
+		return true
+	}
+	if d.mask != nil && d.masks.Has(c.path, c.before, c.after) {
+		c.before, c.after = d.mask.MaskBoth(c.path, c.before, c.after)
 		d.notes = append(d.notes, fmt.Sprintf("secret values of %s are masked", palyra.TextOfPath(c.path)))
 	}
 	var how []textdiff.Option

@@ -58,7 +58,7 @@ func (u *Undo) Preview(
 	if err := u.Kept.compare(ctx, string(id)); err != nil { // what it replaced is copied when it is undone
 		return nil, shown, false, u.refused(palyra.CallReverted{Call: id}, false, err)
 	}
-	d := u.differ(workspace)
+	d := u.differ(ctx, workspace)
 	err = u.Kept.contents(ctx, string(id), func(string) bool { return true }, mostFile, func(f content) bool {
 		f.before, f.after, f.was, f.is = f.after, f.before, f.is, f.was
 		return d.add(f)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/dotenv"
 	"palyra/internal/effects"
 	"palyra/internal/owner"
 	"palyra/internal/preimage"
@@ -364,6 +365,34 @@ func TestDiff(t *testing.T) {
 	}
 	if _, err := b.Diff(t.Context(), c, `"\q`); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
+	}
+}
+
+// A diff shows no secret value of a file like .env, whatever that is called: by what links to it, by another name of it, before and
+// after that is one.
+func TestDiffMasksByAnyName(t *testing.T) {
+	b := newBench(t)
+	b.Masks = &dotenv.Masks{Key: []byte("key")}
+	const made = "A=secretsecret2\nPORT=2\n"
+	at := func(name string) string { return filepath.Join(b.ws, name) }
+	for name, n := range map[string]string{".env": "7", "real": "8", "plain": "9"} {
+		b.must(os.WriteFile(at(name), []byte("A=secretsecret"+n+"\nPORT=1\n"), 0o644))
+	}
+	b.must(os.Symlink("../ws/real", at("current.env")))
+	b.must(os.Link(at(".env"), at("twin")))
+	c := b.call("C1", map[string]string{"real": made, "twin": made, "plain": "A=secretsecret4\nPORT=2\n"})
+	c.Plan.Workspace.Path = b.ws
+	d, err := b.Diff(t.Context(), c, "")
+	b.must(err)
+	if strings.Count(d.Diff, "secretsecret") != 2 || !strings.Contains(d.Diff, "-A=secretsecret9\n") ||
+		strings.Count(d.Diff, "+PORT=2") != 3 ||
+		!slices.Contains(d.Notes, "secret values of real are masked") || !slices.Contains(d.Notes, "secret values of twin are masked") {
+		t.Errorf("%s\n%q", d.Diff, d.Notes)
+	}
+	// Where nobody can tell nothing is shown.
+	b.must(os.Symlink("/proc/self/cwd/plain", at("odd.env")))
+	if d, err = b.Diff(t.Context(), c, ""); err != nil || d.Diff != "" || len(d.Notes) != 3 || !strings.Contains(d.Notes[0], "odd.env") {
+		t.Errorf("%s\n%q, %v", d.Diff, d.Notes, err)
 	}
 }
 

@@ -72,6 +72,7 @@ type hookCall struct {
 	agent   hook.AgentProgram
 	own     hook.AgentSession // the agent's own files
 	sealed  []string          // the daemon's own directories, which nobody is asked about
+	masked  maskedFiles
 }
 
 // sessionForm is the form of an agent's session id; others are not passed on.

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"palyra"
-	"palyra/internal/dotenv"
 	"palyra/internal/hook"
 )
 
@@ -31,7 +29,7 @@ func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 		return "", nil, nil
 	}
 	content, ok := readPlain(h.place(path))
-	if !ok || masked(path, content) {
+	if !ok || h.masked.hide(h.root, h.place(path), content) {
 		return "", nil, nil
 	}
 	steps, ok := h.steps()
@@ -53,16 +51,11 @@ func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
 		return "", nil, err
 	}
 	path, content, ok := hook.Patched(got["command"], func(path string) (string, bool) { return readPlain(h.place(path)) })
-	if !ok || !plainPath(path) || masked(path, content) {
+	if !ok || !plainPath(path) || h.masked.hide(h.root, h.place(path), content) {
 		return "", nil, nil
 	}
 	// No mode: a patch that adds a file makes a new one, or replaces an existing one.
 	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
-}
-
-// masked reports whether a file has secret values that nobody is to see: its content is not sent to be judged and kept.
-func masked(path, content string) bool {
-	return dotenv.Names{}.Count(filepath.Base(path)) && string(dotenv.Masker{}.Mask([]byte(content))) != content
 }
 
 // editStep replaces a text by another: where it occurs once, or everywhere.

@@ -187,6 +187,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 		return nil, err
 	}
 	h.sealed = []string{filepath.Dir(paths.State), paths.Keys, paths.OperatorKey, paths.Remotes, paths.Run}
+	h.masked = maskedBy(ctx, inv)
 	d, err := decision(ctx, inv, h, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, exit.Failedf(palyra.ReasonTimedOut, "there is no answer within %s, and no question is open yet", time.Duration(o.wait)).

@@ -101,6 +101,56 @@ func TestHookMapsTools(t *testing.T) {
 	}
 }
 
+// What a file has whose secret values are masked is not sent to be judged, by whatever name it is edited.
+func TestHookSendsNoSecrets(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	noError(t, os.Mkdir(at("ws"), 0o700))
+	dir = at("ws")
+	for _, name := range []string{".env", "prod.env~", "app.secrets", "real", "plain", "code"} {
+		noError(t, os.WriteFile(at(name), []byte("A="+name+"secretsecret1\nPORT=1\n"), 0o600))
+	}
+	noError(t, os.Symlink("../ws/real", at("current.env")))
+	noError(t, os.Symlink(".env", at("link")))
+	noError(t, os.Link(at(".env"), at("twin")))
+	inv := &invocation.Invocation{Home: t.TempDir(), Env: []string{"PALYRA_DOTENV_NAMES=*.secrets"}}
+	ask := func(tool string, input map[string]any, inv *invocation.Invocation) string {
+		t.Helper()
+		h, err := readHook(claude, []byte(hooktest.JSON(t, dir, tool, input)), "")
+		noError(t, err)
+		h.masked = maskedBy(t.Context(), inv)
+		r, err := h.request(hookOptions{})
+		noError(t, err)
+		return string(r.Tool) + " " + string(r.Arguments)
+	}
+	for name, sent := range map[string]bool{
+		".env": false, "prod.env~": false, "app.secrets": false, "real": false, "current.env": false, "link": false, "twin": false,
+		"plain": true, "code": true,
+	} {
+		edit := map[string]any{"file_path": at(name), "old_string": "PORT=1", "new_string": "PORT=2"}
+		patch := map[string]any{"command": "*** Begin Patch\n*** Update File: " + name + "\n@@\n-PORT=1\n+PORT=2\n*** End Patch\n"}
+		for tool, input := range map[string]map[string]any{
+			"Edit": edit, "MultiEdit": {"file_path": at(name), "edits": []any{edit}}, "apply_patch": patch,
+		} {
+			if got := ask(tool, input, inv); strings.Contains(got, "secretsecret") != sent || strings.HasPrefix(got, "palyra.fs.write ") != sent {
+				t.Errorf("%s of %s: %s", tool, name, got)
+			}
+		}
+	}
+	edit := map[string]any{"file_path": at("plain"), "old_string": "PORT=1", "new_string": "PORT=2"}
+	for what, inv := range map[string]*invocation.Invocation{
+		"a configuration that cannot be read": {Home: inv.Home, Env: []string{"PALYRA_DOTENV_NAMES=/"}},
+		"files that nobody can find":          inv,
+	} {
+		if inv.Env[0] != "PALYRA_DOTENV_NAMES=/" {
+			noError(t, os.Symlink("/proc/self/cwd/plain", at("odd.env")))
+		}
+		if got := ask("Edit", edit, inv); strings.Contains(got, "secretsecret") {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+}
+
 // The agent's tools read a path in their own way: with a sign for the home directory,
 // without space at its ends, its letters in another form. What they would find
 // elsewhere than we is never judged as a file of the workspace.

@@ -102,7 +102,7 @@ func (r *root) look(rel string) (state, error) {
 		return state{}, err
 	}
 	if masked {
-		s.copy = r.masks.mask.Mask(s.content)
+		s.copy = r.masks.mask.Mask(rel, s.content)
 	}
 	s.exists, s.digest = true, palyra.SumBytes(s.content)
 	s.mode, s.uid, s.gid, s.links = uint32(st.Mode)&0o7777, st.Uid, st.Gid, uint64(st.Nlink)

@@ -53,7 +53,7 @@ func (r *root) shownOf(rel string, content []byte) ([]byte, error) {
 	if err != nil || !masked {
 		return content, err
 	}
-	return r.masks.mask.Mask(content), nil
+	return r.masks.mask.Mask(rel, content), nil
 }
 
 // mostTold is how much of a masked copy a refusal has.

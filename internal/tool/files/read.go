@@ -94,7 +94,7 @@ func (r *root) shownPage(rel string, a readArgs) (tool.Page, error) {
 	if err != nil {
 		return tool.Page{}, fail("read", rel, err)
 	}
-	text := r.masks.mask.Mask(own)
+	text := r.masks.mask.Mask(rel, own)
 	from := min(a.Offset, int64(len(text)))
 	to := min(from+cmp.Or(a.Limit, tool.DefaultPage), int64(len(text)))
 	return tool.Page{Data: text[from:to], Offset: a.Offset, Size: int64(len(text)), Base64: a.Encoding == "base64"}, nil
