@@ -44,9 +44,9 @@ const UpstreamReadOnly = ":ro"
 // UpstreamDefinition is what decides what an upstream is.
 type UpstreamDefinition struct {
 	Transport Transport         `json:"transport"`
-	Command   []string          `json:"command,omitempty"` // of stdio: program and arguments
-	URL       string            `json:"url,omitempty"`     // of http
-	Env       map[string]string `json:"env,omitempty"`     // plain values
+	Command   []string          `json:"command,omitempty"`  // of stdio: program and arguments
+	URL       string            `json:"url,omitempty"`      // of http
+	Env       map[string]string `json:"env,omitempty"`      // plain values
 	Bindings  []string          `json:"bindings,omitempty"` // secrets that it uses
 	Workspace string            `json:"workspace,omitempty"`
 	Profile   string            `json:"profile,omitempty"`
