@@ -178,7 +178,8 @@ func statusText(status int) string {
 func (s *Source) badKey(status int) *palyra.Error {
 	e := s.fail(palyra.Denied, palyra.ReasonModelKey, "%s refused the key%s", s.Name, statusText(status))
 	if s.KeyBinding != "" {
-		return e.WithRemedy("put a valid key as the secret of the binding %s (see 'palyra vault bindings'); it is read anew each time", s.KeyBinding)
+		return e.WithRemedy("put a valid key as the secret of the binding %s (see 'palyra vault bindings'); it is read anew each time",
+			s.KeyBinding)
 	}
 	if s.KeyFile == "" {
 		return e.WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file", s.Name)

@@ -199,7 +199,8 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
-		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list(), provider.Plain(d.Settings)), Limited: d.limits.Counters(), Console: console,
+		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list(), provider.Plain(d.Settings)),
+		Limited:  d.limits.Counters(), Console: console,
 		Remote: remote,
 	}, nil
 }

@@ -86,6 +86,9 @@ func TestFetchUsesBindings(t *testing.T) {
 		}
 		d.unseen(what, out, a)
 	}
+	if out, err := d.palyra("journal", "verify").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // Wherever an answer is cut off, no part of a value that the server sent back is delivered.
@@ -226,10 +229,13 @@ func TestUpstreamsUseBindings(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, out, d.log)
 	}
 	out, a := d.allowed(mcpCall("mcp.far.ask", map[string]any{}))
-	if !strings.Contains(string(out.Output), "your token is") || !slices.Equal(a.Plan.Bindings, []string{"far"}) || a.SubjectType != palyra.SubjectSecret {
+	if !strings.Contains(string(out.Output), "your token is") || !slices.Equal(a.Plan.Bindings, []string{"far"}) ||
+		a.SubjectType != palyra.SubjectSecret {
 		t.Errorf("%+v, asked was %s %q", out, a.SubjectType, a.Plan.Bindings)
 	}
-	if e := predicate(t, out).Enforcement.Mechanisms; !slices.ContainsFunc(e, func(m string) bool { return strings.HasPrefix(m, "binding:far:") }) {
+	if e := predicate(t, out).Enforcement.Mechanisms; !slices.ContainsFunc(e, func(m string) bool {
+		return strings.HasPrefix(m, "binding:far:")
+	}) {
 		t.Errorf("attested are %q", e)
 	}
 	d.unseen("upstream", out, a)
@@ -239,8 +245,9 @@ func TestUpstreamsUseBindings(t *testing.T) {
 	s.mu.Lock()
 	s.login = next
 	s.mu.Unlock()
-	if out, _ = d.allowed(mcpCall("mcp.far.ask", map[string]any{})); !strings.Contains(string(out.Output), "your token is") {
-		t.Errorf("with the next value: %+v", out)
+	again, err := d.client(client.AgentDoor).Call(t.Context(), mcpCall("mcp.far.ask", map[string]any{}), nil) // by the lease
+	if err != nil || !strings.Contains(string(again.Output), "your token is") {
+		t.Errorf("with the next value: %+v %v", again, err)
 	}
 	if err := person.RemoveUpstream(t.Context(), "far"); err != nil {
 		t.Fatal(err)
@@ -263,7 +270,9 @@ func TestUpstreamProgramsUseBindings(t *testing.T) {
         return text(os.environ["API_TOKEN"] + urllib.request.urlopen(r).read().decode())
     if name == "never"`, 1))
 	person := d.client(client.OperatorDoor)
-	def := palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"python3", script}, Workspace: d.work, Bindings: []string{"noenv"}}
+	def := palyra.UpstreamDefinition{
+		Transport: palyra.TransportStdio, Command: []string{"python3", script}, Workspace: d.work, Bindings: []string{"noenv"},
+	}
 	if u, err := person.AddUpstream(t.Context(), "up", def, true); err == nil || !strings.Contains(palyra.AsError(err).Remedy, "--env") {
 		t.Errorf("%+v %v", u, err)
 	}
@@ -295,7 +304,8 @@ func TestUpstreamProgramsUseBindings(t *testing.T) {
 	}
 	agent = d.client(client.AgentDoor)
 	no, err := agent.Call(t.Context(), mcpCall("mcp.up.pid", map[string]any{}), nil)
-	if err != nil || no.Outcome != palyra.OutcomeRefused || no.ReasonCode != palyra.ReasonVaultLocked && no.ReasonCode != palyra.ReasonUnsafePermissions || no.Remedy == "" {
+	locked := []palyra.Reason{palyra.ReasonVaultLocked, palyra.ReasonUnsafePermissions}
+	if err != nil || no.Outcome != palyra.OutcomeRefused || !slices.Contains(locked, no.ReasonCode) || no.Remedy == "" {
 		t.Errorf("with a locked vault: %+v %v", no, err)
 	}
 	if yes, err := agent.Call(t.Context(), echo("still here"), nil); err != nil || yes.Outcome != palyra.OutcomeFinished {
@@ -306,8 +316,9 @@ func TestUpstreamProgramsUseBindings(t *testing.T) {
 	}
 	d.stop()
 	d.mustStart(env...)
-	if out, _ = d.allowed(mcpCall("mcp.up.pid", map[string]any{})); !strings.Contains(string(out.Output), "got ") {
-		t.Errorf("with its key again: %+v", out)
+	yes, err := d.client(client.AgentDoor).Call(t.Context(), mcpCall("mcp.up.pid", map[string]any{}), nil) // by the lease
+	if err != nil || !strings.Contains(string(yes.Output), "got ") {
+		t.Errorf("with its key again: %+v %v", yes, err)
 	}
 }
 
@@ -319,7 +330,8 @@ func TestProvidersUseBindings(t *testing.T) {
 	s := agenttest.New(t, agenttest.Reply{Text: []string{"first"}}, agenttest.Reply{Text: []string{"second"}})
 	at := strings.TrimPrefix(s.URL, "http://")
 	d := newDaemon(t)
-	config := "[providers.stub]\nkind = \"openai\"\nbase_url = \"" + s.URL + "/v1\"\nkey_binding = \"stub-key\"\n\n[models]\ndefault = \"stub/tiny\"\n"
+	config := "[providers.stub]\nkind = \"openai\"\nbase_url = \"" + s.URL +
+		"/v1\"\nkey_binding = \"stub-key\"\n\n[models]\ndefault = \"stub/tiny\"\n"
 	d.write(filepath.Join(d.home, "config.toml"), config, 0o600)
 	d.mustStart()
 	failed := func(what, want string) {
@@ -379,7 +391,7 @@ func TestKeysAreAdopted(t *testing.T) {
 	if out := d.mustVault("", "adopt", "--dry-run"); !strings.Contains(out, "providers.stub") || strings.Contains(out, modelKey) {
 		t.Errorf("dry run: %s", out)
 	}
-	if now, _ := os.ReadFile(conf); string(now) != string(before) || d.mustVault("", "list", "--json") != "{\n  \"secrets\": []\n}\n" {
+	if now, _ := os.ReadFile(conf); string(now) != string(before) || strings.TrimSpace(d.mustVault("", "list", "--json")) != `{"secrets":[]}` {
 		t.Errorf("the dry run changed something:\n%s\n%s", now, d.mustVault("", "list", "--json"))
 	}
 	if out := d.mustVault("", "adopt"); strings.Contains(out, modelKey) || !strings.Contains(out, "provider-stub") {

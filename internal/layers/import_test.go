@@ -211,7 +211,9 @@ func edges() []edge {
 		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},
 		{[]string{"internal/enrol"}, []string{"internal/tool/device"}, true, "a machine is asked about as a call of its own tool"},
 		{
-			[]string{"internal/tiers"}, []string{"internal/tool/process", "internal/tool/fetch"}, true,
+			[]string{"internal/tiers"},
+			[]string{"internal/tool/process", "internal/tool/fetch"},
+			true,
 			"the tool that plans for the tiers, and the one that goes out by their guard",
 		},
 		{[]string{"internal/tiers"}, []string{"internal/seal/*"}, true, "what a run did to names that others trust, by links and by git"},

@@ -83,7 +83,8 @@ func source(name string, p config.Provider, kinds map[string]Kind, out config.Eg
 	}
 	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, hostsOf(u), keys), Mask: m}
 	return agent.Source{
-		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, KeyBinding: p.KeyBinding, Allowed: p.Models, Timeout: p.Timeout(),
+		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, KeyBinding: p.KeyBinding, Allowed: p.Models,
+		Timeout: p.Timeout(),
 	}, nil
 }
 
@@ -212,7 +213,8 @@ func (k keyFiles) Key(_ context.Context, provider string) (palyra.Secret, error)
 // Plain says which keys lie in files as they are.
 func Plain(c config.Config) (all []string) {
 	for _, k := range c.PlainKeys() {
-		all = append(all, fmt.Sprintf("the key of the provider %s lies in the file %s as it is; remedy: palyra vault adopt", k.Provider, k.KeyFile))
+		all = append(all, fmt.Sprintf("the key of the provider %s lies in the file %s as it is; remedy: palyra vault adopt", k.Provider,
+			k.KeyFile))
 	}
 	return all
 }

@@ -49,8 +49,8 @@ func (s Servers) programBindings(ctx context.Context, name string, def palyra.Up
 	return err
 }
 
-// elsewhere returns the bindings of a server behind a URL at host:port.
-func (s Servers) elsewhere(ctx context.Context, name string, def palyra.UpstreamDefinition, at string) ([]secrets.Binding, error) {
+// remoteBindings returns the bindings of a server behind a URL at host:port.
+func (s Servers) remoteBindings(ctx context.Context, name string, def palyra.UpstreamDefinition, at string) ([]secrets.Binding, error) {
 	have, err := s.bound(ctx, name, "", def.Bindings)
 	for _, b := range have {
 		switch {
@@ -70,13 +70,13 @@ func (s Servers) elsewhere(ctx context.Context, name string, def palyra.Upstream
 
 // Mechanisms implements upstream.Secrets.
 func (s Servers) Mechanisms(ctx context.Context, name string, def palyra.UpstreamDefinition, at string) ([]string, error) {
-	have, err := s.elsewhere(ctx, name, def, at)
+	have, err := s.remoteBindings(ctx, name, def, at)
 	return secrets.BoundMechanisms(have), err
 }
 
 // Lend implements upstream.Secrets.
 func (s Servers) Lend(ctx context.Context, name string, def palyra.UpstreamDefinition, at string) (upstream.Lent, error) {
-	have, err := s.elsewhere(ctx, name, def, at)
+	have, err := s.remoteBindings(ctx, name, def, at)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,8 @@ type serverLent struct {
 
 // Fill implements upstream.Lent.
 func (l *serverLent) Fill(r *http.Request, at string) error {
-	loans, err := l.Vault.Lend(secrets.ForUpstream(r.Context(), l.name), serverCall().Proposal, palyra.Plan{Bindings: l.names}, lend.Placeholder)
+	ctx := secrets.ForUpstream(r.Context(), l.name)
+	loans, err := l.Vault.Lend(ctx, serverCall().Proposal, palyra.Plan{Bindings: l.names}, lend.Placeholder)
 	if err != nil {
 		return err
 	}

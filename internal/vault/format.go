@@ -117,7 +117,8 @@ func readBindings(lines *bufio.Scanner, head exportHead, f func(secrets.Binding)
 			return notExport("line %d is none of an export", head.Versions+n+2).WithCause(err)
 		}
 		checked := b
-		if err := checked.Check(); err != nil || !reflect.DeepEqual(checked, b) || b.Name <= last || !keeps(b.CreatedAt) || !isPrincipal(b.CreatedBy) {
+		if err := checked.Check(); err != nil || !reflect.DeepEqual(checked, b) || b.Name <= last || !keeps(b.CreatedAt) ||
+			!isPrincipal(b.CreatedBy) {
 			return notExport("line %d is no binding of an export", head.Versions+n+2)
 		}
 		last = b.Name

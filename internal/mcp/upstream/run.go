@@ -99,7 +99,7 @@ func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 		return executor, e
 	}
 	return builtinExecutor, palyra.Enforcement{
-		Mode: palyra.NetworkOpen, Mechanisms: []string{"egress_guard"}, Limits: map[string]palyra.Hold{
+		Mode: palyra.NetworkOpen, Mechanisms: append([]string{"egress_guard"}, p.Enforcement.Mechanisms...), Limits: map[string]palyra.Hold{
 			"wall":   palyra.HoldContext,
 			"output": palyra.HoldCap,
 		},

@@ -56,7 +56,8 @@ func (s *Service) AddUpstream(ctx context.Context, req *v1.AddUpstreamRequest) (
 		Name: req.GetName(), Approve: req.GetApprove(), By: who.Principal, Signature: who.Evidence,
 		Definition: palyra.UpstreamDefinition{
 			Transport: palyra.Transport(req.GetTransport()), Command: req.GetCommand(), URL: req.GetUrl(), Env: req.GetEnv(),
-			Workspace: req.GetWorkspace(), Profile: req.GetProfile(), Egress: req.GetEgress(), Bindings: req.GetBindings(), TimeoutMS: req.GetTimeoutMs(),
+			Workspace: req.GetWorkspace(), Profile: req.GetProfile(), Egress: req.GetEgress(), TimeoutMS: req.GetTimeoutMs(),
+			Bindings: req.GetBindings(),
 		},
 	})
 	res := &v1.AddUpstreamResponse{Upstream: &v1.Upstream{}}
