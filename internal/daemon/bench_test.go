@@ -69,9 +69,9 @@ func BenchmarkGate(b *testing.B) {
 			}
 			b.ResetTimer()
 			bareTimes := spread(b, callers, b.N, bare)
-			before := processorTime()
+			before := cpuTime(b)
 			gateTimes := spread(b, callers, b.N, call)
-			b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(b.N), "gate-processor-µs")
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "gate-cpu-µs")
 			b.StopTimer()
 			report(b, "bare", bareTimes)
 			report(b, "gate", gateTimes)

@@ -69,8 +69,8 @@ func Line(text []byte) []byte {
 }
 
 type linePacker struct {
-	whole   string // all of the text
-	in, out []byte // what is still to be packed, and what was
+	whole   string   // all of the text
+	in, out []byte   // what is still to be packed, and what was
 	seen    []string // digests and ids, in the order of their first places
 }
 

@@ -192,7 +192,8 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 // call goes on here and is followed to its end, and f passes on what it prints.
 func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch gate.Watcher) (palyra.Outcome, bool, error) {
 	w := palyra.Watch{
-		Event: func(call *palyra.Call, e palyra.Event) { watch.Events(call, e) }, Running: func(call *palyra.Call) { c.runsNow(f, call) }, Output: func(x palyra.Chunk) { c.show(f, x) },
+		Event:   func(call *palyra.Call, e palyra.Event) { watch.Events(call, e) },
+		Running: func(call *palyra.Call) { c.runsNow(f, call) }, Output: func(x palyra.Chunk) { c.show(f, x) },
 	}
 	for {
 		call, err := c.ledger.byKey(ctx, p.Session, p.Key)
