@@ -2,9 +2,10 @@
 //
 // As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, makes its launcher ahead, and
 // once a program runs reaps, watches and kills until nothing of the tree is left. The launcher is a copy of it without
-// Go's runtime (internal/cell/first), which waits, then confines itself as the Spec says and becomes the program. As "inside" it is a template: process
-// 1 of namespaces that bubblewrap made, which makes rooms inside them, each with namespaces of its own, and holds what
-// runs there to its limits. As "probe" it is itself a program in the sandbox and tries what must not work there.
+// Go's runtime (internal/cell/first), which waits, then confines itself as the Spec says and becomes the program. As
+// "inside" it is a template: process 1 of namespaces that bubblewrap made, which makes rooms inside them, each with
+// namespaces of its own, and holds what runs there to its limits. As "probe" it is itself a program in the sandbox and
+// tries what must not work there.
 //
 // It promises: Failed means that nothing ran; Ended means that nothing is left; when palyrad goes, so does the
 // tree. It does not judge a Spec, for which palyrad answers; it applies all of it or runs nothing.

@@ -23,7 +23,7 @@ const sayRun = 'r'
 //go:nosplit
 //go:norace
 func (f *process) launch() {
-	if step, e := f.ahead(); e != 0 {
+	if step, e := f.prepareLaunch(); e != 0 {
 		f.say(lineFD, step, e)
 		f.exit()
 	}
@@ -45,11 +45,11 @@ func (f *process) launch() {
 	f.exit()
 }
 
-// ahead does what is the same for every program.
+// prepareLaunch does what is the same for every program.
 //
 //go:nosplit
 //go:norace
-func (f *process) ahead() (step byte, e unix.Errno) {
+func (f *process) prepareLaunch() (step byte, e unix.Errno) {
 	line := f.sys(unix.SYS_FCNTL, f.line, unix.F_DUPFD_CLOEXEC, imageFD, 0, 0, 0)
 	if bad(line) {
 		return cell.StepDescriptors, errnoOf(line)
