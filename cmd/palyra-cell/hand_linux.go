@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell/first"
 )
 
 // hand is the one thread that reaches the tree. It is in a Landlock domain of its own that only scopes signals; the
@@ -78,32 +80,23 @@ func outOfReach(parent int) bool {
 	return parent > 0 && errors.Is(unix.Kill(parent, 0), unix.EPERM)
 }
 
-// launcherEnv is for Go's runtime alone, and ends with the launcher: exec waits for each of its
-// threads to die, so there should be few.
-var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
-
-// start starts argv from this binary in the domain and in the cgroups, in a
-// session of its own, with link as its descriptor 3.
-func (h *hand) start(link int, g named, argv ...string) (pid int, err error) {
-	h.do(func() { pid, err = h.fork(link, g, argv...) })
+// start makes the launcher in the domain and in the cgroups, with link as its end of the socket.
+func (h *hand) start(l *first.Launcher, link *os.File, g named) (pid int, err error) {
+	h.do(func() { pid, err = h.fork(l, link, g) })
 	return pid, err
 }
 
 // fork does the work of start on the hand's thread.
-func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
-	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+func (h *hand) fork(l *first.Launcher, link *os.File, g named) (pid int, err error) {
+	last, clears := capabilities()
 	into, err := g.enter()
 	if err != nil {
 		return 0, err
 	}
 	if into != nil {
 		defer func() { _ = into.Close() }()
-		sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
-		Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)},
-		Sys: sys,
-	})
+	pid, err = l.Fork(link, into, last, clears)
 	if err == nil {
 		err = g.leave()
 	}

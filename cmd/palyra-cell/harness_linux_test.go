@@ -33,8 +33,6 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "supervise-unscoped":
 			os.Exit(supervise(os.Stderr, false))
-		case "launch":
-			os.Exit(launch(os.Stderr))
 		}
 	}
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "inside:") {
@@ -110,6 +108,7 @@ type held struct {
 	made      cell.Made
 	uncovered cell.Report // why a program was not laid over its path
 	ready     cell.Report
+	watch     *cell.Watch // what a template is to hold a room to when its program runs; nil: nothing, or it knows
 	log       bytes.Buffer
 
 	stdin          *os.File
@@ -174,6 +173,12 @@ func (h *held) next() cell.Report {
 	}
 	if err != nil || len(files) > 0 {
 		h.t.Fatalf("report with %d files: %v", len(files), err)
+	}
+	if w := h.watch; w != nil && r.Kind == cell.ReportStarted {
+		h.watch = nil
+		if err := h.template.Watch(h.made.Room, *w); err != nil {
+			h.t.Fatal(err)
+		}
 	}
 	return r
 }

@@ -1,10 +1,11 @@
 // Command palyra-cell starts and ends everything that runs natively. It is started by palyrad, never by hand.
 //
-// As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, starts its launcher ahead, and
-// once a program runs reaps, watches and kills until nothing of the tree is left. As "inside" it is a template: process
-// 1 of namespaces that bubblewrap made, which makes rooms inside them, each with namespaces of its own, and holds what
-// runs there to its limits. As "launch", which only the supervisor starts, it waits, then confines itself as the Spec says and
-// becomes the program. As "probe" it is itself a program in the sandbox and tries what must not work there.
+// As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor 3, makes its launcher ahead, and
+// once a program runs reaps, watches and kills until nothing of the tree is left. The launcher is a copy of it without
+// Go's runtime (internal/cell/first), which waits, then confines itself as the Spec says and becomes the program. As
+// "inside" it is a template: process 1 of namespaces that bubblewrap made, which makes rooms inside them, each with
+// namespaces of its own, and holds what runs there to its limits. As "probe" it is itself a program in the sandbox and
+// tries what must not work there.
 //
 // It promises: Failed means that nothing ran; Ended means that nothing is left; when palyrad goes, so does the
 // tree. It does not judge a Spec, for which palyrad answers; it applies all of it or runs nothing.
@@ -44,8 +45,6 @@ func run(args []string, out, errs io.Writer) int {
 	case slices.Equal(args, []string{"--version"}):
 		_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
 		return 0
-	case slices.Equal(args, []string{"launch"}):
-		return launch(errs)
 	case len(args) == 2 && args[0] == cell.InsideArg && isMark(args[1]):
 		return template(errs)
 	}

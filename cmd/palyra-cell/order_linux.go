@@ -72,8 +72,7 @@ func (s *supervisor) confused(text string) {
 	s.kill()
 }
 
-// run hands the descriptors to the launcher and only then reads the Spec for
-// itself: the two readings take the same time, and see the same sealed bytes.
+// run has the launcher become the program of a Spec.
 func (s *supervisor) run(files []*os.File) {
 	defer func() {
 		for i, f := range files {
@@ -93,18 +92,16 @@ func (s *supervisor) run(files []*os.File) {
 		return
 	}
 	s.phase = launching
-	if err := handOn(s.link, sayRun, files); err != nil {
-		s.fail("launcher", number32(err), "")
-		return
-	}
 	spec, err := cell.ReadSpec(files[specFD])
+	if err == nil {
+		err = s.watch.set(spec.Watch)
+	}
 	if err != nil {
-		s.fail("spec", unix.EINVAL, err.Error()) // the launcher reports the same
+		s.fail("spec", unix.EINVAL, err.Error())
 		return
 	}
-	if err := s.watch.set(spec.Watch); err != nil {
-		s.cause(&s.stopped, "unwatched") // in case the launcher is faster than the kill
-		s.fail("spec", unix.EINVAL, err.Error())
+	if f := s.launch(&spec, files); f.step != "" {
+		s.fail(f.step, f.errno, f.text)
 		return
 	}
 	if spec.Terminal {
@@ -112,38 +109,19 @@ func (s *supervisor) run(files []*os.File) {
 	}
 }
 
-// prepare has the launcher make rules ahead.
+// prepare makes rules ahead.
 func (s *supervisor) prepare(files []*os.File) {
-	defer cell.CloseAll(files)
 	switch {
 	case s.phase == ending:
 	case s.phase != idle || len(files) != 1:
 		s.confused("a preparation without its spec, or too late")
 	default:
-		if err := handOn(s.link, sayPrepare, files); err != nil {
-			s.fail("launcher", number32(err), "")
+		if f := s.rules.prepareRules(files[0]); f.step != "" { // which closes it
+			s.fail(f.step, f.errno, f.text)
 		}
+		return
 	}
-}
-
-// handOn sends descriptors to the launcher.
-func handOn(link *os.File, word byte, files []*os.File) error {
-	raw, err := link.SyscallConn()
-	if err != nil {
-		return err
-	}
-	fds := make([]int, len(files))
-	for i, f := range files {
-		fds[i] = int(f.Fd())
-	}
-	var sent error
-	err = raw.Control(func(fd uintptr) {
-		sent = unix.Sendmsg(int(fd), []byte{word}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
-	})
-	if err != nil {
-		return err
-	}
-	return sent
+	cell.CloseAll(files)
 }
 
 // stop ends the tree with SIGTERM and then SIGKILL. A second stop can only shorten the grace.
@@ -177,7 +155,7 @@ func (s *supervisor) pass(o cell.Order) {
 		s.waiting = append(s.waiting, o)
 	case s.exited || s.phase == ending:
 	case o.Kind == cell.OrderSignal && o.Signal > 0 && o.Signal <= 64:
-		s.hand.killGroup(s.launcher, unix.Signal(o.Signal))
+		s.hand.killGroup(s.pid, unix.Signal(o.Signal))
 	case o.Kind == cell.OrderResize && s.terminal != nil:
 		_ = unix.IoctlSetWinsize(int(s.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: o.Rows, Col: o.Cols})
 	default:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/first"
 )
 
 // specFile is a Spec ready to be sent.
@@ -158,47 +160,57 @@ func TestBadSpecs(t *testing.T) {
 
 // A cell that is not started as one says so and does nothing.
 func TestNoSocket(t *testing.T) {
-	for _, mode := range []string{"supervise", "launch"} {
-		for _, files := range [][]*os.File{nil, {null(t)}} {
-			c := exec.Command(built, mode)
-			c.ExtraFiles = files
-			out, err := c.CombinedOutput()
-			if err == nil || c.ProcessState.ExitCode() != refused || strings.Count(string(out), "\n") != 1 ||
-				!strings.HasPrefix(string(out), "palyra-cell: ") {
-				t.Errorf("%s: %v, %q", mode, err, out)
-			}
+	for _, files := range [][]*os.File{nil, {null(t)}} {
+		c := exec.Command(built, "supervise")
+		c.ExtraFiles = files
+		out, err := c.CombinedOutput()
+		if err == nil || c.ProcessState.ExitCode() != refused || strings.Count(string(out), "\n") != 1 ||
+			!strings.HasPrefix(string(out), "palyra-cell: ") {
+			t.Errorf("%v, %q", err, out)
 		}
 	}
 }
 
-// The launcher alone, with packets that its supervisor would never send.
+// The launcher alone, with packets that its supervisor would never send: it says why, or just ends, and runs nothing.
 func TestLauncherPackets(t *testing.T) {
+	runtime.LockOSThread() // a launcher ends with the thread that made it
+	defer runtime.UnlockOSThread()
 	n := int(null(t).Fd())
+	sealed, plain := shell("true"), shell("true")
+	sealed.Sealed = true
 	for name, c := range map[string]struct {
-		fds  []int
-		word string
-		step string
+		fds   []int
+		word  string
+		image []byte
+		step  string // empty: it just ends
 	}{
-		"no descriptors":     {nil, "r", "receive"},
-		"two":                {[]int{n, n}, "r", "receive"},
-		"too many":           {[]int{n, n, n, n, n, n, n}, "r", "receive"},
-		"too long":           {[]int{n, n, n, n}, "rr", "receive"},
-		"far too long":       {[]int{n, n, n, n}, strings.Repeat("r", 300), "receive"},
-		"an unknown word":    {[]int{n, n, n, n}, "x", "receive"},
-		"no spec":            {[]int{n, n, n, n}, "r", "spec"},
-		"nothing to prepare": {[]int{n}, "p", "prepare"},
-		"too much of it":     {[]int{n, n}, "p", "receive"},
+		"no descriptors":     {nil, "r", nil, "protocol"},
+		"two":                {[]int{n, n}, "r", nil, "protocol"},
+		"too many":           {[]int{n, n, n, n, n, n, n}, "r", nil, ""},
+		"too long":           {[]int{n, n, n, n}, "rr", nil, "protocol"},
+		"far too long":       {[]int{n, n, n, n}, strings.Repeat("r", 300), nil, ""},
+		"an unknown word":    {[]int{n, n, n, n}, "x", nil, "protocol"},
+		"no image":           {[]int{n, n, n, n}, "r", nil, "image"},
+		"no program":         {[]int{n, n, n, n}, "r", cell.LauncherImage(&sealed, false), "protocol"},
+		"a program too many": {[]int{n, n, n, n, n}, "r", cell.LauncherImage(&plain, false), "protocol"},
+		"no ruleset":         {[]int{n, n, n, n}, "r", cell.LauncherImage(&plain, false), "landlock"},
 	} {
 		ours, theirs, err := cell.Pair()
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := exec.Command(built, "launch")
-		l.ExtraFiles = []*os.File{theirs}
-		if err := l.Start(); err != nil {
+		l, err := first.NewLauncher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := l.Fork(theirs, nil, 0, false)
+		if err != nil {
 			t.Fatal(err)
 		}
 		_ = theirs.Close()
+		if err := l.Load(c.image); err != nil {
+			t.Fatal(err)
+		}
 		var oob []byte
 		if len(c.fds) > 0 {
 			oob = unix.UnixRights(c.fds...)
@@ -206,18 +218,18 @@ func TestLauncherPackets(t *testing.T) {
 		if err := unix.Sendmsg(int(ours.Fd()), []byte(c.word), oob, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-		buf := make([]byte, maxFailure)
-		got, err := ours.Read(buf)
-		if err != nil || got < 1 || buf[0] != sayFailed {
-			t.Fatalf("%s: %q, %v", name, buf[:got], err)
+		buf := make([]byte, 64)
+		got, _ := ours.Read(buf)
+		switch {
+		case got == 0 && c.step == "":
+		case got == 0 || buf[0] != cell.LineFailed || parseFailure(buf[1:got]).step != c.step:
+			t.Errorf("%s: %q", name, buf[:got])
 		}
-		if f, ok := parseFailure(buf[1:got]); !ok || f.step != c.step {
-			t.Errorf("%s: %+v", name, f)
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || !status.Exited() {
+			t.Errorf("%s: %v, %v", name, status, err)
 		}
-		_ = l.Wait()
-		if code := l.ProcessState.ExitCode(); code != refused {
-			t.Errorf("%s: exit %d", name, code)
-		}
+		l.Close()
 		_ = ours.Close()
 	}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
 )
 
 // reap is a process that ended, with its cost.
@@ -68,7 +71,7 @@ type hearing struct {
 // listen reads the launcher's packets. The socket closes by exec, or with the launcher.
 func listen(link *os.File, heard chan<- hearing) {
 	var h hearing
-	buf := make([]byte, maxFailure)
+	buf := make([]byte, 16)
 	for {
 		n, err := link.Read(buf)
 		if err != nil || n == 0 {
@@ -76,18 +79,27 @@ func listen(link *os.File, heard chan<- hearing) {
 			return
 		}
 		switch buf[0] {
-		case sayExec:
+		case cell.LineStarted: // exec comes next
 			h.exec = true
-		case sayFailed:
-			h.failure, h.failed = parseFailure(buf[1:n])
+		case cell.LineFailed:
+			h.failure, h.failed = parseFailure(buf[1:n]), true
 		}
 	}
+}
+
+// parseFailure reads why a launcher did not become the program.
+func parseFailure(b []byte) failure {
+	if len(b) != 5 || int(b[0]) >= len(cell.LineSteps) {
+		return failure{step: "launcher", errno: unix.EBADMSG}
+	}
+	return failure{step: cell.LineSteps[b[0]], errno: unix.Errno(binary.NativeEndian.Uint32(b[1:]))}
 }
 
 // hear draws the conclusion. Only a launcher that announced exec, and then reported no failure, may
 // have run something.
 func (s *supervisor) hear(h hearing) {
 	s.heard = nil
+	s.launcher.Close() // it needs the memory no more
 	switch {
 	case h.failed:
 		s.fail(h.failure.step, h.failure.errno, h.failure.text)

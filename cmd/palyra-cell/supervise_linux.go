@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/first"
 )
 
 // phase is how far the one run of a cell has come.
@@ -32,7 +33,9 @@ type supervisor struct {
 	conn     *cell.Conn
 	hand     *hand
 	link     *os.File // to the launcher
-	launcher int
+	launcher *first.Launcher
+	pid      int   // of the launcher, and so of the program
+	rules    rules // made ahead
 
 	orders  chan order
 	reaps   chan reap
@@ -64,7 +67,7 @@ func supervise(errs io.Writer, scope bool, groups ...string) int {
 		return refuse(errs, err.Error())
 	}
 	s.follow()
-	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.launcher})
+	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.pid})
 	rehearse()
 	rehearsePackets()
 	return s.loop()
@@ -105,7 +108,7 @@ func newCell() (*supervisor, error) {
 	}
 	s := &supervisor{
 		conn: conn, orders: make(chan order), reaps: make(chan reap), heard: make(chan hearing, 1),
-		timer: time.NewTimer(time.Hour),
+		timer: time.NewTimer(time.Hour), rules: rules{ruleset: -1},
 	}
 	s.timer.Stop()
 	if s.watch, err = newWatch(unix.Getpid()); err != nil {
@@ -121,7 +124,10 @@ func (s *supervisor) startLauncher(g named) error {
 		return err
 	}
 	defer func() { _ = theirs.Close() }()
-	s.launcher, err = s.hand.start(int(theirs.Fd()), g, "palyra-cell", "launch")
+	if s.launcher, err = first.NewLauncher(); err != nil {
+		return err
+	}
+	s.pid, err = s.hand.start(s.launcher, theirs, g)
 	return err
 }
 
@@ -241,7 +247,7 @@ func (s *supervisor) cause(what *string, why string) {
 // reap handles the end of a process. The program's own end is reported at once; whatever it left behind is killed.
 func (s *supervisor) reap(r reap) {
 	s.reaped.add(r)
-	if r.pid != s.launcher {
+	if r.pid != s.pid {
 		if s.exited && r.status.Signaled() && r.status.Signal() == unix.SIGKILL {
 			s.killed++
 		}

@@ -1,8 +1,8 @@
 // Package cell is the protocol between palyrad and palyra-cell, the small
 // static helper that starts and ends everything that runs natively.
 //
-// Words: a cell is a supervisor process with one launcher process below it. Both wait, holding
-// nothing, until the daemon sends an Order to run with a Spec; the launcher then confines itself as
+// Words: a cell is a supervisor process with one launcher process below it, a copy of it without Go's runtime. Both
+// wait, holding nothing, until the daemon sends an Order to run with a Spec; the launcher then confines itself as
 // the Spec says and becomes the program. The supervisor stays: it reaps, watches the limits, passes
 // signals on, and kills until nothing of the tree is left. A cell serves one run and ends.
 //
@@ -62,7 +62,7 @@ const (
 	// OrderWatch has a room's processes held to the limits of Watch, whenever they begin. What is over one is reported
 	// (ReportOver), and ended soon after if nobody else does that.
 	OrderWatch OrderKind = "watch"
-	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the launcher makes that Spec's
+	// OrderPrepare, with the descriptor of a Spec, may come while a cell waits: the supervisor makes that Spec's
 	// Landlock ruleset ahead. A run whose Landlock has the same masks and begins with the same Rules adds only
 	// the rest; for any other a new ruleset is made. The rules stand for what their paths named then, so they
 	// should name directories and devices only, not files that get replaced. There is no report, but a Spec
@@ -188,6 +188,9 @@ type Landlock struct {
 	Scoped uint64 `json:"scoped,omitempty"`
 	Rules  []Rule `json:"rules"`
 }
+
+// OwnProcess is the path of a Rule about the program's own process, whoever makes the ruleset.
+const OwnProcess = "/proc/self"
 
 // Rule allows Access below Path. A path that does not exist is an error unless Optional. A path
 // that others than the system can change is Plain: no part of it may be a symbolic link, or it

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An image is what the first process of a room is given of a Spec: that process runs without Go's runtime, can
+// An image is what the first process of a room, or a cell's launcher, is given of a Spec: it runs without Go's runtime, can
 // allocate nothing, and passes the image on to the kernel nearly as it is. It is a sequence of words of eight bytes in
 // the machine's own order. The first ImageHeader words say where the parts are, as offsets from the start; a text ends
 // with a zero byte, and a list of texts is the words of their offsets, ended by a zero word.
@@ -23,6 +23,13 @@ const (
 	ImageRlimitN         // how many
 	ImageNice            // two's complement
 	ImageTerminal        // rights to stdin, which becomes the controlling terminal; 0: it is none
+	ImageFilter          // of a launcher: a struct sock_filter array
+	ImageFilterN         // how many
+	ImageSealed          // of a launcher: 1: it executes a descriptor instead of the path
+	ImageBecomes         // of a launcher: 1: it becomes the user and the group of the next words
+	ImageUID
+	ImageGID
+	ImageOwn // of a launcher: rights to what /proc has about the program itself; 0: none
 	ImageHeader
 )
 
@@ -55,8 +62,28 @@ func (m *image) list(texts []string) (start uint64) {
 	return start
 }
 
+// LauncherImage returns what a launcher is given of a Spec; becomes: it changes to the Spec's user.
+func LauncherImage(s *Spec, becomes bool) []byte {
+	m := imageOf(s)
+	m.at = append(m.at, ImageFilter)
+	m.words[ImageFilter], m.words[ImageFilterN] = uint64(len(m.texts)), uint64(len(s.Filter)/filterSize)
+	m.texts = append(m.texts, s.Filter...)
+	for i := range s.Landlock.Rules {
+		if r := &s.Landlock.Rules[i]; r.Path == OwnProcess {
+			m.words[ImageOwn] |= r.Access
+		}
+	}
+	if s.Sealed {
+		m.words[ImageSealed] = 1
+	}
+	if becomes {
+		m.words[ImageBecomes], m.words[ImageUID], m.words[ImageGID] = 1, uint64(s.Identity.UID), uint64(s.Identity.GID)
+	}
+	return m.bytes()
+}
+
 // imageOf returns the image of a Spec.
-func imageOf(s *Spec) []byte {
+func imageOf(s *Spec) *image {
 	m := &image{words: make([]uint64, ImageHeader, 256)}
 	m.words[ImageVersion] = Version
 	m.words[ImageArgv], m.words[ImageEnv] = m.list(s.Argv), m.list(s.Env)
@@ -79,7 +106,7 @@ func imageOf(s *Spec) []byte {
 		m.words[at] = uint64(len(m.texts))
 		m.texts = append(append(m.texts, map[int]string{ImagePath: s.Path, ImageCwd: s.Cwd}[at]...), 0)
 	}
-	return m.bytes()
+	return m
 }
 
 func (m *image) bytes() []byte {

@@ -31,10 +31,10 @@ const (
 // KiB, 1 byte why the end came: 0 by itself, or LineTerm, LineKill, LineLimit.
 const LineEndedSize = 1 + 4 + 4 + 8 + 8 + 1
 
-// LineSteps are the steps that can fail in a room's first process, by the number that stands for each.
+// LineSteps are the steps that can fail in a room's first process or in a launcher, by the number that stands for each.
 var LineSteps = [...]string{
 	"", "protocol", "descriptors", "namespace", "rlimit", StepWatching, "maker", "cgroup", "capabilities", "no_new_privs", "seccomp",
-	"image", "terminal", "nice", "cwd", "signals", "landlock", "exec",
+	"image", "terminal", "nice", "cwd", "signals", "landlock", "exec", "uid", "parent",
 }
 
 // The numbers of the steps.
@@ -57,6 +57,8 @@ const (
 	StepSignals
 	StepLandlock
 	StepExec
+	StepUID
+	StepParent
 )
 
 // Line is a daemon's end of the socket of a room's first process. It speaks the orders and reports of any cell.

@@ -30,7 +30,7 @@ func WriteImage(s Spec) (*os.File, error) {
 	if err := errors.Join(s.Check(), s.checkImage()); err != nil {
 		return nil, err
 	}
-	f, err := document("palyra-spec", imageOf(&s))
+	f, err := document("palyra-spec", imageOf(&s).bytes())
 	if err != nil {
 		return nil, fmt.Errorf("cell: image: %w", err)
 	}

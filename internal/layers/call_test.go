@@ -25,7 +25,7 @@ var bans = []ban{
 		"only a sandbox starts processes, 'palyra up' the daemon, the command its other half, and a keeper macOS's own program for keys",
 	},
 	{"os", "StartProcess", []string{"internal/sandbox/**"}, "only a sandbox starts processes"},
-	{"syscall", "ForkExec", []string{"cmd/palyra-cell"}, "only a sandbox starts processes"},
+	{"syscall", "ForkExec", nil, "only a sandbox starts processes"},
 	{
 		"syscall", "Exec",
 		[]string{"cmd/palyra"},

@@ -5,5 +5,8 @@
 // last word is said when nothing is left; without a daemon nothing lives on. It does not build the room: the template
 // does that (cmd/palyra-cell).
 //
-// It goes on without Go's runtime, which is why it is written the way that raw_linux.go says.
+// It is also the launcher of a cell: a copy of the supervisor that waits for its one run, applies the Spec to itself and
+// becomes the program (launch_linux.go). It promises the same of that program.
+//
+// Both go on without Go's runtime, which is why they are written the way that raw_linux.go says.
 package first

@@ -50,9 +50,16 @@ type process struct {
 	caps      [2]unix.CapUserData
 	capHeader unix.CapUserHeader
 	prog      unix.SockFprog
-	tty       unix.LandlockPathBeneathAttr
+	allow     unix.LandlockPathBeneathAttr
 	stat      unix.Stat_t
 	usage     unix.Rusage
+
+	// of a launcher alone
+	parent uintptr // the process that made it
+	shared uintptr // where its image will be
+	bounds bool    // it may clear its bounding set
+	how    unix.OpenHow
+	clone  cloneArgs
 
 	program uintptr // its process; 0: none
 	exited  bool
@@ -61,6 +68,11 @@ type process struct {
 	killed  uint32
 	micros  uint64
 	peak    uint64
+}
+
+// cloneArgs is the kernel's struct clone_args.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 
 // setting is a file of /proc and what is written to it.
@@ -96,7 +108,7 @@ func (f *process) live() {
 	}
 	f.packet[0] = sayBorn
 	f.send(makerFD, 1)
-	if n := f.receive(makerFD); n != 1 || f.packet[0] != sayBuilt || f.fds != 1 {
+	if n := f.receive(makerFD, rulesFD, runFDs); n != 1 || f.packet[0] != sayBuilt || f.fds != 1 {
 		f.exit() // the template found a fault, or is gone
 	}
 	f.sys(unix.SYS_CLOSE, makerFD, 0, 0, 0, 0, 0)
@@ -195,20 +207,33 @@ func (f *process) ownProc() unix.Errno {
 		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0, 0))
 }
 
-// signals gives every signal its default meaning: those that the template ignores would be ignored by programs, too.
-// All stay blocked here, and the end of children is read from a descriptor.
+// setSize is that of the kernel's set of signals.
+const setSize = 8
+
+// defaults gives every signal its default meaning: those that are ignored would be ignored by programs, too.
 //
 //go:nosplit
 //go:norace
-func (f *process) signals() (step byte, e unix.Errno) {
-	const most, setSize = 64, 8
+func (f *process) defaults() unix.Errno {
+	const most = 64
 	for sig := uintptr(1); sig <= most; sig++ {
 		if sig == uintptr(unix.SIGKILL) || sig == uintptr(unix.SIGSTOP) {
 			continue
 		}
 		if e := errnoOf(f.sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&f.none)), 0, setSize, 0, 0)); e != 0 {
-			return cell.StepSignals, e
+			return e
 		}
+	}
+	return 0
+}
+
+// signals has the end of children read from a descriptor. All signals stay blocked here.
+//
+//go:nosplit
+//go:norace
+func (f *process) signals() (step byte, e unix.Errno) {
+	if e := f.defaults(); e != 0 {
+		return cell.StepSignals, e
 	}
 	f.mask = 1 << (uintptr(unix.SIGCHLD) - 1)
 	fd := f.sys(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&f.mask)), setSize, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
@@ -261,12 +286,12 @@ func (f *process) put64(at uintptr, v uint64) {
 	*(*uint64)(unsafe.Add(unsafe.Pointer(&f.packet), at)) = v
 }
 
-// receive receives a packet and puts the descriptors that came with it from imageFD on, or a ruleset at rulesFD. It
+// receive receives a packet and puts the descriptors that came with it, most at most, in their place from to on. It
 // returns the packet's length; 0: the other end is gone, or said what makes no sense.
 //
 //go:nosplit
 //go:norace
-func (f *process) receive(fd uintptr) uintptr {
+func (f *process) receive(fd, to, most uintptr) uintptr {
 	f.message.Controllen, f.message.Flags, f.iov.Len = uint64(len(f.control)), 0, uint64(len(f.packet))
 	n := f.sys(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&f.message)), unix.MSG_CMSG_CLOEXEC, 0, 0, 0)
 	f.fds = 0
@@ -280,11 +305,11 @@ func (f *process) receive(fd uintptr) uintptr {
 	if head.Level != unix.SOL_SOCKET || head.Type != unix.SCM_RIGHTS || head.Len < unix.SizeofCmsghdr {
 		return 0
 	}
-	to := uintptr(imageFD)
-	if fd == makerFD {
-		to = rulesFD
+	count := (uintptr(head.Len) - unix.SizeofCmsghdr) / 4
+	if count > most {
+		return 0
 	}
-	return f.place(n, (uintptr(head.Len)-unix.SizeofCmsghdr)/4, to)
+	return f.place(n, count, to)
 }
 
 // place moves descriptors that came to where they are looked for.
@@ -293,9 +318,6 @@ func (f *process) receive(fd uintptr) uintptr {
 //go:norace
 func (f *process) place(n, count, to uintptr) uintptr {
 	const high = 32 // first above all places, so that none is overwritten
-	if count > runFDs {
-		return 0
-	}
 	for i := uintptr(0); i < count; i++ {
 		at := (*int32)(unsafe.Add(unsafe.Pointer(&f.control), unix.SizeofCmsghdr+4*i))
 		moved := f.sys(unix.SYS_FCNTL, uintptr(*at), unix.F_DUPFD_CLOEXEC, high, 0, 0, 0)

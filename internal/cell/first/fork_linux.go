@@ -52,8 +52,13 @@ func Release(link *os.File, ruleset int) error {
 	return unix.Sendmsg(int(link.Fd()), []byte{sayBuilt}, unix.UnixRights(ruleset), nil, unix.MSG_NOSIGNAL)
 }
 
-// fork makes a process that lives as f says. It has a copy of this process's memory, and of its threads the calling one.
+// fork makes the first process of a room.
 func fork(f *process, spaces uintptr) (pid int, err error) {
+	return forked(func() uintptr { return split(f, spaces|uintptr(unix.SIGCHLD)) })
+}
+
+// forked makes a process by do, which has a copy of this process's memory, and of its threads the calling one.
+func forked(do func() uintptr) (pid int, err error) {
 	var all, before unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = math.MaxUint64
@@ -61,7 +66,7 @@ func fork(f *process, spaces uintptr) (pid int, err error) {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil { // they stay blocked in the child
 		return 0, err
 	}
-	r := split(f, spaces|uintptr(unix.SIGCHLD))
+	r := do()
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil); err != nil {
 		return 0, err
 	}

@@ -13,7 +13,7 @@ import (
 //go:nosplit
 //go:norace
 func (f *process) obey() {
-	const forever, setSize = 0, 8
+	const forever = 0
 	f.polled[0].Revents, f.polled[1].Revents = 0, 0
 	f.sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&f.polled)), uintptr(len(f.polled)), forever, 0, setSize, 0)
 	if f.polled[1].Revents != 0 {
@@ -22,7 +22,7 @@ func (f *process) obey() {
 	if f.polled[0].Revents == 0 {
 		return
 	}
-	n := f.receive(lineFD)
+	n := f.receive(lineFD, imageFD, runFDs)
 	if n == 0 {
 		f.exit() // the daemon is gone
 	}

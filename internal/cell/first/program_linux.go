@@ -53,7 +53,7 @@ func (f *process) started(pid uintptr) {
 	f.send(lineFD, 1)
 }
 
-// image maps the image, and makes addresses of its offsets.
+// image maps the image.
 //
 //go:nosplit
 //go:norace
@@ -70,13 +70,21 @@ func (f *process) image() (base uintptr, e unix.Errno) {
 	if bad(base) {
 		return 0, errnoOf(base)
 	}
+	return base, f.address(base, size)
+}
+
+// address makes addresses of the offsets in an image.
+//
+//go:nosplit
+//go:norace
+func (f *process) address(base, size uintptr) unix.Errno {
 	if f.header(base, cell.ImageVersion) != cell.Version || f.header(base, cell.ImageSize) != size {
-		return 0, unix.EINVAL
+		return unix.EINVAL
 	}
 	for _, list := range [2]uintptr{cell.ImageArgv, cell.ImageEnv} {
 		for at := base + f.header(base, list); ; at += unsafe.Sizeof(at) {
 			if at+unsafe.Sizeof(at) > base+size {
-				return 0, unix.EINVAL
+				return unix.EINVAL
 			}
 			if *wordAt(at) == 0 {
 				break
@@ -84,7 +92,7 @@ func (f *process) image() (base uintptr, e unix.Errno) {
 			*wordAt(at) += base
 		}
 	}
-	return base, 0
+	return 0
 }
 
 // header is a word of the header of an image.
@@ -114,7 +122,6 @@ func (f *process) become(base uintptr) (step byte, e unix.Errno) {
 	if e := f.directory(base + f.header(base, cell.ImageCwd)); e != 0 {
 		return cell.StepCwd, e
 	}
-	const setSize = 8
 	if e := errnoOf(f.sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.none)), 0, setSize, 0, 0)); e != 0 {
 		return cell.StepSignals, e
 	}
@@ -155,9 +162,9 @@ func (f *process) streams(base uintptr) (step byte, e unix.Errno) {
 	if e := errnoOf(f.sys(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0, 0, 0)); e != 0 {
 		return cell.StepTerminal, e
 	}
-	f.tty.Allowed_access, f.tty.Parent_fd = uint64(rights), 0
+	f.allow.Allowed_access, f.allow.Parent_fd = uint64(rights), 0
 	return cell.StepLandlock, errnoOf(f.sys(unix.SYS_LANDLOCK_ADD_RULE, rulesFD, unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&f.tty)), 0, 0, 0))
+		uintptr(unsafe.Pointer(&f.allow)), 0, 0, 0))
 }
 
 // limits sets the limits of one process.

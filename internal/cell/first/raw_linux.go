@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first process of a room is a copy of its template that goes on without Go's runtime: the kernel copies one
-// thread of a process, and the runtime's others are missing. What runs there
+// The first process of a room is a copy of its template, and a launcher one of its supervisor, that goes on without Go's
+// runtime: the kernel copies one thread of a process, and the runtime's others are missing. What runs there
 //
 //   - is marked nosplit, so that it never asks for more stack; the linker adds up what it takes;
 //   - makes system calls through raw alone, which tells no scheduler;

@@ -39,7 +39,7 @@ type base struct {
 // leftFor is how long the end of a run is remembered; a look at a workspace that is older is repeated anyway.
 const leftFor = time.Minute
 
-// The prefixes of keys of notes. Those of bases are JSON.
+// The prefixes of keys of notes. Those of bases begin with a digit.
 const (
 	keyLeft = "left "
 	keyOwed = "owed "

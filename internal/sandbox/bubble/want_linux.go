@@ -3,6 +3,7 @@ package bubble
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"palyra"
 	"palyra/internal/cell"
@@ -39,10 +40,28 @@ func (b *Backend) want(j sandbox.Job) *want {
 	if w.stage || w.lends {
 		w.room.Stages = b.config.Stages
 	}
-	w.place = keyOf(j.Workspace, w.seals)
-	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.Repository, w.room.Mounts, w.room.Files, w.seals, w.doors, w.unix, w.room.Tmp,
+	w.place = placeOf(j.Workspace, w.seals)
+	w.key = w.place + keyOf(j.UID, j.GID, w.room.Repository, w.room.Mounts, w.room.Files, w.doors, w.unix, w.room.Tmp,
 		w.stage, w.bound, w.moves, w.layer)
 	return w
+}
+
+// placeOf encodes a workspace and its sealed names, each with its length before it. There are many names, and every call
+// asks.
+func placeOf(workspace string, seals []string) string {
+	size := len(workspace) + 8
+	for _, s := range seals {
+		size += len(s) + 4
+	}
+	b := make([]byte, 0, size)
+	add := func(text string) {
+		b = append(append(strconv.AppendInt(b, int64(len(text)), 10), ':'), text...)
+	}
+	add(workspace)
+	for _, s := range seals {
+		add(s)
+	}
+	return string(b)
 }
 
 // keyOf encodes values one after the other, as JSON, which delimits them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -142,6 +143,7 @@ func (p *Process) follow() {
 	p.mu.Unlock()
 	close(p.done)
 	p.answer(failed)
+	runtime.Gosched() // whoever waits goes first: closing takes a while
 	p.k.close()
 }
 

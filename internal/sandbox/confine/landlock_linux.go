@@ -50,8 +50,8 @@ var system = []landlockRule{
 	{cells.ToWrite, strings.Fields(`/dev/null /dev/zero /dev/full /dev/random /dev/urandom`)},
 }
 
-// ownProcess is resolved by the launcher, so it is the program's own and not the daemon's.
-const ownProcess = "/proc/self"
+// ownProcess is the program's own and not the daemon's: the launcher adds it.
+const ownProcess = cell.OwnProcess
 
 // rules returns what every run may do with paths of the system.
 func (b *Driver) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
