@@ -23,10 +23,12 @@ const (
 	Body      Kind = "body"           // the field Place of a JSON object or a form
 	WebSocket Kind = "websocket"      // in the first message of a WebSocket
 	Git       Kind = "git-credential" // Basic, with a credential helper that gives git the placeholder
+	SSHAgent  Kind = "ssh-agent"      // a key that logs in by ssh, to servers whose host keys are pinned
+	Signing   Kind = "signing"        // a key that signs commits and tags, ssh's or OpenPGP's
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git} }
+func Kinds() []Kind { return []Kind{Header, Basic, Query, Body, WebSocket, Git, SSHAgent, Signing} }
 
 // Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
 type Binding struct {
@@ -35,9 +37,12 @@ type Binding struct {
 	Secret     string            `json:"secret"`
 	Kind       Kind              `json:"kind"`
 	Place      string            `json:"place,omitempty"`
-	Hosts      []string          `json:"hosts"`          // host:port, reached by TLS
-	Env        string            `json:"env,omitempty"`  // the variable in which programs find the placeholder
-	User       string            `json:"user,omitempty"` // of Git: the user name that goes with it
+	Hosts      []string          `json:"hosts"`               // host:port, reached by TLS
+	Env        string            `json:"env,omitempty"`       // the variable in which programs find the placeholder
+	User       string            `json:"user,omitempty"`      // of Git: the user name that goes with it; of SSHAgent: the only one it logs in as
+	HostKeys   []string          `json:"host_keys,omitempty"` // of SSHAgent: public keys of its hosts; the key is for no other server
+	Agent      string            `json:"agent,omitempty"`     // of keys: the socket of the ssh-agent that holds it, instead of a secret
+	Key        string            `json:"key,omitempty"`       // of keys: the public key of ssh, or the fingerprint of OpenPGP
 	Tools      []palyra.ToolName `json:"tools,omitempty"`
 	Workspaces []string          `json:"workspaces,omitempty"` // with everything below them; empty: all
 	CreatedBy  palyra.Principal  `json:"created_by"`
@@ -84,7 +89,7 @@ func (b *Binding) Check() error {
 	if b.Scope == "" {
 		b.Scope = Global
 	}
-	if err := CheckName(b.Scope, b.Secret); err != nil {
+	if err := CheckName(b.Scope, b.Subject()); err != nil {
 		return err
 	}
 	bad := func(format string, args ...any) error {
@@ -93,7 +98,7 @@ func (b *Binding) Check() error {
 	switch {
 	case !validName.MatchString(b.Name):
 		return bad("%q is no name of a binding: letters, digits and . _ - , at most %d", palyra.Clip(b.Name, 64), maxNameBytes)
-	case len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
+	case b.Kind != Signing && len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
 		return bad("a binding has 1 to %d hosts", maxHosts)
 	case slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") }):
 		return bad("a secret is for hosts that are named, not for all below a suffix")
@@ -107,8 +112,11 @@ func (b *Binding) Check() error {
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
 	case b.User != "" && !validUser.MatchString(b.User):
 		return bad("%q is no user name", palyra.Clip(b.User, 64))
-	case b.User != "" && b.Kind != Git:
-		return bad("only bindings of the kind %s have a user", Git)
+	case b.User != "" && b.Kind != Git && b.Kind != SSHAgent:
+		return bad("only bindings of the kinds %s and %s have a user", Git, SSHAgent)
+	}
+	if err := b.checkKey(bad); err != nil {
+		return err
 	}
 	return b.checkPlace(bad)
 }
@@ -125,7 +133,7 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 		if !validField.MatchString(b.Place) {
 			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
 		}
-	case Basic, WebSocket, Git:
+	case Basic, WebSocket, Git, SSHAgent, Signing:
 		if b.Place != "" {
 			return bad("bindings of the kind %s have no further place", b.Kind)
 		}
@@ -166,9 +174,14 @@ const (
 // is opened for it.
 func Mechanisms(list []Binding) (out []string) {
 	for _, b := range list {
-		out = append(out, mechanismBound+strings.Join([]string{
+		words := []string{
 			b.Name, string(b.Kind), b.Place, b.Env, string(b.Scope) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
-		}, ":"))
+		}
+		if b.Kind.Keys() {
+			out = append(out, mechanismBound+strings.Join(append(words, b.Agent, Fingerprint(b.Key), b.hostFingerprints()), ":"))
+			continue
+		}
+		out = append(out, mechanismBound+strings.Join(words, ":"))
 		for _, h := range b.Hosts {
 			out = append(out, mechanismOpened+h)
 		}

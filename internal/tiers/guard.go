@@ -12,6 +12,7 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/publish"
 	"palyra/internal/sandbox"
+	"palyra/internal/signing"
 )
 
 // guardOf makes the one way out for everything that runs. ask puts hosts to people
@@ -49,7 +50,8 @@ type egressGuard struct {
 	config.Egress
 	vault Vault // nil: nothing is lent
 	// stray is told of a placeholder that stood where its value does not go
-	stray func(ctx context.Context, c *palyra.Call, binding, host string)
+	stray   func(ctx context.Context, c *palyra.Call, binding, host string)
+	signing signing.Config // what signs with lent keys stands on
 }
 
 // Mode implements sandbox.Guard.
@@ -84,7 +86,7 @@ func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (s
 	}
 	way, err := g.lendTo(ctx, s, c, p)
 	if err != nil {
-		s.Close()
+		way.Close()
 		return nil, err
 	}
 	return way, nil

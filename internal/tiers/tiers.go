@@ -98,7 +98,7 @@ func Open(c Config) (_ *Tiers, err error) {
 	}
 	t.Tool, err = process.New(programs(process.Config{
 		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Groups: groups, Seals: seal.Default,
-		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault, Masked: t.Masks.On,
+		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault, Keys: keyRoom, Masked: t.Masks.On,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder}, Streams: t.Streams, Mask: t.Mask,
+		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.signing()}, Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Masks: t.Masks, Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
