@@ -132,15 +132,15 @@ func (VaultChanged) Kind() string { return "vault.changed" }
 
 // SignatureMade is a signature by a bound key, on record before it is given away.
 type SignatureMade struct {
-	Call      CallID `json:"call_id"`                 // of the program that wanted it
-	Asked     CallID `json:"asked_call_id,omitempty"` // the call by which it was asked for: its plan has what was shown
-	Binding   string `json:"binding"`
-	Use       string `json:"use"` // ssh_login, commit, tag
-	Key       string `json:"key"` // fingerprint
-	Digest    Digest `json:"payload_digest"`
-	Algorithm string `json:"algorithm,omitempty"`
-	HostKey   string `json:"host_key,omitempty"` // of ssh_login: the server's fingerprint
-	User      string `json:"user,omitempty"`     // of ssh_login
+	Call      CallID  `json:"call_id"`            // of the program that wanted it
+	Grant     GrantID `json:"grant_id,omitempty"` // of the call by which it was asked for: its plan has what was shown
+	Binding   string  `json:"binding"`
+	Use       string  `json:"use"` // ssh_login, commit, tag
+	Key       string  `json:"key"` // fingerprint
+	Digest    Digest  `json:"payload_digest"`
+	Algorithm string  `json:"algorithm,omitempty"`
+	HostKey   string  `json:"host_key,omitempty"` // of ssh_login: the server's fingerprint
+	User      string  `json:"user,omitempty"`     // of ssh_login
 }
 
 // Kind implements Event.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/signing/sshagent"
+	"palyra/internal/signwire"
+	"palyra/internal/tool/sign"
 	"palyra/secrets"
 )
 
@@ -19,10 +22,17 @@ type Config struct {
 	Record func(context.Context, palyra.Event) error
 	// Refused is told that a run asked for a signature that it does not get, and how often; why is the same for equal reasons.
 	Refused func(ctx context.Context, c *palyra.Call, why string, count int64)
+	Ask     Ask
 }
 
-// agentSocket is where programs of a room find their ssh-agent.
-const agentSocket = cell.RoomPalyra + "/ssh/agent.sock"
+// Ask puts a signature to the gate, as a call of the tool palyra.sign, and returns the grant of a yes.
+type Ask func(ctx context.Context, c *palyra.Call, r sign.Request) (palyra.GrantID, error)
+
+// Where programs of a room find their ssh-agent, and the one that brings commits and tags here.
+const (
+	agentSocket = cell.RoomPalyra + "/ssh/agent.sock"
+	signProgram = cell.RoomPalyra + "/bin/palyra-sign"
+)
 
 // Broker signs for one run.
 type Broker struct {
@@ -30,6 +40,7 @@ type Broker struct {
 	call  *palyra.Call
 	ctx   context.Context // of the run
 	agent *sshagent.Server
+	desk  *desk // signs commits and tags; nil: no key does
 
 	mu      sync.Mutex
 	refused map[string]int64
@@ -51,6 +62,13 @@ func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan
 		k, err := bound(ctx, l)
 		if err != nil {
 			return nil, err
+		}
+		if l.Kind == secrets.Signing {
+			if b.desk != nil {
+				return nil, errors.New("signing: two keys that sign commits")
+			}
+			b.desk = newDesk(b, l.Binding, k)
+			continue
 		}
 		pinned = append(pinned, sshagent.Pinned{Binding: l.Name, Key: k.ssh, HostKeys: l.HostKeys, User: l.User})
 	}
@@ -90,6 +108,9 @@ func (b *Broker) Doors() (doors []cell.Listener) {
 	if b.agent != nil {
 		doors = append(doors, cell.Listener{Path: agentSocket})
 	}
+	if b.desk != nil {
+		doors = append(doors, cell.Listener{Addr: netip.MustParseAddrPort(signwire.Door)})
+	}
 	return doors
 }
 
@@ -102,7 +123,20 @@ func (b *Broker) Env() (env []string) {
 }
 
 // Git returns settings of git that have it ask for signatures here.
-func (b *Broker) Git() [][2]string { return nil }
+func (b *Broker) Git() [][2]string {
+	if b.desk == nil {
+		return nil
+	}
+	if b.desk.key.pgp != nil {
+		return [][2]string{
+			{"gpg.format", "openpgp"},
+			{"gpg.program", signProgram},
+			{"gpg.openpgp.program", signProgram},
+			{"user.signingkey", b.desk.key.name()},
+		}
+	}
+	return [][2]string{{"gpg.format", "ssh"}, {"gpg.ssh.program", signProgram}, {"user.signingkey", "key::" + b.desk.key.name()}}
+}
 
 // Serve takes over the sockets of Doors, in their order. It does not block, and closes the files in every case.
 func (b *Broker) Serve(sockets []*os.File) error {
@@ -114,12 +148,16 @@ func (b *Broker) Serve(sockets []*os.File) error {
 	if len(sockets) != len(b.Doors()) {
 		return errors.New("signing: serve: not one socket for each door")
 	}
-	for _, f := range sockets {
+	for i, f := range sockets {
 		l, err := net.FileListener(f)
 		if err != nil {
 			return err
 		}
-		b.agent.Serve(l)
+		if i == 0 && b.agent != nil {
+			b.agent.Serve(l)
+		} else {
+			b.desk.serve(l)
+		}
 	}
 	return nil
 }
@@ -128,6 +166,9 @@ func (b *Broker) Serve(sockets []*os.File) error {
 func (b *Broker) Close() {
 	if b.agent != nil {
 		b.agent.Close()
+	}
+	if b.desk != nil {
+		b.desk.close()
 	}
 	b.mu.Lock()
 	again := b.refused

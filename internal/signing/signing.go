@@ -11,9 +11,12 @@ package signing
 import (
 	"context"
 	"strings"
+	"time"
 
 	"palyra"
+	"palyra/internal/signing/openpgp"
 	"palyra/internal/signing/sshkey"
+	"palyra/internal/signwire"
 	"palyra/secrets"
 )
 
@@ -31,13 +34,45 @@ func Inspect(ctx context.Context, b secrets.Binding, value palyra.Secret) (secre
 	return b, err
 }
 
-// key signs.
+// key signs: one of the two.
 type key struct {
 	ssh *sshkey.Key
+	pgp *openpgp.Key
 }
 
 // name is the key in its binding.
-func (k key) name() string { return sshkey.Line(k.ssh.Public()) }
+func (k key) name() string {
+	if k.pgp != nil {
+		return k.pgp.Fingerprint()
+	}
+	return sshkey.Line(k.ssh.Public())
+}
+
+// format is that of its signatures.
+func (k key) format() string {
+	if k.pgp != nil {
+		return signwire.FormatOpenPGP
+	}
+	return signwire.FormatSSH
+}
+
+// called reports whether a program that asks for a signature means this key.
+func (k key) called(name string) bool {
+	if k.pgp != nil {
+		name = strings.ToUpper(strings.TrimSuffix(strings.TrimPrefix(name, "0x"), "!"))
+		return len(name) >= 16 && strings.HasSuffix(k.name(), name)
+	}
+	words := strings.Fields(name)
+	return len(words) >= 2 && words[0]+" "+words[1] == k.name()
+}
+
+// sign signs a text.
+func (k key) sign(ctx context.Context, text []byte) ([]byte, error) {
+	if k.pgp != nil {
+		return k.pgp.SignText(text, time.Now())
+	}
+	return k.ssh.SignText(ctx, text)
+}
 
 // open opens the key of a binding.
 func open(ctx context.Context, b secrets.Binding, value palyra.Secret) (k key, err error) {
@@ -46,6 +81,10 @@ func open(ctx context.Context, b secrets.Binding, value palyra.Secret) (k key, e
 		return k, err
 	}
 	err = value.Use(func(text []byte) (err error) {
+		if b.Kind == secrets.Signing && openpgp.Armored(text) {
+			k.pgp, err = openpgp.Parse(text, time.Now())
+			return err
+		}
 		k.ssh, err = sshkey.Parse(text)
 		return err
 	})
@@ -73,11 +112,20 @@ type Room struct {
 	Unix   bool // its programs connect to a socket by a path
 }
 
-// RoomFor returns it. home is the home of the room's programs.
-func RoomFor(list []secrets.Binding, home string) (r Room, err error) {
+// RoomFor returns it. home is the home of the room's programs; program is palyra-sign, where that is.
+func RoomFor(list []secrets.Binding, home, program string) (r Room, err error) {
 	var config, known strings.Builder
 	for _, b := range list {
-		if b.Kind != secrets.SSHAgent {
+		if b.Kind == secrets.Signing {
+			if len(r.Mounts) > 0 {
+				return r, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a call gets one key that signs commits and tags").
+					WithRemedy("name one such binding")
+			}
+			if program == "" {
+				return r, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "the program palyra-sign does not lie beside the daemon").
+					WithRemedy("install it there: 'make build' makes it")
+			}
+			r.Mounts = append(r.Mounts, palyra.Mount{Source: program, Target: signProgram})
 			continue
 		}
 		r.Unix = true

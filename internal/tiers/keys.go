@@ -16,7 +16,7 @@ import (
 
 // keyRoom is what a room gets for keys, as the tool that plans knows it.
 func keyRoom(list []secrets.Binding) (process.Fittings, error) {
-	r, err := signing.RoomFor(list, cell.RoomHome)
+	r, err := signing.RoomFor(list, cell.RoomHome, beside("palyra-sign"))
 	return process.Fittings{Files: r.Files, Mounts: r.Mounts, UnixSockets: r.Unix}, err
 }
 
@@ -113,6 +113,6 @@ func (t *Tiers) signing() signing.Config {
 			_, err := t.Journal.Record(ctx, e)
 			return err
 		},
-		Refused: t.signatureRefused,
+		Refused: t.signatureRefused, Ask: t.Sign,
 	}
 }
