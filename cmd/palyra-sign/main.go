@@ -55,7 +55,8 @@ func run(args []string) error {
 
 // checks reports whether a command line checks a signature, and which program does that.
 func checks(args []string) (program string, ok bool) {
-	if len(args) >= 2 && args[0] == "-Y" && slices.Contains([]string{"verify", "find-principals", "check-novalidate", "match-principals"}, args[1]) {
+	harmless := []string{"verify", "find-principals", "check-novalidate", "match-principals"}
+	if len(args) >= 2 && args[0] == "-Y" && slices.Contains(harmless, args[1]) {
 		return "ssh-keygen", true
 	}
 	return "gpg", slices.Contains(args, "--verify") && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-b") })

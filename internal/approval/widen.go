@@ -69,6 +69,8 @@ func (d *Desk) termsFor(a palyra.Approval, g extent) (palyra.Terms, bool) {
 		t.Tools = slices.Clone(readTools)
 	case palyra.WidenHost:
 		t.Pages, ok = true, fetchesPage(a.Plan)
+	case palyra.WidenBranch:
+		t.Branch, t.Signer, ok = signsCommit(a.Plan)
 	default:
 		return d.groupTerms(a, g)
 	}
@@ -83,7 +85,8 @@ func widenRank(widen string) int {
 		widen = palyra.WidenGroup
 	}
 	return slices.Index([]string{
-		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenGroup, palyra.WidenWorkspace,
+		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenBranch, palyra.WidenGroup,
+		palyra.WidenWorkspace,
 	}, widen)
 }
 

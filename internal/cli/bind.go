@@ -102,7 +102,8 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	f.keys.flags(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&f.secret, "secret", "", "the secret (default: NAME)")
-	fs.StringSliceVar(&f.binding.Hosts, "host", nil, "host, or host:port, that the value may be sent to by TLS, or logs in at by ssh; may be given again")
+	fs.StringSliceVar(&f.binding.Hosts, "host", nil,
+		"host, or host:port, that the value may be sent to by TLS, or logs in at by ssh; may be given again")
 	fs.StringVar(&f.header, "header", "", "the value goes into this header, where the program puts the placeholder")
 	fs.StringVar(&f.query, "query", "", "the value goes into this query parameter")
 	fs.StringVar(&f.body, "body", "", "the value goes into this field of a JSON object (a.b for one inside) or of a form")

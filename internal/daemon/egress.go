@@ -8,7 +8,6 @@ import (
 	"palyra"
 	"palyra/internal/egress"
 	"palyra/internal/tool/fetch"
-	"palyra/internal/tool/sign"
 )
 
 // fetchConfig is the guard as the fetch tool knows it. Its hosts are those of the plan: nothing is asked on
@@ -42,14 +41,4 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 			WithRemedy("%s", no.Remedy)
 	}
 	return egress.Answer(a), err
-}
-
-// askSignature has a running call ask for the signature of a commit or tag.
-func (p *path) askSignature(ctx context.Context, c *palyra.Call, r sign.Request) (palyra.GrantID, error) {
-	args, err := json.Marshal(r)
-	if err != nil {
-		return "", err
-	}
-	a, err := p.calls.Ask(ctx, c, sign.Name, args, cmp.Or(c.Detail.Summary, string(c.Proposal.Tool)))
-	return a.Grant, err
 }

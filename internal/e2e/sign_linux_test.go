@@ -99,7 +99,9 @@ func gpgKey(t testing.TB) (home, file, print string) {
 		_ = os.RemoveAll(home)
 	})
 	run := func(args ...string) string {
-		cmd := exec.Command("gpg", append([]string{"--homedir", home, "--batch", "--no-tty", "--pinentry-mode", "loopback", "--passphrase", ""}, args...)...)
+		cmd := exec.Command("gpg", append([]string{
+			"--homedir", home, "--batch", "--no-tty", "--pinentry-mode", "loopback", "--passphrase", "",
+		}, args...)...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
@@ -146,7 +148,9 @@ func TestCommitsAndTagsAreSigned(t *testing.T) {
 				t.Fatalf("asked is %d times about signatures: %+v", len(asked), all)
 			}
 			shown := asked[0].Prompt.Summary + "\n" + strings.Join(asked[0].Prompt.Notes, "\n")
-			for _, want := range []string{"second commit", "on main", "with a body", "Ann Example <ann@example.com>", "changed file +1 -0", "added other +1 -0", "tree ", "parent "} {
+			for _, want := range []string{
+				"second commit", "on main", "with a body", "Ann Example <ann@example.com>", "changed file +1 -0", "added other +1 -0", "tree ", "parent ",
+			} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("%q is not shown:\n%s", want, shown)
 				}

@@ -71,7 +71,8 @@ func newSSHServer(t testing.TB, keys ...string) *sshServer {
 	_, s.port, _ = net.SplitHostPort(l.Addr().String())
 	_ = l.Close()
 	conf := fmt.Sprintf("Port %s\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"+
-		"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nAllowAgentForwarding yes\nLogLevel VERBOSE\n",
+		"PasswordAuthentication no\nKbdInteractiveAuthentication no\n"+
+		"PermitRootLogin prohibit-password\nAllowAgentForwarding yes\nLogLevel VERBOSE\n",
 		s.port, filepath.Join(s.dir, "host"), filepath.Join(s.dir, "authorized"))
 	if err := os.WriteFile(filepath.Join(s.dir, "sshd_config"), []byte(conf), 0o600); err != nil {
 		t.Fatal(err)

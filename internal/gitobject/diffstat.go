@@ -43,6 +43,16 @@ type Diffstat struct {
 	Missing bool         `json:"missing,omitempty"` // not all was looked at: there may be more files
 }
 
+// SignRequest is everything that the signature of a commit or tag is for.
+type SignRequest struct {
+	Binding string   `json:"binding"`
+	Key     string   `json:"key"`     // its fingerprint
+	Payload string   `json:"payload"` // the commit or tag, base64
+	Digest  string   `json:"payload_digest"`
+	Branch  string   `json:"branch,omitempty"` // that the commit certainly goes on; empty: none that is known
+	Files   Diffstat `json:"files"`
+}
+
 // errBound is for what lies beyond the bounds, or was not brought as it should be.
 var errBound = errors.New("beyond what is looked at")
 
@@ -85,12 +95,12 @@ func (d *differ) get(id, kind string) ([]byte, error) {
 	return content, nil
 }
 
-type entry struct{ mode, id string }
+type treeEntry struct{ mode, id string }
 
-func (e entry) isTree() bool { return e.mode == "40000" }
+func (e treeEntry) isTree() bool { return e.mode == "40000" }
 
 // tree reads a tree; "" is the empty one. Names are unique, and none leads elsewhere.
-func (d *differ) tree(id string) (map[string]entry, error) {
+func (d *differ) tree(id string) (map[string]treeEntry, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -98,7 +108,7 @@ func (d *differ) tree(id string) (map[string]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]entry{}
+	all := map[string]treeEntry{}
 	for n := len(id) / 2; len(raw) > 0; {
 		head, rest, ok := bytes.Cut(raw, []byte{0})
 		mode, name, two := strings.Cut(string(head), " ")
@@ -108,7 +118,7 @@ func (d *differ) tree(id string) (map[string]entry, error) {
 		if _, again := all[name]; again {
 			return nil, errBound
 		}
-		all[name] = entry{mode, hex.EncodeToString(rest[:n])}
+		all[name] = treeEntry{mode, hex.EncodeToString(rest[:n])}
 		raw = rest[n:]
 	}
 	return all, nil
@@ -139,16 +149,16 @@ func (d *differ) trees(was, now, at string, depth int) error {
 }
 
 // entries adds what is different at one path.
-func (d *differ) entries(was, now entry, at string, depth int) error {
+func (d *differ) entries(was, now treeEntry, at string, depth int) error {
 	if was == now {
 		return nil
 	}
 	wasTree, nowTree := "", ""
 	if was.isTree() {
-		wasTree, was = was.id, entry{}
+		wasTree, was = was.id, treeEntry{}
 	}
 	if now.isTree() {
-		nowTree, now = now.id, entry{}
+		nowTree, now = now.id, treeEntry{}
 	}
 	if wasTree != "" || nowTree != "" {
 		if err := d.trees(wasTree, nowTree, at, depth+1); err != nil {
@@ -163,7 +173,7 @@ func (d *differ) entries(was, now entry, at string, depth int) error {
 }
 
 // file adds one file.
-func (d *differ) file(was, now entry, at string) {
+func (d *differ) file(was, now treeEntry, at string) {
 	if len(d.out.Files) == maxFiles {
 		d.out.More++
 		return
@@ -190,7 +200,7 @@ func (d *differ) file(was, now entry, at string) {
 }
 
 // lines brings the text of a file; false: it is none whose lines are counted.
-func (d *differ) lines(e entry) (string, bool) {
+func (d *differ) lines(e treeEntry) (string, bool) {
 	if e.id == "" {
 		return "", true
 	}
@@ -232,7 +242,7 @@ func lineCount(text string) int {
 }
 
 // names are those of both trees, in order.
-func names(a, b map[string]entry) []string {
+func names(a, b map[string]treeEntry) []string {
 	all := make([]string, 0, len(a)+len(b))
 	for n := range a {
 		all = append(all, n)

@@ -91,8 +91,8 @@ func (r *reader) next() string {
 	return r.lines[0]
 }
 
-// maybe reads the value of a line with a key, if it is the next.
-func (r *reader) maybe(key string) (string, bool) {
+// optional reads the value of a line with a key, if it is the next.
+func (r *reader) optional(key string) (string, bool) {
 	v, ok := strings.CutPrefix(r.next(), key+" ")
 	if ok {
 		r.lines = r.lines[1:]
@@ -101,7 +101,7 @@ func (r *reader) maybe(key string) (string, bool) {
 }
 
 func (r *reader) need(key string) string {
-	v, ok := r.maybe(key)
+	v, ok := r.optional(key)
 	if !ok {
 		r.fail("no " + key)
 	}
@@ -148,7 +148,7 @@ func (o *Object) commit(r *reader) {
 	o.Kind = KindCommit
 	o.Tree = r.id(r.need("tree"))
 	for {
-		p, ok := r.maybe("parent")
+		p, ok := r.optional("parent")
 		if !ok {
 			break
 		}
@@ -158,11 +158,11 @@ func (o *Object) commit(r *reader) {
 		r.fail("too many parents")
 	}
 	o.Author, o.Committer = r.ident("author"), r.ident("committer")
-	if e, ok := r.maybe("encoding"); ok {
+	if e, ok := r.optional("encoding"); ok {
 		o.Encoding = e
 	}
 	for {
-		if _, ok := r.maybe("mergetag"); !ok {
+		if _, ok := r.optional("mergetag"); !ok {
 			break
 		}
 		o.Merged++

@@ -10,9 +10,9 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/gitobject"
 	"palyra/internal/signing/sshagent"
 	"palyra/internal/signwire"
-	"palyra/internal/tool/sign"
 	"palyra/secrets"
 )
 
@@ -26,7 +26,7 @@ type Config struct {
 }
 
 // Ask puts a signature to the gate, as a call of the tool palyra.sign, and returns the grant of a yes.
-type Ask func(ctx context.Context, c *palyra.Call, r sign.Request) (palyra.GrantID, error)
+type Ask func(ctx context.Context, c *palyra.Call, r gitobject.SignRequest) (palyra.GrantID, error)
 
 // Where programs of a room find their ssh-agent, and the one that brings commits and tags here.
 const (

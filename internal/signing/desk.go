@@ -14,7 +14,6 @@ import (
 	"palyra"
 	"palyra/internal/gitobject"
 	"palyra/internal/signwire"
-	"palyra/internal/tool/sign"
 	"palyra/secrets"
 )
 
@@ -129,7 +128,8 @@ func (d *desk) answer(c net.Conn) {
 // refusedText is a refusal that is told.
 func (d *desk) refusedText(why string) error {
 	d.refuse(d.ctx, why)
-	return palyra.Errorf(palyra.Denied, secrets.ReasonSignature, "%s", why).WithRemedy("let git ask for the signature: git commit -S, git tag -s")
+	return palyra.Errorf(palyra.Denied, secrets.ReasonSignature, "%s", why).
+		WithRemedy("let git ask for the signature: git commit -S, git tag -s")
 }
 
 // sign brings a request to its end: what is signed is what was brought, shown and allowed, to the byte.
@@ -138,9 +138,9 @@ func (d *desk) sign(c net.Conn) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := sign.Request{
+	r := gitobject.SignRequest{
 		Binding: d.binding.Name, Key: secrets.Fingerprint(d.binding.Key), Payload: base64.StdEncoding.EncodeToString(payload),
-		Digest: palyra.SumBytes(payload),
+		Digest: string(palyra.SumBytes(payload)),
 	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
@@ -161,7 +161,7 @@ func (d *desk) sign(c net.Conn) ([]byte, error) {
 		return nil, err
 	}
 	err = d.Record(d.Broker.ctx, palyra.SignatureMade{
-		Call: d.call.ID, Grant: grant, Binding: d.binding.Name, Use: o.Kind, Key: r.Key, Digest: r.Digest, Algorithm: d.key.format(),
+		Call: d.call.ID, Grant: grant, Binding: d.binding.Name, Use: o.Kind, Key: r.Key, Digest: palyra.Digest(r.Digest), Algorithm: d.key.format(),
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@
 //
 // Promises: no private key enters a room. Every signature is on record before it is given away, and what a key is not
 // bound to is refused and told. A key that is another one than its binding's signs nothing.
+//
+// Its words are those of docs/words.md.
 package signing
 
 import (
@@ -105,15 +107,15 @@ func bound(ctx context.Context, l secrets.Loan) (key, error) {
 	return k, nil
 }
 
-// Room is what a room gets for keys that are lent to its programs.
-type Room struct {
+// KeyRoom is what a room gets for keys that are lent to its programs.
+type KeyRoom struct {
 	Files  []palyra.RoomFile
 	Mounts []palyra.Mount
 	Unix   bool // its programs connect to a socket by a path
 }
 
 // RoomFor returns it. home is the home of the room's programs; program is palyra-sign, where that is.
-func RoomFor(list []secrets.Binding, home, program string) (r Room, err error) {
+func RoomFor(list []secrets.Binding, home, program string) (r KeyRoom, err error) {
 	var config, known strings.Builder
 	for _, b := range list {
 		if b.Kind == secrets.Signing {

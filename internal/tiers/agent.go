@@ -13,15 +13,15 @@ import (
 func agentTools() []palyra.Mount {
 	var tools []palyra.Mount
 	for _, name := range []string{"palyra", "palyra-full"} {
-		if command := beside(name); command != "" {
+		if command := programBeside(name); command != "" {
 			tools = append(tools, palyra.Mount{Source: command, Target: cell.RoomPalyra + "/bin/" + name})
 		}
 	}
 	return tools
 }
 
-// beside is a program that lies beside the daemon; "": it does not.
-func beside(name string) string {
+// programBeside is a program that lies beside the daemon; "": it does not.
+func programBeside(name string) string {
 	self, err := os.Executable()
 	if err != nil {
 		return ""

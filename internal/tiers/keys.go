@@ -1,7 +1,9 @@
 package tiers
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/gitobject"
 	"palyra/internal/signing"
 	"palyra/internal/tool/process"
 	"palyra/secrets"
@@ -16,7 +19,7 @@ import (
 
 // keyRoom is what a room gets for keys, as the tool that plans knows it.
 func keyRoom(list []secrets.Binding) (process.Fittings, error) {
-	r, err := signing.RoomFor(list, cell.RoomHome, beside("palyra-sign"))
+	r, err := signing.RoomFor(list, cell.RoomHome, programBeside("palyra-sign"))
 	return process.Fittings{Files: r.Files, Mounts: r.Mounts, UnixSockets: r.Unix}, err
 }
 
@@ -106,6 +109,16 @@ func (t *Tiers) signatureRefused(ctx context.Context, c *palyra.Call, why string
 	t.changedMeanwhile(ctx, c, secrets.ReasonSignature, []string{why}, count-1)
 }
 
+// askSignature has a running call ask for the signature of a commit or tag.
+func (t *Tiers) askSignature(ctx context.Context, c *palyra.Call, r gitobject.SignRequest) (palyra.GrantID, error) {
+	args, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	a, err := t.Calls().Ask(ctx, c, palyra.ToolSign, args, cmp.Or(c.Detail.Summary, string(c.Proposal.Tool)))
+	return a.Grant, err
+}
+
 // signing is what brokers of runs stand on.
 func (t *Tiers) signing() signing.Config {
 	return signing.Config{
@@ -113,6 +126,6 @@ func (t *Tiers) signing() signing.Config {
 			_, err := t.Journal.Record(ctx, e)
 			return err
 		},
-		Refused: t.signatureRefused, Ask: t.Sign,
+		Refused: t.signatureRefused, Ask: t.askSignature,
 	}
 }

@@ -24,10 +24,10 @@ import (
 	"palyra/internal/mask"
 	"palyra/internal/profile"
 	"palyra/internal/publish"
+	"palyra/internal/run"
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
 	"palyra/internal/seal/trustedfiles"
-	"palyra/internal/signing"
 	"palyra/internal/tool/process"
 	"palyra/secrets"
 )
@@ -46,7 +46,7 @@ type Config struct {
 	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
 	Vault      Vault                                           // lends secrets; nil: there are none
 	Ask        egress.Ask                                      // puts hosts to people
-	Sign       signing.Ask                                     // puts signatures of commits and tags to people
+	Calls      func() *run.Calls                               // of which running ones ask for signatures
 	Lists      Lists                                           // keeps what runs changed; nil: nobody does
 	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
 	Posture    func(palyra.Tier) (palyra.Digest, bool)         // what was found out about a tier

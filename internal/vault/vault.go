@@ -160,7 +160,8 @@ type held struct {
 
 // New returns a vault. It opens nothing: the first use does.
 func New(c Config) (*Vault, error) {
-	if c.DB == nil || c.Journal == nil || c.Policy == nil || c.Keepers[c.First] == nil || c.Hosts == nil || c.Inspect == nil || c.NewID == nil || c.Now == nil ||
+	if c.DB == nil || c.Journal == nil || c.Policy == nil || c.Keepers[c.First] == nil || c.Hosts == nil || c.Inspect == nil ||
+		c.NewID == nil || c.Now == nil ||
 		c.Log == nil {
 		return nil, errors.New("vault: new: a part is missing")
 	}

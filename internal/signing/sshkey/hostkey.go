@@ -43,7 +43,8 @@ func hostKey(line string, hosts []string) (ssh.PublicKey, error) {
 		marker, names, known, _, rest, err := ssh.ParseKnownHosts([]byte(line))
 		switch {
 		case err != nil || len(bytes.TrimSpace(rest)) > 0:
-			return nil, unusable("a line is neither of known_hosts nor a public key").WithRemedy("give what 'ssh-keyscan HOST' prints, once it is compared")
+			return nil, unusable("a line is neither of known_hosts nor a public key").
+				WithRemedy("give what 'ssh-keyscan HOST' prints, once it is compared")
 		case marker != "":
 			return nil, unusable("lines of known_hosts with @%s are not taken", marker).WithRemedy("give the server's own key")
 		case !slices.ContainsFunc(hosts, func(at string) bool { return named(names, at) }):

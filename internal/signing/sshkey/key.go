@@ -45,7 +45,8 @@ func Parse(text []byte) (*Key, error) {
 			WithRemedy("put a copy without one into the vault, which seals it itself (ssh-keygen -p -f COPY), or bind the key where it " +
 				"is by --ssh-agent SOCKET")
 	case err != nil: // the library's text may quote the key's
-		return nil, unusable("it is no private key of ssh").WithRemedy("put the whole file in, as ssh-keygen wrote it: palyra vault put NAME --from-file FILE")
+		return nil, unusable("it is no private key of ssh").
+			WithRemedy("put the whole file in, as ssh-keygen wrote it: palyra vault put NAME --from-file FILE")
 	}
 	if _, old := raw.(*dsa.PrivateKey); old {
 		return nil, unusable("DSA keys are not used any more").WithRemedy("make another one: ssh-keygen -t ed25519")

@@ -83,11 +83,11 @@ func (d *Driver) lendKeys(have []secrets.Binding, p *palyra.Plan) error {
 	if err != nil {
 		return err
 	}
-	p.Files = slices.SortedFunc(slices.Values(slices.Concat(p.Files, f.Files)), func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
-	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, f.Mounts)), func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
-	if f.UnixSockets && !p.UnixSockets {
-		p.UnixSockets = true
-	}
+	p.Files = slices.SortedFunc(slices.Values(slices.Concat(p.Files, f.Files)),
+		func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
+	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, f.Mounts)),
+		func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
+	p.UnixSockets = p.UnixSockets || f.UnixSockets
 	return nil
 }
 

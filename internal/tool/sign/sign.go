@@ -24,16 +24,6 @@ import (
 // Name is the tool's name.
 const Name = palyra.ToolSign
 
-// Request is everything that a signature is for.
-type Request struct {
-	Binding string             `json:"binding"`
-	Key     string             `json:"key"`     // its fingerprint
-	Payload string             `json:"payload"` // the commit or tag, base64
-	Digest  palyra.Digest      `json:"payload_digest"`
-	Branch  string             `json:"branch,omitempty"` // that the commit certainly goes on; empty: none that is known
-	Files   gitobject.Diffstat `json:"files"`
-}
-
 // All returns the package's tools.
 func All() []tool.Tool { return []tool.Tool{signer{}} }
 
@@ -83,11 +73,12 @@ func (signer) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	p.Bindings = []string{r.Binding}
 	p.Detail.Summary = summary(r, o)
 	p.Detail.Notes = append(p.Detail.Notes, notes(r, o)...)
-	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+show.Shorten(env.Purpose, maxColumn))
+	p.Detail.Notes = append(p.Detail.Notes,
+		"wanted by a program that runs now (call "+string(env.Parent)+"): "+show.Shorten(env.Purpose, maxColumn))
 	return nil
 }
 
-func decode(p palyra.Plan) (r Request, o gitobject.Object, err error) {
+func decode(p palyra.Plan) (r gitobject.SignRequest, o gitobject.Object, err error) {
 	if err = tool.Arguments(p, &r); err != nil {
 		return r, o, err
 	}
@@ -98,7 +89,7 @@ func decode(p palyra.Plan) (r Request, o gitobject.Object, err error) {
 	if err != nil {
 		return r, o, bad("the payload is not base64")
 	}
-	if palyra.SumBytes(payload) != r.Digest {
+	if string(palyra.SumBytes(payload)) != r.Digest {
 		return r, o, bad("the payload is another one than its digest says")
 	}
 	if o, err = gitobject.Parse(payload); err != nil {
@@ -107,7 +98,7 @@ func decode(p palyra.Plan) (r Request, o gitobject.Object, err error) {
 	return r, o, nil
 }
 
-func summary(r Request, o gitobject.Object) string {
+func summary(r gitobject.SignRequest, o gitobject.Object) string {
 	subject, _, _ := strings.Cut(o.Message, "\n")
 	if o.Kind == gitobject.KindTag {
 		return "sign the tag " + strconv.Quote(show.Shorten(o.Name, maxColumn)) + ": " + strconv.Quote(show.Shorten(subject, maxColumn))
@@ -120,7 +111,7 @@ func summary(r Request, o gitobject.Object) string {
 }
 
 // notes say what is signed, line by line.
-func notes(r Request, o gitobject.Object) (list []string) {
+func notes(r gitobject.SignRequest, o gitobject.Object) (list []string) {
 	if o.Kind == gitobject.KindTag {
 		list = append(list, "tagger "+who(o.Committer), "tags the "+o.TargetKind+" "+o.Target)
 	} else {
@@ -142,7 +133,7 @@ func notes(r Request, o gitobject.Object) (list []string) {
 	if o.Kind == gitobject.KindCommit && r.Branch == "" {
 		list = append(list, "it is not certain which branch it goes on")
 	}
-	return append(list, "key "+show.Line(r.Key)+", by the binding "+show.Line(r.Binding)+"; payload "+string(r.Digest))
+	return append(list, "key "+show.Line(r.Key)+", by the binding "+show.Line(r.Binding)+"; payload "+r.Digest)
 }
 
 func who(i gitobject.Ident) string {
@@ -201,5 +192,5 @@ func (signer) Run(_ context.Context, _ tool.Env, p palyra.Plan) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	return tool.Encode(map[string]string{"payload_digest": string(r.Digest)})
+	return tool.Encode(map[string]string{"payload_digest": r.Digest})
 }
