@@ -28,7 +28,8 @@ func widened(t object, widen any) bool {
 		return t["pages"] == true && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil && t["branch"] == nil
 	}
 	if widen == "branch" {
-		return t["branch"] != nil && t["signer"] != nil && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil && t["pages"] == nil
+		return t["branch"] != nil && t["signer"] != nil && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil &&
+			t["pages"] == nil
 	}
 	if t["group"] != nil {
 		return t["path_root"] == nil && t["read_root"] == nil && widen == "group:"+str(t, "group")+":"+str(t, "group_digest") && sameGroup(t)

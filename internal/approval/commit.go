@@ -4,33 +4,24 @@ import (
 	"encoding/json"
 
 	"palyra"
+	"palyra/internal/gitobject"
 )
 
-// signsCommit reports whether a plan is for the signature of a commit that certainly goes on a branch of the workspace:
-// on which, and by which key.
+// signsCommit says on which branch of the workspace a plan signs a commit, and by which key. False: it does not certainly.
 func signsCommit(p palyra.Plan) (branch, signer string, ok bool) {
-	var a struct {
-		Binding string `json:"binding"`
-		Key     string `json:"key"`
-		Branch  string `json:"branch"` // of commits only
-	}
+	var r gitobject.SignRequest
 	if p.Tool != palyra.ToolSign || p.Source != palyra.SourceBuiltin || p.Tier != palyra.TierBuiltin || p.Unshown || p.Workspace.Path == "" ||
-		len(p.Egress) > 0 || len(p.Bindings) != 1 || json.Unmarshal(p.Arguments, &a) != nil {
+		len(p.Egress) > 0 || len(p.Bindings) != 1 || json.Unmarshal(p.Arguments, &r) != nil {
 		return "", "", false
 	}
-	return a.Branch, a.Binding + "/" + a.Key, a.Branch != "" && a.Key != "" && a.Binding == p.Bindings[0]
+	return r.Branch, r.Binding + "/" + r.Key, r.Branch != "" && r.Key != "" && r.Binding == p.Bindings[0]
 }
 
 // branchOffer is the answer for all commits on a branch.
 func branchOffer(c *palyra.Call) (palyra.Widening, bool) {
 	branch, signer, ok := signsCommit(c.Plan)
-	if !ok || c.Verdict.Need.Fresh {
-		return palyra.Widening{}, false
-	}
-	return palyra.Widening{
-		Name:  palyra.WidenBranch,
-		Label: "signatures of commits on " + oneLine(branch) + " of " + oneLine(c.Plan.Workspace.Path) + " by " + oneLine(signer),
-	}, true
+	label := "signatures of commits on " + oneLine(branch) + " of " + oneLine(c.Plan.Workspace.Path) + " by " + oneLine(signer)
+	return palyra.Widening{Name: palyra.WidenBranch, Label: label}, ok && !c.Verdict.Need.Fresh
 }
 
 // commitExceptions are what an answer for the commits of a branch never covers, in words.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,12 +23,15 @@ import (
 	"palyra/internal/show"
 )
 
+// answerWords are the answers that there are.
+var answerWords = []string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "allow-commits", "deny"}
+
 func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.DecideRequest
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|allow-host|allow-group|allow-commits|deny", Short: "Answer an approval", Args: takesDecision,
+		Use: "decide ID " + strings.Join(answerWords, "|"), Short: "Answer an approval", Args: takesDecision,
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
@@ -77,7 +81,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 
 // takesDecision checks the arguments of decide; an answer alone lacks the id.
 func takesDecision(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "allow-commits", "deny"}, args[0]) {
+	if len(args) == 1 && slices.Contains(answerWords, args[0]) {
 		return exit.Usagef("ID is missing; 'palyra approvals list --pending' has them")
 	}
 	return syntax.Takes("ID", "ANSWER")(cmd, args)
@@ -87,7 +91,7 @@ func takesDecision(cmd *cobra.Command, args []string) error {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads, allow-host, allow-group, allow-commits or deny", string(r.Answer))
+		return exit.Usagef("%q is not an answer: %s", string(r.Answer), strings.Join(answerWords, ", "))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
 		return exit.Usagef("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():

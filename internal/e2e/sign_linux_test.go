@@ -149,7 +149,8 @@ func TestCommitsAndTagsAreSigned(t *testing.T) {
 			}
 			shown := asked[0].Prompt.Summary + "\n" + strings.Join(asked[0].Prompt.Notes, "\n")
 			for _, want := range []string{
-				"second commit", "on main", "with a body", "Ann Example <ann@example.com>", "changed file +1 -0", "added other +1 -0", "tree ", "parent ",
+				"second commit", "on main", "with a body", "Ann Example <ann@example.com>", "changed file +1 -0", "added other +1 -0",
+				"tree ", "parent ",
 			} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("%q is not shown:\n%s", want, shown)

@@ -23,8 +23,10 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v %v", o, err)
 	}
 	for _, bad := range []string{
-		"", "\n\n", strings.Replace(whole, "author", "auth0r", 1), strings.Replace(whole, "+0100", "+01000", 1), strings.Replace(whole, "4b8", "4B8", 1),
-		strings.Replace(whole, "<ann@", "<<ann@", 1), strings.Replace(tag, "type commit", "type thing", 1), strings.Replace(tag, "\n\n", "\nmore x\n\n", 1),
+		"", "\n\n", strings.Replace(whole, "author", "auth0r", 1),
+		strings.Replace(whole, "+0100", "+01000", 1), strings.Replace(whole, "4b8", "4B8", 1),
+		strings.Replace(whole, "<ann@", "<<ann@", 1), strings.Replace(tag, "type commit", "type thing", 1),
+		strings.Replace(tag, "\n\n", "\nmore x\n\n", 1),
 		strings.Replace(whole, "\nparent", "\n parent", 1), whole + "\x00",
 	} {
 		if o, err := Parse([]byte(bad)); err == nil {
@@ -92,7 +94,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !strings.HasSuffix(string(text), "\n\n"+o.Message) || o.Author.Name != strings.NewReplacer("<", "", ">", "", "\n", "").Replace(o.Author.Name) {
+		if !strings.HasSuffix(string(text), "\n\n"+o.Message) ||
+			o.Author.Name != strings.NewReplacer("<", "", ">", "", "\n", "").Replace(o.Author.Name) {
 			t.Fatalf("%q is read as %+v", text, o)
 		}
 	})

@@ -57,7 +57,7 @@ func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan
 			l.Value.Destroy()
 		}
 	}()
-	var pinned []sshagent.Pinned
+	var pinned []sshagent.PinnedKey
 	for _, l := range loans {
 		k, err := bound(ctx, l)
 		if err != nil {
@@ -70,7 +70,7 @@ func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan
 			b.desk = newDesk(b, l.Binding, k)
 			continue
 		}
-		pinned = append(pinned, sshagent.Pinned{Binding: l.Name, Key: k.ssh, HostKeys: l.HostKeys, User: l.User})
+		pinned = append(pinned, sshagent.PinnedKey{Binding: l.Name, Key: k.ssh, HostKeys: l.HostKeys, User: l.User})
 	}
 	if len(pinned) > 0 {
 		var err error

@@ -219,7 +219,8 @@ func TestNoPayloadNoSignature(t *testing.T) {
 func TestNoSignatureWithoutAYes(t *testing.T) {
 	r := newSigningRun(t)
 	r.no = palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "not today")
-	if kind, body := r.bring(r.want("ssh", r.line), payloadFrame(commit)); kind != signwire.Refusal || !strings.Contains(string(body), "not today") {
+	kind, body := r.bring(r.want("ssh", r.line), payloadFrame(commit))
+	if kind != signwire.Refusal || !strings.Contains(string(body), "not today") {
 		t.Errorf("a no: %c %s", kind, body)
 	}
 	r.no, r.unkept = nil, errors.New("the disk is full")

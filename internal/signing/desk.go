@@ -161,7 +161,8 @@ func (d *desk) sign(c net.Conn) ([]byte, error) {
 		return nil, err
 	}
 	err = d.Record(d.Broker.ctx, palyra.SignatureMade{
-		Call: d.call.ID, Grant: grant, Binding: d.binding.Name, Use: o.Kind, Key: r.Key, Digest: palyra.Digest(r.Digest), Algorithm: d.key.format(),
+		Call: d.call.ID, Grant: grant, Binding: d.binding.Name, Use: o.Kind, Key: r.Key, Digest: palyra.Digest(r.Digest),
+		Algorithm: d.key.format(),
 	})
 	if err != nil {
 		return nil, err

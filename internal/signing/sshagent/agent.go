@@ -34,8 +34,8 @@ const (
 	idle          = 2 * time.Minute
 )
 
-// Pinned is a key with the servers that it is for.
-type Pinned struct {
+// PinnedKey is a key with the servers that it is for.
+type PinnedKey struct {
 	Binding  string
 	Key      *sshkey.Key
 	HostKeys []string // public keys, as text
@@ -54,7 +54,7 @@ type Use struct {
 
 // Config is what a server stands on. All fields are required.
 type Config struct {
-	Keys    []Pinned
+	Keys    []PinnedKey
 	Signed  func(context.Context, Use) error      // puts a signature on record before it is given; with an error it is not
 	Refused func(ctx context.Context, why string) // is told of each request that was refused
 }
@@ -280,7 +280,7 @@ func (c *client) sign(body []byte) ([]byte, error) {
 		return nil, errForm
 	}
 	l, ok := parseLogin(data)
-	i := slices.IndexFunc(c.Keys, func(k Pinned) bool { return bytes.Equal(k.Key.Public().Marshal(), blob) })
+	i := slices.IndexFunc(c.Keys, func(k PinnedKey) bool { return bytes.Equal(k.Key.Public().Marshal(), blob) })
 	switch {
 	case !ok:
 		return nil, errNoLogin
@@ -316,7 +316,7 @@ func wanted(k ssh.PublicKey, flags uint32) string {
 }
 
 // give gives a signature, once it is on record.
-func (c *client) give(k Pinned, l login, data []byte) ([]byte, error) {
+func (c *client) give(k PinnedKey, l login, data []byte) ([]byte, error) {
 	host, err := ssh.ParsePublicKey(c.bound.hostKey)
 	if err != nil {
 		return nil, errForm

@@ -76,7 +76,7 @@ func newRoom(t *testing.T) *room {
 	}
 	r := &room{t: t, login: keyOf(t, login), spare: keyOf(t, spare), host: hostSigner(t), second: hostSigner(t), stranger: hostSigner(t)}
 	r.server, err = New(Config{
-		Keys: []Pinned{
+		Keys: []PinnedKey{
 			{Binding: "login", Key: r.login, HostKeys: []string{sshkey.Line(r.host.PublicKey())}, User: "git"},
 			{Binding: "spare", Key: r.spare, HostKeys: []string{sshkey.Line(r.second.PublicKey())}},
 		},
@@ -360,7 +360,10 @@ func TestSignaturesAreOnRecord(t *testing.T) {
 
 // What is read as a login is written again as the same bytes.
 func FuzzLogin(f *testing.F) {
-	q := request{session: session, number: userauthRequest, user: "git", service: "ssh-connection", method: methodBound, signed: 1, algorithm: "a", key: []byte("k"), host: []byte("h")}
+	q := request{
+		session: session, number: userauthRequest, user: "git", service: "ssh-connection", method: methodBound, signed: 1,
+		algorithm: "a", key: []byte("k"), host: []byte("h"),
+	}
 	f.Add(q.data())
 	q.method, q.host = methodKey, nil
 	f.Add(q.data())
