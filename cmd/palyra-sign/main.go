@@ -104,6 +104,9 @@ func signSSH(keyFile string, rest []string) error {
 
 // ask brings a commit or tag to Palyra, with the objects that it wants to look at.
 func ask(format, key string, payload []byte) ([]byte, error) {
+	store := &objects{}
+	store.gone = store.start() != nil // ahead: it takes its time
+	defer store.close()
 	c, err := net.DialTimeout("tcp", signwire.Door, 10*time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("no key is lent to this call (palyra exec --secret NAME): %w", err)
@@ -119,8 +122,6 @@ func ask(format, key string, payload []byte) ([]byte, error) {
 	if err := signwire.Write(c, signwire.Payload, payload); err != nil {
 		return nil, err
 	}
-	store := &objects{}
-	defer store.close()
 	for {
 		kind, body, err := signwire.Read(c)
 		if err != nil {
@@ -141,13 +142,30 @@ func ask(format, key string, payload []byte) ([]byte, error) {
 	}
 }
 
-// branch is what is checked out; "": no branch is.
+// branch is what is checked out, read without git, which would take longer than all the rest; "": no branch is, or it
+// cannot be told.
 func branch() string {
-	out, err := exec.Command("git", "symbolic-ref", "--short", "-q", "HEAD").Output()
-	if err != nil {
+	dir := os.Getenv("GIT_DIR")
+	for at := "."; dir == "" && len(at) < 256; at += "/.." {
+		fi, err := os.Stat(at + "/.git")
+		switch {
+		case err != nil:
+		case fi.IsDir():
+			dir = at + "/.git"
+		default: // of a work tree whose repository is elsewhere
+			text, _ := os.ReadFile(at + "/.git")
+			dir = strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir: "))
+			if !strings.HasPrefix(dir, "/") {
+				dir = at + "/" + dir
+			}
+		}
+	}
+	head, _ := os.ReadFile(dir + "/HEAD")
+	name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
+	if !ok {
 		return ""
 	}
-	return strings.TrimSpace(string(out))
+	return name
 }
 
 // objects brings objects of the repository, by git.
@@ -175,9 +193,6 @@ func (o *objects) start() error {
 
 // get returns the kind of an object, a NUL byte and its content; nothing where it cannot be had.
 func (o *objects) get(id string) []byte {
-	if o.cmd == nil && !o.gone {
-		o.gone = o.start() != nil
-	}
 	if o.gone || len(id) > 64 || strings.ContainsAny(id, " \n") {
 		return nil
 	}

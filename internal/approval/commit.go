@@ -24,9 +24,6 @@ func branchOffer(c *palyra.Call) (palyra.Widening, bool) {
 	return palyra.Widening{Name: palyra.WidenBranch, Label: label}, ok && !c.Verdict.Need.Fresh
 }
 
-// commitExceptions are what an answer for the commits of a branch never covers, in words.
-const commitExceptions = "no tags, no commit that does not follow the branch's last one, no other branch, workspace or key"
-
 // onlyCommits reports whether terms that are for commits permit a call, beyond what all terms say.
 func onlyCommits(t palyra.Terms, c *palyra.Call) bool {
 	branch, signer, ok := signsCommit(c.Plan)
