@@ -21,7 +21,7 @@ export GOFLAGS    := $(strip $(GOFLAGS) -buildvcs=false)
 
 # palyra-cell is built first: its digest is stamped into palyrad, which runs no
 # other one.
-PROGRAMS   = palyra palyra-full palyra-cell palyra-verify
+PROGRAMS   = palyra palyra-full palyra-cell palyra-verify palyra-sign
 BUILDFLAGS = -trimpath -ldflags "-X main.version=$(VERSION)"
 
 # Knobs: make fuzz FUZZTIME=10m, make bench BENCH=Gate, make soak SOAK=1h.
@@ -51,7 +51,7 @@ setup: ## check what building and testing need, and install or name what is miss
 	@scripts/setup.sh
 
 .PHONY: build
-build: setup ## build palyra, palyra-full, palyrad, palyra-cell and palyra-verify into bin/
+build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-verify and palyra-sign into bin/
 	@mkdir -p bin
 	$(GO) build $(BUILDFLAGS) -o bin/ $(PROGRAMS:%=./cmd/%)
 	@cell=$$(sha256sum bin/palyra-cell | cut -d' ' -f1); set -x; \

@@ -148,6 +148,7 @@ const (
 	WidenWorkspace = "workspace" // edits of files anywhere in the workspace
 	WidenReadRoot  = "read_root" // reads of files under the directory of the one that was asked about, outside of the workspace
 	WidenHost      = "host"      // fetches of pages of the hosts that were asked about
+	WidenBranch    = "branch"    // signatures of commits on the branch of the one that was asked about
 	WidenGroup     = "group"     // hosts of a group, from the workspace; followed by :NAME:DIGEST of the group
 )
 
@@ -159,7 +160,9 @@ func (t Terms) Covers(widen string) bool {
 	case WidenReadRoot:
 		return t.ReadRoot != "" && t.PathRoot == ""
 	case WidenHost:
-		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == ""
+		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && t.Branch == ""
+	case WidenBranch:
+		return t.Branch != "" && t.Signer != "" && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages
 	}
 	return t.Group != "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
 }
@@ -259,6 +262,10 @@ type Terms struct {
 	Within      []string `json:"within,omitempty"`
 
 	Pages bool `json:"pages,omitempty"` // fetches of pages of Hosts, which send nothing but an address
+
+	// Of signatures of commits that go on a branch of the workspace: the binding and the fingerprint of the key, "NAME/KEY".
+	Branch string `json:"branch,omitempty"`
+	Signer string `json:"signer,omitempty"`
 }
 
 // Digest returns the digest of what the approver is shown.

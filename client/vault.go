@@ -130,7 +130,7 @@ func (c *Client) ImportVault(ctx context.Context, file io.ReaderAt, size int64, 
 func (c *Client) BindSecret(ctx context.Context, b secrets.Binding) (secrets.Binding, error) {
 	req := &v1.BindSecretRequest{Binding: &v1.SecretBinding{
 		Name: b.Name, Scope: string(b.Scope), Secret: b.Secret, Kind: string(b.Kind), Place: b.Place, Hosts: b.Hosts, Env: b.Env, User: b.User,
-		Workspaces: b.Workspaces,
+		Workspaces: b.Workspaces, HostKeys: b.HostKeys, Agent: b.Agent, Key: b.Key,
 	}}
 	for _, t := range b.Tools {
 		req.Binding.Tools = append(req.Binding.Tools, string(t))

@@ -69,6 +69,8 @@ need_tests() {
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
 	need /usr/bin/curl curl "tests of the egress guard"
 	need dbus-run-session dbus "tests of the vault's keepers"
+	need /usr/sbin/sshd openssh-server "tests of keys that are lent"
+	need /usr/bin/gpg gnupg "tests of keys that are lent"
 	need gnome-keyring-daemon gnome-keyring "tests of the vault's keepers"
 	need_botocore
 	need_oracle

@@ -26,11 +26,13 @@ const (
 	Provider  Kind = "provider"       // the key of a provider of models, as its protocol has it; nobody else can use it
 	Upstream  Kind = "upstream"       // in the header Place, for an MCP server behind the gate; nobody else can use it
 	SigV4     Kind = "sigv4"          // signs requests of AWS, for the region and service Place, and goes into none
+	SSHAgent  Kind = "ssh-agent"      // a key that logs in by ssh, to servers whose host keys are pinned
+	Signing   Kind = "signing"        // a key that signs commits and tags, ssh's or OpenPGP's
 )
 
 // Kinds lists the kinds.
 func Kinds() []Kind {
-	return []Kind{Header, Basic, Query, Body, WebSocket, Git, Provider, Upstream, SigV4}
+	return []Kind{Header, Basic, Query, Body, WebSocket, Git, Provider, Upstream, SigV4, SSHAgent, Signing}
 }
 
 // Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
@@ -40,9 +42,12 @@ type Binding struct {
 	Secret     string            `json:"secret"`
 	Kind       Kind              `json:"kind"`
 	Place      string            `json:"place,omitempty"`
-	Hosts      []string          `json:"hosts"`          // host:port, reached by TLS
-	Env        string            `json:"env,omitempty"`  // the variable in which programs find the placeholder
-	User       string            `json:"user,omitempty"` // of Git: the user name that goes with it
+	Hosts      []string          `json:"hosts"`               // host:port, reached by TLS
+	Env        string            `json:"env,omitempty"`       // the variable in which programs find the placeholder
+	User       string            `json:"user,omitempty"`      // of Git: the user name that goes with it; of SSHAgent: the only one it logs in as
+	HostKeys   []string          `json:"host_keys,omitempty"` // of SSHAgent: public keys of its hosts; the key is for no other server
+	Agent      string            `json:"agent,omitempty"`     // of keys: the socket of the ssh-agent that holds it, instead of a secret
+	Key        string            `json:"key,omitempty"`       // of keys: the public key of ssh, or the fingerprint of OpenPGP
 	Tools      []palyra.ToolName `json:"tools,omitempty"`
 	Workspaces []string          `json:"workspaces,omitempty"` // with everything below them; empty: all
 	CreatedBy  palyra.Principal  `json:"created_by"`
@@ -90,7 +95,7 @@ func (b *Binding) Check() error {
 	if b.Scope == "" {
 		b.Scope = Global
 	}
-	if err := CheckName(b.Scope, b.Secret); err != nil {
+	if err := CheckName(b.Scope, b.Subject()); err != nil {
 		return err
 	}
 	bad := func(format string, args ...any) error {
@@ -99,7 +104,7 @@ func (b *Binding) Check() error {
 	switch {
 	case !validName.MatchString(b.Name):
 		return bad("%q is no name of a binding: letters, digits and . _ - , at most %d", palyra.Clip(b.Name, 64), maxNameBytes)
-	case len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
+	case b.Kind != Signing && len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
 		return bad("a binding has 1 to %d hosts", maxHosts)
 	case slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") }):
 		return bad("a secret is for hosts that are named, not for all below a suffix")
@@ -113,10 +118,13 @@ func (b *Binding) Check() error {
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
 	case b.User != "" && !validUser.MatchString(b.User):
 		return bad("%q is no user name", palyra.Clip(b.User, 64))
-	case b.User != "" && b.Kind != Git && b.Kind != Basic:
-		return bad("only bindings of the kinds %s and %s have a user", Git, Basic)
+	case b.User != "" && b.Kind != Git && b.Kind != Basic && b.Kind != SSHAgent:
+		return bad("only bindings of the kinds %s, %s and %s have a user", Git, Basic, SSHAgent)
 	case b.Kind == Provider && (b.Env != "" || len(b.Tools)+len(b.Workspaces) > 0):
 		return bad("bindings of the kind %s have no variable, tools or workspaces: no program and no call uses them", Provider)
+	}
+	if err := b.checkKey(bad); err != nil {
+		return err
 	}
 	return b.checkPlace(bad)
 }
@@ -133,7 +141,7 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 		if !validField.MatchString(b.Place) {
 			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
 		}
-	case Basic, WebSocket, Git, Provider:
+	case Basic, WebSocket, Git, Provider, SSHAgent, Signing:
 		if b.Place != "" {
 			return bad("bindings of the kind %s have no further place", b.Kind)
 		}
@@ -195,7 +203,9 @@ func Mechanisms(list []Binding) (out []string) {
 	out = BoundMechanisms(list)
 	for _, b := range list {
 		for _, h := range b.Hosts {
-			out = append(out, mechanismOpened+h)
+			if !b.Kind.Keys() {
+				out = append(out, mechanismOpened+h)
+			}
 		}
 	}
 	slices.Sort(out)
@@ -205,9 +215,13 @@ func Mechanisms(list []Binding) (out []string) {
 // BoundMechanisms are what holds of a request into which the daemon itself puts the values: where each goes.
 func BoundMechanisms(list []Binding) (out []string) {
 	for _, b := range list {
-		out = append(out, mechanismBound+strings.Join([]string{
+		words := []string{
 			b.Name, string(b.Kind), b.Place, b.Env, string(b.Scope) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
-		}, ":"))
+		}
+		if b.Kind.Keys() {
+			words = append(words, b.Agent, Fingerprint(b.Key), b.hostFingerprints())
+		}
+		out = append(out, mechanismBound+strings.Join(words, ":"))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -15,7 +15,8 @@ func forTool(t object, tool any) bool {
 
 // many reports whether the terms of a lease name no plan, and what they are for instead.
 func many(t object) bool {
-	return t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil || t["pages"] == true)
+	return t["plan_digest"] == nil &&
+		(t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil || t["pages"] == true || t["branch"] != nil)
 }
 
 // widened reports whether the terms of a lease are those of an answer of that width.
@@ -24,7 +25,11 @@ func widened(t object, widen any) bool {
 		return t["read_root"] != nil && t["path_root"] == nil
 	}
 	if widen == "host" {
-		return t["pages"] == true && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil
+		return t["pages"] == true && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil && t["branch"] == nil
+	}
+	if widen == "branch" {
+		return t["branch"] != nil && t["signer"] != nil && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil &&
+			t["pages"] == nil
 	}
 	if t["group"] != nil {
 		return t["path_root"] == nil && t["read_root"] == nil && widen == "group:"+str(t, "group")+":"+str(t, "group_digest") && sameGroup(t)

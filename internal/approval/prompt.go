@@ -39,7 +39,7 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 	if w := c.Plan.Workspace; w.Path != "" && !w.Known {
 		p.Notes = append(p.Notes, "the workspace is NEW: no operator registered it")
 	}
-	for _, offer := range []func(*palyra.Call) (palyra.Widening, bool){hostOffer, d.groupOffer} {
+	for _, offer := range []func(*palyra.Call) (palyra.Widening, bool){hostOffer, d.groupOffer, branchOffer} {
 		if o, ok := offer(c); ok {
 			p.Options = append(p.Options, o)
 		}
@@ -115,6 +115,8 @@ func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) st
 			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, readExceptions)
 		case palyra.WidenHost:
 			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, pageExceptions)
+		case palyra.WidenBranch:
+			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, commitExceptions)
 		default:
 			text += d.groupReach(o)
 		}

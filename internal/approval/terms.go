@@ -35,6 +35,8 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 		return t.PlanDigest.Valid() && t.PlanDigest == c.Digest
 	case t.Pages:
 		return onlyPages(t, c)
+	case t.Branch != "":
+		return onlyCommits(t, c)
 	}
 	return inRoot(t, p) && riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
 }

@@ -51,6 +51,8 @@ const (
 	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, " +
 		"nothing outside, no removal, nothing riskier"
 	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
+
+	commitExceptions = "no tags, no commit that does not follow the branch's last one, no other branch, workspace or key"
 )
 
 // termsFor returns the terms of a generalisation that was offered.
@@ -69,6 +71,8 @@ func (d *Desk) termsFor(a palyra.Approval, g extent) (palyra.Terms, bool) {
 		t.Tools = slices.Clone(readTools)
 	case palyra.WidenHost:
 		t.Pages, ok = true, fetchesPage(a.Plan)
+	case palyra.WidenBranch:
+		t.Branch, t.Signer, ok = signsCommit(a.Plan)
 	default:
 		return d.groupTerms(a, g)
 	}
@@ -83,7 +87,8 @@ func widenRank(widen string) int {
 		widen = palyra.WidenGroup
 	}
 	return slices.Index([]string{
-		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenGroup, palyra.WidenWorkspace,
+		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenBranch, palyra.WidenGroup,
+		palyra.WidenWorkspace,
 	}, widen)
 }
 

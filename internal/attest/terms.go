@@ -24,7 +24,8 @@ func (v *verifier) terms() error {
 		return fail("the grant is for another session")
 	case t.PlanDigest != "" && t.PlanDigest != p.PlanDigest:
 		return fail("the grant is for another plan")
-	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages || !coversManyPlans(d.Scope)):
+	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages && t.Branch == "" ||
+		!coversManyPlans(d.Scope)):
 		return fail("the grant names neither a plan nor what else it covers")
 	case t.Group != "" && (!slices.IsSorted(t.Hosts) || hostgroup.Digest(t.Group, t.Hosts) != string(t.GroupDigest)):
 		return fail("the hosts of the grant are not those of its group")

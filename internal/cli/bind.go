@@ -25,6 +25,7 @@ type bindFlags struct {
 	basic, websocket                        bool
 	git, provider                           bool
 	upstream                                string
+	keys                                    keyFlags
 	tools                                   []string
 	binding                                 secrets.Binding
 }
@@ -42,17 +43,19 @@ func (f *bindFlags) kind() error {
 	}
 	for kind, is := range map[secrets.Kind]bool{
 		secrets.Basic: f.basic, secrets.WebSocket: f.websocket, secrets.Git: f.git, secrets.Provider: f.provider,
+		secrets.SSHAgent: f.keys.ssh, secrets.Signing: f.keys.sign,
 	} {
 		if is {
 			f.binding.Kind, f.binding.Place = kind, ""
 			named++
 		}
 	}
-	if len(f.binding.Hosts) == 0 {
+	if len(f.binding.Hosts) == 0 && !f.keys.sign {
 		return exit.Usagef("say at which host it may be used: --host HOST")
 	}
 	if named != 1 {
-		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4, --provider, --upstream")
+		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4, --ssh, --sign, " +
+			"--provider, --upstream")
 	}
 	return nil
 }
@@ -64,17 +67,24 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 		Long: "Say how a secret may be used. Agents name the binding (palyra exec --secret NAME); their programs get a placeholder. The\n" +
 			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.\n\n" +
 			"--provider is for the key of a provider of models (providers.NAME.key_binding), and --upstream for an MCP server behind\n" +
-			"the gate (palyra mcp add --secret NAME): no call of an agent can use these.",
+			"the gate (palyra mcp add --secret NAME): no call of an agent can use these.\n\n" +
+			"A private key goes nowhere: --ssh has it log in by ssh at hosts whose host keys are given, --sign has it sign commits and\n" +
+			"tags, each of which is shown first. It is a secret of the vault, or stays in your own ssh-agent (--ssh-agent, --key).",
 		Example: "  palyra vault bind github --secret github-token --host api.github.com --header Authorization --env GITHUB_TOKEN\n" +
 			"  palyra vault bind push --secret github-token --host github.com --git\n" +
 			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site\n" +
-			"  palyra vault bind photos --secret aws-key --host photos.s3.eu-west-1.amazonaws.com --sigv4 eu-west-1/s3",
+			"  palyra vault bind photos --secret aws-key --host photos.s3.eu-west-1.amazonaws.com --sigv4 eu-west-1/s3\n" +
+			"  palyra vault bind deploy --secret deploy-key --ssh --host github.com --host-key github.known_hosts --user git\n" +
+			"  palyra vault bind commits --sign --secret signing-key",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := f.kind(); err != nil {
 				return err
 			}
 			f.binding.Name, f.binding.Secret, f.binding.Scope = args[0], f.secret, secrets.Scope(f.scope)
-			if f.secret == "" {
+			if err := f.keys.fill(inv, f.secret, &f.binding); err != nil {
+				return err
+			}
+			if f.secret == "" && f.binding.Agent == "" {
 				f.binding.Secret = args[0]
 			}
 			for _, t := range f.tools {
@@ -82,7 +92,7 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			for i, h := range f.binding.Hosts {
 				if !strings.Contains(strings.TrimSuffix(h, "]"), ":") {
-					f.binding.Hosts[i] = h + ":443"
+					f.binding.Hosts[i] = h + f.keys.port()
 				}
 			}
 			for i, w := range f.binding.Workspaces {
@@ -97,9 +107,11 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 		}),
 	}
 	scopeFlag(cmd, &f.scope)
+	f.keys.flags(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&f.secret, "secret", "", "the secret (default: NAME)")
-	fs.StringSliceVar(&f.binding.Hosts, "host", nil, "host, or host:port, that the value may be sent to by TLS; may be given again")
+	fs.StringSliceVar(&f.binding.Hosts, "host", nil,
+		"host, or host:port, that the value may be sent to by TLS, or logs in at by ssh; may be given again")
 	fs.StringVar(&f.header, "header", "", "the value goes into this header, where the program puts the placeholder")
 	fs.StringVar(&f.query, "query", "", "the value goes into this query parameter")
 	fs.StringVar(&f.body, "body", "", "the value goes into this field of a JSON object (a.b for one inside) or of a form")
@@ -109,7 +121,7 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	fs.StringVar(&f.aws, "sigv4", "", "the value is a key of AWS, and signs what programs sign with a placeholder, for this REGION/SERVICE")
 	fs.BoolVar(&f.provider, "provider", false, "the value is the key of a provider of models, and of nothing else")
 	fs.StringVar(&f.upstream, "upstream", "", "the value goes into this header of requests by or to an MCP server, and of nobody else's")
-	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git) and for --basic in requests of palyra.http.fetch")
+	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git), for --basic in requests of palyra.http.fetch, or the only one for --ssh (default: any)")
 	fs.StringVar(&f.binding.Env, "env", "", "the variable in which programs find the placeholder")
 	fs.StringArrayVar(&f.binding.Workspaces, "workspace", nil, "only for calls in this directory or below; may be given again (default: all)")
 	fs.StringArrayVar(&f.tools, "tool", nil, "only for calls of this tool; may be given again (default: all)")
@@ -118,6 +130,9 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 
 // bindingText says what a binding does.
 func bindingText(b secrets.Binding) string {
+	if b.Kind.Keys() {
+		return keyText(b)
+	}
 	place := string(b.Kind)
 	if b.Place != "" {
 		place += " " + b.Place

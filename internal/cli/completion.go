@@ -23,7 +23,7 @@ func completeApprovals(inv *invocation.Invocation) cobra.CompletionFunc {
 func completeDecide(inv *invocation.Invocation) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
-			return []cobra.Completion{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "deny"}, cobra.ShellCompDirectiveNoFileComp
+			return answerWords, cobra.ShellCompDirectiveNoFileComp
 		}
 		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
 			page, err := c.Approvals(ctx, client.ApprovalFilter{Pending: true, Limit: 50})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,12 +23,15 @@ import (
 	"palyra/internal/show"
 )
 
+// answerWords are the answers that there are.
+var answerWords = []string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "allow-commits", "deny"}
+
 func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.DecideRequest
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|allow-host|allow-group|deny", Short: "Answer an approval", Args: takesDecision,
+		Use: "decide ID " + strings.Join(answerWords, "|"), Short: "Answer an approval", Args: takesDecision,
 		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
@@ -40,9 +44,12 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 			"is asked about all the same. allow-host lets it fetch any page of a host in this session,\n" +
 			"where it sends nothing but the address. allow-group lets it reach all hosts of a group\n" +
 			"(npm, pypi, go, crates, debian, or one of [groups] in the configuration) from this\n" +
-			"workspace, in any of its sessions, for 8 hours. 'palyra leases revoke' ends them.",
+			"workspace, in any of its sessions, for 8 hours. allow-commits signs further commits on the\n" +
+			"same branch of this workspace with the same key, in this session; --uses says how many.\n" +
+			"'palyra leases revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
+			"  palyra approvals decide ID allow-commits --uses 50 --ttl 2h\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
 			"  palyra approvals decide ID deny --reason 'not today'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +81,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 
 // takesDecision checks the arguments of decide; an answer alone lacks the id.
 func takesDecision(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && slices.Contains([]string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "deny"}, args[0]) {
+	if len(args) == 1 && slices.Contains(answerWords, args[0]) {
 		return exit.Usagef("ID is missing; 'palyra approvals list --pending' has them")
 	}
 	return syntax.Takes("ID", "ANSWER")(cmd, args)
@@ -84,7 +91,7 @@ func takesDecision(cmd *cobra.Command, args []string) error {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads, allow-host, allow-group or deny", string(r.Answer))
+		return exit.Usagef("%q is not an answer: %s", string(r.Answer), strings.Join(answerWords, ", "))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
 		return exit.Usagef("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():
@@ -223,6 +230,8 @@ func reachText(r client.DecideRequest) string {
 		text += ", any read in the directory"
 	case palyra.WidenHost:
 		text += ", any page of the host"
+	case palyra.WidenBranch:
+		text += ", any commit on the branch"
 	case palyra.WidenGroup:
 		text += ", any host of the group from this workspace"
 	default:

@@ -126,6 +126,8 @@ func covers(t palyra.Terms) string {
 		text = "reads under " + t.ReadRoot
 	case t.Pages:
 		text = "pages of " + screen.Joined(t.Hosts)
+	case t.Branch != "":
+		text = "signatures of commits on " + t.Branch + " by " + t.Signer
 	case t.Group != "":
 		text = "hosts of " + t.Group + ": " + screen.Joined(t.Hosts)
 	}

@@ -42,6 +42,7 @@ import (
 	"palyra/internal/rpc"
 	"palyra/internal/run"
 	"palyra/internal/session"
+	"palyra/internal/signing"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -213,7 +214,7 @@ func (d *Daemon) openVault(ctx context.Context) (err error) {
 	d.vault, err = vault.New(vault.Config{
 		DB: d.db, Journal: d.journal, Policy: d.policy, Now: now, NewID: newID, Log: d.Log, Known: d.Mask,
 		Hosts:   func(hosts []string) ([]string, error) { return d.path.tiers.Guard.Check(hosts) },
-		Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
+		Inspect: signing.Inspect, Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
 	})
 	if err == nil {
 		d.vault.Open(ctx)

@@ -28,6 +28,7 @@ import (
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
 	"palyra/internal/tool/review"
+	"palyra/internal/tool/sign"
 	"palyra/internal/undo"
 	"palyra/internal/workspace"
 
@@ -87,7 +88,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p,
 		Vault: d.vault, Ask: p.askHost, Ports: publish.New(c.DoorPorts(), d.Log), Started: func(id palyra.CallID) { p.calls.Started(id) },
-		Mask:  d.Mask,
+		Mask: d.Mask, Calls: func() *run.Calls { return p.calls },
 		Lists: d.files, Room: func(bytes int64) (bool, int64) { return d.undo.Room(bytes) }, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
@@ -137,6 +138,7 @@ func (d *Daemon) builtin(t *tiers.Tiers) []tool.Tool {
 	all = append(all, fetch.All(t.Fetch())...)
 	all = append(all, toolundo.All(undoPart{d})...)
 	all = append(all, review.All(undoPart{d})...)
+	all = append(all, sign.All()...)
 	return append(all, toolartifact.All(d.files)...)
 }
 

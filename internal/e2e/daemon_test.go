@@ -58,7 +58,7 @@ func bin(t testing.TB, name string) string {
 // buildAll builds the programs as the Makefile does: the cell first, whose
 // digest is stamped into the daemon.
 func buildAll(dir string) error {
-	for _, b := range []string{"palyra-cell", "palyrad", "palyra", "palyra-full", "palyra-verify"} {
+	for _, b := range []string{"palyra-cell", "palyrad", "palyra", "palyra-full", "palyra-verify", "palyra-sign"} {
 		args, flags := []string{"build", "-o", filepath.Join(dir, b)}, "-s -w" // what only a debugger reads takes half of the time
 		if b == "palyrad" {
 			cell, err := os.ReadFile(filepath.Join(dir, "palyra-cell"))

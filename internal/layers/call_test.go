@@ -21,21 +21,26 @@ type ban struct {
 var bans = []ban{
 	{
 		"os/exec", "*",
-		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra", "internal/vault/keeper"},
-		"only a sandbox starts processes, 'palyra up' the daemon, the command its other half, and a keeper macOS's own program for keys",
+		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra", "cmd/palyra-sign", "internal/vault/keeper"},
+		"only a sandbox starts processes, 'palyra up' the daemon, the command its other half, palyra-sign git in its own room, " +
+			"and a keeper macOS's own program for keys",
 	},
 	{"os", "StartProcess", []string{"internal/sandbox/**"}, "only a sandbox starts processes"},
 	{"syscall", "ForkExec", nil, "only a sandbox starts processes"},
 	{
 		"syscall", "Exec",
-		[]string{"cmd/palyra"},
-		"the command becomes the full one; else only the cell becomes another program, by a system call of its own",
+		[]string{"cmd/palyra", "cmd/palyra-sign"},
+		"the command becomes the full one, and palyra-sign what checks signatures; else " +
+			"only the cell becomes another program, by a system call of its own",
 	},
 	{
 		"net", "Dial*",
-		[]string{"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/vault/keeper"},
+		[]string{
+			"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/vault/keeper",
+			"internal/signing/sshkey", "cmd/palyra-sign",
+		},
 		"nothing dials out but the client and the egress guard; posture tries its own planted listeners, the probe tries to get out, " +
-			"and a keeper speaks to the session's bus, a socket of this machine",
+			"a keeper speaks to the session's bus and a key to its ssh-agent, sockets of this machine, and palyra-sign to the broker",
 	},
 	{"net/http", "Get", nil, "nothing dials out"},
 	{"net/http", "Head", nil, "nothing dials out"},
@@ -62,7 +67,11 @@ var bans = []ban{
 	{"math/rand", "*", nil, "use crypto/rand"},
 	{"math/rand/v2", "*", nil, "use crypto/rand"},
 	{"crypto/md5", "*", nil, "broken"},
-	{"crypto/sha1", "*", []string{"internal/gitrepo"}, "broken, though git calls its objects by it"},
+	{
+		"crypto/sha1", "*",
+		[]string{"internal/gitrepo", "internal/gitobject", "internal/signing/sshkey"},
+		"broken, though git calls its objects by it, and known_hosts its servers",
+	},
 	{"crypto/des", "*", nil, "broken"},
 	{"crypto/rc4", "*", nil, "broken"},
 	{

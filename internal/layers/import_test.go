@@ -17,11 +17,12 @@ var (
 		"internal/canon", "internal/cell",
 		"internal/change", "internal/dirents", "internal/dotenv",
 		"internal/ulid", "internal/fault", "internal/fingerprint", "internal/foreignfile", "internal/durable", "internal/gitfile",
-		"internal/gitlink", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
+		"internal/gitlink", "internal/gitobject", "internal/gitrepo", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
 		"internal/layered", "internal/mask", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
-		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage",
+		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/signwire",
+		"internal/stage",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
 		"internal/toolname",
 		"internal/trusted",
@@ -32,7 +33,8 @@ var (
 		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy",
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
-		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/statedir", "internal/vault",
+		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/session", "internal/signing",
+		"internal/statedir", "internal/vault",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
@@ -58,6 +60,8 @@ func edges() []edge {
 	words := []string{"."}
 	return []edge{
 		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/*"}, true, "the language it shares with the daemon"},
+		{[]string{"cmd/palyra-sign"}, []string{"internal/signwire"}, true, "the language it shares with the daemon"},
+		{[]string{"cmd/palyra-sign"}, []string{"**"}, false, "it runs in rooms, and knows no part"},
 		{[]string{"internal/cell/probe", "internal/cell/first"}, []string{"internal/cell"}, true, "it answers in that language"},
 		{[]string{"internal/cell/first"}, []string{"**"}, false, "it is a part of the cell, which stands alone"},
 		{[]string{"**"}, []string{"internal/cell/first"}, false, "only the cell makes the first processes of rooms"},
@@ -105,12 +109,15 @@ func edges() []edge {
 		{
 			[]string{
 				"internal/vault", "internal/rpc/**", "client/**", "internal/cli/**", "internal/egress/**", "internal/sandbox", "internal/tool/process",
-				"internal/tool/fetch", "internal/provider", "internal/mcp/upstream", "internal/daemon",
+				"internal/tool/fetch", "internal/provider", "internal/mcp/upstream", "internal/daemon", "internal/signing",
 				"internal/tiers",
 			},
 			[]string{"secrets"},
 			true, "what is told of secrets",
 		},
+		{[]string{"internal/signing"}, []string{"internal/signing/*"}, true, "keys of both kinds, and the agent of a run"},
+		{[]string{"internal/signing/sshagent"}, []string{"internal/signing/sshkey"}, true, "it signs with them"},
+		{[]string{"internal/signing/*"}, []string{"<parent>"}, false, "keys sign without a broker"},
 		{[]string{"internal/vault"}, []string{"internal/vault/keeper"}, false, "a vault knows its keepers by what they do"},
 		{[]string{"internal/vault/keeper"}, []string{"<parent>"}, false, "keys are kept without a vault"},
 

@@ -42,10 +42,12 @@ var home = map[string][]string{
 	"golang.org/x/mod/sumdb/note":                       {"internal/journal"},
 	"golang.org/x/mod/sumdb/tlog":                       {"internal/journal"},
 	"golang.org/x/crypto/chacha20poly1305":              {"internal/vault"},
+	"golang.org/x/crypto/ssh":                           {"internal/signing/**"},
+	"github.com/ProtonMail/go-crypto":                   {"internal/signing/openpgp"},
 	"golang.org/x/term":                                 {"internal/cli/**"},
 	"google.golang.org/protobuf":                        {"api/gen/**", "internal/rpc/**", "client/**"},
 	"modernc.org/sqlite":                                {"internal/store/sqlite"},
-	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo"},
+	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo", "internal/gitobject"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "internal/rpc/**",
 		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",

@@ -13,6 +13,7 @@ import (
 	"palyra/internal/egress/lend"
 	"palyra/internal/publish"
 	"palyra/internal/sandbox"
+	"palyra/internal/signing"
 )
 
 // guardOf makes the one way out for everything that runs. ask puts hosts to people
@@ -50,8 +51,9 @@ type egressGuard struct {
 	config.Egress
 	vault Vault // nil: nothing is lent
 	// stray is told of a placeholder that stood where its value does not go
-	stray  func(ctx context.Context, c *palyra.Call, binding, host string)
-	record func(ctx context.Context, e palyra.Event) // is told what was used
+	stray   func(ctx context.Context, c *palyra.Call, binding, host string)
+	record  func(ctx context.Context, e palyra.Event) // is told what was used
+	signing signing.Config                            // what signs with lent keys stands on
 	// signed puts a signature on record before it is made
 	signed func(ctx context.Context, c *palyra.Call, host string, s lend.Signature) error
 }
@@ -88,7 +90,7 @@ func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (s
 	}
 	way, err := g.lendTo(ctx, s, c, p)
 	if err != nil {
-		s.Close()
+		way.Close()
 		return nil, err
 	}
 	return way, nil

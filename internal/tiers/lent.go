@@ -10,6 +10,7 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/egress/lend"
 	"palyra/internal/sandbox"
+	"palyra/internal/signing"
 	"palyra/secrets"
 )
 
@@ -26,14 +27,8 @@ type gateway struct {
 	*egress.Session
 	bindings []secrets.Binding
 	bundles  []authorityFile
-	uses     *uses // nil: nothing was lent
-}
-
-// Close implements sandbox.Gateway. What was used is on record then.
-func (g gateway) Close() (flows []palyra.EgressFlow, more int64) {
-	flows, more = g.Session.Close()
-	g.uses.record(context.Background())
-	return flows, more
+	uses     *uses           // nil: nothing was lent
+	broker   *signing.Broker // nil: no key is lent to it
 }
 
 // lendTo lends the secrets of a plan's bindings to a session.
@@ -52,16 +47,22 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there is no vault to take secrets from").
 			WithRemedy("propose the call without bindings")
 	}
-	if out.bundles = systemBundles(); len(out.bundles) == 0 {
-		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "this machine has no file of authorities for programs to trust").
-			WithRemedy("install them (package ca-certificates)")
-	}
 	loans, err := g.vault.Lend(ctx, c.Proposal, p, lend.Placeholder)
 	if err != nil {
 		return out, err
 	}
 	for _, l := range loans {
 		out.bindings = append(out.bindings, l.Binding)
+	}
+	if loans, err = out.signs(ctx, g.signing, c, loans); err != nil || len(loans) == 0 {
+		return out, err
+	}
+	if out.bundles = systemBundles(); len(out.bundles) == 0 {
+		for _, l := range loans {
+			l.Value.Destroy()
+		}
+		return out, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "this machine has no file of authorities for programs to trust").
+			WithRemedy("install them (package ca-certificates)")
 	}
 	out.uses = &uses{
 		journal: g.record, bindings: out.bindings, of: of,

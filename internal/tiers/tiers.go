@@ -25,6 +25,7 @@ import (
 	"palyra/internal/mask"
 	"palyra/internal/profile"
 	"palyra/internal/publish"
+	"palyra/internal/run"
 	"palyra/internal/sandbox"
 	"palyra/internal/seal"
 	"palyra/internal/seal/trustedfiles"
@@ -46,6 +47,7 @@ type Config struct {
 	Started    func(palyra.CallID)                             // is told of background processes that run; or nil
 	Vault      Vault                                           // lends secrets; nil: there are none
 	Ask        egress.Ask                                      // puts hosts to people
+	Calls      func() *run.Calls                               // of which running ones ask for signatures
 	Lists      Lists                                           // keeps what runs changed; nil: nobody does
 	Room       func(bytes int64) (never bool, pushesOut int64) // what keeping so many replaced bytes means (undo.Room); nil: nothing
 	Posture    func(palyra.Tier) (palyra.Digest, bool)         // what was found out about a tier
@@ -99,7 +101,7 @@ func Open(c Config) (_ *Tiers, err error) {
 	}
 	t.Tool, err = process.New(programs(process.Config{
 		Tiers: t, Stages: t, Profiles: rooms{t.Profiles}, Named: command.Hosts, Groups: groups, Seals: seal.Default,
-		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault, Masked: t.Masks.On,
+		Agent: agentTools(), Ports: t.Ports, Secrets: t.Vault, Keys: keyRoom, Masked: t.Masks.On,
 	}, c.Settings, t.Guard))
 	if err != nil {
 		return nil, err
@@ -151,7 +153,8 @@ func (t *Tiers) runner() (*sandbox.Runner, error) {
 	return sandbox.New(sandbox.Config{
 		Backends: t.backends, Stdin: t.Tool.Stdin, Size: t.Tool.Size,
 		Dir: t.places.Cells, Caches: t.places.Caches, Agents: t.Agents, Ports: links{t.Ports}, Started: t.Started,
-		Guard: egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.recordUse, t.signature}, Streams: t.Streams, Mask: t.Mask,
+		Guard:   egressGuard{t.Guard, t.Settings.Egress, t.Vault, t.strayPlaceholder, t.recordUse, t.signing(), t.signature},
+		Streams: t.Streams, Mask: t.Mask,
 		Own: palyra.Executable{Path: t.CellPath(), Digest: palyra.Digest("sha256:" + t.CellDigest)}, Posture: t.Posture,
 		Masks: t.Masks, Changed: t.sealsChanged, Swapped: t.inputsChanged, Left: t.leftBehind, List: t.list, Probed: p.Posture == "require",
 		Grace: p.Grace(), Now: t.Now, Log: t.Log,
@@ -204,7 +207,7 @@ func (t *Tiers) strayPlaceholder(ctx context.Context, c *palyra.Call, binding, h
 func (t *Tiers) signature(ctx context.Context, c *palyra.Call, host string, s lend.Signature) error {
 	_, err := t.Journal.Record(ctx, palyra.SignatureMade{
 		Type: string(s.Binding.Kind), Binding: s.Binding.Name, Key: s.Binding.Secret, For: s.Binding.Place + " at " + host,
-		Payload: s.Payload, Digest: s.Request, Shown: s.Shown, Call: c.ID,
+		Payload: s.Payload, Signed: s.Request, Shown: s.Shown, Call: c.ID,
 	})
 	return err
 }

@@ -64,7 +64,7 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 		return b, err
 	}
 	for _, action := range []string{"vault.put", "vault.get"} {
-		if err := v.permit(ctx, by, action, b.Scope, b.Secret); err != nil {
+		if err := v.permit(ctx, by, action, b.Scope, b.Subject()); err != nil {
 			return b, err
 		}
 	}
@@ -72,7 +72,10 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 	if err != nil {
 		return b, err
 	}
-	if err := v.usableBy(ctx, b); err != nil && palyra.CodeOf(err) == palyra.Invalid {
+	if b, err = v.inspect(ctx, b, hosts); err != nil {
+		return b, err
+	}
+	if err := v.usableBy(ctx, b); b.Agent == "" && palyra.CodeOf(err) == palyra.Invalid {
 		return b, err // a secret that is not there, or cannot be opened now, may be bound
 	}
 	b.Hosts, b.CreatedBy, b.CreatedAt = hosts, by.Principal, v.Now().UTC()
@@ -83,7 +86,7 @@ func (v *Vault) Bind(ctx context.Context, b secrets.Binding, by secrets.By) (sec
 	return b, v.change(ctx, "vault.bind", by, func(tx *store.Tx, c *change) error {
 		was, known := c.bindings[b.Name]
 		if known {
-			if err := v.permit(ctx, by, "vault.delete", was.Scope, was.Secret); err != nil {
+			if err := v.permit(ctx, by, "vault.delete", was.Scope, was.Subject()); err != nil {
 				return err
 			}
 		}
@@ -108,6 +111,23 @@ func (c *change) bind(tx *store.Tx, b secrets.Binding, record []byte) error {
 	return err
 }
 
+// inspect completes the binding of a key. The key must be there: which one it is belongs to the binding.
+func (v *Vault) inspect(ctx context.Context, b secrets.Binding, hosts []string) (secrets.Binding, error) {
+	if !b.Kind.Keys() {
+		return b, nil
+	}
+	b.Hosts = hosts
+	var value palyra.Secret
+	if b.Agent == "" {
+		var err error
+		if value, _, err = v.Get(ctx, b.Scope, b.Secret, 0); err != nil {
+			return b, err
+		}
+		defer value.Destroy()
+	}
+	return v.Inspect(ctx, b, value)
+}
+
 // Unbind removes a binding.
 func (v *Vault) Unbind(ctx context.Context, name string, by secrets.By) error {
 	if _, err := v.binding(ctx, name); err != nil { // a vault that has nothing does not begin by this
@@ -118,7 +138,7 @@ func (v *Vault) Unbind(ctx context.Context, name string, by secrets.By) error {
 		if !ok {
 			return noBinding(name)
 		}
-		if err := v.permit(ctx, by, "vault.delete", b.Scope, b.Secret); err != nil {
+		if err := v.permit(ctx, by, "vault.delete", b.Scope, b.Subject()); err != nil {
 			return err
 		}
 		delete(c.bindings, name)
@@ -179,6 +199,10 @@ func (v *Vault) Usable(ctx context.Context, p palyra.Proposal, workspace string,
 		if !fits || !inScope(b.Scope, p) {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the binding %s is not for this call", name).
 				WithRemedy("see 'palyra vault bindings': an operator says for which tools, workspaces and principals it is")
+		}
+		if b.Agent != "" { // somebody else has the key, and says so when it is needed
+			have = append(have, b)
+			continue
 		}
 		switch err := v.usableBy(ctx, b); {
 		case palyra.CodeOf(err) == palyra.NotFound, palyra.CodeOf(err) == palyra.Expired:
@@ -245,11 +269,19 @@ func (v *Vault) Lend(ctx context.Context, p palyra.Proposal, plan palyra.Plan, s
 		return nil, err
 	}
 	for _, b := range have {
+		if b.Agent != "" {
+			out = append(out, secrets.Loan{Binding: b})
+			continue
+		}
 		value, _, err := v.Get(ctx, b.Scope, b.Secret, 0)
 		if err != nil {
 			return out, err
 		}
 		l := secrets.Loan{Binding: b, Value: value}
+		if b.Kind.Keys() { // nothing stands for a key
+			out = append(out, l)
+			continue
+		}
 		if err := value.Use(func(raw []byte) error { l.Placeholder = stand(raw); return nil }); err != nil {
 			return append(out, l), err
 		}

@@ -63,10 +63,13 @@ type Config struct {
 	First   string               // the keeper of a vault that begins
 	// Hosts returns the hosts of a binding in their one spelling, and refuses those that nobody may reach.
 	Hosts func([]string) ([]string, error)
-	NewID func() palyra.ID
-	Now   func() time.Time
-	Log   *slog.Logger
-	Known Known // may be nil
+	// Inspect completes the binding of a key: which key it is, and its host keys in their one spelling. It refuses a value
+	// that is no key.
+	Inspect func(ctx context.Context, b secrets.Binding, value palyra.Secret) (secrets.Binding, error)
+	NewID   func() palyra.ID
+	Now     func() time.Time
+	Log     *slog.Logger
+	Known   Known // may be nil
 }
 
 // Known is told the values that are to be masked in whatever leaves. It keeps none of them.
@@ -172,7 +175,8 @@ func (h *held) last(scope, name string) int64 {
 
 // New returns a vault. It opens nothing: the first use does.
 func New(c Config) (*Vault, error) {
-	if c.DB == nil || c.Journal == nil || c.Policy == nil || c.Keepers[c.First] == nil || c.Hosts == nil || c.NewID == nil || c.Now == nil ||
+	if c.DB == nil || c.Journal == nil || c.Policy == nil || c.Keepers[c.First] == nil || c.Hosts == nil || c.Inspect == nil ||
+		c.NewID == nil || c.Now == nil ||
 		c.Log == nil {
 		return nil, errors.New("vault: new: a part is missing")
 	}

@@ -33,6 +33,7 @@ var holds = []hold{
 	{"the gate, 64 callers", "Gate/callers=64", "calls/s", true, 8000, 20000, "/s"},
 	{"judge, default bundle", "Judge/allow/5", "ns/op", false, 10_000, 0, "ns"},
 	{"replay of 100,000 different plans", "Replay/distinct/calls=100000", "s/100k", false, 6, 2, "s"},
+	{"a signed commit under a lease, beyond ssh-keygen's", "Signed", "beyond-ms", false, 5, 2, "ms"},
 	{"gated program with 1 GiB of heap / without", "Heap", "heavy/light", false, 1.2, 0, "×"},
 	{"request to a bound host / through the guard only, kept connection", "Lent/kept", "ratio", false, 1.5, 0, "×"},
 	{"request to a bound host / through the guard only, new connection", "Lent/first", "ratio", false, 3, 0, "×"},

@@ -21,6 +21,7 @@ var wideAnswers = []wideAnswer{
 	{"allow-reads", palyra.WidenReadRoot},
 	{"allow-host", palyra.WidenHost},
 	{"allow-group", palyra.WidenGroup},
+	{"allow-commits", palyra.WidenBranch},
 }
 
 // is reports whether the answer is a generalisation, which may name further what it is of.

@@ -59,6 +59,9 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 	}
 	slices.Sort(p.Egress)
 	p.Egress = slices.Compact(p.Egress)
+	if err := d.lendKeys(have, p); err != nil {
+		return err
+	}
 	p.Enforcement.Mechanisms = slices.Concat(p.Enforcement.Mechanisms, secrets.Mechanisms(have))
 	slices.Sort(p.Enforcement.Mechanisms)
 	for _, c := range []palyra.Capability{palyra.Network, palyra.SecretsRead} {
@@ -70,13 +73,46 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 	return nil
 }
 
+// lendKeys furnishes the room for keys: the programs in it find host keys and what signs, and no key.
+func (d *Driver) lendKeys(have []secrets.Binding, p *palyra.Plan) error {
+	have = slices.DeleteFunc(slices.Clone(have), func(b secrets.Binding) bool { return !b.Kind.Keys() })
+	if len(have) == 0 {
+		return nil
+	}
+	if d.Keys == nil {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there are no keys to lend here").
+			WithRemedy("propose the call without bindings")
+	}
+	f, err := d.Keys(have)
+	if err != nil {
+		return err
+	}
+	p.Files = slices.SortedFunc(slices.Values(slices.Concat(p.Files, f.Files)),
+		func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
+	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, f.Mounts)),
+		func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
+	p.UnixSockets = p.UnixSockets || f.UnixSockets
+	return nil
+}
+
 // lentNote says where the value of a binding goes.
 func lentNote(b secrets.Binding) string {
-	if b.Kind == secrets.SigV4 {
+	switch b.Kind {
+	case secrets.SigV4:
 		region, service := b.Region()
 		return "gets placeholder keys (" + secrets.EnvAWSID + ", " + secrets.EnvAWSSecret + ") for the secret " + show.Line(b.Secret) +
 			", by the binding " + show.Line(b.Name) + "; what it signs with them for " + service + " in " + region +
 			" is signed again with the true key at " + strings.Join(b.Hosts, ", ") + ", whose TLS Palyra opens for this run"
+	case secrets.SSHAgent:
+		as := ""
+		if b.User != "" {
+			as = " as " + show.Line(b.User)
+		}
+		return "may log in by ssh" + as + " at " + strings.Join(b.Hosts, ", ") + " with the key " + secrets.Fingerprint(b.Key) +
+			", by the binding " + show.Line(b.Name) + "; Palyra signs that and nothing else, and the key stays outside"
+	case secrets.Signing:
+		return "may ask for signatures of commits and tags by the key " + secrets.Fingerprint(b.Key) + ", by the binding " + show.Line(b.Name) +
+			"; each is shown and decided about by itself, and the key stays outside"
 	}
 	place := string(b.Kind)
 	if b.Place != "" {

@@ -47,6 +47,7 @@ import (
 	"palyra/internal/hostgroup"
 	"palyra/internal/hostport"
 	programs "palyra/internal/program"
+	"palyra/secrets"
 )
 
 // Name of the tool.
@@ -89,15 +90,17 @@ type Config struct {
 	Groups    hostgroup.Set // of hosts that people can answer for
 	Wall      int64         // default time limit of a call in milliseconds; agents may have AgentWall instead
 	AgentWall int64
-	Ports     Ports                       // nil: nothing can be published
-	Secrets   Secrets                     // nil: none are lent
-	Agent     []palyra.Mount              // programs for runs that are agents themselves
-	Masked    func(workspace string) bool // whether files like .env are masked there; nil: nowhere
-	Seals     []string                    // names below the workspace that are sealed in a run without a profile; tier C
-	Path      []string                    // directories to look commands up in; default those of cell.SearchPath
-	Limits    palyra.Limits               // most a run may use, and its default; not wall and output, which are the resolver's
-	Tier      palyra.Tier                 // of a call that names no tier; default B
-	Enabled   bool                        // false: every call is refused
+	Ports     Ports   // nil: nothing can be published
+	Secrets   Secrets // nil: none are lent
+	// Keys returns what a room gets for keys that are lent to its programs; nil: none are.
+	Keys    func([]secrets.Binding) (Fittings, error)
+	Agent   []palyra.Mount              // programs for runs that are agents themselves
+	Masked  func(workspace string) bool // whether files like .env are masked there; nil: nowhere
+	Seals   []string                    // names below the workspace that are sealed in a run without a profile; tier C
+	Path    []string                    // directories to look commands up in; default those of cell.SearchPath
+	Limits  palyra.Limits               // most a run may use, and its default; not wall and output, which are the resolver's
+	Tier    palyra.Tier                 // of a call that names no tier; default B
+	Enabled bool                        // false: every call is refused
 }
 
 // most is the default limits.

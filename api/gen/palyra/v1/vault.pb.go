@@ -238,22 +238,28 @@ type SecretBinding struct {
 	// Of the secret.
 	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// header, basic, query, body, websocket, git-credential, provider, upstream or sigv4.
+	// header, basic, query, body, websocket, git-credential, provider, upstream, sigv4, ssh-agent or signing.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The header, query parameter or field; of sigv4 REGION/SERVICE.
 	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
-	// host:port, reached by TLS.
+	// host:port, reached by TLS; of ssh-agent by ssh; of signing none.
 	Hosts []string `protobuf:"bytes,6,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// The variable in which programs find the placeholder.
 	Env string `protobuf:"bytes,7,opt,name=env,proto3" json:"env,omitempty"`
-	// The user name that git is given with it.
+	// The user name that git is given with it, or the only one that a key logs in as by ssh.
 	User string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	// Empty: all.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
 	// With everything below them. Empty: all.
-	Workspaces    []string               `protobuf:"bytes,10,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
-	CreatedBy     string                 `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Workspaces []string               `protobuf:"bytes,10,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	CreatedBy  string                 `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Of ssh-agent: public keys of its hosts, or lines of known_hosts.
+	HostKeys []string `protobuf:"bytes,13,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`
+	// Of keys: the socket of the ssh-agent that holds it, instead of a secret.
+	Agent string `protobuf:"bytes,14,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Of keys: the public key of ssh, or the fingerprint of OpenPGP.
+	Key           string `protobuf:"bytes,15,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +376,27 @@ func (x *SecretBinding) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *SecretBinding) GetHostKeys() []string {
+	if x != nil {
+		return x.HostKeys
+	}
+	return nil
+}
+
+func (x *SecretBinding) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 type BindSecretRequest struct {
@@ -1757,7 +1784,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\akeepers\x18\x06 \x03(\tR\akeepers\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x12\x16\n" +
 	"\x06remedy\x18\b \x01(\tR\x06remedy\x12\x1a\n" +
-	"\bbindings\x18\t \x01(\x03R\bbindings\"\xc7\x02\n" +
+	"\bbindings\x18\t \x01(\x03R\bbindings\"\x8c\x03\n" +
 	"\rSecretBinding\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x16\n" +
@@ -1775,7 +1802,10 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\n" +
 	"created_by\x18\v \x01(\tR\tcreatedBy\x129\n" +
 	"\n" +
-	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"G\n" +
+	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1b\n" +
+	"\thost_keys\x18\r \x03(\tR\bhostKeys\x12\x14\n" +
+	"\x05agent\x18\x0e \x01(\tR\x05agent\x12\x10\n" +
+	"\x03key\x18\x0f \x01(\tR\x03key\"G\n" +
 	"\x11BindSecretRequest\x122\n" +
 	"\abinding\x18\x01 \x01(\v2\x18.palyra.v1.SecretBindingR\abinding\"H\n" +
 	"\x12BindSecretResponse\x122\n" +

@@ -2336,7 +2336,11 @@ type Terms struct {
 	// Where no session is named: the only workspaces that the credential reaches.
 	Within []string `protobuf:"bytes,15,rep,name=within,proto3" json:"within,omitempty"`
 	// Fetches of pages of hosts, which send nothing but an address.
-	Pages         bool `protobuf:"varint,16,opt,name=pages,proto3" json:"pages,omitempty"`
+	Pages bool `protobuf:"varint,16,opt,name=pages,proto3" json:"pages,omitempty"`
+	// Signatures of commits that go on this branch of the workspace.
+	Branch string `protobuf:"bytes,17,opt,name=branch,proto3" json:"branch,omitempty"`
+	// By this binding and key, NAME/FINGERPRINT.
+	Signer        string `protobuf:"bytes,18,opt,name=signer,proto3" json:"signer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2481,6 +2485,20 @@ func (x *Terms) GetPages() bool {
 		return x.Pages
 	}
 	return false
+}
+
+func (x *Terms) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *Terms) GetSigner() string {
+	if x != nil {
+		return x.Signer
+	}
+	return ""
 }
 
 // Decision is how an approval was settled. The terms are those of its grant.
@@ -3683,7 +3701,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xb1\x03\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xe1\x03\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -3704,7 +3722,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x05group\x18\r \x01(\tR\x05group\x12!\n" +
 	"\fgroup_digest\x18\x0e \x01(\tR\vgroupDigest\x12\x16\n" +
 	"\x06within\x18\x0f \x03(\tR\x06within\x12\x14\n" +
-	"\x05pages\x18\x10 \x01(\bR\x05pages\"\x88\x03\n" +
+	"\x05pages\x18\x10 \x01(\bR\x05pages\x12\x16\n" +
+	"\x06branch\x18\x11 \x01(\tR\x06branch\x12\x16\n" +
+	"\x06signer\x18\x12 \x01(\tR\x06signer\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +

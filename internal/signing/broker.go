@@ -1,0 +1,182 @@
+package signing
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/gitobject"
+	"palyra/internal/signing/sshagent"
+	"palyra/internal/signwire"
+	"palyra/secrets"
+)
+
+// Config is what brokers stand on. All fields are required.
+type Config struct {
+	// Record puts an event on record.
+	Record func(context.Context, palyra.Event) error
+	// Refused is told that a run asked for a signature that it does not get, and how often; why is the same for equal reasons.
+	Refused func(ctx context.Context, c *palyra.Call, why string, count int64)
+	Ask     Ask
+}
+
+// Ask puts a signature to the gate, as a call of the tool palyra.sign, and returns the grant of a yes.
+type Ask func(ctx context.Context, c *palyra.Call, r gitobject.SignRequest) (palyra.GrantID, error)
+
+// Where programs of a room find their ssh-agent, and the one that brings commits and tags here.
+const (
+	agentSocket = cell.RoomPalyra + "/ssh/agent.sock"
+	signProgram = cell.RoomPalyra + "/bin/palyra-sign"
+)
+
+// Broker signs for one run.
+type Broker struct {
+	Config
+	call  *palyra.Call
+	ctx   context.Context // of the run
+	agent *sshagent.Server
+	desk  *desk // signs commits and tags; nil: no key does
+
+	mu      sync.Mutex
+	refused map[string]int64
+}
+
+// maxReasons is how many different refusals of a run are told by themselves.
+const maxReasons = 32
+
+// Open opens the keys of loans for a run. It destroys their values: the keys are held here.
+func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan) (*Broker, error) {
+	b := &Broker{Config: c, call: call, ctx: context.WithoutCancel(ctx), refused: map[string]int64{}}
+	defer func() {
+		for _, l := range loans {
+			l.Value.Destroy()
+		}
+	}()
+	var pinned []sshagent.PinnedKey
+	for _, l := range loans {
+		k, err := bound(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if l.Kind == secrets.Signing {
+			if b.desk != nil {
+				return nil, errors.New("signing: two keys that sign commits")
+			}
+			b.desk = newDesk(b, l.Binding, k)
+			continue
+		}
+		pinned = append(pinned, sshagent.PinnedKey{Binding: l.Name, Key: k.ssh, HostKeys: l.HostKeys, User: l.User})
+	}
+	if len(pinned) > 0 {
+		var err error
+		if b.agent, err = sshagent.New(sshagent.Config{Keys: pinned, Signed: b.loggedIn, Refused: b.refuse}); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// loggedIn puts a login by ssh on record.
+func (b *Broker) loggedIn(ctx context.Context, u sshagent.Use) error {
+	return b.Record(ctx, palyra.SignatureMade{
+		Call: b.call.ID, Binding: u.Binding, Type: "ssh_login", Key: u.Key, Payload: string(u.Digest), Algorithm: u.Algorithm, HostKey: u.HostKey,
+		User: palyra.Clip(u.User, 128),
+	})
+}
+
+// refuse tells the first refusal of each kind; Close tells how many there were.
+func (b *Broker) refuse(_ context.Context, why string) {
+	b.mu.Lock()
+	if len(b.refused) >= maxReasons && b.refused[why] == 0 {
+		why = "other requests"
+	}
+	b.refused[why]++
+	first := b.refused[why] == 1
+	b.mu.Unlock()
+	if first {
+		b.Refused(b.ctx, b.call, why, 1)
+	}
+}
+
+// Doors lists the sockets that the broker answers at, in the room. Equal bindings have equal doors.
+func (b *Broker) Doors() (doors []cell.Listener) {
+	if b.agent != nil {
+		doors = append(doors, cell.Listener{Path: agentSocket})
+	}
+	if b.desk != nil {
+		doors = append(doors, cell.Listener{Addr: netip.MustParseAddrPort(signwire.Door)})
+	}
+	return doors
+}
+
+// Env returns the variables by which programs find them.
+func (b *Broker) Env() (env []string) {
+	if b.agent != nil {
+		env = append(env, "SSH_AUTH_SOCK="+agentSocket)
+	}
+	return env
+}
+
+// Git returns settings of git that have it ask for signatures here.
+func (b *Broker) Git() [][2]string {
+	if b.desk == nil {
+		return nil
+	}
+	if b.desk.key.pgp != nil {
+		return [][2]string{
+			{"gpg.format", "openpgp"},
+			{"gpg.program", signProgram},
+			{"gpg.openpgp.program", signProgram},
+			{"user.signingkey", b.desk.key.name()},
+		}
+	}
+	return [][2]string{{"gpg.format", "ssh"}, {"gpg.ssh.program", signProgram}, {"user.signingkey", "key::" + b.desk.key.name()}}
+}
+
+// Serve takes over the sockets of Doors, in their order. It does not block, and closes the files in every case.
+func (b *Broker) Serve(sockets []*os.File) error {
+	defer func() {
+		for _, f := range sockets {
+			_ = f.Close()
+		}
+	}()
+	if len(sockets) != len(b.Doors()) {
+		return errors.New("signing: serve: not one socket for each door")
+	}
+	for i, f := range sockets {
+		l, err := net.FileListener(f)
+		if err != nil {
+			return err
+		}
+		if i == 0 && b.agent != nil {
+			b.agent.Serve(l)
+		} else {
+			b.desk.serve(l)
+		}
+	}
+	return nil
+}
+
+// Close ends every connection: nothing is signed any more. It can be called again.
+func (b *Broker) Close() {
+	if b.agent != nil {
+		b.agent.Close()
+	}
+	if b.desk != nil {
+		b.desk.close()
+	}
+	b.mu.Lock()
+	again := b.refused
+	b.refused = map[string]int64{}
+	b.mu.Unlock()
+	for why, n := range again {
+		if n > 1 {
+			b.Refused(b.ctx, b.call, why, n)
+		}
+	}
+}
