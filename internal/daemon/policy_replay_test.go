@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -227,15 +226,6 @@ func benchReplay(b *testing.B, calls, plans int) {
 	b.ReportMetric(cpu*100_000/float64(b.N*calls), "cpu-s/100k") // what it takes where others leave the cores alone
 	b.ReportMetric(float64(peak>>20), "heap-MiB")                // the most that was seen, with what the collector had not taken yet
 	b.ReportMetric(0, "ns/op")
-}
-
-func cpuTime(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // plainly is the default bundle and one file more, without the tests that hold for
