@@ -50,8 +50,7 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 const (
 	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, " +
 		"nothing outside, no removal, nothing riskier"
-	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
-
+	readExceptions   = "no writing, no hidden names, no known places of secrets, nothing riskier"
 	commitExceptions = "no tags, no commit that does not follow the branch's last one, no other branch, workspace or key"
 )
 

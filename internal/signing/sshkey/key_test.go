@@ -35,7 +35,8 @@ func good(t *testing.T, k *Key, text, sig []byte, namespace string) bool {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", filepath.Join(dir, "signers"), "-I", "ann", "-n", namespace, "-s", filepath.Join(dir, "sig"))
+	cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", filepath.Join(dir, "signers"), "-I", "ann", "-n", namespace,
+		"-s", filepath.Join(dir, "sig"))
 	cmd.Stdin = bytes.NewReader(text)
 	return cmd.Run() == nil
 }
@@ -43,7 +44,8 @@ func good(t *testing.T, k *Key, text, sig []byte, namespace string) bool {
 // Keys of all kinds sign texts that the real ssh-keygen checks; one byte more, or another namespace, is no good.
 func TestSignText(t *testing.T) {
 	for name, args := range map[string][]string{
-		"ed25519": {"-t", "ed25519"}, "rsa": {"-t", "rsa", "-b", "2048"}, "ecdsa": {"-t", "ecdsa"}, "pem": {"-t", "rsa", "-b", "2048", "-m", "PEM"},
+		"ed25519": {"-t", "ed25519"}, "rsa": {"-t", "rsa", "-b", "2048"}, "ecdsa": {"-t", "ecdsa"},
+		"pem": {"-t", "rsa", "-b", "2048", "-m", "PEM"},
 	} {
 		_, private := keygen(t, append(args, "-N", "")...)
 		k, err := Parse(private)
@@ -67,7 +69,8 @@ func TestParseRefuses(t *testing.T) {
 	_, whole := keygen(t, "-t", "ed25519", "-N", "")
 	_, short := keygen(t, "-t", "rsa", "-b", "1024", "-N", "")
 	for what, text := range map[string][]byte{
-		"a passphrase": locked, "half of it": whole[:len(whole)/2], "a short one": short, "nothing": nil, "a token": []byte("ghp_secretsecretsecret"),
+		"a passphrase": locked, "half of it": whole[:len(whole)/2], "a short one": short, "nothing": nil,
+		"a token": []byte("ghp_secretsecretsecret"),
 	} {
 		k, err := Parse(text)
 		if err == nil {
