@@ -155,6 +155,7 @@ const (
 	ReasonAgentMayNotDecide  Reason = "agent_may_not_decide"
 	ReasonRequesterDecides   Reason = "requester_may_not_decide"
 	ReasonBadSignature       Reason = "bad_signature"
+	ReasonSignatureRefused   Reason = "signature_refused" // a request to sign does not say, in full, what its key is bound to
 	ReasonReplayedSignature  Reason = "replayed_signature"
 	ReasonStaleSignature     Reason = "stale_signature"
 	ReasonSignatureRequired  Reason = "signature_required"

@@ -13,13 +13,8 @@ import (
 // Keys reports whether secrets of a kind are private keys, which sign and go nowhere.
 func (k Kind) Keys() bool { return k == SSHAgent || k == Signing }
 
-// Why keys do not sign.
-const (
-	// ReasonSignature is for a request to sign that does not say, in full, what its key is bound to.
-	ReasonSignature palyra.Reason = "signature_refused"
-	// ReasonOtherKey is for a key that is not the one of its binding any more.
-	ReasonOtherKey palyra.Reason = "key_changed"
-)
+// ReasonOtherKey is for a key that is not the one of its binding any more.
+const ReasonOtherKey palyra.Reason = "key_changed"
 
 // The limits of a key's binding.
 const (

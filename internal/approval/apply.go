@@ -179,13 +179,9 @@ func (d *Desk) settle(tx *store.Tx, r record, dec palyra.Decision) error {
 }
 
 func alreadyDecided(a palyra.Approval) error {
-	if a.Decision.Answer == palyra.AnswerError {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "approval %s is over: %s at %s",
-			a.ID, a.Decision.Reason, palyra.Time(a.Decision.At)).WithRemedy("nobody waits for an answer; have the call proposed again")
-	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "approval %s was already decided: %s by %s at %s",
 		a.ID, a.Decision.Answer, a.Decision.By, palyra.Time(a.Decision.At)).
-		WithRemedy("the first answer holds; see 'palyra approvals show %s'", a.ID)
+		WithRemedy("no other answer counts any more; see 'palyra approvals show %s'", a.ID)
 }
 
 func expired(a palyra.Approval) error {

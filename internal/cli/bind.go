@@ -121,7 +121,8 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 	fs.StringVar(&f.aws, "sigv4", "", "the value is a key of AWS, and signs what programs sign with a placeholder, for this REGION/SERVICE")
 	fs.BoolVar(&f.provider, "provider", false, "the value is the key of a provider of models, and of nothing else")
 	fs.StringVar(&f.upstream, "upstream", "", "the value goes into this header of requests by or to an MCP server, and of nobody else's")
-	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git), for --basic in requests of palyra.http.fetch, or the only one for --ssh (default: any)")
+	fs.StringVar(&f.binding.User, "user", "", "the user name for --git (default: git), for --basic in requests of palyra.http.fetch, "+
+		"or the only one for --ssh (default: any)")
 	fs.StringVar(&f.binding.Env, "env", "", "the variable in which programs find the placeholder")
 	fs.StringArrayVar(&f.binding.Workspaces, "workspace", nil, "only for calls in this directory or below; may be given again (default: all)")
 	fs.StringArrayVar(&f.tools, "tool", nil, "only for calls of this tool; may be given again (default: all)")

@@ -128,7 +128,7 @@ func (d *desk) answer(c net.Conn) {
 // refusedText is a refusal that is told.
 func (d *desk) refusedText(why string) error {
 	d.refuse(d.ctx, why)
-	return palyra.Errorf(palyra.Denied, secrets.ReasonSignature, "%s", why).
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRefused, "%s", why).
 		WithRemedy("let git ask for the signature: git commit -S, git tag -s")
 }
 

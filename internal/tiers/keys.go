@@ -108,7 +108,7 @@ func (g gateway) Close() ([]palyra.EgressFlow, int64) {
 
 // signatureRefused puts on record that a program asked a key for something that it does not sign.
 func (t *Tiers) signatureRefused(ctx context.Context, c *palyra.Call, why string, count int64) {
-	t.changedMeanwhile(ctx, c, secrets.ReasonSignature, []string{why}, count-1)
+	t.changedMeanwhile(ctx, c, palyra.ReasonSignatureRefused, []string{why}, count-1)
 }
 
 // askSignature has a running call ask for the signature of a commit or tag.

@@ -11,7 +11,8 @@ import (
 // Who may not be shown a secret may not say where its value goes either.
 func TestBindNeedsTheRightToSee(t *testing.T) {
 	h := newHouse(t, t.TempDir())
-	_, err := h.Put(t.Context(), secrets.Value{Scope: secrets.Global, Name: "prod", Value: palyra.NewSecret([]byte("owner only value 123"))}, ada)
+	prod := secrets.Value{Scope: secrets.Global, Name: "prod", Value: palyra.NewSecret([]byte("owner only value 123"))}
+	_, err := h.Put(t.Context(), prod, ada)
 	h.ok(err)
 	bob := secrets.By{Principal: "user:bob", Role: palyra.RoleAdmin}
 	if _, _, err := h.Reveal(t.Context(), secrets.Global, "prod", 0, bob); err == nil {

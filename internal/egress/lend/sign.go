@@ -156,7 +156,7 @@ func (x *exchange) sign(r *http.Request) (binding string, err error) {
 			return b.Name, err
 		}
 		return b.Name, signed.Again(r, k.real, hostInURL(x.way.At), func(s sigv4.Record) error { return x.record(b, s) }, func(err error) {
-			if palyra.AsError(err).Reason == sigv4.ReasonRefused {
+			if palyra.AsError(err).Reason == palyra.ReasonSignatureRefused {
 				x.way.Note(Use{Stray: []string{b.Name}})
 			}
 		})
@@ -167,7 +167,8 @@ func (x *exchange) sign(r *http.Request) (binding string, err error) {
 // record has a signature told of. Where that cannot be done there is none.
 func (x *exchange) record(b secrets.Binding, s sigv4.Record) error {
 	if x.way.Sign == nil {
-		return palyra.Errorf(palyra.Unavailable, sigv4.ReasonRefused, "nothing is signed here").WithRemedy("propose the call with a program")
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSignatureRefused, "nothing is signed here").
+			WithRemedy("propose the call with a program")
 	}
 	return x.way.Sign(Signature{b, s})
 }

@@ -60,11 +60,8 @@ const (
 	streamingTrailer = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 )
 
-// ReasonRefused is why a request is not signed again.
-const ReasonRefused palyra.Reason = "signature_refused"
-
 func refused(format string, args ...any) *palyra.Error {
-	return palyra.Errorf(palyra.Denied, ReasonRefused, "the request is not signed again: "+format, args...)
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRefused, "the request is not signed again: "+format, args...)
 }
 
 // Claims reports whether a request says that it is signed with a key: in its head or its query, by whatever scheme.

@@ -304,7 +304,7 @@ func TestForgedRequests(t *testing.T) {
 		}
 		n, err := again(r, s3Now)
 		var e *palyra.Error
-		if n != 0 || !errors.As(err, &e) || e.Reason != ReasonRefused || e.Remedy == "" ||
+		if n != 0 || !errors.As(err, &e) || e.Reason != palyra.ReasonSignatureRefused || e.Remedy == "" ||
 			strings.Contains(err.Error(), "the secret of the run") {
 			t.Errorf("%s: %d signatures, %v", what, n, err)
 		}

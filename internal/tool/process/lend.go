@@ -51,7 +51,7 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 			return err
 		}
 		p.Bindings, p.Egress = append(p.Bindings, b.Name), append(p.Egress, hosts...)
-		note(p, "%s", lentNote(b))
+		note(p, "%s", b.Note())
 		names = slices.DeleteFunc(names, func(n string) bool { return n == b.Name })
 	}
 	for _, n := range names {
@@ -93,35 +93,4 @@ func (d *Driver) lendKeys(have []secrets.Binding, p *palyra.Plan) error {
 		func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
 	p.UnixSockets = p.UnixSockets || f.UnixSockets
 	return nil
-}
-
-// lentNote says where the value of a binding goes.
-func lentNote(b secrets.Binding) string {
-	switch b.Kind {
-	case secrets.SigV4:
-		region, service := b.Region()
-		return "gets placeholder keys (" + secrets.EnvAWSID + ", " + secrets.EnvAWSSecret + ") for the secret " + show.Line(b.Secret) +
-			", by the binding " + show.Line(b.Name) + "; what it signs with them for " + service + " in " + region +
-			" is signed again with the true key at " + strings.Join(b.Hosts, ", ") + ", whose TLS Palyra opens for this run"
-	case secrets.SSHAgent:
-		as := ""
-		if b.User != "" {
-			as = " as " + show.Line(b.User)
-		}
-		return "may log in by ssh" + as + " at " + strings.Join(b.Hosts, ", ") + " with the key " + secrets.Fingerprint(b.Key) +
-			", by the binding " + show.Line(b.Name) + "; Palyra signs that and nothing else, and the key stays outside"
-	case secrets.Signing:
-		return "may ask for signatures of commits and tags by the key " + secrets.Fingerprint(b.Key) + ", by the binding " + show.Line(b.Name) +
-			"; each is shown and decided about by itself, and the key stays outside"
-	}
-	place := string(b.Kind)
-	if b.Place != "" {
-		place += " " + b.Place
-	}
-	in := ""
-	if b.Env != "" {
-		in = " (" + b.Env + ")"
-	}
-	return "gets a placeholder" + in + " for the secret " + show.Line(b.Secret) + ", by the binding " + show.Line(b.Name) +
-		"; its value goes into " + place + " at " + strings.Join(b.Hosts, ", ") + ", whose TLS Palyra opens for this run"
 }
