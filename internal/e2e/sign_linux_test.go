@@ -39,7 +39,10 @@ func (d *daemon) signedRepository() {
 	d.t.Helper()
 	d.put("file", "one\ntwo\n")
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"config", "user.name", "Ann Example"}, {"config", "user.email", "ann@example.com"}, {"add", "file"},
+		{"init", "-q", "-b", "main"},
+		{"config", "user.name", "Ann Example"},
+		{"config", "user.email", "ann@example.com"},
+		{"add", "file"},
 		{"commit", "-q", "-m", "begin"},
 	} {
 		if out, err := d.asOwner(nil, "git", args...); err != nil {
