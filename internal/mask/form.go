@@ -62,7 +62,10 @@ var allWays = [...]func([]byte) []byte{
 	way(func(s string) string { return strings.ReplaceAll(webJSON(s), "/", `\/`) }),
 	way(func(s string) string { return unquoted(strconv.Quote(s)) }),
 	way(func(s string) string { return unquoted(strconv.QuoteToASCII(s)) }),
-	way(html.EscapeString), wide(binary.LittleEndian), wide(binary.BigEndian),
+	way(func(s string) string { return javaJSON.Replace(plainJSON(s)) }),
+	way(func(s string) string { return netJSON.Replace(strings.ReplaceAll(s, `\`, `\\`)) }),
+	way(func(s string) string { return strings.ReplaceAll(spaced(s), "%2F", "/") }), // quote of Python
+	way(html.EscapeString), way(templateHTML.Replace), wide(binary.LittleEndian), wide(binary.BigEndian),
 }
 
 // formsOf yields the ways in which a value is written, each once. A value that is too short has none.
@@ -104,6 +107,15 @@ func wrapped(s string, width int, end string) string {
 	}
 	return b.String() + s
 }
+
+// How libraries of other languages write what others leave as it is: Gson, System.Text.Json, Mustache.
+var (
+	javaJSON = strings.NewReplacer("=", `\u003d`, "<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "'", `\u0027`)
+	netJSON  = strings.NewReplacer("+", `\u002B`, `"`, `\u0022`, "<", `\u003C`, ">", `\u003E`, "&", `\u0026`, "'", `\u0027`, "`", `\u0060`)
+
+	templateHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;",
+		"=", "&#x3D;")
+)
 
 // component is a value as browsers write it in addresses.
 func component(text string) string { return browserLeaves.Replace(url.QueryEscape(text)) }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,6 +94,54 @@ func TestAuthorityOfAnAddress(t *testing.T) {
 		pool.AddCert(a.root)
 		if _, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host}); (err == nil) != good {
 			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// A pause in the middle of a value that comes back does not let it through, and whole lines go at once.
+func TestPauseInAValue(t *testing.T) {
+	line, rest := make(chan struct{}), make(chan struct{})
+	b := newBound(t, false, func(w http.ResponseWriter, r *http.Request) {
+		v := r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "data: first\n"+v[:len(v)/2])
+		_ = http.NewResponseController(w).Flush()
+		<-line // the client has the line, so the pause is over
+		<-rest
+		_, _ = io.WriteString(w, v[len(v)/2:])
+	}, loan("a", secrets.Header, "Authorization", ""))
+	r, err := http.NewRequest(http.MethodGet, b.server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+b.desk.loans[0].Placeholder)
+	res, err := b.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body := bufio.NewReader(res.Body)
+	if first, err := body.ReadString('\n'); first != "data: first\n" || err != nil {
+		t.Fatalf("%q, %v", first, err)
+	}
+	close(line)
+	time.AfterFunc(4*pause, func() { close(rest) })
+	got, err := io.ReadAll(body)
+	if err != nil || strings.Contains(string(got), value[len(value)/2:]) || strings.Contains(string(got), value[:8]) {
+		t.Errorf("the client has %q, %v", got, err)
+	}
+}
+
+// A value that a server sends back is masked as libraries of several languages write it, and without blanks at its ends.
+func TestFormsOfOtherLanguages(t *testing.T) {
+	v := "abcd1234/EFGH5678+ijkl9012mnop=="
+	m := masksOf([]secrets.Loan{{Placeholder: Placeholder([]byte(v)), Value: palyra.NewSecret([]byte(" " + v + "\n"))}})
+	for name, s := range map[string]string{
+		"Gson": `abcd1234/EFGH5678+ijkl9012mnop\u003d\u003d`, "System.Text.Json": `abcd1234/EFGH5678\u002Bijkl9012mnop==`,
+		"quote of Python": `abcd1234/EFGH5678%2Bijkl9012mnop%3D%3D`, "Mustache": `abcd1234&#x2F;EFGH5678+ijkl9012mnop&#x3D;&#x3D;`,
+		"small digits": `abcd1234%2fEFGH5678%2bijkl9012mnop%3d%3d`, "as it is": v,
+	} {
+		if got := m.text(s); strings.Contains(got, "EFGH5678") {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

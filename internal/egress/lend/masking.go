@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type pair struct{ what, with []byte }
 type masks struct {
 	pairs   []pair
 	longest int
+	folded  bool // a value has more than one line
 }
 
 // masksOf makes them.
@@ -32,6 +34,7 @@ func masksOf(loans []secrets.Loan) (m masks) {
 				return nil
 			}
 			b = mask.Core(b)
+			m.folded = m.folded || bytes.ContainsRune(b, '\n')
 			stand := make([]byte, len(b))
 			for i := range stand {
 				stand[i] = l.Placeholder[i%len(l.Placeholder)]
@@ -141,7 +144,12 @@ func (m masks) inHead(h http.Header) bool {
 
 // pause is how long the end of what came is held back for the rest of a form. What is held back, and how long, follows from
 // nothing but how much came and when: otherwise whoever has bytes sent back could try values out, letter by letter.
-const pause = 25 * time.Millisecond
+// After a pause whole lines go, or whole messages of a WebSocket: nothing that goes on. The end of what stays open goes after a
+// time that no network takes for the next bytes, so that a client cannot cut a value by the moment at which it reads.
+const (
+	pause    = 25 * time.Millisecond
+	patience = 5 * time.Second
+)
 
 // reader masks what is read, of which size bytes are to come; negative: nobody knows. When all is read ended is called.
 func (m masks) reader(r io.ReadCloser, size int64, ended func()) io.ReadCloser {
@@ -178,6 +186,7 @@ type masked struct {
 	ready  int           // bytes of buf that can be given
 	frames *frames       // buf has what is inside of them; nil: there are none
 	out    []byte        // frames that can be given
+	paused bool          // what is whole has gone
 	err    error
 }
 
@@ -241,21 +250,69 @@ func (m *masked) begin() {
 func (m *masked) fill() {
 	var late <-chan time.Time
 	if len(m.buf) > 0 {
-		timer := time.NewTimer(m.pause)
+		wait := m.pause
+		if m.paused {
+			wait = patience
+		}
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		late = timer.C
 	}
 	select {
 	case p := <-m.pieces:
+		m.paused = false
 		m.came(p)
 		if p.err == nil {
 			m.free <- p.b[:cap(p.b)]
 		}
 	case <-late:
-		m.release(len(m.buf))
+		whole := len(m.buf)
+		if !m.paused {
+			whole = m.whole()
+		}
+		m.paused = true
+		m.release(whole)
 	case <-m.closed:
 		m.buf, m.err = nil, io.ErrClosedPipe
 	}
+}
+
+// whole is how many bytes no form can go on behind: by what lines and messages are, and by nothing that is in them.
+func (m *masked) whole() int {
+	switch {
+	case m.frames != nil && m.frames.whole():
+		return len(m.buf)
+	case m.frames != nil:
+		return 0
+	case m.folded:
+		return emptyLine(m.buf)
+	}
+	for end := len(m.buf); ; {
+		at := bytes.LastIndexByte(m.buf[:end], '\n')
+		if at < 0 {
+			return 0
+		}
+		from := bytes.LastIndexByte(m.buf[:at], '\n') + 1
+		if line := bytes.TrimSuffix(m.buf[from:at], []byte("\r")); !encoded.Match(line) || from > 0 && len(line) < leastFold {
+			return at + 1
+		}
+		end = at
+	}
+}
+
+// leastFold is the shortest line of those that a value is folded into, in base64 or hexadecimal.
+const leastFold = 60
+
+// encoded is a line, or the end of one, that such a text may go on behind.
+var encoded = regexp.MustCompile(`^[A-Za-z0-9+/=_-]+$`)
+
+// emptyLine is how many bytes there are up to and with the last empty line, which no value has.
+func emptyLine(b []byte) int {
+	end := []byte("\n\n")
+	if i := bytes.LastIndex(b, end); i >= 0 {
+		return i + len(end)
+	}
+	return 0
 }
 
 // came takes what a read brought.

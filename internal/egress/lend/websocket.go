@@ -188,6 +188,7 @@ const maxControl = 125
 type frames struct {
 	head    []byte // of a frame, as far as it came
 	control bool   // head is that of a control frame, followed by what it carries
+	more    bool   // the message goes on in another frame
 	left    int    // bytes of the frame that are still to come
 	order   []span
 }
@@ -229,10 +230,13 @@ func (f *frames) split(b []byte, carried *[]byte, m masks) error {
 			f.controlled(m)
 			continue
 		}
-		f.order, f.head = append(f.order, span{raw: f.head}), nil
+		f.order, f.head, f.more = append(f.order, span{raw: f.head}), nil, !h.last
 	}
 	return nil
 }
+
+// whole reports whether nothing of a message is still to come.
+func (f *frames) whole() bool { return f.left == 0 && len(f.head) == 0 && !f.more }
 
 // controlled ends a control frame that is all there. It may stand between the parts of a message.
 func (f *frames) controlled(m masks) {
