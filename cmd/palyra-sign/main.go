@@ -125,7 +125,7 @@ func ask(format, key string, payload []byte) ([]byte, error) {
 	for {
 		kind, body, err := signwire.Read(c)
 		if err != nil {
-			return nil, fmt.Errorf("Palyra gave no answer: %w", err)
+			return nil, fmt.Errorf("no answer from Palyra: %w", err)
 		}
 		switch kind {
 		case signwire.Signature:

@@ -7,7 +7,6 @@ package sshkey
 
 import (
 	"context"
-	"crypto/dsa"
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
@@ -48,15 +47,15 @@ func Parse(text []byte) (*Key, error) {
 		return nil, unusable("it is no private key of ssh").
 			WithRemedy("put the whole file in, as ssh-keygen wrote it: palyra vault put NAME --from-file FILE")
 	}
-	if _, old := raw.(*dsa.PrivateKey); old {
-		return nil, unusable("DSA keys are not used any more").WithRemedy("make another one: ssh-keygen -t ed25519")
-	}
 	if k, ok := raw.(*rsa.PrivateKey); ok && k.N.BitLen() < minRSA {
 		return nil, unusable("an RSA key of %d bits is too short", k.N.BitLen()).WithRemedy("make another one: ssh-keygen -t ed25519")
 	}
 	signer, err := ssh.NewSignerFromKey(raw)
 	if err != nil {
 		return nil, unusable("a key of this kind cannot be used")
+	}
+	if signer.PublicKey().Type() == ssh.InsecureKeyAlgoDSA {
+		return nil, unusable("DSA keys are not used any more").WithRemedy("make another one: ssh-keygen -t ed25519")
 	}
 	own, ok := signer.(ssh.AlgorithmSigner)
 	if !ok {
