@@ -54,7 +54,7 @@ func Parse(text []byte) (*Key, error) {
 	if err != nil {
 		return nil, unusable("a key of this kind cannot be used")
 	}
-	if signer.PublicKey().Type() == ssh.InsecureKeyAlgoDSA {
+	if signer.PublicKey().Type() == "ssh-dss" {
 		return nil, unusable("DSA keys are not used any more").WithRemedy("make another one: ssh-keygen -t ed25519")
 	}
 	own, ok := signer.(ssh.AlgorithmSigner)
