@@ -69,7 +69,7 @@ var ofOthers = map[palyra.Reason]string{
 	palyra.ReasonSignatureRequired: "of an answer", palyra.ReasonIdempotencyReused: "of a door: no call is made",
 	palyra.ReasonRateLimited: "of a door: no call is made",
 	palyra.ReasonRunEnded:    "of what is said to a call that has ended", palyra.ReasonVerifyFailed: "of what was kept",
-	palyra.ReasonSecondDaemon: "of a start",
+	palyra.ReasonSecondDaemon: "of a start", palyra.ReasonSignatureRefused: "of a request that a running program sends",
 }
 
 // onTheWay are the packages that a call passes.
