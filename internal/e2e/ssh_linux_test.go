@@ -160,7 +160,7 @@ func TestKeysLogInBySSH(t *testing.T) {
 // made lists the signatures on record, of a use.
 func (d *daemon) made(use string) (all []map[string]any) {
 	for _, e := range d.entries() {
-		if e.Kind == "signature.made" && e.Body["use"] == use {
+		if e.Kind == "signature.made" && e.Body["type"] == use {
 			all = append(all, e.Body)
 		}
 	}
