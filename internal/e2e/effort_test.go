@@ -161,6 +161,7 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		"palyra.artifact.read":  {{"artifact_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3", "offset": 1 << 40}},
 		"palyra.http.fetch":     {{"url": "https://203.0.113.1/"}},
 		"palyra.egress.allow":   {{"host": "example.invalid", "port": 443}},
+		"palyra.sign":           {{"payload": long[:60_000]}},
 		"palyra.device.pair":    {{"name": long[:200]}},
 		"palyra.undo":           {{"call_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 		"palyra.stage.keep":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},

@@ -4,10 +4,8 @@
 // Words: an identity is a uid, a gid and further groups; it comes without any capability, for uid 0 as well.
 //
 // Promises: the work sees the identity's rights to files and no more, or is not begun. The identity is one thread's
-// and ends with it: nothing else ever runs on that thread than work of the same identity, whether the work succeeds,
-// fails or panics, so there is nothing to restore that could fail. A few threads wait a moment for more work, and end
-// when none comes; one whose work panicked, ended early or changed its rights takes no more. Who is not root can only
-// be himself, and any other identity is refused.
+// and ends with it: whether the work succeeds, fails or panics, no thread that goes on living ever had it, so there
+// is nothing to restore that could fail. Who is not root can only be himself, and any other identity is refused.
 //
 // What it does not do: only rights to files change. To signals and limits the thread is still the daemon's, and the
 // work could raise its capabilities again: this is for work of our own, not for a program of somebody else's.
@@ -46,8 +44,7 @@ func Do(id Identity, f func() error) error {
 	case int64(euid) != id.UID || len(id.Groups) > 0:
 		return fmt.Errorf("owner: uid %d cannot become uid %d: %w", euid, id.UID, os.ErrPermission)
 	}
-	_, err := contained(f)
-	return err
+	return contain(f)
 }
 
 // As is Do for who is known by numbers only.
@@ -66,12 +63,12 @@ func (id Identity) possible() bool {
 	return id.UID >= 0 && id.UID <= maxID && id.GID >= 0 && id.GID <= maxID && len(id.Groups) <= maxGroups
 }
 
-// contained runs f and makes a panic an error; whole: there was none.
-func contained(f func() error) (whole bool, err error) {
+// contain runs f and makes a panic an error.
+func contain(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			whole, err = false, fmt.Errorf("owner: panic: %v", r)
+			err = fmt.Errorf("owner: panic: %v", r)
 		}
 	}()
-	return true, f()
+	return f()
 }

@@ -3,11 +3,39 @@ package owner
 import (
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-func asRoot(id Identity, f func() error) error { return threads.do(id, f) }
+func asRoot(id Identity, f func() error) error {
+	return onOwnThread(func() error {
+		if err := become(id); err != nil {
+			return fmt.Errorf("owner: become uid %d: %w", id.UID, err)
+		}
+		return f()
+	})
+}
+
+// onOwnThread runs f on a thread that ends with it, and whatever it became with
+// it. The process's first thread cannot end, and /proc shows it as the process;
+// when the scheduler offers it, it is held while another does the work.
+func onOwnThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errEarly
+		defer func() { done <- err }()
+		runtime.LockOSThread() // never unlocked once the thread became somebody
+		if unix.Gettid() == os.Getpid() {
+			err = onOwnThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		err = contain(f)
+	}()
+	return <-done
+}
 
 // become changes the calling thread only: these calls, unlike those of package syscall, do not reach the process's
 // other threads. Groups go first: the right to change them goes with the capabilities.
