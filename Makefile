@@ -57,6 +57,10 @@ build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-verify a
 	@cell=$$(sha256sum bin/palyra-cell | cut -d' ' -f1); set -x; \
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION) -X main.cell=$$cell" -o bin/ ./cmd/palyrad
 
+.PHONY: agents
+agents: ## drive the real agents, which npm installs below the cache directory, by hook, over MCP and inside; about 20 minutes
+	@scripts/agents.sh
+
 .PHONY: run
 run: build ## build, start the daemon on its defaults, show a short demo and say what to do next
 	@scripts/run.sh

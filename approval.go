@@ -149,6 +149,8 @@ const (
 	WidenReadRoot  = "read_root" // reads of files under the directory of the one that was asked about, outside of the workspace
 	WidenHost      = "host"      // fetches of pages of the hosts that were asked about
 	WidenBranch    = "branch"    // signatures of commits on the branch of the one that was asked about
+	WidenRemote    = "remote"    // connections of git to the repository of the one that was asked about
+	WidenPush      = "push"      // pushes to the branch, of the repository, of the one that was asked about, that lose nothing
 	WidenGroup     = "group"     // hosts of a group, from the workspace; followed by :NAME:DIGEST of the group
 )
 
@@ -162,9 +164,13 @@ func (t Terms) Covers(widen string) bool {
 	case WidenHost:
 		return t.Pages && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && t.Branch == ""
 	case WidenBranch:
-		return t.Branch != "" && t.Signer != "" && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages
+		return t.Branch != "" && t.Signer != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" && t.Group == "" && !t.Pages
 	}
-	return t.Group != "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
+	if widen == WidenRemote || widen == WidenPush {
+		return t.Remote != "" && t.HostKey != "" && t.Signer != "" && (t.Branch != "") == (widen == WidenPush) && t.PathRoot == "" &&
+			t.ReadRoot == "" && t.Group == "" && !t.Pages
+	}
+	return t.Group != "" && t.Remote == "" && t.PathRoot == "" && t.ReadRoot == "" && widen == WidenGroup+":"+t.Group+":"+string(t.GroupDigest)
 }
 
 // For reports whether terms are for a tool.
@@ -266,6 +272,11 @@ type Terms struct {
 	// Of signatures of commits that go on a branch of the workspace: the binding and the fingerprint of the key, "NAME/KEY".
 	Branch string `json:"branch,omitempty"`
 	Signer string `json:"signer,omitempty"`
+
+	// Of git at a server, by the key of Signer: the repository, USER@HOST:PORT:PATH, and the fingerprint of the server's key,
+	// or those that it may have. With a Branch pushes to that, which lose nothing; without, connections.
+	Remote  string `json:"remote,omitempty"`
+	HostKey string `json:"host_key,omitempty"`
 }
 
 // Digest returns the digest of what the approver is shown.

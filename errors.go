@@ -147,6 +147,7 @@ const (
 	ReasonApprovalExpired    Reason = "approval_expired"
 	ReasonApprovalFailed     Reason = "approval_failed"
 	ReasonApprovalNotAwaited Reason = "approval_not_awaited"
+	ReasonNotObserving       Reason = "not_observing"
 	ReasonTooManyPending     Reason = "too_many_pending"
 	ReasonQuestionBytes      Reason = "question_bytes_spent"
 	ReasonRecentlyDenied     Reason = "recently_denied"

@@ -21,9 +21,9 @@ type Entry struct {
 // Catalogue returns a zero value of every event, in the order of the docs.
 func Catalogue() []Event {
 	return slices.Concat(
-		[]Event{StateBegun{}, DaemonStarted{}, DaemonStopped{}, KeyCreated{}, KeyRotated{}, PolicyActivated{}},
+		[]Event{StateBegun{}, DaemonStarted{}, DaemonStopped{}, KeyCreated{}, KeyRotated{}, PolicyActivated{}, ObservationChanged{}},
 		[]Event{CallProposed{}, CallJudged{}, CallRefused{}, CallGranted{}, CallFed{}, CallSettling{}, CallFinished{}},
-		[]Event{CallCancelled{}, CallUnknown{}, CallChecked{}, CallReverted{}},
+		[]Event{CallCancelled{}, CallUnknown{}, CallChecked{}, CallObserved{}, CallReverted{}},
 		[]Event{ApprovalRequested{}, ApprovalJoined{}, ApprovalVoted{}, ApprovalDecided{}, ApprovalWithdrawn{}},
 		[]Event{GrantCreated{}, GrantEnded{}},
 		[]Event{RunStarted{}, RunFed{}, RunEnded{}, SessionOpened{}, SessionLabeled{}, SessionClosed{}},

@@ -83,33 +83,13 @@ type ConsoleOpened struct {
 
 // Kind implements Event.
 func (PairingOpened) Kind() string { return "pairing.opened" }
-
-// Kind implements Event.
 func (PairingFailed) Kind() string { return "pairing.failed" }
-
-// Kind implements Event.
-func (DevicePaired) Kind() string { return "device.paired" }
-
-// Kind implements Event.
+func (DevicePaired) Kind() string  { return "device.paired" }
 func (DeviceRenewed) Kind() string { return "device.renewed" }
-
-// Kind implements Event.
 func (DeviceRevoked) Kind() string { return "device.revoked" }
-
-// Kind implements Event.
-func (UserAdded) Kind() string { return "user.added" }
-
-// Kind implements Event.
-func (UserChanged) Kind() string { return "user.changed" }
-
-// Kind implements Event.
-func (UserRemoved) Kind() string { return "user.removed" }
-
-// Kind implements Event.
-func (TokenAdded) Kind() string { return "token.added" }
-
-// Kind implements Event.
-func (TokenRevoked) Kind() string { return "token.revoked" }
-
-// Kind implements Event.
+func (UserAdded) Kind() string     { return "user.added" }
+func (UserChanged) Kind() string   { return "user.changed" }
+func (UserRemoved) Kind() string   { return "user.removed" }
+func (TokenAdded) Kind() string    { return "token.added" }
+func (TokenRevoked) Kind() string  { return "token.revoked" }
 func (ConsoleOpened) Kind() string { return "console.opened" }

@@ -28,13 +28,7 @@ type OperatorRemoved struct {
 }
 
 // Kind implements Event.
-func (AgentAdded) Kind() string { return "agent.added" }
-
-// Kind implements Event.
-func (AgentRemoved) Kind() string { return "agent.removed" }
-
-// Kind implements Event.
-func (OperatorAdded) Kind() string { return "operator.added" }
-
-// Kind implements Event.
+func (AgentAdded) Kind() string      { return "agent.added" }
+func (AgentRemoved) Kind() string    { return "agent.removed" }
+func (OperatorAdded) Kind() string   { return "operator.added" }
 func (OperatorRemoved) Kind() string { return "operator.removed" }

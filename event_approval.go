@@ -80,24 +80,10 @@ type ApprovalsExported struct {
 
 // Kind implements Event.
 func (ApprovalRequested) Kind() string { return "approval.requested" }
-
-// Kind implements Event.
-func (ApprovalJoined) Kind() string { return "approval.joined" }
-
-// Kind implements Event.
-func (ApprovalVoted) Kind() string { return "approval.voted" }
-
-// Kind implements Event.
-func (ApprovalDecided) Kind() string { return "approval.decided" }
-
-// Kind implements Event.
+func (ApprovalJoined) Kind() string    { return "approval.joined" }
+func (ApprovalVoted) Kind() string     { return "approval.voted" }
+func (ApprovalDecided) Kind() string   { return "approval.decided" }
 func (ApprovalWithdrawn) Kind() string { return "approval.withdrawn" }
-
-// Kind implements Event.
-func (GrantCreated) Kind() string { return "grant.created" }
-
-// Kind implements Event.
-func (GrantEnded) Kind() string { return "grant.ended" }
-
-// Kind implements Event.
+func (GrantCreated) Kind() string      { return "grant.created" }
+func (GrantEnded) Kind() string        { return "grant.ended" }
 func (ApprovalsExported) Kind() string { return "approvals.exported" }

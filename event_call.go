@@ -124,33 +124,6 @@ type CallUnknown struct {
 	Kept   Kept     `json:"kept,omitzero"`
 }
 
-// Kind implements Event.
-func (CallProposed) Kind() string { return "call.proposed" }
-
-// Kind implements Event.
-func (CallJudged) Kind() string { return "call.judged" }
-
-// Kind implements Event.
-func (CallRefused) Kind() string { return "call.refused" }
-
-// Kind implements Event.
-func (CallGranted) Kind() string { return "call.granted" }
-
-// Kind implements Event.
-func (CallFed) Kind() string { return "call.fed" }
-
-// Kind implements Event.
-func (CallSettling) Kind() string { return "call.settling" }
-
-// Kind implements Event.
-func (CallFinished) Kind() string { return "call.finished" }
-
-// Kind implements Event.
-func (CallCancelled) Kind() string { return "call.cancelled" }
-
-// Kind implements Event.
-func (CallUnknown) Kind() string { return "call.unknown" }
-
 // CallChecked ends a call that the caller only asked about: it may run it by its own tools, outside any sandbox.
 // Nothing ran here, so nothing is attested. Lease names the lease that answered; recording it takes one use.
 type CallChecked struct {
@@ -165,5 +138,28 @@ type CallChecked struct {
 	Kept     Kept       `json:"kept,omitzero"`
 }
 
+// CallObserved ends a call that was judged and not held, because Palyra only observes: the caller runs it by its own
+// tools whatever the judgement is. It says what would have become of it; nothing is attested.
+type CallObserved struct {
+	Call   CallID  `json:"call_id"`
+	Plan   Digest  `json:"plan_digest,omitempty"`
+	Effect Effect  `json:"effect"` // what policy said; deny where a layer before policy refused it
+	Layer  Layer   `json:"layer,omitempty"`
+	Reason Reason  `json:"reason_code,omitempty"` // for which it would have been refused
+	Lease  LeaseID `json:"lease_id,omitempty"`    // that would have answered the question; it is not used
+	Body   Digest  `json:"outcome_sha256,omitempty"`
+	Kept   Kept    `json:"kept,omitzero"`
+}
+
 // Kind implements Event.
-func (CallChecked) Kind() string { return "call.checked" }
+func (CallProposed) Kind() string  { return "call.proposed" }
+func (CallJudged) Kind() string    { return "call.judged" }
+func (CallRefused) Kind() string   { return "call.refused" }
+func (CallGranted) Kind() string   { return "call.granted" }
+func (CallFed) Kind() string       { return "call.fed" }
+func (CallSettling) Kind() string  { return "call.settling" }
+func (CallFinished) Kind() string  { return "call.finished" }
+func (CallCancelled) Kind() string { return "call.cancelled" }
+func (CallUnknown) Kind() string   { return "call.unknown" }
+func (CallChecked) Kind() string   { return "call.checked" }
+func (CallObserved) Kind() string  { return "call.observed" }

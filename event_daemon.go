@@ -1,5 +1,7 @@
 package palyra
 
+import "time"
+
 // StateBegun is the first line of a state that somebody began on purpose beside what was left of earlier ones.
 type StateBegun struct {
 	State  string   `json:"state_id"`
@@ -44,6 +46,27 @@ type PolicyActivated struct {
 	By        Principal  `json:"by"`
 	Signature *Signature `json:"signature,omitempty"`
 }
+
+// MaxObserved is the longest time for which calls are observed by one signature.
+const MaxObserved = 7 * 24 * time.Hour
+
+// Observation is until when calls that ask to be observed are judged and not held, and who said so.
+type Observation struct {
+	On    bool      `json:"on"`
+	Until time.Time `json:"until,omitzero"`
+	By    Principal `json:"by,omitempty"`
+}
+
+// ObservationChanged says until when calls that ask to be observed are judged and not held; a time that is over: they
+// are held again. A person's has their signature.
+type ObservationChanged struct {
+	Until     time.Time  `json:"until"`
+	By        Principal  `json:"by"`
+	Signature *Signature `json:"signature,omitempty"`
+}
+
+// Kind implements Event.
+func (ObservationChanged) Kind() string { return "observation.changed" }
 
 // AlertRaised records what should not happen: a decision with an agent's credential, a replayed or altered signature,
 // a stale digest, a sealed path that was changed while a run was under way.

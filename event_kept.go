@@ -37,6 +37,9 @@ func (k Kept) With(e Event, body Digest) (Event, bool) {
 	case CallChecked:
 		e.Kept, e.Body = k, body
 		return e, true
+	case CallObserved:
+		e.Kept, e.Body = k, body
+		return e, true
 	}
 	return e, false
 }

@@ -66,25 +66,11 @@ type WorkspaceRemoved struct {
 }
 
 // Kind implements Event.
-func (RunStarted) Kind() string { return "run.started" }
-
-// Kind implements Event.
-func (RunFed) Kind() string { return "run.fed" }
-
-// Kind implements Event.
-func (RunEnded) Kind() string { return "run.ended" }
-
-// Kind implements Event.
-func (SessionOpened) Kind() string { return "session.opened" }
-
-// Kind implements Event.
-func (SessionLabeled) Kind() string { return "session.labeled" }
-
-// Kind implements Event.
-func (SessionClosed) Kind() string { return "session.closed" }
-
-// Kind implements Event.
-func (WorkspaceAdded) Kind() string { return "workspace.added" }
-
-// Kind implements Event.
+func (RunStarted) Kind() string       { return "run.started" }
+func (RunFed) Kind() string           { return "run.fed" }
+func (RunEnded) Kind() string         { return "run.ended" }
+func (SessionOpened) Kind() string    { return "session.opened" }
+func (SessionLabeled) Kind() string   { return "session.labeled" }
+func (SessionClosed) Kind() string    { return "session.closed" }
+func (WorkspaceAdded) Kind() string   { return "workspace.added" }
 func (WorkspaceRemoved) Kind() string { return "workspace.removed" }

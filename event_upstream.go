@@ -63,16 +63,8 @@ type UpstreamFlow struct {
 }
 
 // Kind implements Event.
-func (UpstreamReached) Kind() string { return "upstream.reached" }
-
-// Kind implements Event.
-func (UpstreamAdded) Kind() string { return "upstream.added" }
-
-// Kind implements Event.
-func (UpstreamRemoved) Kind() string { return "upstream.removed" }
-
-// Kind implements Event.
-func (UpstreamApproved) Kind() string { return "upstream.approved" }
-
-// Kind implements Event.
+func (UpstreamReached) Kind() string     { return "upstream.reached" }
+func (UpstreamAdded) Kind() string       { return "upstream.added" }
+func (UpstreamRemoved) Kind() string     { return "upstream.removed" }
+func (UpstreamApproved) Kind() string    { return "upstream.approved" }
 func (UpstreamQuarantined) Kind() string { return "upstream.quarantined" }

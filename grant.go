@@ -15,12 +15,12 @@ type Grant struct {
 }
 
 // NewGrant derives a grant from a judged call. It refuses what is not Permitted, and a call that its caller wants to
-// run itself: nobody runs that here.
+// run itself, asked about or only observed: nobody runs that here.
 func NewGrant(id GrantID, c *Call, now time.Time) (Grant, error) {
 	switch {
 	case id == "":
 		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: an id is missing")
-	case c.Proposal.Check || c.Plan.Tier == TierUnsandboxed:
+	case c.Proposal.Check || c.Proposal.Observe || c.Plan.Tier == TierUnsandboxed:
 		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: the call was only to be checked")
 	}
 	if err := Permitted(c); err != nil {

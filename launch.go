@@ -147,7 +147,7 @@ func (p Plan) Changes(now Plan) []string {
 	note(!p.Enforcement.same(now.Enforcement), "what the tier enforces")
 	note(!slices.Equal(p.Egress, now.Egress), "the hosts it may reach")
 	note(!slices.Equal(p.Publish, now.Publish), "the ports it publishes")
-	note(!slices.Equal(p.Bindings, now.Bindings), "the secrets it gets")
+	note(!slices.Equal(p.Bindings, now.Bindings) || !slices.Equal(p.Signers, now.Signers), "the secrets it gets")
 	note(p.Profile != now.Profile || !slices.Equal(p.Mounts, now.Mounts) || !slices.Equal(p.Files, now.Files), "the directories it sees")
 	note(!slices.Equal(p.Seals, now.Seals), "the paths that are sealed")
 	note(p.UnixSockets != now.UnixSockets || p.AgentSocket != now.AgentSocket, "the sockets it may use")

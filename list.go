@@ -7,7 +7,7 @@ import "time"
 // CallFilter selects calls, newest first.
 type CallFilter struct {
 	Principal Principal `json:"principal,omitempty"`
-	Session   SessionID `json:"session_id,omitempty"`
+	Session   SessionID `json:"session_id,omitempty"` // or the name that callers gave it
 	State     State     `json:"state,omitempty"`
 	Cursor    string    `json:"cursor,omitempty"` // of the page before; empty: the first
 	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default

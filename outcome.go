@@ -27,6 +27,9 @@ const (
 
 	// OutcomeAllowed is that of a check: policy and people allow the call, and the caller runs it itself. Nothing ran here.
 	OutcomeAllowed OutcomeKind = "allowed"
+	// OutcomeObserved is that of a call which was judged while Palyra only observes: layer, reason and policies say what
+	// would have become of it. The caller runs it itself, held by nothing.
+	OutcomeObserved OutcomeKind = "observed"
 )
 
 // Exit codes of outcomes in which nothing ran to an end of its own, so that no reader takes a refusal for a success.

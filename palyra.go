@@ -44,7 +44,11 @@ func (d Digest) Valid() bool {
 // never from what a caller says of itself.
 type Principal string
 
-const SystemDaemon Principal = "system:daemon" // the daemon itself
+// Who acts by no person's word: the daemon itself, and a time that is over.
+const (
+	SystemDaemon Principal = "system:daemon"
+	SystemClock  Principal = "system:clock"
+)
 
 // Kind returns the part before the colon: user, agent, device or system.
 func (p Principal) Kind() string {
@@ -62,7 +66,7 @@ func (p Principal) Name() string {
 func (p Principal) IsAgent() bool { return p.Kind() == "agent" }
 
 // Surface is the way a call came in; records call it "door". The credential, the socket and the method decide it, but
-// a client at the agent's socket, with a token or on a paired device claims itself whether it serves MCP.
+// a client at the agent's socket, with a token or on a paired device claims itself whether it serves MCP or ACP.
 type Surface string
 
 // The surfaces.
@@ -70,6 +74,7 @@ const (
 	SurfaceCLI  Surface = "cli"  // a person's own command, at the operator's socket
 	SurfaceAPI  Surface = "api"  // any client that says nothing else
 	SurfaceMCP  Surface = "mcp"  // one that says that it serves MCP
+	SurfaceACP  Surface = "acp"  // one that says that it stands between an editor and its agent
 	SurfaceCron Surface = "cron" // the daemon's own
 	SurfaceHook Surface = "hook" // a call that is only to be judged
 	SurfaceRoom Surface = "room" // a run's own door

@@ -50,6 +50,7 @@ type Plan struct {
 	Egress      []string    `json:"egress,omitempty"`   // host:port; host may be *.suffix or an address
 	Publish     []string    `json:"publish,omitempty"`  // HOST:INSIDE: ports of this machine at which a background process answers
 	Bindings    []string    `json:"bindings,omitempty"` // secrets by binding name
+	Signers     []string    `json:"signers,omitempty"`  // keys by binding name, each use of which is a call of its own
 	Limits      Limits      `json:"limits"`
 	Enforcement Enforcement `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
 	Effects     *Effects    `json:"effects,omitempty"`    // what the run did, of a question whether that is kept; a plan that runs has none
@@ -243,7 +244,7 @@ func (p Plan) clone() Plan {
 	p.Seals = slices.Clone(p.Seals)
 	p.AgentWithin = slices.Clone(p.AgentWithin)
 	p.Egress, p.Publish = slices.Clone(p.Egress), slices.Clone(p.Publish)
-	p.Bindings = slices.Clone(p.Bindings)
+	p.Bindings, p.Signers = slices.Clone(p.Bindings), slices.Clone(p.Signers)
 	p.Enforcement.Mechanisms = slices.Clone(p.Enforcement.Mechanisms)
 	p.Enforcement.Limits = maps.Clone(p.Enforcement.Limits)
 	return p

@@ -17,6 +17,7 @@ type Proposal struct {
 	Arguments json.RawMessage `json:"arguments"`
 	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
 	Check     bool            `json:"check,omitempty"`      // the caller only asks and runs it itself: nothing runs here
+	Observe   bool            `json:"observe,omitempty"`    // the caller runs it whatever the answer would be: nobody is asked, nothing runs here
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit; more is refused
 }
 
@@ -84,6 +85,7 @@ type proposalRecord struct {
 	Arguments json.RawMessage `json:"arguments"`
 	NoWait    bool            `json:"no_wait,omitempty"`
 	Check     bool            `json:"check,omitempty"`
+	Observe   bool            `json:"observe,omitempty"`
 	TimeoutMS int64           `json:"timeout_ms,omitempty"`
 	*Proposer
 }
@@ -91,7 +93,7 @@ type proposalRecord struct {
 func (p *Proposal) record() proposalRecord {
 	return proposalRecord{
 		p.Key, p.Principal, p.Owner, p.PeerUID, p.Surface, p.Session, p.Run,
-		p.Workspace, p.Tool, p.Arguments, p.NoWait, p.Check, p.TimeoutMS, &p.Proposer,
+		p.Workspace, p.Tool, p.Arguments, p.NoWait, p.Check, p.Observe, p.TimeoutMS, &p.Proposer,
 	}
 }
 

@@ -17,18 +17,19 @@ const (
 	Finished  State = "finished"
 	Cancelled State = "cancelled"
 	Unknown   State = "unknown"
-	Checked   State = "checked" // allowed, and not run here: the caller only asked
+	Checked   State = "checked"  // allowed, and not run here: the caller only asked
+	Observed  State = "observed" // judged, and not held: the caller runs it whatever the judgement is
 )
 
 // States lists every state once, in the order of a call's life.
 func States() []State {
-	return []State{Proposed, Judged, Pending, Granted, Running, Settling, Refused, Finished, Cancelled, Unknown, Checked}
+	return []State{Proposed, Judged, Pending, Granted, Running, Settling, Refused, Finished, Cancelled, Unknown, Checked, Observed}
 }
 
 // next is the whole state machine. A state with no row is an end.
 var next = map[State][]State{
-	Proposed: {Judged, Refused, Cancelled},
-	Judged:   {Pending, Granted, Refused, Cancelled, Checked},
+	Proposed: {Judged, Refused, Cancelled, Observed},
+	Judged:   {Pending, Granted, Refused, Cancelled, Checked, Observed},
 	Pending:  {Granted, Refused, Cancelled, Checked},
 	Granted:  {Running, Refused, Cancelled, Unknown}, // Refused: the plan changed before launch
 	Running:  {Finished, Cancelled, Unknown, Settling},

@@ -10,18 +10,19 @@ import (
 // The whole machine, drawn. A row is where a call stands, a column where it
 // may go; anything not marked is refused.
 const machine = `
-          proposed judged pending granted running settling refused finished cancelled unknown checked
-proposed  .        x      .       .       .       .        x       .        x         .       .
-judged    .        .      x       x       .       .        x       .        x         .       x
-pending   .        .      .       x       .       .        x       .        x         .       x
-granted   .        .      .       .       x       .        x       .        x         x       .
-running   .        .      .       .       .       x        .       x        x         x       .
-settling  .        .      .       .       .       .        .       x        .         x       .
-refused   .        .      .       .       .       .        .       .        .         .       .
-finished  .        .      .       .       .       .        .       .        .         .       .
-cancelled .        .      .       .       .       .        .       .        .         .       .
-unknown   .        .      .       .       .       .        .       .        .         .       .
-checked   .        .      .       .       .       .        .       .        .         .       .
+          proposed judged pending granted running settling refused finished cancelled unknown checked observed
+proposed  .        x      .       .       .       .        x       .        x         .       .       x
+judged    .        .      x       x       .       .        x       .        x         .       x       x
+pending   .        .      .       x       .       .        x       .        x         .       x       .
+granted   .        .      .       .       x       .        x       .        x         x       .       .
+running   .        .      .       .       .       x        .       x        x         x       .       .
+settling  .        .      .       .       .       .        .       x        .         x       .       .
+refused   .        .      .       .       .       .        .       .        .         .       .       .
+finished  .        .      .       .       .       .        .       .        .         .       .       .
+cancelled .        .      .       .       .       .        .       .        .         .       .       .
+unknown   .        .      .       .       .       .        .       .        .         .       .       .
+checked   .        .      .       .       .       .        .       .        .         .       .       .
+observed  .        .      .       .       .       .        .       .        .         .       .       .
 `
 
 func TestStateTableOverAllPairs(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	ToolStageDrop    ToolName = "palyra.stage.drop" // what 'palyra drop' is a call of
 	ToolFetch        ToolName = "palyra.http.fetch"
 	ToolAllowHost    ToolName = "palyra.egress.allow" // what a question about a host is a call of
+	ToolGitRemote    ToolName = "palyra.git.remote"   // what a question about a repository at a server, or a push to it, is a call of
 	ToolSign         ToolName = "palyra.sign"         // what a question about a signature of a commit or tag is a call of
 	ToolPairDevice   ToolName = "palyra.device.pair"  // what a question about a device is a call of
 )

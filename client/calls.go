@@ -39,6 +39,15 @@ func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)
 	return f.end(receiveAll(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
 }
 
+// Observe is Check for a caller that makes the call whatever the answer would be: nobody is asked, and the outcome,
+// "observed", says what would have become of it. A rewritten call is judged as Call would be. It is refused while
+// calls are held.
+func (c *Client) Observe(ctx context.Context, r CallRequest, rewritten bool) (palyra.Outcome, error) {
+	stream, err := c.tools.CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire(), Observe: true, Rewritten: rewritten})
+	f := follower{}
+	return f.end(receiveAll(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
+}
+
 // wire puts a request into the protocol's words.
 func (r CallRequest) wire() *v1.CallToolRequest {
 	req := &v1.CallToolRequest{

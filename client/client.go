@@ -80,6 +80,7 @@ type Client struct {
 	keys        palyrav1connect.KeyServiceClient
 	journal     palyrav1connect.JournalServiceClient
 	policy      palyrav1connect.PolicyServiceClient
+	observe     palyrav1connect.ObserveServiceClient
 	attestation palyrav1connect.AttestationServiceClient
 	sandbox     palyrav1connect.SandboxServiceClient
 	devices     palyrav1connect.DeviceServiceClient
@@ -129,6 +130,7 @@ func Open(cfg Config) (*Client, error) {
 	c.keys = palyrav1connect.NewKeyServiceClient(h, base, opt)
 	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)
 	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
+	c.observe = palyrav1connect.NewObserveServiceClient(h, base, opt)
 	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
 	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
 	c.devices = palyrav1connect.NewDeviceServiceClient(h, base, opt)

@@ -22,11 +22,24 @@ func (c *Client) Upstream(ctx context.Context, name string, refresh bool) (palyr
 // AddUpstream adds an MCP server (signed): the daemon starts it and reads its tools. Unless approve
 // is set they wait in quarantine.
 func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
-	res, err := c.mcp.AddUpstream(ctx, &v1.AddUpstreamRequest{
+	res, err := c.mcp.AddUpstream(ctx, addRequest(name, d, approve))
+	return word[palyra.Upstream](res.GetUpstream(), err)
+}
+
+// ReplaceUpstream has the MCP server of that name run by another definition (signed): at once, or not at all. Tools that are
+// as they were approved stay so.
+func (c *Client) ReplaceUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
+	req := addRequest(name, d, approve)
+	req.Replace = true
+	res, err := c.mcp.AddUpstream(ctx, req)
+	return word[palyra.Upstream](res.GetUpstream(), err)
+}
+
+func addRequest(name string, d palyra.UpstreamDefinition, approve bool) *v1.AddUpstreamRequest {
+	return &v1.AddUpstreamRequest{
 		Name: name, Transport: string(d.Transport), Command: d.Command, Url: d.URL, Env: d.Env, Workspace: d.Workspace,
 		Profile: d.Profile, Egress: d.Egress, Bindings: d.Bindings, TimeoutMs: d.TimeoutMS, Approve: approve,
-	})
-	return word[palyra.Upstream](res.GetUpstream(), err)
+	}
 }
 
 // RemoveUpstream ends an MCP server and takes its tools away (signed).

@@ -4,7 +4,7 @@
 # bin/agents/table.md says what each model was given and whether that was right, and the files
 # beside it have every byte. By hand, not a part of 'make test'; about ten minutes.
 #
-#   scripts/agents.sh                    install, then drive all
+#   make agents                          install, then drive all
 #   scripts/agents.sh -run TestAgents/codex-exec
 #   PALYRA_AGENTS_SCENES=denied scripts/agents.sh    only the cases with such a name
 #   PALYRA_AGENTS_RECORD=1 scripts/agents.sh     also write what clients sent to testdata
@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 dir=${PALYRA_AGENTS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/palyra-agents}
-packages="@anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33 @google/gemini-cli@0.61.0"
+packages="@anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33 @google/gemini-cli@0.61.0 @github/copilot@1.0.102"
 
 if [ "$(cat "$dir/.installed" 2>/dev/null)" != "$packages" ]; then
 	command -v npm >/dev/null 2>&1 || { echo "agents.sh: npm is missing" >&2; exit 1; }

@@ -27,12 +27,13 @@ const (
 	Upstream  Kind = "upstream"       // in the header Place, for an MCP server behind the gate; nobody else can use it
 	SigV4     Kind = "sigv4"          // signs requests of AWS, for the region and service Place, and goes into none
 	SSHAgent  Kind = "ssh-agent"      // a key that logs in by ssh, to servers whose host keys are pinned
+	GitSSH    Kind = "git-ssh"        // a key with which Palyra connects git to servers whose host keys are pinned
 	Signing   Kind = "signing"        // a key that signs commits and tags, ssh's or OpenPGP's
 )
 
 // Kinds lists the kinds.
 func Kinds() []Kind {
-	return []Kind{Header, Basic, Query, Body, WebSocket, Git, Provider, Upstream, SigV4, SSHAgent, Signing}
+	return []Kind{Header, Basic, Query, Body, WebSocket, Git, Provider, Upstream, SigV4, SSHAgent, GitSSH, Signing}
 }
 
 // Binding is how a secret may be used: where it goes, for which hosts, and in which calls. Agents name bindings.
@@ -42,12 +43,13 @@ type Binding struct {
 	Secret     string            `json:"secret"`
 	Kind       Kind              `json:"kind"`
 	Place      string            `json:"place,omitempty"`
-	Hosts      []string          `json:"hosts"`               // host:port, reached by TLS
-	Env        string            `json:"env,omitempty"`       // the variable in which programs find the placeholder
-	User       string            `json:"user,omitempty"`      // of Git: the user name that goes with it; of SSHAgent: the only one it logs in as
-	HostKeys   []string          `json:"host_keys,omitempty"` // of SSHAgent: public keys of its hosts; the key is for no other server
-	Agent      string            `json:"agent,omitempty"`     // of keys: the socket of the ssh-agent that holds it, instead of a secret
-	Key        string            `json:"key,omitempty"`       // of keys: the public key of ssh, or the fingerprint of OpenPGP
+	Hosts      []string          `json:"hosts"`                // host:port, reached by TLS
+	Env        string            `json:"env,omitempty"`        // the variable in which programs find the placeholder
+	User       string            `json:"user,omitempty"`       // of Git: the user name that goes with it; of keys that log in: the only one they do as
+	HostKeys   []string          `json:"host_keys,omitempty"`  // of keys that log in: public keys of their hosts; they are for no other server
+	Agent      string            `json:"agent,omitempty"`      // of keys: the socket of the ssh-agent or gpg-agent that holds it, instead of a secret
+	Key        string            `json:"key,omitempty"`        // of keys: the public key of ssh, or the fingerprint of OpenPGP
+	PublicKey  string            `json:"public_key,omitempty"` // of a key of OpenPGP in an agent: its public half, armored
 	Tools      []palyra.ToolName `json:"tools,omitempty"`
 	Workspaces []string          `json:"workspaces,omitempty"` // with everything below them; empty: all
 	CreatedBy  palyra.Principal  `json:"created_by"`
@@ -118,8 +120,8 @@ func (b *Binding) Check() error {
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
 	case b.User != "" && !validUser.MatchString(b.User):
 		return bad("%q is no user name", palyra.Clip(b.User, 64))
-	case b.User != "" && b.Kind != Git && b.Kind != Basic && b.Kind != SSHAgent:
-		return bad("only bindings of the kinds %s, %s and %s have a user", Git, Basic, SSHAgent)
+	case b.User != "" && b.Kind != Git && b.Kind != Basic && !b.Kind.logsIn():
+		return bad("only bindings of the kinds %s, %s, %s and %s have a user", Git, Basic, SSHAgent, GitSSH)
 	case b.Kind == Provider && (b.Env != "" || len(b.Tools)+len(b.Workspaces) > 0):
 		return bad("bindings of the kind %s have no variable, tools or workspaces: no program and no call uses them", Provider)
 	}
@@ -141,7 +143,7 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 		if !validField.MatchString(b.Place) {
 			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
 		}
-	case Basic, WebSocket, Git, Provider, SSHAgent, Signing:
+	case Basic, WebSocket, Git, Provider, SSHAgent, GitSSH, Signing:
 		if b.Place != "" {
 			return bad("bindings of the kind %s have no further place", b.Kind)
 		}
@@ -212,11 +214,14 @@ func Mechanisms(list []Binding) (out []string) {
 	return slices.Compact(out)
 }
 
+// slashes have a scope end where its secret begins.
+var slashes = strings.NewReplacer("%", "%25", "/", "%2F")
+
 // BoundMechanisms are what holds of a request into which the daemon itself puts the values: where each goes.
 func BoundMechanisms(list []Binding) (out []string) {
 	for _, b := range list {
 		words := []string{
-			b.Name, string(b.Kind), b.Place, b.Env, string(b.Scope) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
+			b.Name, string(b.Kind), b.Place, b.Env, slashes.Replace(string(b.Scope)) + "/" + b.Secret, b.User, strings.Join(b.Hosts, ","),
 		}
 		if b.Kind.Keys() {
 			words = append(words, b.Agent, Fingerprint(b.Key), b.hostFingerprints())
@@ -226,6 +231,9 @@ func BoundMechanisms(list []Binding) (out []string) {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
+
+// Promise is what holds of the use of a binding.
+func (b Binding) Promise() string { return BoundMechanisms([]Binding{b})[0] }
 
 // LentMechanisms are those of a list of mechanisms that lent secrets have.
 func LentMechanisms(list []string) (out []string) {

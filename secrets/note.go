@@ -17,6 +17,13 @@ func (b Binding) Note() string {
 		}
 		return "may log in by ssh" + as + " at " + strings.Join(b.Hosts, ", ") + " with the key " + Fingerprint(b.Key) +
 			", by the binding " + b.Name + "; Palyra signs that and nothing else, and the key stays outside"
+	case GitSSH:
+		as := ""
+		if b.User != "" {
+			as = " as " + b.User
+		}
+		return "its git may ask to be connected by ssh" + as + " at " + strings.Join(b.Hosts, ", ") + " with the key " + Fingerprint(b.Key) +
+			", by the binding " + b.Name + "; each repository and each push is shown and decided about by itself, and the key stays outside"
 	case Signing:
 		return "may ask for signatures of commits and tags by the key " + Fingerprint(b.Key) + ", by the binding " + b.Name +
 			"; each is shown and decided about by itself, and the key stays outside"

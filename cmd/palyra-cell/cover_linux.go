@@ -20,7 +20,7 @@ type cover struct {
 
 // coverOf is the cover of an order. Scripts find themselves where they are expected; data is not executed.
 func coverOf(o cell.Order) cover {
-	c := cover{path: string(o.Path), below: string(o.Below), mode: 0o555, inert: readOnly}
+	c := cover{path: o.Path, below: o.Below, mode: 0o555, inert: readOnly}
 	if o.Data {
 		c.mode, c.inert = 0o444, inert
 	}

@@ -19,19 +19,23 @@ type maker struct {
 	work     chan func()
 	mnt, net int // the template's own namespaces
 	who      first.Who
+	crib     *first.Crib // nil: first processes are copies of this one
 }
 
 // newMaker starts the thread. Nothing that is mounted outside from then on appears in a room.
 func newMaker() (*maker, error) {
 	m := &maker{work: make(chan func()), who: first.Who{UID: unix.Getuid(), GID: unix.Getgid()}}
 	m.who.LastCap, _ = capabilities()
+	var err error
+	if m.crib, err = first.NewCrib(); err != nil {
+		return nil, err
+	}
 	go func() {
 		runtime.LockOSThread() // never unlocked
 		for f := range m.work {
 			f()
 		}
 	}()
-	var err error
 	m.do(func() { err = m.begin() })
 	return m, err
 }
@@ -98,7 +102,7 @@ func (m *maker) bear(r *cell.Room, line *os.File) (b birth, fault failure) {
 	}
 	defer func() { _ = theirs.Close() }()
 	b.link = ours
-	if b.pid, err = first.Fork(r, m.who, line, theirs); err != nil {
+	if b.pid, err = first.Fork(m.crib, r, m.who, line, theirs); err != nil {
 		return b, failed("namespace", "", err)
 	}
 	if step, err := first.Born(b.link); err != nil {

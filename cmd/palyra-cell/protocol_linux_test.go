@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"runtime"
@@ -51,9 +50,9 @@ func sealed(t *testing.T, text string, size int64, seals int) *os.File {
 func TestMalformedPackets(t *testing.T) {
 	zero := int(null(t).Fd())
 	for name, send := range map[string]func(c *cell.Conn) error{
-		"not an object":   func(c *cell.Conn) error { return c.Send("run") },
-		"null":            func(c *cell.Conn) error { return c.Send(nil) },
-		"an unknown name": func(c *cell.Conn) error { return c.Send(json.RawMessage(`{"kind":"stop","and":1}`)) },
+		"not a packet":    func(c *cell.Conn) error { return c.SendBytes([]byte("run")) },
+		"a zero":          func(c *cell.Conn) error { return c.SendBytes([]byte{0}) },
+		"a report":        func(c *cell.Conn) error { return c.Send(cell.Report{Kind: "stop"}) },
 		"an unknown kind": func(c *cell.Conn) error { return c.Send(cell.Order{Kind: "leave"}) },
 		"no kind":         func(c *cell.Conn) error { return c.Send(cell.Order{}) },
 		"a signal first":  func(c *cell.Conn) error { return c.Send(cell.Order{Kind: cell.OrderSignal, Signal: 9}) },
@@ -87,7 +86,7 @@ func TestMalformedPackets(t *testing.T) {
 func TestMalformedPacketWhileRunning(t *testing.T) {
 	each(t, func(t *testing.T, w who) {
 		for _, packet := range []any{
-			"nonsense",
+			cell.Report{},
 			cell.Order{Kind: cell.OrderResize},
 			cell.Order{Kind: cell.OrderSignal, Signal: 65},
 			cell.Order{Kind: "leave"},

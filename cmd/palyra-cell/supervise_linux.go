@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"os/signal"
@@ -69,7 +67,6 @@ func supervise(errs io.Writer, scope bool, groups ...string) int {
 	s.follow()
 	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.pid})
 	rehearse()
-	rehearsePackets()
 	return s.loop()
 }
 
@@ -167,15 +164,6 @@ func (s *supervisor) loop() int {
 		case <-s.ticks():
 			s.look()
 		}
-	}
-}
-
-// rehearsePackets reads an order and writes a report ahead, so that their code and memory are
-// loaded when they count.
-func rehearsePackets() {
-	b, err := json.Marshal(cell.Report{Kind: cell.ReportEnded})
-	if err == nil {
-		_ = json.NewDecoder(bytes.NewReader(b)).Decode(new(cell.Order))
 	}
 }
 

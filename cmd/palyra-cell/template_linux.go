@@ -243,6 +243,7 @@ func (t *rooms) follow(o order) {
 	}
 	r.watch.on = true
 	t.keepLooking(r.watch.every())
+	t.lookAt(r) // its program has run for a while already
 }
 
 // keepLooking has the ticker go. One that goes is left alone: rooms that come one after the other would put the next look
@@ -264,14 +265,18 @@ func (t *rooms) look() {
 				_ = unix.Kill(r.birth.pid, unix.SIGKILL)
 			}
 		default:
-			limit, err := r.watch.look(r.watch.waited())
-			if err != nil {
-				limit = "unwatched"
-			}
-			if limit != "" {
-				t.exceeded(r, limit)
-			}
+			t.lookAt(r)
 		}
+	}
+}
+
+func (t *rooms) lookAt(r *madeRoom) {
+	limit, err := r.watch.look(r.watch.waited())
+	if err != nil {
+		limit = "unwatched"
+	}
+	if limit != "" {
+		t.exceeded(r, limit)
 	}
 }
 

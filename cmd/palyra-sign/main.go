@@ -1,8 +1,9 @@
 // Command palyra-sign stands for gpg and ssh-keygen where git has commits and tags signed, in a room of Palyra. It has no
 // key: it brings the commit or tag to Palyra, which shows it to people, and prints the signature that it gets.
 //
-// It takes the two command lines by which git asks for signatures, and nothing else. Checking signatures is left to gpg
-// and ssh-keygen.
+// It takes the two command lines by which git asks for signatures, and that by which it calls ssh, and nothing else.
+// Checking signatures is left to gpg and ssh-keygen. Called as 'palyra-sign ssh' it stands for ssh where git fetches and
+// pushes: Palyra logs in, and what git says to the server goes by it.
 package main
 
 import (
@@ -45,6 +46,8 @@ func run(args []string) error {
 		return syscall.Exec(path, append([]string{program}, args...), os.Environ())
 	}
 	switch {
+	case len(args) > 0 && args[0] == "ssh":
+		return connect(args[1:])
 	case len(args) == 3 && args[0] == "--status-fd=2" && args[1] == "-bsau":
 		return signOpenPGP(args[2])
 	case len(args) >= 7 && slices.Equal(args[:5], []string{"-Y", "sign", "-n", "git", "-f"}):
@@ -178,7 +181,7 @@ type objects struct {
 
 func (o *objects) start() error {
 	o.cmd = exec.Command("git", "cat-file", "--batch")
-	o.cmd.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1")
+	o.cmd.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1") // what is signed is shown, not what stands for it here
 	var err error
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		return err
@@ -189,6 +192,14 @@ func (o *objects) start() error {
 	}
 	o.out = bufio.NewReader(out)
 	return o.cmd.Start()
+}
+
+// find starts git at the first object.
+func (o *objects) find(id string) []byte {
+	if o.cmd == nil {
+		o.gone = o.start() != nil
+	}
+	return o.get(id)
 }
 
 // get returns the kind of an object, a NUL byte and its content; nothing where it cannot be had.

@@ -37,6 +37,8 @@ func verify(raw []byte, daemon, operators []ed25519.PublicKey) (p object, err er
 	var text bytes.Buffer
 	must(utf8.Valid(raw) && json.Compact(&text, raw) == nil, "this is not one JSON value in UTF-8")
 	envelope, whole := text.Bytes(), struct{ Attestation json.RawMessage }{}
+	must(!observed(envelope), "the call was observed and not held: what is said here is what would have become of it, and no evidence that "+
+		"anything was gated")
 	if fits("outcome", envelope) && reread(envelope, &whole) != nil {
 		envelope = whole.Attestation
 	}
@@ -153,7 +155,7 @@ var shapes = map[string]string{
 		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage stdout_digest:s stderr_digest:s output_digest:s
 		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
 	"decision": `approval_id?:s answer?:s scope?:s grant_id?:s reused?:b reason?:s by?:s method?:s at?:t plan_digest?:s separation?:s votes?:[vote terms?:*terms`,
-	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s pages?:b`,
+	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s pages?:b branch?:s signer?:s remote?:s host_key?:s`,
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
 	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,

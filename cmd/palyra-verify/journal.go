@@ -57,6 +57,7 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	h := exact(first, "format", "from", "left", "origin", "prev", "to")
 	origin, from, to := str(h, "origin"), integer(h, "from"), integer(h, "to")
 	must(h["format"] == "palyra-journal-export/1" && from >= 1 && to >= from, "the first line is malformed")
+	watched := watch{ends: map[string]string{}}
 	chain, seen := digestOf(h["prev"]), tree{size: from - 1, roots: digestsOf(h["left"])}
 	must(from > 1 || chain == chained([]byte(origin)), "the chain does not start with the journal's name")
 	must(len(seen.roots) == bits.OnesCount64(uint64(from-1)), "the tree before the first entry is incomplete")
@@ -64,7 +65,9 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	for seq := from; seq <= to; seq++ {
 		text := line(lines)
 		l := exact(text, "chain", "entry")
-		leaf := leafOf(l["entry"].(object), seq)
+		entry := l["entry"].(object)
+		leaf := leafOf(entry, seq)
+		watched.hear(entry)
 		chain = chained(chain[:], leaf[:])
 		must(digestOf(l["chain"]) == chain, fmt.Sprintf("entry %d does not follow from the one before", seq))
 		seen.push(leaf)
@@ -82,7 +85,7 @@ func verifyExport(in io.Reader, keys []named) (facts object, err error) {
 	must(consistent(to, c.size, seen.root(), c.root, digestsOf(t["proof"])), "these are not the entries that the checkpoint covers")
 	return object{
 		"kind": "journal export", "origin": origin, "from": from, "to": to, "size": c.size,
-		"root": fmt.Sprintf("sha256:%x", c.root), "time": c.time,
+		"root": fmt.Sprintf("sha256:%x", c.root), "time": c.time, "observed": watched.observed(),
 	}, nil
 }
 

@@ -210,7 +210,7 @@ func publicKey(text string) (ed25519.PublicKey, error) {
 // lines are the facts that a report shows.
 const lines = `kind attestation_id state_id call_id tool principal plan_digest verdict reused plan_shown approver_separation
 	operators_pinned tier executor outcome exit_code started_at finished_at origin seq event at from to size root time
-	digest tiers held changes_list`
+	digest tiers held changes_list observed`
 
 // report prints the facts, or the fault.
 func report(w io.Writer, asJSON bool, facts object, err error) {
@@ -243,6 +243,8 @@ func notes(facts object) (text string) {
 		{decided && facts["operators_pinned"] == false, "no --operator-key given; whose keys the approvers' are is the daemon's word"},
 		{facts["kind"] == "posture", "whether the host is still as it was then, only the daemon there can say"},
 		{facts["kind"] == "posture" && facts["held"] == false, "it is genuine, and says that NOT everything held: see its tiers"},
+		{facts["observed"] != nil, "the calls counted as observed were judged and NOT held: nothing here says that they were gated"},
+		{facts["event"] == "call.observed", "the call was judged and NOT held: this is no evidence that it was gated"},
 		{facts["reused"] == true, "an earlier answer covered this run; nobody was asked again"},
 		{
 			facts["reused"] == true && facts["plan_shown"] != facts["plan_digest"],

@@ -16,7 +16,7 @@ func forTool(t object, tool any) bool {
 // many reports whether the terms of a lease name no plan, and what they are for instead.
 func many(t object) bool {
 	return t["plan_digest"] == nil &&
-		(t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil || t["pages"] == true || t["branch"] != nil)
+		(t["path_root"] != nil || t["read_root"] != nil || t["group"] != nil || t["pages"] == true || t["branch"] != nil || t["remote"] != nil)
 }
 
 // widened reports whether the terms of a lease are those of an answer of that width.
@@ -28,8 +28,12 @@ func widened(t object, widen any) bool {
 		return t["pages"] == true && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil && t["branch"] == nil
 	}
 	if widen == "branch" {
-		return t["branch"] != nil && t["signer"] != nil && t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil &&
-			t["pages"] == nil
+		return t["branch"] != nil && t["signer"] != nil && t["remote"] == nil && t["path_root"] == nil &&
+			t["read_root"] == nil && t["group"] == nil && t["pages"] == nil
+	}
+	if widen == "remote" || widen == "push" {
+		return t["remote"] != nil && t["host_key"] != nil && t["signer"] != nil && (t["branch"] != nil) == (widen == "push") &&
+			t["path_root"] == nil && t["read_root"] == nil && t["group"] == nil && t["pages"] == nil
 	}
 	if t["group"] != nil {
 		return t["path_root"] == nil && t["read_root"] == nil && widen == "group:"+str(t, "group")+":"+str(t, "group_digest") && sameGroup(t)

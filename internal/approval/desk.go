@@ -75,7 +75,7 @@ type Mask interface {
 // Who acts when no person does.
 const (
 	bySystem palyra.Principal = "system:desk"
-	byClock  palyra.Principal = "system:clock"
+	byClock                   = palyra.SystemClock
 )
 
 // Desk keeps the questions and the leases.

@@ -51,7 +51,7 @@ func (d *Desk) groupOffer(c *palyra.Call) (palyra.Widening, bool) {
 	if !ok || !d.egressAlone(c) {
 		return palyra.Widening{}, false
 	}
-	return palyra.Widening{Name: groupWiden(g), Label: "hosts of " + groupText(g) + ", from this workspace"}, true
+	return palyra.Widening{Name: groupWiden(g), Label: "hosts of " + g.Text() + ", from this workspace"}, true
 }
 
 // GroupOf names the group that a call's hosts are all of, with its hosts; alone: nothing else is asked about, so that one
@@ -61,7 +61,7 @@ func (d *Desk) GroupOf(c *palyra.Call) (text string, alone bool) {
 	if !ok {
 		return "", false
 	}
-	return groupText(g), d.egressAlone(c)
+	return g.Text(), d.egressAlone(c)
 }
 
 // groupReach says what an answer for a group covers, with all of its hosts.
@@ -84,19 +84,6 @@ func (d *Desk) groupNamed(widen string) int {
 
 // groupWiden is what people sign: the name of the group, and what it covered when they were asked.
 func groupWiden(g hostgroup.Group) string { return palyra.WidenGroup + ":" + g.Name + ":" + g.Digest() }
-
-// groupText names a group, and its hosts as far as a line has room.
-func groupText(g hostgroup.Group) string {
-	const most = 4
-	list, more := g.Places(), ""
-	for i, at := range list {
-		list[i] = strings.TrimSuffix(at, ":443")
-	}
-	if len(list) > most {
-		list, more = list[:most], fmt.Sprintf(" and %d more", len(list)-most)
-	}
-	return g.Name + " (" + strings.Join(list, ", ") + more + ")"
-}
 
 // offered is a generalisation of a question, by its whole name; empty: there is none of the kind.
 func offered(options []palyra.Widening, kind string) string {

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
-	"unicode"
 
 	"palyra"
+	"palyra/internal/show"
 )
 
 // Bounds of the short texts of a prompt. Diffs and notes are shown whole.
@@ -24,8 +23,8 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 		detail = c.Detail
 	}
 	p := palyra.Prompt{
-		Title:       palyra.Clip(oneLine(titleOf(c)), maxTitle),
-		Summary:     palyra.Clip(oneLine(detail.Summary), maxSummary),
+		Title:       palyra.Clip(show.Controls(titleOf(c)), maxTitle),
+		Summary:     palyra.Clip(show.Controls(detail.Summary), maxSummary),
 		Risk:        riskOf(c.Verdict.Risk),
 		Diff:        detail.Diff,
 		Notes:       append([]string(nil), detail.Notes...),
@@ -34,12 +33,12 @@ func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
 		Options:     offers(c.Plan, c.Verdict.Need),
 	}
 	if p.Summary == "" {
-		p.Summary = palyra.Clip(oneLine(c.Plan.String()), maxSummary)
+		p.Summary = palyra.Clip(show.Controls(c.Plan.String()), maxSummary)
 	}
 	if w := c.Plan.Workspace; w.Path != "" && !w.Known {
 		p.Notes = append(p.Notes, "the workspace is NEW: no operator registered it")
 	}
-	for _, offer := range []func(*palyra.Call) (palyra.Widening, bool){hostOffer, d.groupOffer, branchOffer} {
+	for _, offer := range []func(*palyra.Call) (palyra.Widening, bool){hostOffer, d.groupOffer, keyOffer} {
 		if o, ok := offer(c); ok {
 			p.Options = append(p.Options, o)
 		}
@@ -75,7 +74,7 @@ func riskOf(r palyra.Risk) palyra.Risk {
 func explain(v palyra.Verdict) string {
 	var lines []string
 	if v.Reason != "" {
-		lines = append(lines, oneLine(v.Reason))
+		lines = append(lines, show.Controls(v.Reason))
 	}
 	for _, p := range v.Policies {
 		line := "policy " + p.ID
@@ -85,7 +84,7 @@ func explain(v palyra.Verdict) string {
 		if p.Reason != "" {
 			line += ": " + p.Reason
 		}
-		lines = append(lines, oneLine(line))
+		lines = append(lines, show.Controls(line))
 	}
 	if len(lines) == 0 {
 		return "policy wants a person's answer for this call"
@@ -98,7 +97,7 @@ func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) st
 	if p.Effects != nil {
 		return "once: these changes become the workspace's; a no drops them. Policy wants an answer for every run: no wider scope is offered."
 	}
-	once := fmt.Sprintf("once: this exact plan, one time, within %s.", short(d.cfg.OnceTTL))
+	once := fmt.Sprintf("once: this exact plan, one time, within %s.", show.Span(d.cfg.OnceTTL))
 	if p.Unshown {
 		return once + " What it writes is not all shown: no wider scope is offered."
 	}
@@ -106,48 +105,22 @@ func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) st
 		return once + " Policy wants a fresh answer every time: no wider scope is offered."
 	}
 	text := once + " session: this exact plan, any number of times, until the session closes. " +
-		fmt.Sprintf("timeboxed: the same, at most for the time you give (up to %s).", short(d.cfg.MaxTTL))
+		fmt.Sprintf("timeboxed: the same, at most for the time you give (up to %s).", show.Span(d.cfg.MaxTTL))
+	except := map[string]string{
+		palyra.WidenReadRoot: readExceptions, palyra.WidenHost: pageExceptions, palyra.WidenBranch: commitExceptions,
+		palyra.WidenRemote: remoteExceptions, palyra.WidenPush: pushExceptions,
+	}
 	for _, o := range options {
 		switch o.Name {
 		case palyra.WidenPathRoot, palyra.WidenWorkspace:
 			text += fmt.Sprintf(" With %s both cover %s, whatever is written, in this session: %s.", o.Name, o.Label, editExceptions)
-		case palyra.WidenReadRoot:
-			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, readExceptions)
-		case palyra.WidenHost:
-			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, pageExceptions)
-		case palyra.WidenBranch:
-			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, commitExceptions)
 		default:
-			text += d.groupReach(o)
+			if x := except[o.Name]; x != "" {
+				text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, x)
+			} else {
+				text += d.groupReach(o)
+			}
 		}
 	}
 	return text
-}
-
-// short prints a duration without its zero tail: 15m, not 15m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// oneLine keeps outside text on one line: control characters become visible escapes.
-func oneLine(s string) string {
-	if strings.IndexFunc(s, unicode.IsControl) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -1,10 +1,7 @@
 package approval
 
 import (
-	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"palyra"
 )
@@ -35,8 +32,8 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 		return t.PlanDigest.Valid() && t.PlanDigest == c.Digest
 	case t.Pages:
 		return onlyPages(t, c)
-	case t.Branch != "":
-		return onlyCommits(t, c)
+	case t.Branch != "" || t.Remote != "":
+		return onlyUses(t, c)
 	}
 	return inRoot(t, p) && riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
 }
@@ -53,25 +50,4 @@ func subset(some, of []string) bool {
 
 func riskRank(l palyra.RiskLevel) int {
 	return slices.Index([]palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}, l)
-}
-
-// local reports whether p is a clean path inside the workspace.
-func local(p string) bool {
-	return filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\x00\\")
-}
-
-// hidden reports whether a path has a hidden name in it, but for those that only list files for a tool to leave
-// alone, or hold a directory's place: programs keep their settings in hidden names, and not all of them are known.
-func hidden(p string) bool {
-	for name := range strings.SplitSeq(p, "/") {
-		if strings.HasPrefix(name, ".") && !slices.Contains(harmless, name) {
-			return true
-		}
-	}
-	return false
-}
-
-var harmless = []string{
-	".gitignore", ".gitkeep", ".keep", ".dockerignore", ".npmignore", ".prettierignore", ".eslintignore",
-	".env.example",
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/show"
 )
 
 // Bounds of a vote.
@@ -80,7 +81,8 @@ func checkScope(v palyra.Vote, a palyra.Approval, longest time.Duration) error {
 	case v.Scope != palyra.ScopeTimeboxed && v.TTLMS != 0:
 		return invalid(palyra.ReasonMalformedInput, "only a timeboxed answer has a time to live")
 	case v.Scope == palyra.ScopeTimeboxed && (v.TTLMS < minTTL.Milliseconds() || v.TTLMS > most):
-		return invalid(palyra.ReasonMalformedInput, "a timeboxed answer needs a time to live from %s to %s", short(minTTL), short(longest))
+		return invalid(palyra.ReasonMalformedInput, "a timeboxed answer needs a time to live from %s to %s",
+			show.Span(minTTL), show.Span(longest))
 	}
 	offered := func(o palyra.Widening) bool { return o.Name == v.Widen }
 	if v.Widen != "" && !slices.ContainsFunc(a.Prompt.Options, offered) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/show"
 	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
@@ -30,18 +31,18 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 	}
 	if root, ok := pathRoot(p); ok {
 		if root != wholeWorkspace {
-			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: fmt.Sprintf("any edit of files under %s/", oneLine(root))})
+			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: fmt.Sprintf("any edit of files under %s/", show.Controls(root))})
 		} else {
 			list = append(list, palyra.Widening{
 				Name:  palyra.WidenPathRoot,
 				Label: "any edit of files in the workspace, because the file is at its top",
 			})
 		}
-		list = append(list, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in " + oneLine(p.Workspace.Path)})
+		list = append(list, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in " + show.Controls(p.Workspace.Path)})
 	}
 	if root, ok := readRoot(p); ok {
 		list = append(list, palyra.Widening{Name: palyra.WidenReadRoot, Label: fmt.Sprintf("reading any file under %s/",
-			strings.TrimSuffix(oneLine(root), "/"))})
+			strings.TrimSuffix(show.Controls(root), "/"))})
 	}
 	return list
 }
@@ -50,8 +51,7 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 const (
 	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, " +
 		"nothing outside, no removal, nothing riskier"
-	readExceptions   = "no writing, no hidden names, no known places of secrets, nothing riskier"
-	commitExceptions = "no tags, no commit that does not follow the branch's last one, no other branch, workspace or key"
+	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
 )
 
 // termsFor returns the terms of a generalisation that was offered.
@@ -70,8 +70,8 @@ func (d *Desk) termsFor(a palyra.Approval, g extent) (palyra.Terms, bool) {
 		t.Tools = slices.Clone(readTools)
 	case palyra.WidenHost:
 		t.Pages, ok = true, fetchesPage(a.Plan)
-	case palyra.WidenBranch:
-		t.Branch, t.Signer, ok = signsCommit(a.Plan)
+	case palyra.WidenBranch, palyra.WidenRemote, palyra.WidenPush:
+		ok = keyTerms(&t, a.Plan, widen)
 	default:
 		return d.groupTerms(a, g)
 	}
@@ -86,7 +86,8 @@ func widenRank(widen string) int {
 		widen = palyra.WidenGroup
 	}
 	return slices.Index([]string{
-		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenBranch, palyra.WidenGroup,
+		palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenHost, palyra.WidenBranch, palyra.WidenRemote,
+		palyra.WidenPush, palyra.WidenGroup,
 		palyra.WidenWorkspace,
 	}, widen)
 }
@@ -149,7 +150,7 @@ func pathRoot(p palyra.Plan) (string, bool) {
 			root = path.Dir(root)
 		}
 	}
-	return root, local(root) && !(root != wholeWorkspace && hidden(root)) && allUnder(root, p)
+	return root, trusted.Local(root) && !(root != wholeWorkspace && trusted.Hidden(root)) && allUnder(root, p)
 }
 
 // allUnder reports whether every path of the plan lies under root, and none is one that a directory's answer
@@ -157,7 +158,7 @@ func pathRoot(p palyra.Plan) (string, bool) {
 func allUnder(root string, p palyra.Plan) bool {
 	for _, f := range slices.Concat(p.Writes, p.Reads) {
 		below, ok := subpath.Rel(root, f)
-		if _, obeyed := trusted.Write(f); !ok || obeyed || !local(f) || below == "." || hidden(below) {
+		if _, obeyed := trusted.Write(f); !ok || obeyed || !trusted.Local(f) || below == "." || trusted.Hidden(below) {
 			return false
 		}
 	}
@@ -184,5 +185,5 @@ func readable(root, p string) bool {
 		return false
 	}
 	below, ok := subpath.Rel(root, p)
-	return ok && (below == "." || !hidden(below)) && !strings.ContainsAny(p, "\x00")
+	return ok && (below == "." || !trusted.Hidden(below)) && !strings.ContainsAny(p, "\x00")
 }

@@ -42,6 +42,8 @@ type Audit struct {
 	servers  map[string]*server
 	less     int // calls whose lines have no digests of their documents
 	access   access
+	until    time.Time       // until when calls are observed
+	unsigned *palyra.Finding // the first call that was observed, and not held, outside of that
 }
 
 // New begins an audit. A call that has not ended is overdue by the time now.
@@ -70,6 +72,11 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 		delete(a.places, e.Path)
 	case *palyra.PolicyActivated:
 		a.turns = append(a.turns, activation{seq, *e})
+	case *palyra.ObservationChanged:
+		if e.Until.Sub(at) > palyra.MaxObserved+observedSlack || e.Until.After(at) && e.Signature == nil {
+			return finding(seq, "calls were to be observed for longer than one signature may say, or without one")
+		}
+		a.until = e.Until
 	case *palyra.PostureChecked:
 		a.postures[e.Posture] = seq
 	case *palyra.RunStarted:
@@ -103,7 +110,7 @@ func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	for _, check := range []func(*store.Tx) (*palyra.Finding, error){
 		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls,
 		a.holdAttestations,
-		a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
+		a.holdObserved, a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
 	} {
 		if f, err := check(tx); f != nil || err != nil {
 			return f, err

@@ -60,6 +60,9 @@ func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Findin
 		})
 	case *palyra.CallGranted:
 		a.use(e.Lease)
+		if c := a.calls[e.Call]; c != nil && c.state == palyra.Observed {
+			return finding(seq, "call %s was only observed, and is said to have been granted", e.Call)
+		}
 		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
 			c.keep(e.Kept)
@@ -73,6 +76,9 @@ func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Findin
 	case *palyra.CallChecked:
 		a.use(e.Lease)
 		return a.updateCall(seq, e.Call, func(c *callRecord) { c.end(palyra.Checked, e.Kept, e.Body) })
+	case *palyra.CallObserved:
+		a.observedAt(seq, at)
+		return a.updateCall(seq, e.Call, func(c *callRecord) { c.end(palyra.Observed, e.Kept, e.Body) })
 	case *palyra.CallFinished:
 		return a.updateCall(seq, e.Call, func(c *callRecord) {
 			c.end(palyra.Finished, e.Kept, e.Body)

@@ -22,10 +22,11 @@ var Loose = map[string]string{
 	"run_inputs":        "what was said to a run; not evidence",
 	"run_turns":         "what a model said; not evidence",
 
-	"vault_manifest": "sealed under the vault's key, with the counter of the journal: held when the vault is opened",
-	"vault_secrets":  "listed in the vault's manifest, row by row",
-	"vault_bindings": "listed in the vault's manifest, row by row",
-	"vault_keys":     "keys that a keeper may still have to forget; the manifest names the one in use",
+	"vault_manifest":   "sealed under the vault's key, with the counter of the journal: held when the vault is opened",
+	"vault_secrets":    "listed in the vault's manifest, row by row",
+	"vault_recipients": "listed in the vault's manifest, row by row",
+	"vault_bindings":   "listed in the vault's manifest, row by row",
+	"vault_keys":       "keys that a keeper may still have to forget; the manifest names the one in use",
 
 	"state": "the state's id, which is in the journal's origin and in every signature",
 }

@@ -86,7 +86,7 @@ func sameJSON(a, b json.RawMessage) bool {
 // words are the outcomes that a state may end in.
 var words = map[palyra.State]palyra.OutcomeKind{
 	palyra.Refused: palyra.OutcomeRefused, palyra.Cancelled: palyra.OutcomeCancelled, palyra.Unknown: palyra.OutcomeUnknown,
-	palyra.Checked: palyra.OutcomeAllowed,
+	palyra.Checked: palyra.OutcomeAllowed, palyra.Observed: palyra.OutcomeObserved,
 }
 
 func (c *callRecord) checkOutcome(text []byte) *palyra.Finding {

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"palyra"
 	"palyra/internal/store"
@@ -119,3 +120,16 @@ func (a *Audit) holdRuns(tx *store.Tx) (*palyra.Finding, error) {
 	const state = "CASE WHEN ended_at<>0 THEN state ELSE '' END"
 	return table{"runs", "id", []string{"principal", "session", "started", state}}.hold(tx, want)
 }
+
+// observedSlack is how long a call may take from being let through to its line, and what clocks differ by.
+const observedSlack = 2 * time.Minute
+
+// observedAt takes in that a call was observed and not held.
+func (a *Audit) observedAt(seq int64, at time.Time) {
+	if a.unsigned == nil && !at.Before(a.until.Add(observedSlack)) {
+		a.unsigned = finding(seq, "a call was observed and not held while no signature said so")
+	}
+}
+
+// holdObserved checks that calls were observed only while a signature said so.
+func (a *Audit) holdObserved(*store.Tx) (*palyra.Finding, error) { return a.unsigned, nil }

@@ -8,9 +8,10 @@ import (
 )
 
 // Decode reads canonical bytes back into a value. Every accepted input is what
-// Append writes for the value returned: there is no second encoding.
+// Append writes for the value returned: there is no second encoding. Texts in the
+// value share one copy of b.
 func Decode(b []byte) (any, error) {
-	d := decoder{b: b}
+	d := decoder{b: string(b)}
 	v, err := d.value(0)
 	if err != nil {
 		return nil, err
@@ -22,9 +23,12 @@ func Decode(b []byte) (any, error) {
 }
 
 type decoder struct {
-	b []byte
+	b string
 	i int
 }
+
+// most bounds what is made ahead for members that are still to be read.
+const most = 16
 
 var errShort = errors.New("canon: value cut short")
 
@@ -90,7 +94,7 @@ func (d *decoder) text() (string, error) {
 	if d.i+n > len(d.b) {
 		return "", errShort
 	}
-	s := string(d.b[d.i : d.i+n])
+	s := d.b[d.i : d.i+n]
 	d.i += n
 	if !utf8.ValidString(s) {
 		return "", ErrText
@@ -103,7 +107,7 @@ func (d *decoder) list(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []any{}
+	list := make([]any, 0, min(n, most))
 	for range n {
 		v, err := d.value(depth + 1)
 		if err != nil {
@@ -119,7 +123,7 @@ func (d *decoder) pairs(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, last := map[string]any{}, ""
+	m, last := make(map[string]any, min(n, most)), ""
 	for i := range n {
 		if d.i >= len(d.b) || d.b[d.i] != 's' {
 			return nil, errors.New("canon: key is not a string")

@@ -10,17 +10,15 @@
 // namespaces of its own. The first process of a room is a copy of the template without Go's runtime, which waits for
 // its one run at a socket of its own (a Line), and with which everything in the room ends.
 //
-// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET socket, but for a Line's; the Spec,
-// which can be large, travels in its own encoding in a sealed memfd beside the program's
-// descriptors. When the socket closes the daemon is gone, and the cell ends its tree.
+// Orders and reports are packets of a SOCK_SEQPACKET socket, a byte or a few on a Line; the Spec, which can be large,
+// travels in a sealed memfd beside the program's descriptors. When the socket closes the daemon is gone, and the cell
+// ends its tree.
 //
 // The package is shared by both ends and imports nothing else of Palyra. Its words are those of docs/words.md.
 package cell
 
-import "encoding/base64"
-
 // Version is that of the protocol. Both ends must have the same.
-const Version = 10
+const Version = 11
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
@@ -77,32 +75,17 @@ const (
 
 // Order is a packet from the daemon.
 type Order struct {
-	Kind    OrderKind `json:"kind"`
-	Signal  int       `json:"signal,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	GraceMS int64     `json:"grace_ms,omitempty"`
-	Rows    uint16    `json:"rows,omitempty"`
-	Cols    uint16    `json:"cols,omitempty"`
-	Room    int       `json:"room,omitempty"`  // to a template: which
-	Path    RawPath   `json:"path,omitempty"`  // of OrderCover
-	Data    bool      `json:"data,omitempty"`  // of OrderCover: the content is not to be executed
-	Below   RawPath   `json:"below,omitempty"` // of OrderCover: a mount; directories between it and Path cannot be renamed any more
-	Watch   *Watch    `json:"watch,omitempty"` // of OrderWatch
-}
-
-// RawPath is a path whose names can be any bytes, also such that JSON has no text for.
-type RawPath string
-
-// MarshalText implements encoding.TextMarshaler.
-func (p RawPath) MarshalText() ([]byte, error) {
-	return base64.StdEncoding.AppendEncode(nil, []byte(p)), nil
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (p *RawPath) UnmarshalText(text []byte) error {
-	b, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
-	*p = RawPath(b)
-	return err
+	Kind    OrderKind
+	Signal  int
+	Reason  string
+	GraceMS int64
+	Rows    uint16
+	Cols    uint16
+	Room    int    // to a template: which
+	Path    string // of OrderCover
+	Data    bool   // of OrderCover: the content is not to be executed
+	Below   string // of OrderCover: a mount; directories between it and Path cannot be renamed any more
+	Watch   *Watch // of OrderWatch
 }
 
 // ReportKind is the kind of a report.
@@ -123,26 +106,26 @@ const (
 
 // Report is a packet from a cell.
 type Report struct {
-	Kind     ReportKind `json:"kind"`
-	Version  int        `json:"version,omitempty"`
-	Launcher int        `json:"launcher,omitempty"`
-	Room     int        `json:"room,omitempty"` // of a template: which
-	Step     string     `json:"step,omitempty"` // of a failure: landlock, seccomp, rlimit, uid, cwd, exec, …
-	Errno    int        `json:"errno,omitempty"`
-	Text     string     `json:"text,omitempty"`
-	Code     int        `json:"code,omitempty"`    // exit code of the program
-	Signal   int        `json:"signal,omitempty"`  // the signal that ended it
-	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that the cell killed the tree for: memory, processes, cpu, disk
-	Stopped  string     `json:"stopped,omitempty"` // of Ended: the Reason of the OrderStop that ended the tree
-	Killed   int        `json:"killed,omitempty"`  // processes that had to be killed after the program's own end
-	Usage    Usage      `json:"usage,omitzero"`
+	Kind     ReportKind
+	Version  int
+	Launcher int
+	Room     int    // of a template: which
+	Step     string // of a failure: landlock, seccomp, rlimit, uid, cwd, exec, …
+	Errno    int
+	Text     string
+	Code     int    // exit code of the program
+	Signal   int    // the signal that ended it
+	Limit    string // of Ended: the limit that the cell killed the tree for: memory, processes, cpu, disk
+	Stopped  string // of Ended: the Reason of the OrderStop that ended the tree
+	Killed   int    // processes that had to be killed after the program's own end
+	Usage    Usage
 }
 
 // Usage is the cost of the tree, as far as the cell could see.
 type Usage struct {
-	CPUMS      int64 `json:"cpu_ms"`
-	PeakMemory int64 `json:"peak_memory"`
-	Processes  int64 `json:"processes"` // most at once
+	CPUMS      int64
+	PeakMemory int64
+	Processes  int64 // most at once
 }
 
 // Spec is everything that decides how the program runs. The launcher applies it in this order: terminal or session,

@@ -2,11 +2,11 @@ package cell
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -91,17 +91,17 @@ func (c *Conn) say(doing string, err error) error {
 // SetDeadline bounds a Send or Recv under way and later ones; the zero time means no deadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.file.SetDeadline(t) }
 
-// Send sends v with descriptors, which stay the caller's.
+// Send sends an Order or a Report with descriptors, which stay the caller's.
 func (c *Conn) Send(v any, fds ...int) error {
-	b, err := json.Marshal(v)
+	b, err := encode(v)
 	if err != nil {
 		return fmt.Errorf("cell: send: %w", err)
 	}
-	return c.sendBytes(b, fds)
+	return c.SendBytes(b, fds...)
 }
 
-// sendBytes sends a packet.
-func (c *Conn) sendBytes(b []byte, fds []int) error {
+// SendBytes sends a packet as it is.
+func (c *Conn) SendBytes(b []byte, fds ...int) error {
 	if len(b) > MaxPacket || len(fds) > maxFDs {
 		return fmt.Errorf("cell: send: %d bytes and %d descriptors are too many", len(b), len(fds))
 	}
@@ -154,12 +154,16 @@ func (c *Conn) Pending() bool {
 	return err != nil || n > 0
 }
 
-// Recv receives into v and returns the descriptors that came along, which the caller must close.
-// io.EOF means that the other end is gone. A packet that is cut short, is not exactly one known
-// document, or has lost descriptors is an error, and its descriptors are closed.
+// buffers are for Recv; what is decoded is copied.
+var buffers = sync.Pool{New: func() any { return new([MaxPacket + 1]byte) }}
+
+// Recv receives into v, an *Order or a *Report, and returns the descriptors that came along, which the caller must close.
+// io.EOF means that the other end is gone. A packet that is cut short, is not exactly one of v's kind, or has lost
+// descriptors is an error, and its descriptors are closed.
 func (c *Conn) Recv(v any) ([]*os.File, error) {
-	buf := make([]byte, MaxPacket+1)
-	oob := make([]byte, unix.CmsgSpace(maxFDs*4))
+	kept := buffers.Get().(*[MaxPacket + 1]byte)
+	defer buffers.Put(kept)
+	buf, oob := kept[:], make([]byte, unix.CmsgSpace(maxFDs*4))
 	var n, oobn, flags int
 	var got error
 	err := c.raw.Read(func(fd uintptr) bool {

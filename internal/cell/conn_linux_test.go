@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,6 +97,16 @@ func TestConcurrent(t *testing.T) {
 	group.Wait()
 }
 
+// packet is an Order or a Report as it travels.
+func packet(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // What is refused is refused whole, leaves no descriptor behind and does not
 // spoil the packet after it.
 func TestBadPackets(t *testing.T) {
@@ -112,11 +123,11 @@ func TestBadPackets(t *testing.T) {
 	for name, send := range map[string]func(*testing.T, *Conn){
 		"too long":             func(t *testing.T, c *Conn) { raw(t, c, make([]byte, MaxPacket+1), fd) },
 		"far too long":         func(t *testing.T, c *Conn) { raw(t, c, make([]byte, 3*MaxPacket), fd) },
-		"too many descriptors": func(t *testing.T, c *Conn) { raw(t, c, []byte(`{"kind":"stop"}`), many...) },
-		"not JSON":             func(t *testing.T, c *Conn) { raw(t, c, []byte("stop"), fd) },
-		"an unknown name":      func(t *testing.T, c *Conn) { raw(t, c, []byte(`{"kind":"stop","now":true}`), fd, fd) },
-		"two documents":        func(t *testing.T, c *Conn) { raw(t, c, []byte(`{"kind":"stop"}{}`), fd) },
-		"a wrong type":         func(t *testing.T, c *Conn) { raw(t, c, []byte(`{"kind":7}`), fd) },
+		"too many descriptors": func(t *testing.T, c *Conn) { raw(t, c, packet(t, Order{Kind: OrderStop}), many...) },
+		"not a packet":         func(t *testing.T, c *Conn) { raw(t, c, []byte("stop"), fd) },
+		"a byte behind it":     func(t *testing.T, c *Conn) { raw(t, c, append(packet(t, Order{Kind: OrderStop}), 0), fd, fd) },
+		"two packets":          func(t *testing.T, c *Conn) { raw(t, c, slices.Repeat(packet(t, Order{Kind: OrderStop}), 2), fd) },
+		"the other end's":      func(t *testing.T, c *Conn) { raw(t, c, packet(t, Report{Kind: ReportEnded}), fd) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)

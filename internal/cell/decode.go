@@ -1,11 +1,8 @@
 package cell
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -18,20 +15,6 @@ const (
 	maxWatchStep = 10_000
 	maxDisks     = 128
 )
-
-// decode reads exactly one JSON document without unknown names into v. An end must not half obey
-// what it does not understand.
-func decode(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("cell: decode: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("cell: decode: more than one document")
-	}
-	return nil
-}
 
 // Check returns the fault of a Spec that no launcher should try: one that leaves out a part of the
 // confinement is refused, not run with less.

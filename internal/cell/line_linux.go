@@ -92,16 +92,16 @@ func (l *Line) Pending() bool { return l.conn.Pending() }
 func (l *Line) Send(o Order, fds ...int) error {
 	switch o.Kind {
 	case OrderConfine:
-		return l.conn.sendBytes([]byte{LineConfine}, fds)
+		return l.conn.SendBytes([]byte{LineConfine}, fds...)
 	case OrderRun:
-		return l.conn.sendBytes([]byte{LineRun}, fds)
+		return l.conn.SendBytes([]byte{LineRun}, fds...)
 	case OrderSignal:
-		return l.conn.sendBytes([]byte{LineSignal, byte(o.Signal)}, nil)
+		return l.conn.SendBytes([]byte{LineSignal, byte(o.Signal)})
 	case OrderStop:
 		return l.stop(o)
 	case OrderLimit:
 		l.blame(o.Reason)
-		return l.conn.sendBytes([]byte{LineLimit}, nil)
+		return l.conn.SendBytes([]byte{LineLimit})
 	}
 	return fmt.Errorf("cell: send: a room takes no order %q", o.Kind)
 }
@@ -122,7 +122,7 @@ func (l *Line) stop(o Order) error {
 	}
 	l.blame(reason)
 	if o.GraceMS <= 0 {
-		return l.conn.sendBytes([]byte{LineKill}, nil)
+		return l.conn.SendBytes([]byte{LineKill})
 	}
 	grace := time.Duration(min(o.GraceMS, mostGrace)) * time.Millisecond
 	l.mu.Lock()
@@ -132,9 +132,9 @@ func (l *Line) stop(o Order) error {
 			l.kill.Stop()
 		}
 		l.until = end
-		l.kill = time.AfterFunc(grace, func() { _ = l.conn.sendBytes([]byte{LineKill}, nil) }) // an error means that it has ended
+		l.kill = time.AfterFunc(grace, func() { _ = l.conn.SendBytes([]byte{LineKill}) }) // an error means that it has ended
 	}
-	return l.conn.sendBytes([]byte{LineTerm}, nil)
+	return l.conn.SendBytes([]byte{LineTerm})
 }
 
 // mostGrace is longer than any run, and short enough to be added to a time without overflow.

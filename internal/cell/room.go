@@ -58,6 +58,13 @@ const (
 	StepStage  = "stage"
 )
 
+// StageBlank is what a Stage has in it that no run wrote to, once its overlay is gone, in the order in which it can be removed.
+var StageBlank = []string{
+	StageUpper + "/", StageWork + "/work/incompat/volatile/dirty", StageWork + "/work/incompat/volatile/",
+	StageWork + "/work/incompat/", StageWork + "/work/", StageWork + "/",
+	"old/", "clock",
+}
+
 // SealedPaths is the mechanism by which a run cannot change sealed names. It holds only where some are sealed.
 const SealedPaths = "sealed_paths"
 

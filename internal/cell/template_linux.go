@@ -182,7 +182,7 @@ func (t *Template) Build(ctx context.Context, r Room, line *os.File, extra []*os
 
 // Cover has a sealed program laid over its path in a room.
 func (t *Template) Cover(ctx context.Context, room int, path string, program *os.File) (Report, error) {
-	a, err := t.ask(ctx, Order{Kind: OrderCover, Room: room, Path: RawPath(path)}, int(program.Fd()))
+	a, err := t.ask(ctx, Order{Kind: OrderCover, Room: room, Path: path}, int(program.Fd()))
 	return a.Report, err
 }
 
@@ -190,7 +190,7 @@ func (t *Template) Cover(ctx context.Context, room int, path string, program *os
 // there and no more. below, if not empty, is a mount in which the path lies: the directories in between become mounts as
 // well, which nobody in the room can rename.
 func (t *Template) CoverData(ctx context.Context, room int, path, below string, content *os.File) (Report, error) {
-	o := Order{Kind: OrderCover, Room: room, Path: RawPath(path), Data: true, Below: RawPath(below)}
+	o := Order{Kind: OrderCover, Room: room, Path: path, Data: true, Below: below}
 	a, err := t.ask(ctx, o, int(content.Fd()))
 	return a.Report, err
 }

@@ -43,7 +43,7 @@ func (f *bindFlags) kind() error {
 	}
 	for kind, is := range map[secrets.Kind]bool{
 		secrets.Basic: f.basic, secrets.WebSocket: f.websocket, secrets.Git: f.git, secrets.Provider: f.provider,
-		secrets.SSHAgent: f.keys.ssh, secrets.Signing: f.keys.sign,
+		secrets.SSHAgent: f.keys.ssh, secrets.GitSSH: f.keys.git, secrets.Signing: f.keys.sign,
 	} {
 		if is {
 			f.binding.Kind, f.binding.Place = kind, ""
@@ -54,8 +54,8 @@ func (f *bindFlags) kind() error {
 		return exit.Usagef("say at which host it may be used: --host HOST")
 	}
 	if named != 1 {
-		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4, --ssh, --sign, " +
-			"--provider, --upstream")
+		return exit.Usagef("say where the value goes: one of --header, --query, --body, --basic, --websocket, --git, --sigv4, --ssh, " +
+			"--git-ssh, --sign, --provider, --upstream")
 	}
 	return nil
 }
@@ -68,13 +68,15 @@ func vaultBindCommand(inv *invocation.Invocation) *cobra.Command {
 			"value goes in on the way to the host, in the one place that the binding names. A binding of the same name is replaced.\n\n" +
 			"--provider is for the key of a provider of models (providers.NAME.key_binding), and --upstream for an MCP server behind\n" +
 			"the gate (palyra mcp add --secret NAME): no call of an agent can use these.\n\n" +
-			"A private key goes nowhere: --ssh has it log in by ssh at hosts whose host keys are given, --sign has it sign commits and\n" +
-			"tags, each of which is shown first. It is a secret of the vault, or stays in your own ssh-agent (--ssh-agent, --key).",
+			"A private key goes nowhere: --ssh has it log in by ssh at hosts whose host keys are given, for whatever programs do there.\n" +
+			"--git-ssh has Palyra itself connect git to these hosts, and nothing but git; each repository and each push is asked about.\n" +
+			"--sign has it sign commits and tags, each of which is shown first. It is a secret of the vault, or stays in your own\n" +
+			"ssh-agent (--ssh-agent, --key) or gpg-agent (--gpg-agent, --key FILE).",
 		Example: "  palyra vault bind github --secret github-token --host api.github.com --header Authorization --env GITHUB_TOKEN\n" +
 			"  palyra vault bind push --secret github-token --host github.com --git\n" +
 			"  palyra vault bind npm --secret npm-token --host registry.npmjs.org --header Authorization --env NPM_TOKEN --workspace ~/src/site\n" +
 			"  palyra vault bind photos --secret aws-key --host photos.s3.eu-west-1.amazonaws.com --sigv4 eu-west-1/s3\n" +
-			"  palyra vault bind deploy --secret deploy-key --ssh --host github.com --host-key github.known_hosts --user git\n" +
+			"  palyra vault bind deploy --secret deploy-key --git-ssh --host github.com --host-key github.known_hosts --user git\n" +
 			"  palyra vault bind commits --sign --secret signing-key",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := f.kind(); err != nil {

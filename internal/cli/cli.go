@@ -13,24 +13,29 @@ package cli
 
 import (
 	"context"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"palyra/internal/cli/access"
+	"palyra/internal/cli/acp"
 	"palyra/internal/cli/changes"
 	"palyra/internal/cli/configuration"
 	"palyra/internal/cli/connect"
+	"palyra/internal/cli/doctor"
 	"palyra/internal/cli/evidence"
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/mcp"
+	"palyra/internal/cli/observe"
 	"palyra/internal/cli/policy"
 	"palyra/internal/cli/quick"
 	"palyra/internal/cli/service"
+	"palyra/internal/cli/setup"
 	"palyra/internal/cli/syntax"
 )
 
@@ -116,6 +121,28 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	return root
 }
 
+// another runs one more command in the same home, with what it prints written to out.
+func another(inv *invocation.Invocation) setup.Runner {
+	return func(ctx context.Context, out io.Writer, args ...string) error {
+		next := &invocation.Invocation{
+			Version: inv.Version, Env: inv.Env, Stdin: inv.Stdin, Stdout: out, Stderr: inv.Stderr, Now: inv.Now, Signals: inv.Signals,
+			Context: ctx, Interrupt: inv.Interrupt,
+		}
+		root := rootCommand(next)
+		if inv.Home != "" {
+			args = append([]string{"--home", inv.Home}, args...)
+		}
+		if inv.NoColor {
+			args = append(args, "--no-color")
+		}
+		root.SetArgs(args)
+		root.SetIn(inv.Stdin)
+		root.SetOut(out)
+		root.SetErr(inv.Stderr)
+		return root.ExecuteContext(ctx)
+	}
+}
+
 // help shows the page of a command, and fails for an unknown one.
 func help() *cobra.Command {
 	return &cobra.Command{
@@ -131,18 +158,28 @@ func help() *cobra.Command {
 	}
 }
 
+// settings are how the doctor of hooks reads and writes the settings of agents.
+func settings() doctor.Settings {
+	return doctor.Settings{
+		Installed: connect.Installed, WriteProbe: connect.WriteProbe, Trusted: connect.Trusted, Trust: connect.Trust,
+		OnPath: connect.OnPath, MCP: connect.MCPState,
+	}
+}
+
 // allCommands lists all commands.
 func allCommands(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
-		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
+		execute.ExecCommand(inv), execute.CheckCommand(inv),
+		hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv), doctor.Command(inv, settings()), doctor.Server(inv)),
+		acp.Command(inv),
 		execute.RunCommand(inv), execute.RunsCommand(inv), execute.ProcessesCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv), vaultCommand(inv),
 		changes.Command(inv), execute.KeepCommand(inv), execute.DropCommand(inv), changes.Undo(inv), changes.Redo(inv),
 		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
-		policy.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
-		configuration.Setup(inv), configuration.Command(inv),
+		policy.Command(inv), observe.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
+		setup.Command(inv, another(inv)), configuration.Command(inv),
 		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}
 }

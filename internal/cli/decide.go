@@ -24,7 +24,10 @@ import (
 )
 
 // answerWords are the answers that there are.
-var answerWords = []string{"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "allow-commits", "deny"}
+var answerWords = []string{
+	"allow", "allow-edits", "allow-reads", "allow-host", "allow-group", "allow-commits", "allow-remote", "allow-pushes",
+	"deny",
+}
 
 func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.DecideRequest
@@ -46,10 +49,13 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 			"(npm, pypi, go, crates, debian, or one of [groups] in the configuration) from this\n" +
 			"workspace, in any of its sessions, for 8 hours. allow-commits signs further commits on the\n" +
 			"same branch of this workspace with the same key, in this session; --uses says how many.\n" +
+			"allow-remote connects git to the same repository again, and allow-pushes pushes to the same\n" +
+			"branch there, where nothing is lost by it.\n" +
 			"'palyra leases revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow-commits --uses 50 --ttl 2h\n" +
+			"  palyra approvals decide ID allow-pushes --uses 10 --ttl 1h\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
 			"  palyra approvals decide ID deny --reason 'not today'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -232,6 +238,10 @@ func reachText(r client.DecideRequest) string {
 		text += ", any page of the host"
 	case palyra.WidenBranch:
 		text += ", any commit on the branch"
+	case palyra.WidenRemote:
+		text += ", git at the same repository"
+	case palyra.WidenPush:
+		text += ", any push to the branch that loses nothing"
 	case palyra.WidenGroup:
 		text += ", any host of the group from this workspace"
 	default:

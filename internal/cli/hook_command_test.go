@@ -317,9 +317,9 @@ func TestHookForCodex(t *testing.T) {
 	}
 	code, out, errs = s.Main(nil, "hook", "install", "codex", "--workspace", s.Work)
 	doc, err := os.ReadFile(filepath.Join(s.Work, ".codex", "hooks.json"))
-	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") ||
+	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "blocked' >&2; exit 2; }") ||
 		strings.Contains(string(doc), "onFailure") || !strings.Contains(string(doc), install.HookStatus) ||
-		!strings.Contains(errs, "trust the hook") {
+		!strings.Contains(errs, "trust it there") {
 		t.Errorf("%d %q %q %v\n%s", code, out, errs, err, doc)
 	}
 	if code, out, errs = s.Main(nil, "hook", "uninstall", "codex", "--workspace", s.Work); code != 0 ||

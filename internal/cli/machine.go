@@ -21,7 +21,16 @@ var ownMachine = map[string]string{
 	"palyra hook uninstall":   "it is about the settings of agents on this machine",
 	"palyra hook claude-code": "it is asked about files and commands of this machine",
 	"palyra hook codex":       "it is asked about files and commands of this machine",
-	"palyra setup":            "it is about the toolchains of this machine",
+	"palyra hook copilot":     "it is asked about files and commands of this machine",
+	"palyra hook cursor":      "it is asked about files and commands of this machine",
+	"palyra hook gemini":      "it is asked about files and commands of this machine",
+	"palyra hook opencode":    "it is asked about files and commands of this machine",
+	"palyra hook doctor":      "it runs the agents of this machine",
+
+	"palyra config toolchains":  "it is about the toolchains of this machine",
+	"palyra hook doctor-server": "it is started by agents of this machine",
+
+	"palyra setup":            "it is about the agents of this machine",
 	"palyra config check":     "it is about the configuration of this machine",
 	"palyra config show":      "it is about the configuration of this machine",
 	"palyra config path":      "it is about the directories of this machine",

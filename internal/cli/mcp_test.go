@@ -216,10 +216,16 @@ func TestMCPInstallPrintsAll(t *testing.T) {
 	}
 }
 
-func TestMCPServeNeedsADaemon(t *testing.T) {
-	env := []string{"HOME=" + t.TempDir(), "PALYRA_HOME=" + t.TempDir()}
-	if code, out, said := alone(t, env, "mcp", "serve"); code != exit.NoDaemon || out != "" || !strings.Contains(said, "palyra up") {
+// TestMCPServeStartsNoDaemon: without one it serves, says on stderr that it waits for one, and leaves nothing in the state.
+func TestMCPServeStartsNoDaemon(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + t.TempDir(), "PALYRA_HOME=" + home}
+	code, out, said := alone(t, env, "mcp", "serve")
+	if code != exit.OK || out != "" || !strings.Contains(said, "no daemon answers") {
 		t.Errorf("%d %q %s", code, out, said)
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 

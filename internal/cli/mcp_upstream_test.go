@@ -5,8 +5,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,7 +121,7 @@ func TestImport(t *testing.T) {
 	}
 	env := []string{"PALYRA_HOME=" + s.Home}
 	want := map[string]string{
-		"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused",
+		"my-files": "added", "web": "added", "old": "refused", "keyed": "added", "filled": "refused",
 		"none": "refused", "palyra": "skipped", "broken": "refused",
 	}
 	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.Work)
@@ -135,6 +137,10 @@ func TestImport(t *testing.T) {
 	for _, g := range got.Servers {
 		if g.Outcome != want[g.Name] || g.Outcome == "refused" && g.Why == "" {
 			t.Errorf("%+v", g)
+		}
+		if d := g.Definition; g.Name == "keyed" &&
+			(!slices.Equal(d.Bindings, []string{"keyed-Authorization"}) || strings.Contains(fmt.Sprint(d), "Bearer")) {
+			t.Errorf("a header's value is not the vault's: %+v", g)
 		}
 		if g.Name == "my-files" && g.Definition.Workspace != s.Work {
 			t.Errorf("%+v", g)

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"regexp"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +29,7 @@ type adoption struct {
 	Version int64  `json:"version,omitempty"`
 	Where   string `json:"where,omitempty"` // the line of the configuration that names the binding now
 	Removed bool   `json:"removed,omitempty"`
+	Back    bool   `json:"back,omitempty"` // it went back
 	Left    string `json:"left,omitempty"` // why it was not taken, and what to do
 }
 
@@ -39,15 +38,31 @@ const maxKeyFile = 16 << 10
 
 func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 	var dry, remove bool
+	var to []string
+	var back string
 	cmd := &cobra.Command{
 		Use: "adopt", Short: "Move keys that lie in plain files into the vault, and have the configuration name them there", Args: cobra.NoArgs,
 		Long: "Moves the keys of providers of models from their files (providers.NAME.key_file) into the vault: each is kept as a secret,\n" +
 			"bound to the provider's host and nothing else, and the line of the configuration then names the binding (key_binding).\n" +
 			"The configuration works at every moment, also when this is cut off: do it again then. The daemon takes the new line up\n" +
 			"when it is started again; until then it reads the file, so --remove, which removes the files, is for afterwards, or for\n" +
-			"when nothing runs. Variables of MCP servers that look like secrets are named, with what to do.",
-		Example: "  palyra vault adopt --dry-run\n  palyra vault adopt && palyra down && palyra up",
+			"when nothing runs.\n\n" +
+			"Moves variables of MCP servers that look like secrets by their names, or are named by --to: each is kept as a secret, bound\n" +
+			"to the host that --to says, that is known of the variable, or that is the only one the server reaches; the server then finds\n" +
+			"a placeholder, and is changed at once or not at all. What was approved of its tools stays so. A value that was in a\n" +
+			"definition is on record since the server was added: have a new one made by who gave it, and put that.\n" +
+			"--back undoes it for a server. The secrets stay in the vault; the value stands in the definition, and on record, as before.",
+		Example: "  palyra vault adopt --dry-run\n  palyra vault adopt && palyra down && palyra up\n" +
+			"  palyra vault adopt --to issues.ISSUES_TOKEN=issues.example.com:443\n  palyra vault adopt --back issues",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			told, err := destinations(to)
+			if err != nil {
+				return err
+			}
+			if back != "" {
+				all, err := giveBack(ctx, c, back)
+				return inv.Answer(err, map[string]any{"adopted": all}, func(w io.Writer) { showAdopted(w, all, false) })
+			}
 			conf, err := config.Load(config.Options{Home: inv.Home, Env: inv.Env})
 			if err != nil {
 				return err
@@ -60,7 +75,7 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 				}
 				all = append(all, a)
 			}
-			more, err := plainVariables(ctx, c)
+			more, err := adoptVariables(ctx, c, told, dry)
 			if err != nil {
 				return err
 			}
@@ -70,6 +85,11 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the files, too")
+	cmd.Flags().StringArrayVar(&to, "to", nil, "where a server's variable goes, as SERVER.VARIABLE=HOST:PORT[/HEADER] (repeatable)")
+	cmd.Flags().StringVar(&back, "back", "", "a server that is to find its variables as they were")
+	cmd.MarkFlagsMutuallyExclusive("back", "to")
+	cmd.MarkFlagsMutuallyExclusive("back", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("back", "remove")
 	return cmd
 }
 
@@ -110,37 +130,6 @@ func adopt(ctx context.Context, c *client.Client, k config.PlainKey, dry, remove
 	return a, nil
 }
 
-// secretVariable is the name of a variable that usually holds a secret.
-var secretVariable = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key)`)
-
-// plainVariables lists variables of MCP servers that look like secrets by their names. What becomes of them is for a
-// person to say: which host they are for is known to nobody else.
-func plainVariables(ctx context.Context, c *client.Client) (all []adoption, err error) {
-	list, err := c.Upstreams(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, u := range list {
-		for _, variable := range slices.Sorted(maps.Keys(u.Env)) {
-			if len(u.Env[variable]) < secrets.MinMasked || !secretVariable.MatchString(variable) {
-				continue
-			}
-			host, place := "HOST", "HEADER"
-			if b, ok := secrets.Propose(variable, variable); ok {
-				host, place = b.Hosts[0], b.Place
-			}
-			name := u.Name + "-" + variable
-			all = append(all, adoption{
-				What: "mcp." + u.Name, From: variable, Secret: name, Binding: name,
-				Left: fmt.Sprintf("put it (palyra vault put %s), bind it (palyra vault bind %s --upstream %s --host %s --env %s), and add the server "+
-					"anew without the variable (palyra mcp remove %s; palyra mcp add %s --secret %s …)", name, name, place, host, variable, u.Name,
-					u.Name, name),
-			})
-		}
-	}
-	return all, nil
-}
-
 func showAdopted(w io.Writer, all []adoption, dry bool) {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "no key lies in a plain file")
@@ -151,8 +140,14 @@ func showAdopted(w io.Writer, all []adoption, dry bool) {
 		switch {
 		case a.Left != "":
 			fmt.Fprintf(w, "%s: left as it is: %s\n", what, show.Line(a.Left))
+		case a.Back:
+			fmt.Fprintf(w, "%s: is in the definition again, and on record in clear; the secret %s is kept: palyra vault delete %s\n", what,
+				a.Secret, a.Secret)
 		case dry:
 			fmt.Fprintf(w, "%s: would become the secret %s, for %s only, named at %s\n", what, a.Secret, a.Host, show.Line(a.Where))
+		case strings.HasPrefix(a.What, "mcp."):
+			fmt.Fprintf(w, "%s: is the secret %s, version %d, for %s only; the server has a placeholder. The value was in its definition, and is\n"+
+				"  on record: have a new one made, and put it: palyra vault put %s\n", what, a.Secret, a.Version, a.Host, a.Secret)
 		default:
 			again = true
 			fmt.Fprintf(w, "%s: is the secret %s, version %d, for %s only; %s names it\n", what, a.Secret, a.Version, a.Host, show.Line(a.Where))

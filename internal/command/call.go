@@ -105,14 +105,17 @@ func (c *invocation) effect(s *spec) {
 	if s.Code && s.class() == palyra.CommandBuild && c.saves {
 		c.obey() // a build runs the files of the workspace, and what was fetched may be one
 	}
-	why := s.Why
+	class, why := s.class(), s.Why
+	if c.asked && c.name == "git push" {
+		class, why = palyra.CommandWrite, "is asked about by itself when it leaves"
+	}
 	if why == "" {
-		why = meaning(s.class())
+		why = meaning(class)
 	}
 	if why != "" {
 		why = c.name + ": " + why
 	}
-	if c.raise(s.class(), why) || c.sub == "" {
+	if c.raise(class, why) || c.sub == "" {
 		_, c.sub, _ = strings.Cut(c.name, " ")
 	}
 }

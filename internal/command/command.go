@@ -63,6 +63,7 @@ func Of(p palyra.Plan) palyra.Command {
 	dirs := searchDirs(p)
 	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs,
 		func(dir string) bool { return writableByOthers(p.Workspace.Path, dir) })}
+	r.asked = len(p.Signers) > 0 && len(p.Egress)+len(p.Bindings) == 0 && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict
 	r.checkVariables(p.Arguments)
 	if p.Terminal {
 		r.doubt("on a terminal programs start others, such as pagers, and take orders")

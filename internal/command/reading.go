@@ -11,6 +11,7 @@ import (
 // reading is what is known so far about one command line.
 type reading struct {
 	tables   *tables
+	asked    bool // a push of git is asked about where it leaves, and goes nowhere else
 	ownPath  bool // names of programs may lead into the workspace
 	any      bool // something was looked at
 	doubtful bool

@@ -17,6 +17,7 @@ import (
 	"palyra/internal/explain"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
+	"palyra/internal/observe"
 	"palyra/internal/provider"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
@@ -36,6 +37,15 @@ func (p catalogPart) Tool(_ context.Context, name palyra.ToolName) (palyra.Tool,
 type callsPart struct {
 	*run.Calls
 	journal *journal.Journal
+	observe *observe.Mode
+}
+
+// Observe refuses while calls are held.
+func (p callsPart) Observe(ctx context.Context, c palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	if err := p.observe.Permit(); err != nil {
+		return palyra.Outcome{}, err
+	}
+	return p.Calls.Observe(ctx, c, w)
 }
 
 // Held holds the record of a call against its lines.
@@ -199,8 +209,9 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
-		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list(), provider.Plain(d.Settings)),
-		Limited:  d.limits.Counters(), Console: console,
+		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.list(),
+			provider.Plain(d.Settings), d.undo.Problems()),
+		Limited: d.limits.Counters(), Console: console,
 		Remote: remote,
 	}, nil
 }

@@ -21,7 +21,7 @@ func TestAgentsSeeNoDiffs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal}, callsPart{d.path.calls, d.journal})
+	s := tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal, d.observe}, callsPart{d.path.calls, d.journal, d.observe})
 	for _, c := range []struct{ tool, args string }{
 		{"palyra.fs.write", `{"path":"key","content":"x"}`},
 		{"palyra.fs.edit", `{"path":"key","old_string":"2","new_string":"3"}`},

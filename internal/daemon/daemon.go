@@ -35,6 +35,7 @@ import (
 	"palyra/internal/mask"
 	"palyra/internal/masked"
 	"palyra/internal/mcp/upstream"
+	"palyra/internal/observe"
 	"palyra/internal/policy"
 	"palyra/internal/policy/inforce"
 	"palyra/internal/posture"
@@ -75,6 +76,7 @@ type Daemon struct {
 	bundles  *bundle.Bundles
 	projects bundle.Projects
 	desk     *approval.Desk
+	observe  *observe.Mode
 	attester *attest.Attester
 	work     *workspace.Registry
 	files    *artifact.Store
@@ -222,8 +224,11 @@ func (d *Daemon) openVault(ctx context.Context) (err error) {
 	return err
 }
 
-// openDesk opens the approvals and the attestations.
-func (d *Daemon) openDesk(context.Context) (err error) {
+// openDesk opens the approvals and the attestations, and finds out whether calls are observed.
+func (d *Daemon) openDesk(ctx context.Context) (err error) {
+	if d.observe, err = observe.Open(ctx, observe.Config{Journal: d.journal, Now: now, Boot: bootclock.Now}); err != nil {
+		return err
+	}
 	a := d.Settings.Approvals
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: bootclock.Now, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),

@@ -27,6 +27,7 @@ import (
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
+	"palyra/internal/tool/gitremote"
 	"palyra/internal/tool/review"
 	"palyra/internal/tool/sign"
 	"palyra/internal/undo"
@@ -139,6 +140,7 @@ func (d *Daemon) builtin(t *tiers.Tiers) []tool.Tool {
 	all = append(all, toolundo.All(undoPart{d})...)
 	all = append(all, review.All(undoPart{d})...)
 	all = append(all, sign.All()...)
+	all = append(all, gitremote.All()...)
 	return append(all, toolartifact.All(d.files)...)
 }
 
@@ -255,7 +257,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 func (d *Daemon) openUndo(p *path) (err error) {
 	d.undo, err = undo.New(undo.Config{
 		Lists: d.files, Calls: p.ledger.Get, Journal: d.journal, Kept: d.openKept(p.tiers), Now: now, Log: d.Log,
-		Staged: p.tiers.Runner.Reviewer, Masks: p.tiers.Masks,
+		Staged: p.tiers.Runner.Reviewer, Masks: p.tiers.Masks, Sealer: d.vault.UndoSealer(),
 		For: prune.Days(d.Settings.Undo.Days), Most: d.Settings.Undo.Bytes,
 	})
 	return err

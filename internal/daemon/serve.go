@@ -28,6 +28,7 @@ import (
 	placed "palyra/internal/config/home"
 	devicesvc "palyra/internal/rpc/devices"
 	mcpsvc "palyra/internal/rpc/mcp"
+	observesvc "palyra/internal/rpc/observe"
 )
 
 // Run serves the doors until ctx ends or a part fails.
@@ -114,11 +115,11 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	desk := approvals.New(deskPart{d.desk, d}, d.desk, now)
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
-		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal}, callsPart{d.path.calls, d.journal}),
+		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal, d.observe}, callsPart{d.path.calls, d.journal, d.observe}),
 		runs.New(runsPart{d.path.runs, d.path.models, d.Settings.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),
-		changes.New(callsPart{d.path.calls, d.journal}, d.undo),
+		changes.New(callsPart{d.path.calls, d.journal, d.observe}, d.undo),
 		workspaces.New(d.work),
 		access.New(d.registry()).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),
@@ -126,6 +127,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		vaultsvc.New(d.vault, d.access.Lesser, filepath.Dir(d.Settings.Paths.State)),
 		journal.New(journalPart{d.journal}),
 		policy.New(policyPart{d.explainer(), d}, bundlesPart{d.bundles}, d.history()),
+		observesvc.New(d.observe),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
 	}

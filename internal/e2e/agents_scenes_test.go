@@ -24,10 +24,21 @@ type step struct {
 type tools int
 
 const (
-	palyras tools = iota // over MCP
-	claudes              // Claude Code's own
-	codexes              // Codex's own
+	palyras   tools = iota // over MCP
+	claudes                // Claude Code's own
+	codexes                // Codex's own
+	geminis                // those of Gemini's program
+	opencodes              // opencode's own
+	copilots               // Copilot's own
 )
+
+// own are the names of an agent's shell, reader and writer, and of their fields.
+var own = map[tools]struct{ shell, command, read, write, path, content string }{
+	claudes:   {"Bash", "command", "Read", "Write", "file_path", "content"},
+	geminis:   {"run_shell_command", "command", "read_file", "write_file", "file_path", "content"},
+	opencodes: {"bash", "command", "read", "write", "filePath", "content"},
+	copilots:  {"bash", "command", "view", "create", "path", "file_text"},
+}
 
 // scene is one thing that an agent does.
 type scene struct {
@@ -108,8 +119,8 @@ func edits(work string, with tools) []scene {
 
 func toRead(with tools, work, name string) step {
 	switch with {
-	case claudes:
-		return step{tool: "Read", args: map[string]any{"file_path": filepath.Join(work, name)}}
+	case claudes, geminis, opencodes, copilots:
+		return step{tool: own[with].read, args: map[string]any{own[with].path: filepath.Join(work, name)}}
 	case codexes:
 		return toRun(with, "cat "+name)
 	}
@@ -118,8 +129,8 @@ func toRead(with tools, work, name string) step {
 
 func toRun(with tools, line string) step {
 	switch with {
-	case claudes:
-		return step{tool: "Bash", args: map[string]any{"command": line, "description": "x"}}
+	case claudes, geminis, opencodes, copilots:
+		return step{tool: own[with].shell, args: map[string]any{own[with].command: line, "description": "x"}}
 	case codexes: // its model gives a command ten seconds unless it says otherwise, and asks again later
 		return step{tool: "exec_command", args: map[string]any{"cmd": line, "yield_time_ms": 30000, "max_output_tokens": 20000}}
 	}
@@ -128,8 +139,8 @@ func toRun(with tools, line string) step {
 
 func toWrite(with tools, work, name string) step {
 	switch with {
-	case claudes:
-		return step{tool: "Write", args: map[string]any{"file_path": filepath.Join(work, name), "content": "new\n"}}
+	case claudes, geminis, opencodes, copilots:
+		return step{tool: own[with].write, args: map[string]any{own[with].path: filepath.Join(work, name), own[with].content: "new\n"}}
 	case codexes:
 		return step{tool: "apply_patch", text: "*** Begin Patch\n*** Add File: " + name + "\n+new\n*** End Patch\n"}
 	}
@@ -156,4 +167,53 @@ func pick(all []scene, names ...string) (some []scene) {
 		}
 	}
 	return some
+}
+
+// matrix is what holds in every agent with the hook, whatever it puts around a result.
+func matrix(work string, with tools) []scene {
+	unknown := step{tool: map[tools]string{
+		claudes: "WebSearch", geminis: "google_web_search", opencodes: "skill", copilots: "skill",
+	}[with], args: map[string]any{"query": "anything at all"}}
+	if with == opencodes {
+		unknown.args = map[string]any{"name": "anything"}
+	}
+	if with == copilots {
+		unknown.args = map[string]any{"skill": "anything"}
+	}
+	all := []scene{
+		{name: "allow", step: toRead(with, work, "small.txt"), want: `(?s).*hello world.*`},
+		{name: "rewrite", step: toRun(with, "ls small.txt; test -e /etc/hostname && cat /proc/self/status | grep NoNewPrivs"), want: `(?s).*small.txt.*NoNewPrivs:\s+1.*`},
+		{
+			name: "ask then allow, program", step: toRun(with, "touch asked && echo made"), want: `(?s).*made.*`,
+			answer: palyra.AnswerAllow, after: 3 * time.Second, makes: "asked",
+		},
+		{
+			name: "deny, program", step: toRun(with, "touch never"), want: refusedShell, answer: palyra.AnswerDeny, after: time.Second,
+			spares: "never",
+		},
+		{
+			name: "ask then allow, write", step: toWrite(with, work, "new.txt"), want: `(?s).*`, answer: palyra.AnswerAllow,
+			after: 3 * time.Second, makes: "new.txt",
+		},
+		{name: "deny, write", step: toWrite(with, work, "newer.txt"), want: `(?s).*approval_denied.*`, answer: palyra.AnswerDeny, after: time.Second, spares: "newer.txt"},
+		{
+			name: "a command of 96 KiB", step: toRun(with, "touch long; : "+strings.Repeat("x", 96<<10)), want: `(?s).*longer than can be passed on.*`,
+			spares: "long",
+		},
+	}
+	if unknown.tool != "" {
+		all = append(all, scene{
+			name: "unknown tool, denied", step: unknown, want: `(?s).*approval_denied.*`, answer: palyra.AnswerDeny,
+			after: time.Second,
+		})
+	}
+	return all
+}
+
+// without are scenes of an agent whose daemon is down.
+func without(work string, with tools) []scene {
+	return []scene{
+		{name: "daemon down, write", step: toWrite(with, work, "down.txt"), want: `(?s).*`, spares: "down.txt"},
+		{name: "daemon down, program", step: toRun(with, "touch down"), want: `(?s).*`, spares: "down"},
+	}
 }

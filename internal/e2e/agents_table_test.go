@@ -51,7 +51,7 @@ func (b *table) add(t testing.TB, r row) {
 	t.Helper()
 	var text strings.Builder
 	for _, g := range r.given {
-		fmt.Fprintln(&text, g.raw)
+		fmt.Fprintln(&text, g.Raw)
 	}
 	name := filepath.Join(b.dir, r.way, notPlain.ReplaceAllString(strings.ToLower(r.scene), "-")+".jsonl")
 	err := os.MkdirAll(filepath.Dir(name), 0o755)
@@ -75,7 +75,7 @@ func (b *table) write(t *testing.T) {
 		var sizes []string
 		last := ""
 		for _, g := range r.given {
-			last = strings.Join(g.texts, "")
+			last = strings.Join(g.Texts, "")
 			sizes = append(sizes, strconv.Itoa(len(last)))
 		}
 		if runes := []rune(last); len(runes) > 150 {

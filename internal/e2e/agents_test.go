@@ -189,7 +189,7 @@ func (s *stage) judge(c scene, results []result) string {
 		return "the model was given nothing"
 	}
 	for _, r := range results {
-		if strings.Contains(r.raw, "approvals decide") || strings.Contains(r.raw, "approvals watch") {
+		if strings.Contains(r.Raw, "approvals decide") || strings.Contains(r.Raw, "approvals watch") {
 			return "the model is told how its question is answered"
 		}
 	}

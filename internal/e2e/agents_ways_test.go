@@ -18,6 +18,7 @@ import (
 
 	"palyra"
 	"palyra/internal/agent/agenttest"
+	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 )
 
@@ -32,6 +33,8 @@ func TestAgents(t *testing.T) {
 		"claude-mcp": claudeMCP, "claude-hook": claudeHook, "claude-hook-window": claudeWindow,
 		"claude-agent-run": claudeInside, "claude-agent-run-mcp": claudeInsideMCP,
 		"opencode-mcp": opencodeMCP, "gemini-mcp": geminiMCP,
+		"opencode-hook": opencodeHook, "gemini-hook": geminiHook, "copilot-hook": copilotHook, "claude-hook-matrix": claudeMatrix,
+		"codex-hook-trust": codexTrust,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,6 +210,33 @@ func claudeHook(t *testing.T, b *table) {
 	s, m, env := claude(t, b, claudes)
 	s.palyraIn("hook", "install", "claude-code")
 	s.play(m, append(scenes(s.work, claudes), edits(s.work, claudes)...), s.claude(env))
+}
+
+// claudeMatrix: Claude Code's own tools, with everything allowed in it.
+func claudeMatrix(t *testing.T, b *table) {
+	s, m, env := claude(t, b, claudes)
+	s.hooked(m, hook.ClaudeCode, s.claude(env, "--dangerously-skip-permissions"))
+}
+
+// codexTrust: 'install' has Codex trust the hook, and codex exec asks it then; a hook that is not trusted it skips, and
+// the doctor says so.
+func codexTrust(t *testing.T, b *table) {
+	s, m, env := codex(t, b, codexes, "gpt-5.5")
+	s.palyraIn("hook", "install", "codex")
+	s.play(m, pick(scenes(s.work, codexes), "program", "program, denied"), s.codexRun(env, "-s", "workspace-write"))
+	s.examined(hook.Codex)
+	config := filepath.Join(s.home, ".codex", "config.toml")
+	raw, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(raw), "trusted_hash = 'sha256:") {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	s.write(config, strings.Replace(string(raw), "trusted_hash = 'sha256:", "trusted_hash = 'sha256:0", 1), 0o600)
+	cmd := s.palyra("hook", "doctor", "codex", "--json")
+	cmd.Env = append(cmd.Environ(), "HOME="+s.home, "PATH="+filepath.Join(s.dir, "node_modules", ".bin")+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if err == nil || !strings.Contains(string(out), `"verdict":"passes"`) || !strings.Contains(string(out), "skips it") {
+		t.Errorf("a hook that is not trusted, by the doctor: %v %s", err, out)
+	}
 }
 
 // claudeWindow: what a person sees in Claude Code's window while the hook waits.

@@ -14,13 +14,11 @@ import (
 
 	"palyra/client"
 	"palyra/internal/agent/agenttest"
+	"palyra/internal/standin"
 )
 
-// result is what a model was given for one call: as it stood on the wire, and its texts.
-type result struct {
-	raw   string
-	texts []string
-}
+// result is what a model was given for one call.
+type result struct{ standin.Result }
 
 // around is what clients put around a result: Codex says how long it took, and of its own
 // shell how it went; Gemini's program says whose the words are.
@@ -29,70 +27,15 @@ var around = regexp.MustCompile(
 
 // text is all of the result without what the client put around.
 func (r result) text() string {
-	return around.ReplaceAllString(strings.Join(r.texts, ""), "")
-}
-
-// item is one of a conversation, in any of the four protocols.
-type item struct {
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	Output  json.RawMessage `json:"output"`  // responses
-	Content json.RawMessage `json:"content"` // messages, chat completions
-	Parts   []struct {      // Gemini
-		FunctionResponse *struct {
-			Response json.RawMessage `json:"response"`
-		} `json:"functionResponse"`
-	} `json:"parts"`
+	return around.ReplaceAllString(strings.Join(r.Texts, ""), "")
 }
 
 // given is what a model was given for its calls, in order.
 func given(r agenttest.Request) (all []result) {
-	var body struct {
-		Input, Messages, Contents []item
-	}
-	_ = json.Unmarshal([]byte(r.Raw), &body)
-	for _, it := range append(append(body.Input, body.Messages...), body.Contents...) {
-		switch {
-		case strings.HasSuffix(it.Type, "_call_output"):
-			all = append(all, read1(it.Output))
-		case it.Role == "tool":
-			all = append(all, read1(it.Content))
-		case it.Parts != nil:
-			for _, p := range it.Parts {
-				if p.FunctionResponse != nil {
-					all = append(all, read1(p.FunctionResponse.Response))
-				}
-			}
-		default:
-			var blocks []item
-			_ = json.Unmarshal(it.Content, &blocks)
-			for _, b := range blocks {
-				if b.Type == "tool_result" {
-					all = append(all, read1(b.Content))
-				}
-			}
-		}
+	for _, one := range r.Results() {
+		all = append(all, result{one})
 	}
 	return all
-}
-
-// read1 finds the texts in a result: a text, a list of parts, or an object with one.
-func read1(raw json.RawMessage) result {
-	r := result{raw: string(raw)}
-	var text string
-	var list []struct{ Text string }
-	var object struct{ Output, Error string }
-	switch {
-	case json.Unmarshal(raw, &text) == nil:
-		r.texts = []string{text}
-	case json.Unmarshal(raw, &list) == nil:
-		for _, p := range list {
-			r.texts = append(r.texts, p.Text)
-		}
-	case json.Unmarshal(raw, &object) == nil:
-		r.texts = []string{object.Output + object.Error}
-	}
-	return r
 }
 
 // model answers an agent's program: with the calls it was told, one after the other, and
@@ -139,18 +82,11 @@ func (m *model) answer(r agenttest.Request) agenttest.Reply {
 }
 
 // offersTools tells a turn from what a program asks of its model by the way, such as a title.
-func offersTools(r agenttest.Request) bool {
-	list, _ := r.Body["tools"].([]any)
-	if len(list) == 1 { // Gemini's are in one list
-		one, _ := list[0].(map[string]any)
-		list, _ = one["functionDeclarations"].([]any)
-	}
-	return len(list) > 1
-}
+func offersTools(r agenttest.Request) bool { return len(r.Tools()) > 1 }
 
 // next is what a model does when it has read its last result.
 func (m *model) next(results []result) agenttest.Reply {
-	last := strings.Join(results[len(results)-1].texts, "\n")
+	last := strings.Join(results[len(results)-1].Texts, "\n")
 	if w := waitFor.FindStringSubmatch(last); w != nil {
 		return m.call(step{tool: "palyra_call_wait", args: map[string]any{"call_id": w[1], "timeout_s": 40}})
 	}
@@ -213,7 +149,7 @@ func followed(results []result, with tools) string {
 			body = strings.TrimPrefix(body, "\n")
 		}
 		at := len(whole) + len(body)
-		if w := readOn.FindStringSubmatch(strings.Join(r.texts, "\n")); w != nil {
+		if w := readOn.FindStringSubmatch(strings.Join(r.Texts, "\n")); w != nil {
 			var next struct{ Offset int }
 			_ = json.Unmarshal([]byte(w[2]), &next)
 			at = next.Offset

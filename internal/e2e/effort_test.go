@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,10 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 		"palyra.http.fetch":     {{"url": "https://203.0.113.1/"}},
 		"palyra.egress.allow":   {{"host": "example.invalid", "port": 443}},
 		"palyra.sign":           {{"payload": long[:60_000]}},
+		"palyra.git.remote": {{
+			"binding": "b", "promise": long[:30_000], "key": "k", "host_key": "h", "user": "u", "at": "h:22", "path": long[:1000],
+			"service": "git-receive-pack", "updates": slices.Repeat([]any{map[string]any{"ref": long[:1000]}}, 64),
+		}},
 		"palyra.device.pair":    {{"name": long[:200]}},
 		"palyra.undo":           {{"call_id": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},
 		"palyra.stage.keep":     {{"agent": "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"}},

@@ -14,16 +14,22 @@ import (
 	"palyra/client"
 )
 
-// tour returns what the README says under a heading of its first ten minutes, and the commands there.
+// tour returns what the long tour says under a heading, and the commands there.
 func tour(t testing.TB, heading string) (text string, lines []string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../README.md")
+	return told(t, "../../docs/tour.md", heading)
+}
+
+// told returns what a document says under a heading in bold letters, and the commands there.
+func told(t testing.TB, file, heading string) (text string, lines []string) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(raw), "\n**"+heading)
 	if text, _, _ = strings.Cut(rest, "\n\n**"); !found {
-		t.Fatalf("README has no %q", heading)
+		t.Fatalf("%s has no %q", file, heading)
 	}
 	for line := range strings.Lines(text) {
 		if command, ok := strings.CutPrefix(line, "    "); ok {
@@ -33,7 +39,7 @@ func tour(t testing.TB, heading string) (text string, lines []string) {
 	return text, lines
 }
 
-// typedLine is a line as the README has it, for a shell in the workspace.
+// typedLine is a line as the tour has it, for a shell in the workspace.
 func (d *daemon) typedLine(home, line string) *exec.Cmd {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), waitMost)
@@ -44,18 +50,18 @@ func (d *daemon) typedLine(home, line string) *exec.Cmd {
 	return cmd
 }
 
-// reader follows the README.
+// reader follows the tour.
 type reader struct {
 	*daemon
 	home   string
 	person *client.Client
 }
 
-// says fails where the README does not say words any more.
+// says fails where the tour does not say words any more.
 func (r reader) says(text, words string) {
 	r.t.Helper()
 	if !strings.Contains(strings.Join(strings.Fields(text), " "), words) {
-		r.t.Errorf("the README does not say %q any more", words)
+		r.t.Errorf("the tour does not say %q any more", words)
 	}
 }
 
@@ -107,7 +113,7 @@ func (r reader) there(name string) bool {
 	return err == nil
 }
 
-// The first ten minutes are as the README tells them: what is written and run at once, what asks and in how many lines,
+// The first ten minutes are as the tour tells them: what is written and run at once, what asks and in how many lines,
 // what a no leaves, and what is taken back.
 func TestTheFirstTenMinutes(t *testing.T) {
 	d := newDaemon(t) // the directory is the reader's own

@@ -91,7 +91,7 @@ func ofSignatures(all []palyra.Approval) []palyra.Approval {
 }
 
 // gpgKey makes an OpenPGP key and returns its GNUPGHOME, the armored private key's file and the fingerprint.
-func gpgKey(t testing.TB) (home, file, print string) {
+func gpgKey(t testing.TB, kind string) (home, file, print string) {
 	t.Helper()
 	home, err := os.MkdirTemp("/tmp", "gpg") // its sockets have short names
 	if err != nil {
@@ -112,7 +112,7 @@ func gpgKey(t testing.TB) (home, file, print string) {
 		}
 		return out.String()
 	}
-	run("--quick-gen-key", "Ann Example <ann@example.com>", "ed25519", "sign", "never")
+	run("--quick-gen-key", "Ann Example <ann@example.com>", kind, "sign", "never")
 	for line := range strings.Lines(run("--with-colons", "--list-secret-keys")) {
 		if w := strings.Split(line, ":"); w[0] == "fpr" && print == "" {
 			print = w[9]
@@ -125,6 +125,25 @@ func gpgKey(t testing.TB) (home, file, print string) {
 	return home, file, print
 }
 
+// gpgAgent makes an OpenPGP key that a gpg-agent has, and returns the GNUPGHOME, the agent's socket and a file of the public key.
+func gpgAgent(t testing.TB, kind string) (home, socket, public string) {
+	t.Helper()
+	home, _, _ = gpgKey(t, kind)
+	where, err := exec.Command("gpgconf", "--homedir", home, "--list-dirs", "agent-socket").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command("gpg", "--homedir", home, "--batch", "--armor", "--export-options", "export-minimal", "--export").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public = filepath.Join(home, "public.asc")
+	if err := os.WriteFile(public, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return home, strings.TrimSpace(string(where)), public
+}
+
 const commitAndTag = `echo three >> file && echo new > other && git add . && git commit -q -S -m "second commit
 
 with a body" && git tag -s v1 -m "the first version" && git log --format=%s`
@@ -133,7 +152,7 @@ with a body" && git tag -s v1 -m "the first version" && git log --format=%s`
 // signatures are good.
 func TestCommitsAndTagsAreSigned(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"ssh", "gpg"} {
+	for _, format := range []string{"ssh", "gpg", "gpg-agent", "gpg-agent of RSA"} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			d := newDaemon(t)
@@ -141,7 +160,7 @@ func TestCommitsAndTagsAreSigned(t *testing.T) {
 			d.mustStart(unlimited...)
 			d.inWorkspace()
 			d.signedRepository()
-			good := d.signingKey(format)
+			good := d.signingKey(format).good
 			out, all := d.answering(d.using([]string{"commits"}, commitAndTag), yes)
 			if out.ExitCode != 0 || out.Outcome != palyra.OutcomeFinished {
 				t.Fatalf("%+v\n%s", out, d.log)
@@ -179,26 +198,52 @@ func TestCommitsAndTagsAreSigned(t *testing.T) {
 	}
 }
 
-// signingKey binds a key as "commits" and returns the variables by which git on the host checks its signatures.
-func (d *daemon) signingKey(format string) []string {
+// keyToSign is a key for signatures.
+type keyToSign struct {
+	home    string            // GNUPGHOME, of OpenPGP
+	file    string            // of the private key, for the vault; none with an agent
+	bind    []string          // how it is bound
+	good    []string          // the variables by which git on the host checks its signatures
+	private map[string][]byte // what a program that had the key would have in its memory
+}
+
+// newKeyToSign makes a key.
+func (d *daemon) newKeyToSign(format string) keyToSign {
 	d.t.Helper()
-	if format == "gpg" {
-		home, file, _ := gpgKey(d.t)
-		d.mustVault("", "put", "signing", "--from-file", file)
-		d.mustVault("", "bind", "commits", "--sign", "--secret", "signing")
-		return []string{"GNUPGHOME=" + home}
+	bind := []string{"bind", "commits", "--sign"}
+	if kind, ok := map[string]string{"gpg-agent": "ed25519", "gpg-agent of RSA": "rsa2048"}[format]; ok {
+		home, socket, public := gpgAgent(d.t, kind)
+		return keyToSign{
+			home: home, bind: append(bind, "--gpg-agent", socket, "--key", public), good: []string{"GNUPGHOME=" + home},
+			private: privateParts(d.t, filepath.Join(home, "private.asc"), home),
+		}
 	}
-	dir := d.t.TempDir()
-	key := sshKey(d.t, dir, "signing")
+	bind = append(bind, "--secret", "signing")
+	if format == "gpg" {
+		home, file, _ := gpgKey(d.t, "ed25519")
+		return keyToSign{
+			home: home, file: file, bind: bind, good: []string{"GNUPGHOME=" + home}, private: privateParts(d.t, file, home),
+		}
+	}
+	key := sshKey(d.t, d.t.TempDir(), "signing")
 	public, err := os.ReadFile(key + ".pub")
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.put(".signers", "ann@example.com "+string(public))
 	d.put(".git/info/exclude", ".signers\n")
-	d.mustVault("", "put", "signing", "--from-file", key)
-	d.mustVault("", "bind", "commits", "--sign", "--secret", "signing")
-	return []string{
+	return keyToSign{file: key, bind: bind, private: privateParts(d.t, key, ""), good: []string{
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gpg.ssh.allowedSignersFile", "GIT_CONFIG_VALUE_0=" + filepath.Join(d.work, ".signers"),
+	}}
+}
+
+// signingKey binds a new key as "commits".
+func (d *daemon) signingKey(format string) keyToSign {
+	d.t.Helper()
+	k := d.newKeyToSign(format)
+	if k.file != "" {
+		d.mustVault("", "put", "signing", "--from-file", k.file)
 	}
+	d.mustVault("", k.bind...)
+	return k
 }

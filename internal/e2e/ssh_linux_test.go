@@ -23,6 +23,7 @@ type sshServer struct {
 	repo          string
 	hostKey       string // file of the public key
 	log           *bytes.Buffer
+	keys          []string // files of the private keys that may log in
 }
 
 // sshKey makes a key pair and returns the private key's file.
@@ -46,7 +47,7 @@ func newSSHServer(t testing.TB, keys ...string) *sshServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sshServer{dir: t.TempDir(), user: me.Username, log: &bytes.Buffer{}}
+	s := &sshServer{dir: t.TempDir(), user: me.Username, log: &bytes.Buffer{}, keys: keys}
 	s.hostKey = sshKey(t, s.dir, "host") + ".pub"
 	var authorized []byte
 	for _, k := range keys {
@@ -179,6 +180,23 @@ func TestKeysAreForTheirServer(t *testing.T) {
 			t.Errorf("%s: %+v", what, out)
 		}
 		if what == "unchecked" {
+			d.alerted(out, "signature_refused", "a server whose host key is not pinned")
+		}
+	}
+	before := other.commits(t)
+	ofRSA := sshKey(t, t.TempDir(), "pinned", "-t", "rsa", "-b", "3072") + ".pub"
+	for kind, pin := range map[string]string{"one": s.hostKey, "another": ofRSA} {
+		d.mustVault("", "bind", kind, "--git-ssh", "--secret", "login", "--host", other.at, "--host-key", pin)
+		for what, line := range map[string]string{
+			"clone": "git clone -q " + other.url() + " $TMPDIR/one",
+			"push": "git init -q -b main $TMPDIR/own && cd $TMPDIR/own && git -c user.name=x -c user.email=x@example.com commit -q " +
+				"--allow-empty -m in && git push -q " + other.url() + " HEAD:main",
+		} {
+			out, _ := d.answering(d.using([]string{kind}, line), yes)
+			if out.ExitCode == 0 || !strings.Contains(out.Stderr, "a server whose host key is not pinned") ||
+				!strings.Contains(out.Stderr, "find out why it is another one") || other.commits(t) != before {
+				t.Errorf("%s, a host key of %s kind: %+v", what, kind, out)
+			}
 			d.alerted(out, "signature_refused", "a server whose host key is not pinned")
 		}
 	}

@@ -14,9 +14,20 @@ func (g *Gate) Check(ctx context.Context, id palyra.CallID, p palyra.Proposal, w
 	return g.Do(ctx, id, p, watch)
 }
 
+// Observe takes a proposal of an agent that runs the call whatever the answer would be: it is admitted, resolved and
+// judged, as a check or as the call that Palyra would have run, nobody is asked, and its last line, call.observed, says
+// what would have become of it. Nothing runs, nothing is granted and nothing is attested.
+func (g *Gate) Observe(ctx context.Context, id palyra.CallID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
+	p.Observe = true
+	return g.Do(ctx, id, p, watch)
+}
+
 // pass goes on with a call that policy, and people where policy asks, allow.
 func (w *walk) pass(ctx context.Context) (palyra.Outcome, error) {
-	if w.call.Proposal.Check {
+	switch {
+	case w.call.Proposal.Observe:
+		return w.observe(ctx, palyra.Refusal{Text: "policy allows it"}, "")
+	case w.call.Proposal.Check:
 		return w.check(ctx)
 	}
 	return w.launch(ctx)
@@ -37,6 +48,36 @@ func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
 		w.call.State = before
 		return w.refuse(ctx, palyra.LayerGrant, err)
 	case err != nil:
+		return palyra.Outcome{}, err
+	}
+	return out, nil
+}
+
+// observeAsk says that the call would have been asked about, or that an answer covers it.
+func (w *walk) observeAsk(ctx context.Context) (palyra.Outcome, error) {
+	d, ok, err := w.cover(ctx)
+	switch {
+	case err != nil:
+		return w.refuse(ctx, palyra.LayerApproval, err)
+	case ok:
+		return w.observe(ctx, palyra.Refusal{Layer: palyra.LayerApproval, Text: "an answer of " + string(d.By) + " covers it"}, d.Lease)
+	}
+	r := palyra.RefusalOf(palyra.LayerApproval, notAwaited(w.call))
+	r.Text, r.Remedy = "a person would have been asked", "see 'palyra observe report'"
+	return w.observe(ctx, r, "")
+}
+
+// observe ends a call that nothing holds back with what would have become of it. An answer that would have covered it is not used.
+func (w *walk) observe(ctx context.Context, r palyra.Refusal, lease palyra.LeaseID) (palyra.Outcome, error) {
+	r = w.Mask.Refusal(r)
+	out := blank(w.call)
+	out.Outcome, out.Layer, out.ReasonCode, out.Reason, out.Remedy = palyra.OutcomeObserved, r.Layer, r.Reason, r.Text, r.Remedy
+	out.Policies = policyIDs(w.call.Verdict)
+	e := palyra.CallObserved{
+		Call: w.call.ID, Plan: w.call.Digest, Effect: w.call.Verdict.Effect, Layer: r.Layer, Reason: r.Reason, Lease: lease,
+	}
+	w.end(palyra.Observed, out)
+	if _, err := w.record(ctx, e); err != nil {
 		return palyra.Outcome{}, err
 	}
 	return out, nil

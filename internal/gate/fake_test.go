@@ -252,7 +252,7 @@ func (w *world) checkMove(c *palyra.Call, events []palyra.Event) {
 	}
 	want := map[palyra.State]string{
 		palyra.Granted: "call.granted", palyra.Refused: "call.refused", palyra.Finished: "call.finished", palyra.Cancelled: "call.cancelled",
-		palyra.Checked: "call.checked", palyra.Unknown: "call.unknown",
+		palyra.Checked: "call.checked", palyra.Unknown: "call.unknown", palyra.Observed: "call.observed",
 	}[c.State]
 	last := events[len(events)-1].Kind()
 	if c.State == palyra.Settling {

@@ -183,6 +183,9 @@ func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyr
 
 // ask looks for a lease, else opens the question and waits for its answer.
 func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
+	if w.call.Proposal.Observe {
+		return w.observeAsk(ctx)
+	}
 	if w.call.Proposal.NoWait && w.call.Verdict.Need.Fresh { // the answer would be for this call alone, which is over by then
 		return w.refuse(ctx, palyra.LayerApproval, notAwaitedFresh())
 	}

@@ -266,6 +266,9 @@ func (w *walk) refuse(ctx context.Context, layer palyra.Layer, err error) (palyr
 	if layer == palyra.LayerPolicy {
 		r.Policies = policyIDs(w.call.Verdict)
 	}
+	if w.call.Proposal.Observe {
+		return w.observe(ctx, r, "")
+	}
 	return w.refused(ctx, r)
 }
 

@@ -46,6 +46,7 @@ type Diffstat struct {
 // SignRequest is everything that the signature of a commit or tag is for.
 type SignRequest struct {
 	Binding string   `json:"binding"`
+	Promise string   `json:"promise"` // of the binding: what its key is, and where it goes
 	Key     string   `json:"key"`     // its fingerprint
 	Payload string   `json:"payload"` // the commit or tag, base64
 	Digest  string   `json:"payload_digest"`

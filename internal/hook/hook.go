@@ -1,54 +1,104 @@
-// Package hook knows agents that keep their own tools and ask a program before they use one: which of those tools
-// do nothing but talk, which run a command, and which files an agent keeps for itself.
+// Package hook knows agents that keep their own tools and ask a program before they use one: what those tools are
+// like, which words each agent asks and is answered in, and which files an agent keeps for itself.
 //
-// Promises: a tool that is not in an agent's table is not known, and is asked about. A file is an agent's own only
-// where the agent's program says that it works, in directories of this user that nobody else can write to, after
-// all links. Nothing that a model writes takes part in either.
+// Promises: a tool that is not in an agent's table is not known, and is asked about; so is one that is given a field
+// its table does not have. A file is an agent's own only where the agent's program says that it works, in directories
+// of this user that nobody else can write to, after all links. Nothing that a model writes takes part in either.
 //
 // It does not judge and it reads no file's content.
 package hook
 
-import "encoding/json"
-
-// AgentProgram is one that asks.
-type AgentProgram struct {
-	Name  string // claude-code, codex
-	Title string
-	tools map[string]agentTool
-}
-
-// agentTool is one of an agent's own, as far as it is known.
-type agentTool struct {
-	kind   kind
-	unless []string // fields of its input with which it does more
-}
-
-// kind is the kind of a tool.
-type kind int
-
-const (
-	unknown kind = iota
-	talks        // touches nothing but the agent's own notes, tasks and windows
-	shell        // runs the command in its field "command"
+import (
+	"embed"
+	"encoding/json"
+	"maps"
+	"slices"
 )
 
-// Find returns an agent by name.
-func Find(name string) (AgentProgram, bool) {
-	for _, a := range []AgentProgram{claudeCode, codex} {
-		if a.Name == name {
-			return a, true
+// AgentProgram is one that asks: a table, agents/NAME.json.
+type AgentProgram struct {
+	Name    string `json:"name"` // claude-code, codex, …
+	Title   string `json:"title"`
+	Program string `json:"program"` // as it is found in the PATH
+
+	Version string `json:"version"` // from which the table was read; "": not said there
+	ReadOn  string `json:"read"`    // when
+	Source  string `json:"source"`  // "program": the program itself said so; "documentation"
+	Note    string `json:"note"`
+
+	Dialect    Dialect `json:"dialect"`
+	Project    string  `json:"project"`    // the variable with the directory that it was started for
+	Plain      bool    `json:"plain"`      // it is Claude Code, or uses its names: what its tools take besides is its own
+	Event      string  `json:"event"`      // that comes before a tool
+	Rewrites   bool    `json:"rewrites"`   // a hook may change a tool's input
+	OwnServer  bool    `json:"own_server"` // it says for certain whose a tool of MCP is
+	SilentYes  bool    `json:"silent_yes"` // it knows no word for a plain yes
+	Fails      string  `json:"fails"`      // what becomes of a call whose hook fails by itself: "open" or "closed"
+	SaysNo     bool    `json:"says_no"`    // a failure has to be answered as a no: its exit codes mean nothing
+	AnsweredBy string  `json:"answered_by"`
+
+	Tools map[string]AgentTool `json:"tools"`
+}
+
+// AgentTool is one of an agent's own, as far as it is known.
+type AgentTool struct {
+	Like   string            `json:"like"`    // the tool of Claude Code that does the same, or "talk"
+	Fields map[string]string `json:"fields"`  // that tool's field → what it is called here
+	Takes  []string          `json:"takes"`   // further fields, which change nothing that is judged
+	Unless []string          `json:"unless"`  // fields with which it does more
+	GoesOn bool              `json:"goes_on"` // the agent works on while it runs
+	Since  string            `json:"since"`   // an older version that has it
+	Note   string            `json:"note"`
+}
+
+// Talk is what a tool is like that touches nothing but the agent's own notes, tasks and windows.
+const Talk = "talk"
+
+//go:embed agents/*.json
+var tables embed.FS
+
+// agents are all tables. A table that cannot be read is a defect that the tests find: its agent is unknown then.
+func agents() map[string]AgentProgram {
+	all := map[string]AgentProgram{}
+	files, _ := tables.ReadDir("agents")
+	for _, f := range files {
+		var a AgentProgram
+		raw, err := tables.ReadFile("agents/" + f.Name())
+		if err == nil && json.Unmarshal(raw, &a) == nil {
+			all[a.Name] = a
 		}
 	}
-	return AgentProgram{}, false
+	return all
+}
+
+// Names lists the agents that are known.
+func Names() []string { return slices.Sorted(maps.Keys(agents())) }
+
+// Find returns an agent by name. The tools of one that another's hook answers for are that one's.
+func Find(name string) (AgentProgram, bool) {
+	all := agents()
+	a, ok := all[name]
+	if by, also := all[a.AnsweredBy]; ok && also {
+		a.Tools = by.Tools
+	}
+	return a, ok
+}
+
+// Answers is the name under which the agent's hook is answered.
+func (a AgentProgram) Answers() string {
+	if a.AnsweredBy != "" {
+		return a.AnsweredBy
+	}
+	return a.Name
 }
 
 // Talks reports whether a tool does nothing that could be judged: the agent's own rules go on holding for it.
 func (a AgentProgram) Talks(name string, input map[string]json.RawMessage) bool {
-	t := a.tools[name]
-	if t.kind != talks {
+	t := a.Tools[name]
+	if t.Like != Talk {
 		return false
 	}
-	for _, field := range t.unless {
+	for _, field := range t.Unless {
 		if v, there := input[field]; there && string(v) != "null" {
 			return false
 		}
@@ -56,46 +106,65 @@ func (a AgentProgram) Talks(name string, input map[string]json.RawMessage) bool 
 	return true
 }
 
-// Shell reports whether a tool runs the shell command in its field "command".
-func (a AgentProgram) Shell(name string) bool { return a.tools[name].kind == shell }
+// Shell reports whether a tool runs a shell command.
+func (a AgentProgram) Shell(name string) bool { return a.Tools[name].Like == LikeShell }
 
-// claudeCode is Claude Code. The names are those that the program itself gave to its
-// model, with what each takes: version 2.1.325, and those of 2.0 which it no longer has.
-//
-// Not here, and why: Skill (a skill's own text may have commands that run when it is loaded, and no hook sees them:
-// seen in 2.1.325), Workflow (runs a script), EnterWorktree and ExitWorktree (run git and take directories away),
-// CronCreate (has the agent start again by itself), SendMessage (reaches other sessions), NotebookEdit, WebSearch.
-var claudeCode = AgentProgram{Name: "claude-code", Title: "Claude Code", tools: map[string]agentTool{
-	"Bash":    {kind: shell}, // 2.0
-	"Monitor": {kind: shell}, // 2.1.325: a command whose lines come as events
+// Like says which tool of Claude Code does the same as a call, and with which fields. It is not ok where the table does
+// not know the tool, or not all that it is given: then nobody can say what it comes to.
+func (a AgentProgram) Like(name string, input map[string]json.RawMessage) (like string, given map[string]json.RawMessage, ok bool) {
+	t, known := a.Tools[name]
+	if !known || t.Like == Talk {
+		return "", nil, false
+	}
+	if a.Plain {
+		return t.Like, input, true
+	}
+	theirs := t.names()
+	fields, judged := map[string]json.RawMessage{}, map[string]bool{}
+	for ours, name := range theirs {
+		judged[name] = true
+		if v, there := input[name]; there {
+			fields[ours] = v
+		}
+	}
+	for name := range input {
+		if !judged[name] && !slices.Contains(t.Takes, name) {
+			return "", nil, false
+		}
+	}
+	return t.Like, fields, true
+}
 
-	"TodoWrite":       {kind: talks}, // 2.0
-	"TodoRead":        {kind: talks}, // 2.0
-	"EnterPlanMode":   {kind: talks}, // 2.0
-	"ExitPlanMode":    {kind: talks}, // 2.0
-	"AskUserQuestion": {kind: talks}, // 2.0
-	"BashOutput":      {kind: talks}, // 2.0: reads a command of the agent's own
-	"KillShell":       {kind: talks}, // 2.0: ends one
+// names are what a tool calls the fields that are judged.
+func (t AgentTool) names() map[string]string {
+	all := map[string]string{}
+	for _, ours := range likes[t.Like] {
+		all[ours] = ours
+	}
+	maps.Copy(all, t.Fields)
+	return all
+}
 
-	"Task":  {kind: talks, unless: []string{"isolation"}}, // 2.0: what a subagent calls comes to the hook itself
-	"Agent": {kind: talks, unless: []string{"isolation"}}, // 2.1.325: the same; with isolation it makes worktrees
+// Field is what a tool calls a field that Claude Code's like of it has.
+func (a AgentProgram) Field(tool, ours string) string {
+	if name, other := a.Tools[tool].Fields[ours]; other {
+		return name
+	}
+	return ours
+}
 
-	"ToolSearch":           {kind: talks}, // 2.1.325: schemas of tools
-	"TaskCreate":           {kind: talks}, // 2.1.325: a list of things to do
-	"TaskUpdate":           {kind: talks}, // 2.1.325
-	"TaskList":             {kind: talks}, // 2.1.325
-	"TaskGet":              {kind: talks}, // 2.1.325
-	"TaskOutput":           {kind: talks}, // 2.1.325: as BashOutput
-	"TaskStop":             {kind: talks}, // 2.1.325: as KillShell
-	"ListAgents":           {kind: talks}, // 2.1.325
-	"ReportFindings":       {kind: talks}, // 2.1.325: a list in the window
-	"ScheduleWakeup":       {kind: talks}, // 2.1.325: when this session goes on
-	"CronList":             {kind: talks}, // 2.1.325
-	"ListMcpResourcesTool": {kind: talks}, // 2.1: names only
-}}
+// LikeShell is the tool of Claude Code that runs a command.
+const LikeShell = "Bash"
 
-// codex is Codex, whose hooks use Claude Code's words. Version 0.166.0 asks before its
-// shell, its patches and MCP tools; it has no others that a hook is told of.
-var codex = AgentProgram{Name: "codex", Title: "Codex", tools: map[string]agentTool{
-	"Bash": {kind: shell}, // 0.166.0: exec_command
-}}
+// likes are the tools of Claude Code that others are compared with, and the fields that are judged.
+var likes = map[string][]string{
+	LikeShell:     {"command"},
+	"Read":        {"file_path"},
+	"LS":          {"path"},
+	"Glob":        {"pattern", "path"},
+	"Grep":        {"pattern", "path", "glob"},
+	"Write":       {"file_path", "content"},
+	"Edit":        {"file_path", "old_string", "new_string"},
+	"WebFetch":    {"url"},
+	"apply_patch": {"command"},
+}

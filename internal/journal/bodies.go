@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"palyra"
 )
@@ -26,3 +27,6 @@ func (j *Journal) Bodies(ctx context.Context, kind string, f func(body []byte) e
 		}
 	}
 }
+
+// Before is when the last entry was written that was there when the journal was opened.
+func (j *Journal) Before() time.Time { return j.before }

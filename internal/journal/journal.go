@@ -34,6 +34,7 @@ type Journal struct {
 	now    func() time.Time
 	origin string
 	kinds  catalogue
+	before time.Time // when the last entry was written that an earlier daemon left
 
 	// The group under way. Touched only inside the store's transactions, which come one after the other.
 	tip     tree
@@ -85,6 +86,7 @@ func New(ctx context.Context, c Config) (*Journal, error) {
 	if err := j.load(ctx); err != nil {
 		return nil, err
 	}
+	j.before, _ = time.Parse(time.RFC3339Nano, j.state.head.time) // a head that was read has a time
 	c.DB.Use(store.GroupHook{Begin: j.begin, Commit: j.commit})
 	return j, nil
 }

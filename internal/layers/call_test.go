@@ -37,10 +37,10 @@ var bans = []ban{
 		"net", "Dial*",
 		[]string{
 			"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/vault/keeper",
-			"internal/signing/sshkey", "cmd/palyra-sign",
+			"internal/signing/sshkey", "internal/signing/gpgagent", "cmd/palyra-sign",
 		},
 		"nothing dials out but the client and the egress guard; posture tries its own planted listeners, the probe tries to get out, " +
-			"a keeper speaks to the session's bus and a key to its ssh-agent, sockets of this machine, and palyra-sign to the broker",
+			"a keeper speaks to the session's bus and a key to its ssh-agent or gpg-agent, sockets of this machine, and palyra-sign to the broker",
 	},
 	{"net/http", "Get", nil, "nothing dials out"},
 	{"net/http", "Head", nil, "nothing dials out"},

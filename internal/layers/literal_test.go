@@ -27,6 +27,7 @@ var homonyms = []struct{ dir, text, why string }{
 	{"internal/policy/tables", "read_only", "a key of a test about that attribute"},
 	{"internal/sandbox/bubble", "user_namespace", "a mechanism; a limit is kept by it too"},
 	{"internal/sandbox/jobobject", "job_object", "the same"},
+	{"internal/policy/entity", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 	{"internal/policy", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 }
 

@@ -94,6 +94,8 @@ func (r *recordReader) terms(name string, v canon.Value, p *palyra.Plan) {
 		canon.ReadWords(&r.Reader, v, &p.Publish)
 	case "bindings":
 		canon.ReadWords(&r.Reader, v, &p.Bindings)
+	case "signers":
+		canon.ReadWords(&r.Reader, v, &p.Signers)
 	case "enforcement":
 		r.enforcement(v, &p.Enforcement)
 	}

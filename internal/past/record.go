@@ -82,6 +82,7 @@ func (r *reader) record(
 		gap.Gap = why
 		return gap
 	}
+	out.Observed = row.State == palyra.Observed
 	r.answered(&out, row, parts, e)
 	return out
 }

@@ -2,16 +2,18 @@ package policy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/resource"
 )
 
 // AuthorizeAction says whether policy permits an action other than a call, such as approval.decide on an
 // Approval, and which policies said so. Doors ask it after the access registry has agreed; roles are the
 // principal's, from that registry. An action that the schema does not know is not permitted, and no action is
-// while a policy fails to evaluate.
+// while a policy fails to evaluate. The id of a Secret is that of resource.Named.
 func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []palyra.Role, action, resourceType,
 	resourceID string,
 ) (bool, []palyra.PolicyHit) {
@@ -20,11 +22,12 @@ func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []
 	if err != nil {
 		return false, nil
 	}
-	do := pair{actionUID(action), cedar.NewEntityUID(cedar.EntityType(resourceType), cedar.String(resourceID))}
+	about := resource.Named(resourceType, resourceID)
+	do := pair{actionUID(action), about.UID}
 	c := &judgement{
 		state: s, principal: uid, action: true,
 		world: world{
-			own:     append(s.bundle.principalEntities(uid, "", palyra.Standing{Roles: roles}), namedEntity(do.resource)),
+			own:     append(slices.Clone(s.caller(uid, "", palyra.Standing{Roles: roles}).Entities), about),
 			actions: s.bundle.actions,
 		},
 	}

@@ -32,7 +32,7 @@ func TestNeedsThatContradict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := engine(t, load(t, strings.NewReplacer("%A", c.a, "%B", c.b).Replace(run+"\n"+use)))
 			r := echo()
-			r.Plan.Bindings = []string{"token"}
+			useSecrets(&r, "token")
 			v := e.Judge(t.Context(), r)
 			if v.Effect != c.want || v.Need != c.need {
 				t.Fatalf("%s %+v: %s", v.Effect, v.Need, v.Reason)
@@ -61,7 +61,7 @@ func TestAnAnswerThatForbidsAnother(t *testing.T) {
 @id("run") permit (principal, action == Action::"tool.execute", resource) when { context.approval.granted };
 @id("use") permit (principal, action == Action::"vault.use", resource) when { !context.approval.granted };`))
 	r := echo()
-	r.Plan.Bindings = []string{"token"}
+	useSecrets(&r, "token")
 	if v := e.Judge(t.Context(), r); v.Effect != palyra.Deny || !strings.HasPrefix(v.Reason, "no single answer could satisfy") {
 		t.Errorf("%s: %s", v.Effect, v.Reason)
 	}

@@ -2,12 +2,10 @@ package policy
 
 import (
 	"math/bits"
-	"path"
-	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
+	"palyra/internal/policy/entity"
 	"palyra/internal/policy/risk"
 
 	"github.com/cedar-policy/cedar-go"
@@ -27,25 +25,25 @@ type attribute struct {
 // for, since most policies look at few of them.
 var attributes = [...]attribute{
 	{"tool", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
-	{"capabilities", func(c *judgement) cedar.Value { return stringSet(c.found.Capabilities) }},
+	{"capabilities", func(c *judgement) cedar.Value { return c.tool.Capabilities }},
 	{"sensitive", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Sensitive) }},
 	{"read_only", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.ReadOnly) }},
 	{"destructive", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Destructive) }},
-	{"argv", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Argv) }},
+	{"argv", func(c *judgement) cedar.Value { return entity.Set(c.request.Plan.Argv) }},
 	{"command_line", func(c *judgement) cedar.Value { return cedar.String(risk.CommandLine(c.request.Plan.Argv)) }},
 	{"cwd", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
 	{"env", func(c *judgement) cedar.Value {
-		return namesOf(c.request.Plan.Env, func(v palyra.EnvVar) string { return v.Name })
+		return entity.Names(c.request.Plan.Env, func(v palyra.EnvVar) string { return v.Name })
 	}},
 	{"stdin_live", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
-	{"reads", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Reads) }},
-	{"writes", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Writes) }},
-	{"secrets", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Bindings) }},
+	{"reads", func(c *judgement) cedar.Value { return entity.Set(c.request.Plan.Reads) }},
+	{"writes", func(c *judgement) cedar.Value { return entity.Set(c.request.Plan.Writes) }},
+	{"secrets", func(c *judgement) cedar.Value { return entity.Set(c.request.Plan.Bindings) }},
 	{"tier", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Tier) }},
 	{"input_bytes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Arguments)) }},
 	{"calls_used", func(c *judgement) cedar.Value { return cedar.Long(c.request.CallsUsed) }},
 	{"budget", func(c *judgement) cedar.Value { return cedar.Long(c.budget(c.request)) }},
-	{"labels", func(c *judgement) cedar.Value { return stringSet(c.request.Labels) }},
+	{"labels", func(c *judgement) cedar.Value { return c.labels.Set }},
 	{"risk", func(c *judgement) cedar.Value { return riskRecord(c.found) }},
 	{"session_id", func(c *judgement) cedar.Value { return cedar.String(c.request.Session) }},
 	{"session", func(c *judgement) cedar.Value { return sessionUID(c.request.Session) }},
@@ -60,26 +58,26 @@ var attributes = [...]attribute{
 	{"agent_socket", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.AgentSocket) }},
 	{"probed", func(c *judgement) cedar.Value { return cedar.Boolean(c.probed != nil && c.probed(c.request.Plan.Tier)) }},
 	{"unix_sockets", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.UnixSockets) }},
-	{"mechanisms", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Enforcement.Mechanisms) }},
-	{"limits", func(c *judgement) cedar.Value { return limitSet(c.request.Plan.Enforcement.Limits) }},
+	{"mechanisms", func(c *judgement) cedar.Value { return entity.Set(c.request.Plan.Enforcement.Mechanisms) }},
+	{"limits", func(c *judgement) cedar.Value { return entity.Limits(c.request.Plan.Enforcement.Limits) }},
 	{"workspace_needed", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Workspace) }},
 	{"workspace_known", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
 	{"egress", func(c *judgement) cedar.Value { return hostPairs(c.egress) }},
-	{"hosts", func(c *judgement) cedar.Value { return namesOf(c.egress, func(h Host) string { return h.Name }) }},
-	{"command", func(c *judgement) cedar.Value { return commandRecord(c.words) }},
-	{"time", func(c *judgement) cedar.Value { return momentRecord(c.request.At) }},
-	{"run_id", func(c *judgement) cedar.Value { return wordIf(string(c.request.Run)) }},
-	{"parent", func(c *judgement) cedar.Value { return wordIf(string(c.request.Parent)) }},
-	{"workspace", func(c *judgement) cedar.Value { return wordIf(c.request.Plan.Workspace.Path) }},
-	{"executable", func(c *judgement) cedar.Value { return executableRecord(c.request.Plan.Executable) }},
-	{"subcommand", func(c *judgement) cedar.Value { return wordIf(c.words.Subcommand) }},
-	{"device_id", func(c *judgement) cedar.Value { return wordIf(c.standing.Device) }},
-	{"place", func(c *judgement) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
+	{"hosts", func(c *judgement) cedar.Value { return entity.Names(c.egress, func(h Host) string { return h.Name }) }},
+	{"command", func(c *judgement) cedar.Value { return entity.Command(&c.words) }},
+	{"time", func(c *judgement) cedar.Value { return entity.Moment(c.request.At) }},
+	{"run_id", func(c *judgement) cedar.Value { return entity.Word(string(c.request.Run)) }},
+	{"parent", func(c *judgement) cedar.Value { return entity.Word(string(c.request.Parent)) }},
+	{"workspace", func(c *judgement) cedar.Value { return entity.Word(c.request.Plan.Workspace.Path) }},
+	{"executable", func(c *judgement) cedar.Value { return entity.Executable(c.request.Plan.Executable) }},
+	{"subcommand", func(c *judgement) cedar.Value { return entity.Word(c.words.Subcommand) }},
+	{"device_id", func(c *judgement) cedar.Value { return entity.Word(c.standing.Device) }},
+	{"place", func(c *judgement) cedar.Value { return entity.PlaceOf(c.request.Plan.Workspace.Path) }},
 	{"staged", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.Staged()) }},
 	{liveAskedName, func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Staging.LiveAsked()) }},
 	{"removes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Removes)) }},
-	{"egress_group", func(c *judgement) cedar.Value { return wordIf(c.groups.Name(c.request.Plan.Egress)) }},
-	{effectsName, func(c *judgement) cedar.Value { return effectsIf(c.request.Effects) }},
+	{"egress_group", func(c *judgement) cedar.Value { return entity.Word(c.groups.Name(c.request.Plan.Egress)) }},
+	{effectsName, func(c *judgement) cedar.Value { return entity.Effects(c.request.Effects) }},
 }
 
 // attrs is a set of attributes: those of the table by their place, and the approval.
@@ -99,16 +97,22 @@ type view struct {
 }
 
 // ladderRecords are the approvals that the ladder tries, as policies see them.
-var ladderRecords = sync.OnceValue(func() map[answer]cedar.Record {
-	all := map[answer]cedar.Record{{}: answer{}.record()}
+var ladderRecords = sync.OnceValue(func() map[answer]cedar.Value {
+	all := map[answer]cedar.Value{{}: nobodysAnswer}
 	for _, a := range ladder {
 		all[a], all[a.leased()] = a.record(), a.leased().record()
 	}
 	return all
 })
 
+// nobodysAnswer is the record of no approval.
+var nobodysAnswer cedar.Value = answer{}.record()
+
 // approvalRecord is an approval as policies see it.
-func approvalRecord(a answer) cedar.Record {
+func approvalRecord(a answer) cedar.Value {
+	if a == (answer{}) {
+		return nobodysAnswer
+	}
 	if rec, ok := ladderRecords()[a]; ok {
 		return rec
 	}
@@ -192,19 +196,65 @@ func (c *judgement) context(a answer) cedar.Record { return c.seen(view{everythi
 
 // seen returns a part of the context, made once.
 func (c *judgement) seen(v view) cedar.Record {
+	if c.view == v && v != (view{}) {
+		return c.viewed
+	}
 	rec, ok := c.views[v]
-	if !ok {
-		m := c.attributeMap(v.attrs)
-		if v.attrs&attrApproval != 0 {
-			m[approvalName] = approvalRecord(v.under)
+	if ok {
+		return rec
+	}
+	plain, ok := c.truths(v)
+	if ok {
+		if rec, ok := c.contexts.Get(plain); ok {
+			return rec
 		}
-		if c.views == nil {
-			c.views = map[view]cedar.Record{}
-		}
-		rec = cedar.NewRecord(m)
+	}
+	m := c.attributeMap(v.attrs)
+	if v.attrs&attrApproval != 0 {
+		m[approvalName] = approvalRecord(v.under)
+	}
+	rec = cedar.NewRecord(m)
+	switch {
+	case ok:
+		c.contexts.Put(plain, rec)
+	case c.view == (view{}): // most judgements need no more
+		c.view, c.viewed = v, rec
+	case c.views == nil:
+		c.views = map[view]cedar.Record{v: rec}
+	default:
 		c.views[v] = rec
 	}
 	return rec
+}
+
+// truths are a view of which all attributes are true, false or absent: there are few of those, and many calls have the
+// same one.
+type truths struct {
+	view
+	yes, no attrs
+}
+
+// truths returns a view as truths; false: it has other attributes as well, or nothing is remembered.
+func (c *judgement) truths(v view) (t truths, ok bool) {
+	if c.contexts == nil {
+		return t, false
+	}
+	t.view = v
+	for rest := v.attrs & allAttrs &^ c.hidden(); rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(uint64(rest))
+		switch is := c.value(i).(type) {
+		case nil:
+		case cedar.Boolean:
+			if is {
+				t.yes |= 1 << i
+			} else {
+				t.no |= 1 << i
+			}
+		default:
+			return t, false
+		}
+	}
+	return t, true
 }
 
 // attributeMap makes the attributes of a set.
@@ -223,66 +273,11 @@ func (c *judgement) attributeMap(want attrs) cedar.RecordMap {
 
 // value is an attribute, made once where several views have it.
 func (c *judgement) value(i int) cedar.Value {
-	if c.values == nil {
-		c.values = make([]cedar.Value, len(attributes))
-	}
 	if c.made&(1<<i) == 0 {
 		c.values[i] = attributes[i].of(c)
 		c.made |= 1 << i
 	}
 	return c.values[i]
-}
-
-func wordIf(s string) cedar.Value {
-	if s == "" {
-		return nil
-	}
-	return cedar.String(s)
-}
-
-func executableRecord(e palyra.Executable) cedar.Value {
-	if e.Path == "" {
-		return nil
-	}
-	return cedar.NewRecord(cedar.RecordMap{
-		"path": cedar.String(e.Path), "name": cedar.String(filepath.Base(e.Path)), "digest": cedar.String(e.Digest),
-	})
-}
-
-func placeIf(at string) cedar.Value {
-	if at == "" {
-		return nil
-	}
-	return cedar.NewEntityUID("Workspace", cedar.String(path.Clean(at)))
-}
-
-func momentRecord(at time.Time) cedar.Value {
-	if at.IsZero() {
-		return nil
-	}
-	at = at.UTC()
-	return cedar.NewRecord(cedar.RecordMap{
-		"unix": cedar.Long(at.Unix()), "hour": cedar.Long(at.Hour()), "minute": cedar.Long(at.Minute()),
-		"weekday": cedar.Long((int64(at.Weekday())+6)%7 + 1),
-	})
-}
-
-// limitSet writes how each limit is enforced as limit=method.
-func limitSet(limits map[string]palyra.Hold) cedar.Set {
-	list := make([]string, 0, len(limits))
-	for limit, method := range limits {
-		list = append(list, limit+"="+string(method))
-	}
-	return stringSet(list)
-}
-
-// namesOf is the set of what things are called.
-func namesOf[T any](list []T, name func(T) string) cedar.Set {
-	names := make([]string, len(list))
-	for i, one := range list {
-		names[i] = name(one)
-	}
-	return stringSet(names)
 }
 
 func hostPairs(list []Host) cedar.Set {

@@ -6,6 +6,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/entity"
 	"palyra/internal/policy/risk"
 )
 
@@ -34,18 +35,9 @@ func (s *state) analyse(p palyra.Plan) (c palyra.Command) {
 	return c
 }
 
-// commandRecord is a command for policies.
-func commandRecord(c palyra.Command) cedar.Record {
-	return cedar.NewRecord(cedar.RecordMap{
-		"class": cedar.String(c.Class), "understood": cedar.Boolean(c.Understood), "shell": cedar.Boolean(c.Shell),
-		"runs_code": cedar.Boolean(c.RunsCode), "loopback": cedar.Boolean(c.Loopback),
-		"programs": stringSet(c.Programs), "outside": stringSet(c.Outside),
-	})
-}
-
 // riskRecord is the findings for policies.
 func riskRecord(f risk.Findings) cedar.Record {
 	return cedar.NewRecord(cedar.RecordMap{
-		"level": cedar.String(f.Level()), "rank": cedar.Long(f.Rank()), "factors": stringSet(f.Names()),
+		"level": cedar.String(f.Level()), "rank": cedar.Long(f.Rank()), "factors": entity.Set(f.Names()),
 	})
 }

@@ -104,7 +104,7 @@ func TestUnderstoodCommandsNeedTheirPlace(t *testing.T) {
 		"preflight":           func(r *palyra.Request) { r.Plan.Enforcement.Mode = "preflight" },
 		"no guard":            func(r *palyra.Request) { r.Plan.Enforcement.Mode = "none" },
 		"a host":              func(r *palyra.Request) { r.Plan.Egress = []string{"example.com:443"} },
-		"a secret":            func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} },
+		"a secret":            func(r *palyra.Request) { useSecrets(r, "github") },
 		"network":             func(r *palyra.Request) { r.Plan.Capabilities = []palyra.Capability{palyra.Network} },
 		"outside":             func(r *palyra.Request) { r.Plan.Writes = []string{"../x"} },
 		"a guarded path":      func(r *palyra.Request) { r.Plan.Writes = []string{".git/config"} },

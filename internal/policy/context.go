@@ -8,6 +8,8 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/entity"
+	"palyra/internal/policy/resource"
 	"palyra/internal/policy/risk"
 )
 
@@ -18,18 +20,25 @@ type judgement struct {
 	request   palyra.Request
 	action    bool // it is an action other than a call, which has no plan
 	principal cedar.EntityUID
+	caller    *entity.Caller // nil, as the tool: the request is none of a call
+	tool      *entity.Callee
+	labels    entity.Labels
 	world     world
+	few       [5]cedar.Entity // room for the world's own
 	pairs     []pair
 	risk      palyra.Risk
 	words     palyra.Command // what its words tell
 	standing  palyra.Standing
 	found     risk.Findings
 	egress    []Host
-	values    []cedar.Value   // of attributes, as far as they were asked for
+	values    [64]cedar.Value // of attributes, as far as they were asked for
 	made      attrs           // those
 	resource  cedar.EntityUID // that policies are asked about
 	approval  cedar.Value     // that they are asked about; nil: any
-	views     map[view]cedar.Record
+	view      view            // the first part of the context that was made
+	viewed    cedar.Record
+	views     map[view]cedar.Record // the others
+	asked     rules                 // that Cedar is asked about, one time after the other
 	trace     []Rung
 	tracing   bool
 }
@@ -37,42 +46,52 @@ type judgement struct {
 // newCall builds everything policy looks at. An error means that the request
 // cannot be put into policy's terms, and so cannot be judged.
 func (s *state) newCall(r palyra.Request) (*judgement, error) {
+	c := new(judgement)
+	return c, s.take(c, r)
+}
+
+// take puts a request into a judgement that has none yet.
+func (s *state) take(c *judgement, r palyra.Request) error {
 	uid, err := PrincipalUID(r.Principal)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s, err = s.withProject(r.Plan); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Tool.Name == "" || r.Tool.Name != r.Plan.Tool {
-		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: the plan is not one of the tool")
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: the plan is not one of the tool")
 	}
 	egress, err := HostsOf(r.Plan.Egress)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	standing, err := s.standingOf(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f, command := risk.Examine(r), s.analyse(r.Plan)
 	f.Command(command, r.Plan)
 	f.Effects(r.Effects)
-	tool := s.toolEntity(r, f.Capabilities, r.Tool.Sensitive())
-	c := &judgement{
-		state: s, request: r, principal: uid, risk: f.Risk(), words: command, standing: standing, found: f, egress: egress,
-	}
-	c.pairs = pairsOf(r, f.Capabilities, tool.UID)
-	c.world = world{own: append(s.bundle.principalEntities(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
+	c.state, c.request, c.principal, c.risk, c.words, c.standing, c.found, c.egress = s, r, uid, f.Risk(), command, standing, f, egress
+	c.caller, c.tool, c.labels = s.caller(uid, r.Owner, standing), s.tool(r.Tool, f.Capabilities), s.memory.Labels(r.Labels)
+	c.pairs = pairsOf(r, f.Capabilities, c.tool.Entity.UID)
+	c.world.actions = s.bundle.actions
+	c.world.own = append(append(c.few[:0], c.caller.Entities...), c.tool.Entity,
+		cedar.Entity{UID: sessionUID(r.Session), Attributes: c.labels.Record})
 	for _, p := range c.pairs {
 		if p.resource.Type == "Secret" {
-			c.world.own = append(c.world.own, namedEntity(p.resource))
+			bound, err := resource.Bound(string(p.resource.ID), r.Plan)
+			if err != nil {
+				return err
+			}
+			c.world.own = append(c.world.own, bound)
 		}
 	}
 	if at := r.Plan.Workspace.Path; at != "" {
-		c.world.own = append(c.world.own, placeEntity(at))
+		c.world.own = append(c.world.own, s.memory.Place(at))
 	}
-	return c, nil
+	return nil
 }
 
 // standingOf returns what is known of the caller: the request's own record of it, which is what was known

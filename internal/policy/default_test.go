@@ -119,7 +119,7 @@ func TestDefaultDoesNotTrustReadOnly(t *testing.T) {
 		"the tool does not agree":     func(r *palyra.Request) { r.Tool.ReadOnly = false },
 		"it writes":                   func(r *palyra.Request) { r.Plan.Writes = []string{"a"} },
 		"it connects":                 func(r *palyra.Request) { r.Plan.Egress = []string{"example.com:443"} },
-		"it uses a secret":            func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} },
+		"it uses a secret":            func(r *palyra.Request) { useSecrets(r, "github") },
 		"it runs a program":           func(r *palyra.Request) { r.Plan.Executable = palyra.Executable{Path: "/bin/true"} },
 		"it has an argv":              func(r *palyra.Request) { r.Plan.Argv = []string{"true"} },
 		"a capability of the tool":    func(r *palyra.Request) { r.Tool.Capabilities = []palyra.Capability{palyra.Network} },
@@ -244,6 +244,7 @@ func anyRequest(t *rapid.T) palyra.Request {
 			Stdin: rapid.SampledFrom([]string{"", "live", "sha256:0"}).Draw(t, "stdin"), Env: []palyra.EnvVar{{Name: "PATH"}},
 		},
 	}
+	useSecrets(&r, r.Plan.Bindings...)
 	r.Plan.Tool = r.Tool.Name
 	if rapid.Bool().Draw(t, "has workspace") {
 		r.Plan.Workspace = palyra.WorkspaceRef{Path: "/w", Known: rapid.Bool().Draw(t, "known")}

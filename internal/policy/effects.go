@@ -9,13 +9,14 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"palyra"
+	"palyra/internal/policy/entity"
 )
 
 // KeepAction is the action of keeping what a staged run did. Rules about calls say whether it may run; rules about this
 // action say, when it is over, whether what it wrote becomes the workspace's.
 const KeepAction = "effects.keep"
 
-const effectsName, liveAskedName, lastingName = "effects", "live_asked", "not_undoable"
+const effectsName, liveAskedName, lastingName = "effects", "live_asked", entity.LastingName
 
 var keepAction = actionUID(KeepAction)
 
@@ -45,22 +46,6 @@ func (c *judgement) given(a palyra.ApprovalFacts) answer {
 		return answer{}
 	}
 	return factsAnswer(a)
-}
-
-// effectsIf is what a run did, for policies.
-func effectsIf(f *palyra.EffectFacts) cedar.Value {
-	if f == nil {
-		return nil
-	}
-	return cedar.NewRecord(cedar.RecordMap{
-		"created": cedar.Long(f.Created), "changed": cedar.Long(f.Changed), "removed": cedar.Long(f.Removed),
-		"mode": cedar.Long(f.Mode), "link": cedar.Long(f.Link), "total": cedar.Long(f.Created + f.Changed + f.Removed + f.Mode + f.Link),
-		"removed_files": cedar.Long(f.RemovedFiles), "bytes": cedar.Long(f.Bytes), "executables": cedar.Long(f.Executables),
-		"never_kept": cedar.Long(f.NeverKept), "share": cedar.Long(f.Share), "omitted": cedar.Long(f.Omitted),
-		lastingName: cedar.Boolean(f.NotUndoable), "pushes_out": cedar.Long(f.PushesOut),
-		"trusted": stringSet(f.Trusted), "outward": stringSet(f.Outward), "run_by_tools": stringSet(f.RunByTools),
-		"uncommitted": stringSet(f.Uncommitted), "rewound": stringSet(f.Rewound),
-	})
 }
 
 // The policies of a bundle that has none about effects.keep, such as one from before there was the action. What it

@@ -149,6 +149,9 @@ func (c *judgement) denialRemedy(decided rules) string {
 
 // texts joins the distinct reasons and remedies of policies. A policy without a reason is named instead.
 func (r rules) texts() (reasons, remedies string) {
+	if len(r) == 1 && r[0].hit.Reason != "" {
+		return r[0].hit.Reason, r[0].hit.Remedy
+	}
 	var why, how []string
 	for _, one := range r {
 		reason := one.hit.Reason
@@ -273,7 +276,7 @@ func explanation(v palyra.Verdict) Explanation {
 
 // note keeps one evaluation for Why.
 func (c *judgement) note(p pair, a answer, r reply) {
-	rung := Rung{Pair: p.words(), Approval: a.need(), Allowed: r.allow, Errors: r.errs}
+	rung := Rung{Pair: c.namesOf(p), Approval: a.need(), Allowed: r.allow, Errors: r.errs}
 	rung.Approval.Fresh = a.fresh
 	rung.Policies = append(r.forbids.ids(), r.permits.ids()...)
 	c.trace = append(c.trace, rung)

@@ -180,7 +180,7 @@ func TestFlipsAreNarrow(t *testing.T) {
 		"other tier":      func(r *palyra.Request) { r.Plan.Tier = palyra.TierB },
 		"other agent":     func(r *palyra.Request) { r.Principal = "agent:other" },
 		"a host":          func(r *palyra.Request) { r.Plan.Egress = []string{"example.com:443"} },
-		"a secret":        func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} },
+		"a secret":        func(r *palyra.Request) { useSecrets(r, "github") },
 		"live input":      func(r *palyra.Request) { r.Plan.Stdin = palyra.StdinLive },
 		"a write":         func(r *palyra.Request) { r.Plan.Writes = []string{"a"} },
 		"sockets":         func(r *palyra.Request) { r.Plan.UnixSockets = true },

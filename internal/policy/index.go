@@ -10,6 +10,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"palyra"
+	"palyra/internal/policy/entity"
 	"palyra/internal/policy/premise"
 )
 
@@ -53,11 +54,11 @@ func (r rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 }
 
 // stoppable is the list, which ends early when stop says so.
-func (r rules) stoppable(stop func() bool) cedar.PolicyIterator {
+func (r *rules) stoppable(stop func() bool) cedar.PolicyIterator {
 	if stop == nil {
 		return r
 	}
-	return halting{r, stop}
+	return halting{*r, stop}
 }
 
 type halting struct {
@@ -88,10 +89,22 @@ type index struct {
 	all    rules
 	under  map[cedar.EntityUID][]int
 	always []int
+	known  *entity.Kept[asked, candidates] // what it found before
 }
 
+// asked is a tool's call by somebody, or another thing that happens in the course of it. Which policies can match
+// depends on these entities and what they are in, and on nothing else.
+type asked struct {
+	caller *entity.Caller
+	tool   *entity.Callee
+	action cedar.String
+}
+
+// candidates are the policies that can match, as find returns them.
+type candidates struct{ fixed, asking rules }
+
 func newIndex(all rules) index {
-	x := index{all: all, under: map[cedar.EntityUID][]int{}}
+	x := index{all: all, under: map[cedar.EntityUID][]int{}, known: &entity.Kept[asked, candidates]{}}
 	crowd := map[cedar.EntityUID]int{}
 	scopes := make([][][]cedar.EntityUID, len(all))
 	for i, r := range all {
@@ -141,6 +154,21 @@ func leastCrowded(keys [][]cedar.EntityUID, crowd map[cedar.EntityUID]int) []ced
 		return n
 	}
 	return slices.MinFunc(keys, func(a, b []cedar.EntityUID) int { return cmp.Compare(worst(a), worst(b)) })
+}
+
+// candidates returns the policies that can match a pair, as find does.
+func (c *judgement) candidates(p pair) (fixed, asking rules) {
+	x := &c.bundle.index
+	if c.tool == nil || p.resource != c.tool.Entity.UID || x.known == nil {
+		return x.find(&c.world, p.resource, c.principal, p.action)
+	}
+	key := asked{c.caller, c.tool, p.action.ID}
+	found, ok := x.known.Get(key)
+	if !ok {
+		found.fixed, found.asking = x.find(&c.world, p.resource, c.principal, p.action)
+		x.known.Put(key, found)
+	}
+	return found.fixed, found.asking
 }
 
 // find returns the candidates for a request in the order of the bundle: those

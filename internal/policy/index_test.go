@@ -93,7 +93,7 @@ func someRequest(t *rapid.T) palyra.Request {
 	r.Principal = rapid.SampledFrom([]palyra.Principal{"agent:local", "agent:x", "user:local", "system:cron"}).Draw(t, "who")
 	r.Owner = rapid.SampledFrom([]palyra.Principal{"user:ada", ""}).Draw(t, "owner")
 	r.CallsUsed = rapid.Int64Range(0, 1).Draw(t, "used")
-	r.Plan.Bindings = rapid.SampledFrom([][]string{nil, {"github"}, {"github", "npm"}}).Draw(t, "secrets")
+	useSecrets(&r, rapid.SampledFrom([][]string{nil, {"github"}, {"github", "npm"}}).Draw(t, "secrets")...)
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cedar-policy/cedar-go"
 
@@ -15,12 +16,23 @@ import (
 // Approval set it says allow or deny. It never fails: a request that cannot be judged is denied, with Errors.
 func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	s := e.live.Load()
-	c, err := s.newCall(s.withTime(r))
-	if err != nil {
+	c, _ := judgements.Get().(*judgement)
+	if err := s.take(c, s.withTime(r)); err != nil {
 		return s.denyUnjudged(r, err)
 	}
-	return c.judge()
+	v := c.judge()
+	c.end()
+	return v
 }
+
+// end gives the memory of a judgement to the next one.
+func (c *judgement) end() {
+	*c = judgement{asked: c.asked[:0]}
+	judgements.Put(c)
+}
+
+// judgements that are over: nothing of them is in a verdict. One is some KiB, most of it a request.
+var judgements = sync.Pool{New: func() any { return &judgement{asked: make(rules, 0, 16)} }}
 
 // denyUnjudged is the verdict on a request that cannot be put into policy's terms.
 func (s *state) denyUnjudged(r palyra.Request, err error) palyra.Verdict {
@@ -51,12 +63,13 @@ func (c *judgement) judge() palyra.Verdict {
 	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing}
 	v.Looks = c.request.Effects != nil && c.words.Looks() // such as git's refreshed index
 	rulings := make([]ruling, len(c.pairs))
+	v.Pairs = make([]palyra.PairResult, 0, len(c.pairs))
 	for i, p := range c.pairs {
 		r := c.rule(p)
 		rulings[i] = r
 		v.Effect = palyra.Stricter(v.Effect, r.effect)
 		v.Errors = append(v.Errors, r.errs...)
-		v.Pairs = append(v.Pairs, palyra.PairResult{Pair: p.words(), Effect: r.effect, Policies: r.rules.ids()})
+		v.Pairs = append(v.Pairs, palyra.PairResult{Pair: c.namesOf(p), Effect: r.effect, Policies: r.rules.ids()})
 		if r.effect == palyra.Ask {
 			v.Need = stricter(v.Need, r.need)
 		}
@@ -119,8 +132,8 @@ type reply struct {
 }
 
 func (c *judgement) newQuestion(p pair) *question {
-	fixed, asking := c.bundle.index.find(c.world, p.resource, c.principal, p.action)
-	q := &question{judgement: c, pair: p, asking: c.speaking(asking, p, nil)}
+	fixed, asking := c.candidates(p)
+	q := &question{judgement: c, pair: p, asking: c.speaking(nil, asking, p, nil)}
 	if !c.tracing { // who wants to know why is shown every step
 		asking = q.asking
 	}
@@ -131,10 +144,9 @@ func (c *judgement) newQuestion(p pair) *question {
 	return q
 }
 
-// speaking returns the policies whose premises do not fail under an approval; nil: under any.
-func (c *judgement) speaking(some rules, p pair, approval cedar.Value) rules {
+// speaking appends to out the policies whose premises do not fail under an approval; nil: under any.
+func (c *judgement) speaking(out, some rules, p pair, approval cedar.Value) rules {
 	c.resource, c.approval = p.resource, approval
-	out := make(rules, 0, 8)
 	for i, r := range some {
 		switch {
 		case c.stop != nil && c.stop():
@@ -175,10 +187,11 @@ func (q *question) ask(a answer) reply {
 // evaluate lets Cedar evaluate some policies.
 func (c *judgement) evaluate(some rules, p pair, a answer) reply {
 	var r reply
-	if some = c.speaking(some, p, approvalRecord(a)); len(some) == 0 {
+	c.asked = c.speaking(c.asked[:0], some, p, approvalRecord(a))
+	if some = c.asked; len(some) == 0 {
 		return r
 	}
-	decision, diag := cedar.Authorize(some.stoppable(c.stop), c.world, cedar.Request{
+	decision, diag := cedar.Authorize(c.asked.stoppable(c.stop), &c.world, cedar.Request{
 		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.contextFor(some, a),
 	})
 	for _, reason := range diag.Reasons {
@@ -234,7 +247,10 @@ func (q *question) needs(rung answer, now, then reply) ruling {
 }
 
 func (r rules) ids() []string {
-	var ids []string
+	if len(r) == 0 {
+		return nil
+	}
+	ids := make([]string, 0, len(r))
 	for _, one := range r {
 		ids = append(ids, string(one.id))
 	}

@@ -149,7 +149,7 @@ func TestUnjudgeable(t *testing.T) {
 // needs add up.
 func TestPairs(t *testing.T) {
 	r := write("a.txt")
-	r.Plan.Bindings = []string{"npm", "github", "github"}
+	useSecrets(&r, "npm", "github", "github")
 	r.Plan.Capabilities = append(r.Plan.Capabilities, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke)
 	r.Tool.Source = palyra.SourceSkill
 	text := `
@@ -186,7 +186,8 @@ vault.use Secret::"npm" ask npm`
 	if v := engine(t, load(t, text)).Judge(t.Context(), r); v.Effect != palyra.Allow {
 		t.Errorf("with all of it: %s %s", v.Effect, v.Reason)
 	}
-	r.Approval, r.Plan.Bindings = nil, []string{"npm", "other"}
+	r.Approval = nil
+	useSecrets(&r, "npm", "other")
 	v = engine(t, load(t, text)).Judge(t.Context(), r)
 	if v.Effect != palyra.Deny || v.Need != (palyra.Need{}) || !strings.Contains(v.Reason, `no policy permits vault.use on Secret::"other"`) {
 		t.Errorf("an unknown secret: %s %+v %s", v.Effect, v.Need, v.Reason)

@@ -66,8 +66,8 @@ func (c *Case) Judge(a *palyra.ApprovalFacts) (palyra.Verdict, error) {
 		return v, nil
 	}
 	if c.built == nil {
-		built, err := m.state.newCall(c.request)
-		if err != nil {
+		built, _ := judgements.Get().(*judgement)
+		if err := m.state.take(built, c.request); err != nil {
 			return palyra.Verdict{}, err
 		}
 		c.built = built
@@ -76,6 +76,14 @@ func (c *Case) Judge(a *palyra.ApprovalFacts) (palyra.Verdict, error) {
 	v := c.built.judge()
 	m.keep(key, v)
 	return v, nil
+}
+
+// Done gives back what the case was built of. It may be judged again all the same.
+func (c *Case) Done() {
+	if c.built != nil {
+		c.built.end()
+		c.built = nil
+	}
 }
 
 func (m *Memo) recall(key string) (v palyra.Verdict, ok bool) {

@@ -196,7 +196,7 @@ func TestDefaultLabels(t *testing.T) {
 	fetch := builtin("palyra.http.fetch", acts(false, palyra.Network))
 	fetch.Plan.Egress = []string{"a.example:443"}
 	bound := fetch
-	bound.Plan.Bindings = []string{"npm"}
+	useSecrets(&bound, "npm")
 	chat := builtin("palyra.channel.send", acts(false, palyra.ChannelSend))
 	for name, c := range map[string]struct {
 		r      palyra.Request

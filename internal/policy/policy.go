@@ -24,8 +24,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cedar-policy/cedar-go"
+
 	"palyra"
 	"palyra/internal/hostgroup"
+	"palyra/internal/policy/entity"
 )
 
 // Config is what an Engine judges with.
@@ -67,6 +70,8 @@ type state struct {
 	groups     hostgroup.Set
 	now        func() time.Time
 	stop       func() bool
+	memory     *entity.Memory
+	contexts   *entity.Kept[truths, cedar.Record]
 	joined     *atomic.Pointer[Bundle] // with the workspace's policies that were asked for last
 }
 
@@ -97,7 +102,7 @@ func (e *Engine) Swap(c Config) error {
 	}
 	e.live.Store(&state{
 		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop, groups: c.Groups,
-		joined: &atomic.Pointer[Bundle]{},
+		joined: &atomic.Pointer[Bundle]{}, memory: &entity.Memory{}, contexts: &entity.Kept[truths, cedar.Record]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), surfaces: newNames(s.Channels),
 	})

@@ -22,10 +22,10 @@ func TestPremisesOfPresets(t *testing.T) {
 				for _, a := range []answer{{}, ladder[0], ladder[0].leased(), ladder[len(ladder)-1]} {
 					full := cedar.Request{Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.context(a)}
 					for _, r := range b.index.all {
-						_, diag := cedar.Authorize(rules{r}, c.world, full)
+						_, diag := cedar.Authorize(rules{r}, &c.world, full)
 						speaks := len(diag.Reasons)+len(diag.Errors) > 0
 						for _, under := range []cedar.Value{nil, approvalRecord(a)} {
-							if len(c.speaking(rules{r}, p, under)) == 0 {
+							if len(c.speaking(nil, rules{r}, p, under)) == 0 {
 								left++
 								if speaks {
 									t.Fatalf("%s was left out and says %+v", r.id, diag)

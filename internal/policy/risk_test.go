@@ -36,9 +36,9 @@ func TestRisk(t *testing.T) {
 		}, palyra.RiskCritical, "guarded_path: c/config.toml"},
 		{"hosts", func(r *palyra.Request) { r.Plan.Egress = []string{"b:2", "a:1", "b:2"} }, palyra.RiskMedium, "egress: a:1, egress: b:2"},
 		{"names below", func(r *palyra.Request) { r.Plan.Egress = []string{"*.b:2"} }, palyra.RiskHigh, "wildcard_host: *.b:2, egress: *.b:2"},
-		{"secret", func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} }, palyra.RiskHigh, "secret: github"},
+		{"secret", func(r *palyra.Request) { useSecrets(r, "github") }, palyra.RiskHigh, "secret: github"},
 		{
-			"secret and host", func(r *palyra.Request) { r.Plan.Bindings, r.Plan.Egress = []string{"g"}, []string{"a:1"} }, palyra.RiskCritical,
+			"secret and host", func(r *palyra.Request) { useSecrets(r, "g"); r.Plan.Egress = []string{"a:1"} }, palyra.RiskCritical,
 			"secret_may_leave, secret: g, egress: a:1",
 		},
 		{
@@ -106,7 +106,8 @@ func TestContextReachesPolicies(t *testing.T) {
 	r.Session, r.Labels, r.CallsUsed = "01S", []string{"secret-read"}, 3
 	r.Plan.Argv, r.Plan.Cwd = []string{"git", "push", "origin main"}, "/w/sub"
 	r.Plan.Executable = palyra.Executable{Path: "/usr/bin/git", Digest: palyra.SumBytes([]byte("git"))}
-	r.Plan.Egress, r.Plan.Bindings, r.Plan.Tier = []string{"GitHub.com:443"}, []string{"gh"}, palyra.TierC
+	useSecrets(&r, "gh")
+	r.Plan.Egress, r.Plan.Tier = []string{"GitHub.com:443"}, palyra.TierC
 	r.Plan.Env, r.Plan.Reads, r.Plan.Stdin = []palyra.EnvVar{{Name: "HOME", Value: "/h"}}, []string{"r"}, "live"
 	r.Plan.Arguments = []byte(`{"a":1}`)
 	for _, cond := range []string{

@@ -245,7 +245,7 @@ func everyCall(t *rapid.T) palyra.Request {
 	r.Plan.Reads = some("reads", "a.txt", ".env", "../x")
 	r.Plan.Writes = some("writes", "a.txt", ".git/config", "/etc/passwd", `quote " and \ line`)
 	r.Plan.Egress = some("egress", "example.org:443", "localhost:80", "*.example.org:8443")
-	r.Plan.Bindings = some("secrets", "github", "npm")
+	useSecrets(&r, some("secrets", "github", "npm")...)
 	r.Labels = some("labels", "untrusted-input", "secret-read", "external-write")
 	r.Plan.Asks, r.Plan.AgentSocket = rapid.Bool().Draw(t, "asks"), rapid.Bool().Draw(t, "agent")
 	r.CallsUsed = rapid.SampledFrom([]int64{0, 1, 63, 64, 65}).Draw(t, "used")
@@ -321,7 +321,7 @@ func alone(t *rapid.T, e *Engine, r palyra.Request) []cedar.PolicyID {
 	var failed []cedar.PolicyID
 	for _, p := range c.pairs {
 		for _, one := range c.bundle.rules {
-			_, diag := cedar.Authorize(rules{one}, c.world, cedar.Request{
+			_, diag := cedar.Authorize(rules{one}, &c.world, cedar.Request{
 				Principal: c.principal, Action: p.action, Resource: p.resource,
 				Context: c.context(a),
 			})

@@ -30,21 +30,29 @@ func (p *Store) Contents(ctx context.Context, name string, pick func(change.Chan
 	if err != nil {
 		return err
 	}
-	old, err := p.OpenOld(name)
+	all := Pair{Most: most, WasNot: "what it was is not remembered", IsNot: "it is not as the call left it"}
+	sealed, err := p.sealedContents(ctx, &m, name, pick, most)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(old) }()
+	if all.Sealed = sealed; sealed == nil {
+		old, done, err := p.OpenOld(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer done()
+		all.Before = old
+	}
 	return owner.Do(m.Owner(), func() error {
 		ws, err := beneath.OpenTree(m.Workspace)
 		if err != nil {
 			return fmt.Errorf("preimage: the workspace is not there any more: %w", err)
 		}
 		defer func() { _ = unix.Close(ws) }()
-		all := Pair{Before: old, After: ws, Most: most, WasNot: "what it was is not remembered", IsNot: "it is not as the call left it"}
+		all.After = ws
 		for i := range m.Changes {
 			e := &m.Changes[i]
-			find := func() (string, error) { at, _, err := Find(old, e); return at, err }
+			find := func() (string, error) { return all.find(e) }
 			if more, err := all.Read(ctx, e.Change(), find, pick, f); err != nil || !more {
 				return err
 			}
@@ -55,9 +63,24 @@ func (p *Store) Contents(ctx context.Context, name string, pick func(change.Chan
 
 // Pair is where files were and where they are.
 type Pair struct {
-	Before, After int    // descriptors
-	Most          int64  // bytes of a file that is given
-	WasNot, IsNot string // why a file is not given
+	Before, After int               // descriptors
+	Sealed        map[string][]byte // instead of Before: what was there, where it is sealed
+	Most          int64             // bytes of a file that is given
+	WasNot, IsNot string            // why a file is not given
+}
+
+// find says where what a change took away lies.
+func (r *Pair) find(e *Replacement) (string, error) {
+	if r.Sealed == nil {
+		at, _, err := Find(r.Before, e)
+		return at, err
+	}
+	for _, at := range e.places() {
+		if _, has := r.Sealed[at]; has {
+			return at, nil
+		}
+	}
+	return "", errNone
 }
 
 // Read reads one file that is picked; find says where below Before it is. It reports whether more are wanted.
@@ -82,7 +105,7 @@ func (r *Pair) content(c change.Change, find func() (string, error)) Content {
 	if c.Was.Kind == change.File {
 		at, err := find()
 		if err == nil {
-			out.Before, err = r.wholeFile(r.Before, at, c.Was)
+			out.Before, err = r.former(at, c.Was)
 		}
 		if err != nil {
 			return Content{Change: c, Why: r.WasNot}
@@ -100,6 +123,23 @@ func (r *Pair) content(c change.Change, find func() (string, error)) Content {
 // errOther: a file is not the one that is written down.
 var errOther = errors.New("preimage: it is another one")
 
+// former is what a file had.
+func (r *Pair) former(at string, want change.State) ([]byte, error) {
+	if r.Sealed == nil {
+		return r.wholeFile(r.Before, at, want)
+	}
+	text := r.Sealed[at]
+	return text, checked(text, want)
+}
+
+// checked compares content with what is written down.
+func checked(text []byte, want change.State) error {
+	if sum := sha256.Sum256(text); want.Digest != "sha256:"+hex.EncodeToString(sum[:]) {
+		return errOther
+	}
+	return nil
+}
+
 // wholeFile reads a file that must be the one that is written down.
 func (r *Pair) wholeFile(top int, path string, want change.State) ([]byte, error) {
 	f, _, err := beneath.OpenRegular(top, path)
@@ -111,8 +151,5 @@ func (r *Pair) wholeFile(top int, path string, want change.State) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	if sum := sha256.Sum256(text); want.Digest != "sha256:"+hex.EncodeToString(sum[:]) {
-		return nil, errOther
-	}
-	return text, nil
+	return text, checked(text, want)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +21,16 @@ import (
 
 // Store is the directory of what calls replaced or removed. It is on the file system of the stages.
 type Store struct {
-	dir   *os.File
-	path  string
-	space Space
+	dir    *os.File
+	path   string
+	space  Space
+	sealer Sealer // nil: nothing is sealed
+
+	stranded func(name string, err error)                        // is told what could not be removed; nil: nobody is
+	clear    func(as beneath.As, top int, names ...string) error // in tests: in the place of beneath.Clear
+
+	mu   sync.Mutex
+	busy map[string]*turn // entries that somebody works on, by name
 }
 
 // Space is how much there may be in a Store.
@@ -67,6 +75,9 @@ func (p *Store) Dir() int { return int(p.dir.Fd()) }
 const (
 	ManifestName = "changes" // the file that says what a call changed
 	Old          = "old"     // what was there, by the step that took it away
+	Sealed       = "sealed"  // instead of that: the same, sealed
+	sealing      = "sealing" // that is being written
+	opened       = "opened"  // what is in it, while it is put back
 )
 
 // Block is what a file or a directory takes of a disk at least.
@@ -125,6 +136,7 @@ func (m *Manifest) Text() ([]byte, error) {
 
 // Trim removes what of a stage is not needed to put things back.
 func (p *Store) Trim(name string) error {
+	defer p.alone(name)()
 	top, err := beneath.OpenDir(p.Dir(), name)
 	if err != nil {
 		return err
@@ -134,7 +146,8 @@ func (p *Store) Trim(name string) error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == Old || n == ManifestName })
+	is := slices.Contains(names, Sealed) // then what it was made of is not needed
+	names = slices.DeleteFunc(names, func(n string) bool { return n == Old && !is || n == Sealed || n == ManifestName })
 	return beneath.Clear(owner.As, int(top.Fd()), names...)
 }
 
@@ -174,21 +187,16 @@ func (p *Store) Forget(name string) error {
 	if !subpath.PlainID(name) {
 		return fmt.Errorf("preimage: %q is no name", name)
 	}
+	defer p.alone(name)()
 	if err := beneath.Remove(owner.As, p.Dir(), name); err != nil {
 		return fmt.Errorf("preimage: forget: %w", err)
 	}
 	return nil
 }
 
-// OpenOld opens the directory of what was there, for reference.
-func (p *Store) OpenOld(name string) (int, error) {
-	return beneath.OpenAt2(p.Dir(), name+"/"+Old, unix.O_PATH|unix.O_DIRECTORY, beneath.Resolve)
-}
-
 // Find looks in that directory for what a step took away: moved, or copied.
 func Find(old int, e *Replacement) (string, *unix.Stat_t, error) {
-	for _, kind := range []string{"", ".copy"} {
-		at := strconv.Itoa(e.Step) + kind + string(e.Rest)
+	for _, at := range e.places() {
 		if err := open(old, beneath.Parent(at)); err != nil {
 			return "", nil, err
 		}
@@ -196,7 +204,15 @@ func Find(old int, e *Replacement) (string, *unix.Stat_t, error) {
 			return at, st, err
 		}
 	}
-	return "", nil, errors.New("it is not remembered")
+	return "", nil, errNone
+}
+
+var errNone = errors.New("it is not remembered")
+
+// places are where what a step took away may lie: moved, or copied.
+func (e *Replacement) places() []string {
+	n, rest := strconv.Itoa(e.Step), string(e.Rest)
+	return []string{n + rest, n + ".copy" + rest}
 }
 
 // open lets the owner into a directory that he had shut.

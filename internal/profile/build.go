@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"palyra"
 	"palyra/internal/cell"
@@ -30,9 +31,12 @@ type builder struct {
 	homeDir string // once it is known
 }
 
+// defaultSeals are in order, so that hardly anything is left to sort for each plan.
+var defaultSeals = sync.OnceValue(func() []string { return slices.Sorted(slices.Values(seal.Default)) })
+
 // build takes the profiles in; later ones include the earlier ones and win over them.
 func (b *builder) build(list []*definition) error {
-	b.out.Seals = slices.Clone(seal.Default)
+	b.out.Seals = slices.Clone(defaultSeals())
 	for _, d := range list {
 		for _, step := range []func(*definition) error{b.mounts, b.caches, b.variables, b.path, b.files} {
 			if err := step(d); err != nil {

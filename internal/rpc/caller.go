@@ -42,7 +42,7 @@ type Caller struct {
 // IsAgent reports whether the caller is an agent.
 func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principal.IsAgent() }
 
-// Door is the door that the caller's calls come by. A claim decides between api and mcp, since nobody can tell
+// Door is the door that the caller's calls come by. A claim decides between api, mcp and acp, since nobody can tell
 // which program is behind a socket; a person, who signs, is believed.
 func (c Caller) Door(claimed palyra.Surface) palyra.Surface {
 	switch {
@@ -50,7 +50,7 @@ func (c Caller) Door(claimed palyra.Surface) palyra.Surface {
 		return palyra.SurfaceCLI
 	case c.Credential == ByRoom:
 		return palyra.SurfaceRoom
-	case claimed == palyra.SurfaceMCP || claimed == palyra.SurfaceCLI && !c.IsAgent():
+	case claimed == palyra.SurfaceMCP || claimed == palyra.SurfaceACP || claimed == palyra.SurfaceCLI && !c.IsAgent():
 		return claimed
 	}
 	return palyra.SurfaceAPI

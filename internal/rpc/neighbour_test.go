@@ -92,7 +92,7 @@ var (
 	general = []string{
 		"ListTools", "GetTool", "GetStatus", "WhoAmI", "ListAgents", "ListOperators", "ListRoles", "ListTokens", "ListUsers", "OpenConsole",
 		"GetDevice", "ListDevices", "RenewDevice", "GetUpstream", "ListUpstreams", "GetPosture",
-		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations",
+		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations", "GetObservation",
 	}
 	// aboutAll are about everybody's work, or change what holds for all: not for those who
 	// are bound, and not for agents.
@@ -101,6 +101,7 @@ var (
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
+		"SetObservation",
 		"CloseSession", "GetSession", "ListSessions", "Shutdown",
 		"DiffChanges", "ListUndo", "CheckUndo", "UndoCall", "RedoCall", "ForgetUndo", "AddWorkspace", "ListWorkspaces", "RemoveWorkspace",
 		"PutSecret", "RevealSecret", "ListSecrets", "DeleteSecret", "RotateVault", "UnlockVault", "LockVault", "GetVaultStatus",

@@ -151,6 +151,12 @@ func (c *Calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (p
 	return c.Call(ctx, p, w)
 }
 
+// Observe judges a call that its caller runs whatever the answer would be: nobody is asked.
+func (c *Calls) Observe(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	p.Observe = true
+	return c.Call(ctx, p, w)
+}
+
 const maxKey = 256
 
 // start begins a flight, or finds the one that holds the key. A flight holds its key until its call has ended in
@@ -174,7 +180,10 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	}
 	f := c.fly(palyra.CallID(ulid.New(c.now())), p, palyra.SumBytes(p.Arguments))
 	walk := c.gate.Check
-	if !p.Check {
+	switch {
+	case p.Observe:
+		walk = c.gate.Observe
+	case !p.Check:
 		walk, f.feed = c.gate.Do, make(chan palyra.Feed, feedDepth)
 	}
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
@@ -248,11 +257,12 @@ type request struct {
 	run         palyra.RunID
 	input       palyra.Digest
 	check       bool // it runs nothing, so it answers for no call that does
+	observe     bool // it asks nobody, so it answers for no call that does
 }
 
 // requestOf is what a proposal asks for; input is the digest of its arguments as they were sent.
 func requestOf(p palyra.Proposal, input palyra.Digest) request {
-	return request{string(palyra.Clip(p.Tool, 512)), p.Workspace, p.Run, input, p.Check}
+	return request{string(palyra.Clip(p.Tool, 512)), p.Workspace, p.Run, input, p.Check, p.Observe}
 }
 
 // same refuses a key that is used again for something else, or by something else: a run's calls are its own.

@@ -97,7 +97,7 @@ func (l *Ledger) label(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 		did = e.Labels
 	case palyra.CallUnknown:
 		did = e.Labels
-	case palyra.CallChecked: // the agent does it itself, and nobody sees how it ends
+	case palyra.CallChecked, palyra.CallObserved: // the agent does it itself, and nobody sees how it ends
 		did = may
 	}
 	if !tapeline.Ends(e) || len(may)+len(did) == 0 {

@@ -60,9 +60,9 @@ func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.
 // of reach would; the rule itself has the last word about each.
 func queryOf(f palyra.CallFilter) (string, []any) {
 	q := `SELECT ` + callColumns +
-		` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)`
+		` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session IN (SELECT id FROM sessions WHERE id=? OR name=?)) AND (?='' OR run=?) AND (?='' OR state=?)`
 	p, s, r, st := string(f.Principal), string(f.Session), string(f.Run), string(f.State)
-	args := []any{f.Cursor, p, p, s, s, r, r, st, st}
+	args := []any{f.Cursor, p, p, s, s, s, r, r, st, st}
 	switch {
 	case f.Reach.Person:
 	case f.Reach.Room != "":

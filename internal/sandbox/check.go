@@ -68,7 +68,7 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	case len(p.Egress) > 0 && (!walled(b) || r.Guard == nil):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "a run in tier %s has no network", p.Tier).
 			WithRemedy("propose the call without egress, or in tier c")
-	case len(p.Bindings) > 0 && (!walled(b) || r.Guard == nil):
+	case len(p.Bindings)+len(p.Signers) > 0 && (!walled(b) || r.Guard == nil):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "no secret can be lent to a run in tier %s", p.Tier).
 			WithRemedy("propose the call without bindings, or in tier c")
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):

@@ -12,7 +12,7 @@ import (
 // Nothing goes the other way, nor between the caches of these two.
 // Of a run with secrets nothing is copied: its programs may have cached what they got for one.
 func (l *runStart) shareCaches(ctx context.Context) {
-	if len(l.plan.Bindings) > 0 {
+	if len(l.plan.Bindings)+len(l.plan.Signers) > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, cachedir.ShareWithin)

@@ -11,6 +11,8 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/gitobject"
+	"palyra/internal/gitwire"
+	"palyra/internal/signing/gitssh"
 	"palyra/internal/signing/sshagent"
 	"palyra/internal/signwire"
 	"palyra/secrets"
@@ -23,10 +25,18 @@ type Config struct {
 	// Refused is told that a run asked for a signature that it does not get, and how often; why is the same for equal reasons.
 	Refused func(ctx context.Context, c *palyra.Call, why string, count int64)
 	Ask     Ask
+	AskGit  AskGit
+	// Lend lends the key of a binding to the run again; an error says why the run may not have it any more.
+	Lend func(ctx context.Context, binding string) ([]secrets.Loan, error)
+	// Dial connects to a host and port for a key's login, by the guard.
+	Dial func(ctx context.Context, c *palyra.Call, at string) (net.Conn, error)
 }
 
 // Ask puts a signature to the gate, as a call of the tool palyra.sign, and returns the grant of a yes.
 type Ask func(ctx context.Context, c *palyra.Call, r gitobject.SignRequest) (palyra.GrantID, error)
+
+// AskGit puts a connection of git to the gate, as a call of the tool palyra.git.remote. An error is a no.
+type AskGit func(ctx context.Context, c *palyra.Call, r gitwire.Request) error
 
 // Where programs of a room find their ssh-agent, and the one that brings commits and tags here.
 const (
@@ -38,9 +48,10 @@ const (
 type Broker struct {
 	Config
 	call  *palyra.Call
-	ctx   context.Context // of the run
+	ctx   context.Context   // of the run
+	lent  map[string]string // the promises of bindings, by their names, as the run was given them
 	agent *sshagent.Server
-	desk  *desk // signs commits and tags; nil: no key does
+	desk  *desk // signs commits and tags, and connects git; nil: no key does
 
 	mu      sync.Mutex
 	refused map[string]int64
@@ -51,7 +62,7 @@ const maxReasons = 32
 
 // Open opens the keys of loans for a run. It destroys their values: the keys are held here.
 func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan) (*Broker, error) {
-	b := &Broker{Config: c, call: call, ctx: context.WithoutCancel(ctx), refused: map[string]int64{}}
+	b := &Broker{Config: c, call: call, ctx: context.WithoutCancel(ctx), lent: map[string]string{}, refused: map[string]int64{}}
 	defer func() {
 		for _, l := range loans {
 			l.Value.Destroy()
@@ -63,11 +74,19 @@ func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan
 		if err != nil {
 			return nil, err
 		}
-		if l.Kind == secrets.Signing {
-			if b.desk != nil {
+		b.lent[l.Name] = l.Promise()
+		if l.Kind != secrets.SSHAgent && b.desk == nil {
+			b.desk = newDesk(b)
+		}
+		switch l.Kind {
+		case secrets.Signing:
+			if b.desk.binding.Name != "" {
 				return nil, errors.New("signing: two keys that sign commits")
 			}
-			b.desk = newDesk(b, l.Binding, k)
+			b.desk.binding, b.desk.key = l.Binding, k
+			continue
+		case secrets.GitSSH:
+			b.desk.git = append(b.desk.git, gitssh.PinnedKey{Binding: l.Name, Key: k.ssh, Hosts: l.Hosts, HostKeys: l.HostKeys, User: l.User})
 			continue
 		}
 		pinned = append(pinned, sshagent.PinnedKey{Binding: l.Name, Key: k.ssh, HostKeys: l.HostKeys, User: l.User})
@@ -83,6 +102,9 @@ func Open(ctx context.Context, c Config, call *palyra.Call, loans []secrets.Loan
 
 // loggedIn puts a login by ssh on record.
 func (b *Broker) loggedIn(ctx context.Context, u sshagent.Use) error {
+	if _, err := b.still(ctx, u.Binding); err != nil {
+		return err
+	}
 	return b.Record(ctx, palyra.SignatureMade{
 		Call: b.call.ID, Binding: u.Binding, Type: "ssh_login", Key: u.Key, Payload: string(u.Digest), Algorithm: u.Algorithm, HostKey: u.HostKey,
 		User: palyra.Clip(u.User, 128),
@@ -122,20 +144,29 @@ func (b *Broker) Env() (env []string) {
 	return env
 }
 
-// Git returns settings of git that have it ask for signatures here.
-func (b *Broker) Git() [][2]string {
+// Git returns settings of git that have it ask for signatures here, and connect by us.
+func (b *Broker) Git() (list [][2]string) {
 	if b.desk == nil {
 		return nil
 	}
-	if b.desk.key.pgp != nil {
-		return [][2]string{
+	if len(b.desk.git) > 0 {
+		list = append(list, [2]string{"core.sshCommand", signProgram + " ssh"}, [2]string{"ssh.variant", "ssh"})
+	}
+	switch {
+	case b.desk.binding.Name == "":
+	case b.desk.key.format() == signwire.FormatOpenPGP:
+		list = append(list, [][2]string{
 			{"gpg.format", "openpgp"},
 			{"gpg.program", signProgram},
 			{"gpg.openpgp.program", signProgram},
 			{"user.signingkey", b.desk.key.name()},
-		}
+		}...)
+	default:
+		list = append(list, [][2]string{
+			{"gpg.format", "ssh"}, {"gpg.ssh.program", signProgram}, {"user.signingkey", "key::" + b.desk.key.name()},
+		}...)
 	}
-	return [][2]string{{"gpg.format", "ssh"}, {"gpg.ssh.program", signProgram}, {"user.signingkey", "key::" + b.desk.key.name()}}
+	return list
 }
 
 // Serve takes over the sockets of Doors, in their order. It does not block, and closes the files in every case.

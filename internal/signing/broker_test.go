@@ -38,6 +38,8 @@ type people struct {
 	no      error
 	unkept  error
 	wait    chan struct{} // not nil: they take their time
+	vault   func() ([]secrets.Loan, error)
+	during  func() // not nil: happens while they are asked
 }
 
 func (p *people) config() Config {
@@ -55,10 +57,18 @@ func (p *people) config() Config {
 			defer p.mu.Unlock()
 			p.refused = append(p.refused, why)
 		},
+		Lend: func(context.Context, string) ([]secrets.Loan, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.vault()
+		},
 		Ask: func(ctx context.Context, _ *palyra.Call, r gitobject.SignRequest) (palyra.GrantID, error) {
 			p.mu.Lock()
 			p.asked = append(p.asked, r)
 			wait := p.wait
+			if p.during != nil {
+				p.during()
+			}
 			p.mu.Unlock()
 			if wait != nil {
 				select {
@@ -104,6 +114,19 @@ type signingRun struct {
 	at     string
 	key    ssh.PublicKey
 	line   string
+	lent   func() secrets.Loan // the key, as it was lent first
+}
+
+// again returns what lends a key again and again.
+func again(t *testing.T, l secrets.Loan) func() secrets.Loan {
+	t.Helper()
+	var text []byte
+	if err := l.Value.Use(func(raw []byte) error { text = bytes.Clone(raw); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return func() secrets.Loan {
+		return secrets.Loan{Binding: l.Binding, Value: palyra.NewSecret(bytes.Clone(text))}
+	}
 }
 
 func newSigningRun(t *testing.T) *signingRun {
@@ -111,6 +134,8 @@ func newSigningRun(t *testing.T) *signingRun {
 	r := &signingRun{people: &people{}, t: t}
 	l, key := lentKey(t)
 	r.key, r.line = key, l.Key
+	r.lent = again(t, l)
+	r.vault = func() ([]secrets.Loan, error) { return []secrets.Loan{r.lent()}, nil }
 	call := &palyra.Call{ID: "call", Plan: palyra.Plan{Workspace: palyra.WorkspaceRef{Path: t.TempDir()}}}
 	var err error
 	if r.broker, err = Open(t.Context(), r.config(), call, []secrets.Loan{l}); err != nil {

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -13,22 +14,26 @@ import (
 
 	"palyra"
 	"palyra/internal/gitobject"
+	"palyra/internal/gitwire"
+	"palyra/internal/signing/gitssh"
 	"palyra/internal/signwire"
 	"palyra/secrets"
 )
 
 // The bounds of a run's desk.
 const (
-	maxAskers     = 4   // at once
+	maxAskers     = 8   // at once
 	maxSignatures = 500 // of a run
 	askWithin     = 20 * time.Second
 )
 
-// desk signs the commits and tags of one run, each once it was shown and allowed. Locks: mu is a leaf.
+// desk signs the commits and tags of one run, and connects its git to servers, each once it was shown and allowed. Locks:
+// mu is a leaf.
 type desk struct {
 	*Broker
-	binding secrets.Binding
+	binding secrets.Binding // of the key that signs; without a name: none does
 	key     key
+	git     []gitssh.PinnedKey // that log in for git
 	ctx     context.Context
 	cancel  context.CancelFunc
 	places  chan struct{}
@@ -41,9 +46,9 @@ type desk struct {
 	signed map[string]string // commits that it signed, by id: the branch they went on
 }
 
-func newDesk(b *Broker, binding secrets.Binding, k key) *desk {
+func newDesk(b *Broker) *desk {
 	d := &desk{
-		Broker: b, binding: binding, key: k, places: make(chan struct{}, maxAskers), left: maxSignatures, open: map[io.Closer]bool{},
+		Broker: b, places: make(chan struct{}, maxAskers), left: maxSignatures, open: map[io.Closer]bool{},
 		signed: map[string]string{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -111,7 +116,18 @@ func (d *desk) close() {
 // answer answers one request.
 func (d *desk) answer(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(askWithin))
-	sig, err := d.sign(c)
+	var sig []byte
+	kind, body, err := signwire.Read(c)
+	switch {
+	case err != nil:
+		return
+	case kind == signwire.Connect:
+		if err = d.connect(c, body); err == nil {
+			return
+		}
+	default:
+		sig, err = d.sign(c, kind, body)
+	}
 	_ = c.SetDeadline(time.Now().Add(askWithin))
 	if err != nil {
 		e := palyra.AsError(err)
@@ -133,8 +149,8 @@ func (d *desk) refusedText(why string) error {
 }
 
 // sign brings a request to its end: what is signed is what was brought, shown and allowed, to the byte.
-func (d *desk) sign(c net.Conn) ([]byte, error) {
-	payload, o, want, err := d.request(c)
+func (d *desk) sign(c net.Conn, kind byte, body []byte) ([]byte, error) {
+	payload, o, want, err := d.request(c, kind, body)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +168,12 @@ func (d *desk) sign(c net.Conn) ([]byte, error) {
 		return nil, d.refusedText("more signatures than a run gets")
 	}
 	watch(c, cancel)
-	grant, err := d.Ask(ctx, d.call, r)
+	var grant palyra.GrantID
+	err = d.asked(ctx, r.Binding, func(promise string) (err error) {
+		r.Promise = promise
+		grant, err = d.Ask(ctx, d.call, r)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -175,18 +196,12 @@ func (d *desk) sign(c net.Conn) ([]byte, error) {
 	return sig, nil
 }
 
-// request reads what a client brings.
-func (d *desk) request(c net.Conn) (payload []byte, o gitobject.Object, want signwire.Want, err error) {
-	kind, body, err := signwire.Read(c)
-	if err != nil {
-		return nil, o, want, err
-	}
-	dec := json.NewDecoder(strings.NewReader(string(body)))
-	dec.DisallowUnknownFields()
-	if kind != signwire.Request || len(body) > 16<<10 || dec.Decode(&want) != nil {
+// request reads what a client brings. body is its first frame.
+func (d *desk) request(c net.Conn, kind byte, body []byte) (payload []byte, o gitobject.Object, want signwire.Want, err error) {
+	if kind != signwire.Request || !decode(body, &want) {
 		return nil, o, want, d.refusedText("a request that cannot be read")
 	}
-	if want.Format != d.key.format() || !d.key.called(want.Key) {
+	if d.binding.Name == "" || want.Format != d.key.format() || !d.key.called(want.Key) {
 		return nil, o, want, d.refusedText("a signature by another key than the bound one")
 	}
 	kind, payload, err = signwire.Read(c)
@@ -197,6 +212,41 @@ func (d *desk) request(c net.Conn) (payload []byte, o gitobject.Object, want sig
 		return nil, o, want, d.refusedText("a signature of what is no commit and no tag")
 	}
 	return payload, o, want, nil
+}
+
+// decode reads what a client wants, and nothing that is not known.
+func decode(body []byte, to any) bool {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	return len(body) <= 16<<10 && dec.Decode(to) == nil
+}
+
+// connect connects git to a server, for which a key logs in.
+func (d *desk) connect(c net.Conn, body []byte) error {
+	var w signwire.Way
+	if !decode(body, &w) || len(d.git) == 0 {
+		return d.refusedText("a connection that no key is for")
+	}
+	if !d.take() {
+		return d.refusedText("more signatures than a run gets")
+	}
+	return gitssh.Config{
+		Keys: d.git, Refused: d.refuse,
+		Dial: func(ctx context.Context, at string) (net.Conn, error) { return d.Dial(ctx, d.call, at) },
+		Ask: func(ctx context.Context, r gitwire.Request) error {
+			return d.asked(ctx, r.Binding, func(promise string) error {
+				r.Promise = promise
+				return d.AskGit(ctx, d.call, r)
+			})
+		},
+		Signed: func(ctx context.Context, u gitssh.Use) error {
+			return d.Record(context.WithoutCancel(ctx), palyra.SignatureMade{
+				Call: d.call.ID, Binding: u.Request.Binding, Type: "ssh_login", Key: u.Request.Key, Payload: string(u.Digest), Algorithm: u.Algorithm,
+				HostKey: u.Request.HostKey, User: palyra.Clip(u.Request.User, 128), For: u.Request.At,
+				Shown: u.Request.Service + " " + palyra.Clip(u.Request.Remote(), 512),
+			})
+		},
+	}.Serve(d.ctx, c, w)
 }
 
 func (d *desk) take() bool {

@@ -2,7 +2,7 @@
 // pinned, and commits and tags that were shown first.
 //
 // Words: a broker is what signs for one run. It answers at doors of the run's room: an ssh-agent (package sshagent), and
-// the one to which palyra-sign brings commits and tags (package signwire).
+// the one to which palyra-sign brings commits and tags, and where git is connected to servers (packages signwire, gitssh).
 //
 // Promises: no private key enters a room. Every signature is on record before it is given away, and what a key is not
 // bound to is refused and told. A key that is another one than its binding's signs nothing.
@@ -23,14 +23,14 @@ import (
 )
 
 // Inspect completes the binding of a key: which key it is, and its host keys in their one spelling. value is empty where
-// an ssh-agent has the key.
+// an agent has the key.
 func Inspect(ctx context.Context, b secrets.Binding, value palyra.Secret) (secrets.Binding, error) {
 	k, err := open(ctx, b, value)
 	if err != nil {
 		return b, err
 	}
-	b.Key = k.name()
-	if b.Kind == secrets.SSHAgent {
+	b.Key, b.PublicKey = k.name(), publicOf(b)
+	if b.Kind == secrets.SSHAgent || b.Kind == secrets.GitSSH {
 		b.HostKeys, err = sshkey.HostKeys(b.HostKeys, b.Hosts)
 	}
 	return b, err
@@ -71,13 +71,28 @@ func (k key) called(name string) bool {
 // sign signs a text.
 func (k key) sign(ctx context.Context, text []byte) ([]byte, error) {
 	if k.pgp != nil {
-		return k.pgp.SignText(text, time.Now())
+		return k.pgp.SignText(ctx, text, time.Now())
 	}
 	return k.ssh.SignText(ctx, text)
 }
 
+// publicOf is the public half of a key of OpenPGP that a gpg-agent has; "": it is another one.
+func publicOf(b secrets.Binding) string {
+	switch {
+	case b.Agent == "" || b.Kind != secrets.Signing:
+		return ""
+	case openpgp.Public(b.Key): // as it is bound
+		return b.Key
+	}
+	return b.PublicKey
+}
+
 // open opens the key of a binding.
 func open(ctx context.Context, b secrets.Binding, value palyra.Secret) (k key, err error) {
+	if text := publicOf(b); text != "" {
+		k.pgp, err = openpgp.InAgent(ctx, b.Agent, text, time.Now())
+		return k, err
+	}
 	if b.Agent != "" {
 		k.ssh, err = sshkey.InAgent(ctx, b.Agent, b.Key)
 		return k, err
@@ -117,22 +132,26 @@ type KeyRoom struct {
 // RoomFor returns it. home is the home of the room's programs; program is palyra-sign, where that is.
 func RoomFor(list []secrets.Binding, home, program string) (r KeyRoom, err error) {
 	var config, known strings.Builder
+	signs := 0
 	for _, b := range list {
 		if b.Kind == secrets.Signing {
-			if len(r.Mounts) > 0 {
-				return r, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a call gets one key that signs commits and tags").
-					WithRemedy("name one such binding")
-			}
-			if program == "" {
-				return r, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "the program palyra-sign does not lie beside the daemon").
-					WithRemedy("install it there: 'make build' makes it")
-			}
-			r.Mounts = append(r.Mounts, palyra.Mount{Source: program, Target: signProgram})
+			signs++
+		}
+		if b.Kind.Asks() {
+			r.Mounts = []palyra.Mount{{Source: program, Target: signProgram}}
 			continue
 		}
 		r.Unix = true
 		known.WriteString(sshkey.Known(b.Hosts, b.HostKeys))
 		config.WriteString(userOf(b))
+	}
+	switch {
+	case signs > 1:
+		return r, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a call gets one key that signs commits and tags").
+			WithRemedy("name one such binding")
+	case len(r.Mounts) > 0 && program == "":
+		return r, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "the program palyra-sign does not lie beside the daemon").
+			WithRemedy("install it there: 'make build' makes it")
 	}
 	if r.Unix {
 		config.WriteString("Host *\n\tUserKnownHostsFile " + home + "/.ssh/known_hosts\n\tGlobalKnownHostsFile /dev/null\n" +

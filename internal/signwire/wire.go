@@ -1,6 +1,7 @@
 // Package signwire is the language between palyra-sign, in a room, and the broker that signs: frames of a length, a kind
 // and a body. palyra-sign brings a commit or a tag, the broker asks for objects of the repository, and gives a signature
-// or says why not.
+// or says why not. Or it connects git to a server: then the broker speaks to that, sends what it says, and asks for each
+// piece of what git says.
 package signwire
 
 import (
@@ -20,6 +21,11 @@ const (
 	Object    = 'O' // from palyra-sign: the kind of that object, a NUL byte, its content; empty: it is not there
 	Signature = 'S' // from the broker: the signature, as text; the last
 	Refusal   = 'E' // from the broker: why there is none, for people; the last
+	Connect   = 'C' // from palyra-sign: a Way, as JSON; the first frame
+	More      = 'M' // from the broker: the next of what git says is wanted
+	Data      = 'D' // either way: what the other side says; from palyra-sign the answer to More, where nothing is the end
+	Text      = 'T' // from the broker: what the server says to people
+	Done      = 'X' // from the broker: one byte, the exit code; the last
 )
 
 // MaxFrame is the largest body.
@@ -30,6 +36,15 @@ type Want struct {
 	Format string `json:"format"` // ssh or openpgp
 	Key    string `json:"key"`    // as the program that asks names it
 	Branch string `json:"branch"` // that the repository has checked out; the broker checks it
+}
+
+// Way is the repository that git wants to be connected to.
+type Way struct {
+	User    string `json:"user"` // empty: the key's
+	Host    string `json:"host"`
+	Port    string `json:"port"`
+	Service string `json:"service"`
+	Path    string `json:"path"`
 }
 
 // The formats.

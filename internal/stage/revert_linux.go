@@ -76,11 +76,11 @@ func (s *Stages) Compare(ctx context.Context, p *preimage.Store, name string) er
 }
 
 func (g *Stage) revert(ctx context.Context, p *preimage.Store, name string, m preimage.Manifest) error {
-	away, err := p.OpenOld(name)
+	away, done, err := p.OpenOld(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(away) }()
+	defer done()
 	return g.inBoth(func(ws, upper int) error {
 		v := reverter{placer: placer{g, ws, upper}, reader: &reader{Stage: g, ctx: ctx, ws: ws, upper: upper}, away: away, all: m.Changes}
 		if err := v.compare(); err != nil {

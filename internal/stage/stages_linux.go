@@ -413,7 +413,7 @@ func (s *Stages) use(name string, on bool) {
 // remove takes a stage away: what belongs to somebody by that one's rights. The
 // list goes first: half a stage is not kept.
 func (s *Stages) remove(name string) error {
-	return beneath.Remove(owner.As, int(s.dir.Fd()), name, listName)
+	return beneath.RemoveKnown(owner.As, int(s.dir.Fd()), name, cell.StageBlank, listName)
 }
 
 // Recover finishes what an earlier daemon had begun to keep, and removes all that

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/egress"
 	"palyra/internal/gitobject"
+	"palyra/internal/gitwire"
 	"palyra/internal/signing"
 	"palyra/internal/tool/process"
 	"palyra/secrets"
@@ -121,6 +124,42 @@ func (t *Tiers) askSignature(ctx context.Context, c *palyra.Call, r gitobject.Si
 	return a.Grant, err
 }
 
+// askGit has a running call ask whether git may be connected to a repository, or push to it.
+func (t *Tiers) askGit(ctx context.Context, c *palyra.Call, r gitwire.Request) error {
+	args, err := json.Marshal(r)
+	if err == nil {
+		_, err = t.Calls().Ask(ctx, c, palyra.ToolGitRemote, args, cmp.Or(c.Detail.Summary, string(c.Proposal.Tool)))
+	}
+	return err
+}
+
+// dialForGit connects to a server for a login, by the guard. What was reached is told with the run's own flows.
+func (t *Tiers) dialForGit(ctx context.Context, _ *palyra.Call, at string) (net.Conn, error) {
+	s, err := t.Guard.Open(ctx, nil, palyra.Plan{Egress: []string{at}})
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.DialContext(ctx, "tcp", at)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return guarded{c, s}, nil
+}
+
+// guarded is a connection with the session of the guard that it is alone in.
+type guarded struct {
+	net.Conn
+	of *egress.Session
+}
+
+// Close implements net.Conn.
+func (g guarded) Close() error {
+	err := g.Conn.Close()
+	g.of.Close()
+	return err
+}
+
 // signing is what brokers of runs stand on.
 func (t *Tiers) signing() signing.Config {
 	return signing.Config{
@@ -128,6 +167,6 @@ func (t *Tiers) signing() signing.Config {
 			_, err := t.Journal.Record(ctx, e)
 			return err
 		},
-		Refused: t.signatureRefused, Ask: t.askSignature,
+		Refused: t.signatureRefused, Ask: t.askSignature, AskGit: t.askGit, Dial: t.dialForGit,
 	}
 }

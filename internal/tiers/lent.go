@@ -34,7 +34,7 @@ type gateway struct {
 // lendTo lends the secrets of a plan's bindings to a session.
 func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Call, p palyra.Plan) (gateway, error) {
 	out := gateway{Session: s}
-	if len(p.Bindings) == 0 {
+	if len(p.Bindings)+len(p.Signers) == 0 {
 		return out, nil
 	}
 	of := palyra.SecretUsed{By: palyra.SystemDaemon, Upstream: secrets.UpstreamOf(ctx)}
@@ -54,7 +54,11 @@ func (g egressGuard) lendTo(ctx context.Context, s *egress.Session, c *palyra.Ca
 	for _, l := range loans {
 		out.bindings = append(out.bindings, l.Binding)
 	}
-	if loans, err = out.signs(ctx, g.signing, c, loans); err != nil || len(loans) == 0 {
+	conf := g.signing
+	conf.Lend = func(ctx context.Context, binding string) ([]secrets.Loan, error) {
+		return g.vault.Lend(ctx, c.Proposal, palyra.Plan{Workspace: p.Workspace, Signers: []string{binding}}, lend.Placeholder)
+	}
+	if loans, err = out.signs(ctx, conf, c, loans); err != nil || len(loans) == 0 {
 		return out, err
 	}
 	if out.bundles = systemBundles(); len(out.bundles) == 0 {

@@ -47,7 +47,7 @@ func (t *Tiers) Planted(ctx context.Context, p palyra.Plan) ([]palyra.PathText, 
 
 // reaches reports whether the run of a plan could do more than write to its stage, or was meant to be asked about.
 func reaches(p palyra.Plan) bool {
-	return len(p.Egress)+len(p.Bindings)+len(p.Publish) > 0 || p.UnixSockets || p.Asks ||
+	return len(p.Egress)+len(p.Bindings)+len(p.Signers)+len(p.Publish) > 0 || p.UnixSockets || p.Asks ||
 		slices.ContainsFunc(p.Env, func(v palyra.EnvVar) bool { return v.Secret }) ||
 		len(p.Argv) > 0 && command.Of(p).Class == palyra.CommandDestructive
 }

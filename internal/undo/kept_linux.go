@@ -24,6 +24,23 @@ func NewKept(s *stage.Stages, p *preimage.Store) *Kept { return &Kept{s, p} }
 // bound has what is added take its room from u.
 func (k *Kept) bound(u *Undo) { k.past.Bound(u) }
 
+// sealWith has what is kept sealed. Stranded is told of entries of which something that was opened is left.
+func (k *Kept) sealWith(s Sealer, stranded func(string, error)) { k.past.SealWith(s, stranded) }
+
+// seal seals an entry, if it is there and is not sealed.
+func (k *Kept) seal(ctx context.Context, name string) error { return k.past.Seal(ctx, name) }
+
+// unsealed are the entries that are not sealed.
+func (k *Kept) unsealed() (out []string, err error) {
+	names, err := k.past.Names()
+	for _, n := range names {
+		if is, lookErr := k.past.Open(n); is || lookErr != nil {
+			out = append(out, n)
+		}
+	}
+	return out, err
+}
+
 // close gives the directories back.
 func (k *Kept) close() error { return errors.Join(k.stages.Close(), k.past.Close()) }
 

@@ -18,6 +18,12 @@ func (*Kept) bound(*Undo) {}
 
 func (*Kept) close() error { return nil }
 
+func (*Kept) sealWith(Sealer, func(string, error)) {}
+
+func (*Kept) seal(context.Context, string) error { return nil }
+
+func (*Kept) unsealed() ([]string, error) { return nil, nil }
+
 func (*Kept) names() ([]string, error) { return nil, nil }
 
 func (*Kept) forget(string) error { return nil }

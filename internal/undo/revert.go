@@ -83,6 +83,9 @@ func (u *Undo) Check(ctx context.Context, c *palyra.Call, redo bool) (wire.Rever
 		out.Problem, out.Differ = problem(c.ID, redo), other.list()
 		return out, nil
 	}
+	if sealed := (*palyra.Error)(nil); errors.As(err, &sealed) {
+		return out, sealed
+	}
 	if err != nil {
 		out.Problem = "what is kept of it cannot be put back: see the daemon's log"
 		u.Log.Warn("a call cannot be undone", "call", c.ID, "redo", redo, "err", err)
@@ -178,6 +181,9 @@ func (u *Undo) refused(line palyra.CallReverted, redo bool, err error) error {
 	if other := (*differing)(nil); errors.As(err, &other) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "%s, so nothing was changed: %s", problem(line.Call, redo), other).
 			WithRemedy("look at these paths; undo what came later first, or put them back by hand")
+	}
+	if sealed := (*palyra.Error)(nil); errors.As(err, &sealed) {
+		return sealed
 	}
 	u.Log.Error("the files that a call replaced cannot be put back", "call", line.Call, "redo", redo, "err", err)
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost,

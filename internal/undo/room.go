@@ -55,11 +55,15 @@ func (u *Undo) Settled(name string) {
 	u.store.Lock()
 	defer u.store.Unlock()
 	delete(u.taken, name)
+	u.sealSoon(name)
 }
 
 // pushedOut are the calls of which what they replaced has to go, the oldest first, so that there is room for so many
 // bytes; where there would not be all the same the error says so. The store's lock is held.
 func (u *Undo) pushedOut(bytes int64) (gone []kept, err error) {
+	if err := u.sealable(); err != nil {
+		return nil, err
+	}
 	if u.Most <= 0 {
 		return nil, nil
 	}

@@ -7,8 +7,11 @@
 //
 // Promises. A call is undone whole or not at all, and only where every path that it changed is as the call left it:
 // nobody's later work is lost. Who undid what is on record before anything changes, and so is what became of it. What
-// is kept goes after some days. There is never more of it than there may be, in blocks of the disk: for something new the
-// oldest goes first, and what is younger than a day only where somebody agreed to that, or for what a file tool replaces.
+// is kept is sealed behind the call, under a key that the vault holds, and what cannot be sealed is forgotten after an
+// hour, or after a day while the vault is locked and never sealed; until then it lies as it was. It goes after some
+// days. There is never more of it than there may be, in blocks of the disk, but for the entry that is being sealed or
+// opened, which is there twice: for something new the oldest goes first, and what is younger than a day only where
+// somebody agreed to that, or for what a file tool replaces.
 //
 // It judges nobody: whoever asks has seen to it that the call may be seen, or undone.
 package undo
@@ -45,6 +48,7 @@ type Config struct {
 	Calls   func(context.Context, palyra.CallID) (*palyra.Call, error)
 	Journal Recorder
 	Kept    *Kept                            // what calls replaced; nil: nothing is kept here
+	Sealer  Sealer                           // seals that; nil: it lies as it was
 	Masks   *dotenv.Masks                    // files whose secret values are not shown; nil: none
 	Staged  func() (sandbox.Reviewer, error) // the work of agents that waits; nil: there is none
 	For     time.Duration                    // how long it is kept
@@ -62,6 +66,8 @@ type Undo struct {
 	heads headCache
 	taken map[string]int64 // room for what is about to be kept, by its name
 	busy  palyra.CallID    // that is being undone or redone
+
+	sealing sealing
 }
 
 // New returns an Undo.
@@ -77,6 +83,9 @@ func New(c Config) (*Undo, error) {
 	u := &Undo{Config: c, taken: map[string]int64{}}
 	if c.Kept != nil {
 		c.Kept.bound(u)
+		if c.Sealer != nil {
+			c.Kept.sealWith(c.Sealer, u.stranded)
+		}
 	}
 	return u, nil
 }
@@ -86,6 +95,7 @@ func (u *Undo) Close() error {
 	if u.Kept == nil {
 		return nil
 	}
+	u.endSealing()
 	return u.Kept.close()
 }
 
@@ -218,6 +228,7 @@ const young = 24 * time.Hour
 // Prune removes what was kept for long enough, and the oldest where there is too much. It returns how many calls that
 // were.
 func (u *Undo) Prune(ctx context.Context) (int, error) {
+	defer u.SealAll()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	all, err := u.all()
@@ -305,6 +316,9 @@ func listOf(c *palyra.Call) palyra.Digest {
 }
 
 func unreadable(err error) error {
+	if e := (*palyra.Error)(nil); errors.As(err, &e) { // the vault's, which opens what is sealed
+		return e
+	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "the replaced files of calls cannot be read or removed").
 		WithRemedy("see the daemon's log, and the directory that 'palyra config path' names").WithCause(err)
 }

@@ -30,12 +30,24 @@ func bindingLeaf(name string, record []byte) leaf {
 // secretLeaves counts the leaves that are versions of secrets.
 func secretLeaves(leaves map[ident]leaf) (n int) {
 	for i := range leaves {
-		if i.scope != bindingScope {
+		if i.isRow() && i.scope != ownScope {
 			n++
 		}
 	}
 	return n
 }
+
+// rowLeaves counts the leaves that are rows of secrets, the daemon's own among them.
+func rowLeaves(leaves map[ident]leaf) (n int) {
+	for i := range leaves {
+		if i.isRow() {
+			n++
+		}
+	}
+	return n
+}
+
+func (i ident) isRow() bool { return i.scope != bindingScope && i.scope != recipientScope }
 
 // loadBindings adds the bindings' leaves, and returns them.
 func loadBindings(tx *store.Tx, leaves map[ident]leaf) (map[string]secrets.Binding, error) {
@@ -264,7 +276,7 @@ func (v *Vault) Lend(ctx context.Context, p palyra.Proposal, plan palyra.Plan, s
 			out = nil
 		}
 	}()
-	have, err := v.Usable(ctx, p, plan.Workspace.Path, plan.Bindings)
+	have, err := v.Usable(ctx, p, plan.Workspace.Path, slices.Concat(plan.Bindings, plan.Signers))
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,33 @@ func TestBindNeedsTheRightToSee(t *testing.T) {
 	}
 }
 
+// An export that somebody made says where a value goes no more than they may say it here.
+func TestImportedBindingsNeedTheRightToSee(t *testing.T) {
+	cheap(t)
+	there, h := newHouse(t, t.TempDir()), newHouse(t, t.TempDir())
+	bob := secrets.By{Principal: "user:bob", Role: palyra.RoleAdmin}
+	_, err := there.Put(t.Context(), secrets.Value{Scope: secrets.Global, Name: "bobs", Value: text("a value of bob's own")}, ada)
+	h.ok(err)
+	_, err = there.Bind(t.Context(), secrets.Binding{
+		Name: "mine", Scope: secrets.Global, Secret: "prod", Kind: secrets.Header, Place: "X", Hosts: []string{"evil.example:443"},
+	}, ada)
+	h.ok(err)
+	_, err = h.Put(t.Context(), secrets.Value{Scope: secrets.Global, Name: "prod", Value: text("owner only value 123")}, ada)
+	h.ok(err)
+	file := there.export(true)
+	for _, mode := range []secrets.ImportMode{secrets.Add, secrets.Replace} {
+		if _, err := h.take(file, mode, bob); palyra.CodeOf(err) != palyra.Denied {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	if all, err := h.Bindings(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if _, err := h.take(file, secrets.Add, ada); err != nil {
+		t.Errorf("who may see it cannot import it: %v", err)
+	}
+}
+
 // A keeper that refused to begin with changes nothing about which one is next.
 func TestRefusedRotateOfAnEmptyVault(t *testing.T) {
 	h := newHouse(t, t.TempDir())

@@ -44,7 +44,7 @@ func (v *Vault) Export(ctx context.Context, to io.Writer, passphrase palyra.Secr
 			WithRemedy("put a secret: palyra vault put NAME")
 	}
 	all := slices.SortedFunc(maps.Keys(h.leaves), ident.compare)
-	all = slices.DeleteFunc(all, func(i ident) bool { return i.scope == bindingScope })
+	all = slices.DeleteFunc(all, func(i ident) bool { return !i.isRow() || i.scope == ownScope })
 	for _, i := range all {
 		if err := v.permitExport(ctx, i, everyone, by); err != nil {
 			return 0, err
@@ -90,7 +90,7 @@ func (v *Vault) permitExport(ctx context.Context, i ident, everyone bool, by sec
 	case foreign && by.Role != palyra.RoleOwner:
 		return ownerOnly("export what is for other people only")
 	}
-	return v.judge(ctx, by, "vault.get", i.name)
+	return v.judge(ctx, by, "vault.get", secrets.Scope(i.scope), i.name)
 }
 
 func ownerOnly(what string) *palyra.Error {
@@ -122,7 +122,7 @@ func (v *Vault) writeLines(ctx context.Context, w io.Writer, head exportHead, h 
 	}
 	n := int64(0)
 	err := v.DB.Read(ctx, func(tx *store.Tx) error {
-		query := `SELECT ` + rowColumns + `, sealed FROM vault_secrets ORDER BY scope, name, version`
+		query := `SELECT ` + rowColumns + `, sealed FROM vault_secrets WHERE scope<>'daemon' ORDER BY scope, name, version`
 		return tx.Each(query, nil, func(scan func(...any) error) error {
 			var r row
 			if err := scan(append(r.places(), &r.sealed)...); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -63,6 +64,7 @@ func (v *Vault) Import(ctx context.Context, file io.ReaderAt, size int64, passph
 	}
 	if mode == secrets.Anew {
 		err = in.anew()
+		v.forgetRecipients()
 	} else {
 		err = v.change(ctx, "vault.import", by, in.merge)
 	}
@@ -81,13 +83,22 @@ func (in *importing) read(f func(exportLine) error, bound func(secrets.Binding) 
 	return readExport(io.NewSectionReader(in.text, 0, in.text.Size()), f, bound)
 }
 
-// permitBinding takes a binding in, unless the caller may not bind that secret.
-func (in *importing) permitBinding(b secrets.Binding) error {
-	in.bindings = append(in.bindings, b)
+// permitBinding takes a binding in, unless the caller may not bind that secret: it takes the right to see it, as Bind
+// does, for whoever made the file says where the value goes.
+func (in *importing) permitBinding(b secrets.Binding) (err error) {
 	if whose, foreign := others(b.Scope, in.by.Principal); foreign && in.by.Role != palyra.RoleOwner {
 		return ownerOnly("import what is for " + palyra.Clip(whose, 128) + " only")
 	}
-	return in.judge(in.ctx, in.by, "vault.put", b.Secret)
+	for _, action := range []string{"vault.put", "vault.get"} {
+		if err := in.judge(in.ctx, in.by, action, b.Scope, b.Subject()); err != nil {
+			return err
+		}
+	}
+	if b.Hosts, err = in.Hosts(b.Hosts); err != nil {
+		return err
+	}
+	in.bindings = append(in.bindings, b)
+	return nil
 }
 
 // bind keeps the bindings that come in. One that the vault has otherwise is a matter of the mode.
@@ -108,7 +119,7 @@ func (in *importing) bind(tx *store.Tx, c *change) error {
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the vault has the binding %s, and not as the export has it", b.Name).
 				WithRemedy("unbind it, or have the export take its place: palyra vault import --replace FILE; nothing was imported")
 		case known:
-			if err := in.judge(in.ctx, in.by, "vault.delete", was.Secret); err != nil {
+			if err := in.judge(in.ctx, in.by, "vault.delete", was.Scope, was.Subject()); err != nil {
 				return err
 			}
 		}
@@ -132,7 +143,7 @@ func (in *importing) permitVersion(l exportLine) error {
 	if whose, foreign := others(l.Scope, in.by.Principal); foreign && in.by.Role != palyra.RoleOwner {
 		return ownerOnly("import what is for " + palyra.Clip(whose, 128) + " only")
 	}
-	return in.judge(in.ctx, in.by, "vault.put", l.Name)
+	return in.judge(in.ctx, in.by, "vault.put", l.Scope, l.Name)
 }
 
 // merge takes the export into a vault that has something.
@@ -247,22 +258,22 @@ func (in *importing) anew() error {
 	if err != nil {
 		return err
 	}
+	own, recipients := v.carryOwn(in.ctx) // before there is another key: to open it forgets those that are not its own
+	defer destroyAll(own)
 	id, keys, err := v.newVaultKey(in.ctx, v.First, palyra.Secret{})
 	if err != nil {
 		return err
 	}
 	before := v.held
-	h := &held{
-		manifest: manifest{counter: counter, key: id, keeper: v.First}, keys: keys, anew: true,
-		leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{},
-	}
+	h := newHeld(manifest{counter: counter, key: id, keeper: v.First}, keys)
+	h.anew = true
 	err = v.apply(in.ctx, h, "vault.import", in.by, func(tx *store.Tx, c *change) error {
-		for _, table := range []string{"vault_secrets", "vault_bindings", "vault_manifest"} {
+		for _, table := range []string{"vault_secrets", "vault_bindings", "vault_recipients", "vault_manifest"} {
 			if _, err := tx.Exec(`DELETE FROM ` + table); err != nil {
 				return err
 			}
 		}
-		return in.keep(tx, c)
+		return errors.Join(v.takeOwn(tx, c, own, recipients), in.keep(tx, c))
 	})
 	if err != nil {
 		keys.destroy()
@@ -271,6 +282,7 @@ func (in *importing) anew() error {
 	if before != nil {
 		before.keys.destroy()
 	}
+	v.recipients.forgetUsed()
 	v.tidy(in.ctx)
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 
 	"palyra"
 	"palyra/internal/store"
-	"palyra/secrets"
 )
 
 // ident names one version of one secret.
@@ -87,9 +86,9 @@ func (r *row) places() []any {
 	return []any{&r.scope, &r.name, &r.version, &r.dataKey, &r.vaultKey, &r.wrapped, &r.unmasked, &r.by, &r.created, &r.expires}
 }
 
-// load reads the manifest, the leaves and the bindings.
-func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, bindings map[string]secrets.Binding, err error) {
-	leaves = map[ident]leaf{}
+// load reads the manifest and what it lists.
+func (v *Vault) load(ctx context.Context) (m manifest, on listed, err error) {
+	leaves := map[ident]leaf{}
 	err = v.DB.Read(ctx, func(tx *store.Tx) error {
 		if m, err = readManifest(tx); err != nil {
 			return err
@@ -103,14 +102,18 @@ func (v *Vault) load(ctx context.Context) (m manifest, leaves map[ident]leaf, bi
 			return nil
 		})
 		if err == nil {
-			bindings, err = loadBindings(tx, leaves)
+			on.bindings, err = loadBindings(tx, leaves)
 		}
+		if err == nil {
+			on.recipients, err = loadRecipients(tx, leaves)
+		}
+		on.leaves = leaves
 		return err
 	})
 	if err != nil && !errors.Is(err, errNone) {
 		err = fmt.Errorf("vault: open: %w", err)
 	}
-	return m, leaves, bindings, err
+	return m, on, err
 }
 
 // readManifest reads the manifest; errNone: the vault has not begun. Secrets without a manifest are a damage.
@@ -127,7 +130,8 @@ func readManifest(tx *store.Tx) (m manifest, err error) {
 		return m, err
 	}
 	var n int64
-	if err := tx.Get(`SELECT (SELECT count(*) FROM vault_secrets) + (SELECT count(*) FROM vault_bindings)`, nil, &n); err != nil {
+	if err := tx.Get(`SELECT (SELECT count(*) FROM vault_secrets) + (SELECT count(*) FROM vault_bindings) +
+		(SELECT count(*) FROM vault_recipients)`, nil, &n); err != nil {
 		return m, err
 	}
 	if n > 0 {

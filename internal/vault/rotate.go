@@ -57,7 +57,7 @@ func (c *change) rewrap(tx *store.Tx, id, keeper string, keys derived) error {
 	if err != nil {
 		return err
 	}
-	if len(all) != secretLeaves(c.leaves) {
+	if len(all) != rowLeaves(c.leaves) {
 		return damaged("secrets were added or removed outside of Palyra")
 	}
 	for _, r := range all {
@@ -94,7 +94,7 @@ func (v *Vault) begin(ctx context.Context, keeper string, passphrase palyra.Secr
 		return nil, err
 	}
 	m := manifest{key: id, keeper: keeper}
-	return &held{manifest: m, keys: keys, leaves: map[ident]leaf{}, bindings: map[string]secrets.Binding{}}, nil
+	return newHeld(m, keys), nil
 }
 
 // newVaultKey has a keeper hold a new key. Its id is on record before: a key that comes to nothing is forgotten later.
@@ -182,7 +182,7 @@ func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
 	defer v.mu.Unlock()
 	s := secrets.Status{Keeper: v.First, State: secrets.Empty}
 	s.Keepers = slices.Sorted(maps.Keys(v.Keepers))
-	m, leaves, bindings, err := v.load(ctx)
+	m, on, err := v.load(ctx)
 	switch {
 	case errors.Is(err, errNone):
 		if n, err := v.counter(ctx); err != nil || n == 0 {
@@ -197,8 +197,8 @@ func (v *Vault) Status(ctx context.Context) (secrets.Status, error) {
 	case err != nil:
 		return s, err
 	}
-	s.Keeper, s.Key, s.Counter, s.Versions, s.State = m.keeper, m.key, m.counter, int64(secretLeaves(leaves)), secrets.Open
-	s.Bindings = int64(len(bindings))
+	s.Keeper, s.Key, s.Counter, s.Versions, s.State = m.keeper, m.key, m.counter, int64(secretLeaves(on.leaves)), secrets.Open
+	s.Bindings = int64(len(on.bindings))
 	if _, err := v.open(ctx, palyra.Secret{}); err != nil {
 		e := palyra.AsError(err)
 		s.Why, s.Remedy, s.State = e.Text, e.Remedy, secrets.Locked

@@ -136,10 +136,9 @@ func insert(tx *store.Tx, r row) error {
 // change is a change of the vault on its way: what it will hold.
 type change struct {
 	manifest
-	keys     derived
-	leaves   map[ident]leaf
-	bindings map[string]secrets.Binding
-	event    palyra.VaultChanged
+	keys derived
+	listed
+	event palyra.VaultChanged
 }
 
 // last is the last version of a secret; 0: there is none.
@@ -198,7 +197,7 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, 
 		if m, err := readManifest(tx); h.counter > 0 && !h.anew && (err != nil || m.counter != h.counter || string(m.mac) != string(h.mac)) {
 			return errors.Join(damaged("the list of what it holds was changed while it was open"), err)
 		}
-		c := &change{manifest: h.manifest, keys: h.keys, leaves: maps.Clone(h.leaves), bindings: maps.Clone(h.bindings)}
+		c := &change{manifest: h.manifest, keys: h.keys, listed: h.clone()}
 		c.counter++
 		if err := f(tx, c); err != nil {
 			return err
@@ -210,7 +209,7 @@ func (v *Vault) apply(ctx context.Context, h *held, what string, by secrets.By, 
 		c.event.Action, c.event.Counter, c.event.Keeper, c.event.Key = what, c.counter, c.keeper, c.key
 		c.event.By, c.event.Signature = by.Principal, by.Signature
 		_, err := v.Journal.Append(tx, c.event)
-		next = &held{manifest: c.manifest, keys: c.keys, leaves: c.leaves, bindings: c.bindings}
+		next = &held{manifest: c.manifest, keys: c.keys, listed: c.listed}
 		return err
 	})
 	if err != nil {
@@ -361,7 +360,7 @@ func (r row) info() secrets.Info {
 func (v *Vault) List(ctx context.Context) ([]secrets.Info, error) {
 	list := []secrets.Info{}
 	err := v.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT `+rowColumns+` FROM vault_secrets ORDER BY scope, name, version`, nil, func(scan func(...any) error) error {
+		return tx.Each(`SELECT `+rowColumns+` FROM vault_secrets WHERE scope<>'daemon' ORDER BY scope, name, version`, nil, func(scan func(...any) error) error {
 			var r row
 			if err := scan(r.places()...); err != nil {
 				return damaged("a secret is kept as no secret can be").WithCause(err)

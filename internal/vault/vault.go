@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,8 @@ type Record interface {
 
 // Policy says who may do what with which secret.
 type Policy interface {
-	// AuthorizeAction reports whether an action is permitted, and which policies said so.
+	// AuthorizeAction reports whether an action is permitted, and which policies said so. The id of a secret is its name,
+	// a line end and its scope.
 	AuthorizeAction(ctx context.Context, p palyra.Principal, roles []palyra.Role, action, resourceType, resourceID string,
 	) (bool, []palyra.PolicyHit)
 }
@@ -103,7 +105,7 @@ func (v *Vault) permit(ctx context.Context, by secrets.By, action string, scope 
 		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the secret is for %s only", palyra.Clip(whose, 128)).
 			WithRemedy("have them do it")
 	}
-	return v.judge(ctx, by, action, name)
+	return v.judge(ctx, by, action, scope, name)
 }
 
 // others reports whether a secret is for somebody else only, and for whom.
@@ -113,8 +115,8 @@ func others(scope secrets.Scope, p palyra.Principal) (whose string, ok bool) {
 }
 
 // judge refuses what policy does not permit.
-func (v *Vault) judge(ctx context.Context, by secrets.By, action, name string) error {
-	ok, hits := v.Policy.AuthorizeAction(ctx, by.Principal, []palyra.Role{by.Role}, action, "Secret", name)
+func (v *Vault) judge(ctx context.Context, by secrets.By, action string, scope secrets.Scope, name string) error {
+	ok, hits := v.Policy.AuthorizeAction(ctx, by.Principal, []palyra.Role{by.Role}, action, "Secret", name+"\n"+string(scope))
 	if ok {
 		return nil
 	}
@@ -147,18 +149,35 @@ type Vault struct {
 	mu   sync.RWMutex // held by a change from beginning to end, and by whoever reads
 	held *held        // nil: locked
 	told int          // values that Known was told of, and perhaps need not know any more
+
+	recipients recipients
 }
 
 // held is what an open vault knows. It does not change: a change of the vault makes another.
 type held struct {
 	manifest
-	keys     derived
-	leaves   map[ident]leaf
-	bindings map[string]secrets.Binding
-	anew     bool // it takes the place of whatever the tables have
+	keys derived
+	listed
+	anew bool // it takes the place of whatever the tables have
 
 	sorted sync.Once
 	lasts  map[[2]string]int64 // the last versions, by scope and name, once somebody asks
+}
+
+// listed is what a manifest lists.
+type listed struct {
+	leaves     map[ident]leaf
+	bindings   map[string]secrets.Binding
+	recipients map[string]string // for whom something is sealed without the vault's key
+}
+
+func (l listed) clone() listed {
+	return listed{maps.Clone(l.leaves), maps.Clone(l.bindings), maps.Clone(l.recipients)}
+}
+
+// newHeld is an open vault that has nothing.
+func newHeld(m manifest, keys derived) *held {
+	return &held{manifest: m, keys: keys, listed: listed{map[ident]leaf{}, map[string]secrets.Binding{}, map[string]string{}}}
 }
 
 // last is the last version of a secret; 0: there is none.
@@ -185,6 +204,7 @@ func New(c Config) (*Vault, error) {
 
 // Unlock opens the vault with a passphrase, for a keeper that wants one.
 func (v *Vault) Unlock(ctx context.Context, passphrase palyra.Secret) error {
+	defer v.forgetRecipients()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lock()
@@ -214,7 +234,7 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 	if v.held != nil {
 		return v.held, nil
 	}
-	m, leaves, bindings, err := v.load(ctx)
+	m, on, err := v.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -232,16 +252,17 @@ func (v *Vault) open(ctx context.Context, passphrase palyra.Secret) (*held, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := v.verify(ctx, m, leaves, keys); err != nil {
+	if err := v.verify(ctx, m, on.leaves, keys); err != nil {
 		keys.destroy()
 		return nil, err
 	}
-	h := &held{manifest: m, keys: keys, leaves: leaves, bindings: bindings}
+	h := &held{manifest: m, keys: keys, listed: on}
 	if err := v.tellAll(ctx, h); err != nil {
 		keys.destroy()
 		return nil, err
 	}
 	v.held = h
+	v.compareUsed(ctx, h)
 	v.tidy(ctx)
 	return v.held, nil
 }

@@ -49,6 +49,7 @@ type owners map[string]bool
 func (o owners) AuthorizeAction(_ context.Context, _ palyra.Principal, roles []palyra.Role, action, _, name string,
 ) (bool, []palyra.PolicyHit) {
 	permitted := roles[0] == palyra.RoleOwner || roles[0] == palyra.RoleAdmin && action != "vault.get"
+	name, _, _ = strings.Cut(name, "\n")
 	return permitted && !o[action+" "+name], nil
 }
 

@@ -4,24 +4,18 @@
 package agenttest
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"palyra/internal/standin"
 )
 
 // ToolCall is a tool call in a reply, its arguments in pieces.
-type ToolCall struct {
-	Name      string
-	Namespace string // of the tool, in responses
-	Free      bool   // its argument is text and no JSON, in responses
-	Args      []string
-}
+type ToolCall = standin.ToolCall
 
 // Reply is one answer of the server. Status 0 is a stream made of Text and
 // Calls; any other is an answer with Body. Raw, if set, is the stream itself.
@@ -45,12 +39,7 @@ type Reply struct {
 }
 
 // Request is what the server was asked.
-type Request struct {
-	Path   string
-	Header http.Header
-	Body   map[string]any
-	Raw    string
-}
+type Request = standin.Request
 
 // Server gives the replies of its list, one per request; when they are used up it answers with status 418.
 type Server struct {
@@ -92,8 +81,7 @@ func (s *Server) Asked() <-chan struct{} { return s.news }
 
 func (s *Server) take(r *http.Request) Reply {
 	raw, _ := io.ReadAll(r.Body)
-	q := Request{Path: r.URL.Path, Header: r.Header.Clone(), Raw: string(raw)}
-	_ = json.Unmarshal(raw, &q.Body)
+	q := standin.Read(r, raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, q)
@@ -140,16 +128,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // send writes the stream as the reply says.
 func (p Reply) send(w http.ResponseWriter, r *http.Request) {
 	stream := p.Raw
-	switch {
-	case stream != "":
-	case strings.HasSuffix(r.URL.Path, "/messages"):
-		stream = p.Anthropic()
-	case strings.HasSuffix(r.URL.Path, "/responses"):
-		stream = p.Responses()
-	case strings.Contains(r.URL.Path, ":streamGenerateContent"):
-		stream = p.Gemini()
-	default:
-		stream = p.OpenAI()
+	if stream == "" {
+		stream = p.said().Stream(r.URL.Path)
 	}
 	if p.Cut > 0 {
 		stream = stream[:min(p.Cut, len(stream))]
@@ -199,98 +179,13 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-func event(b *strings.Builder, name string, v any) {
-	raw, _ := json.Marshal(v)
-	if name != "" {
-		fmt.Fprintf(b, "event: %s\n", name)
-	}
-	fmt.Fprintf(b, "data: %s\n\n", raw)
+// said is what the reply says, without how it is sent.
+func (p Reply) said() standin.Reply {
+	return standin.Reply{ID: p.ID, Text: p.Text, Calls: p.Calls, Stop: p.Stop}
 }
-
-type object = map[string]any
 
 // OpenAI is the reply as a stream of chat completion chunks.
-func (p Reply) OpenAI() string {
-	var b strings.Builder
-	chunk := func(delta object, finish any) {
-		event(&b, "", object{
-			"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
-			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}},
-		})
-	}
-	chunk(object{"role": "assistant", "content": ""}, nil)
-	for _, t := range p.Text {
-		chunk(object{"content": t}, nil)
-	}
-	for i, c := range p.Calls {
-		chunk(object{"tool_calls": []any{object{
-			"index": i, "id": fmt.Sprintf("call_%d", i), "type": "function",
-			"function": object{"name": c.Name, "arguments": ""},
-		}}}, nil)
-		for _, a := range c.Args {
-			chunk(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": a}}}}, nil)
-		}
-	}
-	stop := p.Stop
-	switch {
-	case stop != "":
-	case len(p.Calls) > 0:
-		stop = "tool_calls"
-	default:
-		stop = "stop"
-	}
-	chunk(object{}, stop)
-	event(&b, "", object{
-		"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": []any{},
-		"usage": object{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
-	})
-	b.WriteString("data: [DONE]\n\n")
-	return b.String()
-}
+func (p Reply) OpenAI() string { return p.said().OpenAI() }
 
 // Anthropic is the reply as a stream of message events.
-func (p Reply) Anthropic() string {
-	var b strings.Builder
-	event(&b, "message_start", object{"type": "message_start", "message": object{
-		"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []any{}, "stop_reason": nil,
-		"usage": object{"input_tokens": 11, "output_tokens": 1},
-	}})
-	event(&b, "ping", object{"type": "ping"})
-	n := 0
-	block := func(start object, deltas []object) {
-		event(&b, "content_block_start", object{"type": "content_block_start", "index": n, "content_block": start})
-		for _, d := range deltas {
-			event(&b, "content_block_delta", object{"type": "content_block_delta", "index": n, "delta": d})
-		}
-		event(&b, "content_block_stop", object{"type": "content_block_stop", "index": n})
-		n++
-	}
-	if len(p.Text) > 0 {
-		var deltas []object
-		for _, t := range p.Text {
-			deltas = append(deltas, object{"type": "text_delta", "text": t})
-		}
-		block(object{"type": "text", "text": ""}, deltas)
-	}
-	for i, c := range p.Calls {
-		var deltas []object
-		for _, a := range c.Args {
-			deltas = append(deltas, object{"type": "input_json_delta", "partial_json": a})
-		}
-		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%s%d", p.ID, i), "name": c.Name, "input": object{}}, deltas)
-	}
-	stop := p.Stop
-	switch {
-	case stop != "":
-	case len(p.Calls) > 0:
-		stop = "tool_use"
-	default:
-		stop = "end_turn"
-	}
-	event(&b, "message_delta", object{
-		"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil},
-		"usage": object{"output_tokens": 7},
-	})
-	event(&b, "message_stop", object{"type": "message_stop"})
-	return b.String()
-}
+func (p Reply) Anthropic() string { return p.said().Anthropic() }

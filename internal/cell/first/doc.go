@@ -8,5 +8,7 @@
 // It is also the launcher of a cell: a copy of the supervisor that waits for its one run, applies the Spec to itself and
 // becomes the program (launch_linux.go). It promises the same of that program.
 //
+// On amd64 the first process of a room gets no memory of its template but a crib (crib_linux.go); elsewhere it is a copy of it.
+//
 // Both go on without Go's runtime, which is why they are written the way that raw_linux.go says.
 package first

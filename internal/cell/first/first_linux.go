@@ -79,7 +79,8 @@ type cloneArgs struct {
 type setting struct {
 	path  *byte
 	value []byte
-	step  byte // of a failure; StepNone: a failure costs no protection
+	step  byte   // of a failure; StepNone: a failure costs no protection
+	name  string // the path, for who copies it
 }
 
 // rlimit is a limit of everything in a room.
@@ -97,11 +98,12 @@ func (f *process) sys(nr, a, b, c, d, e, g uintptr) uintptr {
 	return f.result
 }
 
-// live is the whole life of the process.
+// alive is the whole life of the process. It is no method, so that assembly calls it without one more frame between: the
+// linker bounds all of them together, also where fuzzing makes them larger.
 //
 //go:nosplit
 //go:norace
-func (f *process) live() {
+func alive(f *process) {
 	if step, e := f.settle(); e != 0 {
 		f.say(makerFD, step, e)
 		f.exit()

@@ -24,11 +24,14 @@ type Who struct {
 // roomSpaces are the namespaces that every room has of its own. That of cgroups comes later, when the room is in its own.
 const roomSpaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// Fork makes the first process of a room, with namespaces of its own. It speaks with the daemon on line and with its
-// template on maker, whose other end Born and Release take. It ends with the calling thread.
-func Fork(r *cell.Room, w Who, line, maker *os.File) (pid int, err error) {
+// Fork makes the first process of a room, with namespaces of its own, off a crib if there is one. It speaks with the
+// daemon on line and with its template on maker, whose other end Born and Release take. It ends with the calling thread.
+func Fork(c *Crib, r *cell.Room, w Who, line, maker *os.File) (pid int, err error) {
 	f := newProcess(r, w, line, maker)
 	defer runtime.KeepAlive(f)
+	if c != nil {
+		return c.fork(f, roomSpaces)
+	}
 	return fork(f, roomSpaces)
 }
 
@@ -84,7 +87,7 @@ func forked(do func() uintptr) (pid int, err error) {
 func split(f *process, flags uintptr) uintptr {
 	r := f.sys(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	if r == 0 {
-		f.live()
+		alive(f)
 	}
 	return r
 }
@@ -96,9 +99,7 @@ func newProcess(r *cell.Room, w Who, line, maker *os.File) *process {
 		capHeader: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3},
 		polled:    [2]unix.PollFd{{Fd: lineFD, Events: unix.POLLIN}, {Fd: childFD, Events: unix.POLLIN}},
 	}
-	f.iov.Base = &f.packet[0]
-	f.message.Iov, f.message.Iovlen, f.message.Control = &f.iov, 1, &f.control[0]
-	f.prog = unix.SockFprog{Len: uint16(len(r.Filter) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&r.Filter[0]))}
+	f.point()
 	one := func(id int) string { return fmt.Sprintf("%d %d 1\n", id, id) }
 	f.set("/proc/self/oom_score_adj", "500", cell.StepNone) // when memory runs out the program goes first
 	// Should the host's core pattern ignore the core limit, the dump holds nothing of the program's memory.
@@ -118,7 +119,14 @@ func newProcess(r *cell.Room, w Who, line, maker *os.File) *process {
 	return f
 }
 
+// point has the process's structures point to each other where they lie.
+func (f *process) point() {
+	f.iov.Base = &f.packet[0]
+	f.message.Iov, f.message.Iovlen, f.message.Control = &f.iov, 1, &f.control[0]
+	f.prog = unix.SockFprog{Len: uint16(len(f.filter) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&f.filter[0]))}
+}
+
 func (f *process) set(path, value string, step byte) {
 	p, _ := syscall.BytePtrFromString(path) // fails for a text with a zero byte
-	f.writes = append(f.writes, setting{p, []byte(value), step})
+	f.writes = append(f.writes, setting{p, []byte(value), step, path})
 }

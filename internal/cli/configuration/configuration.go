@@ -32,7 +32,7 @@ import (
 // Command is `palyra config`.
 func Command(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("config", "Check and show the configuration; needs no daemon",
-		configCheckCommand(inv), configShowCommand(inv), configPathCommand(inv), configGroupsCommand(inv))
+		configCheckCommand(inv), configShowCommand(inv), configPathCommand(inv), configGroupsCommand(inv), toolchainsCommand(inv))
 }
 
 func configCheckCommand(inv *invocation.Invocation) *cobra.Command {

@@ -26,28 +26,31 @@ type hookInstallation struct {
 	Command string `json:"command"`
 	install.Result
 	Lines string `json:"lines"`
+	Trust string `json:"trust,omitempty"` // Codex: trusted, or why it is not
 }
 
 // HookInstall is `palyra hook install`.
 func HookInstall(inv *invocation.Invocation) *cobra.Command {
 	var o hookOptions
 	cmd := &cobra.Command{
-		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: syntax.Takes("AGENT"),
-		ValidArgs: []string{hook.ClaudeCode, hook.Codex},
-		Long: "Makes an agent ask Palyra before it uses any tool. For Claude Code the hook is written\n" +
-			"into ~/.claude/settings.json, for Codex into ~/.codex/hooks.json, or with --workspace\n" +
-			"into that of a directory. What else is in the file stays, the old file is kept beside\n" +
-			"it, and doing it twice changes nothing.\n\n" +
-			"Codex runs a hook only when you have told it to trust it, in its window; 'codex exec'\n" +
-			"skips one that is not trusted without a word. Its commands must be able to reach the\n" +
-			"daemon: sandbox_workspace_write.network_access = true, or no sandbox of its own. And it\n" +
-			"lets a tool pass when a hook ends in another way than with a no.",
-		Example: "  palyra hook install claude-code\n  palyra hook install claude-code --workspace . --mode check\n" +
-			"  palyra hook install codex --print",
+		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: syntax.Takes("AGENT"), ValidArgs: hook.Names(),
+		Long: "Makes an agent ask Palyra before it uses any tool: " + strings.Join(hook.Names(), ", ") + ".\n" +
+			"The hook is written into the settings of the user, or with --workspace into those of a\n" +
+			"directory. What else is in the file stays, the old file is kept beside it, and doing it\n" +
+			"twice changes nothing. opencode gets a plugin, and Copilot and VS Code a file of hooks\n" +
+			"that both read.\n\n" +
+			"Codex skips a hook that it was not told to trust without a word: the trust is written\n" +
+			"into its config.toml with the digest that Codex itself names, and Codex is asked again\n" +
+			"whether it holds. Its commands must be able to reach the daemon:\n" +
+			"sandbox_workspace_write.network_access = true, or no sandbox of its own.\n\n" +
+			"Which failures an agent lets pass is said afterwards; 'palyra hook doctor' tries it.",
+		Example: "  palyra hook install claude-code\n  palyra hook install claude-code --observe\n" +
+			"  palyra hook install claude-code --workspace . --mode check\n" +
+			"  palyra hook install codex --print\n  palyra hook install opencode",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			agent, ok := hook.Find(args[0])
-			if !ok {
-				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), hook.ClaudeCode, hook.Codex)
+			agent, err := findAgent(args[0])
+			if err != nil {
+				return err
 			}
 			o.agent = agent
 			return installHook(cmd.Context(), inv, o)
@@ -57,7 +60,8 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 	f.StringVarP(&o.workspace, "workspace", "w", "", "install for this directory only (default: for you, everywhere)")
 	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.own, "own-server", "",
-		"the name that Claude Code has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
+		"the name that the agent has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
+	f.BoolVar(&o.observe, "observe", false, "have its calls observed and not held, while an operator says so (palyra observe start)")
 	f.BoolVar(&o.only, "print", false, "print the lines and write nothing")
 	_ = cmd.MarkFlagDirname("workspace")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
@@ -68,16 +72,37 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 type hookOptions struct {
 	agent                hook.AgentProgram
 	workspace, mode, own string
-	only                 bool
+	only, observe        bool
+}
+
+// findAgent finds an agent by name.
+func findAgent(name string) (hook.AgentProgram, error) {
+	agent, ok := hook.Find(name)
+	if !ok {
+		return agent, exit.Usagef("%s is no agent that is known here: %s", show.Arg(name), strings.Join(hook.Names(), ", "))
+	}
+	return agent, nil
+}
+
+// form is how the agent has its hooks written.
+func (o hookOptions) form() install.HookForm {
+	switch o.agent.Answers() {
+	case hook.Codex:
+		return install.CodexHooks
+	case hook.Gemini:
+		return install.GeminiHooks
+	case hook.Cursor:
+		return install.CursorHooks
+	case hook.Copilot:
+		return install.CopilotHooks
+	case hook.OpenCode:
+		return install.OpenCodePlugin
+	}
+	return install.ClaudeHooks
 }
 
 // settings is the file with an agent's hooks.
-func (o hookOptions) settings(p install.Places) string {
-	if o.agent.Name == hook.Codex {
-		return install.CodexHooks(p, o.workspace)
-	}
-	return install.HookSettings(p, o.workspace)
-}
+func (o hookOptions) settings(p install.Places) string { return o.form().Path(p, o.workspace) }
 
 // serverForm is the form of a server's name in an agent's settings, as far as names of tools can contain it.
 var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
@@ -106,8 +131,9 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 			WithRemedy("update it, or install with --mode check"))
 	}
 	entry := install.HookEntry{
-		Command: command, Blocks: claude.known() && !claude.before(blocksSince),
+		Form: o.form(), Command: command, Blocks: claude.known() && !claude.before(blocksSince),
 		Unsure: !claude.known() && o.agent.Name == hook.ClaudeCode, Shows: o.agent.Name == hook.Codex,
+		Ends: o.observe && o.agent.Name == hook.ClaudeCode,
 	}
 	lines, err := install.HookLines(entry)
 	if err != nil {
@@ -126,19 +152,30 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 		}
 		o.workspace = workspace
 	}
-	done := install.Result{Path: o.settings(install.Places{Home: home})}
+	at := places(inv)
+	if at.Home = home; home == "~" {
+		at.Config = "~/.config"
+	}
+	done := install.Result{Path: o.settings(at)}
+	trusted := trust{}
 	if !only {
 		if done, err = install.WriteHook(done.Path, entry); err != nil {
 			return refuse(err)
 		}
+		if o.agent.Name == hook.Codex {
+			trusted = trustHook(ctx, inv, done.Path, func(line string) bool { return line == command })
+		}
 	}
-	return hookInstallation{o.agent.Name, command, done, lines}, func(w io.Writer) {
+	return hookInstallation{o.agent.Name, command, done, lines, trusted.result()}, func(w io.Writer) {
 		if only {
 			inv.Say("palyra: these lines go into %s", show.Line(done.Path))
 			fmt.Fprintln(w, strings.TrimSuffix(lines, "\n"))
 			return
 		}
 		sayHooked(inv, w, done, o)
+		if o.agent.Name == hook.Codex {
+			trusted.say(inv, w)
+		}
 		if done.Changed {
 			sayLimits(inv, o.agent, claude, entry.Blocks)
 		}
@@ -147,10 +184,16 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 
 // sayLimits prints what the hook does not do in the installed version of the agent.
 func sayLimits(inv *invocation.Invocation, agent hook.AgentProgram, claude version, blocks bool) {
+	if agent.Source != "program" {
+		inv.Say("  note: this follows the documentation of %s: nobody has seen it with the program itself", agent.Title)
+	}
 	if agent.Name == hook.Codex {
-		inv.Say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
 		inv.Say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")
-		inv.Say("  note: Codex lets a tool pass when the hook is killed or not answered in time")
+	}
+	if agent.Fails == "open" {
+		inv.Say("  note: %s lets a tool pass when the hook is killed or not answered in time", agent.Title)
+	}
+	if agent.Name != hook.ClaudeCode {
 		return
 	}
 	if !claude.known() {
@@ -172,6 +215,9 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 	if done.Backup != "" {
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
+	if o.observe {
+		inv.Say("  next: `palyra observe start` has its calls observed and not held, for 7 days at most; until then they are held as ever")
+	}
 	inv.Say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
 	inv.Say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID allow` (or deny) answers")
 	inv.Say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
@@ -181,6 +227,9 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return "", exit.Usagef("--mode %q is neither rewrite nor check", o.mode)
+	}
+	if o.own != "" && !o.agent.OwnServer {
+		return "", exit.Usagef("--own-server: %s does not tell for certain whose tool it is", o.agent.Title)
 	}
 	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, hook.ToolSeparator)) {
 		return "", exit.Usagef("--own-server %q is no name of a server", o.own)
@@ -193,18 +242,37 @@ func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	words := []string{self, "hook", o.agent.Name}
+	words := []string{self, "hook", o.agent.Answers()}
 	if paths.Home != "" { // the agent may be started where PALYRA_HOME is not set
 		words = append(words, "--home", paths.Home)
 	}
 	if o.mode != hook.Rewrite {
 		words = append(words, "--mode", o.mode)
 	}
+	if o.observe {
+		words = append(words, "--observe")
+	}
 	if o.own != "" {
 		words = append(words, "--own-server", o.own)
 	}
-	return screen.ShellLine(words) + orBlock, nil
+	return screen.ShellLine(words) + orElse(o.agent), nil
 }
 
-// orBlock makes every other end a no: otherwise the call would pass if palyra were missing or killed.
-const orBlock = " || exit 2"
+// orBlock makes every other end a no: otherwise the call would pass if palyra were missing or killed. Codex and Gemini
+// take the exit code for a no only where something stands on stderr.
+const (
+	orBlock  = " || exit 2"
+	orReason = " || { echo 'palyra: the hook failed, so the tool is blocked' >&2; exit 2; }"
+)
+
+// orElse is what follows in the line.
+func orElse(agent hook.AgentProgram) string {
+	switch {
+	case agent.Name == hook.ClaudeCode:
+		return orBlock
+	case agent.SaysNo: // an exit code means nothing there
+		no, _ := screen.EncodePlain(agent.Words(hook.Answer{Decision: hook.Deny, Reason: "palyra: the hook failed, so the tool is blocked"}))
+		return " || echo '" + string(no) + "'"
+	}
+	return orReason
+}

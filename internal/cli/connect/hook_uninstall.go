@@ -27,16 +27,17 @@ func HookUninstall(inv *invocation.Invocation) *cobra.Command {
 	var o hookOptions
 	cmd := &cobra.Command{
 		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: syntax.Takes("AGENT"),
-		ValidArgs: []string{hook.ClaudeCode, hook.Codex},
-		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json or\n" +
-			"~/.codex/hooks.json, or with --workspace out of that of a directory. The agent's own\n" +
-			"tools do not ask Palyra then. What else is in the file stays, the old file is kept\n" +
-			"beside it, and doing it twice changes nothing.",
+		ValidArgs: hook.Names(),
+		Long: "Undoes 'palyra hook install': takes the hook out of the agent's settings, or with\n" +
+			"--workspace out of those of a directory. The agent's own tools do not ask Palyra then.\n" +
+			"What else is in the file stays, the old file is kept beside it, and doing it twice\n" +
+			"changes nothing. What Codex was told to trust stays in its config.toml: it is of no use\n" +
+			"without the hook.",
 		Example: "  palyra hook uninstall claude-code\n  palyra hook uninstall claude-code --workspace .",
 		RunE: func(_ *cobra.Command, args []string) error {
-			agent, ok := hook.Find(args[0])
-			if !ok {
-				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), hook.ClaudeCode, hook.Codex)
+			agent, err := findAgent(args[0])
+			if err != nil {
+				return err
 			}
 			o.agent = agent
 			return uninstallHook(inv, o)
@@ -55,7 +56,7 @@ func uninstallHook(inv *invocation.Invocation, o hookOptions) (err error) {
 	if !filepath.IsAbs(path) {
 		return noHome()
 	}
-	done, err := install.RemoveHook(path)
+	done, err := install.RemoveHook(o.form(), path)
 	return inv.Answer(err, unhooked{o.agent.Name, done}, func(w io.Writer) {
 		if !done.Changed {
 			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))

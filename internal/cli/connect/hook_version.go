@@ -53,27 +53,34 @@ var versionForm = regexp.MustCompile(`^(\d{1,6})\.(\d{1,6})\.(\d{1,6})\b`)
 
 // claudeVersion asks the Claude Code on this shell's path for its version.
 func claudeVersion(ctx context.Context, inv *invocation.Invocation) version {
+	program := onPath(inv, "claude")
+	if program == "" {
+		return version{}
+	}
+	ctx, done := context.WithTimeout(ctx, askPatience)
+	defer done()
+	cmd := exec.CommandContext(ctx, program, "--version")
+	cmd.Env, cmd.WaitDelay = inv.Env, time.Second
+	var out capped
+	cmd.Stdout = &out
+	if cmd.Run() != nil {
+		return version{}
+	}
+	return readVersion(out.Bytes())
+}
+
+// onPath is the program of a name on this shell's path; "" if there is none.
+func onPath(inv *invocation.Invocation, name string) string {
 	path, _ := inv.Variable("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		program, err := exec.LookPath(filepath.Join(dir, "claude"))
-		if err != nil {
-			continue
+		if program, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return program
 		}
-		ctx, done := context.WithTimeout(ctx, askPatience)
-		defer done()
-		cmd := exec.CommandContext(ctx, program, "--version")
-		cmd.Env, cmd.WaitDelay = inv.Env, time.Second
-		var out capped
-		cmd.Stdout = &out
-		if cmd.Run() != nil {
-			return version{}
-		}
-		return readVersion(out.Bytes())
 	}
-	return version{}
+	return ""
 }
 
 func readVersion(text []byte) (v version) {

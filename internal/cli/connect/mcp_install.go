@@ -200,12 +200,16 @@ func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client
 		inv.Say("  note: what %s's own tools do does not pass Palyra: switch them off there, or run it inside with `palyra agent run`", c.Title)
 		return nil
 	}
-	command := undo("hook install "+c.Name+" --own-server palyra", o.workspace)
+	line := "hook install " + c.Name
+	if agent.OwnServer {
+		line += " --own-server palyra"
+	}
+	command := undo(line, o.workspace)
 	wanted := o.hook
 	found := hooked(inv, agent, o.workspace)
 	if found.Command != "" && !found.Off && !wanted {
 		inv.Say("  its own tools are behind the gate already: the hook is installed")
-		if ownServer(found.Command) != "palyra" {
+		if agent.OwnServer && ownServer(found.Command) != "palyra" {
 			inv.Say("  note: the hook asks about Palyra's own tools as well; to have the gate alone ask: %s", command)
 		}
 		return nil

@@ -1,7 +1,7 @@
 package hook
 
 import (
-	"encoding/json"
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,29 +19,20 @@ import (
 // maxHook is the largest hook input of an agent.
 const maxHook = 8 << 20
 
-// object is a JSON object by its exact keys: a decoder into a struct would take "Command" for
-// "command", and another program would not.
-type object map[string]json.RawMessage
+// fields are those of a tool's input.
+type fields hook.Object
 
-// text is a string field; "" when it is missing. It refuses a value that is no string, or that a
-// program could not get unchanged.
-func (f object) text(name string) (string, error) {
-	raw, ok := f[name]
-	if !ok || string(raw) == "null" {
-		return "", nil
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", badHook("%s is not text", name)
-	}
-	if strings.IndexByte(s, 0) >= 0 || strings.ContainsRune(s, utf8.RuneError) {
-		return "", badHook("%s holds characters that cannot be passed on", name)
+// text is a string field; "" when it is missing.
+func (f fields) text(name string) (string, error) {
+	s, err := hook.Object(f).Text(name)
+	if err != nil {
+		return "", badHook("%v", err)
 	}
 	return s, nil
 }
 
 // texts reads several string fields; the needed one must not be empty.
-func (f object) texts(needed string, names ...string) (map[string]string, error) {
+func (f fields) texts(needed string, names ...string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range append(names, needed) {
 		s, err := f.text(name)
@@ -58,18 +49,19 @@ func (f object) texts(needed string, names ...string) (map[string]string, error)
 
 func badHook(format string, args ...any) *palyra.Error {
 	return exit.Failedf(palyra.ReasonMalformedInput, "the hook's input cannot be used: "+format, args...).
-		WithRemedy("this command is for Claude Code's PreToolUse hook; see 'palyra help hook'")
+		WithRemedy("this command is for the hook of an agent; see 'palyra help hook'")
 }
 
 // hookCall is one call that an agent asks about before it makes it.
 type hookCall struct {
-	tool    string
-	input   object
+	hook.Asked
+	agent  hook.AgentProgram
+	like   string // the tool of Claude Code that does the same; "" where nobody knows
+	fields fields // what that one would be given
+
 	root    string // the workspace
-	dir     string // the agent's working directory
-	rel     string // dir, relative to the workspace
+	rel     string // the agent's directory, relative to the workspace
 	session string
-	agent   hook.AgentProgram
 	own     hook.AgentSession // the agent's own files
 	sealed  []string          // the daemon's own directories, which nobody is asked about
 	masked  maskedFiles
@@ -82,62 +74,80 @@ var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // readHook reads the hook's input. project is the directory that the agent was started for, if it names one.
 func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, error) {
-	var doc object
-	if !utf8.Valid(raw) || json.Unmarshal(raw, &doc) != nil || doc == nil {
-		return nil, badHook("it is not one JSON object in UTF-8")
-	}
-	got, err := doc.texts("tool_name", "hook_event_name", "cwd", "session_id", "transcript_path")
+	asked, err := agent.Read(raw)
 	if err != nil {
-		return nil, err
+		return nil, badHook("%v", err)
 	}
 	h := &hookCall{
-		agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".",
-		own: hook.AgentSession{Transcript: got["transcript_path"], ID: got["session_id"]},
+		Asked: asked, agent: agent, rel: ".", own: hook.AgentSession{Transcript: asked.Transcript, ID: asked.Session},
 	}
 	switch {
-	case got["hook_event_name"] != "PreToolUse":
-		return nil, badHook("it is of another event than PreToolUse")
-	case !toolForm.MatchString(h.tool):
+	case !toolForm.MatchString(h.Tool) && !h.Elsewhere:
 		return nil, badHook("tool_name is no name of a tool")
-	case !filepath.IsAbs(h.dir):
+	case !filepath.IsAbs(h.Dir):
 		return nil, badHook("cwd is not a whole path")
-	case json.Unmarshal(doc["tool_input"], &h.input) != nil || h.input == nil:
-		return nil, badHook("tool_input is not an object")
 	}
-	if id := got["session_id"]; sessionForm.MatchString(id) {
-		h.session = agent.Name + "-" + id
+	like, given, ok := agent.Like(h.Tool, h.Input)
+	if ok {
+		h.like, h.fields = like, given
 	}
-	h.dir = filepath.Clean(h.dir)
-	h.root = h.dir
-	if rel, err := filepath.Rel(project, h.dir); filepath.IsAbs(project) && err == nil && filepath.IsLocal(rel) {
+	if sessionForm.MatchString(h.Session) {
+		h.session = agent.Name + "-" + h.Session
+	}
+	return h, h.stands(project)
+}
+
+// stands finds the workspace of a call: the agent's project, else the directory that it works in.
+func (h *hookCall) stands(project string) error {
+	h.Dir = filepath.Clean(h.Dir)
+	if h.like == hook.LikeShell && !h.agent.Plain {
+		dir, err := h.fields.text("directory")
+		if err != nil {
+			return err
+		}
+		if dir != "" && !plainPath(dir) {
+			h.like = "" // nobody knows where it runs
+		} else if dir != "" {
+			project, h.Dir = cmp.Or(project, h.Dir), h.place(dir)
+		}
+	}
+	h.root = h.Dir
+	if rel, err := filepath.Rel(project, h.Dir); filepath.IsAbs(project) && err == nil && filepath.IsLocal(rel) {
 		h.root, h.rel = filepath.Clean(project), filepath.ToSlash(rel)
 	}
-	return h, nil
+	return nil
 }
 
 // goesToPalyra reports whether a call goes to Palyra's own MCP server, by the name that the person
 // who installed the hook vouched for: it walks the gate there. The name of a server is certain only
 // if the separator occurs nowhere else: a project's server may be called palyra__palyra_x.
 func (h *hookCall) goesToPalyra(server string) bool {
-	tool, own := strings.CutPrefix(h.tool, "mcp"+hook.ToolSeparator+server+hook.ToolSeparator)
+	if h.Server != "" { // the program itself says whose tool it is
+		return h.Server == server && strings.HasPrefix(h.Tool, "mcp_"+server+"_palyra_")
+	}
+	tool, own := strings.CutPrefix(h.Tool, "mcp"+hook.ToolSeparator+server+hook.ToolSeparator)
 	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, hook.ToolSeparator)
 }
 
 // request turns the call into one of Palyra's tools, so that the policies for them hold for the
 // agent's. Other calls are asked about under their own name.
 func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
-	if h.agent.Shell(h.tool) {
+	if h.like == hook.LikeShell {
 		return h.shell(o)
 	}
 	if args, ok := h.readsOutside(); ok {
-		return h.requestFor(palyra.ToolName("hook."+strings.ToLower(h.tool)), args)
+		return h.requestFor(palyra.ToolName("hook."+strings.ToLower(h.like)), args)
 	}
 	name, args, err := h.mapped()
 	if err != nil {
 		return client.CallRequest{}, err
 	}
 	if name == "" {
-		name, args = palyra.ToolName("hook."+strings.ToLower(h.tool)), map[string]any{"tool": h.tool, "input": h.input}
+		tool, input := h.Tool, hook.Object(h.Input)
+		if h.like != "" {
+			tool, input = h.like, hook.Object(h.fields) // so that it is one tool, whoever's
+		}
+		name, args = palyra.ToolName("hook."+strings.ToLower(tool)), map[string]any{"tool": tool, "input": input}
 	}
 	return h.requestFor(name, args)
 }
@@ -148,7 +158,7 @@ func (h *hookCall) requestFor(name palyra.ToolName, args any) (client.CallReques
 }
 
 func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
-	got, err := h.input.texts("command")
+	got, err := h.fields.texts("command")
 	if err != nil {
 		return client.CallRequest{}, err
 	}
@@ -163,13 +173,13 @@ const (
 
 // mapped is the tool of Palyra that does the same; "" if there is none.
 func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
-	switch h.tool {
+	switch h.like {
 	case agentRead, agentNotebookRead:
 		return h.onPath(palyra.ToolFileRead, h.pathField(), nil)
 	case agentList:
 		return h.onPath(palyra.ToolFileList, "path", nil)
 	case agentWrite:
-		got, err := h.input.texts("file_path", "content")
+		got, err := h.fields.texts("file_path", "content")
 		if err != nil {
 			return "", nil, err
 		}
@@ -179,7 +189,7 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 	case agentGlob:
 		return h.glob()
 	case agentGrep:
-		got, err := h.input.texts("pattern")
+		got, err := h.fields.texts("pattern")
 		if err != nil {
 			return "", nil, err
 		}
@@ -188,21 +198,21 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 			return "", nil, nil
 		}
 		args := map[string]any{"pattern": pattern}
-		if g, err := h.input.text("glob"); err == nil && plainGlob.MatchString(g) {
+		if g, err := h.fields.text("glob"); err == nil && plainGlob.MatchString(g) {
 			args["glob"] = g
 		}
 		return h.onPath(palyra.ToolFileSearch, "path", args)
 	case agentPatch:
 		return h.patch()
 	case agentFetch:
-		got, err := h.input.texts("url")
+		got, err := h.fields.texts("url")
 		return palyra.ToolFetch, map[string]any{"url": got["url"]}, err
 	}
 	return "", nil, nil
 }
 
 func (h *hookCall) pathField() string {
-	if h.tool == agentNotebookRead {
+	if h.like == agentNotebookRead {
 		return "notebook_path"
 	}
 	return "file_path"
@@ -211,7 +221,7 @@ func (h *hookCall) pathField() string {
 // onPath adds the path of a field to the arguments of a tool. A tool without the field works in the
 // agent's directory.
 func (h *hookCall) onPath(name palyra.ToolName, field string, args map[string]any) (palyra.ToolName, map[string]any, error) {
-	p, err := h.input.text(field)
+	p, err := h.fields.text(field)
 	if err != nil {
 		return "", nil, err
 	}
@@ -233,7 +243,7 @@ func (h *hookCall) place(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(h.dir, p)
+	return filepath.Join(h.Dir, p)
 }
 
 // plainPath reports whether an agent's tool finds the same file by a path as we do. Such a tool
@@ -281,7 +291,7 @@ const maxSearched = 1000
 
 // glob is a listing of the searched directory. A pattern that leads elsewhere is asked about unchanged.
 func (h *hookCall) glob() (palyra.ToolName, map[string]any, error) {
-	got, err := h.input.texts("pattern")
+	got, err := h.fields.texts("pattern")
 	if err != nil {
 		return "", nil, err
 	}

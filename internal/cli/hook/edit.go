@@ -21,7 +21,7 @@ const (
 // edit turns an edit into a write of the whole file, so that people see the diff. An edit that does
 // not fit the present file, which the agent's tool may still take, is asked about unchanged.
 func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
-	path, err := h.input.text("file_path")
+	path, err := h.fields.text("file_path")
 	if err != nil || path == "" {
 		return "", nil, badHook("file_path is missing")
 	}
@@ -46,7 +46,7 @@ func (h *hookCall) edit() (palyra.ToolName, map[string]any, error) {
 
 // patch turns a patch of one file, as Codex writes it, into a write of the whole file.
 func (h *hookCall) patch() (palyra.ToolName, map[string]any, error) {
-	got, err := h.input.texts("command")
+	got, err := h.fields.texts("command")
 	if err != nil {
 		return "", nil, err
 	}
@@ -75,8 +75,8 @@ func (s editStep) apply(content string) (string, bool) {
 
 // steps returns the replacements of an Edit, or of a MultiEdit.
 func (h *hookCall) steps() ([]editStep, bool) {
-	list := []object{h.input}
-	if raw, ok := h.input["edits"]; h.tool == agentMultiEdit && (!ok || json.Unmarshal(raw, &list) != nil) {
+	list := []fields{h.fields}
+	if raw, ok := h.fields["edits"]; h.like == agentMultiEdit && (!ok || json.Unmarshal(raw, &list) != nil) {
 		return nil, false
 	}
 	if len(list) > maxSteps {

@@ -3,13 +3,16 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +27,7 @@ import (
 	"palyra/internal/hook"
 )
 
-// exitBlocked is the exit code that means no to an agent: Claude Code blocks the call on 2 and goes
+// exitBlocked is the exit code that means no to most agents: Claude Code blocks the call on 2 and goes
 // on after any other failure, so every failure of a hook ends with it.
 const exitBlocked = exit.Usage
 
@@ -32,7 +35,9 @@ const exitBlocked = exit.Usage
 type hookOptions struct {
 	agent            hook.AgentProgram
 	mode, shell, own string
+	probe            string // the doctor's directory
 	wait             screen.SpanFlag
+	observe          bool
 }
 
 // Command is `palyra hook`.
@@ -44,47 +49,48 @@ func Command(inv *invocation.Invocation, more ...*cobra.Command) *cobra.Command 
 			"is not held by anything, and the journal has it as judged, not as run.",
 		Example: "  palyra hook install claude-code",
 	}
-	cmd.AddCommand(append(more, claudeCommand(inv), codexCommand(inv))...)
+	cmd.AddCommand(more...)
+	for _, name := range hook.Names() {
+		if agent, ok := hook.Find(name); ok && agent.AnsweredBy == "" {
+			cmd.AddCommand(answers(inv, agent))
+		}
+	}
 	return cmd
 }
 
-func claudeCommand(inv *invocation.Invocation) *cobra.Command {
-	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
-	o.agent, _ = hook.Find("claude-code")
+// answers is the command that answers an agent's hook.
+func answers(inv *invocation.Invocation, agent hook.AgentProgram) *cobra.Command {
+	o := hookOptions{agent: agent, wait: screen.SpanFlag(45 * time.Second)}
 	cmd := &cobra.Command{
-		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: syntax.Takes(),
-		Long: "Reads the hook's input from stdin and prints its answer. A shell command is rewritten\n" +
-			"so that it runs through 'palyra exec', in the sandbox; with --mode check it is judged\n" +
-			"as it is and runs outside. Reading, writing, searching and fetching are judged as the\n" +
-			"calls of Palyra's own tools that they come to, every other tool as hook.NAME.\n\n" +
-			"Where policy asks, the answer is waited for; after --wait the tool is denied and the\n" +
-			"question stays open: once it is allowed, the same call passes when it comes again. Where\n" +
-			"policy wants an answer for the very call, the question goes with the call.\n" +
-			"Whatever fails is a no: exit code 2, which blocks the tool, with the reason on stderr.\n" +
-			"Rewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
-			"command as it was. Give --mode check there.",
-		Example: "  palyra hook claude-code < hook.json\n  palyra hook claude-code --mode check --wait 30s < hook.json",
+		Use: agent.Name, Short: "Answer the hook of " + agent.Title, Args: syntax.Takes(), Long: agentHelp(agent),
+		Example: "  palyra hook " + agent.Name + " < hook.json\n  palyra hook " + agent.Name + " --mode check --wait 30s < hook.json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return blocking(cmd.Context(), inv, o) },
 	}
 	o.flags(cmd)
 	return cmd
 }
 
-func codexCommand(inv *invocation.Invocation) *cobra.Command {
-	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
-	o.agent, _ = hook.Find(hook.Codex)
-	cmd := &cobra.Command{
-		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: syntax.Takes(),
-		Long: "As 'palyra hook claude-code', for Codex: a shell command is rewritten so that it runs\n" +
-			"through 'palyra exec', a patch of one file is judged as the palyra.fs.write that it\n" +
-			"comes to, other patches and tools as hook.NAME. Codex must be able to reach the\n" +
-			"daemon from its own sandbox, and must have been told to trust the hook: see\n" +
-			"'palyra help hook install'.",
-		Example: "  palyra hook codex < hook.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return blocking(cmd.Context(), inv, o) },
+// agentHelp is the help of such a command.
+func agentHelp(agent hook.AgentProgram) string {
+	text := "Reads the hook's input from stdin and prints its answer. A shell command is rewritten\n" +
+		"so that it runs through 'palyra exec', in the sandbox; with --mode check it is judged\n" +
+		"as it is and runs outside. Reading, writing, searching and fetching are judged as the\n" +
+		"calls of Palyra's own tools that they come to, every other tool as hook.NAME.\n\n" +
+		"Where policy asks, the answer is waited for; after --wait the tool is denied and the\n" +
+		"question stays open: once it is allowed, the same call passes when it comes again. Where\n" +
+		"policy wants an answer for the very call, the question goes with the call.\n" +
+		"Whatever fails is a no, in the words of " + agent.Title + ".\n\n" +
+		"Its tools are known from " + cmp.Or(strings.TrimSpace("version "+agent.Version), "its documentation") + " (" + agent.Source + ", " +
+		agent.ReadOn + ")."
+	switch agent.Name {
+	case hook.ClaudeCode:
+		text += "\nRewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
+			"command as it was. Give --mode check there."
+	case hook.Codex:
+		text += "\nCodex must be able to reach the daemon from its own sandbox, and must have been told\n" +
+			"to trust the hook: see 'palyra help hook install'."
 	}
-	o.flags(cmd)
-	return cmd
+	return text
 }
 
 // blocking answers a hook; every failure is a no.
@@ -94,6 +100,13 @@ func blocking(ctx context.Context, inv *invocation.Invocation, o hookOptions) er
 		if errors.Is(ctx.Err(), context.Canceled) {
 			err = exit.Failedf(palyra.ReasonCancelled, "the hook was ended before there was an answer, so the tool is blocked").
 				WithRemedy("try the same call again; a question that is open stays open")
+		}
+		if errors.Is(err, errSaid) {
+			return err
+		}
+		if o.agent.SaysNo { // an exit code would let the tool pass
+			why := "palyra: " + err.Error()
+			return inv.PrintJSON(o.agent.Words(hook.Answer{Decision: hook.Deny, Reason: why, Message: why}))
 		}
 		return exit.Error{Code: exitBlocked, Err: err}
 	}
@@ -107,24 +120,12 @@ func (o *hookOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
 	f.StringVar(&o.own, "own-server", "",
 		"the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
+	f.StringVar(&o.probe, "probe", "", "the directory of 'palyra hook doctor': answer its probes, and judge nothing")
+	_ = f.MarkHidden("probe")
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
+	f.BoolVar(&o.observe, "observe", false, "while an operator has calls observed ('palyra observe'), hold nothing: the call is\n"+
+		"judged and recorded, and what cannot be recorded is blocked; at other times decide as usual")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// hookAnswer is the answer that Claude Code reads. The message is for the person at the agent's
-// window; the model gets the reason.
-type hookAnswer struct {
-	Specific hookDecision `json:"hookSpecificOutput"`
-	Message  string       `json:"systemMessage,omitempty"`
-}
-
-type hookDecision struct {
-	Event    string `json:"hookEventName"`
-	Decision string `json:"permissionDecision"`
-	Reason   string `json:"permissionDecisionReason"`
-	Input    object `json:"updatedInput,omitempty"`
-
-	message string // for the person
 }
 
 // lastWord is how long an answer may take that is being made when the wait is over and the question was left.
@@ -135,7 +136,7 @@ const lastWord = 2 * time.Second
 func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return exit.Failedf(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).
-			WithRemedy("see 'palyra hook claude-code --help'")
+			WithRemedy("see 'palyra hook %s --help'", o.agent.Name)
 	}
 	if o.wait <= 0 {
 		return exit.Failedf(palyra.ReasonMalformedInput, "--wait must be more than nothing").WithRemedy("give a time such as 45s")
@@ -173,14 +174,23 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 	if err != nil {
 		return nil, err
 	}
-	project, _ := inv.Variable("CLAUDE_PROJECT_DIR")
+	project := ""
+	if o.agent.Project != "" {
+		project, _ = inv.Variable(o.agent.Project)
+	}
+	if o.probe != "" {
+		return probed(o, raw)
+	}
+	if s, over := ended(o.agent, raw); over && o.observe {
+		return nil, sayEnd(ctx, inv, s)
+	}
 	h, err := readHook(o.agent, raw, project)
 	if err != nil {
 		return nil, err
 	}
 	h.own.Temp, _ = inv.Variable("CLAUDE_CODE_TMPDIR")
-	if h.agent.Talks(h.tool, h.input) || h.goesToPalyra(o.own) || h.readsItsOwn() {
-		return struct{}{}, nil // no decision of ours: the agent's own rules hold
+	if h.Elsewhere || h.agent.Talks(h.Tool, h.Input) || h.goesToPalyra(o.own) || h.readsItsOwn() {
+		return o.agent.Words(hook.Answer{}), nil // no decision of ours: the agent's own rules hold
 	}
 	paths, err := inv.Paths()
 	if err != nil {
@@ -188,6 +198,11 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 	}
 	h.sealed = []string{filepath.Dir(paths.State), paths.Keys, paths.OperatorKey, paths.Remotes, paths.Run}
 	h.masked = maskedBy(ctx, inv)
+	if o.observe {
+		if held, err := observed(ctx, inv, h, o); err != nil || !held {
+			return o.agent.Words(hook.Answer{}), err
+		}
+	}
 	d, err := decision(ctx, inv, h, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, exit.Failedf(palyra.ReasonTimedOut, "there is no answer within %s, and no question is open yet", time.Duration(o.wait)).
@@ -196,11 +211,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 	if err != nil {
 		return nil, err
 	}
-	if d.Decision == "allow" && d.Input == nil && h.agent.Name == hook.Codex {
-		return struct{}{}, nil // Codex has no answer for a plain yes
-	}
-	d.Event = "PreToolUse"
-	return hookAnswer{d, d.message}, nil
+	return o.agent.Words(d), nil
 }
 
 func bashOr(bash, sh string) string {
@@ -237,22 +248,27 @@ func readAll(ctx context.Context, inv *invocation.Invocation, most int64) ([]byt
 }
 
 // decision answers one call.
-func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
-	if h.agent.Shell(h.tool) && o.mode == hook.Rewrite {
+func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o hookOptions) (hook.Answer, error) {
+	switch {
+	case h.Line: // too late to rewrite it
+		if h.isRewritten(inv, o) {
+			return hook.Answer{Decision: hook.Allow, Reason: "it runs through palyra exec, in the sandbox"}, nil
+		}
+	case h.like == hook.LikeShell && o.mode == hook.Rewrite:
 		return rewrite(inv, h, o)
 	}
 	r, err := h.request(o)
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
 	c, err := inv.Agent()
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
 	defer c.Close()
 	out, err := patient(ctx, c, r)
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
 	if out.ReasonCode == palyra.ReasonPathOutside {
 		out.Remedy = "name a path inside " + h.root
@@ -262,44 +278,41 @@ func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o ho
 
 // rewrite lets a shell command pass as one that runs through the gate. Nothing is judged here: the
 // gate judges when the command runs.
-func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
-	got, err := h.input.texts("command")
+func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hook.Answer, error) {
+	got, err := h.fields.texts("command")
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
 	self, err := quick.Self()
 	if err != nil {
-		return hookDecision{}, exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
+		return hook.Answer{}, exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}
 	line, err := h.rewritten(o, self, inv.Home, got["command"])
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
 	quoted, err := screen.EncodePlain(line)
 	if err != nil {
-		return hookDecision{}, err
+		return hook.Answer{}, err
 	}
-	input := object{}
-	for k, v := range h.input {
-		input[k] = v
-	}
-	input["command"] = json.RawMessage(quoted)
-	return hookDecision{Decision: "allow", Reason: "it runs through palyra exec, in the sandbox", Input: input}, nil
+	input := maps.Clone(h.Input)
+	input[h.agent.Field(h.Tool, "command")] = json.RawMessage(quoted)
+	return hook.Answer{Decision: hook.Allow, Reason: "it runs through palyra exec, in the sandbox", Input: input}, nil
 }
 
 // decided turns an outcome into the agent's answer. Only "allowed" is a yes. A question without an
 // answer stays open: the agent can tell its person.
-func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
+func decided(inv *invocation.Invocation, o palyra.Outcome) hook.Answer {
 	if o.Outcome == palyra.OutcomeAllowed {
-		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
+		return hook.Answer{Decision: hook.Allow, Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
 	}
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
-		return hookDecision{
-			Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). "+
+		return hook.Answer{
+			Decision: hook.Deny, Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). "+
 				"Tell the person at this session that Palyra waits for an answer; try the same call again when they say that it is given, and "+
 				"not before",
 				o.ApprovalID, o.ReasonCode, o.CallID),
-			message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, inv.Own()),
+			Message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, inv.Own()),
 		}
 	}
 	text := "palyra: " + string(o.Outcome)
@@ -310,7 +323,7 @@ func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
 	if o.Remedy != "" {
 		text += "; " + o.Remedy
 	}
-	return hookDecision{Decision: "deny", Reason: text, message: text}
+	return hook.Answer{Decision: hook.Deny, Reason: text, Message: text}
 }
 
 // checks is what a hook needs of the client.

@@ -18,6 +18,7 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/hooktest"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/quick"
 	"palyra/internal/hook"
 )
 
@@ -38,6 +39,71 @@ func TestHookWorksInTheProject(t *testing.T) {
 }
 
 var claude, _ = hook.Find("claude-code")
+
+// The tools of other agents come to the same calls as Claude Code's, with their own names and places.
+func TestHookMapsOtherAgents(t *testing.T) {
+	dir := t.TempDir()
+	noError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("one two"), 0o600))
+	at := func(p string) string { return filepath.Join(dir, p) }
+	for _, c := range []struct {
+		agent, event, tool string
+		input              map[string]any
+		want               string
+	}{
+		{hook.Gemini, "BeforeTool", "write_file", map[string]any{"file_path": "a", "content": "x"}, `palyra.fs.write {"content":"x","make_dirs":true,"path":"` + at("a") + `"}`},
+		{hook.Gemini, "BeforeTool", "replace", map[string]any{"file_path": at("f"), "old_string": "one", "new_string": "1", "instruction": "x"}, `palyra.fs.write {"content":"1 two","mode":"overwrite","path":"` + at("f") + `"}`},
+		{hook.Gemini, "BeforeTool", "run_shell_command", map[string]any{"command": "ls", "dir_path": "sub"}, `palyra.process.run {"command":"/bin/sh","args":["-c","ls"],"cwd":"sub"}`},
+		{hook.Gemini, "BeforeTool", "run_shell_command", map[string]any{"command": "ls", "dir_path": " x"}, `hook.run_shell_command {"input":{"command":"ls","dir_path":" x"},"tool":"run_shell_command"}`},
+		{hook.Gemini, "BeforeTool", "run_shell_command", map[string]any{"command": "ls", "other": 1}, `hook.run_shell_command {"input":{"command":"ls","other":1},"tool":"run_shell_command"}`},
+		{hook.Gemini, "BeforeTool", "read_file", map[string]any{"file_path": "/w/a", "start_line": 3}, `hook.read {"input":{"file_path":"/w/a"},"tool":"Read"}`},
+		{hook.Gemini, "BeforeTool", "google_web_search", map[string]any{"query": "x"}, `hook.google_web_search {"input":{"query":"x"},"tool":"google_web_search"}`},
+		{hook.OpenCode, "tool.execute.before", "edit", map[string]any{"filePath": at("f"), "oldString": "two", "newString": "2"}, `palyra.fs.write {"content":"one 2","mode":"overwrite","path":"` + at("f") + `"}`},
+		{hook.OpenCode, "tool.execute.before", "webfetch", map[string]any{"url": "https://a.example/", "format": "text"}, `palyra.http.fetch {"url":"https://a.example/"}`},
+		{hook.Copilot, "PreToolUse", "Read", map[string]any{"path": at("f")}, `palyra.fs.read {"path":"` + at("f") + `"}`},
+		{hook.Cursor, "preToolUse", "Write", map[string]any{"path": at("n"), "contents": "x"}, `palyra.fs.write {"content":"x","make_dirs":true,"path":"` + at("n") + `"}`},
+	} {
+		agent, _ := hook.Find(c.agent)
+		raw := strings.Replace(hooktest.JSON(t, dir, c.tool, c.input), `"PreToolUse"`, `"`+c.event+`"`, 1)
+		h, err := readHook(agent, []byte(raw), "")
+		noError(t, err)
+		r, err := h.request(hookOptions{shell: "/bin/sh"})
+		if got := string(r.Tool) + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir {
+			t.Errorf("%s %s: %s in %s (%v), want %s", c.agent, c.tool, got, r.Workspace, err, c.want)
+		}
+	}
+}
+
+// Cursor's last event lets a line pass that the hook made itself, and no other.
+func TestHookKnowsItsOwnLine(t *testing.T) {
+	cursor, _ := hook.Find(hook.Cursor)
+	dir, o := t.TempDir(), hookOptions{agent: cursor, shell: "/bin/sh", mode: hook.Rewrite}
+	inv := &invocation.Invocation{Home: "/p"}
+	call := func(command string) *hookCall {
+		raw, err := json.Marshal(map[string]any{
+			"hook_event_name": "beforeShellExecution", "conversation_id": "s", "cwd": dir, "command": command,
+		})
+		noError(t, err)
+		h, err := readHook(cursor, raw, "")
+		noError(t, err)
+		return h
+	}
+	self, err := quick.Self()
+	noError(t, err)
+	for _, command := range []string{"ls", "echo 'a b' && x", "x", `a'b`, ""} {
+		line, err := call("x").rewritten(o, self, inv.Home, command)
+		noError(t, err)
+		if !call(line).isRewritten(inv, o) {
+			t.Errorf("%q is not known", line)
+		}
+		for _, other := range []string{
+			line + "; rm x", "x; " + line, line + " x", strings.Replace(line, "--as-agent", "", 1), command, " " + line,
+		} {
+			if call(other).isRewritten(inv, o) {
+				t.Errorf("%q passes", other)
+			}
+		}
+	}
+}
 
 // What the agent's tools come to in Palyra's words.
 func TestHookMapsTools(t *testing.T) {
@@ -116,7 +182,11 @@ func TestHookSendsNoSecrets(t *testing.T) {
 	inv := &invocation.Invocation{Home: t.TempDir(), Env: []string{"PALYRA_DOTENV_NAMES=*.secrets"}}
 	ask := func(tool string, input map[string]any, inv *invocation.Invocation) string {
 		t.Helper()
-		h, err := readHook(claude, []byte(hooktest.JSON(t, dir, tool, input)), "")
+		agent := claude
+		if tool == "apply_patch" {
+			agent, _ = hook.Find(hook.Codex)
+		}
+		h, err := readHook(agent, []byte(hooktest.JSON(t, dir, tool, input)), "")
 		noError(t, err)
 		h.masked = maskedBy(t.Context(), inv)
 		r, err := h.request(hookOptions{})
@@ -320,8 +390,8 @@ func TestHookTellsOfAnOpenQuestion(t *testing.T) {
 		Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited, ApprovalID: "A1", CallID: "C1",
 		Reason: "the caller does not wait", Remedy: "call without --no-wait",
 	})
-	if d.Decision != "deny" || strings.Contains(d.Reason, "palyra approvals") || !strings.Contains(d.message, "palyra approvals watch") ||
-		strings.Contains(d.message, "decide") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
+	if d.Decision != "deny" || strings.Contains(d.Reason, "palyra approvals") || !strings.Contains(d.Message, "palyra approvals watch") ||
+		strings.Contains(d.Message, "decide") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -337,7 +407,7 @@ func FuzzReadHook(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !filepath.IsAbs(h.root) || !filepath.IsLocal(h.rel) || filepath.Join(h.root, h.rel) != h.dir || !toolForm.MatchString(h.tool) {
+		if !filepath.IsAbs(h.root) || !filepath.IsLocal(h.rel) || filepath.Join(h.root, h.rel) != h.Dir || !toolForm.MatchString(h.Tool) {
 			t.Fatalf("%+v", h)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
@@ -345,7 +415,7 @@ func FuzzReadHook(f *testing.F) {
 			!strings.HasPrefix(string(r.Tool), "palyra.") && !strings.HasPrefix(string(r.Tool), "hook.")) {
 			t.Fatalf("%s %q", r.Tool, r.Arguments)
 		}
-		if s, err := h.input.text("command"); err == nil {
+		if s, err := h.fields.text("command"); err == nil {
 			if line, err := h.rewritten(hookOptions{shell: "/bin/sh"}, "/p", "", s); err == nil && strings.Contains(line, "\x00") {
 				t.Fatalf("%q", line)
 			}
@@ -361,15 +431,29 @@ func TestHookKnowsTheOwnServer(t *testing.T) {
 		// of servers that a project named so
 		"mcp__palyra__palyra_x__run": false, "mcp__palyra__palyra__run": false, "mcp__palyra___palyra_x": false,
 	} {
-		if got := (&hookCall{tool: tool}).goesToPalyra("palyra"); got != want {
+		if got := (&hookCall{Asked: hook.Asked{Tool: tool}}).goesToPalyra("palyra"); got != want {
 			t.Errorf("%s: %v", tool, got)
 		}
-		if (&hookCall{tool: tool}).goesToPalyra("") {
+		if (&hookCall{Asked: hook.Asked{Tool: tool}}).goesToPalyra("") {
 			t.Errorf("%s passes where nobody vouched for a server", tool)
 		}
 	}
-	if (&hookCall{tool: "mcp__a__b__palyra_x"}).goesToPalyra("a__b") {
+	if (&hookCall{Asked: hook.Asked{Tool: "mcp__a__b__palyra_x"}}).goesToPalyra("a__b") {
 		t.Error("a tool of the server a passes as one of a__b")
+	}
+	for _, c := range []struct {
+		server, tool string
+		want         bool
+	}{
+		{"palyra", "mcp_palyra_palyra_fs_read", true},
+		{"palyra", "mcp_palyra_other", false},
+		{"palyra", "mcp_palyra_evil_palyra_fs_read", false},
+		{"palyra", "palyra_fs_read", false},
+		{"other", "mcp_palyra_palyra_fs_read", false},
+	} { // of an agent that says itself whose tool it is
+		if got := (&hookCall{Asked: hook.Asked{Tool: c.tool, Server: c.server}}).goesToPalyra("palyra"); got != c.want {
+			t.Errorf("%s of %s: %v", c.tool, c.server, got)
+		}
 	}
 }
 

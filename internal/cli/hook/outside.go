@@ -16,11 +16,11 @@ var reading = map[string]struct {
 
 // readsItsOwn reports whether a call only reads a file that the agent keeps for this session, and was told to read.
 func (h *hookCall) readsItsOwn() bool {
-	r, ok := reading[h.tool]
+	r, ok := reading[h.like]
 	if !ok {
 		return false
 	}
-	path, err := h.input.text(r.field)
+	path, err := h.fields.text(r.field)
 	return err == nil && plainPath(path) && h.own.Keeps(path)
 }
 
@@ -29,11 +29,11 @@ func (h *hookCall) readsItsOwn() bool {
 // it is read, so that one answer for the session covers the file. Paths of the daemon are not asked
 // about: they are refused as any other path outside.
 func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
-	r, ok := reading[h.tool]
+	r, ok := reading[h.like]
 	if !ok {
 		return nil, false
 	}
-	path, err := h.input.text(r.field)
+	path, err := h.fields.text(r.field)
 	if err != nil || path == "" || !plainPath(path) {
 		return nil, false
 	}
@@ -51,9 +51,9 @@ func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
 		if real, err := filepath.EvalSymlinks(place); err == nil {
 			place = real
 		}
-		if subpath.Within(place, at) || h.tool == agentGrep && subpath.Within(at, place) {
+		if subpath.Within(place, at) || h.like == agentGrep && subpath.Within(at, place) {
 			return nil, false
 		}
 	}
-	return map[string]any{"tool": h.tool, "input": map[string]any{r.field: at}}, true
+	return map[string]any{"tool": h.like, "input": map[string]any{r.field: at}}, true
 }

@@ -1,8 +1,12 @@
 package hook
 
 import (
+	"strings"
+
 	"palyra"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/quick"
 	"palyra/internal/cli/screen"
 )
 
@@ -35,8 +39,30 @@ func (h *hookCall) rewritten(o hookOptions, self, home, command string) (string,
 	return line, nil
 }
 
+// isRewritten reports whether a command line is, to the byte, one that rewriting makes: palyra exec with one command
+// of the agent's, and nothing before, beside or after it.
+func (h *hookCall) isRewritten(inv *invocation.Invocation, o hookOptions) bool {
+	line, err := h.fields.text("command")
+	self, serr := quick.Self()
+	if err != nil || serr != nil {
+		return false
+	}
+	empty, err := h.rewritten(o, self, inv.Home, "")
+	if err != nil {
+		return false
+	}
+	word, ours := strings.CutPrefix(line, strings.TrimSuffix(empty, "''"))
+	inner := strings.TrimSuffix(strings.TrimPrefix(word, "'"), "'")
+	for _, command := range []string{word, strings.ReplaceAll(inner, `'\''`, "'")} {
+		if again, err := h.rewritten(o, self, inv.Home, command); ours && err == nil && again == line {
+			return true
+		}
+	}
+	return false
+}
+
 // goesOn reports whether the agent works on while the command runs: a server, or one that watches. The
 // two are to see each other's files.
 func (h *hookCall) goesOn() bool {
-	return h.tool == "Monitor" || string(h.input["run_in_background"]) == "true"
+	return h.agent.Tools[h.Tool].GoesOn || string(h.fields["run_in_background"]) == "true"
 }

@@ -27,6 +27,7 @@ type upstreamFlags struct {
 	profile   string
 	timeout   time.Duration
 	approve   bool
+	replace   bool
 	dash      int // number of arguments before "--"; -1: there is no "--"
 }
 
@@ -55,7 +56,11 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			u, err := c.AddUpstream(ctx, args[0], d, f.approve)
+			add := c.AddUpstream
+			if f.replace {
+				add = c.ReplaceUpstream
+			}
+			u, err := add(ctx, args[0], d, f.approve)
 			return inv.Answer(err, wholeUpstream(u), func(w io.Writer) { added(inv, w, u) })
 		}),
 		ValidArgsFunction: syntax.CompleteNothing,
@@ -67,6 +72,7 @@ func addCommand(inv *invocation.Invocation) *cobra.Command {
 	fl.StringVar(&f.workspace, "workspace", "", "a directory that it works in, or DIR:ro to only read it")
 	fl.StringVar(&f.profile, "profile", "", "what its sandbox is furnished with")
 	fl.DurationVar(&f.timeout, "timeout", 0, "the most time of one call")
+	fl.BoolVar(&f.replace, "replace", false, "in the place of the server of that name; tools that stay as they were approved stay so")
 	fl.BoolVar(&f.approve, "approve", false, "approve its tools as they are found, without a look")
 	return cmd
 }

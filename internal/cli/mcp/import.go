@@ -39,7 +39,9 @@ type imported struct {
 	Definition palyra.UpstreamDefinition `json:"definition"`
 	Outcome    string                    `json:"outcome"` // added, refused, skipped or found
 	Why        string                    `json:"why,omitempty"`
+	Secrets    []string                  `json:"secrets,omitempty"` // that come into the vault with it
 	waits      int                       // number of its unapproved tools
+	found      []found
 }
 
 func importCommand(inv *invocation.Invocation) *cobra.Command {
@@ -48,9 +50,10 @@ func importCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Put the MCP servers of a client's file behind the gate", Args: syntax.Takes("FILE"),
 		Long: "Reads the mcpServers of a client's file (Claude Code, Cursor and others have one), shows\n" +
-			"what it would add, asks, and adds them like 'palyra mcp add'. Entries with secrets in\n" +
-			"their variables or headers are refused: those come with the vault. Palyra's own entry\n" +
-			"is skipped. The file stays as it is: take the servers out of it yourself, or the client\n" +
+			"what it would add, asks, and adds them like 'palyra mcp add'. Headers, and variables of\n" +
+			"which is known where they go, come into the vault as secrets for that host; the server\n" +
+			"finds a placeholder, or Palyra sends the header. Other variables that look like secrets\n" +
+			"are refused. Palyra's own entry is skipped. The file stays as it is: take the servers out of it yourself, or the client\n" +
 			"goes on using them past the gate.",
 		Example: "  palyra mcp import ~/.cursor/mcp.json --workspace .\n  palyra mcp import .mcp.json --print",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
@@ -123,8 +126,14 @@ func addImported(ctx context.Context, c *client.Client, s *imported, approve boo
 	if s.Outcome != "found" {
 		return
 	}
-	u, err := c.AddUpstream(ctx, s.Name, s.Definition, approve)
+	defer s.forget()
+	var u palyra.Upstream
+	back, err := s.put(ctx, c)
+	if err == nil {
+		u, err = c.AddUpstream(ctx, s.Name, s.Definition, approve)
+	}
 	if err != nil {
+		back()
 		e := palyra.AsError(err)
 		s.Outcome, s.Why = "refused", e.Text
 		if e.Remedy != "" {
@@ -163,6 +172,9 @@ func printImported(w io.Writer, list []imported) {
 	}
 	screen.Table(w, []string{"NAME", "OUTCOME", "SERVER"}, rows)
 	for _, s := range list {
+		if text := s.brings(); text != "" {
+			fmt.Fprintf(w, "%s: %s\n", show.Line(s.Name), show.Line(text))
+		}
 		if s.Why != "" {
 			fmt.Fprintf(w, "%s: %s\n", show.Line(s.Name), show.Line(s.Why))
 		}
@@ -248,10 +260,14 @@ func (e serverEntry) toDefinition(s *imported) {
 		}
 	}
 	switch {
-	case len(e.Headers) > 0:
-		refuse("it sends headers, which hold secrets most of the time; those come with the vault")
 	case e.Type == "sse":
 		refuse("the transport sse is not spoken; use the server's streamable HTTP URL")
+	case e.URL == "" || len(e.Headers) == 0:
+		s.keepsVariables()
+	default:
+		if why := s.keepsHeaders(e.Headers); why != "" {
+			refuse(why)
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ func serveCommand(inv *invocation.Invocation) *cobra.Command {
 			"While a call waits for your answer the client is told which approval is open. Clients\n" +
 			"give up after a minute or so: before that the call is answered with 'pending', and\n" +
 			"the tool palyra_call_wait gets its result later. A client's cancel ends the call.\n\n" +
+			"It starts no daemon. While none answers it offers one tool, which says what to do.\n\n" +
 			"With --http it serves any number of clients at http://ADDR/mcp, on a loopback address\n" +
 			"only. They must show the token of --token-file, which is made if it does not exist.",
 		Example: "  palyra mcp serve --workspace ~/project\n" +

@@ -25,8 +25,10 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 	var when period
 	cmd := &cobra.Command{
 		Use: "suggest", Short: "Suggest rules that would have saved questions", Args: syntax.Takes(),
-		Long: "Looks at the calls that people were asked about and allowed, and suggests the\n" +
-			"narrowest rules that would have let the most of them run without a question. No rule\n" +
+		Long: "Looks at the calls that people were asked about and allowed, and at those that were\n" +
+			"observed (see 'palyra observe'), and suggests the narrowest rules that would have let\n" +
+			"the most of them run without a question. Of what was only observed no rule is made for\n" +
+			"a host, for what cannot be taken back, or for more than its workspace. No rule\n" +
 			"is suggested that opens anything else on record: what policy or a person denied, what\n" +
 			"nobody answered, and what needs an answer of its own stays as it is. With --out the\n" +
 			"policies in force are written to a new directory with the rules in one file more.\n" +

@@ -22,6 +22,8 @@ var wideAnswers = []wideAnswer{
 	{"allow-host", palyra.WidenHost},
 	{"allow-group", palyra.WidenGroup},
 	{"allow-commits", palyra.WidenBranch},
+	{"allow-remote", palyra.WidenRemote},
+	{"allow-pushes", palyra.WidenPush},
 }
 
 // is reports whether the answer is a generalisation, which may name further what it is of.
@@ -175,6 +177,12 @@ func exceptions(words []string) string {
 		return "still asked: sending, headers, other hosts, after a secret was used"
 	case slices.Contains(words, "allow-reads"):
 		return "still asked: hidden names, secrets, other directories, more risk"
+	case slices.Contains(words, "allow-commits"):
+		return "still asked: tags, other branches, other keys"
+	case slices.Contains(words, "allow-remote"):
+		return "still asked: pushes, other repositories, other keys"
+	case slices.Contains(words, "allow-pushes"):
+		return "still asked: force, deletions, tags, other branches and repositories"
 	}
 	return "still asked: hidden names (.envrc), outside, removals, more risk"
 }

@@ -155,6 +155,7 @@ func (v *View) reach() {
 	}
 	v.hosts()
 	v.list("Secrets", p.Bindings)
+	v.list("Keys", p.Signers)
 	v.room()
 	if !v.Short {
 		v.printPlace()

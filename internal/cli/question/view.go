@@ -276,7 +276,8 @@ func (v *View) warnings() []notice {
 		a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd,
 		a.Plan.Workspace.Path,
 	},
-		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan),
+		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, a.Plan.Signers, []string{a.Prompt.Diff},
+		environment(a.Plan), inputs(a.Plan),
 		roomTexts(a.Plan))
 	var out []notice
 	if err := Seen(a); err != nil {

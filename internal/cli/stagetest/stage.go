@@ -259,6 +259,12 @@ func (s *Stage) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (p
 	return s.Call(ctx, p, w)
 }
 
+// Observe implements tools.Calls.
+func (s *Stage) Observe(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	p.Check, p.Observe = true, true
+	return s.Call(ctx, p, w)
+}
+
 // Watch implements tools.Calls.
 func (s *Stage) Watch(_ context.Context, id palyra.CallID, _ palyra.Watch) (palyra.Outcome, error) {
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil

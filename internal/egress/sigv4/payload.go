@@ -49,7 +49,7 @@ func (s *Signed) readPayload(r *http.Request, room chan struct{}) error {
 	}
 	_ = r.Body.Close()
 	r.Body = io.NopCloser(bytes.NewReader(raw))
-	s.payload, s.read = digestOf(raw), true
+	s.payload, s.read, s.form = digestOf(raw), true, formAction(r, raw)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (s *Signed) checkPayload(r *http.Request) error {
 			return errPayload
 		}
 		_ = r.Body.Close()
-		r.Body, s.read = io.NopCloser(bytes.NewReader(raw)), true
+		r.Body, s.read, s.form = io.NopCloser(bytes.NewReader(raw)), true, formAction(r, raw)
 	}
 	return nil
 }

@@ -146,6 +146,7 @@ type Signed struct {
 	time    string
 	payload string // its digest, or what stands for one
 	read    bool   // its digest is that of the body, which was read
+	form    string // the action that a form in it names
 }
 
 // Verify finds out that a request was signed with the stand of a mandate, for what is granted, now. It may read the body, and
@@ -237,7 +238,7 @@ type Record struct {
 	Region, Service string
 	Payload         string // sha256:HEX, or what stands for a digest where the payload is signed in parts or not at all
 	Request         palyra.Digest
-	Shown           string // method and path
+	Shown           string // method, path, and the action that the request names
 }
 
 // Again signs the request with the true key, for a host as it will be written. record is told before, and its error
@@ -266,7 +267,7 @@ func (s *Signed) Again(r *http.Request, key Key, host string, record func(Record
 	}
 	if err := record(Record{
 		Region: s.region, Service: s.service, Payload: payloadName(s.payload), Request: palyra.Digest("sha256:" + digestOf([]byte(text))),
-		Shown: r.Method + " " + palyra.Clip(r.URL.EscapedPath(), 256),
+		Shown: r.Method + " " + palyra.Clip(r.URL.EscapedPath(), 256) + s.action(r),
 	}); err != nil {
 		return err
 	}

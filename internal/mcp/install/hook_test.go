@@ -22,11 +22,11 @@ func TestMergeHook(t *testing.T) {
 	}
 	for name, doc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := MergeHook([]byte(doc), HookEntry{Command: ours})
+			out, err := MergeHook([]byte(doc), HookEntry{Form: ClaudeHooks, Command: ours})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(out), hookMark); n != 1 {
+			if n := strings.Count(string(out), ClaudeHooks.mark); n != 1 {
 				t.Errorf("%d entries of ours:\n%s", n, out)
 			}
 			for _, keep := range []string{"audit", "PostToolUse", "12345678901234567890", `"matcher": "x"`} {
@@ -52,7 +52,7 @@ func TestMergeHook(t *testing.T) {
 				e.Hooks[0].Timeout != hookTimeout {
 				t.Errorf("the entry reads %+v", e)
 			}
-			again, err := MergeHook(out, HookEntry{Command: ours})
+			again, err := MergeHook(out, HookEntry{Form: ClaudeHooks, Command: ours})
 			if err != nil || string(again) != string(out) {
 				t.Errorf("a second time changes it (%v):\n%s", err, again)
 			}
@@ -65,7 +65,7 @@ func TestMergeHookLeavesAloneWhatItCannotRead(t *testing.T) {
 		"comments": `{"a": 1 // x` + "\n}", "a list": `[]`, "two": `{} {}`, "cut": `{"hooks":`,
 		"hooks is text": `{"hooks": "x"}`, "the list is none": `{"hooks": {"PreToolUse": {}}}`,
 	} {
-		if out, err := MergeHook([]byte(doc), HookEntry{Command: ours}); err == nil {
+		if out, err := MergeHook([]byte(doc), HookEntry{Form: ClaudeHooks, Command: ours}); err == nil {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
@@ -73,15 +73,15 @@ func TestMergeHookLeavesAloneWhatItCannotRead(t *testing.T) {
 
 func TestWriteHook(t *testing.T) {
 	path := HookSettings(Places{Home: t.TempDir()}, "")
-	first, err := WriteHook(path, HookEntry{Command: ours})
+	first, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours})
 	if err != nil || !first.Changed || first.Backup != "" {
 		t.Fatalf("%+v %v", first, err)
 	}
-	second, err := WriteHook(path, HookEntry{Command: ours})
+	second, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours})
 	if err != nil || second.Changed {
 		t.Errorf("a second time: %+v %v", second, err)
 	}
-	third, err := WriteHook(path, HookEntry{Command: ours + " --mode check"})
+	third, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours + " --mode check"})
 	if err != nil || !third.Changed || third.Backup == "" {
 		t.Errorf("another command: %+v %v", third, err)
 	}
@@ -89,23 +89,24 @@ func TestWriteHook(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteHook(link, HookEntry{Command: ours}); err == nil {
+	if _, err := WriteHook(link, HookEntry{Form: ClaudeHooks, Command: ours}); err == nil {
 		t.Error("a link was written through")
 	}
-	fourth, err := WriteHook(path, HookEntry{Command: ours, Blocks: true})
+	fourth, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours, Blocks: true})
 	doc, rerr := os.ReadFile(path)
 	if err != nil || rerr != nil || !fourth.Changed || strings.Count(string(doc), `"onFailure": "block"`) != 1 {
 		t.Errorf("one that blocks: %+v %v %v\n%s", fourth, err, rerr, doc)
 	}
-	fifth, err := WriteHook(path, HookEntry{Command: ours, Unsure: true})
+	fifth, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours, Unsure: true})
 	if err != nil || fifth.Changed {
 		t.Errorf("it blocks no more, though nobody knows the version: %+v %v", fifth, err)
 	}
-	sixth, err := WriteHook(path, HookEntry{Command: ours})
+	sixth, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours})
 	if doc, rerr = os.ReadFile(path); err != nil || rerr != nil || !sixth.Changed || strings.Contains(string(doc), "onFailure") {
 		t.Errorf("one for an older version: %+v %v %v\n%s", sixth, err, rerr, doc)
 	}
-	if doc, err := HookLines(HookEntry{Command: ours}); err != nil || !strings.Contains(doc, hookMark) || strings.Contains(doc, "onFailure") {
+	if doc, err := HookLines(HookEntry{Form: ClaudeHooks, Command: ours}); err != nil || !strings.Contains(doc, ClaudeHooks.mark) ||
+		strings.Contains(doc, "onFailure") {
 		t.Errorf("%s %v", doc, err)
 	}
 	if got := HookSettings(Places{Home: "/h"}, "/w"); got != filepath.Join("/w", ".claude", "settings.json") {

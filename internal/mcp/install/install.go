@@ -41,6 +41,7 @@ type Client struct {
 type Places struct {
 	Home   string // the user's
 	Config string // $XDG_CONFIG_HOME, or what stands for it
+	Codex  string // $CODEX_HOME; "": below Home
 }
 
 // form is a file format.
@@ -69,7 +70,7 @@ func Clients() []Client {
 		{"claude-code", "Claude Code", jsonForm{}, []string{"mcpServers", entryName}, typed, in(".claude.json"), ".mcp.json"},
 		{"codex", "Codex", tomlForm{}, []string{"mcp_servers", entryName}, func(s Server) any {
 			return map[string]any{"command": s.Command, "args": list(s.Args), "tool_timeout_sec": int64(120), codexAsks: codexPasses}
-		}, in(".codex", "config.toml"), ".codex/config.toml"},
+		}, CodexConfig, ".codex/config.toml"},
 		{"cursor", "Cursor", jsonForm{}, []string{"mcpServers", entryName}, plain, in(".cursor", "mcp.json"), ".cursor/mcp.json"},
 		{"goose", "Goose", yamlForm{}, []string{"extensions", entryName}, func(s Server) any {
 			return map[string]any{

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -15,59 +16,68 @@ import (
 // leaveHooks words why settings are left alone.
 func leaveHooks(why error) error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the file is left as it is: %v", why).
-		WithRemedy("look for `palyra hook` in %q, and take it out by hand", strings.Join(hookPath, "."))
+		WithRemedy("look for `palyra hook` in it, and take it out by hand")
 }
 
 // WithoutHook returns settings without the entries of ours. Settings that have none
 // are returned as they are. A list or table with nothing left in it goes too.
-func WithoutHook(doc []byte) ([]byte, error) {
+func WithoutHook(f HookForm, doc []byte) (_ []byte, err error) {
+	for _, path := range f.paths {
+		if doc, err = f.withoutAt(doc, path); err != nil {
+			return nil, err
+		}
+	}
+	if f.ends != nil {
+		return f.withoutAt(doc, f.ends)
+	}
+	return doc, nil
+}
+
+// withoutAt takes our entries out of one list.
+func (f HookForm) withoutAt(doc []byte, path []string) ([]byte, error) {
 	settings, err := jsonForm{}.decode(doc)
 	if err != nil {
 		return nil, leaveHooks(err)
 	}
-	list, err := hookList(settings)
+	list, err := hookList(settings, path)
 	if err != nil {
 		return nil, leaveHooks(err)
 	}
-	p, err := locate(doc, hookPath)
+	p, err := locate(doc, path)
 	if errors.Is(err, errNone) && len(list) == 0 {
 		return doc, nil
 	}
 	if err != nil {
 		return nil, leaveHooks(err)
 	}
-	others, err := otherHooks(list)
+	others, err := f.otherHooks(list)
 	if err != nil {
 		return nil, leaveHooks(err)
 	}
 	if len(others) == len(list) {
 		return doc, nil
 	}
-	want, err := put(settings, hookPath, others)
+	want, err := put(settings, path, others)
 	if err != nil {
 		return nil, leaveHooks(err)
 	}
-	out := hooksCut(doc, p, len(others)).apply(doc)
+	out := f.hooksCut(doc, path, p, len(others)).apply(doc)
 	after, err := jsonForm{}.decode(out)
-	if err != nil || !reflect.DeepEqual(noHooks(after), noHooks(want)) {
+	if err != nil || !reflect.DeepEqual(noHooks(after, path), noHooks(want, path)) {
 		return nil, leaveHooks(errWriting)
 	}
 	return out, nil
 }
 
 // otherHooks are the entries that are not ours. One that runs our hook and more is neither.
-func otherHooks(list []any) ([]any, error) {
+func (f HookForm) otherHooks(list []any) ([]any, error) {
 	out := []any{}
 	for _, e := range list {
-		if ourHook(e) {
+		if f.ours(e) {
 			continue
 		}
-		m, _ := e.(map[string]any)
-		hooks, _ := m["hooks"].([]any)
-		for _, h := range hooks {
-			if marked(h) {
-				return nil, errors.New("one entry has the hook of Palyra and others")
-			}
+		if slices.ContainsFunc(commandsOf(e), f.marked) {
+			return nil, errors.New("one entry has the hook of Palyra and others")
 		}
 		out = append(out, e)
 	}
@@ -75,12 +85,12 @@ func otherHooks(list []any) ([]any, error) {
 }
 
 // hooksCut changes the list at p, or takes out what is empty without our entries.
-func hooksCut(doc []byte, p place, others int) edit {
+func (f HookForm) hooksCut(doc []byte, path []string, p place, others int) edit {
 	if others > 0 {
-		return edit{from: p.from, to: p.to, with: string(unhooked(doc[p.from:p.to]))}
+		return edit{from: p.from, to: p.to, with: string(f.unhooked(doc[p.from:p.to]))}
 	}
 	if p.members == 1 {
-		if hooks, err := locate(doc, hookPath[:1]); err == nil {
+		if hooks, err := locate(doc, path[:1]); err == nil {
 			return hooks.removeMember(doc)
 		}
 	}
@@ -88,7 +98,7 @@ func hooksCut(doc []byte, p place, others int) edit {
 }
 
 // unhooked is the text of a list without the entries of ours, the others as they are written.
-func unhooked(list []byte) []byte {
+func (f HookForm) unhooked(list []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(list))
 	if _, err := dec.Token(); err != nil {
 		return list
@@ -104,7 +114,7 @@ func unhooked(list []byte) []byte {
 		piece := bytes.Replace(list[last:end-len(text)], []byte(","), nil, 1) // the space before it
 		last = end
 		var e any
-		if err := json.Unmarshal(text, &e); err != nil || ourHook(e) {
+		if err := json.Unmarshal(text, &e); err != nil || f.ours(e) {
 			continue
 		}
 		if begun {
@@ -116,29 +126,40 @@ func unhooked(list []byte) []byte {
 }
 
 // noHooks is settings without a list or table of hooks that is empty.
-func noHooks(settings map[string]any) any {
-	if hooks, ok := settings[hookPath[0]].(map[string]any); ok {
-		if list, ok := hooks[hookPath[1]].([]any); ok && len(list) == 0 {
-			delete(hooks, hookPath[1])
+func noHooks(settings map[string]any, path []string) any {
+	if hooks, ok := settings[path[0]].(map[string]any); ok {
+		if list, ok := hooks[path[1]].([]any); ok && len(list) == 0 {
+			delete(hooks, path[1])
 		}
 	}
-	return bare(settings, hookPath[0])
+	return bare(settings, path[0])
 }
 
 // RemoveHook takes our entries out of a settings file, which need not exist. One
 // that was made for them, as no older file is kept beside it, goes with them.
-func RemoveHook(path string) (Result, error) {
+func RemoveHook(f HookForm, path string) (Result, error) {
 	return rewrite(path, private, leaveHooks, func(old []byte) ([]byte, error) {
-		doc, err := WithoutHook(old)
+		if f.whole != nil {
+			if old == nil || strings.Contains(string(old), f.mark) {
+				return nil, nil
+			}
+			return old, nil
+		}
+		doc, err := WithoutHook(f, old)
 		if err != nil || bytes.Equal(doc, old) {
 			return doc, err
 		}
 		if _, err := os.Lstat(path + keptAs); !errors.Is(err, fs.ErrNotExist) {
 			return doc, nil
 		}
-		if rest, err := (jsonForm{}).decode(doc); err == nil && len(rest) == 0 {
+		if rest, err := (jsonForm{}).decode(doc); err == nil && f.nothingElse(rest) {
 			return nil, nil
 		}
 		return doc, nil
 	})
+}
+
+// nothingElse reports whether settings have nothing but what the agent wants in every file.
+func (f HookForm) nothingElse(settings map[string]any) bool {
+	return len(settings) == 0 || reflect.DeepEqual(numbers(settings), numbers(map[string]any(f.plain)))
 }

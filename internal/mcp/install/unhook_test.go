@@ -31,11 +31,11 @@ func TestWithoutHook(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := WithoutHook([]byte(c.old))
+			got, err := WithoutHook(ClaudeHooks, []byte(c.old))
 			if err != nil || string(got) != c.want {
 				t.Fatalf("%v\n%s\nwant\n%s", err, got, c.want)
 			}
-			if again, err := WithoutHook(got); err != nil || string(again) != c.want {
+			if again, err := WithoutHook(ClaudeHooks, got); err != nil || string(again) != c.want {
 				t.Errorf("a second time: %v\n%s", err, again)
 			}
 		})
@@ -48,7 +48,7 @@ func TestWithoutHookWhereThereIsNone(t *testing.T) {
 		`{"hooks":{"PreToolUse":[` + audit + `,1,{"hooks":[]}]}}`,
 		`{"hooks":{"PostToolUse":[` + ourEntry + `]}}`, `{"PreToolUse":[` + ourEntry + `]}`,
 	} {
-		if got, err := WithoutHook([]byte(doc)); err != nil || string(got) != doc {
+		if got, err := WithoutHook(ClaudeHooks, []byte(doc)); err != nil || string(got) != doc {
 			t.Errorf("%q: %v %s", doc, err, got)
 		}
 	}
@@ -63,7 +63,7 @@ func TestWithoutHookLeavesAloneWhatItCannotChange(t *testing.T) {
 		"the list twice": `{"hooks":{"PreToolUse":[` + ourEntry + `],"PreToolUse":[]}}`,
 		"with others":    `{"hooks":{"PreToolUse":[` + ourEntry + `,` + mixed + `]}}`,
 	} {
-		got, err := WithoutHook([]byte(doc))
+		got, err := WithoutHook(ClaudeHooks, []byte(doc))
 		if err == nil || got != nil || !strings.Contains(palyra.AsError(err).Remedy, "by hand") {
 			t.Errorf("%s: %v %s", name, err, got)
 		}
@@ -73,14 +73,14 @@ func TestWithoutHookLeavesAloneWhatItCannotChange(t *testing.T) {
 func TestRemoveHook(t *testing.T) {
 	home := t.TempDir()
 	path := HookSettings(Places{Home: home}, "")
-	none, err := RemoveHook(path)
+	none, err := RemoveHook(ClaudeHooks, path)
 	if _, serr := os.Stat(filepath.Dir(path)); err != nil || none.Changed || serr == nil {
 		t.Errorf("no file: %+v %v", none, err)
 	}
-	if _, err := WriteHook(path, HookEntry{Command: ours}); err != nil {
+	if _, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours}); err != nil {
 		t.Fatal(err)
 	}
-	made, err := RemoveHook(path)
+	made, err := RemoveHook(ClaudeHooks, path)
 	if left, _ := os.ReadDir(filepath.Dir(path)); err != nil || !made.Removed || made.Backup != "" || len(left) != 0 {
 		t.Errorf("a file of ours: %+v %v, %v stay", made, err, left)
 	}
@@ -88,7 +88,7 @@ func TestRemoveHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, _ := os.ReadFile(path)
-	if _, err := WriteHook(path, HookEntry{Command: ours}); err != nil {
+	if _, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -98,10 +98,10 @@ func TestRemoveHook(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RemoveHook(link); err == nil {
+	if _, err := RemoveHook(ClaudeHooks, link); err == nil {
 		t.Error("a link was written through")
 	}
-	done, err := RemoveHook(path)
+	done, err := RemoveHook(ClaudeHooks, path)
 	now, rerr := os.ReadFile(path)
 	if err != nil || rerr != nil || !done.Changed || strings.TrimSpace(string(now)) != "{}" {
 		t.Fatalf("%+v %v %v\n%s", done, err, rerr, now)
@@ -112,7 +112,7 @@ func TestRemoveHook(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v %v", info.Mode(), err)
 	}
-	if again, err := RemoveHook(path); err != nil || again.Changed || again.Backup != "" {
+	if again, err := RemoveHook(ClaudeHooks, path); err != nil || again.Changed || again.Backup != "" {
 		t.Errorf("a second time: %+v %v", again, err)
 	}
 }
@@ -130,7 +130,7 @@ func settled(t interface{ Fatal(...any) }, doc []byte) map[string]any {
 	if list, is := hooks["PreToolUse"].([]any); is {
 		var rest []any
 		for _, e := range list {
-			if !ourHook(e) {
+			if !ClaudeHooks.ours(e) {
 				rest = append(rest, e)
 			}
 		}
@@ -156,17 +156,17 @@ func TestHookThereAndBack(t *testing.T) {
 		hooks := `"hooks" : {` + strings.Join(rapid.Permutation(members).Draw(t, "members")[:rapid.IntRange(0, 3).Draw(t, "n")], sep) + `}`
 		doc := "{" + strings.Join(rapid.Permutation([]string{`"a":"}"`, hooks, `"n":12345678901234567890`}).Draw(t, "file"), sep) +
 			space.Draw(t, "end") + "}\n"
-		with, err := MergeHook([]byte(doc), HookEntry{Command: ours})
+		with, err := MergeHook([]byte(doc), HookEntry{Form: ClaudeHooks, Command: ours})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{string(with), doc} {
-			out, err := WithoutHook([]byte(text))
+			out, err := WithoutHook(ClaudeHooks, []byte(text))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			if diff := cmp.Diff(settled(t, []byte(doc)), settled(t, out)); diff != "" ||
-				strings.Count(string(out), hookMark) != strings.Count(hooks, `PostToolUse`) {
+				strings.Count(string(out), ClaudeHooks.mark) != strings.Count(hooks, `PostToolUse`) {
 				t.Fatalf("%s\n%s\nbecame\n%s", diff, text, out)
 			}
 		}
@@ -181,7 +181,7 @@ func FuzzWithoutHook(f *testing.F) {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		out, err := WithoutHook(doc)
+		out, err := WithoutHook(ClaudeHooks, doc)
 		if err != nil {
 			return
 		}

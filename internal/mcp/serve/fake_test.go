@@ -23,6 +23,7 @@ type daemon struct {
 	onGet   func(id palyra.CallID) (palyra.Call, error)
 
 	mu        sync.Mutex
+	away      error // instead of the tools
 	tools     []palyra.Tool
 	calls     []client.CallRequest
 	cancelled chan palyra.CallID
@@ -49,6 +50,18 @@ func (d *daemon) set(tools ...palyra.Tool) {
 	d.tools = tools
 }
 
+func (d *daemon) comes() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = nil
+}
+
+func (d *daemon) goes() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = noDaemon()
+}
+
 func (d *daemon) made() []client.CallRequest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +71,7 @@ func (d *daemon) made() []client.CallRequest {
 func (d *daemon) Tools(context.Context) ([]palyra.Tool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.tools, nil
+	return d.tools, d.away
 }
 
 func (d *daemon) Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
@@ -102,6 +115,11 @@ func asks(ctx context.Context, _ client.CallRequest, watch func(client.CallEvent
 
 // server starts one on the pretended daemon.
 func server(t *testing.T, d *daemon, change func(*serve.Config)) *serve.Server {
+	t.Helper()
+	return serverOf(t, d, change)
+}
+
+func serverOf(t *testing.T, d serve.Daemon, change func(*serve.Config)) *serve.Server {
 	t.Helper()
 	c := serve.Config{
 		Backend: d, Version: "test", Workspace: "/w", Log: slog.New(slog.DiscardHandler), Beat: 20 * time.Millisecond,

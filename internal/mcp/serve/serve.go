@@ -76,16 +76,20 @@ type Server struct {
 	stopping chan struct{} // closed when Run ends
 	latest   latest
 
-	mu    sync.Mutex        // guards shown; never held across a request
+	mu    sync.Mutex        // guards what follows; never held across a request
 	shown map[string]string // name for models → fingerprint of what is shown
+	own   bool              // the tools of this server's own are there, as the daemon has answered
+	away  bool              // it did not answer at the start, and has not yet
 }
 
 const instructions = "Every tool runs behind Palyra: policy judges each call, a person may have to approve it, and it runs in a sandbox. " +
 	"A call that waits for a person is answered with outcome \"pending\": call " + waitTool +
 	" with its call_id to get the result, and do not repeat the call. " +
-	"A refused call says why and what to do; do not try to get around it."
+	"A refused call says why and what to do; do not try to get around it. " +
+	"Where " + statusTool + " is the only tool, Palyra's daemon does not run: call it and tell the person what it says."
 
-// New returns a server with the daemon's tools. It fails when no daemon answers.
+// New returns a server with the daemon's tools. Where no daemon answers it has one
+// tool that says so, and gets the others when the daemon is there.
 func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Backend == nil || c.Log == nil {
 		return nil, errors.New("serve: new: incomplete config")
@@ -111,9 +115,12 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		c.Options(o)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "palyra", Title: "Palyra", Version: c.Version}, o)
-	s.addOwnTools()
 	s.artifacts()
-	return s, s.refresh(ctx)
+	if err := s.refresh(ctx); err != nil {
+		c.Log.Warn("no daemon answers; it is looked for", "reason", palyra.AsError(err).Reason)
+		s.goOffline()
+	}
+	return s, ctx.Err()
 }
 
 // MCP is the SDK's server, for tests that add to it.
@@ -123,7 +130,7 @@ func (s *Server) MCP() *mcp.Server { return s.mcp }
 // request that waits, whose calls go on. A daemon that is away is waited for.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.stopping)
-	tick := time.NewTicker(s.Poll)
+	tick := time.NewTimer(s.pause())
 	defer tick.Stop()
 	for {
 		select {
@@ -131,8 +138,9 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Warn("cannot list the daemon's tools", "reason", palyra.AsError(err).Reason)
+				s.unlisted(err)
 			}
+			tick.Reset(s.pause())
 		}
 	}
 }

@@ -15,11 +15,11 @@ import (
 
 // refresh shows clients the tools that the daemon has now. The SDK tells them when that changes something.
 func (s *Server) refresh(ctx context.Context) error {
-	tools, err := s.Backend.Tools(ctx)
+	tools, err := s.list(ctx)
 	if err != nil {
 		return err
 	}
-	names := []string{waitTool, outputTool} // nothing of the catalog may take their place
+	names := []string{waitTool, outputTool, statusTool} // nothing of the catalog may take their place
 	for _, t := range tools {
 		names = append(names, string(t.Name))
 	}
@@ -46,6 +46,7 @@ func (s *Server) refresh(ctx context.Context) error {
 		s.mcp.RemoveTools(name)
 		delete(s.shown, name)
 	}
+	s.online()
 	return nil
 }
 

@@ -16,6 +16,7 @@ type AddRequest struct {
 	Name       string
 	Definition palyra.UpstreamDefinition
 	Approve    bool // its tools, as they are found
+	Replace    bool // the server of that name, which must be there; what was approved of it and is the same stays so
 	By         palyra.Principal
 	Signature  palyra.Signature
 }
@@ -39,6 +40,9 @@ func (r *Registry) Add(ctx context.Context, q AddRequest) (palyra.Upstream, erro
 	if u.Digest, err = digest(u.Name, def); err != nil {
 		return palyra.Upstream{}, err
 	}
+	if q.Replace {
+		return r.replace(ctx, q, u)
+	}
 	if err := r.reserve(u.Name); err != nil {
 		return palyra.Upstream{}, err
 	}
@@ -55,7 +59,7 @@ func (r *Registry) Add(ctx context.Context, q AddRequest) (palyra.Upstream, erro
 	if _, err := s.begin(ctx); err != nil {
 		return palyra.Upstream{}, notAdded(err, def)
 	}
-	if err := s.keep(ctx, q); err != nil {
+	if err := s.keep(ctx, q, nil); err != nil {
 		s.stop("not_added")
 		return palyra.Upstream{}, fmt.Errorf("upstream: add: %w", err)
 	}
@@ -76,8 +80,9 @@ func notAdded(err error, d palyra.UpstreamDefinition) error {
 		"run its command with 'palyra exec' to see all that it writes")
 }
 
-// keep makes a server that has been looked at durable, and its tools offered.
-func (s *server) keep(ctx context.Context, q AddRequest) error {
+// keep makes a server that has been looked at durable, and its tools offered. What was approved of the tools of the one
+// before, which it replaces, and is the same is approved.
+func (s *server) keep(ctx context.Context, q AddRequest, was []palyra.UpstreamTool) error {
 	s.mu.Lock()
 	u := s.up
 	s.mu.Unlock()
@@ -90,10 +95,10 @@ func (s *server) keep(ctx context.Context, q AddRequest) error {
 			return err
 		}
 		seen = append(seen, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest, Text: text})
-		if q.Approve && t.State == palyra.UpstreamToolQuarantined {
-			t.Pinned = t.Digest
+		if same, readOnly := approved(was, t); t.State == palyra.UpstreamToolQuarantined && (q.Approve || same) {
+			t.Pinned, t.ReadOnly = t.Digest, readOnly
 			settle(t)
-			pins = append(pins, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest, Text: text})
+			pins = append(pins, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest, Text: text, ReadOnly: readOnly})
 		}
 	}
 	events := []palyra.Event{palyra.UpstreamAdded{
@@ -102,7 +107,7 @@ func (s *server) keep(ctx context.Context, q AddRequest) error {
 	if len(pins) > 0 {
 		events = append(events, palyra.UpstreamApproved{Name: u.Name, Tools: pins, By: q.By, Signature: q.Signature})
 	}
-	if err := s.r.insert(ctx, u, events...); err != nil {
+	if err := s.r.insert(ctx, q, u, events...); err != nil {
 		return err
 	}
 	s.mu.Lock()

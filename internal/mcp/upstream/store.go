@@ -64,13 +64,18 @@ func loadTools(tx *store.Tx, name string) (all []palyra.UpstreamTool, _ error) {
 	return all, err
 }
 
-// insert stores a new upstream with its tools and journals it, at once.
-func (r *Registry) insert(ctx context.Context, u palyra.Upstream, events ...palyra.Event) error {
+// insert stores a new upstream with its tools and journals it, at once; so goes the one that it replaces.
+func (r *Registry) insert(ctx context.Context, q AddRequest, u palyra.Upstream, events ...palyra.Event) error {
 	definition, err := json.Marshal(u.UpstreamDefinition)
 	if err != nil {
 		return err
 	}
 	return r.DB.Write(ctx, "upstream.added", func(tx *store.Tx) error {
+		if q.Replace {
+			if err := r.remove(tx, palyra.UpstreamRemoved{Name: u.Name, By: q.By, Signature: q.Signature}); err != nil {
+				return err
+			}
+		}
 		n, err := tx.Exec(`INSERT INTO mcp_upstreams (name, definition, digest, server, added_by, added_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
 			u.Name, string(definition), string(u.Digest), u.Server, string(u.AddedBy), u.AddedAt.UnixNano())
 		if err != nil {
@@ -120,14 +125,16 @@ func (r *Registry) put(tx *store.Tx, u palyra.Upstream, events []palyra.Event) e
 
 // drop forgets an upstream.
 func (r *Registry) drop(ctx context.Context, e palyra.UpstreamRemoved) error {
-	return r.DB.Write(ctx, e.Kind(), func(tx *store.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM mcp_tools WHERE upstream = ?`, e.Name); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`DELETE FROM mcp_upstreams WHERE name = ?`, e.Name); err != nil {
-			return err
-		}
-		_, err := r.Journal.Append(tx, e)
+	return r.DB.Write(ctx, e.Kind(), func(tx *store.Tx) error { return r.remove(tx, e) })
+}
+
+func (r *Registry) remove(tx *store.Tx, e palyra.UpstreamRemoved) error {
+	if _, err := tx.Exec(`DELETE FROM mcp_tools WHERE upstream = ?`, e.Name); err != nil {
 		return err
-	})
+	}
+	if _, err := tx.Exec(`DELETE FROM mcp_upstreams WHERE name = ?`, e.Name); err != nil {
+		return err
+	}
+	_, err := r.Journal.Append(tx, e)
+	return err
 }

@@ -21,6 +21,8 @@ type Record struct {
 	Key     string         // records of one key have one request but for the call's id; empty: nobody knows
 	Joined  bool           // the question of another call stood open, so nobody was disturbed again
 	Gap     string         // why the record is incomplete; empty: it is complete
+
+	Observed bool // nobody was asked, and the agent made the call by itself
 }
 
 // Limits of a replay.
@@ -88,6 +90,7 @@ func (r *replay) judgeAgain(one Record) rejudged {
 		return rejudged{gap: why}
 	}
 	c := r.memo.Case(one.Key, one.Request)
+	defer c.Done()
 	now, err := c.Judge(nil)
 	if err != nil {
 		return rejudged{gap: "it cannot be put into policy's terms: " + err.Error()}
@@ -154,7 +157,7 @@ func (one Record) leased() bool {
 	return a != nil && a.Votes > 0 && !a.Fresh
 }
 
-// disturbed reports whether a person was asked because of the call.
+// disturbed reports whether a person was asked because of the call, or would have been.
 func (one Record) disturbed() bool {
 	return one.Was.Effect == palyra.Ask && !one.leased() && !one.Joined
 }

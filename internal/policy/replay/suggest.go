@@ -114,10 +114,10 @@ func (s *suggest) step() {
 	}
 }
 
-// savable reports whether the question of a record may be saved: a person was
-// asked and said yes, and the policies in force ask for no more than that.
+// savable reports whether the question of a record may be saved: a person was asked and said yes, or nobody was asked
+// because calls were observed, and the policies in force ask for no more than one yes.
 func savable(one Record, now palyra.Verdict) bool {
-	return one.Was.Effect == palyra.Ask && one.Answer == palyra.AnswerAllow &&
+	return one.Was.Effect == palyra.Ask && (one.Answer == palyra.AnswerAllow || one.Observed && one.Answer == palyra.AnswerPending) &&
 		now.Effect == palyra.Ask && now.Need == palyra.Need{Votes: 1}
 }
 
@@ -152,7 +152,11 @@ func (s *suggest) shapes(one Record) []shape {
 	if err != nil || !savable(one, v) {
 		return nil
 	}
-	return shapes(one.Request, s.base.Analyse(one.Request.Plan))
+	list := shapes(one.Request, s.base.Analyse(one.Request.Plan))
+	if one.Observed {
+		return seenOnly(one.Request, list)
+	}
+	return list
 }
 
 // candidates are the kinds that are worth a trial, those with the most questions first. A wider kind that
@@ -254,7 +258,7 @@ func (s *suggest) files(list []*trialRule) (files map[string]string, name string
 		name = fmt.Sprintf("suggested-%d.cedar", n)
 	}
 	var b strings.Builder
-	b.WriteString("// Suggested from calls on record that people were asked about and allowed. Read\n" +
+	b.WriteString("// Suggested from calls on record that people were asked about and allowed, or that were observed. Read\n" +
 		"// each, keep what you mean, and put the bundle into force with 'palyra policy apply'.\n")
 	for _, r := range list {
 		b.WriteString("\n" + r.text + "\n")

@@ -23,6 +23,7 @@ type shape struct {
 	equal []string
 	about string // for people
 	input int    // bytes of the arguments
+	seen  bool   // nobody was asked: calls were observed
 	sets  [setCount][]string
 }
 
@@ -101,6 +102,20 @@ func shapes(r palyra.Request, cmd palyra.Command) []shape {
 		out[i].key, out[i].input = strings.Join(append(key, scopeOf(who, string(r.Tool.Name))), "\x00"), len(p.Arguments)
 	}
 	return out
+}
+
+// seenOnly are the descriptions of a call that was observed: nobody said yes to it. Where it reaches a host no rule is made
+// of it, and none holds beyond its workspace; kinds of calls that people allowed are others.
+func seenOnly(r palyra.Request, list []shape) []shape {
+	f := risk.Examine(r)
+	if len(r.Plan.Egress) > 0 || slices.Contains(f.Capabilities, palyra.Network) || r.Plan.Workspace.Path == "" {
+		return nil
+	}
+	list = slices.DeleteFunc(list, func(s shape) bool { return s.level > 1 })
+	for i := range list {
+		list[i].seen, list[i].key = true, "observed\x00"+list[i].key
+	}
+	return list
 }
 
 // scopeOf is who, what and on what.
@@ -198,6 +213,9 @@ func (g *group) rule() *trialRule {
 	sum := sha256.Sum256([]byte(body))
 	out := &trialRule{id: "suggested-" + hex.EncodeToString(sum[:6]), level: g.level, calls: map[int]palyra.CallID{}}
 	out.reason = palyra.Clip(printable(g.about), 200) + ": people were asked and said yes every time"
+	if g.seen {
+		out.reason = palyra.Clip(printable(g.about), 200) + ": seen while calls were observed; nobody was asked"
+	}
 	out.text = fmt.Sprintf("@id(%s)\n@reason(%s)\n@remedy(%s)\n%s", literal(out.id), literal(out.reason),
 		literal("an operator can remove this rule from the policy bundle"), body)
 	return out

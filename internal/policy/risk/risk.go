@@ -5,6 +5,7 @@ package risk
 
 import (
 	"cmp"
+	"encoding/json"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/gitwire"
 	"palyra/internal/publicip"
 	"palyra/internal/trusted"
 )
@@ -51,9 +53,9 @@ var capabilityRank = map[palyra.Capability]int{
 
 // Examine derives the findings of a request.
 func Examine(r palyra.Request) Findings {
-	p := r.Plan
+	p := &r.Plan
 	f := Findings{Workspace: r.Tool.Workspace || p.Workspace.Path != ""}
-	f.Capabilities = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Tool.Capabilities, p.Capabilities))))
+	f.Capabilities = distinct(slices.Concat(r.Tool.Capabilities, p.Capabilities))
 	for _, c := range f.Capabilities {
 		if c.Sensitive() {
 			f.Sensitive = true
@@ -64,9 +66,16 @@ func Examine(r palyra.Request) Findings {
 		f.Sensitive = true
 	}
 	f.ReadOnly = r.Tool.ReadOnly && p.ReadOnly && !f.Sensitive
-	f.place(r)
-	f.reach(r)
+	f.place(&r)
+	f.reach(&r)
+	f.push(&r)
 	return f
+}
+
+// distinct sorts a list and leaves each thing in it once.
+func distinct[T ~string](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func capabilityRisk(c palyra.Capability) int {
@@ -81,8 +90,8 @@ func (f *Findings) add(rank int, name, detail string) {
 }
 
 // place looks at where the plan works.
-func (f *Findings) place(r palyra.Request) {
-	p := r.Plan
+func (f *Findings) place(r *palyra.Request) {
+	p := &r.Plan
 	if f.Workspace && !p.Workspace.Known {
 		f.add(1, "new_workspace", p.Workspace.Path)
 	}
@@ -145,7 +154,7 @@ func (f *Findings) place(r palyra.Request) {
 }
 
 // onlyEdits reports whether a plan does nothing but write the files that it names.
-func (f *Findings) onlyEdits(p palyra.Plan) bool {
+func (f *Findings) onlyEdits(p *palyra.Plan) bool {
 	return len(p.Writes) > 0 && len(p.Egress)+len(p.Bindings)+len(p.Argv) == 0 && p.Executable.Path == "" &&
 		!slices.ContainsFunc(f.Capabilities, func(c palyra.Capability) bool {
 			return c != palyra.FilesystemWrite && c.Sensitive()
@@ -153,9 +162,9 @@ func (f *Findings) onlyEdits(p palyra.Plan) bool {
 }
 
 // reach looks at what can come in and go out.
-func (f *Findings) reach(r palyra.Request) {
-	p := r.Plan
-	for _, h := range slices.Compact(slices.Sorted(slices.Values(p.Egress))) {
+func (f *Findings) reach(r *palyra.Request) {
+	p := &r.Plan
+	for _, h := range distinct(slices.Clone(p.Egress)) {
 		f.add(1, "egress", h)
 		if private(h) { // only this machine and its neighbours are there: other services, the cloud's own keys
 			f.add(3, "private_address", h)
@@ -164,7 +173,7 @@ func (f *Findings) reach(r palyra.Request) {
 			f.add(2, "wildcard_host", h)
 		}
 	}
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(p.Bindings))) {
+	for _, s := range distinct(slices.Clone(p.Bindings)) {
 		f.add(2, "secret", s)
 	}
 	sends := len(p.Egress) > 0
@@ -177,6 +186,19 @@ func (f *Findings) reach(r palyra.Request) {
 	}
 	if f.Sensitive && slices.Contains(r.Labels, "untrusted-input") {
 		f.add(2, "after_untrusted_input", "")
+	}
+}
+
+// push looks at what a push of git does to a repository elsewhere.
+func (f *Findings) push(r *palyra.Request) {
+	var g gitwire.Request
+	if r.Tool.Name != palyra.ToolGitRemote || json.Unmarshal(r.Plan.Arguments, &g) != nil || len(g.Updates) == 0 {
+		return
+	}
+	f.add(2, "push", g.Remote())
+	if g.Loses() {
+		f.Destructive = true
+		f.add(3, "push_loses", "what others have may be lost")
 	}
 }
 

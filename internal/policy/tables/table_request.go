@@ -110,6 +110,16 @@ func tableScript(text string) []string {
 	return []string{"/bin/sh", "-c", text}
 }
 
+// promise says of each secret what its binding would: where the test does not, it is called as the binding, and for everyone.
+func (d *tableDraft) promise() {
+	for _, name := range d.Plan.Bindings {
+		said := func(m string) bool { return strings.HasPrefix(m, "binding:"+name+":") }
+		if !slices.ContainsFunc(d.Plan.Enforcement.Mechanisms, said) {
+			d.Plan.Enforcement.Mechanisms = append(d.Plan.Enforcement.Mechanisms, "binding:"+name+":header:::global/"+name+"::")
+		}
+	}
+}
+
 // finish works out the parts that the keys leave open, as planning would.
 func (d *tableDraft) finish(n *yaml.Node) {
 	p := &d.Plan
@@ -121,6 +131,7 @@ func (d *tableDraft) finish(n *yaml.Node) {
 	case d.script != nil && strings.HasPrefix(p.Argv[2], "#!"):
 		d.fault(d.script, "a script is for sh; give another interpreter as argv")
 	}
+	d.promise()
 	if d.Tool.Name == "" && len(p.Argv) > 0 {
 		d.Tool = tableTools[processTool]
 	}

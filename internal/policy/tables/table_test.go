@@ -167,7 +167,7 @@ func TestTableFaults(t *testing.T) {
 		"source":            {head + "{tool: {name: x, capabilities: [], source: web}}", "must be one of agent, builtin, mcp, skill"},
 		"principal":         {head + "{tool: palyra.echo, principal: bob}", "4:43: must be a principal"},
 		"owner":             {head + "{tool: palyra.echo, owner: 'user:'}", "must be a principal"},
-		"door":              {head + "{tool: palyra.echo, door: window}", "must be one of api, cli, cron, hook, mcp"},
+		"door":              {head + "{tool: palyra.echo, door: window}", "must be one of acp, api, cli, cron, hook, mcp"},
 		"tier":              {head + "{argv: [a], tier: D}", "must be one of A, B, C, builtin, node"},
 		"tier list":         {head + "{argv: [a], tier: [C]}", "must be one of"},
 		"network":           {head + "{argv: [a], network: open}", "must be one of none, preflight, strict"},

@@ -16,8 +16,8 @@ const tableRoot = "/workspace"
 // The words of a request that are one of a few.
 var (
 	tableTiers    = byName(palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode, palyra.TierUnsandboxed)
-	tableSurfaces = byName(palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron, palyra.SurfaceHook,
-		palyra.SurfaceRoom)
+	tableSurfaces = byName(palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceACP, palyra.SurfaceCron,
+		palyra.SurfaceHook, palyra.SurfaceRoom)
 	tableSources      = byName(palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP, palyra.SourceAgent)
 	tableSeparations  = byName(palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID)
 	tableCapabilities = byName(palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,

@@ -20,6 +20,7 @@ type Addition struct {
 	Name       string
 	Definition palyra.UpstreamDefinition
 	Approve    bool // its tools, as they are found
+	Replace    bool // the server of that name
 	By         palyra.Principal
 	Signature  palyra.Signature
 }
@@ -53,7 +54,7 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 func (s *Service) AddUpstream(ctx context.Context, req *v1.AddUpstreamRequest) (*v1.AddUpstreamResponse, error) {
 	who := rpc.CallerOf(ctx)
 	u, err := s.upstreams.Add(ctx, Addition{
-		Name: req.GetName(), Approve: req.GetApprove(), By: who.Principal, Signature: who.Evidence,
+		Name: req.GetName(), Approve: req.GetApprove(), Replace: req.GetReplace(), By: who.Principal, Signature: who.Evidence,
 		Definition: palyra.UpstreamDefinition{
 			Transport: palyra.Transport(req.GetTransport()), Command: req.GetCommand(), URL: req.GetUrl(), Env: req.GetEnv(),
 			Workspace: req.GetWorkspace(), Profile: req.GetProfile(), Egress: req.GetEgress(), TimeoutMS: req.GetTimeoutMs(),

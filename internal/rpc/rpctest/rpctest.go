@@ -21,6 +21,7 @@ import (
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/mcp"
+	observesvc "palyra/internal/rpc/observe"
 	"palyra/internal/rpc/policy"
 	"palyra/internal/rpc/runs"
 	"palyra/internal/rpc/sandbox"
@@ -75,7 +76,7 @@ func (p *Parts) Services() []rpc.Service {
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
-		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 
@@ -163,6 +164,23 @@ func (c calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 		return c.OnCheck(ctx, p, w)
 	}
 	return palyra.Outcome{Outcome: palyra.OutcomeAllowed, Tool: p.Tool}, nil
+}
+
+func (c calls) Observe(ctx context.Context, p palyra.Proposal, _ palyra.Watch) (palyra.Outcome, error) {
+	c.note(ctx, "observe "+string(p.Tool))
+	return palyra.Outcome{Outcome: palyra.OutcomeObserved, Tool: p.Tool}, nil
+}
+
+type observation struct{ *Parts }
+
+func (o observation) Observation(ctx context.Context) (palyra.Observation, error) {
+	o.note(ctx, "observation")
+	return palyra.Observation{}, nil
+}
+
+func (o observation) Set(ctx context.Context, span time.Duration, by palyra.Principal, _ palyra.Signature) (palyra.Observation, error) {
+	o.note(ctx, "observe for "+span.String())
+	return palyra.Observation{On: span > 0, Until: At.Add(span), By: by}, nil
 }
 
 // Watch notes nothing: the call was looked up before, and news of it may be on its way when this begins.

@@ -27,9 +27,9 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 		return StartRequest{}, err
 	}
 	switch palyra.Surface(req.GetDoor()) {
-	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
+	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceACP, palyra.SurfaceHook:
 	default:
-		return StartRequest{}, invalid("the surface must be api, cli, mcp or hook")
+		return StartRequest{}, invalid("the surface must be api, cli, mcp, acp or hook")
 	}
 	b := req.GetBudget()
 	budget := palyra.Budget{Calls: b.GetMaxCalls(), WallMS: b.GetWallMs(), OutputBytes: b.GetOutputBytes(), Parallel: b.GetParallel()}

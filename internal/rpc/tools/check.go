@@ -10,7 +10,7 @@ import (
 	"palyra/internal/rpc"
 )
 
-// CheckCall implements the method. It is told like a call, and its outcome is "allowed" or a refusal.
+// CheckCall implements the method. It is told like a call, and its outcome is "allowed", "observed" or a refusal.
 func (s *Service) CheckCall(ctx context.Context, req *v1.CheckCallRequest, stream *connect.ServerStream[v1.CheckCallResponse]) error {
 	if req.GetCall() == nil {
 		return invalid("there is no call to check")
@@ -19,7 +19,16 @@ func (s *Service) CheckCall(ctx context.Context, req *v1.CheckCallRequest, strea
 	if err != nil {
 		return err
 	}
-	p.TimeoutMS, p.Surface = 0, palyra.SurfaceHook // whoever runs it has limits of its own
+	p.TimeoutMS, p.Surface, p.Check = 0, palyra.SurfaceHook, true // whoever runs it has limits of its own
 	n := &news{send: func(m *v1.CallToolResponse) error { return stream.Send(&v1.CheckCallResponse{News: m}) }}
+	if req.GetRewritten() {
+		if !req.GetObserve() {
+			return invalid("only a call that is observed can be judged as one that Palyra would run")
+		}
+		p.Surface, p.Check = palyra.SurfaceCLI, false // as 'palyra exec' proposes it
+	}
+	if req.GetObserve() {
+		return n.end(s.calls.Observe(ctx, p, palyra.Watch{Event: n.tell}))
+	}
 	return n.end(s.calls.Check(ctx, p, palyra.Watch{Event: n.tell}))
 }

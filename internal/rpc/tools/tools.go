@@ -51,6 +51,9 @@ type Proposals interface {
 	CallTied(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Check is Call that runs nothing: its outcome says whether the caller may run it by its own tools.
 	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// Observe judges a call, a check or one that Palyra would run, which the caller makes by its own tools whatever the
+	// answer would be: nobody is asked and nothing runs. It is refused while calls are held.
+	Observe(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 }
 
 // Calls takes calls.
@@ -121,9 +124,9 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 // proposal joins what the request says with who the credential says it is.
 func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	switch palyra.Surface(req.GetDoor()) {
-	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
+	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceACP, palyra.SurfaceHook:
 	default:
-		return palyra.Proposal{}, invalid("the surface must be api, cli, mcp or hook")
+		return palyra.Proposal{}, invalid("the surface must be api, cli, mcp, acp or hook")
 	}
 	if req.GetTimeoutMs() < 0 {
 		return palyra.Proposal{}, invalid("the timeout is negative")

@@ -30,7 +30,7 @@ func Delivered(o *palyra.Outcome) int64 {
 // Ends reports whether an event ends its call.
 func Ends(e palyra.Event) bool {
 	switch e.(type) {
-	case palyra.CallFinished, palyra.CallRefused, palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked:
+	case palyra.CallFinished, palyra.CallRefused, palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked, palyra.CallObserved:
 		return true
 	}
 	return false
@@ -57,7 +57,7 @@ func Of(c *palyra.Call, e palyra.Event) []palyra.TapeEntry {
 	case palyra.CallRefused:
 		// An allow was told when it was judged again.
 		return append(resolved(c, c.Decision.Answer != palyra.AnswerAllow), finishedEntry(c))
-	case palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked:
+	case palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked, palyra.CallObserved:
 		return []palyra.TapeEntry{finishedEntry(c)}
 	}
 	return nil

@@ -258,6 +258,10 @@ func (k *keeper) cover(ctx context.Context, j sandbox.Job) error {
 	return nil
 }
 
+// watchAfter is how long a program runs before its template begins to look after it. Most end sooner, and the template
+// would take the processor from them. Its first look comes with the order, and others follow as often as they are to.
+const watchAfter = 10 * time.Millisecond
+
 // follow has the run held to the limits that the kernel does not hold by itself.
 func (k *keeper) follow(w cell.Watch, p *cells.Process) {
 	k.news.mu.Lock()
@@ -266,9 +270,20 @@ func (k *keeper) follow(w cell.Watch, p *cells.Process) {
 		p.Exceed(k.news.last)
 	}
 	k.news.mu.Unlock()
-	if err := k.template.Watch(k.room, w); err != nil {
-		p.Stop("unwatched", 0) // the template is gone, and the room with it
-	}
+	later := time.AfterFunc(watchAfter, func() {
+		select {
+		case <-p.Done():
+			return
+		default:
+		}
+		if err := k.template.Watch(k.room, w); err != nil {
+			p.Stop("unwatched", 0) // the template is gone, and the room with it
+		}
+	})
+	k.b.fleet.Go(func() {
+		<-p.Done()
+		later.Stop()
+	})
 }
 
 // account completes the last report of the run: by its cgroups, or else by what was seen of it.

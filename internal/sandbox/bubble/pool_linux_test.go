@@ -228,7 +228,7 @@ func TestBackendWarmBytes(t *testing.T) {
 	b := openBackend(t, c)
 	s := newSite(t, celltest.Residents()[0])
 	k := warmed(t, b, s, 1)[0]
-	if k.bytes < 1<<20 || k.bytes > 256<<20 {
+	if k.bytes < 128<<10 || k.bytes > 256<<20 {
 		t.Errorf("a cell takes %d bytes", k.bytes)
 	}
 	if w, _ := b.pool.next(time.Now()); w != nil {

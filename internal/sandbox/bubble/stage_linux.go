@@ -287,17 +287,25 @@ func (k *keeper) unstage() {
 // dropWithin is how long the end of a run waits for its stage to be removed.
 const dropWithin = 2 * time.Second
 
+// dropAfter is how long a stage that nothing was changed on stays. Until then its template takes the room's mounts down:
+// whoever removes directories of an overlay meanwhile turns in circles with it.
+const dropAfter = 20 * time.Millisecond
+
 // unstageSoon is unstage for a run whose end is waited for: another run, which is alive, may be
 // using the directories that are removed. A stage that nothing was changed on is not waited for.
 func (k *keeper) unstageSoon(e *stage.Settled) {
 	g, done := k.stage, make(chan struct{})
 	k.stage = nil
+	blank := len(e.Changes) == 0 && e.Kept == 0 && e.Lost == ""
 	k.b.fleet.Go(func() {
+		if blank {
+			cells.Pause(dropAfter, nil)
+		}
 		g.Drop()
 		close(done)
 		k.b.stages.all.Prepare(k.owner())
 	})
-	if len(e.Changes) == 0 && e.Kept == 0 && e.Lost == "" {
+	if blank {
 		return
 	}
 	late := time.NewTimer(dropWithin)

@@ -14,12 +14,47 @@ import (
 // First is the first process of a room, with which the kernel ends everything in it. The daemon is not its parent: the
 // template reaps it.
 type First struct {
-	process *os.File // pidfd
-	release func()   // when it is gone
+	process *os.File      // pidfd
+	release func()        // when it is gone
+	gone    chan struct{} // closed when it is
 }
 
 // NewFirst returns the process that a template made. Release is called when it is gone.
-func NewFirst(pidfd *os.File, release func()) *First { return &First{pidfd, release} }
+func NewFirst(pidfd *os.File, release func()) *First {
+	f := &First{process: pidfd, release: release, gone: make(chan struct{})}
+	own, err := -1, os.ErrClosed
+	f.held(func(fd int) { own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) })
+	if err != nil {
+		close(f.gone) // it was closed before
+		return f
+	}
+	go f.await(own)
+	return f
+}
+
+// await waits for the end of the process. The runtime's poller does, so that no thread does, and no processor of the
+// scheduler's with it until somebody notices.
+func (f *First) await(pidfd int) {
+	defer close(f.gone)
+	_ = unix.SetNonblock(pidfd, true)
+	own := os.NewFile(uintptr(pidfd), "first")
+	defer func() { _ = own.Close() }()
+	c, err := own.SyscallConn()
+	if err == nil && c.Read(func(fd uintptr) bool { return readable(int(fd), 0) }) == nil {
+		return
+	}
+	readable(pidfd, -1) // a kernel whose poller cannot tell
+}
+
+// readable waits so many milliseconds until a descriptor can be read, as that of a process that is gone.
+func readable(fd, within int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, within)
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
 
 // held calls do with the process, which is not closed meanwhile: the number of a descriptor that is closed may be
 // another room's a moment later. False: it is gone.
@@ -50,7 +85,7 @@ func (f *First) Kill() {
 // Wait implements cells.Body.
 func (f *First) Wait() error {
 	f.Kill() // it has closed its socket, so it is about to end
-	f.Ended(-1)
+	<-f.gone
 	f.release()
 	return f.process.Close()
 }
@@ -60,23 +95,17 @@ func (f *First) Harmless() []int { return nil }
 
 // Ended implements cells.Ender: the process is not gone before all the others in the room are.
 func (f *First) Ended(within time.Duration) bool {
-	var fd int
-	var err error
-	if !f.held(func(pidfd int) { fd, err = unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0) }) {
-		return true // Wait has closed it
+	if within <= 0 {
+		gone := true // or Wait has closed it
+		f.held(func(fd int) { gone = readable(fd, 0) })
+		return gone
 	}
-	if err != nil {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-f.gone:
+		return true
+	case <-late.C:
 		return false
-	}
-	defer func() { _ = unix.Close(fd) }()
-	for end := time.Now().Add(within); ; {
-		left := -1
-		if within >= 0 {
-			left = max(0, int(time.Until(end).Milliseconds()))
-		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, left)
-		if err == nil || !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
 	}
 }

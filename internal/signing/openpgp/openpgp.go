@@ -3,6 +3,7 @@ package openpgp
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -15,7 +16,11 @@ import (
 )
 
 // Key is a private key that signs.
-type Key struct{ entity *openpgp.Entity }
+type Key struct {
+	entity *openpgp.Entity
+
+	socket, grip string // of the gpg-agent that has the private half, and its name there; empty: it is here
+}
 
 // Armored reports whether a text may be such a key.
 func Armored(text []byte) bool {
@@ -33,7 +38,7 @@ func Parse(text []byte, now time.Time) (*Key, error) {
 		return nil, unusable("it is not one private key of OpenPGP").
 			WithRemedy("put in what 'gpg --armor --export-secret-keys KEY' prints, of one key")
 	}
-	k := &Key{list[0]}
+	k := &Key{entity: list[0]}
 	signer, ok := k.entity.SigningKey(now)
 	switch {
 	case !ok || signer.PrivateKey == nil:
@@ -44,7 +49,7 @@ func Parse(text []byte, now time.Time) (*Key, error) {
 			WithRemedy("put a copy without one into the vault, which seals it itself (gpg --edit-key KEY passwd, in a GNUPGHOME of its own)")
 	case signer.PrivateKey.Dummy():
 		return nil, unusable("the private part of the key is not there: a card or another machine has it").
-			WithRemedy("sign by an ssh key of that card instead: --ssh-agent SOCKET")
+			WithRemedy("have the gpg-agent sign that reaches it: palyra vault bind --sign --gpg-agent SOCKET --key FILE")
 	}
 	return k, nil
 }
@@ -55,7 +60,14 @@ func (k *Key) Fingerprint() string {
 }
 
 // SignText returns an armored detached signature.
-func (k *Key) SignText(text []byte, now time.Time) ([]byte, error) {
+func (k *Key) SignText(ctx context.Context, text []byte, now time.Time) ([]byte, error) {
+	if k.socket != "" {
+		raw, err := k.signInAgent(ctx, text, now)
+		if err != nil {
+			return nil, err
+		}
+		return armored(raw)
+	}
 	signer, ok := k.entity.SigningKey(now)
 	if !ok || signer.PrivateKey == nil {
 		return nil, unusable("the key does not sign any more")
@@ -64,12 +76,17 @@ func (k *Key) SignText(text []byte, now time.Time) ([]byte, error) {
 	if err := openpgp.DetachSign(&raw, k.entity, bytes.NewReader(text), &packet.Config{Time: func() time.Time { return now }}); err != nil {
 		return nil, unusable("the key does not sign")
 	}
+	return armored(raw.Bytes())
+}
+
+// armored writes a signature as text.
+func armored(raw []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := armor.Encode(&out, openpgp.SignatureType, nil)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = w.Write(raw.Bytes()); err == nil {
+	if _, err = w.Write(raw); err == nil {
 		err = w.Close()
 	}
 	return append(out.Bytes(), '\n'), err

@@ -17,6 +17,9 @@ import (
 // maxBindings is the most secrets that a call may use.
 const maxBindings = 16
 
+// fetched are the kinds of bindings that a fetch has a place for.
+var fetched = []secrets.Kind{secrets.Header, secrets.Basic, secrets.Git, secrets.Query, secrets.Body}
+
 // Secrets lends secrets to calls.
 type Secrets interface {
 	// Usable returns the bindings of those names whose secret is there. A name that is not known, or is not for the call, is
@@ -122,8 +125,9 @@ func (r request) takes(b secrets.Binding) error {
 			WithRemedy("leave it out, or have an operator bind the secret to the host: palyra vault bind")
 	case slices.Contains(b.Hosts, r.first.hostPort) && r.first.url.Scheme != "https":
 		return malformed("the binding %s is for %s, and no secret goes there without TLS", b.Name, r.first.hostPort).WithRemedy("use https")
-	case b.Kind == secrets.WebSocket:
-		return malformed("the binding %s is for WebSockets, which are not fetched", b.Name)
+	case !slices.Contains(fetched, b.Kind):
+		return malformed("the binding %s is of the kind %s, which a fetch cannot use", b.Name, b.Kind).
+			WithRemedy("leave it out, or run a program that uses it: palyra.process.run")
 	case b.Kind == secrets.Query && !strings.Contains(plainQuery(r.first.url.RawQuery), placeholder):
 		return malformed("the address has no %s for the binding %s", placeholder, b.Name).WithRemedy("give it as the parameter %s: %s=%s",
 			b.Place, b.Place, placeholder)

@@ -89,7 +89,8 @@ func envAllowed(name string) error {
 	}
 	if secretive(name) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "the variable %s looks like a secret, and would be recorded in clear", name).
-			WithRemedy("leave it out; secrets are given by binding, which comes with the vault")
+			WithRemedy("leave it out; an operator can put the value into the vault and bind it to its host ('palyra vault bind --help'), and the " +
+				"call names the binding: bindings, or --secret NAME")
 	}
 	return nil
 }

@@ -50,7 +50,11 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 		if err != nil {
 			return err
 		}
-		p.Bindings, p.Egress = append(p.Bindings, b.Name), append(p.Egress, hosts...)
+		if b.Kind.Asks() { // the run itself reaches nothing, and uses nothing
+			p.Signers = append(p.Signers, b.Name)
+		} else {
+			p.Bindings, p.Egress = append(p.Bindings, b.Name), append(p.Egress, hosts...)
+		}
 		note(p, "%s", b.Note())
 		names = slices.DeleteFunc(names, func(n string) bool { return n == b.Name })
 	}
@@ -65,7 +69,7 @@ func (d *Driver) lend(ctx context.Context, from palyra.Proposal, a arguments, p 
 	p.Enforcement.Mechanisms = slices.Concat(p.Enforcement.Mechanisms, secrets.Mechanisms(have))
 	slices.Sort(p.Enforcement.Mechanisms)
 	for _, c := range []palyra.Capability{palyra.Network, palyra.SecretsRead} {
-		if len(have) > 0 && !slices.Contains(p.Capabilities, c) {
+		if len(p.Bindings) > 0 && !slices.Contains(p.Capabilities, c) {
 			p.Capabilities = append(slices.Clone(p.Capabilities), c)
 		}
 	}

@@ -38,9 +38,10 @@ const (
 const schema = `{
   "type": "object",
   "additionalProperties": false,
-  "required": ["binding", "key", "payload", "payload_digest", "files"],
+  "required": ["binding", "promise", "key", "payload", "payload_digest", "files"],
   "properties": {
     "binding": {"type": "string", "minLength": 1, "maxLength": 128, "description": "The binding of the key."},
+    "promise": {"type": "string", "minLength": 1, "maxLength": 32768, "description": "What the binding says of its key."},
     "key": {"type": "string", "minLength": 1, "maxLength": 128, "description": "The fingerprint of the key."},
     "payload": {"type": "string", "minLength": 1, "maxLength": 90000, "description": "The commit or tag, base64."},
     "payload_digest": {"type": "string", "minLength": 71, "maxLength": 71, "description": "Its digest."},
@@ -70,7 +71,7 @@ func (signer) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	if err != nil {
 		return err
 	}
-	p.Bindings = []string{r.Binding}
+	p.Bindings, p.Enforcement.Mechanisms = []string{r.Binding}, []string{r.Promise}
 	p.Detail.Summary = summary(r, o)
 	p.Detail.Notes = append(p.Detail.Notes, notes(r, o)...)
 	p.Detail.Notes = append(p.Detail.Notes,
@@ -84,6 +85,9 @@ func decode(p palyra.Plan) (r gitobject.SignRequest, o gitobject.Object, err err
 	}
 	bad := func(what string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", what).WithRemedy("let git ask for the signature")
+	}
+	if !strings.HasPrefix(r.Promise, "binding:"+r.Binding+":") { // as secrets.Binding.Promise says it
+		return r, o, bad("it does not say what the binding of the key is for")
 	}
 	payload, err := base64.StdEncoding.DecodeString(r.Payload)
 	if err != nil {
@@ -185,6 +189,9 @@ func changed(d gitobject.Diffstat) []string {
 	}
 	return list
 }
+
+// Mechanisms implements tool.Confined.
+func (signer) Mechanisms(p palyra.Plan) []string { return p.Enforcement.Mechanisms }
 
 // Run implements tool.Tool.
 func (signer) Run(_ context.Context, _ tool.Env, p palyra.Plan) (json.RawMessage, error) {

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -2188,48 +2189,51 @@ func file_palyra_v1_access_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_access_proto_rawDescData
 }
 
-var file_palyra_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
-var file_palyra_v1_access_proto_goTypes = []any{
-	(*Agent)(nil),                  // 0: palyra.v1.Agent
-	(*Operator)(nil),               // 1: palyra.v1.Operator
-	(*User)(nil),                   // 2: palyra.v1.User
-	(*Token)(nil),                  // 3: palyra.v1.Token
-	(*Role)(nil),                   // 4: palyra.v1.Role
-	(*Me)(nil),                     // 5: palyra.v1.Me
-	(*AddAgentRequest)(nil),        // 6: palyra.v1.AddAgentRequest
-	(*AddAgentResponse)(nil),       // 7: palyra.v1.AddAgentResponse
-	(*ListAgentsRequest)(nil),      // 8: palyra.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),     // 9: palyra.v1.ListAgentsResponse
-	(*RemoveAgentRequest)(nil),     // 10: palyra.v1.RemoveAgentRequest
-	(*RemoveAgentResponse)(nil),    // 11: palyra.v1.RemoveAgentResponse
-	(*AddOperatorRequest)(nil),     // 12: palyra.v1.AddOperatorRequest
-	(*AddOperatorResponse)(nil),    // 13: palyra.v1.AddOperatorResponse
-	(*ListOperatorsRequest)(nil),   // 14: palyra.v1.ListOperatorsRequest
-	(*ListOperatorsResponse)(nil),  // 15: palyra.v1.ListOperatorsResponse
-	(*RemoveOperatorRequest)(nil),  // 16: palyra.v1.RemoveOperatorRequest
-	(*RemoveOperatorResponse)(nil), // 17: palyra.v1.RemoveOperatorResponse
-	(*AddUserRequest)(nil),         // 18: palyra.v1.AddUserRequest
-	(*AddUserResponse)(nil),        // 19: palyra.v1.AddUserResponse
-	(*ListUsersRequest)(nil),       // 20: palyra.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),      // 21: palyra.v1.ListUsersResponse
-	(*ChangeUserRequest)(nil),      // 22: palyra.v1.ChangeUserRequest
-	(*ChangeUserResponse)(nil),     // 23: palyra.v1.ChangeUserResponse
-	(*RemoveUserRequest)(nil),      // 24: palyra.v1.RemoveUserRequest
-	(*RemoveUserResponse)(nil),     // 25: palyra.v1.RemoveUserResponse
-	(*AddTokenRequest)(nil),        // 26: palyra.v1.AddTokenRequest
-	(*AddTokenResponse)(nil),       // 27: palyra.v1.AddTokenResponse
-	(*ListTokensRequest)(nil),      // 28: palyra.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),     // 29: palyra.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),     // 30: palyra.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),    // 31: palyra.v1.RevokeTokenResponse
-	(*ListRolesRequest)(nil),       // 32: palyra.v1.ListRolesRequest
-	(*ListRolesResponse)(nil),      // 33: palyra.v1.ListRolesResponse
-	(*WhoAmIRequest)(nil),          // 34: palyra.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),         // 35: palyra.v1.WhoAmIResponse
-	(*OpenConsoleRequest)(nil),     // 36: palyra.v1.OpenConsoleRequest
-	(*OpenConsoleResponse)(nil),    // 37: palyra.v1.OpenConsoleResponse
-	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+	file_palyra_v1_access_proto_goTypes  = []any{
+		(*Agent)(nil),                  // 0: palyra.v1.Agent
+		(*Operator)(nil),               // 1: palyra.v1.Operator
+		(*User)(nil),                   // 2: palyra.v1.User
+		(*Token)(nil),                  // 3: palyra.v1.Token
+		(*Role)(nil),                   // 4: palyra.v1.Role
+		(*Me)(nil),                     // 5: palyra.v1.Me
+		(*AddAgentRequest)(nil),        // 6: palyra.v1.AddAgentRequest
+		(*AddAgentResponse)(nil),       // 7: palyra.v1.AddAgentResponse
+		(*ListAgentsRequest)(nil),      // 8: palyra.v1.ListAgentsRequest
+		(*ListAgentsResponse)(nil),     // 9: palyra.v1.ListAgentsResponse
+		(*RemoveAgentRequest)(nil),     // 10: palyra.v1.RemoveAgentRequest
+		(*RemoveAgentResponse)(nil),    // 11: palyra.v1.RemoveAgentResponse
+		(*AddOperatorRequest)(nil),     // 12: palyra.v1.AddOperatorRequest
+		(*AddOperatorResponse)(nil),    // 13: palyra.v1.AddOperatorResponse
+		(*ListOperatorsRequest)(nil),   // 14: palyra.v1.ListOperatorsRequest
+		(*ListOperatorsResponse)(nil),  // 15: palyra.v1.ListOperatorsResponse
+		(*RemoveOperatorRequest)(nil),  // 16: palyra.v1.RemoveOperatorRequest
+		(*RemoveOperatorResponse)(nil), // 17: palyra.v1.RemoveOperatorResponse
+		(*AddUserRequest)(nil),         // 18: palyra.v1.AddUserRequest
+		(*AddUserResponse)(nil),        // 19: palyra.v1.AddUserResponse
+		(*ListUsersRequest)(nil),       // 20: palyra.v1.ListUsersRequest
+		(*ListUsersResponse)(nil),      // 21: palyra.v1.ListUsersResponse
+		(*ChangeUserRequest)(nil),      // 22: palyra.v1.ChangeUserRequest
+		(*ChangeUserResponse)(nil),     // 23: palyra.v1.ChangeUserResponse
+		(*RemoveUserRequest)(nil),      // 24: palyra.v1.RemoveUserRequest
+		(*RemoveUserResponse)(nil),     // 25: palyra.v1.RemoveUserResponse
+		(*AddTokenRequest)(nil),        // 26: palyra.v1.AddTokenRequest
+		(*AddTokenResponse)(nil),       // 27: palyra.v1.AddTokenResponse
+		(*ListTokensRequest)(nil),      // 28: palyra.v1.ListTokensRequest
+		(*ListTokensResponse)(nil),     // 29: palyra.v1.ListTokensResponse
+		(*RevokeTokenRequest)(nil),     // 30: palyra.v1.RevokeTokenRequest
+		(*RevokeTokenResponse)(nil),    // 31: palyra.v1.RevokeTokenResponse
+		(*ListRolesRequest)(nil),       // 32: palyra.v1.ListRolesRequest
+		(*ListRolesResponse)(nil),      // 33: palyra.v1.ListRolesResponse
+		(*WhoAmIRequest)(nil),          // 34: palyra.v1.WhoAmIRequest
+		(*WhoAmIResponse)(nil),         // 35: palyra.v1.WhoAmIResponse
+		(*OpenConsoleRequest)(nil),     // 36: palyra.v1.OpenConsoleRequest
+		(*OpenConsoleResponse)(nil),    // 37: palyra.v1.OpenConsoleResponse
+		(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_access_proto_depIdxs = []int32{
 	38, // 0: palyra.v1.Agent.added_at:type_name -> google.protobuf.Timestamp
 	38, // 1: palyra.v1.Agent.removed_at:type_name -> google.protobuf.Timestamp

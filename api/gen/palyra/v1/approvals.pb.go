@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -1723,38 +1724,41 @@ func file_palyra_v1_approvals_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_approvals_proto_rawDescData
 }
 
-var file_palyra_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
-var file_palyra_v1_approvals_proto_goTypes = []any{
-	(*Widening)(nil),                // 0: palyra.v1.Widening
-	(*Prompt)(nil),                  // 1: palyra.v1.Prompt
-	(*Approval)(nil),                // 2: palyra.v1.Approval
-	(*LeftOut)(nil),                 // 3: palyra.v1.LeftOut
-	(*Grant)(nil),                   // 4: palyra.v1.Grant
-	(*ApprovalFilter)(nil),          // 5: palyra.v1.ApprovalFilter
-	(*ListApprovalsRequest)(nil),    // 6: palyra.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),   // 7: palyra.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),      // 8: palyra.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),     // 9: palyra.v1.GetApprovalResponse
-	(*DecideApprovalRequest)(nil),   // 10: palyra.v1.DecideApprovalRequest
-	(*DecideApprovalResponse)(nil),  // 11: palyra.v1.DecideApprovalResponse
-	(*WatchApprovalsRequest)(nil),   // 12: palyra.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil),  // 13: palyra.v1.WatchApprovalsResponse
-	(*ExportApprovalsRequest)(nil),  // 14: palyra.v1.ExportApprovalsRequest
-	(*ExportApprovalsResponse)(nil), // 15: palyra.v1.ExportApprovalsResponse
-	(*ListGrantsRequest)(nil),       // 16: palyra.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),      // 17: palyra.v1.ListGrantsResponse
-	(*GetGrantRequest)(nil),         // 18: palyra.v1.GetGrantRequest
-	(*GetGrantResponse)(nil),        // 19: palyra.v1.GetGrantResponse
-	(*RevokeGrantRequest)(nil),      // 20: palyra.v1.RevokeGrantRequest
-	(*RevokeGrantResponse)(nil),     // 21: palyra.v1.RevokeGrantResponse
-	(*Risk)(nil),                    // 22: palyra.v1.Risk
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
-	(*Plan)(nil),                    // 24: palyra.v1.Plan
-	(*Need)(nil),                    // 25: palyra.v1.Need
-	(*Vote)(nil),                    // 26: palyra.v1.Vote
-	(*Decision)(nil),                // 27: palyra.v1.Decision
-	(*Terms)(nil),                   // 28: palyra.v1.Terms
-}
+var (
+	file_palyra_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+	file_palyra_v1_approvals_proto_goTypes  = []any{
+		(*Widening)(nil),                // 0: palyra.v1.Widening
+		(*Prompt)(nil),                  // 1: palyra.v1.Prompt
+		(*Approval)(nil),                // 2: palyra.v1.Approval
+		(*LeftOut)(nil),                 // 3: palyra.v1.LeftOut
+		(*Grant)(nil),                   // 4: palyra.v1.Grant
+		(*ApprovalFilter)(nil),          // 5: palyra.v1.ApprovalFilter
+		(*ListApprovalsRequest)(nil),    // 6: palyra.v1.ListApprovalsRequest
+		(*ListApprovalsResponse)(nil),   // 7: palyra.v1.ListApprovalsResponse
+		(*GetApprovalRequest)(nil),      // 8: palyra.v1.GetApprovalRequest
+		(*GetApprovalResponse)(nil),     // 9: palyra.v1.GetApprovalResponse
+		(*DecideApprovalRequest)(nil),   // 10: palyra.v1.DecideApprovalRequest
+		(*DecideApprovalResponse)(nil),  // 11: palyra.v1.DecideApprovalResponse
+		(*WatchApprovalsRequest)(nil),   // 12: palyra.v1.WatchApprovalsRequest
+		(*WatchApprovalsResponse)(nil),  // 13: palyra.v1.WatchApprovalsResponse
+		(*ExportApprovalsRequest)(nil),  // 14: palyra.v1.ExportApprovalsRequest
+		(*ExportApprovalsResponse)(nil), // 15: palyra.v1.ExportApprovalsResponse
+		(*ListGrantsRequest)(nil),       // 16: palyra.v1.ListGrantsRequest
+		(*ListGrantsResponse)(nil),      // 17: palyra.v1.ListGrantsResponse
+		(*GetGrantRequest)(nil),         // 18: palyra.v1.GetGrantRequest
+		(*GetGrantResponse)(nil),        // 19: palyra.v1.GetGrantResponse
+		(*RevokeGrantRequest)(nil),      // 20: palyra.v1.RevokeGrantRequest
+		(*RevokeGrantResponse)(nil),     // 21: palyra.v1.RevokeGrantResponse
+		(*Risk)(nil),                    // 22: palyra.v1.Risk
+		(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+		(*Plan)(nil),                    // 24: palyra.v1.Plan
+		(*Need)(nil),                    // 25: palyra.v1.Need
+		(*Vote)(nil),                    // 26: palyra.v1.Vote
+		(*Decision)(nil),                // 27: palyra.v1.Decision
+		(*Terms)(nil),                   // 28: palyra.v1.Terms
+	}
+)
+
 var file_palyra_v1_approvals_proto_depIdxs = []int32{
 	22, // 0: palyra.v1.Prompt.risk:type_name -> palyra.v1.Risk
 	0,  // 1: palyra.v1.Prompt.options:type_name -> palyra.v1.Widening

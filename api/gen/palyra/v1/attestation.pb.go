@@ -7,11 +7,12 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -235,12 +236,15 @@ func file_palyra_v1_attestation_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_attestation_proto_rawDescData
 }
 
-var file_palyra_v1_attestation_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_palyra_v1_attestation_proto_goTypes = []any{
-	(*Attestation)(nil),            // 0: palyra.v1.Attestation
-	(*GetAttestationRequest)(nil),  // 1: palyra.v1.GetAttestationRequest
-	(*GetAttestationResponse)(nil), // 2: palyra.v1.GetAttestationResponse
-}
+var (
+	file_palyra_v1_attestation_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+	file_palyra_v1_attestation_proto_goTypes  = []any{
+		(*Attestation)(nil),            // 0: palyra.v1.Attestation
+		(*GetAttestationRequest)(nil),  // 1: palyra.v1.GetAttestationRequest
+		(*GetAttestationResponse)(nil), // 2: palyra.v1.GetAttestationResponse
+	}
+)
+
 var file_palyra_v1_attestation_proto_depIdxs = []int32{
 	0, // 0: palyra.v1.GetAttestationResponse.attestation:type_name -> palyra.v1.Attestation
 	1, // 1: palyra.v1.AttestationService.GetAttestation:input_type -> palyra.v1.GetAttestationRequest

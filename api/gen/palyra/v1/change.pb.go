@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -1382,30 +1383,33 @@ func file_palyra_v1_change_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_change_proto_rawDescData
 }
 
-var file_palyra_v1_change_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
-var file_palyra_v1_change_proto_goTypes = []any{
-	(*PathState)(nil),             // 0: palyra.v1.PathState
-	(*Change)(nil),                // 1: palyra.v1.Change
-	(*CallChanges)(nil),           // 2: palyra.v1.CallChanges
-	(*GetChangesRequest)(nil),     // 3: palyra.v1.GetChangesRequest
-	(*GetChangesResponse)(nil),    // 4: palyra.v1.GetChangesResponse
-	(*DiffChangesRequest)(nil),    // 5: palyra.v1.DiffChangesRequest
-	(*DiffChangesResponse)(nil),   // 6: palyra.v1.DiffChangesResponse
-	(*UndoEntry)(nil),             // 7: palyra.v1.UndoEntry
-	(*ListUndoRequest)(nil),       // 8: palyra.v1.ListUndoRequest
-	(*ListUndoResponse)(nil),      // 9: palyra.v1.ListUndoResponse
-	(*Reverted)(nil),              // 10: palyra.v1.Reverted
-	(*CheckUndoRequest)(nil),      // 11: palyra.v1.CheckUndoRequest
-	(*CheckUndoResponse)(nil),     // 12: palyra.v1.CheckUndoResponse
-	(*UndoCallRequest)(nil),       // 13: palyra.v1.UndoCallRequest
-	(*UndoCallResponse)(nil),      // 14: palyra.v1.UndoCallResponse
-	(*RedoCallRequest)(nil),       // 15: palyra.v1.RedoCallRequest
-	(*RedoCallResponse)(nil),      // 16: palyra.v1.RedoCallResponse
-	(*ForgetUndoRequest)(nil),     // 17: palyra.v1.ForgetUndoRequest
-	(*ForgetUndoResponse)(nil),    // 18: palyra.v1.ForgetUndoResponse
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*Effects)(nil),               // 20: palyra.v1.Effects
-}
+var (
+	file_palyra_v1_change_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+	file_palyra_v1_change_proto_goTypes  = []any{
+		(*PathState)(nil),             // 0: palyra.v1.PathState
+		(*Change)(nil),                // 1: palyra.v1.Change
+		(*CallChanges)(nil),           // 2: palyra.v1.CallChanges
+		(*GetChangesRequest)(nil),     // 3: palyra.v1.GetChangesRequest
+		(*GetChangesResponse)(nil),    // 4: palyra.v1.GetChangesResponse
+		(*DiffChangesRequest)(nil),    // 5: palyra.v1.DiffChangesRequest
+		(*DiffChangesResponse)(nil),   // 6: palyra.v1.DiffChangesResponse
+		(*UndoEntry)(nil),             // 7: palyra.v1.UndoEntry
+		(*ListUndoRequest)(nil),       // 8: palyra.v1.ListUndoRequest
+		(*ListUndoResponse)(nil),      // 9: palyra.v1.ListUndoResponse
+		(*Reverted)(nil),              // 10: palyra.v1.Reverted
+		(*CheckUndoRequest)(nil),      // 11: palyra.v1.CheckUndoRequest
+		(*CheckUndoResponse)(nil),     // 12: palyra.v1.CheckUndoResponse
+		(*UndoCallRequest)(nil),       // 13: palyra.v1.UndoCallRequest
+		(*UndoCallResponse)(nil),      // 14: palyra.v1.UndoCallResponse
+		(*RedoCallRequest)(nil),       // 15: palyra.v1.RedoCallRequest
+		(*RedoCallResponse)(nil),      // 16: palyra.v1.RedoCallResponse
+		(*ForgetUndoRequest)(nil),     // 17: palyra.v1.ForgetUndoRequest
+		(*ForgetUndoResponse)(nil),    // 18: palyra.v1.ForgetUndoResponse
+		(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+		(*Effects)(nil),               // 20: palyra.v1.Effects
+	}
+)
+
 var file_palyra_v1_change_proto_depIdxs = []int32{
 	0,  // 0: palyra.v1.Change.was:type_name -> palyra.v1.PathState
 	0,  // 1: palyra.v1.Change.now:type_name -> palyra.v1.PathState

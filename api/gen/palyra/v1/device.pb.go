@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -909,22 +910,25 @@ func file_palyra_v1_device_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_device_proto_rawDescData
 }
 
-var file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
-var file_palyra_v1_device_proto_goTypes = []any{
-	(*Device)(nil),                // 0: palyra.v1.Device
-	(*Pairing)(nil),               // 1: palyra.v1.Pairing
-	(*PairDeviceRequest)(nil),     // 2: palyra.v1.PairDeviceRequest
-	(*PairDeviceResponse)(nil),    // 3: palyra.v1.PairDeviceResponse
-	(*ListDevicesRequest)(nil),    // 4: palyra.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),   // 5: palyra.v1.ListDevicesResponse
-	(*GetDeviceRequest)(nil),      // 6: palyra.v1.GetDeviceRequest
-	(*GetDeviceResponse)(nil),     // 7: palyra.v1.GetDeviceResponse
-	(*RevokeDeviceRequest)(nil),   // 8: palyra.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),  // 9: palyra.v1.RevokeDeviceResponse
-	(*RenewDeviceRequest)(nil),    // 10: palyra.v1.RenewDeviceRequest
-	(*RenewDeviceResponse)(nil),   // 11: palyra.v1.RenewDeviceResponse
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+	file_palyra_v1_device_proto_goTypes  = []any{
+		(*Device)(nil),                // 0: palyra.v1.Device
+		(*Pairing)(nil),               // 1: palyra.v1.Pairing
+		(*PairDeviceRequest)(nil),     // 2: palyra.v1.PairDeviceRequest
+		(*PairDeviceResponse)(nil),    // 3: palyra.v1.PairDeviceResponse
+		(*ListDevicesRequest)(nil),    // 4: palyra.v1.ListDevicesRequest
+		(*ListDevicesResponse)(nil),   // 5: palyra.v1.ListDevicesResponse
+		(*GetDeviceRequest)(nil),      // 6: palyra.v1.GetDeviceRequest
+		(*GetDeviceResponse)(nil),     // 7: palyra.v1.GetDeviceResponse
+		(*RevokeDeviceRequest)(nil),   // 8: palyra.v1.RevokeDeviceRequest
+		(*RevokeDeviceResponse)(nil),  // 9: palyra.v1.RevokeDeviceResponse
+		(*RenewDeviceRequest)(nil),    // 10: palyra.v1.RenewDeviceRequest
+		(*RenewDeviceResponse)(nil),   // 11: palyra.v1.RenewDeviceResponse
+		(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_device_proto_depIdxs = []int32{
 	12, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
 	12, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp

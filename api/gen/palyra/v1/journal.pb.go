@@ -7,11 +7,12 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -895,23 +896,26 @@ func file_palyra_v1_journal_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_journal_proto_rawDescData
 }
 
-var file_palyra_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
-var file_palyra_v1_journal_proto_goTypes = []any{
-	(*Entry)(nil),                 // 0: palyra.v1.Entry
-	(*Head)(nil),                  // 1: palyra.v1.Head
-	(*Report)(nil),                // 2: palyra.v1.Report
-	(*Progress)(nil),              // 3: palyra.v1.Progress
-	(*TailJournalRequest)(nil),    // 4: palyra.v1.TailJournalRequest
-	(*TailJournalResponse)(nil),   // 5: palyra.v1.TailJournalResponse
-	(*VerifyJournalRequest)(nil),  // 6: palyra.v1.VerifyJournalRequest
-	(*VerifyJournalResponse)(nil), // 7: palyra.v1.VerifyJournalResponse
-	(*ExportJournalRequest)(nil),  // 8: palyra.v1.ExportJournalRequest
-	(*ExportJournalResponse)(nil), // 9: palyra.v1.ExportJournalResponse
-	(*GetProofRequest)(nil),       // 10: palyra.v1.GetProofRequest
-	(*GetProofResponse)(nil),      // 11: palyra.v1.GetProofResponse
-	(*GetHeadRequest)(nil),        // 12: palyra.v1.GetHeadRequest
-	(*GetHeadResponse)(nil),       // 13: palyra.v1.GetHeadResponse
-}
+var (
+	file_palyra_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+	file_palyra_v1_journal_proto_goTypes  = []any{
+		(*Entry)(nil),                 // 0: palyra.v1.Entry
+		(*Head)(nil),                  // 1: palyra.v1.Head
+		(*Report)(nil),                // 2: palyra.v1.Report
+		(*Progress)(nil),              // 3: palyra.v1.Progress
+		(*TailJournalRequest)(nil),    // 4: palyra.v1.TailJournalRequest
+		(*TailJournalResponse)(nil),   // 5: palyra.v1.TailJournalResponse
+		(*VerifyJournalRequest)(nil),  // 6: palyra.v1.VerifyJournalRequest
+		(*VerifyJournalResponse)(nil), // 7: palyra.v1.VerifyJournalResponse
+		(*ExportJournalRequest)(nil),  // 8: palyra.v1.ExportJournalRequest
+		(*ExportJournalResponse)(nil), // 9: palyra.v1.ExportJournalResponse
+		(*GetProofRequest)(nil),       // 10: palyra.v1.GetProofRequest
+		(*GetProofResponse)(nil),      // 11: palyra.v1.GetProofResponse
+		(*GetHeadRequest)(nil),        // 12: palyra.v1.GetHeadRequest
+		(*GetHeadResponse)(nil),       // 13: palyra.v1.GetHeadResponse
+	}
+)
+
 var file_palyra_v1_journal_proto_depIdxs = []int32{
 	0,  // 0: palyra.v1.TailJournalResponse.entry:type_name -> palyra.v1.Entry
 	3,  // 1: palyra.v1.VerifyJournalResponse.progress:type_name -> palyra.v1.Progress

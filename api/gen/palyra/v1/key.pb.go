@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -403,17 +404,20 @@ func file_palyra_v1_key_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_key_proto_rawDescData
 }
 
-var file_palyra_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_palyra_v1_key_proto_goTypes = []any{
-	(*Key)(nil),                   // 0: palyra.v1.Key
-	(*ListKeysRequest)(nil),       // 1: palyra.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),      // 2: palyra.v1.ListKeysResponse
-	(*ExportKeysRequest)(nil),     // 3: palyra.v1.ExportKeysRequest
-	(*ExportKeysResponse)(nil),    // 4: palyra.v1.ExportKeysResponse
-	(*RotateKeyRequest)(nil),      // 5: palyra.v1.RotateKeyRequest
-	(*RotateKeyResponse)(nil),     // 6: palyra.v1.RotateKeyResponse
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_palyra_v1_key_proto_goTypes  = []any{
+		(*Key)(nil),                   // 0: palyra.v1.Key
+		(*ListKeysRequest)(nil),       // 1: palyra.v1.ListKeysRequest
+		(*ListKeysResponse)(nil),      // 2: palyra.v1.ListKeysResponse
+		(*ExportKeysRequest)(nil),     // 3: palyra.v1.ExportKeysRequest
+		(*ExportKeysResponse)(nil),    // 4: palyra.v1.ExportKeysResponse
+		(*RotateKeyRequest)(nil),      // 5: palyra.v1.RotateKeyRequest
+		(*RotateKeyResponse)(nil),     // 6: palyra.v1.RotateKeyResponse
+		(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_key_proto_depIdxs = []int32{
 	7, // 0: palyra.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	7, // 1: palyra.v1.Key.retired_at:type_name -> google.protobuf.Timestamp

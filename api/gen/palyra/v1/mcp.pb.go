@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -341,7 +342,10 @@ type AddUpstreamRequest struct {
 	// Approve the tools as they are found now; else they wait in quarantine.
 	Approve bool `protobuf:"varint,10,opt,name=approve,proto3" json:"approve,omitempty"`
 	// Secrets that it uses, by the names of their bindings.
-	Bindings      []string `protobuf:"bytes,11,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	Bindings []string `protobuf:"bytes,11,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	// In the place of the server of that name, which must be there: at once, or not at all. Tools that are as they were
+	// approved stay so.
+	Replace       bool `protobuf:"varint,12,opt,name=replace,proto3" json:"replace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -451,6 +455,13 @@ func (x *AddUpstreamRequest) GetBindings() []string {
 		return x.Bindings
 	}
 	return nil
+}
+
+func (x *AddUpstreamRequest) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
 }
 
 type AddUpstreamResponse struct {
@@ -900,7 +911,7 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\rpinned_digest\x18\t \x01(\tR\fpinnedDigest\x12\x16\n" +
 	"\x06claims\x18\n" +
 	" \x03(\tR\x06claims\x12\x1b\n" +
-	"\tread_only\x18\v \x01(\bR\breadOnly\"\x89\x03\n" +
+	"\tread_only\x18\v \x01(\bR\breadOnly\"\xa3\x03\n" +
 	"\x12AddUpstreamRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\ttransport\x18\x02 \x01(\tR\ttransport\x12\x18\n" +
@@ -914,7 +925,8 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x18\n" +
 	"\aapprove\x18\n" +
 	" \x01(\bR\aapprove\x12\x1a\n" +
-	"\bbindings\x18\v \x03(\tR\bbindings\x1a6\n" +
+	"\bbindings\x18\v \x03(\tR\bbindings\x12\x18\n" +
+	"\areplace\x18\f \x01(\bR\areplace\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +
@@ -967,24 +979,27 @@ func file_palyra_v1_mcp_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_mcp_proto_rawDescData
 }
 
-var file_palyra_v1_mcp_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
-var file_palyra_v1_mcp_proto_goTypes = []any{
-	(*Upstream)(nil),                // 0: palyra.v1.Upstream
-	(*UpstreamTool)(nil),            // 1: palyra.v1.UpstreamTool
-	(*AddUpstreamRequest)(nil),      // 2: palyra.v1.AddUpstreamRequest
-	(*AddUpstreamResponse)(nil),     // 3: palyra.v1.AddUpstreamResponse
-	(*ListUpstreamsRequest)(nil),    // 4: palyra.v1.ListUpstreamsRequest
-	(*ListUpstreamsResponse)(nil),   // 5: palyra.v1.ListUpstreamsResponse
-	(*GetUpstreamRequest)(nil),      // 6: palyra.v1.GetUpstreamRequest
-	(*GetUpstreamResponse)(nil),     // 7: palyra.v1.GetUpstreamResponse
-	(*RemoveUpstreamRequest)(nil),   // 8: palyra.v1.RemoveUpstreamRequest
-	(*RemoveUpstreamResponse)(nil),  // 9: palyra.v1.RemoveUpstreamResponse
-	(*ApproveUpstreamRequest)(nil),  // 10: palyra.v1.ApproveUpstreamRequest
-	(*ApproveUpstreamResponse)(nil), // 11: palyra.v1.ApproveUpstreamResponse
-	nil,                             // 12: palyra.v1.Upstream.EnvEntry
-	nil,                             // 13: palyra.v1.AddUpstreamRequest.EnvEntry
-	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_mcp_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+	file_palyra_v1_mcp_proto_goTypes  = []any{
+		(*Upstream)(nil),                // 0: palyra.v1.Upstream
+		(*UpstreamTool)(nil),            // 1: palyra.v1.UpstreamTool
+		(*AddUpstreamRequest)(nil),      // 2: palyra.v1.AddUpstreamRequest
+		(*AddUpstreamResponse)(nil),     // 3: palyra.v1.AddUpstreamResponse
+		(*ListUpstreamsRequest)(nil),    // 4: palyra.v1.ListUpstreamsRequest
+		(*ListUpstreamsResponse)(nil),   // 5: palyra.v1.ListUpstreamsResponse
+		(*GetUpstreamRequest)(nil),      // 6: palyra.v1.GetUpstreamRequest
+		(*GetUpstreamResponse)(nil),     // 7: palyra.v1.GetUpstreamResponse
+		(*RemoveUpstreamRequest)(nil),   // 8: palyra.v1.RemoveUpstreamRequest
+		(*RemoveUpstreamResponse)(nil),  // 9: palyra.v1.RemoveUpstreamResponse
+		(*ApproveUpstreamRequest)(nil),  // 10: palyra.v1.ApproveUpstreamRequest
+		(*ApproveUpstreamResponse)(nil), // 11: palyra.v1.ApproveUpstreamResponse
+		nil,                             // 12: palyra.v1.Upstream.EnvEntry
+		nil,                             // 13: palyra.v1.AddUpstreamRequest.EnvEntry
+		(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_mcp_proto_depIdxs = []int32{
 	12, // 0: palyra.v1.Upstream.env:type_name -> palyra.v1.Upstream.EnvEntry
 	1,  // 1: palyra.v1.Upstream.tools:type_name -> palyra.v1.UpstreamTool

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 )
 
 const (
@@ -299,15 +300,18 @@ func file_palyra_v1_option_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_option_proto_rawDescData
 }
 
-var file_palyra_v1_option_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_palyra_v1_option_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
-var file_palyra_v1_option_proto_goTypes = []any{
-	(DoorKind)(0),                      // 0: palyra.v1.DoorKind
-	(*Access)(nil),                     // 1: palyra.v1.Access
-	(*ErrorDetail)(nil),                // 2: palyra.v1.ErrorDetail
-	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 4: google.protobuf.FieldOptions
-}
+var (
+	file_palyra_v1_option_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_palyra_v1_option_proto_msgTypes  = make([]protoimpl.MessageInfo, 2)
+	file_palyra_v1_option_proto_goTypes   = []any{
+		DoorKind(0),                        // 0: palyra.v1.DoorKind
+		(*Access)(nil),                     // 1: palyra.v1.Access
+		(*ErrorDetail)(nil),                // 2: palyra.v1.ErrorDetail
+		(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
+		(*descriptorpb.FieldOptions)(nil),  // 4: google.protobuf.FieldOptions
+	}
+)
+
 var file_palyra_v1_option_proto_depIdxs = []int32{
 	0, // 0: palyra.v1.Access.doors:type_name -> palyra.v1.DoorKind
 	3, // 1: palyra.v1.access:extendee -> google.protobuf.MethodOptions

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -2411,50 +2412,53 @@ func file_palyra_v1_policy_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_policy_proto_rawDescData
 }
 
-var file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
-var file_palyra_v1_policy_proto_goTypes = []any{
-	(*Policy)(nil),                  // 0: palyra.v1.Policy
-	(*PolicyFile)(nil),              // 1: palyra.v1.PolicyFile
-	(*Explanation)(nil),             // 2: palyra.v1.Explanation
-	(*Flip)(nil),                    // 3: palyra.v1.Flip
-	(*GetPolicyRequest)(nil),        // 4: palyra.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),       // 5: palyra.v1.GetPolicyResponse
-	(*ExplainCallRequest)(nil),      // 6: palyra.v1.ExplainCallRequest
-	(*ExplainCallResponse)(nil),     // 7: palyra.v1.ExplainCallResponse
-	(*GetSnapshotRequest)(nil),      // 8: palyra.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil),     // 9: palyra.v1.GetSnapshotResponse
-	(*PolicyProblem)(nil),           // 10: palyra.v1.PolicyProblem
-	(*PolicyTest)(nil),              // 11: palyra.v1.PolicyTest
-	(*PolicyCheck)(nil),             // 12: palyra.v1.PolicyCheck
-	(*Activation)(nil),              // 13: palyra.v1.Activation
-	(*CheckPolicyRequest)(nil),      // 14: palyra.v1.CheckPolicyRequest
-	(*CheckPolicyResponse)(nil),     // 15: palyra.v1.CheckPolicyResponse
-	(*ApplyPolicyRequest)(nil),      // 16: palyra.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),     // 17: palyra.v1.ApplyPolicyResponse
-	(*RollbackPolicyRequest)(nil),   // 18: palyra.v1.RollbackPolicyRequest
-	(*RollbackPolicyResponse)(nil),  // 19: palyra.v1.RollbackPolicyResponse
-	(*ListActivationsRequest)(nil),  // 20: palyra.v1.ListActivationsRequest
-	(*ListActivationsResponse)(nil), // 21: palyra.v1.ListActivationsResponse
-	(*ReplayPolicyRequest)(nil),     // 22: palyra.v1.ReplayPolicyRequest
-	(*ReplayPolicyResponse)(nil),    // 23: palyra.v1.ReplayPolicyResponse
-	(*ReplayReport)(nil),            // 24: palyra.v1.ReplayReport
-	(*ReplayTransition)(nil),        // 25: palyra.v1.ReplayTransition
-	(*ReplayChange)(nil),            // 26: palyra.v1.ReplayChange
-	(*ReplayPrompts)(nil),           // 27: palyra.v1.ReplayPrompts
-	(*ReplayGap)(nil),               // 28: palyra.v1.ReplayGap
-	(*SuggestPolicyRequest)(nil),    // 29: palyra.v1.SuggestPolicyRequest
-	(*SuggestPolicyResponse)(nil),   // 30: palyra.v1.SuggestPolicyResponse
-	(*PolicySuggestion)(nil),        // 31: palyra.v1.PolicySuggestion
-	(*SuggestedRule)(nil),           // 32: palyra.v1.SuggestedRule
-	nil,                             // 33: palyra.v1.CheckPolicyRequest.FilesEntry
-	nil,                             // 34: palyra.v1.ApplyPolicyRequest.FilesEntry
-	nil,                             // 35: palyra.v1.ReplayPolicyRequest.FilesEntry
-	nil,                             // 36: palyra.v1.PolicySuggestion.FilesEntry
-	(*Plan)(nil),                    // 37: palyra.v1.Plan
-	(*Verdict)(nil),                 // 38: palyra.v1.Verdict
-	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
-	(*Need)(nil),                    // 40: palyra.v1.Need
-}
+var (
+	file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+	file_palyra_v1_policy_proto_goTypes  = []any{
+		(*Policy)(nil),                  // 0: palyra.v1.Policy
+		(*PolicyFile)(nil),              // 1: palyra.v1.PolicyFile
+		(*Explanation)(nil),             // 2: palyra.v1.Explanation
+		(*Flip)(nil),                    // 3: palyra.v1.Flip
+		(*GetPolicyRequest)(nil),        // 4: palyra.v1.GetPolicyRequest
+		(*GetPolicyResponse)(nil),       // 5: palyra.v1.GetPolicyResponse
+		(*ExplainCallRequest)(nil),      // 6: palyra.v1.ExplainCallRequest
+		(*ExplainCallResponse)(nil),     // 7: palyra.v1.ExplainCallResponse
+		(*GetSnapshotRequest)(nil),      // 8: palyra.v1.GetSnapshotRequest
+		(*GetSnapshotResponse)(nil),     // 9: palyra.v1.GetSnapshotResponse
+		(*PolicyProblem)(nil),           // 10: palyra.v1.PolicyProblem
+		(*PolicyTest)(nil),              // 11: palyra.v1.PolicyTest
+		(*PolicyCheck)(nil),             // 12: palyra.v1.PolicyCheck
+		(*Activation)(nil),              // 13: palyra.v1.Activation
+		(*CheckPolicyRequest)(nil),      // 14: palyra.v1.CheckPolicyRequest
+		(*CheckPolicyResponse)(nil),     // 15: palyra.v1.CheckPolicyResponse
+		(*ApplyPolicyRequest)(nil),      // 16: palyra.v1.ApplyPolicyRequest
+		(*ApplyPolicyResponse)(nil),     // 17: palyra.v1.ApplyPolicyResponse
+		(*RollbackPolicyRequest)(nil),   // 18: palyra.v1.RollbackPolicyRequest
+		(*RollbackPolicyResponse)(nil),  // 19: palyra.v1.RollbackPolicyResponse
+		(*ListActivationsRequest)(nil),  // 20: palyra.v1.ListActivationsRequest
+		(*ListActivationsResponse)(nil), // 21: palyra.v1.ListActivationsResponse
+		(*ReplayPolicyRequest)(nil),     // 22: palyra.v1.ReplayPolicyRequest
+		(*ReplayPolicyResponse)(nil),    // 23: palyra.v1.ReplayPolicyResponse
+		(*ReplayReport)(nil),            // 24: palyra.v1.ReplayReport
+		(*ReplayTransition)(nil),        // 25: palyra.v1.ReplayTransition
+		(*ReplayChange)(nil),            // 26: palyra.v1.ReplayChange
+		(*ReplayPrompts)(nil),           // 27: palyra.v1.ReplayPrompts
+		(*ReplayGap)(nil),               // 28: palyra.v1.ReplayGap
+		(*SuggestPolicyRequest)(nil),    // 29: palyra.v1.SuggestPolicyRequest
+		(*SuggestPolicyResponse)(nil),   // 30: palyra.v1.SuggestPolicyResponse
+		(*PolicySuggestion)(nil),        // 31: palyra.v1.PolicySuggestion
+		(*SuggestedRule)(nil),           // 32: palyra.v1.SuggestedRule
+		nil,                             // 33: palyra.v1.CheckPolicyRequest.FilesEntry
+		nil,                             // 34: palyra.v1.ApplyPolicyRequest.FilesEntry
+		nil,                             // 35: palyra.v1.ReplayPolicyRequest.FilesEntry
+		nil,                             // 36: palyra.v1.PolicySuggestion.FilesEntry
+		(*Plan)(nil),                    // 37: palyra.v1.Plan
+		(*Verdict)(nil),                 // 38: palyra.v1.Verdict
+		(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
+		(*Need)(nil),                    // 40: palyra.v1.Need
+	}
+)
+
 var file_palyra_v1_policy_proto_depIdxs = []int32{
 	1,  // 0: palyra.v1.Policy.files:type_name -> palyra.v1.PolicyFile
 	37, // 1: palyra.v1.Explanation.plan:type_name -> palyra.v1.Plan

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -2841,44 +2842,47 @@ func file_palyra_v1_run_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_run_proto_rawDescData
 }
 
-var file_palyra_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
-var file_palyra_v1_run_proto_goTypes = []any{
-	(*Budget)(nil),                // 0: palyra.v1.Budget
-	(*Run)(nil),                   // 1: palyra.v1.Run
-	(*TapeEntry)(nil),             // 2: palyra.v1.TapeEntry
-	(*RunAccepted)(nil),           // 3: palyra.v1.RunAccepted
-	(*ModelText)(nil),             // 4: palyra.v1.ModelText
-	(*ToolProposed)(nil),          // 5: palyra.v1.ToolProposed
-	(*ToolJudged)(nil),            // 6: palyra.v1.ToolJudged
-	(*ApprovalRequested)(nil),     // 7: palyra.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),      // 8: palyra.v1.ApprovalResolved
-	(*ToolGranted)(nil),           // 9: palyra.v1.ToolGranted
-	(*ToolOutput)(nil),            // 10: palyra.v1.ToolOutput
-	(*ToolAttested)(nil),          // 11: palyra.v1.ToolAttested
-	(*EgressFlow)(nil),            // 12: palyra.v1.EgressFlow
-	(*ToolFinished)(nil),          // 13: palyra.v1.ToolFinished
-	(*RunFinished)(nil),           // 14: palyra.v1.RunFinished
-	(*StartRunRequest)(nil),       // 15: palyra.v1.StartRunRequest
-	(*StartRunResponse)(nil),      // 16: palyra.v1.StartRunResponse
-	(*AttachRunRequest)(nil),      // 17: palyra.v1.AttachRunRequest
-	(*AttachRunResponse)(nil),     // 18: palyra.v1.AttachRunResponse
-	(*CancelRunRequest)(nil),      // 19: palyra.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 20: palyra.v1.CancelRunResponse
-	(*GetRunRequest)(nil),         // 21: palyra.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 22: palyra.v1.GetRunResponse
-	(*ListRunsRequest)(nil),       // 23: palyra.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 24: palyra.v1.ListRunsResponse
-	(*SendRunInputRequest)(nil),   // 25: palyra.v1.SendRunInputRequest
-	(*SendRunInputResponse)(nil),  // 26: palyra.v1.SendRunInputResponse
-	(*RunStreamRequest)(nil),      // 27: palyra.v1.RunStreamRequest
-	(*RunStreamResponse)(nil),     // 28: palyra.v1.RunStreamResponse
-	(*RunStreamTaken)(nil),        // 29: palyra.v1.RunStreamTaken
-	(*RunStreamRefused)(nil),      // 30: palyra.v1.RunStreamRefused
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*DecideApprovalRequest)(nil), // 32: palyra.v1.DecideApprovalRequest
-	(*Approval)(nil),              // 33: palyra.v1.Approval
-	(*ErrorDetail)(nil),           // 34: palyra.v1.ErrorDetail
-}
+var (
+	file_palyra_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+	file_palyra_v1_run_proto_goTypes  = []any{
+		(*Budget)(nil),                // 0: palyra.v1.Budget
+		(*Run)(nil),                   // 1: palyra.v1.Run
+		(*TapeEntry)(nil),             // 2: palyra.v1.TapeEntry
+		(*RunAccepted)(nil),           // 3: palyra.v1.RunAccepted
+		(*ModelText)(nil),             // 4: palyra.v1.ModelText
+		(*ToolProposed)(nil),          // 5: palyra.v1.ToolProposed
+		(*ToolJudged)(nil),            // 6: palyra.v1.ToolJudged
+		(*ApprovalRequested)(nil),     // 7: palyra.v1.ApprovalRequested
+		(*ApprovalResolved)(nil),      // 8: palyra.v1.ApprovalResolved
+		(*ToolGranted)(nil),           // 9: palyra.v1.ToolGranted
+		(*ToolOutput)(nil),            // 10: palyra.v1.ToolOutput
+		(*ToolAttested)(nil),          // 11: palyra.v1.ToolAttested
+		(*EgressFlow)(nil),            // 12: palyra.v1.EgressFlow
+		(*ToolFinished)(nil),          // 13: palyra.v1.ToolFinished
+		(*RunFinished)(nil),           // 14: palyra.v1.RunFinished
+		(*StartRunRequest)(nil),       // 15: palyra.v1.StartRunRequest
+		(*StartRunResponse)(nil),      // 16: palyra.v1.StartRunResponse
+		(*AttachRunRequest)(nil),      // 17: palyra.v1.AttachRunRequest
+		(*AttachRunResponse)(nil),     // 18: palyra.v1.AttachRunResponse
+		(*CancelRunRequest)(nil),      // 19: palyra.v1.CancelRunRequest
+		(*CancelRunResponse)(nil),     // 20: palyra.v1.CancelRunResponse
+		(*GetRunRequest)(nil),         // 21: palyra.v1.GetRunRequest
+		(*GetRunResponse)(nil),        // 22: palyra.v1.GetRunResponse
+		(*ListRunsRequest)(nil),       // 23: palyra.v1.ListRunsRequest
+		(*ListRunsResponse)(nil),      // 24: palyra.v1.ListRunsResponse
+		(*SendRunInputRequest)(nil),   // 25: palyra.v1.SendRunInputRequest
+		(*SendRunInputResponse)(nil),  // 26: palyra.v1.SendRunInputResponse
+		(*RunStreamRequest)(nil),      // 27: palyra.v1.RunStreamRequest
+		(*RunStreamResponse)(nil),     // 28: palyra.v1.RunStreamResponse
+		(*RunStreamTaken)(nil),        // 29: palyra.v1.RunStreamTaken
+		(*RunStreamRefused)(nil),      // 30: palyra.v1.RunStreamRefused
+		(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+		(*DecideApprovalRequest)(nil), // 32: palyra.v1.DecideApprovalRequest
+		(*Approval)(nil),              // 33: palyra.v1.Approval
+		(*ErrorDetail)(nil),           // 34: palyra.v1.ErrorDetail
+	}
+)
+
 var file_palyra_v1_run_proto_depIdxs = []int32{
 	0,  // 0: palyra.v1.Run.budget:type_name -> palyra.v1.Budget
 	31, // 1: palyra.v1.Run.created_at:type_name -> google.protobuf.Timestamp

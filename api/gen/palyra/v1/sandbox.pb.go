@@ -7,11 +7,12 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -306,14 +307,17 @@ func file_palyra_v1_sandbox_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_sandbox_proto_rawDescData
 }
 
-var file_palyra_v1_sandbox_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
-var file_palyra_v1_sandbox_proto_goTypes = []any{
-	(*SignedPosture)(nil),      // 0: palyra.v1.SignedPosture
-	(*RunDoctorRequest)(nil),   // 1: palyra.v1.RunDoctorRequest
-	(*RunDoctorResponse)(nil),  // 2: palyra.v1.RunDoctorResponse
-	(*GetPostureRequest)(nil),  // 3: palyra.v1.GetPostureRequest
-	(*GetPostureResponse)(nil), // 4: palyra.v1.GetPostureResponse
-}
+var (
+	file_palyra_v1_sandbox_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+	file_palyra_v1_sandbox_proto_goTypes  = []any{
+		(*SignedPosture)(nil),      // 0: palyra.v1.SignedPosture
+		(*RunDoctorRequest)(nil),   // 1: palyra.v1.RunDoctorRequest
+		(*RunDoctorResponse)(nil),  // 2: palyra.v1.RunDoctorResponse
+		(*GetPostureRequest)(nil),  // 3: palyra.v1.GetPostureRequest
+		(*GetPostureResponse)(nil), // 4: palyra.v1.GetPostureResponse
+	}
+)
+
 var file_palyra_v1_sandbox_proto_depIdxs = []int32{
 	0, // 0: palyra.v1.RunDoctorResponse.posture:type_name -> palyra.v1.SignedPosture
 	0, // 1: palyra.v1.GetPostureResponse.postures:type_name -> palyra.v1.SignedPosture

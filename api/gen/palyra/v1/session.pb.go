@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -505,17 +506,20 @@ func file_palyra_v1_session_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_session_proto_rawDescData
 }
 
-var file_palyra_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_palyra_v1_session_proto_goTypes = []any{
-	(*Session)(nil),               // 0: palyra.v1.Session
-	(*ListSessionsRequest)(nil),   // 1: palyra.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 2: palyra.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),     // 3: palyra.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 4: palyra.v1.GetSessionResponse
-	(*CloseSessionRequest)(nil),   // 5: palyra.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),  // 6: palyra.v1.CloseSessionResponse
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_palyra_v1_session_proto_goTypes  = []any{
+		(*Session)(nil),               // 0: palyra.v1.Session
+		(*ListSessionsRequest)(nil),   // 1: palyra.v1.ListSessionsRequest
+		(*ListSessionsResponse)(nil),  // 2: palyra.v1.ListSessionsResponse
+		(*GetSessionRequest)(nil),     // 3: palyra.v1.GetSessionRequest
+		(*GetSessionResponse)(nil),    // 4: palyra.v1.GetSessionResponse
+		(*CloseSessionRequest)(nil),   // 5: palyra.v1.CloseSessionRequest
+		(*CloseSessionResponse)(nil),  // 6: palyra.v1.CloseSessionResponse
+		(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_session_proto_depIdxs = []int32{
 	7, // 0: palyra.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
 	7, // 1: palyra.v1.Session.used_at:type_name -> google.protobuf.Timestamp

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -470,17 +471,20 @@ func file_palyra_v1_status_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_status_proto_rawDescData
 }
 
-var file_palyra_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_palyra_v1_status_proto_goTypes = []any{
-	(*Status)(nil),                // 0: palyra.v1.Status
-	(*GetStatusRequest)(nil),      // 1: palyra.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),     // 2: palyra.v1.GetStatusResponse
-	(*ShutdownRequest)(nil),       // 3: palyra.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),      // 4: palyra.v1.ShutdownResponse
-	nil,                           // 5: palyra.v1.Status.FeaturesEntry
-	nil,                           // 6: palyra.v1.Status.LimitedEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_palyra_v1_status_proto_goTypes  = []any{
+		(*Status)(nil),                // 0: palyra.v1.Status
+		(*GetStatusRequest)(nil),      // 1: palyra.v1.GetStatusRequest
+		(*GetStatusResponse)(nil),     // 2: palyra.v1.GetStatusResponse
+		(*ShutdownRequest)(nil),       // 3: palyra.v1.ShutdownRequest
+		(*ShutdownResponse)(nil),      // 4: palyra.v1.ShutdownResponse
+		nil,                           // 5: palyra.v1.Status.FeaturesEntry
+		nil,                           // 6: palyra.v1.Status.LimitedEntry
+		(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_status_proto_depIdxs = []int32{
 	7, // 0: palyra.v1.Status.started_at:type_name -> google.protobuf.Timestamp
 	5, // 1: palyra.v1.Status.features:type_name -> palyra.v1.Status.FeaturesEntry

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -330,7 +331,12 @@ func (x *CallToolRequest) GetEndWithClient() bool {
 type CheckCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call as for CallTool; timeout_ms and stream_output mean nothing here.
-	Call          *CallToolRequest `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	Call *CallToolRequest `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// The caller makes the call whatever the answer would be: it is judged and recorded, nobody is asked, and the outcome,
+	// "observed", says what would have become of it. Refused (not_observing) unless calls are observed now.
+	Observe bool `protobuf:"varint,2,opt,name=observe,proto3" json:"observe,omitempty"`
+	// Only with observe: if calls were held, this one would be proposed to CallTool, and is judged as that one.
+	Rewritten     bool `protobuf:"varint,3,opt,name=rewritten,proto3" json:"rewritten,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +376,20 @@ func (x *CheckCallRequest) GetCall() *CallToolRequest {
 		return x.Call
 	}
 	return nil
+}
+
+func (x *CheckCallRequest) GetObserve() bool {
+	if x != nil {
+		return x.Observe
+	}
+	return false
+}
+
+func (x *CheckCallRequest) GetRewritten() bool {
+	if x != nil {
+		return x.Rewritten
+	}
+	return false
 }
 
 type CheckCallResponse struct {
@@ -1501,9 +1521,11 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\rraw_arguments\x18\t \x01(\fR\frawArguments\x12#\n" +
 	"\rstream_output\x18\n" +
 	" \x01(\bR\fstreamOutput\x12&\n" +
-	"\x0fend_with_client\x18\v \x01(\bR\rendWithClient\"B\n" +
+	"\x0fend_with_client\x18\v \x01(\bR\rendWithClient\"z\n" +
 	"\x10CheckCallRequest\x12.\n" +
-	"\x04call\x18\x01 \x01(\v2\x1a.palyra.v1.CallToolRequestR\x04call\"D\n" +
+	"\x04call\x18\x01 \x01(\v2\x1a.palyra.v1.CallToolRequestR\x04call\x12\x18\n" +
+	"\aobserve\x18\x02 \x01(\bR\aobserve\x12\x1c\n" +
+	"\trewritten\x18\x03 \x01(\bR\trewritten\"D\n" +
 	"\x11CheckCallResponse\x12/\n" +
 	"\x04news\x18\x01 \x01(\v2\x1b.palyra.v1.CallToolResponseR\x04news\"+\n" +
 	"\x10WatchCallRequest\x12\x17\n" +
@@ -1616,37 +1638,40 @@ func file_palyra_v1_tool_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_tool_proto_rawDescData
 }
 
-var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
-var file_palyra_v1_tool_proto_goTypes = []any{
-	(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
-	(*GetToolRequest)(nil),        // 2: palyra.v1.GetToolRequest
-	(*GetToolResponse)(nil),       // 3: palyra.v1.GetToolResponse
-	(*CallToolRequest)(nil),       // 4: palyra.v1.CallToolRequest
-	(*CheckCallRequest)(nil),      // 5: palyra.v1.CheckCallRequest
-	(*CheckCallResponse)(nil),     // 6: palyra.v1.CheckCallResponse
-	(*WatchCallRequest)(nil),      // 7: palyra.v1.WatchCallRequest
-	(*WatchCallResponse)(nil),     // 8: palyra.v1.WatchCallResponse
-	(*CallToolResponse)(nil),      // 9: palyra.v1.CallToolResponse
-	(*CallRunning)(nil),           // 10: palyra.v1.CallRunning
-	(*CallOutput)(nil),            // 11: palyra.v1.CallOutput
-	(*CallAccepted)(nil),          // 12: palyra.v1.CallAccepted
-	(*CallApprovalRequested)(nil), // 13: palyra.v1.CallApprovalRequested
-	(*CallApprovalResolved)(nil),  // 14: palyra.v1.CallApprovalResolved
-	(*SendInputRequest)(nil),      // 15: palyra.v1.SendInputRequest
-	(*SendInputResponse)(nil),     // 16: palyra.v1.SendInputResponse
-	(*CancelCallRequest)(nil),     // 17: palyra.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),    // 18: palyra.v1.CancelCallResponse
-	(*GetCallRequest)(nil),        // 19: palyra.v1.GetCallRequest
-	(*GetCallResponse)(nil),       // 20: palyra.v1.GetCallResponse
-	(*Printed)(nil),               // 21: palyra.v1.Printed
-	(*ListCallsRequest)(nil),      // 22: palyra.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 23: palyra.v1.ListCallsResponse
-	(*Tool)(nil),                  // 24: palyra.v1.Tool
-	(*Outcome)(nil),               // 25: palyra.v1.Outcome
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*Call)(nil),                  // 27: palyra.v1.Call
-}
+var (
+	file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+	file_palyra_v1_tool_proto_goTypes  = []any{
+		(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
+		(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
+		(*GetToolRequest)(nil),        // 2: palyra.v1.GetToolRequest
+		(*GetToolResponse)(nil),       // 3: palyra.v1.GetToolResponse
+		(*CallToolRequest)(nil),       // 4: palyra.v1.CallToolRequest
+		(*CheckCallRequest)(nil),      // 5: palyra.v1.CheckCallRequest
+		(*CheckCallResponse)(nil),     // 6: palyra.v1.CheckCallResponse
+		(*WatchCallRequest)(nil),      // 7: palyra.v1.WatchCallRequest
+		(*WatchCallResponse)(nil),     // 8: palyra.v1.WatchCallResponse
+		(*CallToolResponse)(nil),      // 9: palyra.v1.CallToolResponse
+		(*CallRunning)(nil),           // 10: palyra.v1.CallRunning
+		(*CallOutput)(nil),            // 11: palyra.v1.CallOutput
+		(*CallAccepted)(nil),          // 12: palyra.v1.CallAccepted
+		(*CallApprovalRequested)(nil), // 13: palyra.v1.CallApprovalRequested
+		(*CallApprovalResolved)(nil),  // 14: palyra.v1.CallApprovalResolved
+		(*SendInputRequest)(nil),      // 15: palyra.v1.SendInputRequest
+		(*SendInputResponse)(nil),     // 16: palyra.v1.SendInputResponse
+		(*CancelCallRequest)(nil),     // 17: palyra.v1.CancelCallRequest
+		(*CancelCallResponse)(nil),    // 18: palyra.v1.CancelCallResponse
+		(*GetCallRequest)(nil),        // 19: palyra.v1.GetCallRequest
+		(*GetCallResponse)(nil),       // 20: palyra.v1.GetCallResponse
+		(*Printed)(nil),               // 21: palyra.v1.Printed
+		(*ListCallsRequest)(nil),      // 22: palyra.v1.ListCallsRequest
+		(*ListCallsResponse)(nil),     // 23: palyra.v1.ListCallsResponse
+		(*Tool)(nil),                  // 24: palyra.v1.Tool
+		(*Outcome)(nil),               // 25: palyra.v1.Outcome
+		(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+		(*Call)(nil),                  // 27: palyra.v1.Call
+	}
+)
+
 var file_palyra_v1_tool_proto_depIdxs = []int32{
 	24, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
 	24, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool

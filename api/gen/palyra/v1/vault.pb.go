@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -238,11 +239,11 @@ type SecretBinding struct {
 	// Of the secret.
 	Scope  string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	Secret string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// header, basic, query, body, websocket, git-credential, provider, upstream, sigv4, ssh-agent or signing.
+	// header, basic, query, body, websocket, git-credential, provider, upstream, sigv4, ssh-agent, git-ssh or signing.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The header, query parameter or field; of sigv4 REGION/SERVICE.
 	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
-	// host:port, reached by TLS; of ssh-agent by ssh; of signing none.
+	// host:port, reached by TLS; of ssh-agent and git-ssh by ssh; of signing none.
 	Hosts []string `protobuf:"bytes,6,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// The variable in which programs find the placeholder.
 	Env string `protobuf:"bytes,7,opt,name=env,proto3" json:"env,omitempty"`
@@ -254,12 +255,14 @@ type SecretBinding struct {
 	Workspaces []string               `protobuf:"bytes,10,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
 	CreatedBy  string                 `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Of ssh-agent: public keys of its hosts, or lines of known_hosts.
+	// Of ssh-agent and git-ssh: public keys of its hosts, or lines of known_hosts.
 	HostKeys []string `protobuf:"bytes,13,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`
-	// Of keys: the socket of the ssh-agent that holds it, instead of a secret.
+	// Of keys: the socket of the ssh-agent or gpg-agent that holds it, instead of a secret.
 	Agent string `protobuf:"bytes,14,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Of keys: the public key of ssh, or the fingerprint of OpenPGP.
-	Key           string `protobuf:"bytes,15,opt,name=key,proto3" json:"key,omitempty"`
+	Key string `protobuf:"bytes,15,opt,name=key,proto3" json:"key,omitempty"`
+	// Of a key of OpenPGP in a gpg-agent: its public half, armored.
+	PublicKey     string `protobuf:"bytes,16,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +398,13 @@ func (x *SecretBinding) GetAgent() string {
 func (x *SecretBinding) GetKey() string {
 	if x != nil {
 		return x.Key
+	}
+	return ""
+}
+
+func (x *SecretBinding) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
 	}
 	return ""
 }
@@ -1784,7 +1794,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\akeepers\x18\x06 \x03(\tR\akeepers\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x12\x16\n" +
 	"\x06remedy\x18\b \x01(\tR\x06remedy\x12\x1a\n" +
-	"\bbindings\x18\t \x01(\x03R\bbindings\"\x8c\x03\n" +
+	"\bbindings\x18\t \x01(\x03R\bbindings\"\xab\x03\n" +
 	"\rSecretBinding\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x16\n" +
@@ -1805,7 +1815,9 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1b\n" +
 	"\thost_keys\x18\r \x03(\tR\bhostKeys\x12\x14\n" +
 	"\x05agent\x18\x0e \x01(\tR\x05agent\x12\x10\n" +
-	"\x03key\x18\x0f \x01(\tR\x03key\"G\n" +
+	"\x03key\x18\x0f \x01(\tR\x03key\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x10 \x01(\tR\tpublicKey\"G\n" +
 	"\x11BindSecretRequest\x122\n" +
 	"\abinding\x18\x01 \x01(\v2\x18.palyra.v1.SecretBindingR\abinding\"H\n" +
 	"\x12BindSecretResponse\x122\n" +
@@ -1887,7 +1899,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\breplaced\x18\x03 \x01(\x03R\breplaced\x12\x12\n" +
 	"\x04same\x18\x04 \x01(\x03R\x04same\x12\x16\n" +
 	"\x06keeper\x18\x05 \x01(\tR\x06keeper\x12\x1a\n" +
-	"\bbindings\x18\x06 \x01(\x03R\bbindings2\xbd\n" +
+	"\bbindings\x18\x06 \x01(\x03R\bbindings2\xbe\n" +
 	"\n" +
 	"\fVaultService\x12^\n" +
 	"\tPutSecret\x12\x1b.palyra.v1.PutSecretRequest\x1a\x1c.palyra.v1.PutSecretResponse\"\x16\xea\xe0\x18\x12\n" +
@@ -1904,10 +1916,10 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\vUnlockVault\x12\x1d.palyra.v1.UnlockVaultRequest\x1a\x1e.palyra.v1.UnlockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12^\n" +
 	"\tLockVault\x12\x1b.palyra.v1.LockVaultRequest\x1a\x1c.palyra.v1.LockVaultResponse\"\x16\xea\xe0\x18\x12\n" +
-	"\vvault.write\x10\x01\x1a\x01\x01\x12a\n" +
+	"\vvault.write\x10\x01\x1a\x01\x01\x12b\n" +
 	"\n" +
-	"BindSecret\x12\x1c.palyra.v1.BindSecretRequest\x1a\x1d.palyra.v1.BindSecretResponse\"\x16\xea\xe0\x18\x12\n" +
-	"\vvault.write\x10\x01\x1a\x01\x01\x12g\n" +
+	"BindSecret\x12\x1c.palyra.v1.BindSecretRequest\x1a\x1d.palyra.v1.BindSecretResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\fvault.reveal\x10\x01\x1a\x01\x01\x12g\n" +
 	"\fUnbindSecret\x12\x1e.palyra.v1.UnbindSecretRequest\x1a\x1f.palyra.v1.UnbindSecretResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vvault.write\x10\x01\x1a\x01\x01\x12d\n" +
 	"\fListBindings\x12\x1e.palyra.v1.ListBindingsRequest\x1a\x1f.palyra.v1.ListBindingsResponse\"\x13\xea\xe0\x18\x0f\n" +
@@ -1933,40 +1945,43 @@ func file_palyra_v1_vault_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_vault_proto_rawDescData
 }
 
-var file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
-var file_palyra_v1_vault_proto_goTypes = []any{
-	(*SecretInfo)(nil),             // 0: palyra.v1.SecretInfo
-	(*VaultStatus)(nil),            // 1: palyra.v1.VaultStatus
-	(*SecretBinding)(nil),          // 2: palyra.v1.SecretBinding
-	(*BindSecretRequest)(nil),      // 3: palyra.v1.BindSecretRequest
-	(*BindSecretResponse)(nil),     // 4: palyra.v1.BindSecretResponse
-	(*UnbindSecretRequest)(nil),    // 5: palyra.v1.UnbindSecretRequest
-	(*UnbindSecretResponse)(nil),   // 6: palyra.v1.UnbindSecretResponse
-	(*ListBindingsRequest)(nil),    // 7: palyra.v1.ListBindingsRequest
-	(*ListBindingsResponse)(nil),   // 8: palyra.v1.ListBindingsResponse
-	(*PutSecretRequest)(nil),       // 9: palyra.v1.PutSecretRequest
-	(*PutSecretResponse)(nil),      // 10: palyra.v1.PutSecretResponse
-	(*RevealSecretRequest)(nil),    // 11: palyra.v1.RevealSecretRequest
-	(*RevealSecretResponse)(nil),   // 12: palyra.v1.RevealSecretResponse
-	(*ListSecretsRequest)(nil),     // 13: palyra.v1.ListSecretsRequest
-	(*ListSecretsResponse)(nil),    // 14: palyra.v1.ListSecretsResponse
-	(*DeleteSecretRequest)(nil),    // 15: palyra.v1.DeleteSecretRequest
-	(*DeleteSecretResponse)(nil),   // 16: palyra.v1.DeleteSecretResponse
-	(*RotateVaultRequest)(nil),     // 17: palyra.v1.RotateVaultRequest
-	(*RotateVaultResponse)(nil),    // 18: palyra.v1.RotateVaultResponse
-	(*UnlockVaultRequest)(nil),     // 19: palyra.v1.UnlockVaultRequest
-	(*UnlockVaultResponse)(nil),    // 20: palyra.v1.UnlockVaultResponse
-	(*LockVaultRequest)(nil),       // 21: palyra.v1.LockVaultRequest
-	(*LockVaultResponse)(nil),      // 22: palyra.v1.LockVaultResponse
-	(*GetVaultStatusRequest)(nil),  // 23: palyra.v1.GetVaultStatusRequest
-	(*GetVaultStatusResponse)(nil), // 24: palyra.v1.GetVaultStatusResponse
-	(*ExportVaultRequest)(nil),     // 25: palyra.v1.ExportVaultRequest
-	(*ExportVaultResponse)(nil),    // 26: palyra.v1.ExportVaultResponse
-	(*ImportVaultRequest)(nil),     // 27: palyra.v1.ImportVaultRequest
-	(*ImportVaultResponse)(nil),    // 28: palyra.v1.ImportVaultResponse
-	(*VaultImport)(nil),            // 29: palyra.v1.VaultImport
-	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_vault_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+	file_palyra_v1_vault_proto_goTypes  = []any{
+		(*SecretInfo)(nil),             // 0: palyra.v1.SecretInfo
+		(*VaultStatus)(nil),            // 1: palyra.v1.VaultStatus
+		(*SecretBinding)(nil),          // 2: palyra.v1.SecretBinding
+		(*BindSecretRequest)(nil),      // 3: palyra.v1.BindSecretRequest
+		(*BindSecretResponse)(nil),     // 4: palyra.v1.BindSecretResponse
+		(*UnbindSecretRequest)(nil),    // 5: palyra.v1.UnbindSecretRequest
+		(*UnbindSecretResponse)(nil),   // 6: palyra.v1.UnbindSecretResponse
+		(*ListBindingsRequest)(nil),    // 7: palyra.v1.ListBindingsRequest
+		(*ListBindingsResponse)(nil),   // 8: palyra.v1.ListBindingsResponse
+		(*PutSecretRequest)(nil),       // 9: palyra.v1.PutSecretRequest
+		(*PutSecretResponse)(nil),      // 10: palyra.v1.PutSecretResponse
+		(*RevealSecretRequest)(nil),    // 11: palyra.v1.RevealSecretRequest
+		(*RevealSecretResponse)(nil),   // 12: palyra.v1.RevealSecretResponse
+		(*ListSecretsRequest)(nil),     // 13: palyra.v1.ListSecretsRequest
+		(*ListSecretsResponse)(nil),    // 14: palyra.v1.ListSecretsResponse
+		(*DeleteSecretRequest)(nil),    // 15: palyra.v1.DeleteSecretRequest
+		(*DeleteSecretResponse)(nil),   // 16: palyra.v1.DeleteSecretResponse
+		(*RotateVaultRequest)(nil),     // 17: palyra.v1.RotateVaultRequest
+		(*RotateVaultResponse)(nil),    // 18: palyra.v1.RotateVaultResponse
+		(*UnlockVaultRequest)(nil),     // 19: palyra.v1.UnlockVaultRequest
+		(*UnlockVaultResponse)(nil),    // 20: palyra.v1.UnlockVaultResponse
+		(*LockVaultRequest)(nil),       // 21: palyra.v1.LockVaultRequest
+		(*LockVaultResponse)(nil),      // 22: palyra.v1.LockVaultResponse
+		(*GetVaultStatusRequest)(nil),  // 23: palyra.v1.GetVaultStatusRequest
+		(*GetVaultStatusResponse)(nil), // 24: palyra.v1.GetVaultStatusResponse
+		(*ExportVaultRequest)(nil),     // 25: palyra.v1.ExportVaultRequest
+		(*ExportVaultResponse)(nil),    // 26: palyra.v1.ExportVaultResponse
+		(*ImportVaultRequest)(nil),     // 27: palyra.v1.ImportVaultRequest
+		(*ImportVaultResponse)(nil),    // 28: palyra.v1.ImportVaultResponse
+		(*VaultImport)(nil),            // 29: palyra.v1.VaultImport
+		(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_vault_proto_depIdxs = []int32{
 	30, // 0: palyra.v1.SecretInfo.created_at:type_name -> google.protobuf.Timestamp
 	30, // 1: palyra.v1.SecretInfo.expires_at:type_name -> google.protobuf.Timestamp

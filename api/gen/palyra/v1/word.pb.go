@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -227,7 +228,9 @@ type Proposal struct {
 	// What it was proposed with.
 	Credential string `protobuf:"bytes,23,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Permissions of the credential; empty: those of an agent.
-	Scopes        []string `protobuf:"bytes,24,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Scopes []string `protobuf:"bytes,24,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// The caller runs it whatever the answer would be: nobody is asked, and nothing runs here.
+	Observe       bool `protobuf:"varint,25,opt,name=observe,proto3" json:"observe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +431,13 @@ func (x *Proposal) GetScopes() []string {
 		return x.Scopes
 	}
 	return nil
+}
+
+func (x *Proposal) GetObserve() bool {
+	if x != nil {
+		return x.Observe
+	}
+	return false
 }
 
 // WorkspaceRef is the workspace a plan works in.
@@ -1045,7 +1055,9 @@ type Plan struct {
 	// HOST:INSIDE: ports of this machine at which a background process answers.
 	Publish []string `protobuf:"bytes,36,rep,name=publish,proto3" json:"publish,omitempty"`
 	// Values of secrets are masked in it: it has not the digest of the plan that it stands for.
-	Masked        bool `protobuf:"varint,37,opt,name=masked,proto3" json:"masked,omitempty"`
+	Masked bool `protobuf:"varint,37,opt,name=masked,proto3" json:"masked,omitempty"`
+	// Keys by binding name, each use of which is a call of its own.
+	Signers       []string `protobuf:"bytes,38,rep,name=signers,proto3" json:"signers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1337,6 +1349,13 @@ func (x *Plan) GetMasked() bool {
 		return x.Masked
 	}
 	return false
+}
+
+func (x *Plan) GetSigners() []string {
+	if x != nil {
+		return x.Signers
+	}
+	return nil
 }
 
 // Link is a symbolic link and what it says.
@@ -2340,7 +2359,11 @@ type Terms struct {
 	// Signatures of commits that go on this branch of the workspace.
 	Branch string `protobuf:"bytes,17,opt,name=branch,proto3" json:"branch,omitempty"`
 	// By this binding and key, NAME/FINGERPRINT.
-	Signer        string `protobuf:"bytes,18,opt,name=signer,proto3" json:"signer,omitempty"`
+	Signer string `protobuf:"bytes,18,opt,name=signer,proto3" json:"signer,omitempty"`
+	// Connections of git to this repository, USER@HOST:PORT:PATH; with a branch, pushes to that.
+	Remote string `protobuf:"bytes,19,opt,name=remote,proto3" json:"remote,omitempty"`
+	// The fingerprints of the server's keys, with commas.
+	HostKey       string `protobuf:"bytes,20,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2497,6 +2520,20 @@ func (x *Terms) GetBranch() string {
 func (x *Terms) GetSigner() string {
 	if x != nil {
 		return x.Signer
+	}
+	return ""
+}
+
+func (x *Terms) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *Terms) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
 	}
 	return ""
 }
@@ -3489,7 +3526,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\xe5\x04\n" +
+	" \x01(\bR\tworkspace\"\xff\x04\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -3519,7 +3556,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\n" +
 	"credential\x18\x17 \x01(\tR\n" +
 	"credential\x12\x16\n" +
-	"\x06scopes\x18\x18 \x03(\tR\x06scopes\"\x85\x01\n" +
+	"\x06scopes\x18\x18 \x03(\tR\x06scopes\x12\x18\n" +
+	"\aobserve\x18\x19 \x01(\bR\aobserve\"\x85\x01\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +
@@ -3571,7 +3609,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\t\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -3612,7 +3650,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\aeffects\x18\" \x01(\v2\x12.palyra.v1.EffectsR\aeffects\x12\x18\n" +
 	"\alasting\x18# \x01(\bR\alasting\x12\x18\n" +
 	"\apublish\x18$ \x03(\tR\apublish\x12\x16\n" +
-	"\x06masked\x18% \x01(\bR\x06masked\"2\n" +
+	"\x06masked\x18% \x01(\bR\x06masked\x12\x18\n" +
+	"\asigners\x18& \x03(\tR\asigners\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"[\n" +
@@ -3701,7 +3740,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xe1\x03\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x94\x04\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -3724,7 +3763,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06within\x18\x0f \x03(\tR\x06within\x12\x14\n" +
 	"\x05pages\x18\x10 \x01(\bR\x05pages\x12\x16\n" +
 	"\x06branch\x18\x11 \x01(\tR\x06branch\x12\x16\n" +
-	"\x06signer\x18\x12 \x01(\tR\x06signer\"\x88\x03\n" +
+	"\x06signer\x18\x12 \x01(\tR\x06signer\x12\x16\n" +
+	"\x06remote\x18\x13 \x01(\tR\x06remote\x12\x19\n" +
+	"\bhost_key\x18\x14 \x01(\tR\ahostKey\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +
@@ -3862,42 +3903,45 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
-var file_palyra_v1_word_proto_goTypes = []any{
-	(*Position)(nil),              // 0: palyra.v1.Position
-	(*Tool)(nil),                  // 1: palyra.v1.Tool
-	(*Proposal)(nil),              // 2: palyra.v1.Proposal
-	(*WorkspaceRef)(nil),          // 3: palyra.v1.WorkspaceRef
-	(*Repository)(nil),            // 4: palyra.v1.Repository
-	(*Executable)(nil),            // 5: palyra.v1.Executable
-	(*EnvVar)(nil),                // 6: palyra.v1.EnvVar
-	(*Input)(nil),                 // 7: palyra.v1.Input
-	(*Mount)(nil),                 // 8: palyra.v1.Mount
-	(*Limits)(nil),                // 9: palyra.v1.Limits
-	(*Enforcement)(nil),           // 10: palyra.v1.Enforcement
-	(*Plan)(nil),                  // 11: palyra.v1.Plan
-	(*Link)(nil),                  // 12: palyra.v1.Link
-	(*Staging)(nil),               // 13: palyra.v1.Staging
-	(*RoomFile)(nil),              // 14: palyra.v1.RoomFile
-	(*Detail)(nil),                // 15: palyra.v1.Detail
-	(*Need)(nil),                  // 16: palyra.v1.Need
-	(*Risk)(nil),                  // 17: palyra.v1.Risk
-	(*PolicyHit)(nil),             // 18: palyra.v1.PolicyHit
-	(*PairResult)(nil),            // 19: palyra.v1.PairResult
-	(*Verdict)(nil),               // 20: palyra.v1.Verdict
-	(*Intent)(nil),                // 21: palyra.v1.Intent
-	(*Signature)(nil),             // 22: palyra.v1.Signature
-	(*Vote)(nil),                  // 23: palyra.v1.Vote
-	(*Terms)(nil),                 // 24: palyra.v1.Terms
-	(*Decision)(nil),              // 25: palyra.v1.Decision
-	(*Outcome)(nil),               // 26: palyra.v1.Outcome
-	(*Effects)(nil),               // 27: palyra.v1.Effects
-	(*Call)(nil),                  // 28: palyra.v1.Call
-	(*Keep)(nil),                  // 29: palyra.v1.Keep
-	(*EffectFacts)(nil),           // 30: palyra.v1.EffectFacts
-	nil,                           // 31: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-}
+var (
+	file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+	file_palyra_v1_word_proto_goTypes  = []any{
+		(*Position)(nil),              // 0: palyra.v1.Position
+		(*Tool)(nil),                  // 1: palyra.v1.Tool
+		(*Proposal)(nil),              // 2: palyra.v1.Proposal
+		(*WorkspaceRef)(nil),          // 3: palyra.v1.WorkspaceRef
+		(*Repository)(nil),            // 4: palyra.v1.Repository
+		(*Executable)(nil),            // 5: palyra.v1.Executable
+		(*EnvVar)(nil),                // 6: palyra.v1.EnvVar
+		(*Input)(nil),                 // 7: palyra.v1.Input
+		(*Mount)(nil),                 // 8: palyra.v1.Mount
+		(*Limits)(nil),                // 9: palyra.v1.Limits
+		(*Enforcement)(nil),           // 10: palyra.v1.Enforcement
+		(*Plan)(nil),                  // 11: palyra.v1.Plan
+		(*Link)(nil),                  // 12: palyra.v1.Link
+		(*Staging)(nil),               // 13: palyra.v1.Staging
+		(*RoomFile)(nil),              // 14: palyra.v1.RoomFile
+		(*Detail)(nil),                // 15: palyra.v1.Detail
+		(*Need)(nil),                  // 16: palyra.v1.Need
+		(*Risk)(nil),                  // 17: palyra.v1.Risk
+		(*PolicyHit)(nil),             // 18: palyra.v1.PolicyHit
+		(*PairResult)(nil),            // 19: palyra.v1.PairResult
+		(*Verdict)(nil),               // 20: palyra.v1.Verdict
+		(*Intent)(nil),                // 21: palyra.v1.Intent
+		(*Signature)(nil),             // 22: palyra.v1.Signature
+		(*Vote)(nil),                  // 23: palyra.v1.Vote
+		(*Terms)(nil),                 // 24: palyra.v1.Terms
+		(*Decision)(nil),              // 25: palyra.v1.Decision
+		(*Outcome)(nil),               // 26: palyra.v1.Outcome
+		(*Effects)(nil),               // 27: palyra.v1.Effects
+		(*Call)(nil),                  // 28: palyra.v1.Call
+		(*Keep)(nil),                  // 29: palyra.v1.Keep
+		(*EffectFacts)(nil),           // 30: palyra.v1.EffectFacts
+		nil,                           // 31: palyra.v1.Enforcement.LimitsEntry
+		(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	}
+)
+
 var file_palyra_v1_word_proto_depIdxs = []int32{
 	4,  // 0: palyra.v1.WorkspaceRef.repository:type_name -> palyra.v1.Repository
 	31, // 1: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry

@@ -7,12 +7,13 @@
 package palyrav1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -411,18 +412,21 @@ func file_palyra_v1_workspace_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_workspace_proto_rawDescData
 }
 
-var file_palyra_v1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_palyra_v1_workspace_proto_goTypes = []any{
-	(*Workspace)(nil),               // 0: palyra.v1.Workspace
-	(*AddWorkspaceRequest)(nil),     // 1: palyra.v1.AddWorkspaceRequest
-	(*AddWorkspaceResponse)(nil),    // 2: palyra.v1.AddWorkspaceResponse
-	(*ListWorkspacesRequest)(nil),   // 3: palyra.v1.ListWorkspacesRequest
-	(*ListWorkspacesResponse)(nil),  // 4: palyra.v1.ListWorkspacesResponse
-	(*RemoveWorkspaceRequest)(nil),  // 5: palyra.v1.RemoveWorkspaceRequest
-	(*RemoveWorkspaceResponse)(nil), // 6: palyra.v1.RemoveWorkspaceResponse
-	(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
-	(*Repository)(nil),              // 8: palyra.v1.Repository
-}
+var (
+	file_palyra_v1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_palyra_v1_workspace_proto_goTypes  = []any{
+		(*Workspace)(nil),               // 0: palyra.v1.Workspace
+		(*AddWorkspaceRequest)(nil),     // 1: palyra.v1.AddWorkspaceRequest
+		(*AddWorkspaceResponse)(nil),    // 2: palyra.v1.AddWorkspaceResponse
+		(*ListWorkspacesRequest)(nil),   // 3: palyra.v1.ListWorkspacesRequest
+		(*ListWorkspacesResponse)(nil),  // 4: palyra.v1.ListWorkspacesResponse
+		(*RemoveWorkspaceRequest)(nil),  // 5: palyra.v1.RemoveWorkspaceRequest
+		(*RemoveWorkspaceResponse)(nil), // 6: palyra.v1.RemoveWorkspaceResponse
+		(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
+		(*Repository)(nil),              // 8: palyra.v1.Repository
+	}
+)
+
 var file_palyra_v1_workspace_proto_depIdxs = []int32{
 	7, // 0: palyra.v1.Workspace.added_at:type_name -> google.protobuf.Timestamp
 	8, // 1: palyra.v1.Workspace.repository:type_name -> palyra.v1.Repository

@@ -117,7 +117,11 @@ func swap(a []string) (string, error) {
 	}()
 	got, err := "", error(unix.EACCES)
 	for n := 0; n < 2000 || swaps.Load() < 2000 && n < 2_000_000; n++ { // the other thread may have to wait for its turn
-		if got, _ = readSome(os.Open(link + "/" + base)); got != "" {
+		name := link
+		if n%2 == 1 { // one of the two is the link, whichever way the exchanges and the reads fall into step
+			name = own
+		}
+		if got, _ = readSome(os.Open(name + "/" + base)); got != "" {
 			err = nil
 			break
 		}

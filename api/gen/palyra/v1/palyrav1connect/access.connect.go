@@ -5,12 +5,13 @@
 package palyrav1connect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
 	http "net/http"
-	v1 "palyra/api/gen/palyra/v1"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are

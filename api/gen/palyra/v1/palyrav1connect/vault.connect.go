@@ -5,12 +5,13 @@
 package palyrav1connect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
 	http "net/http"
-	v1 "palyra/api/gen/palyra/v1"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are
@@ -87,7 +88,8 @@ type VaultServiceClient interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
-	// BindSecret says how a secret may be used, in the place of the binding with that name.
+	// BindSecret says how a secret may be used, in the place of the binding with that name. Whoever says where a value
+	// goes can have it sent to themselves, so it takes the right to see it.
 	BindSecret(context.Context, *v1.BindSecretRequest) (*v1.BindSecretResponse, error)
 	// UnbindSecret removes a binding.
 	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)
@@ -340,7 +342,8 @@ type VaultServiceHandler interface {
 	UnlockVault(context.Context, *v1.UnlockVaultRequest) (*v1.UnlockVaultResponse, error)
 	// LockVault forgets the key until it is needed again.
 	LockVault(context.Context, *v1.LockVaultRequest) (*v1.LockVaultResponse, error)
-	// BindSecret says how a secret may be used, in the place of the binding with that name.
+	// BindSecret says how a secret may be used, in the place of the binding with that name. Whoever says where a value
+	// goes can have it sent to themselves, so it takes the right to see it.
 	BindSecret(context.Context, *v1.BindSecretRequest) (*v1.BindSecretResponse, error)
 	// UnbindSecret removes a binding.
 	UnbindSecret(context.Context, *v1.UnbindSecretRequest) (*v1.UnbindSecretResponse, error)

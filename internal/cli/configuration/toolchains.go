@@ -26,17 +26,17 @@ import (
 	profiles "palyra/internal/profile"
 )
 
-// Setup is `palyra setup`.
-func Setup(inv *invocation.Invocation) *cobra.Command {
+// toolchainsCommand is `palyra config toolchains`.
+func toolchainsCommand(inv *invocation.Invocation) *cobra.Command {
 	var s setting
 	cmd := &cobra.Command{
-		Use: "setup", Short: "Let sandboxes see the toolchains of your home directory", Args: syntax.Takes(),
+		Use: "toolchains", Short: "Let sandboxes see the toolchains of your home directory", Args: syntax.Takes(),
 		Long: "Sandboxes see nothing of your home directory. This looks for toolchains there (Go,\n" +
 			"nvm, fnm, volta, pyenv, uv, rustup, mise, asdf and more) and in Homebrew's, shows\n" +
 			"them, asks, and writes a profile by which runs see them, read-only. Nothing else of\n" +
 			"your home becomes visible. Run it again after installing another version. Needs no\n" +
 			"daemon. 'palyra sandbox doctor --tools' says what works inside then.",
-		Example: "  palyra setup\n  palyra setup --print\n  palyra setup --yes --json",
+		Example: "  palyra config toolchains\n  palyra config toolchains --print\n  palyra config toolchains --yes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := inv.Config()
 			if err != nil {
@@ -54,7 +54,7 @@ func Setup(inv *invocation.Invocation) *cobra.Command {
 // profileDir is the directory of the operator's profiles.
 func profileDir(p config.Paths) string { return filepath.Join(filepath.Dir(p.Config), "profiles") }
 
-// setting is one run of setup, and its result.
+// setting is one run of it, and its result.
 type setting struct {
 	inv        *invocation.Invocation `json:"-"`
 	yes, print bool

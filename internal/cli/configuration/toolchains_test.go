@@ -31,20 +31,20 @@ func toolHome(t *testing.T) string {
 func TestSetup(t *testing.T) {
 	home := toolHome(t)
 	file := filepath.Join(home, "palyra/profiles/toolchains.toml")
-	printed, _, err := invocationtest.Drive(t, home, false, Setup, "--print")
+	printed, _, err := invocationtest.Drive(t, home, false, toolchainsCommand, "--print")
 	if err != nil || !strings.Contains(printed, "~/.nvm/versions/node/v22.3.0/bin") || strings.Contains(printed, "ssh") {
 		t.Errorf("%v\n%s", err, printed)
 	}
 	if _, err := os.Lstat(file); err == nil {
 		t.Fatal("--print wrote it")
 	}
-	if _, _, err := invocationtest.Drive(t, home, false, Setup); err == nil || !strings.Contains(err.Error(), "nobody to ask") {
+	if _, _, err := invocationtest.Drive(t, home, false, toolchainsCommand); err == nil || !strings.Contains(err.Error(), "nobody to ask") {
 		t.Errorf("without a terminal: %v", err)
 	}
-	if _, _, err := invocationtest.Drive(t, home, true, Setup); exit.Of(err) != exit.Usage {
+	if _, _, err := invocationtest.Drive(t, home, true, toolchainsCommand); exit.Of(err) != exit.Usage {
 		t.Errorf("--json alone: %v", err)
 	}
-	out, _, err := invocationtest.Drive(t, home, false, Setup, "--yes")
+	out, _, err := invocationtest.Drive(t, home, false, toolchainsCommand, "--yes")
 	if err != nil || !strings.Contains(out, "written") || !strings.Contains(out, "Node.js by nvm, v22.3.0") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -55,7 +55,7 @@ func TestSetup(t *testing.T) {
 	if info, err := os.Lstat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	out, _, err = invocationtest.Drive(t, home, true, Setup, "--yes")
+	out, _, err = invocationtest.Drive(t, home, true, toolchainsCommand, "--yes")
 	var again struct {
 		Written    bool
 		File       string
@@ -64,13 +64,13 @@ func TestSetup(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &again) != nil || again.Written || again.File != file || len(again.Toolchains) != 3 {
 		t.Errorf("again: %v\n%s", err, out)
 	}
-	if out, _, err := invocationtest.Drive(t, home, false, Setup, "--yes"); err != nil || !strings.Contains(out, "up to date") {
+	if out, _, err := invocationtest.Drive(t, home, false, toolchainsCommand, "--yes"); err != nil || !strings.Contains(out, "up to date") {
 		t.Errorf("again: %v\n%s", err, out)
 	}
 }
 
 func TestSetupFindsNothing(t *testing.T) {
-	out, _, err := invocationtest.Drive(t, t.TempDir(), false, Setup, "--yes")
+	out, _, err := invocationtest.Drive(t, t.TempDir(), false, toolchainsCommand, "--yes")
 	if err != nil || !strings.Contains(out, "no toolchains were found") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -78,7 +78,7 @@ func TestSetupFindsNothing(t *testing.T) {
 
 func TestProfiles(t *testing.T) {
 	home := toolHome(t)
-	if _, _, err := invocationtest.Drive(t, home, false, Setup, "--yes"); err != nil {
+	if _, _, err := invocationtest.Drive(t, home, false, toolchainsCommand, "--yes"); err != nil {
 		t.Fatal(err)
 	}
 	out, _, err := invocationtest.Drive(t, home, false, Profiles)

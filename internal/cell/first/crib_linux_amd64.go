@@ -1,0 +1,21 @@
+package first
+
+import "golang.org/x/sys/unix"
+
+const cribs = true
+
+// divide is where the two part: the child goes on by itself, on the stack below top. It finds nothing of its thread's
+// variables, which would be hidden from it.
+//
+//go:nosplit
+//go:norace
+//go:noinline
+func divide(f *process, flags, top uintptr) uintptr {
+	f.nr = unix.SYS_CLONE
+	f.args[0], f.args[1], f.args[2], f.args[3], f.args[4] = flags|unix.CLONE_SETTLS, top-64, 0, 0, top+64
+	rawApart(&f.syscallArgs, f)
+	return f.result
+}
+
+// rawApart makes the system call by which a process begins that has a stack of its own, on which it is alive.
+func rawApart(c *syscallArgs, f *process)

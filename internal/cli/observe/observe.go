@@ -1,0 +1,155 @@
+// Package observe is `palyra observe`: what Palyra would have said to agents' own tools, before it says it.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/show"
+)
+
+// Command is `palyra observe`.
+func Command(inv *invocation.Invocation) *cobra.Command {
+	cmd := syntax.Parent("observe", "See what Palyra would say to agents' own tools, before it does",
+		startCommand(inv), statusCommand(inv), reportCommand(inv), enforceCommand(inv))
+	cmd.Long = "For agents that keep their own tools and ask a hook before each use. While calls are\n" +
+		"observed, a hook that was installed for it judges and records them and holds nothing:\n" +
+		"nobody is asked, nothing is blocked, and no call is rewritten. It takes an operator's\n" +
+		"signature and ends by itself. Palyra's own tools and 'palyra exec' are never observed:\n" +
+		"they are held as ever."
+	return cmd
+}
+
+func startCommand(inv *invocation.Invocation) *cobra.Command {
+	span := screen.SpanFlag(palyra.MaxObserved)
+	cmd := &cobra.Command{
+		Use: "start", Short: "Have calls of agents' own tools observed and not held", Args: syntax.Takes(),
+		Example: "  palyra observe start\n  palyra observe start --for 24h",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			o, err := c.SetObservation(ctx, time.Duration(span))
+			return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+		}),
+	}
+	cmd.Flags().Var(&span, "for", "how long, 7 days at most")
+	return cmd
+}
+
+func statusCommand(inv *invocation.Invocation) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Say whether calls are observed or held", Args: syntax.Takes(), Example: "  palyra observe status",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			o, err := c.Observation(ctx)
+			return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+		}),
+	}
+}
+
+func enforceCommand(inv *invocation.Invocation) *cobra.Command {
+	return &cobra.Command{
+		Use: "enforce", Short: "Have calls of agents' own tools held again, from now on", Args: syntax.Takes(),
+		Example: "  palyra observe report\n  palyra observe enforce",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			o, err := c.SetObservation(ctx, 0)
+			return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+		}),
+	}
+}
+
+func printObservation(w io.Writer, o client.Observation) {
+	if !o.On {
+		fmt.Fprintln(w, "calls of agents' own tools are held")
+		return
+	}
+	fmt.Fprintf(w, "calls of agents' own tools are observed and not held, until %s (%s)\n", screen.Stamp(o.Until), show.Line(string(o.By)))
+}
+
+func reportCommand(inv *invocation.Invocation) *cobra.Command {
+	var since screen.SpanFlag
+	cmd := &cobra.Command{
+		Use: "report", Short: "Say what would have become of the calls that were observed", Args: syntax.Takes(),
+		Long: "Counts the calls that hooks observed: what would have been asked about or refused,\n" +
+			"which hosts they named, which files outside of the workspace and which places of\n" +
+			"secrets they were about. What a shell's command did is not seen: in the sandbox more\n" +
+			"may be asked about once it is (a host, what it changed), and much less before.\n" +
+			"'palyra policy suggest' makes rules of it.",
+		Example: "  palyra observe report\n  palyra observe report --since 24h --json",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			r, err := gather(ctx, c, time.Duration(since), time.Now())
+			return inv.Answer(err, r, func(w io.Writer) { printReport(w, r) })
+		}),
+	}
+	cmd.Flags().Var(&since, "since", "only calls of so long (default: all that are kept)")
+	return cmd
+}
+
+// calls lists calls.
+type calls interface {
+	// Calls lists calls, newest first.
+	Calls(ctx context.Context, f client.CallFilter) (client.CallPage, error)
+}
+
+// gather counts the observed calls, the newest first, back to a time.
+func gather(ctx context.Context, c calls, since time.Duration, now time.Time) (Report, error) {
+	n := newCounter()
+	f := client.CallFilter{State: palyra.Observed, Limit: 500}
+	for {
+		page, err := c.Calls(ctx, f)
+		if err != nil {
+			return Report{}, err
+		}
+		for i := range page.Calls {
+			if since > 0 && page.Calls[i].Proposed.Before(now.Add(-since)) {
+				return n.Report(), nil
+			}
+			n.Add(&page.Calls[i])
+		}
+		if page.Next == "" {
+			return n.Report(), nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+func printReport(w io.Writer, r Report) {
+	if r.Calls == 0 {
+		fmt.Fprintln(w, "no call was observed; 'palyra hook install AGENT --observe' has an agent's calls observed")
+		return
+	}
+	fmt.Fprintf(w, "%s from %s to %s: %d would have run unasked, %d under an answer that was there,\n"+
+		"%d would have been asked about, %d refused\n", screen.Count(r.Calls, "call"), screen.Stamp(r.Since), screen.Stamp(r.Until), r.Allowed,
+		r.Covered, r.Asked, r.Refused)
+	if len(r.Kinds) > 0 {
+		fmt.Fprintln(w)
+		rows := make([][]string, 0, len(r.Kinds))
+		for _, k := range r.Kinds {
+			rows = append(rows, []string{strconv.FormatInt(k.Count, 10), k.Would, string(k.Tool), k.Why, k.Example})
+		}
+		screen.Table(w, []string{"CALLS", "WOULD", "TOOL", "WHY", "SUCH AS"}, rows)
+	}
+	for _, part := range []struct {
+		title string
+		list  []Tally
+	}{{"hosts", r.Hosts}, {"files outside of the workspace", r.Outside}, {"secrets", r.Secrets}} {
+		if len(part.list) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s:\n", part.title)
+		for _, t := range part.list {
+			fmt.Fprintf(w, "  %5d  %s\n", t.Count, show.Line(t.Name))
+		}
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(w, "\n%d more are not listed\n", r.Omitted)
+	}
+	fmt.Fprintln(w, "\nnext: palyra policy suggest (rules for what would be asked about), then palyra observe enforce")
+}
