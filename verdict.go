@@ -1,6 +1,9 @@
 package palyra
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Effect is policy's answer. The zero Effect denies.
 type Effect int
@@ -109,6 +112,12 @@ const (
 	RiskHigh     RiskLevel = "high"
 	RiskCritical RiskLevel = "critical"
 )
+
+// RiskLevels are the levels, lowest first; the position is the rank that policies compare.
+func RiskLevels() []RiskLevel { return []RiskLevel{RiskLow, RiskMedium, RiskHigh, RiskCritical} }
+
+// Rank orders levels; an unknown one is -1.
+func (l RiskLevel) Rank() int { return slices.Index(RiskLevels(), l) }
 
 // Risk is a level with the named factors behind it.
 type Risk struct {

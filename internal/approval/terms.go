@@ -35,7 +35,7 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 	case t.Branch != "" || t.Remote != "":
 		return onlyUses(t, c)
 	}
-	return inRoot(t, p) && riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
+	return inRoot(t, p) && riskOf(c.Verdict.Risk).Level.Rank() <= risk.Rank()
 }
 
 // tierAtLeast reports whether a tier holds at least what the floor holds. Only
@@ -46,8 +46,4 @@ func tierAtLeast(t, floor palyra.Tier) bool {
 
 func subset(some, of []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(of, s) })
-}
-
-func riskRank(l palyra.RiskLevel) int {
-	return slices.Index([]palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}, l)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/notify"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
@@ -149,11 +151,18 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
+	var tell notices
+	cmd := &cobra.Command{
 		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: syntax.Takes(),
 		Long: "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID " +
-			"allow', or deny. With --json there is one object per line.",
-		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
+			"allow', or deny. With --json there is one object per line.\n\n" +
+			"--notify runs a line of yours in the shell whenever questions wait, --desktop shows a notice on\n" +
+			"the desktop. The line finds what is asked in PALYRA_NOTICE, the number of questions in\n" +
+			"PALYRA_NOTICE_COUNT, and PALYRA_NOTICE_RISK, PALYRA_NOTICE_ASKER and PALYRA_NOTICE_APPROVAL; on its\n" +
+			"standard input it has the same as JSON. It has ten seconds. What an agent wrote is in the text:\n" +
+			"quote it (\"$PALYRA_NOTICE\"), and do not hand it to what runs it. Nothing can be decided by a notice.",
+		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id\n  palyra approvals watch --desktop\n" +
+			"  palyra approvals watch --notify 'notify-send -- Palyra \"$PALYRA_NOTICE\"'",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if err := c.Health(ctx); err != nil {
 				return err
@@ -163,10 +172,44 @@ func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
 					"allow-reads go on unasked where the question offers them")
 				fmt.Fprintf(inv.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
 			}
+			hear, end := tell.begin(ctx, inv)
+			defer end()
 			return c.WatchApprovals(ctx, func(p palyra.Approval) error {
+				hear(p)
 				return inv.Emit(approvalOf(p), func(w io.Writer) { printWatched(inv, w, p) })
 			})
 		}),
+	}
+	cmd.Flags().StringVar(&tell.line, "notify", "", "a line for the shell that is run when a question waits")
+	cmd.Flags().BoolVar(&tell.desktop, "desktop", false, "show a notice on the desktop when a question waits")
+	return cmd
+}
+
+// notices says how somebody is told of questions.
+type notices struct {
+	line    string
+	desktop bool
+}
+
+// begin begins to tell of what hear hears, until end.
+func (n notices) begin(ctx context.Context, inv *invocation.Invocation) (hear func(palyra.Approval), end func()) {
+	var ways []notify.Way
+	if n.line != "" {
+		ways = append(ways, notify.Command{Line: n.line, Env: inv.Env})
+	}
+	if n.desktop {
+		ways = append(ways, notify.Desktop{})
+	}
+	if len(ways) == 0 {
+		return func(palyra.Approval) {}, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	teller := notify.New(inv.Stderr, ways...)
+	var done sync.WaitGroup
+	done.Go(func() { teller.Run(ctx) })
+	return teller.Hear, func() {
+		cancel()
+		done.Wait()
 	}
 }
 

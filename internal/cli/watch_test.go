@@ -4,7 +4,9 @@ package cli
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +92,29 @@ func TestWatching(t *testing.T) {
 	watch.stop()
 	words.stop()
 	tail.stop()
+}
+
+// Whoever watches has a line of their own run when a question waits; a line that fails changes nothing about the question.
+func TestWatchingTells(t *testing.T) {
+	h := openHouse(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	watch := h.stream("approvals", "watch", "--json", "--notify", "exec >'"+fifo+"'; echo \"$PALYRA_NOTICE_APPROVAL\"; cat; exit 3")
+	call := h.stream("tools", "call", "palyra.fs.write", "--input", aWrite, "--json")
+	id, digest := h.pendingID()
+	told, err := os.ReadFile(fifo) // until the line is done
+	if err != nil || !strings.HasPrefix(string(told), id+"\n{") || !strings.Contains(string(told), `"approvals":["`+id+`"]`) {
+		t.Errorf("%s, %v", told, err)
+	}
+	if strings.Contains(string(told), digest) {
+		t.Errorf("a notice has what a decision needs: %s", told)
+	}
+	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
+	watch.until(id, `"answer":"deny"`)
+	watch.stop()
+	_ = call.cmd.Wait()
 }
 
 // The shell is offered what there is.

@@ -36,11 +36,11 @@ var bans = []ban{
 	{
 		"net", "Dial*",
 		[]string{
-			"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/vault/keeper",
+			"client/**", "internal/egress", "internal/posture", "internal/sandbox/sandboxtest/probe", "internal/sessionbus",
 			"internal/signing/sshkey", "internal/signing/gpgagent", "cmd/palyra-sign",
 		},
 		"nothing dials out but the client and the egress guard; posture tries its own planted listeners, the probe tries to get out, " +
-			"a keeper speaks to the session's bus and a key to its ssh-agent or gpg-agent, sockets of this machine, and palyra-sign to the broker",
+			"the session's bus is spoken to and a key's ssh-agent or gpg-agent, sockets of this machine, and palyra-sign to the broker",
 	},
 	{"net/http", "Get", nil, "nothing dials out"},
 	{"net/http", "Head", nil, "nothing dials out"},

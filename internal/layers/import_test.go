@@ -22,7 +22,7 @@ var (
 		"internal/layered", "internal/mask", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
-		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/signwire",
+		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/sessionbus", "internal/show", "internal/signwire",
 		"internal/stage", "internal/standin",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
 		"internal/toolname",
@@ -287,6 +287,7 @@ func edges() []edge {
 			true,
 			"a bundle's tests are run without a daemon",
 		},
+		{[]string{"internal/cli/notify"}, []string{"internal/sessionbus"}, true, "a desktop is told over its bus"},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
 		{[]string{"internal/cli"}, []string{"internal/dotenv"}, true, "a file's secrets are read where the file is"},
 		{

@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/child"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/syntax"
@@ -64,7 +65,7 @@ func serve(ctx context.Context, inv *invocation.Invocation, c *client.Client, ar
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stderr = inv.Env, inv.Stderr
-	apart(cmd)
+	finish := child.Group(cmd) // a signal for the editor's is not the agent's
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return exit.Failedf(palyra.ReasonInternal, "cannot make a pipe: %v", err)
@@ -84,10 +85,10 @@ func serve(ctx context.Context, inv *invocation.Invocation, c *client.Client, ar
 	for _, last := range []bool{false, true} {
 		select {
 		case <-ended:
-			finish(cmd, true) // what it left behind
+			_ = finish(true) // what it left behind
 			return err
 		case <-time.After(lastWords):
-			finish(cmd, last)
+			_ = finish(last)
 		}
 	}
 	<-ended

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"palyra/internal/cli/child"
 	"palyra/internal/hook"
 	"palyra/internal/standin"
 )
@@ -93,8 +94,8 @@ func (w way) run(ctx context.Context, program string, path string, a arena, p *p
 	}
 	cmd := exec.CommandContext(ctx, program, argv...)
 	cmd.Dir, cmd.WaitDelay = a.work, 3*time.Second
-	end := processGroup(cmd)
-	cmd.Cancel = end
+	end := child.Group(cmd)
+	cmd.Cancel = func() error { return end(true) }
 	nowhere := "http://127.0.0.1:9" // whoever is not the model is not reached
 	cmd.Env = []string{
 		"PATH=" + path, "HOME=" + a.home, "PWD=" + a.work, "TMPDIR=" + filepath.Join(a.root, "tmp"), "TERM=dumb", "LANG=C.UTF-8", "NO_COLOR=1",
@@ -109,7 +110,7 @@ func (w way) run(ctx context.Context, program string, path string, a arena, p *p
 	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
 	if cmd.Process != nil {
-		_ = end() // what it left behind
+		_ = end(true) // what it left behind
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("it was not done after %s", runPatience)

@@ -18,8 +18,7 @@ import (
 	"palyra/internal/trusted"
 )
 
-// levels orders risk levels; the position is the rank policies compare.
-var levels = []palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}
+var levels = palyra.RiskLevels()
 
 // factor is one named reason for a risk. Names are stable: policies match them. Detail is for people.
 type factor struct {

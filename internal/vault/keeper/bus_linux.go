@@ -3,112 +3,29 @@ package keeper
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/godbus/dbus/v5"
 
 	"palyra"
+	"palyra/internal/sessionbus"
 )
 
-// busAddress is the variable that leads to the session's bus. No other way is tried: none is started for the daemon,
-// and none is guessed.
-const busAddress = "DBUS_SESSION_BUS_ADDRESS"
-
-// dialBus connects to the session's bus, for as long as the context lasts; the bus has to greet in time. The socket is
-// opened here, not by the library: so a peer that stops reading cannot hold the daemon, and a bus of somebody else is
-// told nothing.
+// dialBus connects to the session's bus. Without one the keeper is locked.
 func dialBus(ctx context.Context, greet time.Duration) (*dbus.Conn, error) {
-	address := os.Getenv(busAddress)
-	if address == "" {
-		return nil, locked("there is no session bus: %s is not set for the daemon", busAddress).
+	bus, err := sessionbus.Dial(ctx, greet)
+	absent, foreign := (*sessionbus.AbsentError)(nil), (*sessionbus.ForeignError)(nil)
+	switch {
+	case errors.As(err, &foreign):
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the session bus belongs to uid %d, and the daemon to uid %d",
+			foreign.UID, os.Geteuid()).WithRemedy("start the daemon in a session of its own user")
+	case !errors.As(err, &absent):
+		return bus, err
+	case absent.Err == nil:
+		return nil, locked("%s for the daemon", absent.Text).
 			WithRemedy("start the daemon in your desktop session, where it is set: palyra down; palyra up")
 	}
-	socket, err := dialSocket(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	_ = socket.SetDeadline(time.Now().Add(greet))
-	bus, err := dbus.NewConn(socket, dbus.WithContext(ctx))
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
-	}
-	if err = bus.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err == nil {
-		err = bus.Hello()
-	}
-	if err != nil {
-		return nil, errors.Join(err, bus.Close())
-	}
-	_ = socket.SetDeadline(time.Time{})
-	context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) }) // a write that hangs would hold Close up
-	return bus, nil
-}
-
-// dialSocket connects to the first address of a list that answers.
-func dialSocket(ctx context.Context, list string) (*net.UnixConn, error) {
-	err := errors.New("it names no socket of this machine")
-	for one := range strings.SplitSeq(list, ";") {
-		name, ok := socketName(one)
-		if !ok {
-			continue
-		}
-		var raw net.Conn
-		if raw, err = new(net.Dialer).DialContext(ctx, "unix", name); err != nil {
-			continue
-		}
-		socket := raw.(*net.UnixConn)
-		if err := checkPeer(socket); err != nil {
-			return nil, errors.Join(err, socket.Close())
-		}
-		return socket, nil
-	}
-	return nil, locked("the session bus is not there (%s is %s)", busAddress, palyra.Clip(list, 200)).
-		WithRemedy("start the daemon again in your desktop session: palyra down; palyra up").WithCause(err)
-}
-
-// socketName reads one address of a bus, such as unix:path=/run/user/1000/bus,guid=0f.
-func socketName(address string) (string, bool) {
-	pairs, ok := strings.CutPrefix(address, "unix:")
-	if !ok {
-		return "", false
-	}
-	for pair := range strings.SplitSeq(pairs, ",") {
-		key, value, _ := strings.Cut(pair, "=")
-		value, err := url.PathUnescape(value)
-		switch {
-		case err != nil || value == "":
-		case key == "path":
-			return value, true
-		case key == "abstract":
-			return "@" + value, true
-		}
-	}
-	return "", false
-}
-
-// checkPeer refuses a bus that another user listens at: an address that outlived its session can be anybody's.
-func checkPeer(socket *net.UnixConn) error {
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *syscall.Ucred
-	if e := raw.Control(func(fd uintptr) {
-		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	}); e != nil {
-		return e
-	}
-	if err != nil {
-		return err
-	}
-	if int(peer.Uid) != os.Geteuid() {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the session bus belongs to uid %d, and the daemon to uid %d",
-			peer.Uid, os.Geteuid()).WithRemedy("start the daemon in a session of its own user")
-	}
-	return nil
+	return nil, locked("%s", absent.Text).WithRemedy("start the daemon again in your desktop session: palyra down; palyra up").
+		WithCause(absent.Err)
 }

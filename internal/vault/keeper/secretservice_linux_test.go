@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sessionbus"
 	"palyra/internal/vault/keepertest"
 )
 
@@ -27,7 +28,7 @@ func login(t *testing.T, activates keepertest.Activates) *keepertest.Session {
 	t.Helper()
 	s := keepertest.NewSession(t, activates)
 	s.Login()
-	t.Setenv(busAddress, s.Address)
+	t.Setenv(sessionbus.Address, s.Address)
 	return s
 }
 
@@ -112,7 +113,7 @@ func TestSecretServiceWithoutABus(t *testing.T) {
 		"unix:": "the session bus is not there", "unix:path=%zz": "the session bus is not there",
 		"unix:abstract=palyra-no-such-bus;unix:path=/nonexistent": "the session bus is not there",
 	} {
-		t.Setenv(busAddress, address)
+		t.Setenv(sessionbus.Address, address)
 		refuses(t, k, words)
 	}
 }
@@ -155,7 +156,7 @@ func TestSecretServiceOfAnother(t *testing.T) {
 	}
 	uid, gid := celltest.Whom(t)
 	s := keepertest.NewSession(t, false, keepertest.Who{UID: uid, GID: gid})
-	t.Setenv(busAddress, s.Address)
+	t.Setenv(sessionbus.Address, s.Address)
 	_, err := NewSecretService(t.TempDir()).Load(t.Context(), keyID, palyra.Secret{})
 	keepertest.Refused(t, err, palyra.Denied, palyra.ReasonUnsafePermissions)
 }

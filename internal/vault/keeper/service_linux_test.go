@@ -14,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"palyra"
+	"palyra/internal/sessionbus"
 	"palyra/internal/vault/keepertest"
 )
 
@@ -181,7 +182,7 @@ func hasty(dir string) Unsealed {
 // secret is put under a key that would not come back.
 func TestSecretServiceThatIsOdd(t *testing.T) {
 	s := keepertest.NewSession(t, false)
-	t.Setenv(busAddress, s.Address)
+	t.Setenv(sessionbus.Address, s.Address)
 	for odd, words := range map[string]string{
 		"no such exchange": "NotSupported", "a text for a number": "not one that its description allows",
 		"a number that gives the key away": "not one that its description allows",
@@ -236,7 +237,7 @@ func TestSecretServiceThatHangs(t *testing.T) {
 	for address, words := range map[string]string{
 		s.Address: "the Secret Service does not answer", "unix:path=" + silent: "the session bus does not answer",
 	} {
-		t.Setenv(busAddress, address)
+		t.Setenv(sessionbus.Address, address)
 		k := Unsealed{secretService{dir: t.TempDir(), answer: 100 * time.Millisecond, prompt: time.Millisecond}}
 		refuses(t, k, words)
 	}
