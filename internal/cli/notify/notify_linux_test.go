@@ -77,7 +77,9 @@ func TestQuestionsAreToldTogether(t *testing.T) {
 	n.Hear(settled(gone))
 	close(w.hold)
 	second := <-w.next
-	want := Notice{Text: "2 questions wait for an answer, the riskiest is high", Count: 2, Risk: "high", All: []palyra.ApprovalID{"01C", "01D"}}
+	want := Notice{
+		Text: "2 questions wait for an answer, the riskiest is high", Count: 2, Risk: "high", All: []palyra.ApprovalID{"01C", "01D"},
+	}
 	if !cmp.Equal(second, want) {
 		t.Errorf("%+v", second)
 	}
