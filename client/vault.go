@@ -25,7 +25,7 @@ func blind() []byte {
 
 // PutSecret keeps a value as the next version of a secret (signed).
 func (c *Client) PutSecret(ctx context.Context, in secrets.Value) (secrets.Info, error) {
-	req := &v1.PutSecretRequest{Scope: string(in.Scope), Name: in.Name, Unmasked: in.Unmasked, Blind: blind()}
+	req := &v1.PutSecretRequest{Scope: string(in.Scope), Name: in.Name, Unmasked: in.Unmasked, First: in.First, Blind: blind()}
 	if !in.Expires.IsZero() {
 		req.ExpiresAt = timestamppb.New(in.Expires.UTC().Truncate(time.Second))
 	}

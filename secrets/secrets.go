@@ -36,6 +36,7 @@ type Value struct {
 	Value    palyra.Secret
 	Expires  time.Time // zero: never
 	Unmasked bool      // a short value, which is not masked in what leaves
+	First    bool      // refused where there is a secret of that name already
 }
 
 // By is who does something with a secret: as what, and with what signature.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,25 +30,31 @@ type taken struct {
 }
 
 func vaultImportEnvCommand(inv *invocation.Invocation) *cobra.Command {
-	var bind bool
+	var bind, replace bool
 	var only []string
 	cmd := &cobra.Command{
 		Use: "import-env FILE", Short: "Keep the secret values of a .env file, and propose bindings for them", Args: syntax.Takes("FILE"),
 		Long: "Keep the secret values of a .env file, each under the name of its variable, and propose bindings for those whose variable\n" +
-			"is a well-known service's. The file stays as it is. Numbers, booleans and values under 12 bytes are no secrets.",
+			"is a well-known service's. The file stays as it is. Numbers, booleans and values under 12 bytes are no secrets.\n" +
+			"Where the vault has a secret of one of the names already nothing is kept: say --replace, or which with --only.",
 		Example: "  palyra vault import-env .env\n  palyra vault import-env .env --bind --only GITHUB_TOKEN",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := readEnv(args[0])
 			if err != nil {
 				return err
 			}
-			all := []taken{}
-			for _, s := range dotenv.Secrets(text) {
-				if secrets.CheckName(secrets.Global, s.Name) != nil || len(only) > 0 && !slices.Contains(only, s.Name) {
-					continue
+			found := slices.DeleteFunc(dotenv.Secrets(text), func(s dotenv.Variable) bool {
+				return secrets.CheckName(secrets.Global, s.Name) != nil || len(only) > 0 && !slices.Contains(only, s.Name)
+			})
+			if !replace {
+				if err := allNew(ctx, c, found); err != nil {
+					return err
 				}
+			}
+			all := []taken{}
+			for _, s := range found {
 				value := palyra.NewSecret(s.Value)
-				info, err := c.PutSecret(ctx, secrets.Value{Scope: secrets.Global, Name: s.Name, Value: value})
+				info, err := c.PutSecret(ctx, secrets.Value{Scope: secrets.Global, Name: s.Name, Value: value, First: !replace})
 				value.Destroy()
 				if err != nil {
 					return err
@@ -70,9 +77,29 @@ func vaultImportEnvCommand(inv *invocation.Invocation) *cobra.Command {
 			return inv.Answer(nil, map[string]any{"secrets": all}, func(w io.Writer) { showTaken(w, all) })
 		}),
 	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "put values in the place of secrets that have their names; older versions are kept")
 	cmd.Flags().BoolVar(&bind, "bind", false, "make the proposed bindings, too")
 	cmd.Flags().StringArrayVar(&only, "only", nil, "take this variable only; may be given again")
 	return cmd
+}
+
+// allNew refuses variables by whose names the vault has secrets.
+func allNew(ctx context.Context, c *client.Client, found []dotenv.Variable) error {
+	list, err := c.Secrets(ctx)
+	if err != nil {
+		return err
+	}
+	var there []string
+	for _, s := range found {
+		if slices.ContainsFunc(list, func(i secrets.Info) bool { return i.Scope == secrets.Global && i.Name == s.Name }) {
+			there = append(there, show.Line(s.Name))
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	return exit.Failedf(palyra.ReasonExists, "the vault has secrets of these names already, so nothing was kept: %s", strings.Join(there, ", ")).
+		WithRemedy("take the others with --only NAME, or say --replace to put these values in their places")
 }
 
 // readEnv reads a file of at most as many bytes as such files have.

@@ -37,14 +37,14 @@ type adoption struct {
 const maxKeyFile = 16 << 10
 
 func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
-	var dry, remove bool
+	var dry, remove, replace bool
 	var to []string
 	var back string
 	cmd := &cobra.Command{
 		Use: "adopt", Short: "Move keys that lie in plain files into the vault, and have the configuration name them there", Args: cobra.NoArgs,
 		Long: "Moves the keys of providers of models from their files (providers.NAME.key_file) into the vault: each is kept as a secret,\n" +
 			"bound to the provider's host and nothing else, and the line of the configuration then names the binding (key_binding).\n" +
-			"The configuration works at every moment, also when this is cut off: do it again then. The daemon takes the new line up\n" +
+			"The configuration works at every moment, also when this is cut off: do it again then, with --replace for what is in the vault since. The daemon takes the new line up\n" +
 			"when it is started again; until then it reads the file, so --remove, which removes the files, is for afterwards, or for\n" +
 			"when nothing runs.\n\n" +
 			"Moves variables of MCP servers that look like secrets by their names, or are named by --to: each is kept as a secret, bound\n" +
@@ -69,13 +69,13 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			all := []adoption{}
 			for _, k := range conf.PlainKeys() {
-				a, err := adopt(ctx, c, k, dry, remove)
+				a, err := adopt(ctx, c, k, dry, remove, replace)
 				if err != nil {
 					return err
 				}
 				all = append(all, a)
 			}
-			more, err := adoptVariables(ctx, c, told, dry)
+			more, err := adoptVariables(ctx, c, told, dry, replace)
 			if err != nil {
 				return err
 			}
@@ -85,6 +85,7 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the files, too")
+	cmd.Flags().BoolVar(&replace, "replace", false, "put a value in the place of a secret that has its name; the older version is kept")
 	cmd.Flags().StringArrayVar(&to, "to", nil, "where a server's variable goes, as SERVER.VARIABLE=HOST:PORT[/HEADER] (repeatable)")
 	cmd.Flags().StringVar(&back, "back", "", "a server that is to find its variables as they were")
 	cmd.MarkFlagsMutuallyExclusive("back", "to")
@@ -94,7 +95,7 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 // adopt moves one key. The line of the configuration changes last, and at once: before that the file counts.
-func adopt(ctx context.Context, c *client.Client, k config.PlainKey, dry, remove bool) (adoption, error) {
+func adopt(ctx context.Context, c *client.Client, k config.PlainKey, dry, remove, replace bool) (adoption, error) {
 	name := "provider-" + k.Provider
 	a := adoption{What: "providers." + k.Provider, From: k.KeyFile, Secret: name, Binding: name, Host: k.Host, Where: k.Where}
 	raw, err := config.ReadPrivate(k.KeyFile, maxKeyFile)
@@ -108,7 +109,11 @@ func adopt(ctx context.Context, c *client.Client, k config.PlainKey, dry, remove
 	}
 	value := palyra.NewSecret(bytes.Clone(bytes.TrimSpace(raw)))
 	defer value.Destroy()
-	info, err := c.PutSecret(ctx, secrets.Value{Scope: secrets.Global, Name: name, Value: value})
+	info, err := c.PutSecret(ctx, secrets.Value{Scope: secrets.Global, Name: name, Value: value, First: !replace})
+	if e := palyra.AsError(err); err != nil && e.Reason == palyra.ReasonExists {
+		a.Left = e.Text + "; if that was an earlier time that was cut off, or this key is the one that counts: palyra vault adopt --replace"
+		return a, nil
+	}
 	if err != nil {
 		return a, err
 	}

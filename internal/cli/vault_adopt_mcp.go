@@ -54,7 +54,7 @@ func destinationOf(u palyra.Upstream, variable string, told map[string]destinati
 }
 
 // adoptVariables moves variables of MCP servers that look like secrets by their names.
-func adoptVariables(ctx context.Context, c *client.Client, told map[string]destination, dry bool) (all []adoption, err error) {
+func adoptVariables(ctx context.Context, c *client.Client, told map[string]destination, dry, replace bool) (all []adoption, err error) {
 	list, err := c.Upstreams(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func adoptVariables(ctx context.Context, c *client.Client, told map[string]desti
 			if !named && (len(u.Env[variable]) < secrets.MinMasked || !secretVariable.MatchString(variable)) {
 				continue
 			}
-			a, err := adoptVariable(ctx, c, &u, variable, told, dry)
+			a, err := adoptVariable(ctx, c, &u, variable, told, dry, replace)
 			if err != nil {
 				return all, err
 			}
@@ -85,7 +85,7 @@ func adoptVariables(ctx context.Context, c *client.Client, told map[string]desti
 // adoptVariable moves one variable. The server changes last, and at once: before that it has the variable as it was. What
 // was done before is taken back when it does not, and done again when this was cut off. Another's secret or binding of the
 // same name stays as it is.
-func adoptVariable(ctx context.Context, c *client.Client, u *palyra.Upstream, variable string, told map[string]destination, dry bool,
+func adoptVariable(ctx context.Context, c *client.Client, u *palyra.Upstream, variable string, told map[string]destination, dry, replace bool,
 ) (adoption, error) {
 	name := u.Name + "-" + variable
 	a := adoption{What: "mcp." + u.Name, From: variable, Secret: name, Binding: name, Where: "palyra mcp show " + u.Name}
@@ -102,9 +102,13 @@ func adoptVariable(ctx context.Context, c *client.Client, u *palyra.Upstream, va
 		Name: name, Secret: name, Scope: secrets.Global, Kind: secrets.Upstream, Place: d.header, Hosts: []string{d.host}, Env: variable,
 		Tools: []palyra.ToolName{palyra.ToolName("mcp." + u.Name)},
 	}
-	info, back, err := mcp.Keep(ctx, c, b, value, true)
+	over := mcp.Same
+	if replace {
+		over = mcp.Secret
+	}
+	info, back, err := mcp.Keep(ctx, c, b, value, over)
 	if e := palyra.AsError(err); err != nil && e.Reason == palyra.ReasonExists {
-		a.Left = e.Text + ": " + e.Remedy
+		a.Left = e.Text + ": " + e.Remedy + "; or put this value in the place of a secret: --replace"
 		return a, nil
 	}
 	if err != nil {

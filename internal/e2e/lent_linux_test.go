@@ -285,6 +285,23 @@ func TestLentValuesOfDotenv(t *testing.T) {
 	if strings.Contains(got, "secret of") || strings.Contains(got, "PORT") || !strings.Contains(got, "API_KEY: kept as version 1") {
 		t.Errorf("import-env: %s", got)
 	}
+	d.put(".env.new", "API_KEY=a value that is not to take its place\nTHIRD=a third secret of files\n")
+	newer := filepath.Join(d.work, ".env.new")
+	if out, errs, err := d.vault("", "import-env", newer); err == nil || !strings.Contains(errs, "API_KEY") || !strings.Contains(errs, "--replace") {
+		t.Errorf("over what is there: %s%s", out, errs)
+	}
+	if out, errs, err := d.vault("", "get", "THIRD"); err == nil {
+		t.Errorf("something was kept all the same: %s%s", out, errs)
+	}
+	if out := d.mustVault("", "import-env", newer, "--only", "THIRD"); !strings.Contains(out, "THIRD: kept as version 1") {
+		t.Errorf("the other one: %s", out)
+	}
+	if out := d.mustVault("", "import-env", newer, "--replace"); !strings.Contains(out, "API_KEY: kept as version 2") {
+		t.Errorf("in its place: %s", out)
+	}
+	if got := d.mustVault("", "get", "API_KEY", "--version", "1"); got != lentValue+"\n" {
+		t.Errorf("the older version is %q", got)
+	}
 	if got := d.mustVault("", "get", "OTHER"); got != "another secret of this file\n" {
 		t.Errorf("imported is %q", got)
 	}

@@ -394,7 +394,14 @@ func TestKeysAreAdopted(t *testing.T) {
 	if now, _ := os.ReadFile(conf); string(now) != string(before) || strings.TrimSpace(d.mustVault("", "list", "--json")) != `{"secrets":[]}` {
 		t.Errorf("the dry run changed something:\n%s\n%s", now, d.mustVault("", "list", "--json"))
 	}
-	if out := d.mustVault("", "adopt"); strings.Contains(out, modelKey) || !strings.Contains(out, "provider-stub") {
+	d.mustVault("a key that somebody put\n", "put", "provider-stub", "--from-stdin")
+	if out := d.mustVault("", "adopt"); !strings.Contains(out, "left as it is") || !strings.Contains(out, "--replace") {
+		t.Errorf("over what is there: %s", out)
+	}
+	if now, _ := os.ReadFile(conf); string(now) != string(before) || d.mustVault("", "get", "provider-stub") != "a key that somebody put\n" {
+		t.Errorf("the refusal changed something:\n%s", now)
+	}
+	if out := d.mustVault("", "adopt", "--replace"); strings.Contains(out, modelKey) || !strings.Contains(out, "provider-stub, version 2") {
 		t.Errorf("adopt: %s", out)
 	}
 	now, _ := os.ReadFile(conf)

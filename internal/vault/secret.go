@@ -28,6 +28,9 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 		if err := c.fit(in); err != nil {
 			return err
 		}
+		if in.First && c.last(string(in.Scope), in.Name) > 0 {
+			return there(in.Scope, in.Name)
+		}
 		r := row{
 			ident: ident{string(in.Scope), in.Name, c.last(string(in.Scope), in.Name) + 1}, dataKey: string(v.NewID()), vaultKey: c.key,
 			unmasked: flag(in.Unmasked), by: by.Principal, created: v.Now().UnixNano(), expires: store.Nanos(in.Expires),
@@ -241,6 +244,13 @@ func (v *Vault) Delete(ctx context.Context, scope secrets.Scope, name string, ve
 		c.event.Scope, c.event.Name, c.event.Version = string(scope), name, version
 		return nil
 	})
+}
+
+// there refuses to put a first value in the place of another.
+func there(scope secrets.Scope, name string) *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is a secret %s in %s already", palyra.Clip(name, 128),
+		palyra.Clip(string(scope), 128)).
+		WithRemedy("see 'palyra vault list'; if nobody needs it, delete it: palyra vault delete %s", palyra.Clip(name, 128))
 }
 
 func missing(scope secrets.Scope, name string) *palyra.Error {

@@ -84,7 +84,7 @@ func (s *imported) put(ctx context.Context, v Vault) (back func(), err error) {
 		}
 	}
 	for _, f := range s.found {
-		_, one, err := Keep(ctx, v, f.binding, f.value, false)
+		_, one, err := Keep(ctx, v, f.binding, f.value, Nothing)
 		if err != nil {
 			return back, err
 		}

@@ -20,17 +20,28 @@ type Vault interface {
 	UnbindSecret(ctx context.Context, name string) error
 }
 
-// Keep puts a secret into the vault and binds it. What is there by either name stays as it is, and is refused; again: but
-// not what has the very same binding, as after an earlier time that was cut off, which has one version more then. Back takes
-// back what was done, and is never nil; where it fails that is done already.
-func Keep(ctx context.Context, v Vault, b secrets.Binding, value palyra.Secret, again bool,
+// Over says what Keep does about a secret or a binding that is there by the name it wants.
+type Over int
+
+// What is there by either name stays as it is, and is refused; but for what has the very same binding, as after an earlier
+// time that was cut off; but for that, and for a secret without a binding. What is not refused has one version more then.
+const (
+	Nothing Over = iota
+	Same
+	Secret
+)
+
+// Keep puts a secret into the vault and binds it. Back takes back what was done, and is never nil; where it fails that is
+// done already.
+func Keep(ctx context.Context, v Vault, b secrets.Binding, value palyra.Secret, over Over,
 ) (info secrets.Info, back func() error, err error) {
 	back = func() error { return nil }
-	bound, err := vacant(ctx, v, b, again)
+	bound, err := vacant(ctx, v, b, over)
 	if err != nil {
 		return info, back, err
 	}
-	if info, err = v.PutSecret(ctx, secrets.Value{Scope: b.Scope, Name: b.Secret, Value: value}); err != nil {
+	in := secrets.Value{Scope: b.Scope, Name: b.Secret, Value: value, First: !bound && over != Secret}
+	if info, err = v.PutSecret(ctx, in); err != nil {
 		return info, back, err
 	}
 	later := context.WithoutCancel(ctx)
@@ -45,16 +56,19 @@ func Keep(ctx context.Context, v Vault, b secrets.Binding, value palyra.Secret, 
 }
 
 // vacant refuses names that are taken. Bound: by the very same, which may be done again.
-func vacant(ctx context.Context, v Vault, b secrets.Binding, again bool) (bound bool, err error) {
+func vacant(ctx context.Context, v Vault, b secrets.Binding, over Over) (bound bool, err error) {
 	bindings, err := v.Bindings(ctx)
 	if err != nil {
 		return false, err
 	}
 	if i := slices.IndexFunc(bindings, func(o secrets.Binding) bool { return o.Name == b.Name }); i >= 0 {
-		if !again || !sameUse(bindings[i], b) {
+		if over == Nothing || !sameUse(bindings[i], b) {
 			return false, taken("binding", b.Name, "see 'palyra vault bindings'; if nobody needs it, remove it: palyra vault unbind "+b.Name)
 		}
 		return true, nil
+	}
+	if over == Secret {
+		return false, nil
 	}
 	list, err := v.Secrets(ctx)
 	if err != nil {

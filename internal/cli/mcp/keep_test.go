@@ -74,14 +74,17 @@ func TestKeepTakesNobodysName(t *testing.T) {
 		versions map[string][]int64
 		bound    map[string]secrets.Binding
 		refuses  error
-		again    bool
+		over     Over
 		works    bool
 	}{
 		"nothing there":                    {works: true},
-		"a secret":                         {versions: one, again: true},
-		"a binding to elsewhere":           {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": elsewhere}, again: true},
-		"a binding of another secret":      {bound: map[string]secrets.Binding{"up-TOKEN": {Name: "up-TOKEN", Secret: "x"}}, again: true},
-		"the same, cut off":                {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": made}, again: true, works: true},
+		"a secret":                         {versions: one, over: Same},
+		"a secret, in its place":           {versions: one, over: Secret, works: true},
+		"the same, in its place":           {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": made}, over: Secret, works: true},
+		"elsewhere, in its place":          {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": elsewhere}, over: Secret},
+		"a binding to elsewhere":           {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": elsewhere}, over: Same},
+		"a binding of another secret":      {bound: map[string]secrets.Binding{"up-TOKEN": {Name: "up-TOKEN", Secret: "x"}}, over: Same},
+		"the same, cut off":                {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": made}, over: Same, works: true},
 		"the same, where it is not wanted": {versions: one, bound: map[string]secrets.Binding{"up-TOKEN": made}},
 		"it cannot be bound":               {refuses: errors.New("no")},
 	} {
@@ -92,7 +95,7 @@ func TestKeepTakesNobodysName(t *testing.T) {
 		}
 		before := fmt.Sprint(s.versions, s.bound)
 		ctx, stop := context.WithCancel(t.Context())
-		info, back, err := Keep(ctx, s, want, palyra.NewSecret([]byte("a value of theirs")), c.again)
+		info, back, err := Keep(ctx, s, want, palyra.NewSecret([]byte("a value of theirs")), c.over)
 		stop()
 		if c.works != (err == nil) || c.refuses == nil && err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
 			t.Errorf("%s: %v", what, err)

@@ -112,7 +112,7 @@ func (s *Service) PutSecret(ctx context.Context, req *v1.PutSecretRequest) (*v1.
 	}
 	in := secrets.Value{
 		Scope: secrets.Scope(req.GetScope()), Name: req.GetName(), Value: palyra.NewSecret(req.GetValue()),
-		Expires: moment(req.GetExpiresAt()), Unmasked: req.GetUnmasked(),
+		Expires: moment(req.GetExpiresAt()), Unmasked: req.GetUnmasked(), First: req.GetFirst(),
 	}
 	defer in.Value.Destroy()
 	info, err := s.vault.Put(ctx, in, s.callerOf(ctx))

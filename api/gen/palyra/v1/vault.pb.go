@@ -658,13 +658,15 @@ func (x *ListBindingsResponse) GetBindings() []*SecretBinding {
 }
 
 type PutSecretRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Unmasked      bool                   `protobuf:"varint,5,opt,name=unmasked,proto3" json:"unmasked,omitempty"`
-	Blind         []byte                 `protobuf:"bytes,6,opt,name=blind,proto3" json:"blind,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Scope     string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Value     []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Unmasked  bool                   `protobuf:"varint,5,opt,name=unmasked,proto3" json:"unmasked,omitempty"`
+	Blind     []byte                 `protobuf:"bytes,6,opt,name=blind,proto3" json:"blind,omitempty"`
+	// Refuse where there is a secret of that name already.
+	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +741,13 @@ func (x *PutSecretRequest) GetBlind() []byte {
 		return x.Blind
 	}
 	return nil
+}
+
+func (x *PutSecretRequest) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
 }
 
 type PutSecretResponse struct {
@@ -1827,7 +1836,7 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\x14UnbindSecretResponse\"\x15\n" +
 	"\x13ListBindingsRequest\"L\n" +
 	"\x14ListBindingsResponse\x124\n" +
-	"\bbindings\x18\x01 \x03(\v2\x18.palyra.v1.SecretBindingR\bbindings\"\xcb\x01\n" +
+	"\bbindings\x18\x01 \x03(\v2\x18.palyra.v1.SecretBindingR\bbindings\"\xe1\x01\n" +
 	"\x10PutSecretRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -1835,7 +1844,8 @@ const file_palyra_v1_vault_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
 	"\bunmasked\x18\x05 \x01(\bR\bunmasked\x12\x1a\n" +
-	"\x05blind\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\"B\n" +
+	"\x05blind\x18\x06 \x01(\fB\x04\xf8\xe0\x18\x01R\x05blind\x12\x14\n" +
+	"\x05first\x18\a \x01(\bR\x05first\"B\n" +
 	"\x11PutSecretResponse\x12-\n" +
 	"\x06secret\x18\x01 \x01(\v2\x15.palyra.v1.SecretInfoR\x06secret\"Y\n" +
 	"\x13RevealSecretRequest\x12\x14\n" +
