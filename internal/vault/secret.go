@@ -29,7 +29,7 @@ func (v *Vault) Put(ctx context.Context, in secrets.Value, by secrets.By) (secre
 			return err
 		}
 		if in.First && c.last(string(in.Scope), in.Name) > 0 {
-			return there(in.Scope, in.Name)
+			return nameTaken(in.Scope, in.Name)
 		}
 		r := row{
 			ident: ident{string(in.Scope), in.Name, c.last(string(in.Scope), in.Name) + 1}, dataKey: string(v.NewID()), vaultKey: c.key,
@@ -246,8 +246,8 @@ func (v *Vault) Delete(ctx context.Context, scope secrets.Scope, name string, ve
 	})
 }
 
-// there refuses to put a first value in the place of another.
-func there(scope secrets.Scope, name string) *palyra.Error {
+// nameTaken refuses to put a first value in the place of another.
+func nameTaken(scope secrets.Scope, name string) *palyra.Error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is a secret %s in %s already", palyra.Clip(name, 128),
 		palyra.Clip(string(scope), 128)).
 		WithRemedy("see 'palyra vault list'; if nobody needs it, delete it: palyra vault delete %s", palyra.Clip(name, 128))
