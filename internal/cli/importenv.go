@@ -98,7 +98,7 @@ func allNew(ctx context.Context, c *client.Client, found []dotenv.Variable) erro
 	if len(there) == 0 {
 		return nil
 	}
-	return exit.Failedf(palyra.ReasonExists, "the vault has secrets of these names already, so nothing was kept: %s", strings.Join(there, ", ")).
+	return exit.Failedf(palyra.ReasonExists, "the vault has secrets of these names already, so none was kept: %s", strings.Join(there, ", ")).
 		WithRemedy("take the others with --only NAME, or say --replace to put these values in their places")
 }
 

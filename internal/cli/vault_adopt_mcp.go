@@ -85,7 +85,8 @@ func adoptVariables(ctx context.Context, c *client.Client, told map[string]desti
 // adoptVariable moves one variable. The server changes last, and at once: before that it has the variable as it was. What
 // was done before is taken back when it does not, and done again when this was cut off. Another's secret or binding of the
 // same name stays as it is.
-func adoptVariable(ctx context.Context, c *client.Client, u *palyra.Upstream, variable string, told map[string]destination, dry, replace bool,
+func adoptVariable(ctx context.Context, c *client.Client, u *palyra.Upstream, variable string, told map[string]destination,
+	dry, replace bool,
 ) (adoption, error) {
 	name := u.Name + "-" + variable
 	a := adoption{What: "mcp." + u.Name, From: variable, Secret: name, Binding: name, Where: "palyra mcp show " + u.Name}

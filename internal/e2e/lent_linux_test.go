@@ -287,7 +287,8 @@ func TestLentValuesOfDotenv(t *testing.T) {
 	}
 	d.put(".env.new", "API_KEY=a value that is not to take its place\nTHIRD=a third secret of files\n")
 	newer := filepath.Join(d.work, ".env.new")
-	if out, errs, err := d.vault("", "import-env", newer); err == nil || !strings.Contains(errs, "API_KEY") || !strings.Contains(errs, "--replace") {
+	if out, errs, err := d.vault("", "import-env", newer); err == nil || !strings.Contains(errs, "API_KEY") ||
+		!strings.Contains(errs, "--replace") {
 		t.Errorf("over what is there: %s%s", out, errs)
 	}
 	if out, errs, err := d.vault("", "get", "THIRD"); err == nil {
