@@ -44,9 +44,9 @@ func vaultAdoptCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "adopt", Short: "Move keys that lie in plain files into the vault, and have the configuration name them there", Args: cobra.NoArgs,
 		Long: "Moves the keys of providers of models from their files (providers.NAME.key_file) into the vault: each is kept as a secret,\n" +
 			"bound to the provider's host and nothing else, and the line of the configuration then names the binding (key_binding).\n" +
-			"The configuration works at every moment, also when this is cut off: do it again then, with\n" +
-			"--replace for what is in the vault since. The daemon takes the new line up when it is started again; until then it reads the file, so --remove, which removes the files, is for afterwards, or for\n" +
-			"when nothing runs.\n\n" +
+			"The configuration works at every moment, also when this is cut off: do it again then, with --replace for what is in the\n" +
+			"vault since. The daemon takes the new line up when it is started again; until then it reads the file, so --remove, which\n" +
+			"removes the files, is for afterwards, or for when nothing runs.\n\n" +
 			"Moves variables of MCP servers that look like secrets by their names, or are named by --to: each is kept as a secret, bound\n" +
 			"to the host that --to says, that is known of the variable, or that is the only one the server reaches; the server then finds\n" +
 			"a placeholder, and is changed at once or not at all. What was approved of its tools stays so. A value that was in a\n" +
