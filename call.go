@@ -103,6 +103,7 @@ const (
 	EffectsStaged   Settlement = "staged"   // they lie on the stage of an agent until its person keeps or drops them
 	EffectsConflict Settlement = "conflict" // somebody else changed the same paths: all were dropped
 	EffectsLost     Settlement = "lost"     // they could not be kept, or only in part
+	EffectsForeseen Settlement = "foreseen" // of a check: what it was about to replace is kept; whether it did nobody looked
 )
 
 // Enforcement is what really held during a run.

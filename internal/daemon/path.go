@@ -162,7 +162,7 @@ func (p undoPart) Remember(
 ) (func(bool), error) {
 	olds := make([]undo.Old, len(all))
 	for i, o := range all {
-		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before}
+		olds[i] = undo.Old{Change: palyra.Change{Path: palyra.TextOfPath(o.Path), Was: o.Was, Now: o.Now}, Content: o.Before, AnyMode: o.AnyMode}
 	}
 	return p.d.undo.Remember(ctx, call, workspace, uid, gid, olds, lose)
 }
@@ -235,7 +235,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	}
 	g, err := gate.New(gate.Config{
 		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p,
-		Attester: d.attester, NewID: newID, Now: now, Log: d.Log, Mask: masked.Words{Masker: d.Mask},
+		Attester: d.attester, NewID: newID, Now: now, Log: d.Log, Mask: masked.Words{Masker: d.Mask}, Foresee: p.runner.Foresee,
 	})
 	if err != nil {
 		return err

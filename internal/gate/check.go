@@ -40,9 +40,19 @@ func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
 	if err := palyra.Permitted(w.call); err != nil {
 		return w.refuse(ctx, palyra.LayerGrant, err)
 	}
+	told, err := w.foresee(ctx) // what it replaces is kept before anybody may replace it
+	if err != nil {
+		return w.refuse(ctx, palyra.LayerTier, err)
+	}
 	out := allowed(w.call)
+	if told != nil {
+		out.Reason += "; 'palyra undo' puts back what it replaces"
+	}
 	w.end(palyra.Checked, out)
-	_, err := w.record(ctx, checked(w.call)) // barrier: no yes before this line
+	_, err = w.record(ctx, checked(w.call)) // barrier: no yes before this line
+	if told != nil {
+		told(err == nil)
+	}
 	switch {
 	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
 		w.call.State = before
@@ -51,6 +61,14 @@ func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
 		return palyra.Outcome{}, err
 	}
 	return out, nil
+}
+
+func (w *walk) foresee(ctx context.Context) (told func(bool), err error) {
+	if w.Foresee == nil {
+		return nil, nil
+	}
+	defer recoverPanic(&err)
+	return w.Foresee(ctx, w.call)
 }
 
 // observeAsk says that the call would have been asked about, or that an answer covers it.

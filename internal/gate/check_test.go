@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,50 @@ func TestChecksAreRefused(t *testing.T) {
 			out, err := w.check(t.Context(), c.p)
 			w.wantRefusal(out, err, c.layer, c.reason)
 		})
+	}
+}
+
+// What a check replaces is kept before its line is on record, so before anybody hears yes; without that nobody does.
+func TestACheckKeepsWhatItReplaces(t *testing.T) {
+	kept := func(w *world, err error) func(context.Context, *palyra.Call) (func(bool), error) {
+		return func(context.Context, *palyra.Call) (func(bool), error) {
+			w.trace = append(w.trace, "foresee")
+			return func(told bool) { w.trace = append(w.trace, fmt.Sprintf("told %t", told)) }, err
+		}
+	}
+	w := newWorld(t)
+	w.foresee = kept(w, nil)
+	if out, err := w.check(t.Context(), palyra.Proposal{}); err != nil || !strings.Contains(out.Reason, "'palyra undo'") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	w.wantTrace(
+		"admit", "resolve", "judge false", "foresee", "record [call.proposed call.judged call.checked]",
+		"heard call.proposed", "heard call.judged", "heard call.checked", "told true",
+	)
+
+	w = newWorld(t)
+	w.foresee = kept(w, palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "full"))
+	out, err := w.check(t.Context(), palyra.Proposal{})
+	w.wantRefusal(out, err, palyra.LayerTier, palyra.ReasonQuotaExceeded)
+
+	w = newWorld(t)
+	w.foresee = func(context.Context, *palyra.Call) (func(bool), error) { panic("a defect") }
+	out, err = w.check(t.Context(), palyra.Proposal{})
+	w.wantRefusal(out, err, palyra.LayerTier, palyra.ReasonInternal)
+
+	w = newWorld(t)
+	w.foresee = kept(w, nil)
+	w.verdict, w.desk = asking(palyra.Allow), checks(palyra.AnswerAllow)
+	w.refuse = func(e palyra.Event) error {
+		if e.Kind() == "call.checked" {
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantSpent, "spent")
+		}
+		return nil
+	}
+	out, err = w.check(t.Context(), palyra.Proposal{})
+	w.wantRefusal(out, err, palyra.LayerGrant, palyra.ReasonGrantSpent)
+	if !slices.Contains(w.trace, "told false") || slices.Contains(w.trace, "told true") {
+		t.Errorf("%q", w.trace)
 	}
 }
 

@@ -36,6 +36,7 @@ type world struct {
 	admit     func() (palyra.Tool, error)
 	resolve   func() (palyra.Plan, error)
 	resolveIn func(context.Context) error // what resolving takes
+	foresee   func(context.Context, *palyra.Call) (func(bool), error)
 	verdict   func(palyra.Request) palyra.Verdict
 	lease     *palyra.Decision
 	joined    bool
@@ -133,7 +134,7 @@ func (w *world) gate() *Gate {
 	w.t.Helper()
 	g, err := New(Config{
 		Ledger: w, Catalog: w, Planner: w, Judge: judgeFunc(w.judge), Desk: deskOf{w}, Runner: w, Attester: w,
-		NewID: w.newID, Now: func() time.Time { return noon }, Log: w.log,
+		NewID: w.newID, Now: func() time.Time { return noon }, Log: w.log, Foresee: w.foresee,
 	})
 	if err != nil {
 		w.t.Fatal(err)

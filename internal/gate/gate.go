@@ -119,9 +119,12 @@ type Config struct {
 	Runner   Runner
 	Attester Attester
 	Mask     Mask // may be nil
-	NewID    func() palyra.ID
-	Now      func() time.Time
-	Log      *slog.Logger // may be nil
+	// Foresee keeps what a checked call is about to replace, so that it can be put back. Told, which is nil where nothing
+	// is kept, is called with whether the caller was told that it may. An error: it may not. May be nil.
+	Foresee func(ctx context.Context, c *palyra.Call) (told func(bool), err error)
+	NewID   func() palyra.ID
+	Now     func() time.Time
+	Log     *slog.Logger // may be nil
 }
 
 // Gate is the path. It holds no state: the Ledger does.

@@ -11,7 +11,7 @@ import (
 )
 
 // What runs without a question in the sandbox is asked about, or denied, when the
-// agent means to run it itself.
+// agent means to run it itself; but for files that can be put back.
 func TestUnsandboxedIsAskedAbout(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -23,7 +23,7 @@ func TestUnsandboxedIsAskedAbout(t *testing.T) {
 		{"builds", understood(palyra.CommandBuild), program("make"), "ask ask ask deny deny"},
 		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask ask deny deny"},
 		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask ask deny deny"},
-		{"a file", palyra.Command{}, write("a.txt"), "ask ask ask deny deny"},
+		{"a file", palyra.Command{}, write("a.txt"), "allow ask ask allow deny"}, // what it replaces is kept before the yes
 		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask ask deny deny"},
 		{"read", palyra.Command{}, builtin("palyra.fs.read", reads(palyra.FilesystemRead)), "allow allow allow allow allow"},
 		{"a tool of its own", palyra.Command{}, foreign(), "ask ask ask deny deny"},

@@ -23,6 +23,7 @@ import (
 type Former struct {
 	change.Change
 	Content []byte
+	AnyMode bool // as in Replacement
 }
 
 // newPrefix begins the names of what is not remembered yet.
@@ -78,7 +79,7 @@ func (p *Store) Add(name, workspace string, id owner.Identity, all []Former, los
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Former) int { return strings.Compare(a.Path, b.Path) })
 	for i, o := range all {
-		e := Replacement{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1}
+		e := Replacement{Path: []byte(o.Path), Was: o.Was, Now: o.Now, Step: -1, AnyMode: o.AnyMode}
 		if o.Was.Kind == change.File {
 			e.Step = i
 			if err := writeOld(filepath.Join(top, Old, strconv.Itoa(i)), o, id); err != nil {

@@ -106,6 +106,8 @@ type Replacement struct {
 	Step int           `json:"step"`           // of the list, which took it away
 	Rest []byte        `json:"rest,omitempty"` // below what that step took
 	Left *beneath.Mark `json:"left,omitempty"` // what the call left, as it was seen when it was put there; of files that were not read
+	// Made by somebody else's program, with permissions that nobody knows ahead.
+	AnyMode bool `json:"any_mode,omitempty"`
 }
 
 // Change is the replacement without where things lie.

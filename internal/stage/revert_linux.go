@@ -156,6 +156,9 @@ func (v *reverter) still(e *preimage.Replacement) (bool, error) {
 	if errors.Is(steps.Replaced(err), steps.ErrTaken) { // a parent is another thing now
 		return e.Now.Kind == Nothing, nil
 	}
+	if e.AnyMode {
+		now.Mode = e.Now.Mode
+	}
 	if err != nil || now != e.Now {
 		return false, err
 	}

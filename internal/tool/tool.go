@@ -44,6 +44,14 @@ type Confined interface {
 	Mechanisms(p palyra.Plan) []string
 }
 
+// Foreseer is implemented by tools whose run keeps what it replaces, and can do that for who makes the change by other
+// tools.
+type Foreseer interface {
+	Tool
+	// Foresees says that a run with Env.Foreseen changes nothing.
+	Foresees()
+}
+
 // Env is what a tool may know of a call besides its plan.
 type Env struct {
 	Call    palyra.CallID
@@ -63,6 +71,10 @@ type Env struct {
 
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
+
+	// Foreseen, which is set for Run only and only of a Foreseer, has it change nothing. It is called once what the run
+	// would replace is kept; told is to be called with whether somebody else may replace it now.
+	Foreseen func(told func(bool))
 
 	// Changed, which is set for Run only, is called with what the tool changed in the workspace, once it is there to stay.
 	Changed func([]palyra.Change)

@@ -22,7 +22,11 @@ func (u *Undo) Of(ctx context.Context, c *palyra.Call, f wire.ChangeFilter) (wir
 			if err != nil {
 				return wire.CallChanges{}, err
 			}
-			return u.page(c, all, e, palyra.EffectsKept, f)
+			became = palyra.EffectsKept
+			if c.Proposal.Check {
+				became = palyra.EffectsForeseen
+			}
+			return u.page(c, all, e, became, f)
 		}
 		return wire.CallChanges{}, explainNoChanges(c)
 	}

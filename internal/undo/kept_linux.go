@@ -138,7 +138,9 @@ func (k *Kept) add(name, workspace string, uid, gid int64, all []Old, lose bool)
 		if err != nil {
 			return nil, err
 		}
-		olds = append(olds, preimage.Former{Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content})
+		olds = append(olds, preimage.Former{
+			Change: stage.Change{Path: path, Was: stateOf(o.Was), Now: stateOf(o.Now)}, Content: o.Content, AnyMode: o.AnyMode,
+		})
 	}
 	done, err := k.admit(name, workspace, olds)
 	if err != nil {

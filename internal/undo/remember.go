@@ -12,6 +12,7 @@ import (
 type Old struct {
 	palyra.Change
 	Content []byte
+	AnyMode bool // with which permissions something is made is not known ahead
 }
 
 // Remember keeps what a tool is about to replace in a workspace of uid's and gid's, and returns what is to be told whether

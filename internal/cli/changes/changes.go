@@ -181,6 +181,8 @@ func printChanges(w io.Writer, x client.CallChanges) {
 	}
 	counts := countsText(x.Counts)
 	switch x.Effects {
+	case palyra.EffectsForeseen:
+		counts = "Said to change " + counts
 	case palyra.EffectsHeld:
 		counts = "Would change " + counts
 	case palyra.EffectsStaged:
@@ -201,6 +203,11 @@ func effectsText(x client.CallChanges) string {
 			return "undone: the workspace is as before the call"
 		}
 		return "kept"
+	case palyra.EffectsForeseen:
+		if x.Undo == client.UndoUndone {
+			return "undone: the workspace is as before the call"
+		}
+		return "foreseen: the caller makes it by itself; 'palyra undo " + string(x.Call) + " --dry-run' looks whether it is there"
 	case palyra.EffectsHeld:
 		text := "held: nothing in the workspace is changed until somebody answers"
 		if x.Approval != "" {

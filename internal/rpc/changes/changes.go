@@ -135,10 +135,10 @@ func (s *Service) last(ctx context.Context, f wire.ChangeFilter) (found *palyra.
 			if f.Workspace != "" && !palyra.Within(f.Workspace, []string{c.Plan.Workspace.Path}) {
 				continue
 			}
-			if changed, _ := c.Changed(); changed != nil && found == nil {
+			can, why := s.changes.Undoable(c)
+			if changed, _ := c.Changed(); found == nil && (changed != nil || can) {
 				found = c
 			}
-			can, why := s.changes.Undoable(c)
 			if why != "" && stays.call == "" {
 				stays = lasting{c.ID, why}
 			}

@@ -89,6 +89,9 @@ type editResult struct {
 	Previous     palyra.Digest `json:"previous_sha256"`
 }
 
+// Foresees implements tool.Foreseer.
+func (editor) Foresees() {}
+
 // Run implements tool.Tool.
 func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
 	err = t.changing(ctx, env, &p, named(p), func(r *root) error {

@@ -54,6 +54,7 @@ type Replaced struct {
 	Path     string
 	Was, Now *palyra.PathState
 	Before   []byte // content of the file that was there
+	AnyMode  bool   // with which permissions something is made is not known ahead
 }
 
 // UndoStore keeps the files that changes replace.

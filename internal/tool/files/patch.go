@@ -77,6 +77,9 @@ type patchResult struct {
 	Files []patchedFile `json:"files"`
 }
 
+// Foresees implements tool.Foreseer.
+func (patcher) Foresees() {}
+
 // Run implements tool.Tool.
 func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
 	diffs, err := patchOf(p)

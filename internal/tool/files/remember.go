@@ -5,6 +5,7 @@ package files
 import (
 	"context"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -19,17 +20,43 @@ func (s *shared) lasting(p *palyra.Plan, changes []change) {
 	if s.cfg.UndoStore == nil || p.Staging.Staged() {
 		return
 	}
-	var all []Replaced
-	for _, c := range changes {
-		for dir := path.Dir(c.path); c.before.missing != "" && subpath.Within(c.before.missing, dir); dir = path.Dir(dir) {
-			all = append(all, Replaced{Path: dir, Now: &palyra.PathState{Kind: palyra.PathDirectory}})
-		}
-		all = append(all, c.replaced())
-	}
-	if why := s.cfg.UndoStore.Lasting(all); why != "" {
+	if why := s.cfg.UndoStore.Lasting(replacedBy(changes)); why != "" {
 		p.Lasting = true
 		p.Detail.Notes = append(p.Detail.Notes, why)
 	}
+}
+
+// replacedBy is what changes replace, with the directories that are made for them.
+func replacedBy(changes []change) (all []Replaced) {
+	made := map[string]bool{}
+	for _, c := range changes {
+		for dir := path.Dir(c.path); c.before.missing != "" && subpath.Within(c.before.missing, dir) && !made[dir]; dir = path.Dir(dir) {
+			made[dir] = true
+			all = append(all, Replaced{Path: dir, Now: &palyra.PathState{Kind: palyra.PathDirectory}, AnyMode: true})
+		}
+		one := c.replaced()
+		one.AnyMode = !c.before.exists
+		all = append(all, one)
+	}
+	return all
+}
+
+// foresee hands the UndoStore what the caller is about to replace by tools of its own. Nothing changes here.
+func (s *shared) foresee(ctx context.Context, r *root, env tool.Env, changes []change, lose bool) error {
+	var ws unix.Stat_t
+	changes = slices.DeleteFunc(slices.Clone(changes), change.unchanged)
+	if len(changes) == 0 || s.cfg.UndoStore == nil {
+		return nil
+	}
+	if err := unix.Fstat(r.fd, &ws); err != nil {
+		return err
+	}
+	kept, err := s.cfg.UndoStore.Remember(ctx, env.Call, r.path, int64(ws.Uid), int64(ws.Gid), replacedBy(changes), lose)
+	if err != nil {
+		return err
+	}
+	env.Foreseen(kept)
+	return nil
 }
 
 // remember hands the files that changes are about to replace to the UndoStore. The returned function is called with

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/tool"
 )
 
 // keptList remembers what is about to be replaced.
@@ -129,5 +130,71 @@ func TestReplacedIsRemembered(t *testing.T) {
 	}
 	if _, err := b.call("write", args{"path": "f", "content": "newer\n"}); err == nil || s.told[len(s.told)-1] {
 		t.Errorf("%v, and it is remembered: %v", err, s.told)
+	}
+}
+
+// What somebody else is about to replace is kept as if the tool replaced it, and nothing changes; no more is kept than was judged.
+func TestForeseenIsKeptAndNotMade(t *testing.T) {
+	for name, a := range map[string]args{
+		"write":       {"path": "f", "content": "new\n"},
+		"edit":        {"path": "f", "old_string": "old", "new_string": "new"},
+		"apply_patch": {"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+new\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t, os.Geteuid())
+			s := &keptList{}
+			b.shared.cfg.UndoStore = s
+			b.put("f", "old\n", 0o640)
+			var told []func(bool)
+			env := b.env()
+			env.Foreseen = func(f func(bool)) { told = append(told, f) }
+			if _, ok := b.byName[name].(tool.Foreseer); !ok {
+				t.Fatal("it foresees nothing")
+			}
+			p, err := b.plan(name, a)
+			b.ok(err)
+			if _, err := b.byName[name].Run(t.Context(), env, p); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(b.dir, "f"))
+			if err != nil || string(text) != "old\n" || len(s.all) != 1 || string(s.all[0].Before) != "old\n" || len(told) != 1 || len(s.told) != 0 {
+				t.Errorf("%q, %v, %+v, told %d", text, err, s, len(told))
+			}
+
+			b.put("f", "old\nand more\n", 0o640)
+			if _, err := b.byName[name].Run(t.Context(), env, p); err == nil || len(told) != 1 {
+				t.Errorf("another file is there than was judged: %v, told %d", err, len(told))
+			}
+			b.put("f", "old\n", 0o640)
+			s.full = palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "full")
+			if _, err := b.byName[name].Run(t.Context(), env, p); palyra.AsError(err).Reason != palyra.ReasonQuotaExceeded || len(told) != 1 {
+				t.Errorf("without room: %v, told %d", err, len(told))
+			}
+		})
+	}
+}
+
+// Permissions and directories of what is new are whatever the other program makes of them.
+func TestForeseenKnowsNoPermissions(t *testing.T) {
+	b := newBox(t, os.Geteuid())
+	s := &keptList{}
+	b.shared.cfg.UndoStore = s
+	env := b.env()
+	env.Foreseen = func(func(bool)) {}
+	p, err := b.plan("write", args{"path": "d/e/n", "content": "new\n", "make_dirs": true})
+	b.ok(err)
+	if _, err := b.byName["write"].Run(t.Context(), env, p); err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, r := range s.all {
+		paths = append(paths, r.Path)
+		if !r.AnyMode || r.Was != nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	slices.Sort(paths)
+	if names, err := os.ReadDir(b.dir); err != nil || len(names) != 0 || !slices.Equal(paths, []string{"d", "d/e", "d/e/n"}) {
+		t.Errorf("%v, %v, %v", names, paths, err)
 	}
 }

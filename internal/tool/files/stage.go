@@ -67,6 +67,9 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 // The temporary names carry the call's id, so that the remains of a crash can be recognised: they
 // hold the new content before the swap and the old one after.
 func (s *shared) apply(ctx context.Context, r *root, env tool.Env, changes []change, lose bool) (err error) {
+	if env.Foreseen != nil {
+		return s.foresee(ctx, r, env, changes, lose)
+	}
 	var stages []*pendingChange
 	var made []string
 	remembered := func(bool) {}

@@ -70,6 +70,9 @@ type writeResult struct {
 	Previous palyra.Digest `json:"previous_sha256"` // empty when the file is new
 }
 
+// Foresees implements tool.Foreseer.
+func (writer) Foresees() {}
+
 // Run implements tool.Tool.
 func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
 	err = t.changing(ctx, env, &p, named(p), func(r *root) error {

@@ -179,7 +179,7 @@ type CallChanges struct {
 	Workspace  string                 `protobuf:"bytes,4,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	Summary    string                 `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	// What became of it: kept, dropped, conflict, lost.
+	// What became of it: kept, dropped, conflict, lost; foreseen: of a call that its caller made itself after a check, and nobody looked.
 	Effects string   `protobuf:"bytes,7,opt,name=effects,proto3" json:"effects,omitempty"`
 	Counts  *Effects `protobuf:"bytes,8,opt,name=counts,proto3" json:"counts,omitempty"`
 	// Names of files that builds and tests run.
