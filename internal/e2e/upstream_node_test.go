@@ -3,12 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -88,6 +90,88 @@ func TestUpstreamOnTheOfficialSDK(t *testing.T) {
 	}
 }
 
+const taskServer = `import { McpServer } from "./node_modules/@modelcontextprotocol/sdk/dist/esm/server/mcp.js";
+import { StdioServerTransport } from "./node_modules/@modelcontextprotocol/sdk/dist/esm/server/stdio.js";
+import { InMemoryTaskStore } from "./node_modules/@modelcontextprotocol/sdk/dist/esm/experimental/tasks/stores/in-memory.js";
+import { writeFileSync } from "node:fs";
+class Store extends InMemoryTaskStore {
+  async updateTaskStatus(id, status, ...more) {
+    writeFileSync("status", status);
+    return super.updateTaskStatus(id, status, ...more);
+  }
+}
+const taskStore = new Store();
+const server = new McpServer({ name: "tasks", version: "1.0.0" },
+  { taskStore, capabilities: { tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } } });
+const made = (work) => ({
+  createTask: async (extra) => {
+    const task = await extra.taskStore.createTask({ ttl: extra.taskRequestedTtl, pollInterval: 100 });
+    work(task.taskId, extra.taskStore);
+    return { task };
+  },
+  getTask: async (extra) => extra.taskStore.getTask(extra.taskId),
+  getTaskResult: async (extra) => extra.taskStore.getTaskResult(extra.taskId),
+});
+const text = (text) => ({ content: [{ type: "text", text }] });
+const tasks = server.experimental.tasks;
+tasks.registerToolTask("slow", { description: "Takes a while.", execution: { taskSupport: "required" } },
+  made((id, store) => setTimeout(() => store.storeTaskResult(id, "completed", text("slept")), 700)));
+tasks.registerToolTask("fails", { description: "Fails.", execution: { taskSupport: "optional" } },
+  made((id, store) => setTimeout(() => store.storeTaskResult(id, "failed", { ...text("no luck"), isError: true }), 200)));
+tasks.registerToolTask("never", { description: "Never ends.", execution: { taskSupport: "required" } }, made(() => writeFileSync("status", "working")));
+await server.connect(new StdioServerTransport());
+`
+
+// TestUpstreamTasksOnTheOfficialSDK: tools that a server on the official TypeScript SDK makes tasks of, in tier C. A call
+// that is cancelled cancels the task there.
+func TestUpstreamTasksOnTheOfficialSDK(t *testing.T) {
+	d := newDaemon(t)
+	profile, program, modules := d.nodeProfile()
+	if err := os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(d.work, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	d.write(filepath.Join(d.work, "server.mjs"), taskServer, 0o600)
+	d.mustStart()
+	person := d.client(client.OperatorDoor)
+	if _, err := person.AddUpstream(t.Context(), "sdk", palyra.UpstreamDefinition{
+		Transport: palyra.TransportStdio, Command: []string{program, "server.mjs"}, Workspace: d.work, Profile: profile,
+	}, true); err != nil {
+		t.Fatalf("%v\n%s", err, d.log)
+	}
+	if out, _ := d.allowed(mcpCall("mcp.sdk.slow", map[string]any{})); out.ExitCode != 0 || !strings.Contains(string(out.Output), "slept") {
+		t.Errorf("%+v", out)
+	}
+	if out, _ := d.allowed(mcpCall("mcp.sdk.fails", map[string]any{})); out.ExitCode == 0 || !strings.Contains(string(out.Output), "no luck") {
+		t.Errorf("%+v", out)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := mcpCall("mcp.sdk.never", map[string]any{})
+	ended := propose(ctx, d.client(client.AgentDoor), r)
+	a := d.pending(person)
+	d.decide(a, "allow")
+	status := func(want string) {
+		t.Helper()
+		look := time.NewTicker(20 * time.Millisecond)
+		defer look.Stop()
+		for range 600 {
+			if raw, _ := os.ReadFile(filepath.Join(d.work, "status")); string(raw) == want {
+				return
+			}
+			<-look.C
+		}
+		t.Errorf("the task is not %s", want)
+	}
+	status("working")
+	if err := person.CancelCall(t.Context(), a.Call); err != nil {
+		t.Error(err)
+	}
+	status("cancelled")
+	if got := <-ended; got.out.Outcome != palyra.OutcomeCancelled {
+		t.Errorf("%+v", got)
+	}
+}
+
 // official are calls of every tool of the official servers, with arguments that
 // they take. Those of everything that want what a client offers are not there for
 // one that offers nothing.
@@ -147,10 +231,12 @@ func TestOfficialServersBehindTheGate(t *testing.T) {
 					continue
 				}
 				out, _ := d.allowed(mcpCall(string(tool.Tool), args))
-				// One is for clients of the tasks extension only, and says so to others.
-				if out.ExitCode != 0 && (tool.Name != "simulate-research-query" ||
-					!strings.Contains(string(out.Output), "requires task augmentation")) {
+				if out.ExitCode != 0 {
 					t.Errorf("%s: %s %s", tool.Name, out.Reason, out.Output)
+				}
+				// One can be called as a task only.
+				if tool.Name == "simulate-research-query" && !strings.Contains(string(out.Output), "Research Report: gates") {
+					t.Errorf("%s: %s", tool.Name, out.Output)
 				}
 			}
 		})

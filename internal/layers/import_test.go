@@ -19,7 +19,7 @@ var (
 		"internal/ulid", "internal/fault", "internal/fingerprint", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitobject",
 		"internal/gitrepo", "internal/gitwire", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
-		"internal/layered", "internal/mask", "internal/memory", "internal/moved", "internal/nocore",
+		"internal/layered", "internal/mask", "internal/mcp/task", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/sessionbus", "internal/show", "internal/signwire",

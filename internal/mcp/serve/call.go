@@ -27,6 +27,10 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool palyra
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first
 		},
 	}
+	if j := jobOf(ctx); j != nil { // it has been answered already
+		f.hold, f.tell, f.window = j.hold, j.tell, nil
+		return f.fly(ctx, 0)
+	}
 	return f.fly(ctx, s.PendingAfter)
 }
 
@@ -66,6 +70,7 @@ type flight struct {
 	stir    chan struct{} // there is news to tell
 	named   bool          // the session knows the call's id; the listener's own
 	call    *client.Following
+	hold    func(*client.Following) // gets the call, for a task; may be nil
 }
 
 // follow begins to follow the call, over restarts of the daemon.
@@ -81,6 +86,9 @@ func (f *flight) follow() *client.Following {
 func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolResult, error) {
 	view, unview := context.WithCancel(context.WithoutCancel(ctx))
 	f.call = f.follow()
+	if f.hold != nil {
+		f.hold(f.call)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer unview()
@@ -100,7 +108,7 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 			return f.started(), nil
 		case <-f.stir:
 			f.tell(ctx, f.news())
-			f.window.follow(view, &wg, f.unseen, f.call.Progress().Question)
+			f.window.follow(view, &wg, f.server.unseen, f.call.Progress().Question)
 		case <-beat.C:
 			f.tell(ctx, f.news())
 		case <-late:
@@ -162,8 +170,8 @@ func (f *flight) wakeTeller() {
 }
 
 // unseen notes that the client did not show a question.
-func (f *flight) unseen(err error) {
-	f.server.Log.Debug("a question was not shown in the client", "error", err)
+func (s *Server) unseen(err error) {
+	s.Log.Debug("a question was not shown in the client", "error", err)
 }
 
 // news says what the call waits for.

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
+	"palyra/internal/mcp/task"
 	"palyra/internal/pace"
 )
 
@@ -217,6 +218,10 @@ func (d *endpoint) read(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") < stateless && d.sessions() >= maxSessions {
 		busy(w)
 		return true
+	}
+	if r.Header.Get("Mcp-Protocol-Version") < stateless {
+		body = task.Lift(body)
+		r.ContentLength = int64(len(body))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return false

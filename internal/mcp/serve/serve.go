@@ -75,6 +75,7 @@ type Server struct {
 	instance string        // names this process in sessions' names
 	stopping chan struct{} // closed when Run ends
 	latest   latest
+	jobs     jobs
 
 	mu    sync.Mutex        // guards what follows; never held across a request
 	shown map[string]string // name for models → fingerprint of what is shown
@@ -116,6 +117,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "palyra", Title: "Palyra", Version: c.Version}, o)
 	s.artifacts()
+	if err := s.addTasks(); err != nil {
+		return nil, err
+	}
 	if err := s.refresh(ctx); err != nil {
 		c.Log.Warn("no daemon answers; it is looked for", "reason", palyra.AsError(err).Reason)
 		s.goOffline()
@@ -129,6 +133,7 @@ func (s *Server) MCP() *mcp.Server { return s.mcp }
 // Run keeps the list of tools current until ctx ends; then it lets go of every
 // request that waits, whose calls go on. A daemon that is away is waited for.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.jobs.stop()
 	defer close(s.stopping)
 	tick := time.NewTimer(s.pause())
 	defer tick.Stop()
@@ -137,6 +142,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			s.sweepTasks()
 			if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
 				s.unlisted(err)
 			}

@@ -22,9 +22,8 @@ func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	owed := newDebts(ctx.Done())
-	t := &mcp.IOTransport{
-		Reader: &patient{in: in, lines: bufio.NewReaderSize(in, maxCancel), owed: owed}, Writer: open{out, owed}, MaxLineLength: maxMessage,
-	}
+	lines := &patient{in: in, lines: bufio.NewReaderSize(in, maxCancel), owed: owed}
+	t := &mcp.IOTransport{Reader: &lifted{in: lines}, Writer: open{out, owed}, MaxLineLength: maxMessage}
 	kept := make(chan error, 1)
 	go func() { kept <- s.Run(ctx) }()
 	err := s.mcp.Run(ctx, t)

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/mcp/task"
 )
 
 // notHere tells the person who reads a view what an answer to it is worth.
@@ -39,9 +40,12 @@ type window struct {
 	shut context.CancelFunc
 }
 
-func (s *Server) window(req *mcp.CallToolRequest) *window {
+func (s *Server) window(req *mcp.CallToolRequest) *window { return s.windowOf(req.Session, "") }
+
+// windowOf is a window in a session, for the call of a task where it names one.
+func (s *Server) windowOf(ss *mcp.ServerSession, id string) *window {
 	w := &window{after: s.ViewAfter, shut: func() {}}
-	p := req.Session.InitializeParams()
+	p := ss.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
 		return w
 	}
@@ -49,7 +53,11 @@ func (s *Server) window(req *mcp.CallToolRequest) *window {
 		return w // it shows only pages
 	}
 	w.show = func(ctx context.Context, text string) error {
-		_, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: viewForm()})
+		ask := &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: viewForm()}
+		if id != "" {
+			ask.Meta = task.Relate(nil, id)
+		}
+		_, err := ss.Elicit(ctx, ask)
 		return err
 	}
 	return w

@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"palyra/internal/mcp/task"
 )
 
 const (
@@ -29,8 +31,9 @@ var errFlood = errors.New("the server sends messages that nobody asked for, with
 // arrive, so that none of them waits anywhere; requests of the server are refused.
 type quietConn struct {
 	mcp.Transport
-	changed func() // the server says that its tools are others
-	over    func() // nothing more can be read
+	changed func()                             // the server says that its tools are others
+	over    func()                             // nothing more can be read
+	heard   func(method string, result []byte) // an answer to a request of ours, before the library reads it
 }
 
 // Connect implements mcp.Transport.
@@ -39,22 +42,26 @@ func (t *quietConn) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &filter{Connection: c, changed: t.changed, over: t.over, open: map[any]bool{}}, nil
+	return &filter{Connection: c, quietConn: t, open: map[any]string{}}, nil
 }
 
 type filter struct {
 	mcp.Connection
-	changed func()
-	over    func()
+	*quietConn
 
-	mu      sync.Mutex   // guards the fields below
-	open    map[any]bool // ids of our requests that have no answer
+	mu      sync.Mutex     // guards the fields below
+	open    map[any]string // the methods of our requests that have no answer, by their ids
 	unasked int
 }
 
 // Write implements mcp.Connection. What we ask is known by its answer.
 func (f *filter) Write(ctx context.Context, m jsonrpc.Message) error {
 	if q, is := m.(*jsonrpc.Request); is {
+		if q.Method == callAsTask {
+			named := *q
+			named.Method = task.MethodCall
+			m, q = &named, &named
+		}
 		f.note(q)
 	}
 	return f.Connection.Write(ctx, m)
@@ -64,7 +71,7 @@ func (f *filter) note(q *jsonrpc.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q.IsCall() {
-		f.open[q.ID.Raw()] = true
+		f.open[q.ID.Raw()] = q.Method
 		return
 	}
 	var p struct {
@@ -83,11 +90,15 @@ func (f *filter) asked(r *jsonrpc.Response) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := r.ID.Raw()
-	if !f.open[id] {
+	method, open := f.open[id]
+	if !open {
 		return false
 	}
 	delete(f.open, id)
 	f.unasked = 0
+	if r.Error == nil {
+		f.heard(method, r.Result)
+	}
 	return true
 }
 

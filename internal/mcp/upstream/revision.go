@@ -11,13 +11,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
+	"palyra/internal/mcp/task"
 )
 
 // The revisions of the protocol that we begin with. Servers of every age know the handshake, and answer it with
 // what they speak; one that came with the stateless revision may refuse it. The other way round would not do: there
 // are old servers that die of a method they do not know, or never answer it.
 const (
-	handshake = "2025-11-25"
+	handshake = task.Revision
 	stateless = "2026-07-28"
 )
 
@@ -51,7 +52,7 @@ func (s *server) refuses(err error) bool {
 }
 
 // client is the library's, which offers servers nothing.
-func (s *server) client(x *connection) *mcp.Client {
+func (s *server) client(x *connection) (*mcp.Client, error) {
 	o := &mcp.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{},
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
@@ -63,7 +64,7 @@ func (s *server) client(x *connection) *mcp.Client {
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "palyra", Version: s.r.Version}, o)
 	c.AddSendingMiddleware(x.uncached)
-	return c
+	return c, sendTasks(c)
 }
 
 // uncached has the list of tools asked for whenever we look, however long a server

@@ -26,6 +26,7 @@ type connection struct {
 	paged   int          // bytes of pages behind the first; the turn's
 
 	reach flowOwners
+	tasks taskWords
 
 	fresh   atomic.Bool // the list of tools is as the server last said
 	news    chan struct{}
@@ -44,7 +45,12 @@ func (s *server) attempt(ctx context.Context, revision string) (*connection, err
 	if err != nil {
 		return nil, err
 	}
-	x.client, err = s.client(x).Connect(ctx, &quietConn{t, x.changed, func() { x.lost.Store(true) }},
+	c, err := s.client(x)
+	if err != nil {
+		x.end("no_client")
+		return nil, err
+	}
+	x.client, err = c.Connect(ctx, &quietConn{t, x.changed, func() { x.lost.Store(true) }, x.hears},
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		if x.process != nil && closed(err) {
@@ -108,6 +114,7 @@ func (x *connection) list(ctx context.Context) ([]*mcp.Tool, error) {
 		return nil, nil
 	}
 	x.fresh.Store(true) // what changes from here on is told again
+	x.tasks.list()
 	var all []*mcp.Tool
 	size := 0
 	params := &mcp.ListToolsParams{}
@@ -128,6 +135,7 @@ func (x *connection) list(ctx context.Context) ([]*mcp.Tool, error) {
 			return nil, fmt.Errorf("it was asked for more than %d bytes of pages", maxPaged)
 		}
 		if res.NextCursor == "" {
+			x.tasks.listedAll()
 			return all, nil
 		}
 		params = &mcp.ListToolsParams{Cursor: res.NextCursor}
@@ -137,6 +145,9 @@ func (x *connection) list(ctx context.Context) ([]*mcp.Tool, error) {
 
 // call calls a tool.
 func (x *connection) call(ctx context.Context, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
+	if x.asTask(name) {
+		return x.callTask(ctx, name, args)
+	}
 	res, err := x.client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 	if err == nil && res.NeedsInput() {
 		return nil, errInput
