@@ -44,7 +44,7 @@ RACE      ?= ./...
 help: ## list the targets
 	@echo "Palyra, the gate between agents and a machine. Start with 'make run', then read README.md."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## check what building and testing need, and install or name what is missing
@@ -90,6 +90,7 @@ test-fuzz:
 .PHONY: lint
 lint: setup
 	@echo "gofumpt"; bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (run 'make fmt'):" >&2; echo "$$bad" >&2; exit 1; fi
+	@scripts/console.sh check
 	@scripts/targets.sh
 	$(GO) vet -tags faults,agents ./internal/fault ./internal/e2e
 	$(TOOL) staticcheck ./...
@@ -115,6 +116,14 @@ gen: ## generate api/gen from the protos, and the man pages
 check-gen: gen ## generate again and refuse a difference to what is checked in
 	@git diff --exit-code --stat -- api docs/man
 	@test -z "$$(git status --porcelain -- api docs/man)" || { git status --short -- api docs/man; exit 1; }
+
+.PHONY: console
+console: ## build the console into internal/web/dist, which is checked in (npm installs Node below the cache directory)
+	@scripts/console.sh
+
+.PHONY: console-types
+console-types: ## generate the console's types from the protos, then build it
+	@scripts/console.sh types
 
 .PHONY: bench
 bench: ## one table of what has a hold, beside other sandboxes; BENCH=regexp (. is everything) BENCHTIME=2s ROUNDS=3 COPY=bin/bench.json

@@ -6,7 +6,8 @@ import (
 )
 
 // Device is another machine that a person paired with this daemon. Its key was made there and never left it: it holds
-// the certificate's key and signs what the person decides on that device.
+// the certificate's key and signs what the person decides on that device. A browser on the daemon's own machine is one
+// without a certificate: its key signs what the person decides at the console, and counts nowhere else.
 type Device struct {
 	ID          string    `json:"device_id"` // dev-<hex of its key>
 	Name        string    `json:"name"`
@@ -28,6 +29,9 @@ type Device struct {
 
 // Live reports whether d has not been revoked.
 func (d Device) Live() bool { return d.RevokedAt.IsZero() }
+
+// Browser reports whether d is a browser on the daemon's own machine.
+func (d Device) Browser() bool { return d.ID != "" && d.Certificate == "" }
 
 // Agent is the agent as whom programs on the device propose calls. The prefix is nobody else's.
 func (d Device) Agent() Agent {
@@ -86,8 +90,17 @@ const (
 type PairingOffer struct {
 	Principal Principal // whose device it is to be
 	Role      Role      // the most it may do
+	Browser   bool      // it is to be a browser on the daemon's own machine
 	By        Principal // who shows the code
 	Signature Signature // their intent
+}
+
+// BrowserKey is a browser that wants to be a device.
+type BrowserKey struct {
+	Name      string
+	PublicKey string    // base64 Ed25519
+	Principal Principal // who signed it in
+	Code      Secret    // the PIN, or the code's text
 }
 
 // Pairing is an offer to pair, as the person who made it watches it. PIN and Code are in the first message only.

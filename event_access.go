@@ -7,6 +7,7 @@ type PairingOpened struct {
 	Pairing   ID        `json:"pairing_id"`
 	Principal Principal `json:"principal"` // whose device it is to be
 	Role      Role      `json:"role"`
+	Browser   bool      `json:"browser,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 	By        Principal `json:"by"`
 	Signature Signature `json:"signature"`

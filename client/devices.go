@@ -19,9 +19,18 @@ type (
 // PairDevice shows a code (signed) and calls f with the states of the pairing, to its end. The code
 // is withdrawn when ctx ends or f fails.
 func (c *Client) PairDevice(ctx context.Context, p palyra.Principal, role palyra.Role, f func(palyra.Pairing) error) error {
+	return c.pair(ctx, &v1.PairDeviceRequest{Principal: string(p), Role: string(role)}, f)
+}
+
+// PairBrowser is PairDevice for a browser on the daemon's machine, which is to be the signer's.
+func (c *Client) PairBrowser(ctx context.Context, role palyra.Role, f func(palyra.Pairing) error) error {
+	return c.pair(ctx, &v1.PairDeviceRequest{Role: string(role), Browser: true}, f)
+}
+
+func (c *Client) pair(ctx context.Context, req *v1.PairDeviceRequest, f func(palyra.Pairing) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.devices.PairDevice(ctx, &v1.PairDeviceRequest{Principal: string(p), Role: string(role)})
+	stream, err := c.devices.PairDevice(ctx, req)
 	return receiveAll(stream, err, func(m *v1.PairDeviceResponse) error {
 		w, err := word[palyra.Pairing](m.GetPairing(), nil)
 		if err != nil {

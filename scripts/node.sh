@@ -41,7 +41,7 @@ if [ $# -gt 0 ]; then
 	mkdir -p "$place"
 	exec 9>"$place/.lock"
 	flock 9
-	cp "$1"/* "$place/"
+	find "$1" -maxdepth 1 -type f -exec cp {} "$place/" \;
 	if [ ! -e "$place/node_modules/.whole" ]; then
 		(cd "$place" && PATH="$home/bin:$PATH" pnpm install --frozen-lockfile --ignore-scripts --reporter=silent >&2)
 		touch "$place/node_modules/.whole"

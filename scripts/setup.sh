@@ -72,6 +72,7 @@ need_tests() {
 	need /usr/sbin/sshd openssh-server "tests of keys that are lent"
 	need /usr/bin/gpg gnupg "tests of keys that are lent"
 	need gnome-keyring-daemon gnome-keyring "tests of the vault's keepers"
+	need chromium chromium "tests of the console"
 	need_botocore
 	need_oracle
 	need_node

@@ -103,10 +103,14 @@ func (r *Registry) checkedDevice(d palyra.Device) (palyra.Device, error) {
 	if err := personRole(d.Role); err != nil {
 		return palyra.Device{}, err
 	}
-	if !goodCertificate(d.Certificate, d.Serial, d.ExpiresAt, r.Now()) || d.Call == "" || len(d.Address) > longest {
-		return palyra.Device{}, invalid("a device needs a certificate and the call that paired it")
-	}
 	d.ID, d.KeyID = DeviceID(pub), keyID(pub)
+	certified := goodCertificate(d.Certificate, d.Serial, d.ExpiresAt, r.Now())
+	if d.Browser() {
+		certified = d.Serial == "" && d.ExpiresAt.After(r.Now())
+	}
+	if !certified || d.Call == "" || len(d.Address) > longest {
+		return palyra.Device{}, invalid("a device needs a certificate, or is a browser, and the call that paired it")
+	}
 	d.ExpiresAt, d.PairedAt = d.ExpiresAt.UTC(), r.Now().UTC()
 	d.SeenAt, d.RevokedAt, d.RevokedBy = time.Time{}, time.Time{}, ""
 	return d, nil
@@ -153,6 +157,9 @@ func (r *Registry) RenewDevice(ctx context.Context, id string, cert palyra.Diges
 		}
 		if !d.Live() {
 			return revoked()
+		}
+		if d.Browser() {
+			return invalid("a browser has no certificate")
 		}
 		d.Certificate, d.Serial, d.ExpiresAt = cert, serial, expires.UTC()
 		if _, err := tx.Exec(`UPDATE access_devices SET certificate = ?, serial = ?, expires_at = ? WHERE id = ?`,
@@ -245,11 +252,16 @@ func (r *Registry) DeviceByKey(ctx context.Context, keyID string) (palyra.Device
 	return r.withSeen(d), nil
 }
 
-// deviceOperator is the operator that a live device's key is.
+// deviceOperator is the operator that a live device's key is. A browser's key lies on the daemon's own machine, as an
+// operator's without a passphrase does.
 func deviceOperator(tx *store.Tx, keyID string) (palyra.Operator, error) {
 	d, err := deviceOf(tx, keyID)
+	separation := palyra.SeparationDevice
+	if d.Browser() {
+		separation = palyra.SeparationNone
+	}
 	return palyra.Operator{
-		Principal: d.Principal, Role: d.Role, KeyID: d.KeyID, PublicKey: d.PublicKey, Separation: palyra.SeparationDevice,
+		Principal: d.Principal, Role: d.Role, KeyID: d.KeyID, PublicKey: d.PublicKey, Separation: separation,
 		Device: d.ID, AddedAt: d.PairedAt,
 	}, err
 }

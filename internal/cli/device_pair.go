@@ -58,6 +58,7 @@ type pairWatch struct {
 	asker *execute.Asker // asks the question at this terminal
 	ctx   context.Context
 	noQR  bool
+	link  string // of a browser: where it signs in; empty: another machine
 	last  palyra.Pairing
 }
 
@@ -83,6 +84,10 @@ func (w *pairWatch) see(p palyra.Pairing) error {
 
 // offer shows the code, also with --quiet: it is the purpose of the command.
 func (w *pairWatch) offer(p palyra.Pairing) {
+	if w.link != "" {
+		w.offerBrowser(p)
+		return
+	}
 	if !w.noQR && terminal.Is(w.inv.Stderr) {
 		w.showQR(p.Code)
 	}
@@ -137,8 +142,12 @@ func qrLines(code string) []string {
 // ask shows the machine to the person and asks. The answer is an ordinary decision, signed with
 // their key; without a terminal it must be given elsewhere.
 func (w *pairWatch) ask(p palyra.Pairing) {
-	fmt.Fprintf(w.inv.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what the other machine shows.\n\n",
-		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print))
+	other := "the other machine"
+	if w.link != "" {
+		other = "the page"
+	}
+	fmt.Fprintf(w.inv.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what %s shows.\n\n",
+		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print), other)
 	id := show.Arg(string(p.Approval))
 	if !w.inv.Interactive() {
 		fmt.Fprintf(w.inv.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.inv.Own(), id) // nothing goes on without an answer

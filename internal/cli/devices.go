@@ -38,6 +38,10 @@ func deviceEnd(inv *invocation.Invocation, d palyra.Device) string {
 	switch {
 	case !d.Live():
 		return "revoked " + screen.Stamp(d.RevokedAt)
+	case d.Browser() && !inv.Now().Before(d.ExpiresAt):
+		return "browser, ended " + screen.Stamp(d.ExpiresAt)
+	case d.Browser():
+		return "browser until " + screen.Stamp(d.ExpiresAt)
 	case !inv.Now().Before(d.ExpiresAt):
 		return "certificate ended " + screen.Stamp(d.ExpiresAt)
 	}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -30,7 +31,13 @@ func newBrowser(t *testing.T, base string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{t, base, &http.Client{Jar: jar, CheckRedirect: func(*http.Request,
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) { // names below localhost are here
+		_, port, _ := net.SplitHostPort(address)
+		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	}
+	tr := &http.Transport{DialContext: dial}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &browser{t, base, &http.Client{Jar: jar, Transport: tr, CheckRedirect: func(*http.Request,
 		[]*http.Request,
 	) error {
 		return http.ErrUseLastResponse
@@ -90,7 +97,7 @@ func TestTheConsoleOfASecondDaemon(t *testing.T) {
 	}
 	s, err := d.client(client.OperatorDoor).Status(t.Context())
 	said := func(p string) bool { return strings.Contains(p, usual+" is taken") && strings.Contains(p, s.Console) }
-	if err != nil || s.Console == "" || s.Console == usual || !slices.ContainsFunc(s.Problems, said) {
+	if err != nil || s.Console == "" || s.Console == "palyra.localhost:7142" || !slices.ContainsFunc(s.Problems, said) {
 		t.Errorf("console %q, problems %q, %v", s.Console, s.Problems, err)
 	}
 	d.stop()
@@ -121,7 +128,7 @@ func TestTheConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	at, err := url.Parse(link.URL)
-	if err != nil || at.Hostname() != "127.0.0.1" {
+	if err != nil || at.Hostname() != "palyra.localhost" {
 		t.Fatalf("%q, %v", link.URL, err)
 	}
 	base, code := "http://"+at.Host, at.Query().Get("code")
@@ -181,6 +188,9 @@ func strangers(t *testing.T, b *browser) {
 	for name, how := range map[string]func(*http.Request){
 		"a name that was bound to this address": func(r *http.Request) { r.Host = "evil.example" },
 		"another page's request":                func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
+		"another name of this machine":          func(r *http.Request) { r.Host = strings.Replace(r.Host, "palyra.localhost", "127.0.0.1", 1) },
+		"another port's name":                   func(r *http.Request) { r.Host = "palyra.localhost:1" },
+		"the same name's other port":            func(r *http.Request) { r.Header.Set("Origin", "http://palyra.localhost:1") },
 		"another port's request":                func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") },
 		"a request across sites":                func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
 	} {

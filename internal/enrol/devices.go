@@ -113,7 +113,7 @@ func (v *Devices) live(ctx context.Context, keyID string, leaf *x509.Certificate
 
 // Offer implements the door's Office.
 func (v *Devices) Offer(ctx context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error {
-	if v.Settings.Remote.Listen == "off" {
+	if v.Settings.Remote.Listen == "off" && !o.Browser {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "devices cannot come in: remote.listen is off").
 			WithRemedy("set remote.listen, for example to :7443")
 	}
@@ -129,6 +129,11 @@ func (v *Devices) Offer(ctx context.Context, o palyra.PairingOffer, emit func(pa
 		}
 	}()
 	return v.Office.Offer(ctx, o, emit)
+}
+
+// Browse implements the door's Office.
+func (v *Devices) Browse(ctx context.Context, b palyra.BrowserKey, emit func(palyra.Pairing) error) error {
+	return v.Office.Browse(ctx, b, emit)
 }
 
 // OfferedWith reports whether a code is shown that the key asked for.
@@ -196,11 +201,11 @@ func (v *Devices) Device(ctx context.Context, s tls.ConnectionState) (palyra.Dev
 	return v.Access.Device(ctx, peer.Device)
 }
 
-// hasDevice reports whether a live device is known. What cannot be found out is taken
+// hasDevice reports whether a live device is known that comes in by the door. What cannot be found out is taken
 // as yes: a door that stays open lets in nobody it should not.
 func (v *Devices) hasDevice() bool {
 	all, err := v.Access.Devices(context.Background())
-	return err != nil || slices.ContainsFunc(all, palyra.Device.Live)
+	return err != nil || slices.ContainsFunc(all, func(d palyra.Device) bool { return d.Live() && !d.Browser() })
 }
 
 // addresses are where a device may find the daemon: those that the operator named,

@@ -30,22 +30,37 @@ func (v *Devices) register(ctx context.Context, call palyra.CallID, p device.Pai
 	if err != nil {
 		return palyra.Device{}, err
 	}
-	id := access.DeviceID(ed25519.PublicKey(pub))
-	leaf, err := v.Authority.IssueDevice(ed25519.PublicKey(pub), id)
+	dev := palyra.Device{
+		ID: access.DeviceID(ed25519.PublicKey(pub)), Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID,
+		PublicKey: p.PublicKey, PairedAt: v.Now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
+	}
+	leaf, err := v.certify(&dev, pub, p.Browser)
 	if err != nil {
 		return palyra.Device{}, err
 	}
-	dev, err := v.Access.AddDevice(ctx, palyra.Device{
-		ID: id, Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID, PublicKey: p.PublicKey, Certificate: leaf.Digest,
-		Serial: leaf.Serial, ExpiresAt: leaf.NotAfter.UTC(), PairedAt: v.Now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
-	}, p.Pairing)
+	dev, err = v.Access.AddDevice(ctx, dev, p.Pairing)
 	if err != nil {
 		return palyra.Device{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf.DER, Authorities: v.Authority.Certificates()}
+	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf, Authorities: v.Authority.Certificates()}
 	return dev, nil
+}
+
+// certify gives a device its certificate and returns it. A browser gets none: its key counts at the console, for as
+// long as a certificate would.
+func (v *Devices) certify(d *palyra.Device, key ed25519.PublicKey, browser bool) ([]byte, error) {
+	if browser {
+		d.ExpiresAt = v.Now().UTC().AddDate(0, 0, int(v.Settings.Remote.CertificateDays))
+		return nil, nil
+	}
+	leaf, err := v.Authority.IssueDevice(key, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	d.Certificate, d.Serial, d.ExpiresAt = leaf.Digest, leaf.Serial, leaf.NotAfter.UTC()
+	return leaf.DER, nil
 }
 
 // Ask puts a machine that proved the code to the gate, as a call of its own:
@@ -57,7 +72,7 @@ func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	}
 	args, err := json.Marshal(device.Pairing{
 		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
-		Principal: c.Principal, Role: c.Role, By: c.By,
+		Principal: c.Principal, Role: c.Role, By: c.By, Browser: c.Browser,
 	})
 	if err != nil {
 		return pairing.Issued{}, err

@@ -26,7 +26,7 @@ var (
 		"internal/stage", "internal/standin",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
 		"internal/toolname",
-		"internal/trusted",
+		"internal/trusted", "internal/web",
 	}
 	// parts keep records or make decisions.
 	parts = []string{

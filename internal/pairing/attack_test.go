@@ -448,7 +448,7 @@ func TestWrongConnections(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	if f, err := h.live(); err != nil || f.snapshot().Tries != 0 {
+	if f, err := h.live(false); err != nil || f.snapshot().Tries != 0 {
 		t.Errorf("tries were counted: %v", err)
 	}
 }

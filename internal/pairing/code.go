@@ -45,6 +45,15 @@ func (c Code) String() string {
 	return b.String()
 }
 
+// secret is the code's secret alone, as text.
+func (c Code) secret() (text string) {
+	_ = c.Token.Use(func(t []byte) error { // the function returns no error
+		text = base64.RawURLEncoding.EncodeToString(t)
+		return nil
+	})
+	return text
+}
+
 // Format implements fmt.Formatter, so that a code that is printed by mistake does
 // not give the secret away; only String itself does.
 func (Code) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[pairing code]")) }

@@ -44,7 +44,8 @@ func (o *Office) Offer(ctx context.Context, what palyra.PairingOffer, emit func(
 	}
 	defer o.release(f)
 	if err := o.c.Record(ctx, palyra.PairingOpened{
-		Pairing: f.id, Principal: what.Principal, Role: what.Role, ExpiresAt: f.expires, By: what.By, Signature: what.Signature,
+		Pairing: f.id, Principal: what.Principal, Role: what.Role, Browser: what.Browser, ExpiresAt: f.expires, By: what.By,
+		Signature: what.Signature,
 	}); err != nil {
 		return err
 	}
@@ -98,6 +99,31 @@ func (o *Office) release(f *offer) {
 
 // queueFirstReport queues the report with the code in it before all others.
 func (o *Office) queueFirstReport(f *offer) error {
+	code, err := o.codeOf(f)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.view
+	v.State = palyra.PairingOffered
+	v.Addresses, v.Code = code.Addresses, code.String()
+	if f.what.Browser {
+		v.Code = code.secret()
+	}
+	if err := f.pin.Use(func(p []byte) error { v.PIN = string(p); return nil }); err != nil {
+		return err
+	}
+	f.queue = append([]palyra.Pairing{v}, f.queue...)
+	f.wake()
+	return nil
+}
+
+// codeOf is what the code says. A browser is signed in to this daemon already: it needs the secret alone.
+func (o *Office) codeOf(f *offer) (Code, error) {
+	if f.what.Browser {
+		return Code{Token: f.token}, nil
+	}
 	var addresses []string
 	for _, a := range o.c.Addresses() {
 		if CheckAddress(a) == nil && len(addresses) < maxAddresses {
@@ -106,25 +132,11 @@ func (o *Office) queueFirstReport(f *offer) error {
 	}
 	authorities := o.c.Authorities()
 	if len(addresses) == 0 || len(authorities) == 0 {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "there is no address at which a device could reach this daemon").
+		return Code{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "there is no address at which a device could reach this daemon").
 			WithRemedy("set remote.listen to an address of this machine")
 	}
 	pinned, err := authorityPin(authorities[0])
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := f.view
-	v.State = palyra.PairingOffered
-	v.Addresses = addresses
-	v.Code = Code{Addresses: addresses, Pin: pinned, Token: f.token}.String()
-	if err := f.pin.Use(func(p []byte) error { v.PIN = string(p); return nil }); err != nil {
-		return err
-	}
-	f.queue = append([]palyra.Pairing{v}, f.queue...)
-	f.wake()
-	return nil
+	return Code{Addresses: addresses, Pin: pinned, Token: f.token}, err
 }
 
 // follow reports every change up to a final state.

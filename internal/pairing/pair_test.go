@@ -279,7 +279,7 @@ func TestExpiry(t *testing.T) {
 	t.Run("not while a person is asked", func(t *testing.T) {
 		h := newHost(t)
 		h.ask = func(_ context.Context, c Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
-			f, err := h.live()
+			f, err := h.live(false)
 			if err != nil {
 				return Issued{}, err
 			}

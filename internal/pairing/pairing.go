@@ -59,6 +59,7 @@ type Candidate struct {
 	Principal   palyra.Principal
 	Role        palyra.Role
 	By          palyra.Principal
+	Browser     bool // a browser on the daemon's own machine, which gets no certificate
 }
 
 // Issued is what a device gets in the end.
@@ -119,12 +120,12 @@ func New(c Config) (*Office, error) {
 	}, nil
 }
 
-// Open reports whether a device may need to reach the Office: a code is shown, or
+// Open reports whether another machine may need to reach the Office: a code is shown for one, or
 // the device that used it is being decided about.
 func (o *Office) Open() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.current != nil && o.shown
+	return o.current != nil && o.shown && !o.current.what.Browser
 }
 
 // OnChange has f called, outside any lock, whenever Open may have changed.
@@ -143,11 +144,11 @@ func (o *Office) changed() {
 	}
 }
 
-// live returns the offer that may be tried, or why there is none.
-func (o *Office) live() (*offer, error) {
+// live returns the offer that a machine, or a browser, may try, or why there is none.
+func (o *Office) live(browser bool) (*offer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.current != nil && o.shown {
+	if o.current != nil && o.shown && o.current.what.Browser == browser {
 		return o.current, nil
 	}
 	if o.last == palyra.PairingLocked {

@@ -25,7 +25,7 @@ func (o *Office) Serve(ctx context.Context, conn *tls.Conn) {
 		return
 	}
 	defer func() { <-o.slots }()
-	if _, err := o.live(); err != nil { // no code can be guessed now: that costs no try
+	if _, err := o.live(false); err != nil { // no code can be guessed now: that costs no try
 		w.refuse(err)
 		o.turnedAway(ctx, palyra.AsError(err).Reason, address)
 		return
@@ -140,7 +140,7 @@ func (v *visit) arrive(ctx context.Context) (*offer, error) {
 		return nil, broken(err)
 	}
 	v.key, v.binding = key, b
-	return v.o.live()
+	return v.o.live(false)
 }
 
 func (v *visit) hello() (message, error) {

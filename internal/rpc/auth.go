@@ -188,7 +188,7 @@ func (a *auth) leastRole(permission palyra.Permission) palyra.Role {
 }
 
 // signer makes the caller the person who signed. A device's key counts on that
-// device's own connection and nowhere else, and no other key counts there.
+// device's own connection and nowhere else, and no other key counts there; that of a browser counts at the console.
 func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) error {
 	op, evidence, err := a.Access.CheckIntent(ctx, sig)
 	if err != nil {
@@ -197,9 +197,8 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 	if err := a.proven(r, op); err != nil {
 		return err
 	}
-	if op.Device != r.peer.device {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key that signed does not belong to this connection").
-			WithRemedy("sign with the key of the device that asks, or with an operator's key on the daemon's own machine")
+	if err := a.belongs(ctx, r, op); err != nil {
+		return err
 	}
 	credential := ByOperatorSocket
 	if op.Device != "" {
@@ -209,6 +208,35 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 		return err
 	}
 	r.caller.Signed, r.caller.Operator, r.caller.Evidence = true, op, evidence
+	return nil
+}
+
+// belongs checks that a key may sign where the request came in.
+func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) error {
+	if !r.peer.console {
+		if op.Device != r.peer.device {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key that signed does not belong to this connection").
+				WithRemedy("sign with the key of the device that asks, or with an operator's key on the daemon's own machine")
+		}
+		return nil
+	}
+	wrong := palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
+		"a browser signs with a key of its own, paired for the person who signed it in").
+		WithRemedy("pair this browser: palyra console pair")
+	if op.Device == "" {
+		return wrong
+	}
+	d, err := a.Access.Device(ctx, op.Device)
+	switch {
+	case err != nil:
+		return err
+	case !d.Browser() || !d.Live() || d.Principal != r.caller.Principal:
+		return wrong
+	case !a.Now().Before(d.ExpiresAt):
+		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key of this browser was good until %s", palyra.Time(d.ExpiresAt)).
+			WithRemedy("pair this browser again: palyra console pair")
+	}
+	r.caller.Device = d
 	return nil
 }
 

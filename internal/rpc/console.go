@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"io/fs"
@@ -8,9 +9,11 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"strings"
 	"time"
 
 	"palyra"
+	"palyra/internal/web"
 )
 
 //go:embed page
@@ -36,7 +39,7 @@ func (s *Server) OpenConsole(listen string) (string, error) {
 		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the console cannot be served at %s: %v", listen, err).
 			WithRemedy("set console.listen to a free address (127.0.0.1:0 takes any), or to off").WithCause(err)
 	}
-	address := l.Addr().String()
+	address := consoleName(l.Addr())
 	d := &door{name: "console", far: true, listener: l, hosts: called(address), cross: http.NewCrossOriginProtection()}
 	d.limitConns(s, maxConsole)
 	d.server = d.http(d.admission(s.prove(s.pages()), s, s.bodies), s)
@@ -62,18 +65,21 @@ func loopback(listen string) (net.Listener, error) {
 	return net.Listen("tcp", listen)
 }
 
-// called are the names under which a console is served: what leads here by any
-// other is a name that somebody else gave this machine (DNS rebinding).
-func called(address string) func(string) bool {
-	names := map[string]bool{address: true}
-	_, port, _ := net.SplitHostPort(address) // a listener's own address is well-formed
-	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
-		names[name+":"+port] = true
-		if port == "80" { // browsers leave it off
-			names[name] = true
-		}
-	}
-	return func(host string) bool { return names[host] }
+// consoleHost is the name that the console has for itself alone. Browsers send cookies to every port of a name: a page
+// that an agent publishes at localhost must not get this one's. Browsers look no name below localhost up anywhere.
+const consoleHost = "palyra.localhost"
+
+// consoleName is where a console is served, as browsers are told.
+func consoleName(a net.Addr) string {
+	_, port, _ := net.SplitHostPort(a.String()) // a listener's own address is well-formed
+	return consoleHost + ":" + port
+}
+
+// called reports whether a console is called by its name: what leads here by any
+// other is a name that somebody else gave this machine (DNS rebinding), or one that is shared with other ports.
+func called(name string) func(string) bool {
+	short, _ := strings.CutSuffix(name, ":80") // browsers leave it off
+	return func(host string) bool { return host == name || host == short }
 }
 
 // ConsoleAddress is where the console is served; empty when it is not.
@@ -87,13 +93,17 @@ func (s *Server) ConsoleAddress() string {
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
 	files, _ := fs.Sub(pages, "page") // a valid constant path: it cannot fail
+	built := web.Files()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /login", page(files, "login.html"))
 	mux.HandleFunc("POST /login", s.signIn)
 	mux.HandleFunc("POST /logout", s.signOut)
-	mux.HandleFunc("GET /{$}", s.home(files))
-	for _, name := range []string{"page.css", "home.js", "login.js"} {
+	mux.HandleFunc("GET /{$}", s.home(built, files))
+	for _, name := range []string{"page.css", "login.js"} {
 		mux.HandleFunc("GET /page/"+name, page(files, name))
+	}
+	for _, name := range web.Names() { // one by one: nothing else is there
+		mux.HandleFunc("GET /"+name, page(built, name))
 	}
 	for _, name := range s.names {
 		mux.Handle("/"+name+"/", s.chain)
@@ -101,19 +111,28 @@ func (s *Server) pages() http.Handler {
 	return mux
 }
 
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".png": "image/png", ".webmanifest": "application/manifest+json",
+}
+
 // page serves one file. Its kind does not hang on what this machine thinks that endings mean.
 func page(files fs.FS, name string) http.HandlerFunc {
-	kinds := map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 	kind := kinds[path.Ext(name)]
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kind)
-		http.ServeFileFS(w, r, files, name)
+		raw, err := fs.ReadFile(files, name) // not ServeFileFS, which leads index.html elsewhere
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(raw))
 	}
 }
 
-// home shows the state, or how to sign in.
-func (s *Server) home(files fs.FS) http.HandlerFunc {
-	known, stranger := page(files, "home.html"), page(files, "stranger.html")
+// home is the console, or how to sign in.
+func (s *Server) home(built, files fs.FS) http.HandlerFunc {
+	known, stranger := page(built, "index.html"), page(files, "stranger.html")
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.console.session(r.Header, s.Now()); !ok {
 			stranger(w, r)

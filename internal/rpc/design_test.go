@@ -68,10 +68,12 @@ func when(bad bool, r palyra.Reason) palyra.Reason {
 	return let
 }
 
-// noDevice: certificates are renewed by the device that has them, as its person.
+// noDevice: certificates are renewed by the device that has them, as its person; a browser joins from its page.
 func noDevice(m method) palyra.Reason {
-	return when(m.Name() == "RenewDevice", palyra.ReasonDeviceRequired)
+	return then(when(m.Name() == "RenewDevice", palyra.ReasonDeviceRequired), noPage(m))
 }
+
+func noPage(m method) palyra.Reason { return when(m.Name() == "JoinBrowser", palyra.ReasonPermission) }
 
 // noLink: a link for a browser is a person's to make, with a key or a device.
 func noLink(m method) palyra.Reason { return when(m.Name() == "OpenConsole", palyra.ReasonPermission) }
@@ -110,7 +112,7 @@ func atSocket(m method, door, name string) palyra.Reason {
 		return then(person(m, "owner", false), noDevice(m))
 	case by == "stranger", by == "removed person":
 		return palyra.ReasonUnknownKey
-	case by == "device": // its key counts on its own connection only
+	case by == "device", by == "browser": // its key counts on its own connection only
 		return palyra.ReasonBadCredential
 	case by == "revoked device":
 		return palyra.ReasonDeviceRevoked
@@ -129,7 +131,7 @@ func atRemote(m method, name string) palyra.Reason {
 	role, signed := strings.CutSuffix(role, ", signed")
 	switch {
 	case isRole:
-		return person(m, role, signed)
+		return then(person(m, role, signed), noPage(m))
 	case strings.HasPrefix(name, "device's agent"):
 		return asAgent(m)
 	case strings.HasPrefix(name, "revoked device"):
@@ -147,14 +149,18 @@ func atConsole(m method, name string) palyra.Reason {
 	switch {
 	case m.IsStreamingClient():
 		return "http_505" // needs HTTP/2, which the console does not speak
-	case isToken(name), strings.Contains(name, "signature"):
+	case isToken(name), strings.HasPrefix(name, "cookie and "):
 		return palyra.ReasonBadCredential
+	case name == "browser, signed":
+		return then(person(m, "approver", true), noDevice(m), noLink(m))
+	case name == "revoked browser, signed":
+		return palyra.ReasonDeviceRevoked
 	case name == "cookie, another door":
 		role = "owner"
 	case !good:
 		return palyra.ReasonNoCredential
 	}
-	return then(person(m, role, false), noDevice(m), noLink(m))
+	return then(person(m, role, false), when(m.Name() == "RenewDevice", palyra.ReasonDeviceRequired), noLink(m))
 }
 
 func byDesign(m method, column string) palyra.Reason {

@@ -33,9 +33,7 @@ func newBriefWorld(t testing.TB, requests int) *world {
 	})
 	w.registry.OnEnd(w.server.EndCredential)
 	w.openAuthority()
-	var err error
-	w.console, err = w.server.OpenConsole("127.0.0.1:0")
-	w.must(err)
+	w.openConsole()
 	w.openRemote()
 	return w
 }

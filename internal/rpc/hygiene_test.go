@@ -50,7 +50,9 @@ func TestConsoleIsCalledByItsName(t *testing.T) {
 	_, port, _ := net.SplitHostPort(w.console)
 	good := asJSON(cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner)))
 	for host, want := range map[string]int{
-		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200,
+		"palyra.localhost:" + port: 200,
+		"127.0.0.1:" + port:        403, "localhost:" + port: 403, "[::1]:" + port: 403, "palyra.localhost": 403, "palyra.localhost:1": 403,
+		"x.palyra.localhost:" + port: 403, "palyra.localhost.:" + port: 403, "PALYRA.localhost:" + port: 403, "xpalyra.localhost:" + port: 403,
 		"evil.example": 403, "evil.example:" + port: 403, "localhost": 403, "127.0.0.1": 403, "127.0.0.1:1": 403, "LOCALHOST:" + port: 403,
 		"localhost.:" + port: 403, "127.1:" + port: 403, "0.0.0.0:" + port: 403, "127.0.0.1:" + port + ".evil.example": 403,
 		"evil.example@127.0.0.1:" + port: 403, "2130706433:" + port: 403, "localhost:" + port + ":80": 403,
@@ -151,7 +153,8 @@ func TestConsolePagesKeepToThemselves(t *testing.T) {
 	good := cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner))
 	for path, kind := range map[string]string{
 		"/": "text/html", "/login?code=x": "text/html", "/healthz": "text/plain", "/page/page.css": "text/css",
-		"/page/home.js":  "text/javascript",
+		"/assets/console.js": "text/javascript", "/assets/console.css": "text/css", "/assets/": "text/plain", "/assets": "text/plain",
+		"/icon.svg": "image/svg+xml", "/inputs.sha256": "text/plain",
 		"/page/login.js": "text/javascript", "/nothing": "text/plain", "/page/": "text/plain", "/page/home.html": "text/plain",
 		"/page/../console.go": "",
 	} {
@@ -160,7 +163,7 @@ func TestConsolePagesKeepToThemselves(t *testing.T) {
 			csp := res.Header.Get("Content-Security-Policy")
 			if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") ||
 				res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("X-Frame-Options") != "DENY" ||
-				res.Header.Get("Referrer-Policy") != "no-referrer" || res.Header.Get("Cache-Control") != "no-store" ||
+				res.Header.Get("Referrer-Policy") != "same-origin" || res.Header.Get("Cache-Control") != "no-store" ||
 				res.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || res.Header.Get("Cross-Origin-Opener-Policy") != "same-origin" {
 				t.Errorf("%s %s: %v", who, path, res.Header)
 			}
@@ -171,7 +174,7 @@ func TestConsolePagesKeepToThemselves(t *testing.T) {
 				t.Errorf("%s is %s", path, res.Header.Get("Content-Type"))
 			}
 			for _, bad := range []string{"<script>", "<style", "onclick=", "onload=", "style=", "javascript:"} {
-				if strings.Contains(body, bad) {
+				if kind == "text/html" && strings.Contains(body, bad) {
 					t.Errorf("%s has %s in it", path, bad)
 				}
 			}
@@ -195,7 +198,7 @@ func TestConsoleSlowAndLarge(t *testing.T) {
 		"two hosts":  "GET / HTTP/1.1\r\nHost: " + w.console + "\r\nHost: evil.example\r\n\r\n",
 		"no host":    "GET / HTTP/1.1\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", w.console)
+		conn, err := net.Dial("tcp", w.consoleAt)
 		w.must(err)
 		defer func() { _ = conn.Close() }()
 		_, err = io.WriteString(conn, sent)
@@ -249,7 +252,7 @@ func TestConsoleClientThatDoesNotRead(t *testing.T) {
 		w.parts.Entries = append(w.parts.Entries, palyra.Entry{Seq: int64(i + 1), Kind: strings.Repeat("k", 500)})
 	}
 	cookie := w.cookie(w.owner, "user:alice", palyra.RoleOwner)
-	conn, err := net.Dial("tcp", w.console)
+	conn, err := net.Dial("tcp", w.consoleAt)
 	w.must(err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
@@ -285,7 +288,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}()
 	for range 600 {
-		c, err := net.Dial("tcp", w.console)
+		c, err := net.Dial("tcp", w.consoleAt)
 		w.must(err)
 		open = append(open, c)
 	}

@@ -123,20 +123,16 @@ func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) err
 	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = b.Principal, b.Owner, b.Role, b.Cap
 	r.caller.Scopes, r.caller.Within = b.Scopes, b.Within
 	r.caller.Credential, r.caller.CredentialID = ByToken, b.CredentialID
-	return r.unsignable()
+	r.unsignable()
+	return nil
 }
 
 // unsignable takes the signature off a request, or off a message in a stream, whose credential cannot gain by one:
-// a token speaks for itself, and a browser has no operator's key to sign with.
-func (r *request) unsignable() error {
-	switch {
-	case r.signed && r.peer.console:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser does not sign with an operator's key").
-			WithRemedy("decide in a terminal: palyra approvals")
-	case r.caller.Credential == ByToken:
+// a token speaks for itself.
+func (r *request) unsignable() {
+	if r.caller.Credential == ByToken {
 		r.signed = false
 	}
-	return nil
 }
 
 // connected checks the device behind a connection, whatever else comes with the request. It is looked up for every
@@ -184,11 +180,9 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 	return nil
 }
 
-// byCookie is the person who signed the browser in, looking.
+// byCookie is the person who signed the browser in, looking. Where a signature came along, signer says whether it is
+// that of a browser of theirs.
 func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
-	if err := r.unsignable(); err != nil {
-		return a.alert(r, nil, err)
-	}
 	s, ok := a.console.session(h, a.Now())
 	if !ok {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "the browser is not signed in").

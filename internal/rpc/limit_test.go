@@ -151,7 +151,7 @@ func TestDeclaredTooLarge(t *testing.T) {
 	dial := map[string]func() (net.Conn, error){
 		"agent":    func() (net.Conn, error) { return net.Dial("unix", w.socket("agent")) },
 		"operator": func() (net.Conn, error) { return net.Dial("unix", w.socket("operator")) },
-		"console":  func() (net.Conn, error) { return net.Dial("tcp", w.console) },
+		"console":  func() (net.Conn, error) { return net.Dial("tcp", w.consoleAt) },
 	}
 	for name, open := range dial {
 		for _, path := range []string{statusPath, "/palyra.v1.ToolService/CallTool", "/login"} {

@@ -164,7 +164,7 @@ func TestNobodyKeepsTheOwnerOutOfTheConsole(t *testing.T) {
 		}
 	}
 	cookie := w.cookie(w.owner, "user:alice", palyra.RoleOwner)
-	mine := &http.Client{Transport: &http.Transport{}}
+	mine := &http.Client{Transport: &http.Transport{DialContext: w.dialConsole}}
 	t.Cleanup(mine.CloseIdleConnections)
 	look := func() (reused bool) {
 		t.Helper()
@@ -180,7 +180,7 @@ func TestNobodyKeepsTheOwnerOutOfTheConsole(t *testing.T) {
 	}
 	look()
 	for range 600 { // more than there are places
-		c, err := net.Dial("tcp", w.console)
+		c, err := net.Dial("tcp", w.consoleAt)
 		w.must(err)
 		t.Cleanup(func() { _ = c.Close() })
 	}

@@ -39,7 +39,8 @@ type ticket struct {
 
 // Login makes a code that signs one browser in, once, to look as the caller.
 func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Time, err error) {
-	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole {
+	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole ||
+		c.Device.Browser() {
 		return "", time.Time{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a person signs a browser in").
 			WithRemedy("run 'palyra console' on the daemon's machine")
 	}

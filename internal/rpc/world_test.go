@@ -29,7 +29,8 @@ type world struct {
 	shift     *atomic.Int64 // how far the server's clock is off
 	authority *ca.Authority
 	remote    string
-	console   string
+	console   string // its name, with the port
+	consoleAt string // its address
 	onPair    func() // somebody came to pair
 	caDir     string
 	// remoteFrom is where clients of the devices' door come from; empty: anywhere
@@ -62,11 +63,24 @@ func newWorld(t testing.TB, limits rpc.Limits, change ...func(*rpc.Config)) *wor
 	})
 	w.registry.OnEnd(w.server.EndCredential)
 	w.openAuthority()
+	w.openConsole()
+	w.openRemote()
+	return w
+}
+
+func (w *world) openConsole() {
+	w.t.Helper()
 	var err error
 	w.console, err = w.server.OpenConsole("127.0.0.1:0")
 	w.must(err)
-	w.openRemote()
-	return w
+	_, port, err := net.SplitHostPort(w.console)
+	w.must(err)
+	w.consoleAt = "127.0.0.1:" + port
+}
+
+// dialConsole finds names below localhost here, as browsers do.
+func (w *world) dialConsole(ctx context.Context, network, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, w.consoleAt)
 }
 
 func (w *world) openAuthority() {
@@ -130,6 +144,23 @@ func (w *world) pair(name string, role palyra.Role) *device {
 	return d
 }
 
+// paired makes a person's browser known, whose time may be over.
+func (w *world) paired(name string, who palyra.Principal, days int) *device {
+	w.t.Helper()
+	d := &device{key: newKey()}
+	r, err := access.New(access.Config{
+		DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID,
+		Now: func() time.Time { return time.Now().AddDate(0, 0, 2*days) },
+	})
+	w.must(err)
+	d.Device, err = r.AddDevice(w.t.Context(), palyra.Device{
+		Name: name, Principal: who, Role: palyra.RoleApprover, PublicKey: d.key.public, PairedBy: "user:alice", Call: "C1", Address: "console",
+		ExpiresAt: time.Now().AddDate(0, 0, days).Add(time.Minute),
+	}, "P1")
+	w.must(err)
+	return d
+}
+
 // mtls is a client of the devices' door.
 func (w *world) mtls(conf *tls.Config) *http.Client {
 	tr := &http.Transport{
@@ -149,7 +180,7 @@ func (w *world) mtls(conf *tls.Config) *http.Client {
 
 // browser is a client of the console's that follows nothing by itself.
 func (w *world) browser() *http.Client {
-	tr := &http.Transport{DisableKeepAlives: true}
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: w.dialConsole}
 	w.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
@@ -237,9 +268,7 @@ func newTightWorld(t testing.TB, requests int, wait time.Duration) *world {
 	w.bench = newBench(t, func(c rpc.Config) (*rpc.Server, error) { return rpc.NewTight(c, wait, requests, 4<<20) })
 	w.registry.OnEnd(w.server.EndCredential)
 	w.openAuthority()
-	var err error
-	w.console, err = w.server.OpenConsole("127.0.0.1:0")
-	w.must(err)
+	w.openConsole()
 	w.openRemote()
 	return w
 }

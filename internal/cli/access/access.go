@@ -218,13 +218,13 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// Console is `palyra console`.
-func Console(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
+// Console is `palyra console`, with commands below it.
+func Console(inv *invocation.Invocation, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
 		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
-		Long: "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks; it " +
-			"decides nothing.",
-		Example: "  palyra console",
+		Long: "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks. To " +
+			"decide there as well, pair it: 'palyra console pair'.",
+		Example: "  palyra console\n  palyra console pair",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			url, ends, err := c.OpenConsole(ctx)
 			return inv.Answer(err, map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
@@ -237,6 +237,8 @@ func Console(inv *invocation.Invocation) *cobra.Command {
 			})
 		}),
 	}
+	cmd.AddCommand(below...)
+	return cmd
 }
 
 // CompleteUsers offers the people that the daemon knows.

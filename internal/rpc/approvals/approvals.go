@@ -129,7 +129,7 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		Approval: palyra.ApprovalID(req.GetApprovalId()), Answer: palyra.Answer(req.GetAnswer()), Scope: palyra.Scope(req.GetScope()),
 		TTLMS: req.GetTtlMs(), Widen: req.GetWiden(), Uses: req.GetUses(), Reason: req.GetReason(),
 		By: who.Principal, Method: method, PeerUID: who.PeerUID, At: s.now().UTC(), Digest: palyra.Digest(req.GetPlanDigest()),
-		Separation: who.Operator.Separation, Device: who.Operator.Device != "", Signature: who.Evidence,
+		Separation: who.Operator.Separation, Device: who.Operator.Device != "" && !who.Device.Browser(), Signature: who.Evidence,
 	})
 	res := &v1.DecideApprovalResponse{Approval: &v1.Approval{}}
 	return wire.Answer(res, res.GetApproval(), a, err)

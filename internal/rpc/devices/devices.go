@@ -20,6 +20,8 @@ import (
 type Office interface {
 	// Offer shows a code and tells what becomes of it, until it is over. The end of ctx withdraws it.
 	Offer(ctx context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error
+	// Browse has a browser use the code that is shown for one, and tells what becomes of it.
+	Browse(ctx context.Context, b palyra.BrowserKey, emit func(palyra.Pairing) error) error
 }
 
 // Registry keeps the devices.
@@ -73,7 +75,8 @@ func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func
 		return err
 	}
 	first := true
-	return s.office.Offer(ctx, palyra.PairingOffer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence},
+	offer := palyra.PairingOffer{Principal: p, Role: role, Browser: req.GetBrowser(), By: c.Principal, Signature: c.Evidence}
+	return s.office.Offer(ctx, offer,
 		func(now palyra.Pairing) error {
 			if !first {
 				now.PIN, now.Code = "", ""
@@ -85,6 +88,34 @@ func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func
 			}
 			return send(res)
 		})
+}
+
+// JoinBrowser implements the method.
+func (s *Service) JoinBrowser(ctx context.Context, req *v1.JoinBrowserRequest,
+	stream *connect.ServerStream[v1.JoinBrowserResponse],
+) error {
+	return s.join(ctx, req, stream.Send)
+}
+
+// join serves pages of the console alone: whose browser it is comes from its session, never from the request.
+func (s *Service) join(ctx context.Context, req *v1.JoinBrowserRequest, send func(*v1.JoinBrowserResponse) error) error {
+	c := rpc.CallerOf(ctx)
+	if c.Credential != rpc.ByConsole {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a browser that is signed in to the console is paired like this").
+			WithRemedy("open the console: palyra console pair")
+	}
+	b := palyra.BrowserKey{
+		Name: req.GetName(), PublicKey: req.GetPublicKey(), Principal: c.Principal, Code: palyra.NewSecret([]byte(req.GetCode())),
+	}
+	defer b.Code.Destroy()
+	return s.office.Browse(ctx, b, func(now palyra.Pairing) error {
+		now.PIN, now.Code = "", ""
+		res := &v1.JoinBrowserResponse{Pairing: &v1.Pairing{}}
+		if err := wire.FromWord(now, res.GetPairing()); err != nil {
+			return err
+		}
+		return send(res)
+	})
 }
 
 // ListDevices implements the method.
@@ -112,7 +143,7 @@ func (s *Service) RevokeDevice(ctx context.Context, req *v1.RevokeDeviceRequest)
 // the connection proves, never from the request.
 func (s *Service) RenewDevice(ctx context.Context, _ *v1.RenewDeviceRequest) (*v1.RenewDeviceResponse, error) {
 	c := rpc.CallerOf(ctx)
-	if c.Credential != rpc.ByDevice || c.Device.ID == "" {
+	if c.Credential != rpc.ByDevice || c.Device.ID == "" || c.Device.Browser() {
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRequired, "only a device renews its certificate, over its own connection").
 			WithRemedy("run it on the device, with --remote")
 	}

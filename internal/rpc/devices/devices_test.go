@@ -14,22 +14,34 @@ import (
 )
 
 var phone = palyra.Device{
-	ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover,
+	ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover, Certificate: "sha256:44",
 	PairedAt: time.Unix(1_800_000_000, 0).UTC(),
 }
 
 // parts is everything behind the service.
 type parts struct {
-	offer palyra.PairingOffer
-	asked []string
-	sig   palyra.Signature
-	fail  error
+	offer   palyra.PairingOffer
+	browser palyra.BrowserKey
+	asked   []string
+	sig     palyra.Signature
+	fail    error
 }
 
 func (p *parts) Offer(_ context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error {
 	p.offer = o
 	for _, s := range []palyra.PairingState{palyra.PairingOffered, palyra.PairingProven, palyra.PairingDone} {
 		// A careless office that tells the code every time.
+		if err := emit(palyra.Pairing{ID: "P1", State: s, PIN: "12345678", Code: "code", Device: &phone}); err != nil {
+			return err
+		}
+	}
+	return p.fail
+}
+
+func (p *parts) Browse(_ context.Context, b palyra.BrowserKey, emit func(palyra.Pairing) error) error {
+	p.browser = b
+	_ = b.Code.Use(func(code []byte) error { p.asked = append(p.asked, "browse "+string(code)); return nil })
+	for _, s := range []palyra.PairingState{palyra.PairingProven, palyra.PairingDone} {
 		if err := emit(palyra.Pairing{ID: "P1", State: s, PIN: "12345678", Code: "code", Device: &phone}); err != nil {
 			return err
 		}
@@ -170,6 +182,37 @@ func TestErrorsComeThrough(t *testing.T) {
 	} {
 		if err := call(); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A browser is its session's person's, whatever it says, and hears no code. Nobody joins from anywhere else.
+func TestJoinBrowser(t *testing.T) {
+	p := &parts{}
+	s := New(p, p, p)
+	req := &v1.JoinBrowserRequest{Name: "chromium", PublicKey: "AAAA", Code: "12345678"}
+	var seen []*v1.Pairing
+	send := func(m *v1.JoinBrowserResponse) error {
+		seen = append(seen, m.GetPairing())
+		return nil
+	}
+	for _, by := range []string{rpc.ByOperatorSocket, rpc.ByDevice, rpc.ByToken, rpc.ByAgentSocket, ""} {
+		ctx := rpc.WithCaller(t.Context(), rpc.Caller{Principal: "user:alice", Credential: by})
+		if err := s.join(ctx, req, send); palyra.AsError(err).Reason != palyra.ReasonPermission {
+			t.Errorf("by %q: %v", by, err)
+		}
+	}
+	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Principal: "user:alice", Credential: rpc.ByConsole})
+	if err := s.join(ctx, req, send); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 || p.browser.Principal != "user:alice" || p.browser.Name != "chromium" ||
+		!slices.Equal(p.asked, []string{"browse 12345678"}) {
+		t.Errorf("%v %+v %v", seen, p.browser, p.asked)
+	}
+	for _, now := range seen {
+		if now.GetPin() != "" || now.GetCode() != "" {
+			t.Errorf("the page hears the code: %v", now)
 		}
 	}
 }

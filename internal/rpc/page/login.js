@@ -1,3 +1,5 @@
 "use strict";
 document.getElementById("code").value = new URLSearchParams(location.search).get("code") || "";
-history.replaceState(null, "", "/login");
+// the code to pair with, which is behind #, goes on to the page that follows
+document.querySelector("form").action = "/login" + location.hash;
+history.replaceState(null, "", "/login" + location.hash);

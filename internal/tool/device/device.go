@@ -34,6 +34,7 @@ type Pairing struct {
 	Principal palyra.Principal `json:"principal"`
 	Role      palyra.Role      `json:"role"`
 	By        palyra.Principal `json:"offered_by"`
+	Browser   bool             `json:"browser,omitempty"` // on the daemon's own machine
 }
 
 // Config wires the tool.
@@ -64,7 +65,8 @@ const schema = `{
     "address": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Where it comes from."},
     "principal": {"type": "string", "minLength": 6, "maxLength": 128, "description": "Whose device it is to be."},
     "role": {"type": "string", "minLength": 1, "maxLength": 32, "description": "The most that it may do."},
-    "offered_by": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Who showed the code."}
+    "offered_by": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Who showed the code."},
+    "browser": {"type": "boolean", "description": "It is a browser on the daemon's own machine."}
   }
 }`
 
@@ -94,6 +96,11 @@ func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 		"key "+a.Print+": compare it with what the other machine shows",
 		"it may do what the role "+string(a.Role)+" may, as "+string(a.Principal),
 		"it proved that it knows the code that "+string(a.By)+" was shown")
+	if a.Browser {
+		p.Detail.Summary = "pair the browser " + a.Name + " on this machine, to decide as " + string(a.Principal)
+		p.Detail.Notes[0] = "key " + a.Print + ": compare it with what the page of the console shows"
+		p.Detail.Notes = append(p.Detail.Notes, "it is a browser on this very machine: whatever runs here as you could use its key")
+	}
 	if host, _, err := net.SplitHostPort(a.Address); err == nil && net.ParseIP(host).IsLoopback() {
 		p.Detail.Notes = append(p.Detail.Notes, "it comes from this very machine: whatever runs here as you could use its key")
 	}

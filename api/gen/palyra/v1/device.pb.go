@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Device is another machine that a person paired with this daemon.
+// Device is another machine that a person paired with this daemon, or a browser on its own: that has no certificate.
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
@@ -366,7 +366,9 @@ type PairDeviceRequest struct {
 	// Whose device it is to be; empty: the one who signs.
 	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	// The most that the device may do; empty: approver.
-	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// It is to be a browser, on the daemon's own machine; else another machine.
+	Browser       bool `protobuf:"varint,3,opt,name=browser,proto3" json:"browser,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +417,13 @@ func (x *PairDeviceRequest) GetRole() string {
 	return ""
 }
 
+func (x *PairDeviceRequest) GetBrowser() bool {
+	if x != nil {
+		return x.Browser
+	}
+	return false
+}
+
 type PairDeviceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pairing       *Pairing               `protobuf:"bytes,1,opt,name=pairing,proto3" json:"pairing,omitempty"`
@@ -459,6 +468,113 @@ func (x *PairDeviceResponse) GetPairing() *Pairing {
 	return nil
 }
 
+type JoinBrowserRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As for other devices.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of its Ed25519 key, in base64.
+	PublicKey string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// The PIN, or the code's text.
+	Code          string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinBrowserRequest) Reset() {
+	*x = JoinBrowserRequest{}
+	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinBrowserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinBrowserRequest) ProtoMessage() {}
+
+func (x *JoinBrowserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinBrowserRequest.ProtoReflect.Descriptor instead.
+func (*JoinBrowserRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JoinBrowserRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JoinBrowserRequest) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *JoinBrowserRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type JoinBrowserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pairing       *Pairing               `protobuf:"bytes,1,opt,name=pairing,proto3" json:"pairing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinBrowserResponse) Reset() {
+	*x = JoinBrowserResponse{}
+	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinBrowserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinBrowserResponse) ProtoMessage() {}
+
+func (x *JoinBrowserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinBrowserResponse.ProtoReflect.Descriptor instead.
+func (*JoinBrowserResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *JoinBrowserResponse) GetPairing() *Pairing {
+	if x != nil {
+		return x.Pairing
+	}
+	return nil
+}
+
 type ListDevicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -467,7 +583,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	mi := &file_palyra_v1_device_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +595,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	mi := &file_palyra_v1_device_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +608,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{6}
 }
 
 type ListDevicesResponse struct {
@@ -504,7 +620,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	mi := &file_palyra_v1_device_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +632,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	mi := &file_palyra_v1_device_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +645,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -549,7 +665,7 @@ type GetDeviceRequest struct {
 
 func (x *GetDeviceRequest) Reset() {
 	*x = GetDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	mi := &file_palyra_v1_device_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +677,7 @@ func (x *GetDeviceRequest) String() string {
 func (*GetDeviceRequest) ProtoMessage() {}
 
 func (x *GetDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	mi := &file_palyra_v1_device_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +690,7 @@ func (x *GetDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeviceRequest.ProtoReflect.Descriptor instead.
 func (*GetDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetDeviceRequest) GetDevice() string {
@@ -593,7 +709,7 @@ type GetDeviceResponse struct {
 
 func (x *GetDeviceResponse) Reset() {
 	*x = GetDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	mi := &file_palyra_v1_device_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +721,7 @@ func (x *GetDeviceResponse) String() string {
 func (*GetDeviceResponse) ProtoMessage() {}
 
 func (x *GetDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	mi := &file_palyra_v1_device_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +734,7 @@ func (x *GetDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeviceResponse.ProtoReflect.Descriptor instead.
 func (*GetDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDeviceResponse) GetDevice() *Device {
@@ -637,7 +753,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	mi := &file_palyra_v1_device_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +765,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	mi := &file_palyra_v1_device_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +778,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeDeviceRequest) GetDeviceId() string {
@@ -681,7 +797,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[9]
+	mi := &file_palyra_v1_device_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +809,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[9]
+	mi := &file_palyra_v1_device_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +822,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RevokeDeviceResponse) GetDevice() *Device {
@@ -724,7 +840,7 @@ type RenewDeviceRequest struct {
 
 func (x *RenewDeviceRequest) Reset() {
 	*x = RenewDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[10]
+	mi := &file_palyra_v1_device_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +852,7 @@ func (x *RenewDeviceRequest) String() string {
 func (*RenewDeviceRequest) ProtoMessage() {}
 
 func (x *RenewDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[10]
+	mi := &file_palyra_v1_device_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +865,7 @@ func (x *RenewDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenewDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{12}
 }
 
 type RenewDeviceResponse struct {
@@ -765,7 +881,7 @@ type RenewDeviceResponse struct {
 
 func (x *RenewDeviceResponse) Reset() {
 	*x = RenewDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[11]
+	mi := &file_palyra_v1_device_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +893,7 @@ func (x *RenewDeviceResponse) String() string {
 func (*RenewDeviceResponse) ProtoMessage() {}
 
 func (x *RenewDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[11]
+	mi := &file_palyra_v1_device_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +906,7 @@ func (x *RenewDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RenewDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RenewDeviceResponse) GetDevice() *Device {
@@ -863,11 +979,19 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\x06device\x18\x0f \x01(\v2\x11.palyra.v1.DeviceR\x06device\x12\x1f\n" +
 	"\vreason_code\x18\x10 \x01(\tR\n" +
 	"reasonCode\x12\x16\n" +
-	"\x06reason\x18\x11 \x01(\tR\x06reason\"E\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\"_\n" +
 	"\x11PairDeviceRequest\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"B\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
+	"\abrowser\x18\x03 \x01(\bR\abrowser\"B\n" +
 	"\x12PairDeviceResponse\x12,\n" +
+	"\apairing\x18\x01 \x01(\v2\x12.palyra.v1.PairingR\apairing\"a\n" +
+	"\x12JoinBrowserRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\tR\tpublicKey\x12\x18\n" +
+	"\x04code\x18\x03 \x01(\tB\x04\xf8\xe0\x18\x01R\x04code\"C\n" +
+	"\x13JoinBrowserResponse\x12,\n" +
 	"\apairing\x18\x01 \x01(\v2\x12.palyra.v1.PairingR\apairing\"\x14\n" +
 	"\x12ListDevicesRequest\"B\n" +
 	"\x13ListDevicesResponse\x12+\n" +
@@ -884,11 +1008,13 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\x13RenewDeviceResponse\x12)\n" +
 	"\x06device\x18\x01 \x01(\v2\x11.palyra.v1.DeviceR\x06device\x12 \n" +
 	"\vcertificate\x18\x02 \x01(\fR\vcertificate\x12 \n" +
-	"\vauthorities\x18\x03 \x03(\fR\vauthorities2\x89\x04\n" +
+	"\vauthorities\x18\x03 \x03(\fR\vauthorities2\xef\x04\n" +
 	"\rDeviceService\x12f\n" +
 	"\n" +
 	"PairDevice\x12\x1c.palyra.v1.PairDeviceRequest\x1a\x1d.palyra.v1.PairDeviceResponse\"\x19\xea\xe0\x18\x15\n" +
-	"\x0edevices.manage\x10\x01\x1a\x01\x010\x01\x12b\n" +
+	"\x0edevices.manage\x10\x01\x1a\x01\x010\x01\x12d\n" +
+	"\vJoinBrowser\x12\x1d.palyra.v1.JoinBrowserRequest\x1a\x1e.palyra.v1.JoinBrowserResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x010\x01\x12b\n" +
 	"\vListDevices\x12\x1d.palyra.v1.ListDevicesRequest\x1a\x1e.palyra.v1.ListDevicesResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vstatus.view\x1a\x01\x01\x12\\\n" +
 	"\tGetDevice\x12\x1b.palyra.v1.GetDeviceRequest\x1a\x1c.palyra.v1.GetDeviceResponse\"\x14\xea\xe0\x18\x10\n" +
@@ -911,51 +1037,56 @@ func file_palyra_v1_device_proto_rawDescGZIP() []byte {
 }
 
 var (
-	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 	file_palyra_v1_device_proto_goTypes  = []any{
 		(*Device)(nil),                // 0: palyra.v1.Device
 		(*Pairing)(nil),               // 1: palyra.v1.Pairing
 		(*PairDeviceRequest)(nil),     // 2: palyra.v1.PairDeviceRequest
 		(*PairDeviceResponse)(nil),    // 3: palyra.v1.PairDeviceResponse
-		(*ListDevicesRequest)(nil),    // 4: palyra.v1.ListDevicesRequest
-		(*ListDevicesResponse)(nil),   // 5: palyra.v1.ListDevicesResponse
-		(*GetDeviceRequest)(nil),      // 6: palyra.v1.GetDeviceRequest
-		(*GetDeviceResponse)(nil),     // 7: palyra.v1.GetDeviceResponse
-		(*RevokeDeviceRequest)(nil),   // 8: palyra.v1.RevokeDeviceRequest
-		(*RevokeDeviceResponse)(nil),  // 9: palyra.v1.RevokeDeviceResponse
-		(*RenewDeviceRequest)(nil),    // 10: palyra.v1.RenewDeviceRequest
-		(*RenewDeviceResponse)(nil),   // 11: palyra.v1.RenewDeviceResponse
-		(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+		(*JoinBrowserRequest)(nil),    // 4: palyra.v1.JoinBrowserRequest
+		(*JoinBrowserResponse)(nil),   // 5: palyra.v1.JoinBrowserResponse
+		(*ListDevicesRequest)(nil),    // 6: palyra.v1.ListDevicesRequest
+		(*ListDevicesResponse)(nil),   // 7: palyra.v1.ListDevicesResponse
+		(*GetDeviceRequest)(nil),      // 8: palyra.v1.GetDeviceRequest
+		(*GetDeviceResponse)(nil),     // 9: palyra.v1.GetDeviceResponse
+		(*RevokeDeviceRequest)(nil),   // 10: palyra.v1.RevokeDeviceRequest
+		(*RevokeDeviceResponse)(nil),  // 11: palyra.v1.RevokeDeviceResponse
+		(*RenewDeviceRequest)(nil),    // 12: palyra.v1.RenewDeviceRequest
+		(*RenewDeviceResponse)(nil),   // 13: palyra.v1.RenewDeviceResponse
+		(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 	}
 )
 
 var file_palyra_v1_device_proto_depIdxs = []int32{
-	12, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
-	12, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
-	12, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
-	12, // 4: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
+	14, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
+	14, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
+	14, // 4: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: palyra.v1.Pairing.device:type_name -> palyra.v1.Device
 	1,  // 6: palyra.v1.PairDeviceResponse.pairing:type_name -> palyra.v1.Pairing
-	0,  // 7: palyra.v1.ListDevicesResponse.devices:type_name -> palyra.v1.Device
-	0,  // 8: palyra.v1.GetDeviceResponse.device:type_name -> palyra.v1.Device
-	0,  // 9: palyra.v1.RevokeDeviceResponse.device:type_name -> palyra.v1.Device
-	0,  // 10: palyra.v1.RenewDeviceResponse.device:type_name -> palyra.v1.Device
-	2,  // 11: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
-	4,  // 12: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
-	6,  // 13: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
-	8,  // 14: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
-	10, // 15: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
-	3,  // 16: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
-	5,  // 17: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
-	7,  // 18: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
-	9,  // 19: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
-	11, // 20: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	1,  // 7: palyra.v1.JoinBrowserResponse.pairing:type_name -> palyra.v1.Pairing
+	0,  // 8: palyra.v1.ListDevicesResponse.devices:type_name -> palyra.v1.Device
+	0,  // 9: palyra.v1.GetDeviceResponse.device:type_name -> palyra.v1.Device
+	0,  // 10: palyra.v1.RevokeDeviceResponse.device:type_name -> palyra.v1.Device
+	0,  // 11: palyra.v1.RenewDeviceResponse.device:type_name -> palyra.v1.Device
+	2,  // 12: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
+	4,  // 13: palyra.v1.DeviceService.JoinBrowser:input_type -> palyra.v1.JoinBrowserRequest
+	6,  // 14: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
+	8,  // 15: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
+	10, // 16: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
+	12, // 17: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
+	3,  // 18: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
+	5,  // 19: palyra.v1.DeviceService.JoinBrowser:output_type -> palyra.v1.JoinBrowserResponse
+	7,  // 20: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
+	9,  // 21: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
+	11, // 22: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
+	13, // 23: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_device_proto_init() }
@@ -970,7 +1101,7 @@ func file_palyra_v1_device_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_device_proto_rawDesc), len(file_palyra_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

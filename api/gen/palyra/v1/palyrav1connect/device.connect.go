@@ -37,6 +37,9 @@ const (
 	// DeviceServicePairDeviceProcedure is the fully-qualified name of the DeviceService's PairDevice
 	// RPC.
 	DeviceServicePairDeviceProcedure = "/palyra.v1.DeviceService/PairDevice"
+	// DeviceServiceJoinBrowserProcedure is the fully-qualified name of the DeviceService's JoinBrowser
+	// RPC.
+	DeviceServiceJoinBrowserProcedure = "/palyra.v1.DeviceService/JoinBrowser"
 	// DeviceServiceListDevicesProcedure is the fully-qualified name of the DeviceService's ListDevices
 	// RPC.
 	DeviceServiceListDevicesProcedure = "/palyra.v1.DeviceService/ListDevices"
@@ -55,6 +58,9 @@ type DeviceServiceClient interface {
 	// PairDevice shows a code and streams what becomes of it. The code is in the
 	// first message only; it is withdrawn when the stream ends.
 	PairDevice(context.Context, *v1.PairDeviceRequest) (*connect.ServerStreamForClient[v1.PairDeviceResponse], error)
+	// JoinBrowser makes the browser that asks a device of its person: with the code that PairDevice shows for a browser,
+	// from a page of the console that is signed in. It streams what becomes of it, up to the person's answer.
+	JoinBrowser(context.Context, *v1.JoinBrowserRequest) (*connect.ServerStreamForClient[v1.JoinBrowserResponse], error)
 	// ListDevices lists the devices; revoked ones too.
 	ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error)
 	// GetDevice returns one, by its id or name.
@@ -81,6 +87,12 @@ func NewDeviceServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+DeviceServicePairDeviceProcedure,
 			connect.WithSchema(deviceServiceMethods.ByName("PairDevice")),
+			connect.WithClientOptions(opts...),
+		),
+		joinBrowser: connect.NewClient[v1.JoinBrowserRequest, v1.JoinBrowserResponse](
+			httpClient,
+			baseURL+DeviceServiceJoinBrowserProcedure,
+			connect.WithSchema(deviceServiceMethods.ByName("JoinBrowser")),
 			connect.WithClientOptions(opts...),
 		),
 		listDevices: connect.NewClient[v1.ListDevicesRequest, v1.ListDevicesResponse](
@@ -113,6 +125,7 @@ func NewDeviceServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 // deviceServiceClient implements DeviceServiceClient.
 type deviceServiceClient struct {
 	pairDevice   *connect.Client[v1.PairDeviceRequest, v1.PairDeviceResponse]
+	joinBrowser  *connect.Client[v1.JoinBrowserRequest, v1.JoinBrowserResponse]
 	listDevices  *connect.Client[v1.ListDevicesRequest, v1.ListDevicesResponse]
 	getDevice    *connect.Client[v1.GetDeviceRequest, v1.GetDeviceResponse]
 	revokeDevice *connect.Client[v1.RevokeDeviceRequest, v1.RevokeDeviceResponse]
@@ -122,6 +135,11 @@ type deviceServiceClient struct {
 // PairDevice calls palyra.v1.DeviceService.PairDevice.
 func (c *deviceServiceClient) PairDevice(ctx context.Context, req *v1.PairDeviceRequest) (*connect.ServerStreamForClient[v1.PairDeviceResponse], error) {
 	return c.pairDevice.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// JoinBrowser calls palyra.v1.DeviceService.JoinBrowser.
+func (c *deviceServiceClient) JoinBrowser(ctx context.Context, req *v1.JoinBrowserRequest) (*connect.ServerStreamForClient[v1.JoinBrowserResponse], error) {
+	return c.joinBrowser.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // ListDevices calls palyra.v1.DeviceService.ListDevices.
@@ -165,6 +183,9 @@ type DeviceServiceHandler interface {
 	// PairDevice shows a code and streams what becomes of it. The code is in the
 	// first message only; it is withdrawn when the stream ends.
 	PairDevice(context.Context, *v1.PairDeviceRequest, *connect.ServerStream[v1.PairDeviceResponse]) error
+	// JoinBrowser makes the browser that asks a device of its person: with the code that PairDevice shows for a browser,
+	// from a page of the console that is signed in. It streams what becomes of it, up to the person's answer.
+	JoinBrowser(context.Context, *v1.JoinBrowserRequest, *connect.ServerStream[v1.JoinBrowserResponse]) error
 	// ListDevices lists the devices; revoked ones too.
 	ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error)
 	// GetDevice returns one, by its id or name.
@@ -187,6 +208,12 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 		DeviceServicePairDeviceProcedure,
 		svc.PairDevice,
 		connect.WithSchema(deviceServiceMethods.ByName("PairDevice")),
+		connect.WithHandlerOptions(opts...),
+	)
+	deviceServiceJoinBrowserHandler := connect.NewServerStreamHandlerSimple(
+		DeviceServiceJoinBrowserProcedure,
+		svc.JoinBrowser,
+		connect.WithSchema(deviceServiceMethods.ByName("JoinBrowser")),
 		connect.WithHandlerOptions(opts...),
 	)
 	deviceServiceListDevicesHandler := connect.NewUnaryHandlerSimple(
@@ -217,6 +244,8 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 		switch r.URL.Path {
 		case DeviceServicePairDeviceProcedure:
 			deviceServicePairDeviceHandler.ServeHTTP(w, r)
+		case DeviceServiceJoinBrowserProcedure:
+			deviceServiceJoinBrowserHandler.ServeHTTP(w, r)
 		case DeviceServiceListDevicesProcedure:
 			deviceServiceListDevicesHandler.ServeHTTP(w, r)
 		case DeviceServiceGetDeviceProcedure:
@@ -236,6 +265,10 @@ type UnimplementedDeviceServiceHandler struct{}
 
 func (UnimplementedDeviceServiceHandler) PairDevice(context.Context, *v1.PairDeviceRequest, *connect.ServerStream[v1.PairDeviceResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.PairDevice is not implemented"))
+}
+
+func (UnimplementedDeviceServiceHandler) JoinBrowser(context.Context, *v1.JoinBrowserRequest, *connect.ServerStream[v1.JoinBrowserResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.JoinBrowser is not implemented"))
 }
 
 func (UnimplementedDeviceServiceHandler) ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error) {

@@ -1,0 +1,297 @@
+// One question: what it does, what it can reach, what is unusual, what an answer covers. Then the answers.
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import type { Approval } from "../gen/palyra/v1/approvals_pb";
+import type { Plan } from "../gen/palyra/v1/word_pb";
+import { approvals, asProblem, type Problem } from "../rpc";
+import { when } from "../ui/time";
+import { Argument, Block, Diff, Text } from "../ui/text";
+import { Trouble } from "../ui/trouble";
+import { usePaired } from "../device/pairing";
+import { useFeed } from "./feed";
+
+export function Detail({ id }: { id: string }) {
+  const feed = useFeed();
+  const live = feed.pending.find((a) => a.approvalId === id) ?? feed.settled.get(id);
+  const q = useQuery({ queryKey: ["approval", id, !!live?.decision], queryFn: () => approvals.getApproval({ approvalId: id }), initialData: undefined });
+  const a = q.data?.approval ?? live;
+  if (!a) {
+    return q.error ? <Trouble problem={asProblem(q.error)} /> : <p role="status">Asking the daemon…</p>;
+  }
+  return <Question key={`${id} ${a.decision ? "settled" : "pending"}`} a={a} />;
+}
+
+function Question({ a }: { a: Approval }) {
+  const p = a.prompt;
+  return (
+    <article className="question" aria-labelledby="question-title" data-testid="question">
+      <h2 id="question-title">
+        <Text of={p?.title || p?.summary || a.subjectId} />
+      </h2>
+      <p className="meta">
+        <span className={`risk ${level(p?.risk?.level)}`}>{level(p?.risk?.level)} risk</span> <Text of={a.principal} /> ·{" "}
+        {when(a.requestedAt)}
+        {!a.decision && a.expiresAt && <> · answers until {when(a.expiresAt)}</>}
+      </p>
+      {p?.summary && p.summary !== p.title && (
+        <p>
+          <Text of={p.summary} />
+        </p>
+      )}
+      {a.plan && <Does plan={a.plan} />}
+      {p?.diff && <Diff of={p.diff} />}
+      {a.plan?.contentNotShown && <p className="warn">Not all of what it would write is in the diff: see the arguments below.</p>}
+      {a.leftOut && <p className="warn">Parts of this question are no longer kept, since nobody allowed it.</p>}
+      <Facts a={a} />
+      {a.decision ? <Settled a={a} /> : <Answers a={a} />}
+      <details>
+        <summary>Everything that the answer binds</summary>
+        {a.plan && <Whole plan={a.plan} />}
+        <dl className="facts">
+          <dt>Plan digest</dt>
+          <dd>
+            <code data-testid="digest">{a.planDigest}</code>
+          </dd>
+          <dt>Approval</dt>
+          <dd>
+            <code>{a.approvalId}</code>
+          </dd>
+          <dt>Policies</dt>
+          <dd>
+            <Text of={a.policies.join(", ") || "–"} />
+          </dd>
+          <dt>Arguments</dt>
+          <dd>
+            <Block of={a.plan?.arguments ?? ""} label="Arguments" />
+          </dd>
+        </dl>
+      </details>
+    </article>
+  );
+}
+
+const levels = ["low", "medium", "high", "critical"];
+
+// level takes what it does not know for the worst.
+function level(l?: string): string {
+  return l && levels.includes(l) ? l : "critical";
+}
+
+function Does({ plan }: { plan: Plan }) {
+  if (plan.argv.length === 0) {
+    return null;
+  }
+  return (
+    <p className="command" aria-label="Command">
+      {plan.argv.map((arg, i) => (
+        // biome-ignore lint: arguments have no other name
+        <span key={i}>
+          <Argument of={arg} />{" "}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function Facts({ a }: { a: Approval }) {
+  const { plan, prompt } = a;
+  const rows: [string, string[]][] = [
+    ["In", [plan?.cwd || plan?.workspace?.path || ""]],
+    ["Reads", plan?.reads ?? []],
+    ["Writes", plan?.writes ?? []],
+    ["Removes", plan?.removes ?? []],
+    ["Reaches", plan?.egress ?? []],
+    ["Secrets", plan?.bindings ?? []],
+    ["Keys", plan?.signers ?? []],
+    ["Runs in", [plan?.tier ? `tier ${plan.tier}${plan.profile ? `, ${plan.profile}` : ""}` : ""]],
+    ["Unusual", prompt?.risk?.factors ?? []],
+    ["Note", prompt?.notes ?? []],
+    ["Why asked", [prompt?.explanation ?? ""]],
+    ["An answer covers", [prompt?.covers ?? ""]],
+  ];
+  return (
+    <dl className="facts">
+      {rows
+        .map(([name, all]) => [name, all.filter((t) => t !== "")] as const)
+        .filter(([, all]) => all.length > 0)
+        .map(([name, all]) => (
+          <div key={name} className="fact">
+            <dt>{name}</dt>
+            <dd>
+              {all.slice(0, 6).map((t, i) => (
+                // biome-ignore lint: facts have no other name
+                <div key={i}>
+                  <Text of={t} />
+                </div>
+              ))}
+              {all.length > 6 && <Rest all={all.slice(6)} />}
+            </dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+function Rest({ all }: { all: string[] }) {
+  return (
+    <details>
+      <summary>{all.length} more</summary>
+      {all.map((t, i) => (
+        // biome-ignore lint: facts have no other name
+        <div key={i}>
+          <Text of={t} />
+        </div>
+      ))}
+    </details>
+  );
+}
+
+function Whole({ plan }: { plan: Plan }) {
+  return (
+    <dl className="facts">
+      <dt>Tool</dt>
+      <dd>
+        <Text of={plan.tool} />
+      </dd>
+      {plan.executable && (
+        <>
+          <dt>Program</dt>
+          <dd>
+            <Argument of={plan.executable.path} /> <code className="faint">{plan.executable.digest}</code>
+          </dd>
+        </>
+      )}
+      <dt>Environment</dt>
+      <dd>
+        {plan.env.map((e) => (
+          <div key={e.name}>
+            <Argument of={e.name} />={e.secret ? <em>secret</em> : <Argument of={e.value} />}
+          </div>
+        ))}
+      </dd>
+      <dt>Stdin</dt>
+      <dd>
+        <Text of={plan.stdin || "none"} />
+      </dd>
+      <dt>Inputs</dt>
+      <dd>
+        {plan.inputs.map((f) => (
+          <div key={f.path}>
+            <Argument of={f.path} /> <code className="faint">{f.digest || "does not exist"}</code>
+          </div>
+        ))}
+      </dd>
+    </dl>
+  );
+}
+
+function Settled({ a }: { a: Approval }) {
+  const d = a.decision;
+  return (
+    <p className={`settled ${d?.answer ?? ""}`} role="status" data-testid="settled">
+      <strong>{d?.answer === "allow" ? "Allowed" : d?.answer === "deny" ? "Denied" : <Text of={d?.answer ?? "?"} />}</strong>
+      {d?.answer === "allow" && d.scope && <>, {d.scope}</>}
+      {d?.by && (
+        <>
+          {" "}
+          by <Text of={d.by} /> ({d.method})
+        </>
+      )}
+      {d?.reason && (
+        <>
+          : <Text of={d.reason} />
+        </>
+      )}
+    </p>
+  );
+}
+
+const arming = 700; // what is to be read is on the screen for so long before an answer can be given
+
+interface Wish {
+  answer: string;
+  scope?: string;
+  ttlMs?: bigint;
+  widen?: string;
+}
+
+function Answers({ a }: { a: Approval }) {
+  const paired = usePaired();
+  const [armed, setArmed] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [reason, setReason] = useState("");
+  const [time, setTime] = useState("1800000");
+  const [problem, setProblem] = useState<Problem>();
+  useEffect(() => {
+    const t = setTimeout(() => setArmed(true), arming);
+    return () => clearTimeout(t);
+  }, []);
+  const decide = async (w: Wish) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await approvals.decideApproval({ approvalId: a.approvalId, planDigest: a.planDigest, method: "console", reason, ...w });
+    } catch (e) {
+      setProblem(asProblem(e));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const off = !armed || busy || !paired;
+  const lasting = !a.need?.fresh && !a.plan?.effects;
+  const allow = a.plan?.effects ? "Keep" : "Allow";
+  return (
+    <section className="answers" aria-label="Answer">
+      <div className="row">
+        <button type="button" className="deny" disabled={off} onClick={() => decide({ answer: "deny" })}>
+          {a.plan?.effects ? "Drop" : "Deny"}
+        </button>
+        <button type="button" className="allow" disabled={off} onClick={() => decide({ answer: "allow", scope: "once" })}>
+          {allow} once
+        </button>
+        {lasting && (
+          <>
+            <button type="button" disabled={off} onClick={() => decide({ answer: "allow", scope: "session" })}>
+              {allow} for this session
+            </button>
+            <span className="joined">
+              <button type="button" disabled={off} onClick={() => decide({ answer: "allow", scope: "timeboxed", ttlMs: BigInt(time) })}>
+                {allow} for
+              </button>
+              <select aria-label="Time" value={time} onChange={(e) => setTime(e.target.value)}>
+                <option value="600000">10 minutes</option>
+                <option value="1800000">30 minutes</option>
+                <option value="7200000">2 hours</option>
+                <option value="28800000">8 hours</option>
+              </select>
+            </span>
+          </>
+        )}
+      </div>
+      {lasting && (a.prompt?.options.length ?? 0) > 0 && (
+        <ul className="wide">
+          {a.prompt?.options
+            .filter((o) => o.name !== "exact")
+            .map((o) => (
+              <li key={o.name}>
+                <button
+                  type="button"
+                  disabled={off}
+                  onClick={() => decide({ answer: "allow", scope: "timeboxed", ttlMs: BigInt(time), widen: o.name })}
+                >
+                  {allow} wider
+                </button>{" "}
+                <Text of={o.label} />
+                {o.saves > 0n && <span className="faint"> (would have saved {o.saves.toString()} questions lately)</span>}
+              </li>
+            ))}
+        </ul>
+      )}
+      <label>
+        Reason <input name="reason" value={reason} maxLength={500} onChange={(e) => setReason(e.target.value)} />
+      </label>
+      {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approve</code>.</p>}
+      {problem && <Trouble problem={problem} />}
+    </section>
+  );
+}

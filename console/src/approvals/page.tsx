@@ -1,0 +1,73 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { approvals, asProblem } from "../rpc";
+import { Trouble } from "../ui/trouble";
+import { Detail } from "./detail";
+import { useFeed } from "./feed";
+import { List } from "./list";
+
+export function Approvals({ id }: { id?: string }) {
+  const feed = useFeed();
+  const [past, setPast] = useState(false);
+  const history = useInfiniteQuery({
+    queryKey: ["approvals", feed.settled.size],
+    enabled: past,
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => approvals.listApprovals({ filter: { cursor: pageParam, limit: 100n } }),
+    getNextPageParam: (last) => last.nextCursor || undefined,
+  });
+  const all = past ? (history.data?.pages.flatMap((p) => p.approvals) ?? []).filter((a) => a.decision) : feed.pending;
+  useEffect(() => {
+    const step = (e: KeyboardEvent) => {
+      const by = e.key === "j" ? 1 : e.key === "k" ? -1 : 0;
+      const typing = e.target instanceof HTMLElement && e.target.matches("input,select,textarea");
+      if (by === 0 || typing || e.ctrlKey || e.metaKey || e.altKey || all.length === 0) {
+        return;
+      }
+      const at = all.findIndex((a) => a.approvalId === id);
+      const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
+      if (next) {
+        location.hash = `#/approvals/${encodeURIComponent(next.approvalId)}`;
+      }
+    };
+    addEventListener("keydown", step);
+    return () => removeEventListener("keydown", step);
+  });
+  return (
+    <div className={id ? "split chosen" : "split"}>
+      <section aria-label="Questions">
+        <div className="row tabs">
+          <button type="button" aria-pressed={!past} onClick={() => setPast(false)}>
+            Waiting ({feed.pending.length})
+          </button>
+          <button type="button" aria-pressed={past} onClick={() => setPast(true)}>
+            Answered
+          </button>
+        </div>
+        {past && history.error && <Trouble problem={asProblem(history.error)} />}
+        {all.length === 0 ? (
+          <p className="empty">{past ? "Nothing was answered yet." : "Nothing waits for an answer. Questions appear here by themselves."}</p>
+        ) : (
+          <List all={all} chosen={id} label={past ? "Answered questions" : "Waiting questions"} />
+        )}
+        {past && history.hasNextPage && (
+          <button type="button" onClick={() => history.fetchNextPage()}>
+            Earlier
+          </button>
+        )}
+      </section>
+      <section aria-label="The question">
+        {id ? (
+          <>
+            <a className="back" href="#/approvals">
+              All questions
+            </a>
+            <Detail key={id} id={id} />
+          </>
+        ) : (
+          <p className="empty">Choose a question; j and k go through them.</p>
+        )}
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,90 @@
+// The browser's own key. It is made here, WebCrypto gives it to nobody, and it lies in this origin's database: pages
+// of other ports and names cannot use it.
+import { base64, hex, sha256 } from "../sign/canon";
+
+export interface OwnKey {
+  id: string; // as in signatures
+  device: string;
+  name: string;
+  public: string;
+  private: CryptoKey;
+  paired: boolean;
+}
+
+const place = "own";
+
+function database(): Promise<IDBDatabase> {
+  return new Promise((done, fail) => {
+    const open = indexedDB.open("palyra", 1);
+    open.onupgradeneeded = () => open.result.createObjectStore("keys");
+    open.onsuccess = () => done(open.result);
+    open.onerror = () => fail(open.error);
+  });
+}
+
+async function within<T>(mode: IDBTransactionMode, work: (s: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+  const db = await database();
+  try {
+    return await new Promise((done, fail) => {
+      const tx = db.transaction("keys", mode);
+      const req = work(tx.objectStore("keys"));
+      tx.oncomplete = () => done(req.result);
+      tx.onerror = () => fail(tx.error);
+      tx.onabort = () => fail(tx.error);
+    });
+  } finally {
+    db.close();
+  }
+}
+
+// kept returns the key that lies here, paired or not.
+async function kept(): Promise<OwnKey | undefined> {
+  return (await within("readonly", (s) => s.get(place))) as OwnKey | undefined;
+}
+
+// ownKey returns this browser's key once it is paired.
+export async function ownKey(): Promise<OwnKey | undefined> {
+  const k = await kept();
+  return k?.paired ? k : undefined;
+}
+
+// makeKey makes a key, in the place of one that was never paired.
+export async function makeKey(): Promise<OwnKey> {
+  const pair = (await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])) as CryptoKeyPair;
+  const raw = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
+  const sum = hex((await sha256(raw)).slice(0, 16));
+  const key = {
+    id: `op-${sum}`,
+    device: `dev-${sum}`,
+    name: `${browserName()}-${sum.slice(0, 6)}`,
+    public: base64(raw),
+    private: pair.privateKey,
+    paired: false,
+  };
+  await within("readwrite", (s) => s.put(key, place));
+  return key;
+}
+
+// keepPaired notes that a key became a device.
+export async function keepPaired(key: OwnKey): Promise<void> {
+  await within("readwrite", (s) => s.put({ ...key, paired: true }, place));
+}
+
+export async function forgetKey(): Promise<void> {
+  await within("readwrite", (s) => s.delete(place));
+}
+
+// fingerprint is a key for people to compare: 128 bits in groups of four.
+export function fingerprint(key: OwnKey): string {
+  return (key.id.slice(3).toUpperCase().match(/.{4}/g) ?? []).join(" ");
+}
+
+function browserName(): string {
+  const agent = navigator.userAgent;
+  for (const [sign, name] of [["Firefox/", "firefox"], ["Edg/", "edge"], ["Chrome/", "chromium"], ["Safari/", "safari"]] as const) {
+    if (agent.includes(sign)) {
+      return name;
+    }
+  }
+  return "browser";
+}

@@ -1,0 +1,86 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"testing"
+)
+
+// sources is where the console is written.
+const sources = "../../console"
+
+// digest is that of the sources, as scripts/console.sh writes it down: a line for each file, sorted by name.
+func digest(t *testing.T) string {
+	t.Helper()
+	sum := sha256.New()
+	err := fs.WalkDir(os.DirFS(sources), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == "node_modules" {
+			return fs.SkipDir
+		}
+		if d.IsDir() {
+			return nil
+		}
+		raw, err := os.ReadFile(path.Join(sources, name))
+		one := sha256.Sum256(raw)
+		fmt.Fprintf(sum, "%s  %s\n", hex.EncodeToString(one[:]), name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// The console that is checked in was built from the sources that are.
+func TestBuiltFromTheSources(t *testing.T) {
+	got, err := fs.ReadFile(Files(), inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := digest(t); strings.TrimSpace(string(got)) != want {
+		t.Errorf("internal/web/dist was built from other sources than console/ holds: run 'make console' and commit the result\n"+
+			"built from %s\nnow        %s", got, want)
+	}
+}
+
+// What a browser loads at first stays small.
+func TestBundleIsSmall(t *testing.T) {
+	const most = 350 << 10
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for _, name := range append(Names(), "index.html") {
+		raw, err := fs.ReadFile(Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = z.Write(raw)
+	}
+	_ = z.Close()
+	t.Logf("%d KiB gzip", packed.Len()>>10)
+	if packed.Len() > most {
+		t.Errorf("%d bytes gzip, at most %d", packed.Len(), most)
+	}
+}
+
+// A page needs nothing from anywhere else, and has no script in itself.
+func TestPageIsWhole(t *testing.T) {
+	raw, err := fs.ReadFile(Files(), "index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<script>", "<style", "http:", "https:", "//"} {
+		if strings.Contains(strings.ReplaceAll(string(raw), "<!doctype html>", ""), bad) {
+			t.Errorf("index.html has %s in it", bad)
+		}
+	}
+}
