@@ -1,0 +1,172 @@
+import { accesses, devices, upstreams } from "../rpc";
+import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
+import { Text } from "../ui/text";
+import { when } from "../ui/time";
+
+export function Devices() {
+  const q = useAsk(["devices"], () => devices.listDevices({}));
+  return (
+    <>
+      <h1>Devices</h1>
+      <p className="faint">
+        Other machines and browsers that decide and look here. Pair a machine with <code>palyra device pair</code>, a browser with{" "}
+        <code>palyra console pair</code>.
+      </p>
+      <Asked q={q}>
+        {(r) => (
+          <Table
+            label="Devices"
+            empty="No device is paired."
+            head={["Name", "Whose", "Role", "Kind", "Paired", "Until", ""]}
+            rows={r.devices.map((d) => [
+              d.name,
+              d.principal,
+              d.role,
+              d.certificate ? "machine" : "browser",
+              `${when(d.pairedAt)} by ${d.pairedBy}`,
+              d.revokedAt ? `revoked ${when(d.revokedAt)}` : when(d.expiresAt),
+              d.revokedAt ? (
+                ""
+              ) : (
+                <Act key="revoke" name="Revoke" sure="Revoke it now" again={["devices"]} run={() => devices.revokeDevice({ deviceId: d.deviceId })} />
+              ),
+            ])}
+          />
+        )}
+      </Asked>
+    </>
+  );
+}
+
+export function Access() {
+  const me = useAsk(["me"], () => accesses.whoAmI({}), 30_000);
+  const users = useAsk(["users"], () => accesses.listUsers({}));
+  const keys = useAsk(["operators"], () => accesses.listOperators({}));
+  const tokens = useAsk(["tokens"], () => accesses.listTokens({}));
+  const roles = useAsk(["roles"], () => accesses.listRoles({}), 60_000);
+  return (
+    <>
+      <h1>Access</h1>
+      <Asked q={me}>
+        {(r) => (
+          <Facts
+            of={[
+              ["You are", r.me?.principal ?? ""],
+              ["Role", r.me?.role ?? ""],
+              ["Without a signature", r.me?.permissions.join(", ") ?? ""],
+            ]}
+          />
+        )}
+      </Asked>
+      <h2>People</h2>
+      <Asked q={users}>
+        {(r) => (
+          <Table
+            label="People"
+            empty="Nobody is known."
+            head={["Who", "Role", "Workspaces", "Added", "Removed"]}
+            rows={r.users.map((u) => [u.principal, u.role, u.workspaces.join(", ") || "all", when(u.addedAt), u.removedAt ? when(u.removedAt) : ""])}
+          />
+        )}
+      </Asked>
+      <h2>Keys</h2>
+      <Asked q={keys}>
+        {(r) => (
+          <Table
+            label="Keys"
+            empty="No key is known."
+            head={["Key", "Whose", "Role", "Separation", "Removed"]}
+            rows={r.operators.map((o) => [o.keyId, o.principal, o.role, o.approverSeparation, o.removedAt ? when(o.removedAt) : ""])}
+          />
+        )}
+      </Asked>
+      <h2>Tokens</h2>
+      <Asked q={tokens}>
+        {(r) => (
+          <Table
+            label="Tokens"
+            empty="No token was made."
+            head={["Name", "For", "Scopes", "Used", "Until", ""]}
+            rows={r.tokens.map((t) => [
+              t.name,
+              t.principal,
+              t.scopes.join(", "),
+              t.usedAt ? when(t.usedAt) : "never",
+              t.revokedAt ? `revoked ${when(t.revokedAt)}` : when(t.expiresAt),
+              t.revokedAt ? (
+                ""
+              ) : (
+                <Act key="revoke" name="Revoke" sure="Revoke it now" again={["tokens"]} run={() => accesses.revokeToken({ tokenId: t.tokenId })} />
+              ),
+            ])}
+          />
+        )}
+      </Asked>
+      <h2>Roles</h2>
+      <Asked q={roles}>
+        {(r) => <Table label="Roles" empty="" head={["Role", "May"]} rows={r.roles.map((x) => [x.role, x.permissions.join(", ")])} />}
+      </Asked>
+    </>
+  );
+}
+
+export function Agents() {
+  const agents = useAsk(["agents"], () => accesses.listAgents({}));
+  const servers = useAsk(["upstreams"], () => upstreams.listUpstreams({}));
+  return (
+    <>
+      <h1>Agents and MCP servers</h1>
+      <Asked q={agents}>
+        {(r) => (
+          <Table
+            label="Agents"
+            empty="No agent is named; those that come without a name are agent:local."
+            head={["Agent", "Whose", "Added", "Removed"]}
+            rows={r.agents.map((a) => [a.principal, a.owner, when(a.addedAt), a.removedAt ? when(a.removedAt) : ""])}
+          />
+        )}
+      </Asked>
+      <h2>MCP servers</h2>
+      <Asked q={servers}>
+        {(r) => (
+          <>
+            {r.upstreams.length === 0 && (
+              <p className="empty">
+                No server is added: <code>palyra mcp add NAME -- CMD</code>.
+              </p>
+            )}
+            {r.upstreams.map((u) => (
+              <section key={u.name} className="note" aria-label={u.name}>
+                <h3>
+                  <Text of={u.name} /> <span className="faint">{u.state}</span>
+                </h3>
+                <Facts of={[["Server", u.server], ["Started by", u.command.join(" ") || u.url], ["Fault", u.fault], ["Reaches", u.egress.join(", ")]]} />
+                <Table
+                  label={`Tools of ${u.name}`}
+                  empty="It has no tool."
+                  head={["Tool", "What it says of itself", "State", ""]}
+                  rows={u.tools.map((t) => [
+                    t.name,
+                    t.description,
+                    t.why ? `${t.state}: ${t.why}` : t.state,
+                    t.state === "quarantined" ? (
+                      <Act
+                        key="approve"
+                        name="Approve"
+                        sure="Approve it as it is shown"
+                        again={["upstreams"]}
+                        run={() => upstreams.approveUpstream({ name: u.name, digests: [t.digest] })}
+                      />
+                    ) : (
+                      ""
+                    ),
+                  ])}
+                />
+              </section>
+            ))}
+          </>
+        )}
+      </Asked>
+    </>
+  );
+}
