@@ -20,10 +20,10 @@ import (
 )
 
 // pairedBrowser signs a real browser in, and has a person at a terminal pair it.
-func pairedBrowser(t *testing.T, d *daemon) *page {
+func pairedBrowser(t *testing.T, d *daemon, role string) *page {
 	t.Helper()
 	owner := &elsewhere{t: t, home: d.home}
-	shows := atTerminal(t, owner.command("console", "pair", "--role", "operator"))
+	shows := atTerminal(t, owner.command("console", "pair", "--role", role))
 	link := shows.find(`Open\s+(http://palyra\.localhost:\S+#pair=\S{43})\s`)[1]
 	p := newChromium(t).open(link, true)
 	p.click("Sign in")
@@ -47,7 +47,7 @@ func pairedBrowser(t *testing.T, d *daemon) *page {
 func TestDecidingInABrowser(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
-	p := pairedBrowser(t, d)
+	p := pairedBrowser(t, d, "approver")
 	p.shows("Nothing waits for an answer")
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 

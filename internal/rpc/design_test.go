@@ -151,12 +151,14 @@ func atConsole(m method, name string) palyra.Reason {
 		return "http_505" // needs HTTP/2, which the console does not speak
 	case isToken(name), strings.HasPrefix(name, "cookie and "):
 		return palyra.ReasonBadCredential
-	case name == "browser, signed":
-		return then(person(m, "approver", true), noDevice(m), noLink(m))
+	case name == "browser, signed", name == "signature of a browser": // whose session may be over
+		return then(person(m, "approver", true), noDevice(m))
 	case name == "revoked browser, signed":
 		return palyra.ReasonDeviceRevoked
 	case name == "cookie, another door":
 		role = "owner"
+	case name == "signature": // an operator's key is no browser's
+		return palyra.ReasonBadCredential
 	case !good:
 		return palyra.ReasonNoCredential
 	}

@@ -181,9 +181,12 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 }
 
 // byCookie is the person who signed the browser in, looking. Where a signature came along, signer says whether it is
-// that of a browser of theirs.
+// that of a browser of theirs; it says who asks, too, when the session is over.
 func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
 	s, ok := a.console.session(h, a.Now())
+	if !ok && r.signed {
+		return nil
+	}
 	if !ok {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "the browser is not signed in").
 			WithRemedy("run 'palyra console' and open the link that it prints")

@@ -39,8 +39,7 @@ type ticket struct {
 
 // Login makes a code that signs one browser in, once, to look as the caller.
 func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Time, err error) {
-	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole ||
-		c.Device.Browser() {
+	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole {
 		return "", time.Time{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a person signs a browser in").
 			WithRemedy("run 'palyra console' on the daemon's machine")
 	}

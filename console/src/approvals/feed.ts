@@ -1,6 +1,7 @@
 // What is pending, live: one stream for the whole page, opened again when it breaks off.
 import { useSyncExternalStore } from "react";
 import type { Approval } from "../gen/palyra/v1/approvals_pb";
+import { signInAgain } from "../device/session";
 import { approvals, asProblem, forgetState, type Problem, signedOut } from "../rpc";
 
 export interface Feed {
@@ -70,6 +71,10 @@ async function watch(): Promise<void> {
       }
     } catch (e) {
       if (signedOut(e)) {
+        if (await signInAgain()) {
+          await pause(wait);
+          continue;
+        }
         publish({ live: false, signedOut: true });
         break;
       }

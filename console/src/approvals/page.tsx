@@ -36,6 +36,7 @@ export function Approvals({ id }: { id?: string }) {
   return (
     <div className={id ? "split chosen" : "split"}>
       <section aria-label="Questions">
+        <h1 className="unseen">Approvals</h1>
         <div className="row tabs">
           <button type="button" aria-pressed={!past} onClick={() => setPast(false)}>
             Waiting ({feed.pending.length})

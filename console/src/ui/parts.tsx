@@ -31,9 +31,10 @@ export function Table({ head, rows, empty, label }: { head: string[]; rows: Reac
       <table>
         <thead>
           <tr>
-            {head.map((h) => (
-              <th key={h} scope="col">
-                {h}
+            {head.map((h, i) => (
+              // biome-ignore lint: columns have no other name
+              <th key={i} scope="col">
+                {h || <span className="unseen">To do</span>}
               </th>
             ))}
           </tr>

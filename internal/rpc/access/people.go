@@ -112,7 +112,7 @@ func (s *Service) OpenConsole(ctx context.Context, _ *v1.OpenConsoleRequest) (*v
 	case s.console == nil:
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "the console is off").
 			WithRemedy("turn it on in the daemon's configuration")
-	case c.Principal.Kind() != "user" || c.Credential == rpc.ByToken || c.Credential == rpc.ByConsole || c.Device.Browser():
+	case c.Principal.Kind() != "user" || c.Credential == rpc.ByToken || c.Credential == rpc.ByConsole:
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "a browser is signed in by a person, with a key or a device").
 			WithRemedy("use the operator socket")
 	}
