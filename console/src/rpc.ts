@@ -34,7 +34,7 @@ const signing: Interceptor = (next) => async (req) => {
   if (!key) {
     throw new Problem("denied", "signature_required", "this browser has no key yet", "pair it: palyra console pair");
   }
-  req.header.set("Palyra-Intent", await signIntent(key, await stateId(), method as DescMethodUnary<DescMessage, DescMessage>, req.message));
+  req.header.set("Palyra-Intent", await signIntent(key, key.audience, method as DescMethodUnary<DescMessage, DescMessage>, req.message));
   return next(req);
 };
 
@@ -62,21 +62,6 @@ export const sandbox = client(SandboxService);
 export const status = client(StatusService);
 export const tools = client(ToolService);
 export const vault = client(VaultService);
-
-let state = "";
-
-// stateId is whom signatures are for: this daemon and no other.
-async function stateId(): Promise<string> {
-  if (!state) {
-    state = (await status.getStatus({})).status?.stateId ?? "";
-  }
-  return state;
-}
-
-// forgetState is for when the daemon may be another one.
-export function forgetState(): void {
-  state = "";
-}
 
 // Problem is an error as the daemon tells it.
 export class Problem extends Error {

@@ -8,6 +8,7 @@ export interface OwnKey {
   name: string;
   public: string;
   private: CryptoKey;
+  audience: string; // the daemon's state that it is paired with: signatures are for that and no other
   paired: boolean;
 }
 
@@ -59,15 +60,16 @@ export async function makeKey(): Promise<OwnKey> {
     name: `${browserName()}-${sum.slice(0, 6)}`,
     public: base64(raw),
     private: pair.privateKey,
+    audience: "",
     paired: false,
   };
   await within("readwrite", (s) => s.put(key, place));
   return key;
 }
 
-// keepPaired notes that a key became a device.
-export async function keepPaired(key: OwnKey): Promise<void> {
-  await within("readwrite", (s) => s.put({ ...key, paired: true }, place));
+// keepPaired notes that a key became a device of a daemon's.
+export async function keepPaired(key: OwnKey, audience: string): Promise<void> {
+  await within("readwrite", (s) => s.put({ ...key, audience, paired: true }, place));
 }
 
 export async function forgetKey(): Promise<void> {

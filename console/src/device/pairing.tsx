@@ -1,7 +1,7 @@
 // Pairing this browser: with the link or the PIN of 'palyra console pair', and a person's yes in that terminal.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { asProblem, devices, type Problem } from "../rpc";
+import { asProblem, devices, type Problem, status } from "../rpc";
 import { Trouble } from "../ui/trouble";
 import { fingerprint, forgetKey, keepPaired, makeKey, type OwnKey, ownKey } from "./key";
 
@@ -56,7 +56,7 @@ export function Pairing() {
       setStep({ at: "asking", print: fingerprint(key) });
       for await (const m of devices.joinBrowser({ name: key.name, publicKey: key.public, code: secret })) {
         if (m.pairing?.state === "paired") {
-          await keepPaired(key);
+          await keepPaired(key, (await status.getStatus({})).status?.stateId ?? "");
           await queries.invalidateQueries({ queryKey: ["own-key"] });
         }
       }
