@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,22 +21,26 @@ const sources = "../../console"
 // digest is that of the sources, as scripts/console.sh writes it down: a line for each file, sorted by name.
 func digest(t *testing.T) string {
 	t.Helper()
-	sum := sha256.New()
+	var names []string
 	err := fs.WalkDir(os.DirFS(sources), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if d.IsDir() && d.Name() == "node_modules" {
+		case d.IsDir() && d.Name() == "node_modules":
 			return fs.SkipDir
+		case !d.IsDir():
+			names = append(names, name)
 		}
-		if d.IsDir() {
-			return nil
-		}
-		raw, err := os.ReadFile(path.Join(sources, name))
+		return nil
+	})
+	slices.Sort(names)
+	sum := sha256.New()
+	for _, name := range names {
+		raw, rerr := os.ReadFile(path.Join(sources, name))
 		one := sha256.Sum256(raw)
 		fmt.Fprintf(sum, "%s  %s\n", hex.EncodeToString(one[:]), name)
-		return err
-	})
+		err = errors.Join(err, rerr)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
