@@ -37,6 +37,8 @@ import (
 	"palyra/internal/cli/service"
 	"palyra/internal/cli/setup"
 	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
+	"palyra/internal/cli/tui"
 )
 
 // Process is what the surrounding process gives to the command.
@@ -83,7 +85,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          syntax.Group,
+		RunE:          bare(inv),
 		Version:       quick.ThisBuild(inv.Version).String(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -126,7 +128,7 @@ func another(inv *invocation.Invocation) setup.Runner {
 	return func(ctx context.Context, out io.Writer, args ...string) error {
 		next := &invocation.Invocation{
 			Version: inv.Version, Env: inv.Env, Stdin: inv.Stdin, Stdout: out, Stderr: inv.Stderr, Now: inv.Now, Signals: inv.Signals,
-			Context: ctx, Interrupt: inv.Interrupt,
+			Context: ctx, Interrupt: inv.Interrupt, AskSecret: inv.AskSecret,
 		}
 		root := rootCommand(next)
 		if inv.Home != "" {
@@ -141,6 +143,39 @@ func another(inv *invocation.Invocation) setup.Runner {
 		root.SetErr(inv.Stderr)
 		return root.ExecuteContext(ctx)
 	}
+}
+
+// inside is another for the terminal UI, which has an invocation of its own for what it shows.
+func inside(inv *invocation.Invocation) tui.Runner {
+	run := another(inv)
+	return func(ctx context.Context, out io.Writer, args ...string) error {
+		if name := inv.RemoteName(); name != "" {
+			args = append([]string{"--remote", name}, args...)
+		}
+		return run(ctx, out, args...)
+	}
+}
+
+// bare is palyra without a word: at a terminal the inbox, where a daemon is there to ask, else the commands.
+func bare(inv *invocation.Invocation) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && inv.Interactive() && terminal.Is(inv.Stdout) && running(inv) {
+			return tui.Run(cmd.Context(), inv, inside, tui.Options{})
+		}
+		return syntax.Group(cmd, args)
+	}
+}
+
+// running reports whether a daemon is there for the person.
+func running(inv *invocation.Invocation) bool {
+	c, err := inv.OperatorAs(nil)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	ctx, done := context.WithTimeout(inv.Context, time.Second)
+	defer done()
+	return c.Health(ctx) == nil
 }
 
 // help shows the page of a command, and fails for an unknown one.
@@ -180,7 +215,7 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 		access.Console(inv, consolePairCommand(inv)),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
 		policy.Command(inv), observe.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
-		setup.Command(inv, another(inv)), configuration.Command(inv),
+		setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),
 		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}
 }

@@ -172,7 +172,8 @@ func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Clie
 	}
 	execute.ViewApproval(inv, inv.Stderr, p, inv.Separation())
 	terminal.Drain() // keys typed before the plan was on the screen are no answer to it
-	typed, err := terminal.AskLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
+	prompt := fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, question.Reach(r))
+	typed, err := terminal.AskLine(ctx, prompt)
 	if err != nil {
 		return "", err
 	}
@@ -212,40 +213,6 @@ func settled(p palyra.Approval) string {
 	}
 	if p.Decision.Lease != "" {
 		text += ", lease " + show.Line(string(p.Decision.Lease))
-	}
-	return text
-}
-
-// reachText says how far an answer reaches, for the question.
-func reachText(r client.DecideRequest) string {
-	if r.Answer == palyra.AnswerDeny {
-		return "it"
-	}
-	text := "once"
-	switch r.Scope {
-	case palyra.ScopeSession:
-		text = "for the session"
-	case palyra.ScopeTimeboxed:
-		text = "for " + screen.Span(r.TTL)
-	}
-	switch r.Widen {
-	case "":
-	case palyra.WidenWorkspace:
-		text += ", any edit in the workspace"
-	case palyra.WidenReadRoot:
-		text += ", any read in the directory"
-	case palyra.WidenHost:
-		text += ", any page of the host"
-	case palyra.WidenBranch:
-		text += ", any commit on the branch"
-	case palyra.WidenRemote:
-		text += ", git at the same repository"
-	case palyra.WidenPush:
-		text += ", any push to the branch that loses nothing"
-	case palyra.WidenGroup:
-		text += ", any host of the group from this workspace"
-	default:
-		text += ", widened to " + show.Arg(r.Widen)
 	}
 	return text
 }

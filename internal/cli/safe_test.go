@@ -10,6 +10,7 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/invocationtest"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/questiontest"
 	"palyra/internal/cli/screen"
 )
@@ -45,7 +46,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 			return err
 		},
 		"reach": func(_ *invocation.Invocation, w io.Writer) error {
-			_, err := io.WriteString(w, reachText(questiontest.Poisoned[client.DecideRequest]()))
+			_, err := io.WriteString(w, question.Reach(questiontest.Poisoned[client.DecideRequest]()))
 			return err
 		},
 		"block": func(_ *invocation.Invocation, w io.Writer) error {

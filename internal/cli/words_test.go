@@ -14,6 +14,7 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/invocationtest"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -95,7 +96,7 @@ func TestReachText(t *testing.T) {
 		"once, widened to path_root":  {Answer: palyra.AnswerAllow, Widen: "path_root"},
 		`once, widened to "\x1b\x1b"`: {Answer: palyra.AnswerAllow, Widen: "\x1b\x1b"},
 	} {
-		if got := reachText(r); got != want {
+		if got := question.Reach(r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

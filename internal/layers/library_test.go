@@ -20,6 +20,8 @@ var home = map[string][]string{
 	"github.com/openai/openai-go/v3":         {"internal/agent/openai"},
 	"github.com/bluekeyes/go-gitdiff":        {"internal/tool/files/**"},
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/**"},
+	"charm.land/bubbletea/v2":                {"internal/cli/tui"},
+	"github.com/charmbracelet/x/ansi":        {"internal/cli/tui"},
 	"github.com/coder/acp-go-sdk":            {"internal/cli/acp"},
 	"github.com/elastic/go-seccomp-bpf":      {"internal/sandbox/cells"},
 	"github.com/godbus/dbus/v5": {

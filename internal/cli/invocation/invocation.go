@@ -61,9 +61,13 @@ type Invocation struct {
 	ForAgent  bool               // an agent runs it and reads the output, perhaps at a terminal of its own
 	RawNow    func() bool        // reports whether the terminal is raw; nil: never
 	NoHelp    error              // why a --help shows no page
+	AskSecret Asking             // nil: the terminal itself
 
 	loaded *config.Config
 }
+
+// Asking asks the person for a line that is not shown.
+type Asking func(ctx context.Context, prompt string) (palyra.Secret, error)
 
 // Config loads the configuration once.
 func (inv *Invocation) Config() (*config.Config, error) {
@@ -194,6 +198,9 @@ func (inv *Invocation) Colours(w io.Writer) bool {
 
 // Secret asks for a line that is not shown. Ctrl-C ends the command, as it does everywhere else.
 func (inv *Invocation) Secret(ctx context.Context, prompt string) (palyra.Secret, error) {
+	if inv.AskSecret != nil {
+		return inv.AskSecret(ctx, prompt)
+	}
 	s, err := terminal.AskSecret(ctx, prompt)
 	if errors.Is(err, terminal.ErrInterrupted) && inv.Interrupt != nil {
 		inv.Interrupt()

@@ -41,7 +41,7 @@ func (k *personalKey) Sign(i palyra.Intent) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s.Separation() == palyra.SeparationPassphrase {
+	if s.Separation() == palyra.SeparationPassphrase && k.inv.AskSecret == nil {
 		defer terminal.Hush()()
 	}
 	for try := 1; ; try++ {

@@ -8,8 +8,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Width is how many columns w has; 0 if it is no terminal.
+// Width is how many columns w has; 0 if it is no terminal, nor a part of one that says so.
 func Width(w io.Writer) int {
+	if p, ok := w.(interface{ Columns() int }); ok {
+		return p.Columns()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return 0

@@ -1,0 +1,279 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/notify"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/show"
+)
+
+// Runner runs another command of palyra, with its results written to out.
+type Runner func(ctx context.Context, out io.Writer, args ...string) error
+
+// Options are the flags.
+type Options struct{ Plain, Bell, Desktop, Mouse bool }
+
+// Command is `palyra tui`.
+func Command(inv *invocation.Invocation, another func(*invocation.Invocation) Runner) *cobra.Command {
+	var o Options
+	cmd := &cobra.Command{
+		Use: "tui", Short: "See what waits, decide, undo: one inbox on the whole screen", Args: syntax.Takes(),
+		Long: "Shows the questions of all agents and sessions, the effect first, with runs, changes, leases, the\n" +
+			"journal and how things stand. An answer is a word that you type, with Enter; no single key, nothing\n" +
+			"typed before the question was shown and no pasted text decides anything. Each answer is signed, and\n" +
+			"the passphrase of your key is asked for each time.\n\n" +
+			"--plain prints lines and reads lines, for screen readers and terminals that cannot be drawn on.",
+		Example: "  palyra tui\n  palyra tui --bell --desktop\n  palyra tui --plain\n  palyra tui --remote office",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return Run(cmd.Context(), inv, another, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Plain, "plain", false, "print and read lines, and draw nothing")
+	f.BoolVar(&o.Bell, "bell", false, "ring the terminal's bell when a question comes")
+	f.BoolVar(&o.Desktop, "desktop", false, "show a notice on the desktop when a question comes")
+	f.BoolVar(&o.Mouse, "mouse", false, "scroll with the wheel; the terminal then selects text with Shift")
+	return cmd
+}
+
+// Run shows the inbox until the person leaves it.
+func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocation.Invocation) Runner, o Options) error {
+	if !inv.Interactive() {
+		return exit.Failedf(palyra.ReasonUnsupported, "this needs a terminal and a person before it").
+			WithRemedy("run it from a terminal; 'palyra approvals watch' follows what is asked, 'palyra approvals list --json' is for programs")
+	}
+	c, err := inv.Operator()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Health(ctx); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := &feed{ctx: ctx, inv: inv, client: c, another: another}
+	var hear func(palyra.Approval)
+	if o.Desktop {
+		n := notify.New(s, notify.Desktop{})
+		s.beside.Go(func() { n.Run(ctx) })
+		hear = n.Hear
+	}
+	if o.Plain {
+		return s.plain(hear)
+	}
+	m := &model{
+		host: host{load: s.load, fill: s.fill, decide: s.decide, act: s.act}, now: inv.Now, style: screen.Style(inv.Colours(inv.Stdout)),
+		own: inv.Own(), apart: inv.Separation(), mouse: o.Mouse, hear: hear,
+	}
+	if o.Bell {
+		m.bell = func() { _, _ = io.WriteString(inv.Stdout, "\a") }
+	}
+	s.program = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(inv.Stdin), tea.WithOutput(inv.Stdout), tea.WithEnvironment(inv.Env),
+		tea.WithoutSignalHandler())
+	s.beside.Go(s.watch)
+	s.beside.Go(s.tail)
+	_, err = s.program.Run()
+	end()
+	s.beside.Wait()
+	if errors.Is(err, tea.ErrProgramKilled) && inv.Context.Err() != nil {
+		return exit.Interrupted(inv.Context.Err())
+	}
+	return err
+}
+
+// feed is what goes on beside the screen.
+type feed struct {
+	ctx     context.Context
+	inv     *invocation.Invocation
+	client  *client.Client
+	another func(*invocation.Invocation) Runner
+	program *tea.Program
+	beside  sync.WaitGroup
+}
+
+// Write says what parts of the command would print as messages.
+func (s *feed) Write(p []byte) (int, error) {
+	if text := strings.TrimSpace(strings.TrimPrefix(safe(string(p)), "palyra: ")); text != "" && s.program != nil {
+		s.program.Send(noteMsg(strings.ReplaceAll(text, "\n", " ")))
+	}
+	return len(p), nil
+}
+
+// again is how long after a lost connection another one is tried.
+const again = 500 * time.Millisecond
+
+// watch follows the questions.
+func (s *feed) watch() {
+	s.keep(func() error {
+		if err := s.client.Health(s.ctx); err != nil {
+			return err
+		}
+		s.program.Send(foundMsg{})
+		return s.client.WatchApprovals(s.ctx, func(p palyra.Approval) error {
+			s.program.Send(approvalMsg{p})
+			return nil
+		})
+	}, func(err error) { s.program.Send(lostMsg{show.Line(palyra.AsError(err).Text)}) })
+}
+
+// tail follows the journal.
+func (s *feed) tail() {
+	from := int64(0)
+	s.keep(func() error {
+		if from == 0 { // the last ones first
+			head, err := s.client.Head(s.ctx)
+			if err != nil {
+				return err
+			}
+			from = max(1, head.Size-earlier)
+		}
+		return s.client.TailJournal(s.ctx, client.TailRequest{Follow: true, From: from}, func(e palyra.Entry) error {
+			from = e.Seq + 1
+			s.program.Send(entryMsg{e})
+			return nil
+		})
+	}, func(error) {}) // watch says it
+}
+
+// earlier is how many entries of the journal from before are shown.
+const earlier = 200
+
+// keep does something again whenever it ends, until the session does.
+func (s *feed) keep(f func() error, lost func(error)) {
+	for s.ctx.Err() == nil {
+		err := f()
+		if s.ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the daemon ended the stream")
+		}
+		lost(err)
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(again):
+		}
+	}
+}
+
+// mostRows is how many things a list has.
+const mostRows = 500
+
+// load reads the rows of a section.
+func (s *feed) load(in section) cmd {
+	return func() msg {
+		out := rowsMsg{in: in}
+		switch in {
+		case runs:
+			page, err := s.client.Runs(s.ctx, client.RunFilter{Limit: mostRows})
+			out.rows, out.err = rowsOfRuns(page.Runs), err
+		case changed:
+			all, err := s.client.UndoEntries(s.ctx)
+			out.rows, out.err = rowsOfChanges(all), err
+		case leases:
+			page, err := s.client.Leases(s.ctx, client.LeaseFilter{Limit: mostRows})
+			out.rows, out.err = rowsOfLeases(page.Leases, s.inv.Now()), err
+		case status:
+			out.rows = rowsOfStatus()
+		}
+		return out
+	}
+}
+
+// printed is where a command prints whose output fills a pane.
+type printed struct {
+	send    func(string)
+	columns int
+}
+
+// Write implements io.Writer.
+func (p printed) Write(b []byte) (int, error) {
+	p.send(string(b))
+	return len(b), nil
+}
+
+// Columns is how wide the pane is.
+func (p printed) Columns() int { return p.columns }
+
+// within is an invocation whose messages and passphrases are the screen's.
+func (s *feed) within(ctx context.Context) *invocation.Invocation {
+	return &invocation.Invocation{
+		Version: s.inv.Version, Env: s.inv.Env, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: s, Now: s.inv.Now, Home: s.inv.Home,
+		Remote: s.inv.Remote, NoColor: true, Context: ctx, AskSecret: s.askSecret,
+	}
+}
+
+// fill runs a command whose output fills a pane.
+func (s *feed) fill(turn, columns int, args ...string) (cmd, context.CancelFunc) {
+	ctx, stop := context.WithCancel(s.ctx)
+	return func() msg {
+		defer stop()
+		out := printed{func(text string) { s.program.Send(textMsg{turn: turn, text: text}) }, columns}
+		err := s.another(s.within(ctx))(ctx, out, args...)
+		if ctx.Err() != nil {
+			err = nil
+		}
+		return textMsg{turn: turn, end: err, over: true}
+	}, stop
+}
+
+// decide signs and sends an answer. Each has a key of its own, so each asks for its passphrase.
+func (s *feed) decide(r client.DecideRequest) cmd {
+	return func() msg {
+		c, err := s.within(s.ctx).Operator()
+		if err != nil {
+			return doneMsg{err: err}
+		}
+		defer c.Close()
+		p, err := c.Decide(s.ctx, r)
+		note := show.Line(string(p.ID)) + ": " + show.Line(question.Ending(p))
+		if r.Answer == palyra.AnswerAllow {
+			note += " " + question.Reach(r)
+		}
+		if p.Pending() {
+			note = show.Line(string(p.ID)) + ": your answer is on record; others have to answer as well"
+		}
+		return doneMsg{note: note, err: err}
+	}
+}
+
+// act runs a command that changes something.
+func (s *feed) act(args ...string) cmd {
+	return func() msg {
+		var b strings.Builder
+		err := s.another(s.within(s.ctx))(s.ctx, &b, args...)
+		first, _, _ := strings.Cut(safe(b.String()), "\n")
+		return doneMsg{note: first, err: err}
+	}
+}
+
+// askSecret asks for a passphrase on the screen.
+func (s *feed) askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
+	answer := make(chan []byte, 1)
+	s.program.Send(secretMsg{strings.TrimSpace(prompt), answer})
+	select {
+	case text := <-answer:
+		if text == nil {
+			return palyra.Secret{}, exit.Failedf(palyra.ReasonCancelled, "no passphrase was typed; nothing was signed")
+		}
+		return palyra.NewSecret(text), nil
+	case <-ctx.Done():
+		return palyra.Secret{}, ctx.Err()
+	}
+}

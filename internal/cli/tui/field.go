@@ -1,0 +1,128 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"palyra/internal/cli/screen"
+)
+
+// Times of a field.
+const (
+	still  = 400 * time.Millisecond // without a key before keys count: those typed ahead come at once
+	typing = 100 * time.Millisecond // from the first key of a word to its Enter: what is faster was pasted
+)
+
+// mostTyped is the longest text that a field takes.
+const mostTyped = 1024
+
+// field takes a typed word.
+type field struct {
+	prompt string   // what the word is for, safe
+	words  []string // that count; of a secret none
+	rest   bool     // text may follow the word
+	secret bool
+	spans  []string // what Tab goes through
+	span   int
+
+	text  []byte
+	armed bool // keys count
+	turn  int  // of the wait that arms it
+	first time.Time
+
+	// done is called with what was typed. Nil text of a secret: it was given up.
+	done func(m *model, text []byte) cmd
+}
+
+// key is a key that a field gets: text that was typed, or the name of another key.
+func (f *field) key(text, name string, now time.Time) (entered bool, note string) {
+	switch {
+	case !f.armed:
+		f.turn++ // the wait begins anew
+		return false, "typed ahead: it counts for nothing; wait, then type"
+	case name == "enter":
+		return f.enter(now)
+	case name == "backspace":
+		if len(f.text) > 0 {
+			_, n := utf8.DecodeLastRune(f.text)
+			clear(f.text[len(f.text)-n:])
+			f.text = f.text[:len(f.text)-n]
+		}
+	case name == "tab" && len(f.spans) > 0:
+		f.span = (f.span + 1) % len(f.spans)
+	case text != "" && len(f.text)+len(text) <= mostTyped:
+		if len(f.text) == 0 {
+			f.first = now
+		}
+		if cap(f.text) < mostTyped { // one place in memory, which is wiped
+			f.text = append(make([]byte, 0, mostTyped), f.text...)
+		}
+		f.text = append(f.text, text...)
+	}
+	return false, ""
+}
+
+// enter ends the word.
+func (f *field) enter(now time.Time) (entered bool, note string) {
+	if f.secret {
+		return true, ""
+	}
+	word, _, more := strings.Cut(strings.TrimSpace(string(f.text)), " ")
+	switch {
+	case len(f.text) == 0:
+		return false, "nothing is decided by Enter alone: type " + choices(f.words)
+	case now.Sub(f.first) < typing:
+		f.wipe()
+		return false, "that was pasted: a word counts when it is typed"
+	case !slices.Contains(f.words, word) || more && !f.rest:
+		f.wipe()
+		return false, "no word of this question: type " + choices(f.words) + ", or Esc to leave it"
+	}
+	return true, ""
+}
+
+// paste is text that came at once.
+func (f *field) paste(text string) (note string) {
+	if !f.secret {
+		f.wipe()
+		return "pasted text decides nothing: type the word"
+	}
+	if f.armed && len(f.text)+len(text) <= mostTyped {
+		f.text = append(f.text, strings.TrimRight(text, "\r\n")...)
+	}
+	return ""
+}
+
+// wipe forgets what was typed.
+func (f *field) wipe() {
+	clear(f.text)
+	f.text = f.text[:0]
+}
+
+// shown is the field on a line; brief where there is no room for what it is for.
+func (f *field) shown(s screen.Style, brief bool) string {
+	text := s.Strong(f.prompt)
+	if brief {
+		text = s.Strong(map[bool]string{true: "Passphrase:", false: "Type:"}[f.secret])
+	}
+	if len(f.spans) > 0 {
+		text += " " + s.Calm("(tab: "+f.spans[f.span]+")")
+	}
+	if !f.armed {
+		return text + " " + s.Calm("…")
+	}
+	if f.secret {
+		return text + " " + strings.Repeat("•", utf8.RuneCount(f.text)) + "_"
+	}
+	return text + " " + safe(string(f.text)) + "_"
+}
+
+// choices names words for people.
+func choices(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

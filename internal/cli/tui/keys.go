@@ -1,0 +1,319 @@
+package tui
+
+import (
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/show"
+)
+
+// key handles a key: its text, if it types one, and its name.
+func (m *model) key(text, name string) cmd {
+	switch {
+	case name == "ctrl+c":
+		return m.quit()
+	case m.field != nil:
+		return m.typed(text, name)
+	case m.search:
+		return m.searching(text, name)
+	case m.help:
+		m.help = false
+		return nil
+	}
+	m.note = ""
+	if c, ok := m.walk(name); ok {
+		return c
+	}
+	return m.command(name)
+}
+
+// quit gives up a secret that is asked for, and ends.
+func (m *model) quit() cmd {
+	if m.field != nil {
+		m.drop("")
+	}
+	m.close()
+	return tea.Quit
+}
+
+// typed is a key for the field.
+func (m *model) typed(text, name string) cmd {
+	if name == "esc" {
+		m.drop("left: nothing is decided")
+		return nil
+	}
+	f := m.field
+	entered, note := f.key(text, name, m.now())
+	if note != "" {
+		m.say(note, true)
+	}
+	if !entered {
+		return m.arming()
+	}
+	m.field, m.note = nil, ""
+	return f.done(m, f.text)
+}
+
+// pasted is text that came at once.
+func (m *model) pasted(text string) {
+	switch {
+	case m.field != nil:
+		if note := m.field.paste(text); note != "" {
+			m.say(note, true)
+		}
+	case m.search:
+		m.filter += strings.Map(printable, text)
+		m.relist()
+	}
+}
+
+// drop takes the field away.
+func (m *model) drop(note string) {
+	f := m.field
+	m.field = nil
+	if f.secret {
+		f.done(m, nil)
+	}
+	f.wipe()
+	if note != "" {
+		m.say(note, false)
+	}
+}
+
+// open puts a field on the screen, where keys count once none came for a moment.
+func (m *model) open(f *field) cmd {
+	if m.field = f; !f.secret || !m.warn { // before a passphrase stands what was wrong with the last one
+		m.note = ""
+	}
+	return m.arming()
+}
+
+func (m *model) arming() cmd {
+	f := m.field
+	if f == nil || f.armed {
+		return nil
+	}
+	turn := f.turn
+	return tea.Tick(still, func(time.Time) msg { return armMsg{f, turn} })
+}
+
+func (m *model) arm(in armMsg) cmd {
+	if m.field == in.f && in.f.turn == in.turn {
+		if in.f.armed = true; !in.f.secret {
+			m.note = ""
+		}
+	}
+	return nil
+}
+
+// searching is a key of the filter.
+func (m *model) searching(text, name string) cmd {
+	switch {
+	case name == "enter":
+		m.search = false
+	case name == "esc":
+		m.search, m.filter = false, ""
+	case name == "backspace" && m.filter != "":
+		r := []rune(m.filter)
+		m.filter = string(r[:len(r)-1])
+	case len(m.filter) < 100:
+		m.filter += strings.Map(printable, text)
+	}
+	m.relist()
+	if m.at != inbox && m.at != journal {
+		return m.host.load(m.at)
+	}
+	return m.follow()
+}
+
+// walk moves.
+func (m *model) walk(name string) (cmd, bool) {
+	steps := map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -m.body(), "pgdown": m.body(), "space": m.body(), "home": -1 << 30, "g": -1 << 30,
+		"end": 1 << 30, "G": 1 << 30, "shift+g": 1 << 30,
+	}
+	if n, ok := steps[name]; ok {
+		if m.pane != nil && !m.wide() || m.pane != nil && (name == "pgup" || name == "pgdown" || name == "space") {
+			m.scroll(n)
+			return nil, true
+		}
+		l := &m.lists[m.at]
+		l.at = max(0, min(l.at+n, len(l.rows)-1))
+		return m.follow(), true
+	}
+	switch name {
+	case "tab", "right":
+		return m.turnTo((m.at + 1) % sections), true
+	case "shift+tab", "left":
+		return m.turnTo((m.at + sections - 1) % sections), true
+	}
+	if len(name) == 1 && name[0] >= '1' && name[0] < '1'+byte(sections) {
+		return m.turnTo(section(name[0] - '1')), true
+	}
+	return nil, false
+}
+
+// turnTo shows a section.
+func (m *model) turnTo(s section) cmd {
+	m.close()
+	m.at, m.filter, m.search = s, "", false
+	if s == inbox || s == journal {
+		m.relist()
+		return m.follow()
+	}
+	return m.host.load(s)
+}
+
+// command handles the keys that do something.
+func (m *model) command(name string) cmd {
+	switch name {
+	case "q":
+		return m.quit()
+	case "?":
+		m.help = true
+	case "/":
+		m.search, m.filter = true, ""
+	case "esc":
+		m.close()
+		m.filter = ""
+		m.relist()
+	case "enter":
+		return m.show()
+	case "f", "d":
+		if m.pane != nil {
+			if name == "f" {
+				m.pane.full = !m.pane.full
+			} else {
+				m.pane.diff = !m.pane.diff
+			}
+			return m.again()
+		}
+	case "a":
+		return m.answer()
+	case "u", "r":
+		return m.revert(map[string]string{"u": "undo", "r": "redo"}[name])
+	case "x":
+		return m.end()
+	}
+	return nil
+}
+
+// selected is the row that one stands on.
+func (m *model) selected() *row {
+	l := &m.lists[m.at]
+	if l.at >= len(l.rows) {
+		return nil
+	}
+	return &l.rows[l.at]
+}
+
+// answer asks for the word that settles the question of the pane.
+func (m *model) answer() cmd {
+	if m.at != inbox {
+		return nil
+	}
+	if m.pane == nil {
+		return tea.Batch(m.show(), func() msg { return noteMsg("read it, then press a") })
+	}
+	p := m.pane.asked
+	switch {
+	case p == nil || !p.Pending():
+		m.say("nothing waits for an answer here", true)
+		return nil
+	case m.lost != "":
+		m.say("there is no daemon to answer to", true)
+		return nil
+	}
+	words := append(append([]string{"allow"}, question.Offered(*p)...), "deny")
+	f := &field{
+		prompt: "Type " + choices(words) + " for " + show.Line(string(p.ID)) + ":", words: words, rest: true, spans: []string{"once"},
+	}
+	if !p.Need.Fresh {
+		f.spans = append(f.spans, "session", "30m", "8h")
+	}
+	asked := *p
+	f.done = func(m *model, text []byte) cmd { return m.decided(asked, string(text), f.spans[f.span]) }
+	return m.open(f)
+}
+
+// decided turns a typed word into the answer to the question that was shown.
+func (m *model) decided(p palyra.Approval, typed, span string) cmd {
+	if m.pane == nil || m.pane.asked == nil || m.pane.asked.ID != p.ID || m.pane.asked.PlanDigest != p.PlanDigest {
+		m.say("the question on the screen is another one: nothing was decided", true)
+		return nil
+	}
+	word, reason, _ := strings.Cut(strings.TrimSpace(typed), " ")
+	r := client.DecideRequest{
+		ID: p.ID, Answer: palyra.Answer(word), Digest: p.PlanDigest, Method: palyra.MethodTUI, Reason: strings.TrimSpace(reason),
+	}
+	if word == string(palyra.AnswerAllow) {
+		r.Scope, r.TTL = spanOf(span)
+	}
+	r, err := question.Widely(r)
+	if err == nil {
+		err = question.CheckOffered(p, r)
+	}
+	if err != nil {
+		m.fail(err)
+		return nil
+	}
+	m.say("signing …", false)
+	return m.host.decide(question.Named(p, r))
+}
+
+// revert asks for the word that undoes or redoes a call.
+func (m *model) revert(word string) cmd {
+	r := m.selected()
+	if m.at != changed || r == nil {
+		return nil
+	}
+	id := r.id
+	return m.open(&field{
+		prompt: "Type " + word + " to " + word + " " + show.Line(id) + ":", words: []string{word},
+		done: func(m *model, _ []byte) cmd { return m.host.act(word, id) },
+	})
+}
+
+// end asks for the word that ends a run or a lease.
+func (m *model) end() cmd {
+	r := m.selected()
+	if r == nil {
+		return nil
+	}
+	words := map[section][]string{runs: {"runs", "cancel"}, leases: {"leases", "revoke"}}[m.at]
+	if words == nil {
+		return nil
+	}
+	id := r.id
+	return m.open(&field{
+		prompt: "Type " + words[1] + " to " + words[1] + " " + show.Line(id) + ":", words: words[1:],
+		done: func(m *model, _ []byte) cmd { return m.host.act(words[0], words[1], id) },
+	})
+}
+
+// secret asks for a passphrase.
+func (m *model) secret(in secretMsg) cmd {
+	if m.field != nil {
+		m.drop("")
+	}
+	return m.open(&field{prompt: in.prompt, secret: true, done: func(_ *model, text []byte) cmd {
+		in.answer <- text
+		return nil
+	}})
+}
+
+// spanOf is the scope that Tab went to.
+func spanOf(span string) (palyra.Scope, time.Duration) {
+	switch d, err := time.ParseDuration(span); {
+	case err == nil:
+		return palyra.ScopeTimeboxed, d
+	case span == "session":
+		return palyra.ScopeSession, 0
+	}
+	return palyra.ScopeOnce, 0
+}

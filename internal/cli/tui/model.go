@@ -1,0 +1,346 @@
+package tui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
+	"palyra/internal/show"
+)
+
+type (
+	cmd = tea.Cmd
+	msg = tea.Msg
+)
+
+// section is one of the lists.
+type section int
+
+const (
+	inbox section = iota
+	runs
+	changed
+	leases
+	journal
+	status
+	sections
+)
+
+var names = [sections]string{"Inbox", "Runs", "Changes", "Leases", "Journal", "Status"}
+
+// row is one thing of a list.
+type row struct {
+	id    string
+	cells []string // safe; the last one takes the room that is left
+	alarm bool
+	open  []string // the command whose output is about it
+}
+
+// list is what a section has, and where in it one stands.
+type list struct {
+	rows  []row
+	at    int
+	top   int
+	err   string
+	shown bool // it was loaded
+}
+
+// pane shows what a row is about.
+type pane struct {
+	of    string // the row
+	in    section
+	lines []string
+	top   int
+	turn  int // of what fills it
+	stop  context.CancelFunc
+	full  bool
+	diff  bool
+
+	asked *palyra.Approval // what it asks, as it is shown
+}
+
+// host is what a model does outside of itself. Each returns at once, with what is to be done.
+type host struct {
+	load   func(s section) cmd
+	fill   func(turn, columns int, args ...string) (cmd, context.CancelFunc)
+	decide func(r client.DecideRequest) cmd
+	act    func(args ...string) cmd // a command that changes something
+}
+
+// model is the state of the screen. It belongs to one goroutine, which is bubbletea's.
+type model struct {
+	host   host
+	now    func() time.Time
+	style  screen.Style
+	own    string
+	apart  palyra.Separation
+	mouse  bool
+	bell   func()
+	hear   func(palyra.Approval)
+	height int
+	width  int
+
+	at      section
+	lists   [sections]list
+	pending []palyra.Approval // oldest first
+	entries []palyra.Entry    // newest first
+	filter  string
+	search  bool // the filter is being typed
+	pane    *pane
+	field   *field
+	help    bool
+	note    string
+	warn    bool
+	lost    string // why there is no daemon; "": there is one
+	turn    int
+}
+
+// mostEntries is how many entries of the journal are kept.
+const mostEntries = 2000
+
+// Messages.
+type (
+	approvalMsg struct{ palyra.Approval }
+	foundMsg    struct{}               // a daemon is there; what is pending follows
+	lostMsg     struct{ why string }   // it is not any more
+	entryMsg    struct{ palyra.Entry } // of the journal
+	clockMsg    time.Time              // a second has passed
+	armMsg      struct {
+		f    *field
+		turn int
+	}
+	rowsMsg struct {
+		in   section
+		rows []row
+		err  error
+	}
+	textMsg struct { // what fills a pane
+		turn int
+		text string
+		end  error
+		over bool
+	}
+	doneMsg struct { // an action has ended
+		note string
+		err  error
+	}
+	secretMsg struct {
+		prompt string
+		answer chan<- []byte
+	}
+	noteMsg string
+)
+
+// Init implements tea.Model.
+func (m *model) Init() cmd { return tea.Batch(tick(), m.host.load(status)) }
+
+func tick() cmd { return tea.Tick(time.Second, func(t time.Time) msg { return clockMsg(t) }) }
+
+// Update implements tea.Model.
+func (m *model) Update(in msg) (tea.Model, cmd) {
+	switch in := in.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = in.Width, in.Height
+		return m, m.again()
+	case tea.KeyPressMsg:
+		return m, m.key(in.Key().Text, in.Keystroke())
+	case tea.PasteMsg:
+		m.pasted(in.Content)
+	case tea.MouseWheelMsg:
+		m.scroll(map[bool]int{true: -3, false: 3}[in.Button == tea.MouseWheelUp])
+	case clockMsg:
+		return m, tick()
+	default:
+		return m, m.news(in)
+	}
+	return m, nil
+}
+
+// news handles what did not come from the person.
+func (m *model) news(in msg) cmd {
+	switch in := in.(type) {
+	case foundMsg:
+		m.lost, m.pending = "", nil
+		m.relist()
+	case lostMsg:
+		m.lose(in.why)
+	case approvalMsg:
+		return m.approval(in.Approval)
+	case entryMsg:
+		return m.entry(in.Entry)
+	case rowsMsg:
+		m.loaded(in)
+		return m.follow()
+	case textMsg:
+		m.text(in)
+	case armMsg:
+		return m.arm(in)
+	case doneMsg:
+		m.say(in.note, false)
+		if in.err != nil {
+			m.fail(in.err)
+		}
+		return m.reload()
+	case secretMsg:
+		return m.secret(in)
+	case noteMsg:
+		m.say(string(in), true)
+	}
+	return nil
+}
+
+// say shows a line to the person. It is safe already.
+func (m *model) say(text string, warn bool) { m.note, m.warn = text, warn }
+
+func (m *model) fail(err error) {
+	e := palyra.AsError(err)
+	text := show.Line(e.Text)
+	if e.Remedy != "" {
+		text += " (" + show.Line(e.Remedy) + ")"
+	}
+	m.say(text, true)
+}
+
+// lose notes that the daemon is gone. What was typed meanwhile would be about nothing.
+func (m *model) lose(why string) {
+	m.lost = why
+	if m.field != nil && !m.field.secret {
+		m.drop("the daemon went away: nothing was decided")
+	}
+}
+
+// approval is news of a question.
+func (m *model) approval(p palyra.Approval) cmd {
+	if m.hear != nil {
+		m.hear(p)
+	}
+	i := slices.IndexFunc(m.pending, func(o palyra.Approval) bool { return o.ID == p.ID })
+	switch {
+	case p.Pending() && i >= 0:
+		m.pending[i] = p
+	case p.Pending():
+		at, _ := slices.BinarySearchFunc(m.pending, p, func(a, b palyra.Approval) int { return a.RequestedAt.Compare(b.RequestedAt) })
+		m.pending = slices.Insert(m.pending, at, p)
+		if m.bell != nil {
+			m.bell()
+		}
+	case i >= 0:
+		m.pending = slices.Delete(m.pending, i, i+1)
+	}
+	m.relist()
+	if m.pane == nil || m.pane.asked == nil || m.pane.asked.ID != p.ID {
+		return m.follow()
+	}
+	if p.PlanDigest != m.pane.asked.PlanDigest || !p.Pending() {
+		if m.field != nil && !m.field.secret {
+			m.drop("somebody was faster: " + show.Line(question.Ending(p)) + decider(p))
+		}
+	}
+	m.pane.asked = &p
+	m.ask()
+	return nil
+}
+
+// decider says who settled an approval.
+func decider(p palyra.Approval) string {
+	if p.Decision.By == "" {
+		return ""
+	}
+	return " by " + show.Line(string(p.Decision.By))
+}
+
+// aged says which lists are old after entries whose kinds begin so.
+var aged = map[string]section{
+	"run.": runs, "grant.": leases, "call.finished": changed, "call.checked": changed, "call.reverted": changed,
+}
+
+// entry is a new entry of the journal; it says which lists are old.
+func (m *model) entry(e palyra.Entry) cmd {
+	m.entries = slices.Insert(m.entries, 0, e)
+	m.entries = m.entries[:min(len(m.entries), mostEntries)]
+	if m.at == journal {
+		m.relist()
+	}
+	for prefix, s := range aged {
+		if strings.HasPrefix(e.Kind, prefix) && m.lists[s].shown && m.at == s {
+			return m.host.load(s)
+		}
+	}
+	return nil
+}
+
+func (m *model) loaded(in rowsMsg) {
+	l := &m.lists[in.in]
+	l.err, l.shown = "", true
+	if in.err != nil {
+		l.err = show.Line(palyra.AsError(in.err).Text)
+		return
+	}
+	m.place(l, in.rows)
+}
+
+// place gives a list new rows, and stays where one stood.
+func (m *model) place(l *list, rows []row) {
+	was := ""
+	if l.at < len(l.rows) {
+		was = l.rows[l.at].id
+	}
+	if m.filter != "" {
+		rows = slices.DeleteFunc(rows, func(r row) bool {
+			return !strings.Contains(strings.ToLower(strings.Join(r.cells, " ")), strings.ToLower(m.filter))
+		})
+	}
+	l.rows = rows
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.id == was }); i >= 0 {
+		l.at = i
+	}
+	l.at = max(0, min(l.at, len(rows)-1))
+}
+
+// relist makes the rows of the lists that come by themselves.
+func (m *model) relist() {
+	m.lists[inbox].shown, m.lists[journal].shown = true, true
+	m.place(&m.lists[inbox], rowsOfInbox(m.pending, m.now()))
+	if m.at == journal {
+		m.place(&m.lists[journal], rowsOfJournal(m.entries))
+	}
+}
+
+func (m *model) reload() cmd {
+	if m.at == inbox || m.at == journal {
+		m.relist()
+		return m.follow()
+	}
+	return tea.Batch(m.host.load(m.at), m.again())
+}
+
+// text is more of what fills the pane.
+func (m *model) text(in textMsg) {
+	if m.pane == nil || m.pane.turn != in.turn {
+		return // of a pane that is closed
+	}
+	if in.text != "" {
+		add := strings.Split(safe(in.text), "\n")
+		if n := len(m.pane.lines); n > 0 { // goes on with the last line
+			m.pane.lines[n-1] += add[0]
+			add = add[1:]
+		}
+		m.pane.lines = append(m.pane.lines, add...)
+		if over := len(m.pane.lines) - mostLines; over > 0 {
+			m.pane.lines = slices.Delete(m.pane.lines, 0, over)
+		}
+	}
+	if in.end != nil {
+		m.pane.lines = append(m.pane.lines, safe(show.Line(palyra.AsError(in.end).Text)))
+	}
+}
+
+// mostLines is how much of a pane is kept: of a run that prints without end the last of it.
+const mostLines = 20_000

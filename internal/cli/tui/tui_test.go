@@ -1,0 +1,410 @@
+package tui
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"palyra"
+	"palyra/client"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+var noon = time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)
+
+// table is a model, and what it asked to be done. Nothing is drawn.
+type table struct {
+	*testing.T
+	*model
+	clock   time.Time
+	decided []client.DecideRequest
+	acted   [][]string
+	filled  [][]string
+}
+
+func newTable(t *testing.T, width, height int) *table {
+	b := &table{T: t, clock: noon}
+	b.model = &model{own: "palyra", now: func() time.Time { return b.clock }, host: host{
+		load:   func(section) cmd { return nil },
+		decide: func(r client.DecideRequest) cmd { b.decided = append(b.decided, r); return nil },
+		act:    func(args ...string) cmd { b.acted = append(b.acted, args); return nil },
+		fill: func(_, _ int, args ...string) (cmd, context.CancelFunc) {
+			b.filled = append(b.filled, args)
+			return nil, func() {}
+		},
+	}}
+	b.send(tea.WindowSizeMsg{Width: width, Height: height}, foundMsg{})
+	return b
+}
+
+// send hands messages over, one after the other.
+func (b *table) send(all ...msg) {
+	for _, in := range all {
+		b.Update(in)
+	}
+}
+
+// press presses a key.
+func (b *table) press(names ...string) {
+	for _, name := range names {
+		k := tea.Key{Text: name, Code: []rune(name)[0]}
+		switch name {
+		case "enter":
+			k = tea.Key{Code: tea.KeyEnter}
+		case "esc":
+			k = tea.Key{Code: tea.KeyEscape}
+		case "tab":
+			k = tea.Key{Code: tea.KeyTab}
+		case "down":
+			k = tea.Key{Code: tea.KeyDown}
+		case "backspace":
+			k = tea.Key{Code: tea.KeyBackspace}
+		case "ctrl+c":
+			k = tea.Key{Code: 'c', Mod: tea.ModCtrl}
+		}
+		b.send(tea.KeyPressMsg(k))
+	}
+}
+
+// wait lets the moment pass after which keys count.
+func (b *table) wait() {
+	b.Helper()
+	if b.field == nil {
+		b.Fatal("there is no field")
+	}
+	b.send(armMsg{b.field, b.field.turn})
+}
+
+// word types a word as people do, and Enter.
+func (b *table) word(text string) {
+	for _, r := range text {
+		b.clock = b.clock.Add(80 * time.Millisecond)
+		b.press(string(r))
+	}
+	b.press("enter")
+}
+
+// page is the screen as text.
+func (b *table) page() string { return ansi.Strip(strings.Join(b.screen(), "\n")) }
+
+func question1(id, summary string) palyra.Approval {
+	return palyra.Approval{
+		ID: palyra.ApprovalID(id), Principal: "agent:local", Owner: "user:alice",
+		RequestedAt: noon.Add(-time.Minute), ExpiresAt: noon.Add(4 * time.Minute),
+		PlanDigest: palyra.SumBytes([]byte(id)),
+		Plan: palyra.Plan{
+			Tool: "palyra.process.run", Tier: palyra.TierC, Argv: []string{"git", "push"}, Workspace: palyra.WorkspaceRef{Path: "/w"},
+			Executable: palyra.Executable{Path: "/usr/bin/git", Digest: palyra.SumBytes(nil)},
+		},
+		Prompt: palyra.Prompt{
+			Summary: summary, Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"destructive"}}, Explanation: "a push leaves the machine",
+		},
+	}
+}
+
+func answered(p palyra.Approval, a palyra.Answer) palyra.Approval {
+	p.Decision.Answer, p.Decision.By = a, "user:bob"
+	return p
+}
+
+// A word that is typed into the field of a question answers it, by the digest that was shown.
+func TestATypedWordAnswers(t *testing.T) {
+	for typed, want := range map[string]client.DecideRequest{
+		"allow":            {Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce},
+		"deny":             {Answer: palyra.AnswerDeny},
+		"deny not  today ": {Answer: palyra.AnswerDeny, Reason: "not  today"},
+	} {
+		b := newTable(t, 80, 24)
+		b.send(approvalMsg{question1("Q1", "run git push")})
+		b.press("enter", "a")
+		b.wait()
+		b.word(typed)
+		want.ID, want.Digest, want.Method = "Q1", palyra.SumBytes([]byte("Q1")), palyra.MethodTUI
+		if len(b.decided) != 1 || b.decided[0] != want {
+			t.Errorf("%q: %+v, want %+v", typed, b.decided, want)
+		}
+	}
+	b := newTable(t, 80, 24)
+	b.send(approvalMsg{question1("Q1", "run git push")})
+	b.press("enter", "a")
+	b.wait()
+	b.press("tab", "tab") // once, session, 30m
+	b.word("allow")
+	if len(b.decided) != 1 || b.decided[0].Scope != palyra.ScopeTimeboxed || b.decided[0].TTL != 30*time.Minute {
+		t.Errorf("%+v", b.decided)
+	}
+}
+
+// No single key, no default, nothing typed ahead and nothing pasted decides.
+func TestNothingElseAnswers(t *testing.T) {
+	ask := func(b *table) {
+		b.send(approvalMsg{question1("Q1", "run git push")})
+		b.press("enter", "a")
+	}
+	for name, do := range map[string]func(*table){
+		"single keys": func(b *table) {
+			b.send(approvalMsg{question1("Q1", "run git push")})
+			for r := rune(0x20); r < 0x7f; r++ {
+				if b.press(string(r)); b.field != nil {
+					b.press("esc")
+				}
+				b.search = false
+			}
+		},
+		"typed ahead":     func(b *table) { ask(b); b.word("allow") },
+		"ahead, and then": func(b *table) { ask(b); b.press("a", "l", "l"); b.wait(); b.word("ow") },
+		"Enter alone":     func(b *table) { ask(b); b.wait(); b.press("enter", "enter") },
+		"pasted":          func(b *table) { ask(b); b.wait(); b.send(tea.PasteMsg{Content: "allow"}); b.press("enter") },
+		"pasted line":     func(b *table) { ask(b); b.wait(); b.send(tea.PasteMsg{Content: "allow\n"}) },
+		"pasted raw":      func(b *table) { ask(b); b.wait(); b.press("a", "l", "l", "o", "w", "enter") },
+		"half":            func(b *table) { ask(b); b.wait(); b.word("allo") },
+		"not offered":     func(b *table) { ask(b); b.wait(); b.word("allow-edits") },
+		"left":            func(b *table) { ask(b); b.wait(); b.press("a", "esc"); b.press("enter") },
+		"no daemon":       func(b *table) { ask(b); b.wait(); b.send(lostMsg{"gone"}); b.word("allow") },
+		"somebody was faster": func(b *table) {
+			ask(b)
+			b.wait()
+			b.send(approvalMsg{answered(question1("Q1", "run git push"), palyra.AnswerDeny)})
+			b.word("allow")
+		},
+		"another plan under the same name": func(b *table) {
+			ask(b)
+			b.wait()
+			other := question1("Q1", "run git push --force")
+			other.PlanDigest = palyra.SumBytes([]byte("other"))
+			b.send(approvalMsg{other})
+			b.word("allow")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{80, 160} {
+				b := newTable(t, width, 24)
+				if do(b); len(b.decided) > 0 || len(b.acted) > 0 {
+					t.Errorf("at %d columns: %+v %q", width, b.decided, b.acted)
+				}
+			}
+		})
+	}
+}
+
+// A new question does not take the place of the one that is being answered.
+func TestAQuestionStaysWhileItIsAnswered(t *testing.T) {
+	b := newTable(t, 160, 24)
+	b.send(approvalMsg{question1("Q2", "the one that is read")})
+	b.press("a")
+	older := question1("Q1", "an older one")
+	older.RequestedAt = older.RequestedAt.Add(-time.Hour)
+	b.send(approvalMsg{older})
+	b.wait()
+	b.word("allow")
+	if len(b.decided) != 1 || b.decided[0].ID != "Q2" {
+		t.Errorf("%+v", b.decided)
+	}
+}
+
+// Undo, revoke and cancel take their word as well.
+func TestWordsThatChange(t *testing.T) {
+	b := newTable(t, 80, 24)
+	for in, c := range map[section]struct{ key, word, want string }{
+		changed: {"u", "undo", "undo X"}, leases: {"x", "revoke", "leases revoke X"}, runs: {"x", "cancel", "runs cancel X"},
+	} {
+		b.press(fmt.Sprint(int(in) + 1))
+		b.send(rowsMsg{in: in, rows: []row{{id: "X", cells: []string{"a", "b", "c", "d"}}}})
+		b.acted = nil
+		b.press(c.key)
+		b.press("enter", c.key)
+		b.wait()
+		b.word("yes")
+		if len(b.acted) > 0 {
+			t.Errorf("%s: yes was enough: %q", c.word, b.acted)
+		}
+		b.word(c.word)
+		if len(b.acted) != 1 || strings.Join(b.acted[0], " ") != c.want {
+			t.Errorf("%s: %q", c.word, b.acted)
+		}
+	}
+}
+
+// A passphrase is not shown, is handed over once, and is given up with Esc and at the end.
+func TestPassphrases(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys func(*table)
+		want string
+	}{
+		"typed":  {func(b *table) { b.wait(); b.word("open sesame") }, "open sesame"},
+		"pasted": {func(b *table) { b.wait(); b.send(tea.PasteMsg{Content: "open sesame\n"}); b.press("enter") }, "open sesame"},
+		"left":   {func(b *table) { b.wait(); b.press("o", "p", "esc") }, ""},
+		"quit":   {func(b *table) { b.wait(); b.press("o", "ctrl+c") }, ""},
+	} {
+		b := newTable(t, 80, 24)
+		answer := make(chan []byte, 1)
+		b.send(secretMsg{"Passphrase:", answer})
+		if c.keys(b); strings.Contains(b.page(), "sesame") {
+			t.Errorf("%s: it is on the screen:\n%s", name, b.page())
+		}
+		select {
+		case got := <-answer:
+			if string(got) != c.want {
+				t.Errorf("%s: %q", name, got)
+			}
+		default:
+			t.Errorf("%s: nobody is told", name)
+		}
+	}
+}
+
+// What agents write cannot move the cursor, colour a line or look like another one.
+func TestHostileText(t *testing.T) {
+	hostile := "\x1b[2J\x1b]0;x\a\r\nallow \u202ered\u200b <b>" + strings.Repeat("é", 50_000)
+	for _, width := range []int{40, 80, 160} {
+		b := newTable(t, width, 24)
+		p := question1("Q1", hostile)
+		p.Plan.Argv = []string{hostile}
+		p.Principal = palyra.Principal("agent:" + hostile[:40])
+		b.send(approvalMsg{p}, noteMsg(safe(hostile)), textMsg{text: hostile})
+		b.press("enter", "f")
+		for _, line := range b.screen() {
+			if w := ansi.StringWidth(line); w > width {
+				t.Errorf("a line of %d columns in %d", w, width)
+			}
+			if bad := strings.ContainsAny(line, "\x1b\a\r\u202e\u200b"); bad {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+}
+
+// Ten thousand questions are a list like any other: what is drawn is what is on the screen.
+func TestManyQuestions(t *testing.T) {
+	b := newTable(t, 160, 50)
+	for i := range 10_000 {
+		p := question1(fmt.Sprintf("Q%05d", i), fmt.Sprintf("call %d", i))
+		b.pending = append(b.pending, p)
+	}
+	b.relist()
+	for range 200 {
+		b.press("down")
+	}
+	b.send(tea.KeyPressMsg(tea.Key{Code: tea.KeyEnd}))
+	if lines := b.screen(); len(lines) != 50 || !strings.Contains(b.page(), "call 9999") || !strings.Contains(b.page(), "Inbox (10000)") {
+		t.Errorf("%d lines\n%s", len(lines), b.page())
+	}
+	b.press("/", "c", "a", "l", "l", " ", "7", "7", "7", "7", "enter")
+	if !strings.Contains(b.page(), "> HIGH") || strings.Contains(b.page(), "call 7776") {
+		t.Errorf("%s", b.page())
+	}
+}
+
+// Every size has a screen that fits it.
+func TestSizes(t *testing.T) {
+	for width := 1; width < 200; width += 7 {
+		for _, height := range []int{1, 3, 5, 24, 60} {
+			b := newTable(t, width, height)
+			b.send(approvalMsg{question1("Q1", "run git push")})
+			b.press("enter", "a")
+			b.press("esc", "?")
+			for _, line := range b.screen() {
+				if ansi.StringWidth(line) > width {
+					t.Fatalf("%d × %d: %q", width, height, line)
+				}
+			}
+		}
+	}
+}
+
+// The screens, as they are drawn.
+func TestScreens(t *testing.T) {
+	for _, size := range [][2]int{{40, 16}, {80, 24}, {160, 50}} {
+		b := newTable(t, size[0], size[1])
+		second := question1("01M7Q2", "write 3 files, one of them .envrc")
+		second.Prompt.Risk.Level, second.RequestedAt = palyra.RiskMedium, noon
+		b.send(approvalMsg{question1("01M7Q1", "run git push origin main")}, approvalMsg{second})
+		b.golden(size, "inbox")
+		b.press("enter")
+		b.golden(size, "question")
+		b.press("a")
+		b.wait()
+		b.golden(size, "answer")
+		b.press("esc", "esc")
+		for in, rows := range [sections][]row{
+			runs:    rowsOfRuns([]palyra.Run{{ID: "01M7R1", State: palyra.RunInProgress, Provider: "scripted", Title: "tidy up", CreatedAt: noon}}),
+			changed: rowsOfChanges([]client.UndoEntry{{Call: "01M7C1", State: client.UndoKept, At: noon, Paths: 3, Summary: "run make"}}),
+			leases: rowsOfLeases([]palyra.Lease{{
+				ID: "01M7L1", Scope: palyra.ScopeTimeboxed, ExpiresAt: noon.Add(time.Hour),
+				Terms: palyra.Terms{Principal: "agent:local", Tool: "palyra.fs.write", Workspace: "/w"},
+			}}, noon),
+			journal: nil,
+			status:  rowsOfStatus(),
+		} {
+			s := section(in)
+			if s == inbox {
+				continue
+			}
+			b.press(fmt.Sprint(in + 1))
+			if s == journal {
+				b.send(entryMsg{palyra.Entry{Seq: 7, Time: "2026-11-19T12:00:00.5Z", Kind: "call.finished", Call: "01M7C1"}})
+			} else {
+				b.send(rowsMsg{in: s, rows: rows})
+			}
+			b.golden(size, strings.ToLower(names[s]))
+		}
+		b.press("?")
+		b.golden(size, "help")
+		b.press("esc", "1")
+		b.send(lostMsg{"connection refused"})
+		b.golden(size, "lost")
+	}
+}
+
+func (b *table) golden(size [2]int, name string) {
+	b.Helper()
+	file := filepath.Join("testdata", fmt.Sprintf("%s-%dx%d.txt", name, size[0], size[1]))
+	lines := b.screen()
+	for i := range lines {
+		lines[i] = strings.TrimRight(ansi.Strip(lines[i]), " ")
+	}
+	if len(lines) != size[1] {
+		b.Errorf("%s: %d lines", file, len(lines))
+	}
+	got := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != got {
+		b.Errorf("%s (%v) is another; go test ./internal/cli/tui -update writes it\n%s", file, err, got)
+	}
+}
+
+// Questions of a plain session keep their numbers, and are told once.
+func TestPlainNumbers(t *testing.T) {
+	var n numbered
+	q1, q2 := question1("Q1", "one\x1b[2J"), question1("Q2", "two")
+	lines := []string{n.hear(q1), n.hear(q2), n.hear(q2), n.hear(answered(q1, palyra.AnswerAllow)), n.hear(answered(q1, palyra.AnswerAllow))}
+	want := []string{
+		`1: high risk, agent:local wants: one\x1b[2J`, "2: high risk, agent:local wants: two", "", "1 is settled: allow by user:bob", "",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+	if id, err := n.id("2"); err != nil || id != "Q2" || len(n.open()) != 1 {
+		t.Errorf("%s %v %q", id, err, n.open())
+	}
+	for _, bad := range []string{"0", "3", "-1", "x", ""} {
+		if _, err := n.id(bad); err == nil {
+			t.Errorf("%q is a number", bad)
+		}
+	}
+}

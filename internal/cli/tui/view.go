@@ -1,0 +1,258 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Sizes of the screen.
+const (
+	wideFrom  = 110 // columns from which on a list and its pane stand side by side
+	mostList  = 52  // columns of the list then, at most
+	fewColumn = 70  // columns below which a row has its first and last cell only
+	frame     = 4   // lines around the body: the sections, what the list's cells are, what is said, and the keys
+)
+
+// View implements tea.Model.
+func (m *model) View() tea.View {
+	v := tea.NewView(strings.Join(m.screen(), "\n"))
+	v.AltScreen, v.WindowTitle = true, "palyra"
+	if m.mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	return v
+}
+
+func (m *model) wide() bool { return m.width >= wideFrom }
+
+// body is how many lines a list or a pane has.
+func (m *model) body() int { return max(1, m.height-frame) }
+
+func (m *model) listWidth() int {
+	if m.wide() {
+		return min(mostList, m.width/2)
+	}
+	return m.width
+}
+
+func (m *model) paneWidth() int {
+	if m.wide() {
+		return max(20, m.width-m.listWidth()-3)
+	}
+	return max(20, m.width)
+}
+
+// screen is all lines, each as wide as the terminal at most.
+func (m *model) screen() []string {
+	if m.width == 0 || m.height == 0 {
+		return nil
+	}
+	out := []string{m.bar()}
+	switch {
+	case m.help:
+		out = append(out, m.cut(helpLines, m.body()+1)...)
+	case m.wide():
+		left, right := m.listLines(), m.paneLines()
+		for i := range left {
+			out = append(out, pad(left[i], m.listWidth())+" "+m.style.Calm("│")+" "+right[i])
+		}
+	case m.pane != nil:
+		out = append(out, m.paneLines()...)
+	default:
+		out = append(out, m.listLines()...)
+	}
+	out = append(out, m.said(), m.keys())
+	for i := range out {
+		out[i] = ansi.Truncate(out[i], m.width, "…")
+	}
+	return out
+}
+
+// bar is the line with the sections.
+func (m *model) bar() string {
+	state := "connected"
+	if m.lost != "" {
+		state = m.style.Alarm("no daemon: " + m.lost)
+	}
+	var parts []string
+	for s := range sections {
+		name := fmt.Sprintf("%d %s", s+1, names[s])
+		if s == inbox && len(m.pending) > 0 {
+			name += fmt.Sprintf(" (%d)", len(m.pending))
+		}
+		if s == m.at {
+			name = m.style.Strong("[" + name + "]")
+		}
+		parts = append(parts, name)
+	}
+	line := "palyra  " + strings.Join(parts, "  ")
+	if ansi.StringWidth(line)+ansi.StringWidth(state)+2 <= m.width {
+		return pad(line, m.width-ansi.StringWidth(state)) + state
+	}
+	if m.lost != "" {
+		return state
+	}
+	return parts[m.at] + m.style.Calm(fmt.Sprintf("  %d of %d, tab: next", m.at+1, sections))
+}
+
+// pad fills a line up with blanks.
+func pad(s string, width int) string {
+	s = ansi.Truncate(s, width, "…")
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// cut is as many lines as there is room for, from the first on.
+func (m *model) cut(lines []string, n int) []string {
+	out := make([]string, n)
+	copy(out, lines)
+	return out
+}
+
+// listLines is the list: what its cells are, and the rows around the one that one stands on.
+func (m *model) listLines() []string {
+	l, n := &m.lists[m.at], m.body()
+	if l.at < l.top || l.at >= l.top+n {
+		l.top = max(0, min(l.at-n/2, len(l.rows)-n))
+	}
+	out := []string{m.style.Calm("  " + m.cells(columns[m.at].names))}
+	switch {
+	case l.err != "":
+		out = append(out, "  "+m.style.Alarm(l.err))
+	case !l.shown:
+		out = append(out, "  …")
+	case len(l.rows) == 0:
+		out = append(out, "  "+m.emptyText())
+	}
+	for i := l.top; i < len(l.rows) && i < l.top+n; i++ {
+		r, mark := l.rows[i], "  "
+		text := m.cells(r.cells)
+		switch {
+		case i == l.at:
+			mark, text = "> ", m.style.Strong(text)
+		case r.alarm:
+			text = m.style.Alarm(text)
+		}
+		out = append(out, mark+text)
+	}
+	return m.cut(out, n+1)
+}
+
+// emptyText says why a list is empty.
+func (m *model) emptyText() string {
+	if m.filter != "" {
+		return "nothing has \"" + safe(m.filter) + "\" in it; Esc shows all"
+	}
+	return [sections]string{
+		inbox: "nothing waits for you", runs: "no runs yet: palyra run, palyra agent run",
+		changed: "no call has changed anything that can be undone", leases: "nothing stands allowed",
+		journal: "nothing since this began", status: "",
+	}[m.at]
+}
+
+// cells lays the cells of a row out.
+func (m *model) cells(cells []string) string {
+	c, width := columns[m.at], m.listWidth()-2
+	var b strings.Builder
+	for i, text := range cells[:len(cells)-1] {
+		if width >= fewColumn || c.few[i] || m.wide() && i == 0 {
+			b.WriteString(pad(text, c.widths[i]) + " ")
+		}
+	}
+	return ansi.Truncate(b.String()+cells[len(cells)-1], width, "…")
+}
+
+// paneLines is the pane, with one line of what it is.
+func (m *model) paneLines() []string {
+	n := m.body()
+	if m.pane == nil {
+		return m.cut([]string{"", m.style.Calm("Enter shows what you stand on")}, n+1)
+	}
+	lines := m.laid(m.pane.lines, m.paneWidth())
+	top := max(0, min(m.pane.top, len(lines)-n))
+	if m.pane.in == runs && m.pane.top == 0 {
+		top = max(0, len(lines)-n) // the end of what goes on
+	}
+	head := names[m.pane.in] + " " + safe(m.pane.of)
+	if len(lines) > n {
+		head += fmt.Sprintf("  lines %d to %d of %d", top+1, min(top+n, len(lines)), len(lines))
+	}
+	return m.cut(append([]string{m.style.Calm(head)}, lines[top:min(top+n, len(lines))]...), n+1)
+}
+
+// laid breaks lines that are too long.
+func (m *model) laid(lines []string, width int) []string {
+	out := make([]string, 0, len(lines))
+	for _, l := range lines {
+		if len(l) <= width {
+			out = append(out, l)
+			continue
+		}
+		out = append(out, strings.Split(ansi.Wrap(l, width, " "), "\n")...)
+	}
+	return out
+}
+
+// said is what the person is told, or types.
+func (m *model) said() string {
+	switch {
+	case m.field != nil:
+		if line := m.field.shown(m.style, false); ansi.StringWidth(line) < m.width {
+			return line
+		}
+		return m.field.shown(m.style, true)
+	case m.search:
+		return m.style.Strong("Only what has:") + " " + safe(m.filter) + "_"
+	case m.warn:
+		return m.style.Alarm(m.note)
+	}
+	return m.note
+}
+
+// keys names the keys that do something here.
+func (m *model) keys() string {
+	if m.field != nil {
+		if m.note != "" {
+			return m.style.Alarm(m.note)
+		}
+		if line := m.field.shown(m.style, false); ansi.StringWidth(line) >= m.width {
+			return m.style.Calm(m.field.prompt)
+		}
+		return m.style.Calm("Enter: done   Esc: leave it; nothing is decided by it")
+	}
+	words := []string{}
+	if m.pane == nil || m.wide() {
+		words = append(words, "Enter: show")
+	} else {
+		words = append(words, "Esc: back")
+	}
+	switch {
+	case m.at == inbox && m.pane != nil:
+		words = append(words, "a: answer", "f: all of the plan", "d: diff")
+	case m.at == changed:
+		words = append(words, "u: undo", "r: redo", "d: diff")
+	case m.at == leases:
+		words = append(words, "x: revoke")
+	case m.at == runs:
+		words = append(words, "x: cancel")
+	}
+	return m.style.Calm(strings.Join(append(words, "/: find", "?: help", "q: quit"), "   "))
+}
+
+var helpLines = strings.Split(`
+1 to 6, Tab        another section
+↑ ↓ PgUp PgDn      move; Enter: show; Esc: back
+a                  answer the question that is shown: you type the word, and Enter
+                   Tab then goes through: once, for the session, for a time
+                   deny takes a reason after it, which the agent is told
+f, d               all of a plan; the difference that it makes
+u, r               undo what a call changed, or do it again
+x                  revoke a lease, cancel a run
+/                  only what has a word in it; Esc: all
+q                  quit; what waits goes on waiting
+
+Nothing is decided by a single key, by Enter alone, by what was typed before a
+question was on the screen, or by pasted text. Each answer is signed with your
+key, and its passphrase is asked for each time.`, "\n")
