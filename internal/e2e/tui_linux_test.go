@@ -62,7 +62,7 @@ func (p *panes) see(name, pattern string) string {
 		if time.Now().After(end) {
 			p.t.Fatalf("%s never shows %s:\n%s", name, pattern, page)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *panes) write(name, word string) {
 	p.see(name, `_\s*\n`)
 	for _, r := range word {
 		p.press(name, string(r))
-		time.Sleep(30 * time.Millisecond)
+		<-time.After(30 * time.Millisecond)
 	}
 	p.press(name, "Enter")
 }
@@ -195,7 +195,7 @@ func TestTerminalUI(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("they do not end")
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
 
