@@ -71,8 +71,31 @@ func (c *Client) RemoveOperator(ctx context.Context, keyID string) error {
 
 // Keys lists the daemon's signing keys; retired ones too.
 func (c *Client) Keys(ctx context.Context) ([]palyra.Key, error) {
+	list, err := c.listKeys(ctx)
+	return list.Keys, err
+}
+
+// keyList is what the daemon tells of its keys.
+type keyList struct {
+	Keys   []palyra.Key      `json:"keys"`
+	Places []palyra.KeyPlace `json:"places"`
+}
+
+func (c *Client) listKeys(ctx context.Context) (keyList, error) {
 	res, err := c.keys.ListKeys(ctx, &v1.ListKeysRequest{})
-	return words[palyra.Key](res, err, "keys")
+	return word[keyList](res, err)
+}
+
+// KeyPlaces lists where the private halves of the daemon's signing keys are.
+func (c *Client) KeyPlaces(ctx context.Context) ([]palyra.KeyPlace, error) {
+	list, err := c.listKeys(ctx)
+	return list.Places, err
+}
+
+// MoveKeys moves the private halves that can be moved to the vault or to files, and returns where they are then (signed).
+func (c *Client) MoveKeys(ctx context.Context, to string) ([]palyra.KeyPlace, error) {
+	res, err := c.keys.MoveKeys(ctx, &v1.MoveKeysRequest{To: to})
+	return words[palyra.KeyPlace](res, err, "places")
 }
 
 // ExportKeys returns the public keys as one document for verifiers.

@@ -35,6 +35,20 @@ type Signer interface {
 	Sign(msg []byte) ([]byte, error)
 }
 
+// waiting is a key that may not be there yet.
+type waiting interface {
+	// Ready says why it cannot sign now.
+	Ready() error
+}
+
+// Ready says why nothing can be attested now: the key is where nobody gets it.
+func (a *Attester) Ready() error {
+	if w, ok := a.cfg.Signer().(waiting); ok {
+		return w.Ready()
+	}
+	return nil
+}
+
 // Config wires an Attester.
 type Config struct {
 	DB      *store.DB

@@ -61,9 +61,10 @@ type Authority struct {
 	// writing while a rotation takes that key away.
 	signing sync.RWMutex
 
-	mu     sync.RWMutex // leaf lock of the two below
-	st     *state
-	unsure bool // the keeper may hold another state than st: no device gets a certificate
+	opening sync.Mutex   // held by who asks a vault for the state that was not there at the start
+	mu      sync.RWMutex // leaf lock of the two below
+	st      *state       // without issuers: it is in a vault that does not open
+	unsure  bool         // the keeper may hold another state than st: no device gets a certificate
 
 	leafMu sync.Mutex
 	leaf   *served // the current authority's server leaf
@@ -79,7 +80,8 @@ type Leaf struct {
 
 // Open reads the authority from its keeper. Where there is none it makes one;
 // but not where public certificates show that there was one before, because
-// every device would have to be paired again without anybody having said so.
+// every device would have to be paired again without anybody having said so. One whose keys are in a vault that does not
+// open knows no device until it does: see Ready.
 func Open(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.KeyStore == nil || cfg.Days < 0 || cfg.Days > mostDays {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig,
@@ -89,7 +91,20 @@ func Open(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Authority{cfg: cfg, point: func(string) {}, turn: make(chan struct{}, 1)}
+	a := &Authority{cfg: cfg, point: func(string) {}, turn: make(chan struct{}, 1), st: &state{}}
+	st, err := a.ready(ctx)
+	if err != nil && shut(err) { // everything else goes on, and this when somebody needs it
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.st = st
+	return a, nil
+}
+
+// ready returns the state as it is to be served.
+func (a *Authority) ready(ctx context.Context) (*state, error) {
 	st, err := a.load(ctx)
 	if palyra.CodeOf(err) == palyra.NotFound {
 		st, err = a.begin(ctx)
@@ -97,17 +112,13 @@ func Open(ctx context.Context, cfg Config) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.longest < cfg.Days { // before the first certificate that holds so long
-		st = &state{issuers: st.issuers, longest: cfg.Days}
+	if st.longest < a.cfg.Days { // before the first certificate that holds so long
+		st = &state{issuers: st.issuers, longest: a.cfg.Days}
 		if err := a.store(ctx, st); err != nil {
 			return nil, err
 		}
 	}
-	a.st = st
-	if err := a.publish(st); err != nil {
-		return nil, err
-	}
-	return a, nil
+	return st, a.publish(st)
 }
 
 // begin makes the first authority.
@@ -152,11 +163,21 @@ func (a *Authority) store(ctx context.Context, st *state) error {
 	return nil
 }
 
-// ID returns the current authority's id.
-func (a *Authority) ID() string { return a.current().id }
+// ID returns the current authority's id; none while it is not Ready.
+func (a *Authority) ID() string {
+	if i := a.current(); i != nil {
+		return i.id
+	}
+	return ""
+}
 
-// Key returns the current authority's public key.
-func (a *Authority) Key() palyra.Key { return a.current().public() }
+// Key returns the current authority's public key; the zero Key while it is not Ready.
+func (a *Authority) Key() palyra.Key {
+	if i := a.current(); i != nil {
+		return i.public()
+	}
+	return palyra.Key{}
+}
 
 // Certificates returns the certificates of the authorities in service, newest first: the current one, and those
 // before it while one of their device certificates may still hold.
@@ -179,6 +200,9 @@ func (a *Authority) IssueDevice(pub ed25519.PublicKey, deviceID string) (Leaf, e
 	if len(pub) != ed25519.PublicKeySize || !validDevice(deviceID) {
 		return Leaf{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput,
 			"a device has an Ed25519 key and an id like dev-<32 hex digits>")
+	}
+	if err := a.Ready(); err != nil {
+		return Leaf{}, err
 	}
 	a.signing.RLock()
 	defer a.signing.RUnlock()
@@ -209,7 +233,13 @@ func (a *Authority) state() *state {
 	return a.st
 }
 
-func (a *Authority) current() *issuer { return a.state().issuers[0] }
+// current is the authority that signs; nil while there is none.
+func (a *Authority) current() *issuer {
+	if st := a.state(); len(st.issuers) > 0 {
+		return st.issuers[0]
+	}
+	return nil
+}
 
 // serving returns the authorities in service, newest first.
 func (a *Authority) serving() []*issuer { return a.state().serving(a.cfg.Now()) }

@@ -139,7 +139,9 @@ func (a *Authority) successor(now time.Time) (*state, error) {
 func (a *Authority) adopt(st *state) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.st.issuers[0].key.seed.Destroy()
+	if len(a.st.issuers) > 0 {
+		a.st.issuers[0].key.seed.Destroy()
+	}
 	a.st, a.unsure = st, false
 }
 

@@ -94,6 +94,9 @@ func (a *Authority) ServerLeaf(name string) ([]byte, error) {
 
 // serverCert finds the leaf for a name. A newcomer does not know our name yet.
 func (a *Authority) serverCert(name string, newcomer bool) (*tls.Certificate, error) {
+	if err := a.Ready(); err != nil {
+		return nil, err
+	}
 	name = strings.ToLower(name)
 	for range mostIssuers { // a rotation may come between; more than one hardly
 		serving := a.serving()

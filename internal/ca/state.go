@@ -33,6 +33,9 @@ type state struct {
 }
 
 func (s *state) serving(now time.Time) []*issuer {
+	if len(s.issuers) == 0 {
+		return nil
+	}
 	out := s.issuers[:1:1]
 	for _, i := range s.issuers[1:] {
 		if !now.After(i.until) {

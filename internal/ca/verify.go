@@ -101,6 +101,9 @@ func (a *Authority) verify(leaf *x509.Certificate) error {
 	if err != nil {
 		return err
 	}
+	if err := a.Ready(); err != nil {
+		return err
+	}
 	now := a.cfg.Now()
 	if err := checkDates(leaf, now); err != nil {
 		return err

@@ -42,7 +42,8 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"access-user-change access-user-remove " +
 		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show " +
 		"device-revoke console " +
-		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why " +
+		"keys-list keys-export keys-rotate keys-where keys-move journal-tail journal-verify journal-export " +
+		"journal-proof attest-show policy-show policy-why " +
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
 		"observe-start observe-status observe-report observe-enforce " +
 		"sandbox-doctor sandbox-posture changes keep drop undo redo " +

@@ -131,7 +131,11 @@ func (p deskPart) Export(ctx context.Context, w io.Writer, format string, f paly
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "an export holds every approval; it takes no filter").
 			WithRemedy("filter the exported lines, or use 'palyra approvals list'")
 	}
-	_, err := p.Desk.Export(ctx, w, approval.Format(format), by, p.d.ring.Signer(keyring.Attestation))
+	key := p.d.ring.Signer(keyring.Attestation)
+	if err := key.Ready(); err != nil { // before the first line
+		return err
+	}
+	_, err := p.Desk.Export(ctx, w, approval.Format(format), by, key)
 	return err
 }
 
@@ -210,7 +214,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
 		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.list(),
-			provider.Plain(d.Settings), d.undo.Problems()),
+			provider.Plain(d.Settings), d.undo.Problems(), d.keys().Problems(ctx)),
 		Limited: d.limits.Counters(), Console: console,
 		Remote: remote,
 	}, nil

@@ -182,7 +182,7 @@ func (d *records) openKeys(ctx context.Context) error {
 	}
 	d.ring = ring
 	d.journal, err = journal.New(ctx, journal.Config{
-		DB: d.db, Signer: ring.Signer(keyring.Journal), Keys: verifiers(ring, keyring.Journal), Now: now,
+		DB: d.db, Signer: ring.Signer(keyring.Journal), Keys: ring.Verifiers(keyring.Journal), Now: now,
 	})
 	if err != nil {
 		return err
@@ -200,17 +200,6 @@ func (d *records) openKeys(ctx context.Context) error {
 	return ring.Attach(ctx, d.journal)
 }
 
-// verifiers lists the verifier lines of every key of a use, retired ones too.
-func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
-	var lines []string
-	for _, k := range ring.List() {
-		if k.Use == use {
-			lines = append(lines, k.Verifier)
-		}
-	}
-	return lines
-}
-
 // openVault opens the vault, if it can: what is masked must be known before anything leaves. Without its key everything else goes on.
 func (d *Daemon) openVault(ctx context.Context) (err error) {
 	d.vault, err = vault.New(vault.Config{
@@ -218,10 +207,11 @@ func (d *Daemon) openVault(ctx context.Context) (err error) {
 		Hosts:   func(hosts []string) ([]string, error) { return d.path.tiers.Guard.Check(hosts) },
 		Inspect: signing.Inspect, Keepers: keeper.All(d.Settings.Paths.Keys), First: keeper.KeyFile,
 	})
-	if err == nil {
-		d.vault.Open(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	d.vault.Open(ctx)
+	return d.ring.SetVault(ctx, d.vault.DaemonKeys())
 }
 
 // openDesk opens the approvals and the attestations, and finds out whether calls are observed.

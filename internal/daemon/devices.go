@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"palyra"
+	"palyra/internal/ca"
 	"palyra/internal/enrol"
 	"palyra/internal/limit"
 	"palyra/internal/pairing"
@@ -25,7 +26,8 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 		Requests: l.RequestsPerSecond, Propose: l.ProposePerSecond, Decide: l.DecidePerSecond, Logins: l.LoginPerMinute, Now: now,
 	})
 	d.devices, err = enrol.New(ctx, enrol.Config{
-		Settings: d.Settings, StateID: d.stateID, Access: d.access, NewID: newID, Now: now, Log: d.Log,
+		Settings: d.Settings, StateID: d.stateID,
+		Keys: ca.NewMovable(d.Settings.Paths.Keys, d.vault.DaemonKeys()), Access: d.access, NewID: newID, Now: now, Log: d.Log,
 		Record: func(ctx context.Context, events ...palyra.Event) error {
 			_, err := d.journal.Record(ctx, events...)
 			return err
@@ -41,7 +43,10 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 
 // keys are all signing keys.
 func (d *Daemon) keys() enrol.Keys {
-	return enrol.Keys{Ring: d.ring, Authority: d.devices.Authority, Journal: d.journal}
+	return enrol.Keys{
+		Ring: d.ring, Authority: d.devices.Authority, Kept: d.devices.Keys, Journal: d.journal,
+		Vault: func(by palyra.Principal, sig palyra.Signature) enrol.Vault { return d.vault.OwnKeys(by, sig) },
+	}
 }
 
 // remoteDoor is the door of devices.

@@ -45,6 +45,7 @@ type Remote struct {
 type Config struct {
 	Settings config.Config
 	StateID  string
+	Keys     *ca.Movable // where the authority's keys are; nil: in files
 	Access   *access.Registry
 	Record   func(ctx context.Context, events ...palyra.Event) error
 	Trouble  func(error) // told that the door cannot be opened, or with nil that it is open
@@ -76,8 +77,11 @@ type Devices struct {
 func New(ctx context.Context, c Config) (v *Devices, err error) {
 	v = &Devices{Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.CallID]pairing.Issued{}}
 	keys := c.Settings.Paths.Keys
+	if v.Keys == nil {
+		v.Keys = ca.NewMovable(keys, nil)
+	}
 	v.Authority, err = ca.Open(ctx, ca.Config{
-		KeyStore: ca.Files(keys), Certs: filepath.Join(keys, "authorities"), Days: int(c.Settings.Remote.CertificateDays), Now: c.Now,
+		KeyStore: v.Keys, Certs: filepath.Join(keys, "authorities"), Days: int(c.Settings.Remote.CertificateDays), Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package enrol
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"palyra"
 	"palyra/internal/ca"
@@ -14,8 +15,64 @@ import (
 type Keys struct {
 	*keyring.Ring
 	Authority *ca.Authority
+	Kept      *ca.Movable                                           // the authority's keys
+	Vault     func(by palyra.Principal, sig palyra.Signature) Vault // what is changed there is on record as theirs
 	Journal   *journal.Journal
 }
+
+// Vault keeps keys that were moved into it.
+type Vault = ca.Vault
+
+// Where is in which places the private halves are.
+func (p Keys) Where(ctx context.Context) []palyra.KeyPlace {
+	var out []palyra.KeyPlace
+	for _, use := range keyring.Uses() {
+		out = append(out, p.Place(use))
+	}
+	return append(out, p.Authority.Place(ctx, p.Kept))
+}
+
+// Move moves those private halves that can be moved into the vault, or back into files. The journal's stays in its file: it
+// signs while the vault is locked, and the vault is held against what it signed.
+func (p Keys) Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]palyra.KeyPlace, error) {
+	if to != MoveVault && to != MoveFiles {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "keys are not moved to %q", palyra.Clip(to, 40)).
+			WithRemedy("say %s or %s", MoveVault, MoveFiles)
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, use := range keyring.Movable() {
+		if err := p.Ring.Move(ctx, use, to == MoveVault, p.Vault(by, sig)); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.Authority.Move(ctx, p.Kept, to == MoveVault, p.Vault(by, sig)); err != nil {
+		return nil, err
+	}
+	return p.Where(ctx), nil
+}
+
+// Problems says which keys cannot be used now, and what to do.
+func (p Keys) Problems(ctx context.Context) (out []string) {
+	for _, k := range p.Where(ctx) {
+		if k.Locked != "" {
+			out = append(out, fmt.Sprintf("%s; until then %s; remedy: %s", k.Locked, lacking[k.Use], k.Remedy))
+		}
+	}
+	return out
+}
+
+// lacking is what does not go on without a key.
+var lacking = map[palyra.KeyUse]string{
+	palyra.KeyJournal:     "nothing is recorded",
+	palyra.KeyAttestation: "calls are refused, as what they do could not be attested",
+	palyra.KeyCA:          "no device comes in",
+}
+
+// Where keys are moved to.
+const (
+	MoveVault = "vault"
+	MoveFiles = "files"
+)
 
 // UseCA is the use of the authority's keys.
 const UseCA = palyra.KeyCA
@@ -26,7 +83,10 @@ func (p Keys) List() []palyra.Key {
 	for _, r := range p.Authority.Rotations() {
 		list = append(list, r.Old)
 	}
-	return append(list, p.Authority.Key())
+	if key := p.Authority.Key(); key.ID != "" {
+		list = append(list, key)
+	}
+	return list
 }
 
 // Rotate implements the door's Ring.
@@ -60,6 +120,9 @@ func (p Keys) RecordAuthority(ctx context.Context) error {
 		}
 	}
 	var events []palyra.Event
+	if p.Authority.Ready() != nil { // the next start with an open vault does it
+		return nil
+	}
 	rotations := p.Authority.Rotations()
 	first := p.Authority.Key()
 	if len(rotations) > 0 {

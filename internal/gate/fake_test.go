@@ -43,6 +43,7 @@ type world struct {
 	desk      func(context.Context) (palyra.Decision, error)
 	execute   func(context.Context, palyra.Launch) palyra.Result
 	sign      func(context.Context) error
+	unready   error                                         // nothing can be signed
 	signs     func(context.Context, palyra.Predicate) error // looks at what it signs
 	signed    []palyra.Predicate
 
@@ -426,6 +427,8 @@ func (w *world) Settle(ctx context.Context, c *palyra.Call, keep bool) palyra.Re
 }
 
 // Attest is the attester.
+func (w *world) Ready() error { return w.unready }
+
 func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error) {
 	w.note("attest")
 	if ctx.Err() != nil {

@@ -54,6 +54,15 @@ func (w *walk) sign(ctx context.Context, res palyra.Result, out palyra.Outcome) 
 	return att, nil
 }
 
+// signable says why what a call does could not be signed. Nobody is asked about such a call, and nothing of it runs.
+func (w *walk) signable() (err error) {
+	if w.call.Proposal.Check || w.call.Proposal.Observe { // their callers run them: nothing is attested
+		return nil
+	}
+	defer recoverPanic(&err)
+	return w.Attester.Ready()
+}
+
 func (w *walk) attest(ctx context.Context, p palyra.Predicate) (att palyra.Attestation, err error) {
 	defer recoverPanic(&err)
 	return w.Attester.Attest(ctx, p)

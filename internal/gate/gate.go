@@ -74,6 +74,8 @@ type Runner interface {
 
 // Attester signs what happened.
 type Attester interface {
+	// Ready says why nothing can be signed now. Then nothing runs.
+	Ready() error
 	// Attest signs the predicate of a run.
 	Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error)
 }
@@ -160,6 +162,9 @@ func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watc
 		return w.refuse(ctx, palyra.LayerPlan, err)
 	}
 	w.judge(ctx, nil)
+	if err := w.signable(); err != nil && w.call.Verdict.Effect != palyra.Deny {
+		return w.refuse(ctx, palyra.LayerJournal, err)
+	}
 
 	switch w.call.Verdict.Effect {
 	case palyra.Allow:
@@ -254,6 +259,9 @@ func (w *walk) judgeAgain(ctx context.Context) (palyra.Outcome, error) {
 
 // launch grants, resolves again, runs, signs and answers.
 func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
+	if err := w.signable(); err != nil { // once more: it may have waited for an answer, and for another daemon
+		return w.refuse(ctx, palyra.LayerJournal, err)
+	}
 	id := palyra.GrantID(w.call.Decision.Lease) // a grant that comes from an answer goes by the name people know it by
 	if id == "" {
 		id = palyra.GrantID(w.NewID())

@@ -21,18 +21,40 @@ const (
 	pemType    = "PRIVATE KEY"
 )
 
-// place is where the key of one use lives: <dir>/<use>.key, and beside it <use>.key.next while a rotation is on its
-// way. In a credential directory, which nobody writes, the operator puts both.
-type place struct {
+// place is where the key of one use lives, and beside it the next one while a rotation is on its way.
+type place interface {
+	// name is what people know it by.
+	name() string
+	// held returns the key, nil when there is none.
+	held() (ed25519.PrivateKey, error)
+	// next returns the key that is prepared, nil when there is none.
+	next() (ed25519.PrivateKey, error)
+	// stage prepares the next key. The key in force is untouched.
+	stage() (ed25519.PrivateKey, error)
+	// promote puts the staged key in the place of the old one, whose private half is gone with that.
+	promote() error
+	// drop removes what is left of a rotation that did not happen.
+	drop() error
+}
+
+// files is a place in files: <dir>/<use>.key and <use>.key.next. In a credential directory, which nobody writes, the
+// operator puts both.
+type files struct {
 	dir        string
 	use        palyra.KeyUse
 	credential bool
 }
 
-func (p place) file() string   { return filepath.Join(p.dir, string(p.use)+".key") }
-func (p place) staged() string { return p.file() + ".next" }
+func (p files) file() string   { return filepath.Join(p.dir, string(p.use)+".key") }
+func (p files) staged() string { return p.file() + ".next" }
 
-func (p place) present() bool {
+func (p files) name() string { return p.file() }
+
+func (p files) held() (ed25519.PrivateKey, error) { return p.read(p.file()) }
+
+func (p files) next() (ed25519.PrivateKey, error) { return p.read(p.staged()) }
+
+func (p files) present() bool {
 	for _, path := range []string{p.file(), p.staged()} {
 		if _, err := os.Lstat(path); err == nil {
 			return true
@@ -42,7 +64,7 @@ func (p place) present() bool {
 }
 
 // create makes the first key of a use. Credentials are the operator's to give.
-func (p place) create() (ed25519.PrivateKey, error) {
+func (p files) create() (ed25519.PrivateKey, error) {
 	if p.credential {
 		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonConfig, "the credential %s.key is missing", p.use).
 			WithRemedy("give the service both credentials, %s.key and %s.key.next", p.use, p.use)
@@ -57,8 +79,8 @@ func (p place) create() (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// stage prepares the next key. The key in force is untouched.
-func (p place) stage() (ed25519.PrivateKey, error) {
+// stage implements place.
+func (p files) stage() (ed25519.PrivateKey, error) {
 	if p.credential {
 		return p.read(p.staged())
 	}
@@ -69,8 +91,8 @@ func (p place) stage() (ed25519.PrivateKey, error) {
 	return key, writeKey(p.staged(), key)
 }
 
-// promote puts the staged key in the place of the old one, whose private half is gone with that.
-func (p place) promote() error {
+// promote implements place.
+func (p files) promote() error {
 	if p.credential {
 		return nil
 	}
@@ -83,9 +105,9 @@ func (p place) promote() error {
 	return nil
 }
 
-// drop removes the files of a rotation that did not happen, also the temporary file of a write that a crash
+// drop implements place. It removes also the temporary file of a write that a crash
 // cut short: private keys must not lie about.
-func (p place) drop() error {
+func (p files) drop() error {
 	if p.credential {
 		return nil
 	}
@@ -103,7 +125,7 @@ func (p place) drop() error {
 
 // read returns the key in a file, nil when there is no such file. The checks are made on the open file, so that it
 // cannot be exchanged between check and use.
-func (p place) read(path string) (ed25519.PrivateKey, error) {
+func (p files) read(path string) (ed25519.PrivateKey, error) {
 	f, err := openNoFollow(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -145,14 +167,22 @@ func parseKey(path string, raw []byte) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// writeKey makes the file whole or not at all.
-func writeKey(path string, key ed25519.PrivateKey) error {
+// encodeKey is the text of a key, as files have it.
+func encodeKey(key ed25519.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return errors.New("keyring: write key: cannot encode")
+		return nil, errors.New("keyring: write key: cannot encode")
 	}
 	defer clear(der)
-	text := pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}), nil
+}
+
+// writeKey makes the file whole or not at all.
+func writeKey(path string, key ed25519.PrivateKey) error {
+	text, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
 	defer clear(text)
 	if err := durable.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("keyring: write key: %w", err)

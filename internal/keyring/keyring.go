@@ -1,7 +1,8 @@
 // Package keyring keeps the daemon's own signing keys: one Ed25519 key for the journal, one for attestations.
 //
-// A private key is a file of its owner alone (PKCS#8 in PEM, 0600 in a 0700 directory) or a systemd credential, and
-// leaves this package only as signatures. The public halves, also of retired keys, stand in a table; every key but
+// A private key is a file of its owner alone (PKCS#8 in PEM, 0600 in a 0700 directory) or a systemd credential; an
+// operator may move the one for attestations into the vault. It leaves this package only as signatures, and to the
+// vault. The public halves, also of retired keys, stand in a table; every key but
 // the first of its use is signed by the one before it, so that whoever trusts one key can follow the chain to the
 // next.
 //
@@ -59,6 +60,7 @@ type Ring struct {
 
 	mu        sync.Mutex // guards the fields below; a leaf lock
 	signers   map[palyra.KeyUse]*Signer
+	vault     Vault // nil: no key can be in it
 	history   []TrustKey
 	journal   store.Recorder
 	listeners []func(use palyra.KeyUse)
@@ -113,6 +115,7 @@ func (r *Ring) load(ctx context.Context, use palyra.KeyUse) error {
 //	table has none, no file           a new key
 //	table names the file's key        the normal case; a staged key is dropped: its rotation did not happen
 //	table names the staged key        the rotation happened, the file move did not: move it now
+//	table names a key, there is no file  the vault's, if it can be there; it is asked for when it is needed
 //	anything else                     refused: the chain would break
 func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 	pl, err := r.place(use)
@@ -123,20 +126,20 @@ func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 	if onRecord != nil {
 		name = verifierName(onRecord.Verifier)
 	}
-	held, err := pl.read(pl.file())
+	held, err := pl.held()
 	if err != nil {
 		return nil, err
 	}
 	if onRecord == nil {
-		if held == nil {
-			held, err = pl.create()
+		if first, inFile := pl.(files); held == nil && inFile {
+			held, err = first.create()
 		}
 		return newSigner(use, name, held), err
 	}
 	if held != nil && KeyID(public(held)) == onRecord.ID {
 		return newSigner(use, name, held), pl.drop()
 	}
-	staged, err := pl.read(pl.staged())
+	staged, err := pl.next()
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +149,16 @@ func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 		}
 		return newSigner(use, name, staged), pl.drop()
 	}
-	return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "the %s key in %s is not key %s, which the state has on record", use,
-		pl.file(), onRecord.ID).
+	if r.absent(use, held, staged) {
+		return r.late(*onRecord)
+	}
+	return nil, other(use, pl, onRecord.ID)
+}
+
+// other is the error of a place whose key is not the one on record.
+func other(use palyra.KeyUse, pl place, id string) error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "the %s key in %s is not key %s, which the state has on record", use,
+		pl.name(), id).
 		WithRemedy("restore the key file that belongs to this state, or begin a new state on purpose: palyra up --new-state, which " +
 			"keeps this one beside it")
 }
@@ -155,12 +166,19 @@ func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 // place chooses where the key of a use lives.
 func (r *Ring) place(use palyra.KeyUse) (place, error) {
 	if r.cfg.Credentials != "" {
-		pl := place{dir: r.cfg.Credentials, use: use, credential: true}
+		pl := files{dir: r.cfg.Credentials, use: use, credential: true}
 		if pl.present() {
 			return pl, checkCredentials(pl.dir)
 		}
 	}
-	return place{dir: r.cfg.Dir, use: use}, explain(durable.CheckPrivate(r.cfg.Dir))
+	pl := files{dir: r.cfg.Dir, use: use}
+	if err := durable.CheckPrivate(r.cfg.Dir); err != nil {
+		return pl, explain(err)
+	}
+	if there, err := r.inVault(use); err != nil || !there || pl.present() { // a file that is there counts
+		return pl, err
+	}
+	return shelf{r.vault, use}, nil
 }
 
 // Signer returns the key in force for a use; nil for an unknown use. It stays
@@ -182,10 +200,21 @@ func (r *Ring) List() []palyra.Key {
 	return keys
 }
 
-// Path returns the file the key of a use is read from.
+// Verifiers lists the verifier lines of every key of a use, retired ones too.
+func (r *Ring) Verifiers(use palyra.KeyUse) []string {
+	var lines []string
+	for _, k := range r.List() {
+		if k.Use == use {
+			lines = append(lines, k.Verifier)
+		}
+	}
+	return lines
+}
+
+// Path returns the file the key of a use is read from, or says that it is in the vault.
 func (r *Ring) Path(use palyra.KeyUse) string {
 	pl, _ := r.place(use)
-	return pl.file()
+	return pl.name()
 }
 
 // Format implements fmt.Formatter: a ring prints as where it is.

@@ -96,7 +96,10 @@ func (r *Ring) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principa
 	if err != nil {
 		return palyra.Key{}, err
 	}
-	next, err := r.stage(pl, old)
+	if err := r.forgetCopy(use, pl); err != nil {
+		return palyra.Key{}, err
+	}
+	next, err := r.stage(use, pl, old)
 	if err != nil {
 		return palyra.Key{}, err
 	}
@@ -110,23 +113,23 @@ func (r *Ring) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principa
 	if err := pl.promote(); err != nil {
 		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal,
 			"the %s key is rotated, but its file could not be moved into place", use).
-			WithRemedy("check %s; the next start moves it", pl.dir).WithCause(err)
+			WithRemedy("check %s; the next start moves it", pl.name()).WithCause(err)
 	}
 	r.point("key.moved/kept")
 	return key, nil
 }
 
-func (r *Ring) stage(pl place, old *Signer) (*Signer, error) {
+func (r *Ring) stage(use palyra.KeyUse, pl place, old *Signer) (*Signer, error) {
 	key, err := pl.stage()
 	if err != nil {
 		return nil, err
 	}
 	if key == nil || KeyID(public(key)) == old.KeyID() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled,
-			"the %s key is a credential of the service, which the daemon cannot replace", pl.use).
-			WithRemedy("add a new key as credential %s.key.next, restart the service and rotate again", pl.use)
+			"the %s key is a credential of the service, which the daemon cannot replace", use).
+			WithRemedy("add a new key as credential %s.key.next, restart the service and rotate again", use)
 	}
-	return newSigner(pl.use, old.Name(), key), nil
+	return newSigner(use, old.Name(), key), nil
 }
 
 // commit makes the rotation a fact. The new key signs from the moment of the

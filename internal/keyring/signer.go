@@ -30,6 +30,7 @@ type Signer struct {
 	name    string
 	pub     ed25519.PublicKey
 	private palyra.Secret
+	late    *late // nil: private is there
 }
 
 // newSigner takes over key; nil stays nil, for the error path of the caller.
@@ -51,8 +52,12 @@ func (s *Signer) Public() ed25519.PublicKey { return append(ed25519.PublicKey(ni
 
 // Sign returns the Ed25519 signature of msg.
 func (s *Signer) Sign(msg []byte) ([]byte, error) {
+	private, err := s.half()
+	if err != nil {
+		return nil, err
+	}
 	var sig []byte
-	err := s.private.Use(func(key []byte) error {
+	err = private.Use(func(key []byte) error {
 		sig = ed25519.Sign(key, msg)
 		return nil
 	})

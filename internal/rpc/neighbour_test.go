@@ -99,7 +99,7 @@ var (
 	aboutAll = []string{
 		"AddAgent", "AddOperator", "AddToken", "AddUser", "ChangeUser", "RemoveAgent", "RemoveOperator", "RemoveUser", "RevokeToken",
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
-		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey",
+		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey", "MoveKeys",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
 		"SetObservation",
 		"CloseSession", "GetSession", "ListSessions", "Shutdown",

@@ -258,6 +258,9 @@ func (in *importing) anew() error {
 	if err != nil {
 		return err
 	}
+	if err := v.keepsKeys(in.ctx); err != nil {
+		return err
+	}
 	own, recipients := v.carryOwn(in.ctx) // before there is another key: to open it forgets those that are not its own
 	defer destroyAll(own)
 	id, keys, err := v.newVaultKey(in.ctx, v.First, palyra.Secret{})

@@ -19,7 +19,8 @@ import (
 
 // Keys is `palyra keys`.
 func Keys(inv *invocation.Invocation) *cobra.Command {
-	return syntax.Parent("keys", "The daemon's own signing keys", keysListCommand(inv), keysExportCommand(inv), keysRotateCommand(inv))
+	return syntax.Parent("keys", "The daemon's own signing keys", keysListCommand(inv), keysExportCommand(inv), keysRotateCommand(inv),
+		keysWhereCommand(inv), keysMoveCommand(inv))
 }
 
 func keysListCommand(inv *invocation.Invocation) *cobra.Command {
@@ -65,5 +66,55 @@ func keysRotateCommand(inv *invocation.Invocation) *cobra.Command {
 			k, err := c.RotateKey(ctx, palyra.KeyUse(args[0]))
 			return inv.Answer(err, k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(string(k.Use))) })
 		}),
+	}
+}
+
+func keysWhereCommand(inv *invocation.Invocation) *cobra.Command {
+	return &cobra.Command{
+		Use: "where", Short: "Show where the private halves of the keys are", Args: syntax.Takes(), Example: "  palyra keys where",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.KeyPlaces(ctx)
+			return inv.Answer(err, map[string]any{"places": all}, func(w io.Writer) { showPlaces(w, all) })
+		}),
+	}
+}
+
+func keysMoveCommand(inv *invocation.Invocation) *cobra.Command {
+	return &cobra.Command{
+		Use: "move vault|files", Short: "Move the keys of attestations and of devices into the vault, or back into files",
+		Args: syntax.Takes("vault|files"),
+		Long: "Moves the private halves of the keys that sign attestations and certificates of devices from files of the daemon's user into\n" +
+			"the vault, or back. The vault's key is then needed at each start: while the vault is locked the daemon starts, stops, records\n" +
+			"and verifies as ever, and refuses calls, as nothing could attest what they do; no device comes in. The key of the journal\n" +
+			"stays in its file: it is needed while the vault is locked, too. What is moved is read back before it is removed where it was,\n" +
+			"so a move that is cut off leaves a key in one place, or the same in both; do it again then. A file that is removed is not\n" +
+			"overwritten on its disk: 'palyra keys rotate attestation' and 'palyra keys rotate ca' afterwards make keys that never were in one.\n" +
+			"Keys in the vault are in no export of it: they are lost with the vault's key, and then this state attests nothing more.",
+		Example:   "  palyra keys move vault\n  palyra keys move files",
+		ValidArgs: []string{"vault", "files"},
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if !slices.Contains([]string{"vault", "files"}, args[0]) {
+				return exit.Usagef("%q is none of vault and files", args[0])
+			}
+			all, err := c.MoveKeys(ctx, args[0])
+			return inv.Answer(err, map[string]any{"places": all}, func(w io.Writer) { showPlaces(w, all) })
+		}),
+	}
+}
+
+// placeWords say where a private half is.
+var placeWords = map[string]string{
+	palyra.PlaceFile:       "a file of the daemon's user",
+	palyra.PlaceVault:      "the vault",
+	palyra.PlaceBoth:       "a file, and the vault has the same: a move was cut off; do it again, or move it back",
+	palyra.PlaceCredential: "a credential of the service",
+}
+
+func showPlaces(w io.Writer, all []palyra.KeyPlace) {
+	for _, p := range all {
+		fmt.Fprintf(w, "%-12s %s\n", show.Line(string(p.Use)), placeWords[p.Place])
+		if p.Locked != "" {
+			fmt.Fprintf(w, "             %s\n  remedy: %s\n", show.Line(p.Locked), show.Line(p.Remedy))
+		}
 	}
 }

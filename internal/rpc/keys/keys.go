@@ -22,6 +22,10 @@ type Ring interface {
 	Export() ([]byte, error)
 	// Rotate replaces the key of a use.
 	Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principal) (palyra.Key, error)
+	// Where is in which places the private halves are.
+	Where(ctx context.Context) []palyra.KeyPlace
+	// Move moves those that can be moved to the vault or to files, and returns where they are then.
+	Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]palyra.KeyPlace, error)
 }
 
 // Service serves KeyService.
@@ -36,9 +40,17 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 }
 
 // ListKeys implements the method.
-func (s *Service) ListKeys(context.Context, *v1.ListKeysRequest) (*v1.ListKeysResponse, error) {
+func (s *Service) ListKeys(ctx context.Context, _ *v1.ListKeysRequest) (*v1.ListKeysResponse, error) {
 	res := &v1.ListKeysResponse{}
-	return res, wire.FromWord(map[string]any{"keys": s.ring.List()}, res)
+	return res, wire.FromWord(map[string]any{"keys": s.ring.List(), "places": s.ring.Where(ctx)}, res)
+}
+
+// MoveKeys implements the method.
+func (s *Service) MoveKeys(ctx context.Context, req *v1.MoveKeysRequest) (*v1.MoveKeysResponse, error) {
+	who := rpc.CallerOf(ctx)
+	places, err := s.ring.Move(ctx, req.GetTo(), who.Principal, who.Evidence)
+	res := &v1.MoveKeysResponse{}
+	return wire.Answer(res, res, map[string]any{"places": places}, err)
 }
 
 // ExportKeys implements the method.

@@ -60,6 +60,16 @@ func (r ring) Rotate(ctx context.Context, use palyra.KeyUse, _ palyra.Principal)
 	return palyra.Key{ID: "k2", Use: use, CreatedAt: At}, nil
 }
 
+func (r ring) Where(ctx context.Context) []palyra.KeyPlace {
+	r.note(ctx, "places of keys")
+	return []palyra.KeyPlace{{Use: "journal", Place: palyra.PlaceFile}}
+}
+
+func (r ring) Move(ctx context.Context, to string, _ palyra.Principal, _ palyra.Signature) ([]palyra.KeyPlace, error) {
+	r.note(ctx, "move keys to "+to)
+	return r.Where(ctx), nil
+}
+
 type log struct{ *Parts }
 
 func (l log) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error) {

@@ -147,6 +147,7 @@ func (*ListKeysRequest) Descriptor() ([]byte, []int) {
 type ListKeysResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          []*Key                 `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Places        []*KeyPlace            `protobuf:"bytes,2,rep,name=places,proto3" json:"places,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +189,174 @@ func (x *ListKeysResponse) GetKeys() []*Key {
 	return nil
 }
 
+func (x *ListKeysResponse) GetPlaces() []*KeyPlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// KeyPlace is where the private half of the key of a use lies.
+type KeyPlace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Use   string                 `protobuf:"bytes,1,opt,name=use,proto3" json:"use,omitempty"`
+	// file, vault or credential; both: file and vault have the same, and the file counts.
+	Place string `protobuf:"bytes,2,opt,name=place,proto3" json:"place,omitempty"`
+	// Why it cannot be used now; empty: it can.
+	Locked string `protobuf:"bytes,3,opt,name=locked,proto3" json:"locked,omitempty"`
+	// What to do about that.
+	Remedy        string `protobuf:"bytes,4,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyPlace) Reset() {
+	*x = KeyPlace{}
+	mi := &file_palyra_v1_key_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyPlace) ProtoMessage() {}
+
+func (x *KeyPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_key_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyPlace.ProtoReflect.Descriptor instead.
+func (*KeyPlace) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *KeyPlace) GetUse() string {
+	if x != nil {
+		return x.Use
+	}
+	return ""
+}
+
+func (x *KeyPlace) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *KeyPlace) GetLocked() string {
+	if x != nil {
+		return x.Locked
+	}
+	return ""
+}
+
+func (x *KeyPlace) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+type MoveKeysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// vault or files.
+	To            string `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveKeysRequest) Reset() {
+	*x = MoveKeysRequest{}
+	mi := &file_palyra_v1_key_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveKeysRequest) ProtoMessage() {}
+
+func (x *MoveKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_key_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveKeysRequest.ProtoReflect.Descriptor instead.
+func (*MoveKeysRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MoveKeysRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type MoveKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Places        []*KeyPlace            `protobuf:"bytes,1,rep,name=places,proto3" json:"places,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveKeysResponse) Reset() {
+	*x = MoveKeysResponse{}
+	mi := &file_palyra_v1_key_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveKeysResponse) ProtoMessage() {}
+
+func (x *MoveKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_key_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveKeysResponse.ProtoReflect.Descriptor instead.
+func (*MoveKeysResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MoveKeysResponse) GetPlaces() []*KeyPlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
 type ExportKeysRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -196,7 +365,7 @@ type ExportKeysRequest struct {
 
 func (x *ExportKeysRequest) Reset() {
 	*x = ExportKeysRequest{}
-	mi := &file_palyra_v1_key_proto_msgTypes[3]
+	mi := &file_palyra_v1_key_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +377,7 @@ func (x *ExportKeysRequest) String() string {
 func (*ExportKeysRequest) ProtoMessage() {}
 
 func (x *ExportKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_key_proto_msgTypes[3]
+	mi := &file_palyra_v1_key_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +390,7 @@ func (x *ExportKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportKeysRequest.ProtoReflect.Descriptor instead.
 func (*ExportKeysRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_key_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{6}
 }
 
 type ExportKeysResponse struct {
@@ -233,7 +402,7 @@ type ExportKeysResponse struct {
 
 func (x *ExportKeysResponse) Reset() {
 	*x = ExportKeysResponse{}
-	mi := &file_palyra_v1_key_proto_msgTypes[4]
+	mi := &file_palyra_v1_key_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +414,7 @@ func (x *ExportKeysResponse) String() string {
 func (*ExportKeysResponse) ProtoMessage() {}
 
 func (x *ExportKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_key_proto_msgTypes[4]
+	mi := &file_palyra_v1_key_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +427,7 @@ func (x *ExportKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportKeysResponse.ProtoReflect.Descriptor instead.
 func (*ExportKeysResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_key_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExportKeysResponse) GetDocument() []byte {
@@ -278,7 +447,7 @@ type RotateKeyRequest struct {
 
 func (x *RotateKeyRequest) Reset() {
 	*x = RotateKeyRequest{}
-	mi := &file_palyra_v1_key_proto_msgTypes[5]
+	mi := &file_palyra_v1_key_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +459,7 @@ func (x *RotateKeyRequest) String() string {
 func (*RotateKeyRequest) ProtoMessage() {}
 
 func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_key_proto_msgTypes[5]
+	mi := &file_palyra_v1_key_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +472,7 @@ func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_key_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RotateKeyRequest) GetUse() string {
@@ -322,7 +491,7 @@ type RotateKeyResponse struct {
 
 func (x *RotateKeyResponse) Reset() {
 	*x = RotateKeyResponse{}
-	mi := &file_palyra_v1_key_proto_msgTypes[6]
+	mi := &file_palyra_v1_key_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +503,7 @@ func (x *RotateKeyResponse) String() string {
 func (*RotateKeyResponse) ProtoMessage() {}
 
 func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_key_proto_msgTypes[6]
+	mi := &file_palyra_v1_key_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +516,7 @@ func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_key_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_key_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RotateKeyResponse) GetKey() *Key {
@@ -372,16 +541,26 @@ const file_palyra_v1_key_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"retired_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tretiredAt\"\x11\n" +
-	"\x0fListKeysRequest\"6\n" +
+	"\x0fListKeysRequest\"c\n" +
 	"\x10ListKeysResponse\x12\"\n" +
-	"\x04keys\x18\x01 \x03(\v2\x0e.palyra.v1.KeyR\x04keys\"\x13\n" +
+	"\x04keys\x18\x01 \x03(\v2\x0e.palyra.v1.KeyR\x04keys\x12+\n" +
+	"\x06places\x18\x02 \x03(\v2\x13.palyra.v1.KeyPlaceR\x06places\"b\n" +
+	"\bKeyPlace\x12\x10\n" +
+	"\x03use\x18\x01 \x01(\tR\x03use\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\tR\x05place\x12\x16\n" +
+	"\x06locked\x18\x03 \x01(\tR\x06locked\x12\x16\n" +
+	"\x06remedy\x18\x04 \x01(\tR\x06remedy\"!\n" +
+	"\x0fMoveKeysRequest\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\"?\n" +
+	"\x10MoveKeysResponse\x12+\n" +
+	"\x06places\x18\x01 \x03(\v2\x13.palyra.v1.KeyPlaceR\x06places\"\x13\n" +
 	"\x11ExportKeysRequest\"0\n" +
 	"\x12ExportKeysResponse\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"$\n" +
 	"\x10RotateKeyRequest\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\"5\n" +
 	"\x11RotateKeyResponse\x12 \n" +
-	"\x03key\x18\x01 \x01(\v2\x0e.palyra.v1.KeyR\x03key2\xaa\x02\n" +
+	"\x03key\x18\x01 \x01(\v2\x0e.palyra.v1.KeyR\x03key2\x87\x03\n" +
 	"\n" +
 	"KeyService\x12Z\n" +
 	"\bListKeys\x12\x1a.palyra.v1.ListKeysRequest\x1a\x1b.palyra.v1.ListKeysResponse\"\x15\xea\xe0\x18\x11\n" +
@@ -390,6 +569,8 @@ const file_palyra_v1_key_proto_rawDesc = "" +
 	"ExportKeys\x12\x1c.palyra.v1.ExportKeysRequest\x1a\x1d.palyra.v1.ExportKeysResponse\"\x15\xea\xe0\x18\x11\n" +
 	"\fjournal.read\x1a\x01\x01\x12^\n" +
 	"\tRotateKey\x12\x1b.palyra.v1.RotateKeyRequest\x1a\x1c.palyra.v1.RotateKeyResponse\"\x16\xea\xe0\x18\x12\n" +
+	"\vkeys.manage\x10\x01\x1a\x01\x01\x12[\n" +
+	"\bMoveKeys\x12\x1a.palyra.v1.MoveKeysRequest\x1a\x1b.palyra.v1.MoveKeysResponse\"\x16\xea\xe0\x18\x12\n" +
 	"\vkeys.manage\x10\x01\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
@@ -405,35 +586,42 @@ func file_palyra_v1_key_proto_rawDescGZIP() []byte {
 }
 
 var (
-	file_palyra_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_palyra_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 	file_palyra_v1_key_proto_goTypes  = []any{
 		(*Key)(nil),                   // 0: palyra.v1.Key
 		(*ListKeysRequest)(nil),       // 1: palyra.v1.ListKeysRequest
 		(*ListKeysResponse)(nil),      // 2: palyra.v1.ListKeysResponse
-		(*ExportKeysRequest)(nil),     // 3: palyra.v1.ExportKeysRequest
-		(*ExportKeysResponse)(nil),    // 4: palyra.v1.ExportKeysResponse
-		(*RotateKeyRequest)(nil),      // 5: palyra.v1.RotateKeyRequest
-		(*RotateKeyResponse)(nil),     // 6: palyra.v1.RotateKeyResponse
-		(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+		(*KeyPlace)(nil),              // 3: palyra.v1.KeyPlace
+		(*MoveKeysRequest)(nil),       // 4: palyra.v1.MoveKeysRequest
+		(*MoveKeysResponse)(nil),      // 5: palyra.v1.MoveKeysResponse
+		(*ExportKeysRequest)(nil),     // 6: palyra.v1.ExportKeysRequest
+		(*ExportKeysResponse)(nil),    // 7: palyra.v1.ExportKeysResponse
+		(*RotateKeyRequest)(nil),      // 8: palyra.v1.RotateKeyRequest
+		(*RotateKeyResponse)(nil),     // 9: palyra.v1.RotateKeyResponse
+		(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 	}
 )
 
 var file_palyra_v1_key_proto_depIdxs = []int32{
-	7, // 0: palyra.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	7, // 1: palyra.v1.Key.retired_at:type_name -> google.protobuf.Timestamp
-	0, // 2: palyra.v1.ListKeysResponse.keys:type_name -> palyra.v1.Key
-	0, // 3: palyra.v1.RotateKeyResponse.key:type_name -> palyra.v1.Key
-	1, // 4: palyra.v1.KeyService.ListKeys:input_type -> palyra.v1.ListKeysRequest
-	3, // 5: palyra.v1.KeyService.ExportKeys:input_type -> palyra.v1.ExportKeysRequest
-	5, // 6: palyra.v1.KeyService.RotateKey:input_type -> palyra.v1.RotateKeyRequest
-	2, // 7: palyra.v1.KeyService.ListKeys:output_type -> palyra.v1.ListKeysResponse
-	4, // 8: palyra.v1.KeyService.ExportKeys:output_type -> palyra.v1.ExportKeysResponse
-	6, // 9: palyra.v1.KeyService.RotateKey:output_type -> palyra.v1.RotateKeyResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	10, // 0: palyra.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	10, // 1: palyra.v1.Key.retired_at:type_name -> google.protobuf.Timestamp
+	0,  // 2: palyra.v1.ListKeysResponse.keys:type_name -> palyra.v1.Key
+	3,  // 3: palyra.v1.ListKeysResponse.places:type_name -> palyra.v1.KeyPlace
+	3,  // 4: palyra.v1.MoveKeysResponse.places:type_name -> palyra.v1.KeyPlace
+	0,  // 5: palyra.v1.RotateKeyResponse.key:type_name -> palyra.v1.Key
+	1,  // 6: palyra.v1.KeyService.ListKeys:input_type -> palyra.v1.ListKeysRequest
+	6,  // 7: palyra.v1.KeyService.ExportKeys:input_type -> palyra.v1.ExportKeysRequest
+	8,  // 8: palyra.v1.KeyService.RotateKey:input_type -> palyra.v1.RotateKeyRequest
+	4,  // 9: palyra.v1.KeyService.MoveKeys:input_type -> palyra.v1.MoveKeysRequest
+	2,  // 10: palyra.v1.KeyService.ListKeys:output_type -> palyra.v1.ListKeysResponse
+	7,  // 11: palyra.v1.KeyService.ExportKeys:output_type -> palyra.v1.ExportKeysResponse
+	9,  // 12: palyra.v1.KeyService.RotateKey:output_type -> palyra.v1.RotateKeyResponse
+	5,  // 13: palyra.v1.KeyService.MoveKeys:output_type -> palyra.v1.MoveKeysResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_key_proto_init() }
@@ -448,7 +636,7 @@ func file_palyra_v1_key_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_key_proto_rawDesc), len(file_palyra_v1_key_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

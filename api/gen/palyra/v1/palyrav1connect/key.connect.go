@@ -40,6 +40,8 @@ const (
 	KeyServiceExportKeysProcedure = "/palyra.v1.KeyService/ExportKeys"
 	// KeyServiceRotateKeyProcedure is the fully-qualified name of the KeyService's RotateKey RPC.
 	KeyServiceRotateKeyProcedure = "/palyra.v1.KeyService/RotateKey"
+	// KeyServiceMoveKeysProcedure is the fully-qualified name of the KeyService's MoveKeys RPC.
+	KeyServiceMoveKeysProcedure = "/palyra.v1.KeyService/MoveKeys"
 )
 
 // KeyServiceClient is a client for the palyra.v1.KeyService service.
@@ -50,6 +52,8 @@ type KeyServiceClient interface {
 	ExportKeys(context.Context, *v1.ExportKeysRequest) (*v1.ExportKeysResponse, error)
 	// RotateKey makes a new key for a use and chains it to the old one.
 	RotateKey(context.Context, *v1.RotateKeyRequest) (*v1.RotateKeyResponse, error)
+	// MoveKeys moves the private halves into the vault, or back into files; those that always lie in files stay there.
+	MoveKeys(context.Context, *v1.MoveKeysRequest) (*v1.MoveKeysResponse, error)
 }
 
 // NewKeyServiceClient constructs a client for the palyra.v1.KeyService service. By default, it uses
@@ -81,6 +85,12 @@ func NewKeyServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(keyServiceMethods.ByName("RotateKey")),
 			connect.WithClientOptions(opts...),
 		),
+		moveKeys: connect.NewClient[v1.MoveKeysRequest, v1.MoveKeysResponse](
+			httpClient,
+			baseURL+KeyServiceMoveKeysProcedure,
+			connect.WithSchema(keyServiceMethods.ByName("MoveKeys")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -89,6 +99,7 @@ type keyServiceClient struct {
 	listKeys   *connect.Client[v1.ListKeysRequest, v1.ListKeysResponse]
 	exportKeys *connect.Client[v1.ExportKeysRequest, v1.ExportKeysResponse]
 	rotateKey  *connect.Client[v1.RotateKeyRequest, v1.RotateKeyResponse]
+	moveKeys   *connect.Client[v1.MoveKeysRequest, v1.MoveKeysResponse]
 }
 
 // ListKeys calls palyra.v1.KeyService.ListKeys.
@@ -118,6 +129,15 @@ func (c *keyServiceClient) RotateKey(ctx context.Context, req *v1.RotateKeyReque
 	return nil, err
 }
 
+// MoveKeys calls palyra.v1.KeyService.MoveKeys.
+func (c *keyServiceClient) MoveKeys(ctx context.Context, req *v1.MoveKeysRequest) (*v1.MoveKeysResponse, error) {
+	response, err := c.moveKeys.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // KeyServiceHandler is an implementation of the palyra.v1.KeyService service.
 type KeyServiceHandler interface {
 	// ListKeys lists the keys; retired ones too.
@@ -126,6 +146,8 @@ type KeyServiceHandler interface {
 	ExportKeys(context.Context, *v1.ExportKeysRequest) (*v1.ExportKeysResponse, error)
 	// RotateKey makes a new key for a use and chains it to the old one.
 	RotateKey(context.Context, *v1.RotateKeyRequest) (*v1.RotateKeyResponse, error)
+	// MoveKeys moves the private halves into the vault, or back into files; those that always lie in files stay there.
+	MoveKeys(context.Context, *v1.MoveKeysRequest) (*v1.MoveKeysResponse, error)
 }
 
 // NewKeyServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -153,6 +175,12 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(keyServiceMethods.ByName("RotateKey")),
 		connect.WithHandlerOptions(opts...),
 	)
+	keyServiceMoveKeysHandler := connect.NewUnaryHandlerSimple(
+		KeyServiceMoveKeysProcedure,
+		svc.MoveKeys,
+		connect.WithSchema(keyServiceMethods.ByName("MoveKeys")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/palyra.v1.KeyService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case KeyServiceListKeysProcedure:
@@ -161,6 +189,8 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 			keyServiceExportKeysHandler.ServeHTTP(w, r)
 		case KeyServiceRotateKeyProcedure:
 			keyServiceRotateKeyHandler.ServeHTTP(w, r)
+		case KeyServiceMoveKeysProcedure:
+			keyServiceMoveKeysHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -180,4 +210,8 @@ func (UnimplementedKeyServiceHandler) ExportKeys(context.Context, *v1.ExportKeys
 
 func (UnimplementedKeyServiceHandler) RotateKey(context.Context, *v1.RotateKeyRequest) (*v1.RotateKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.KeyService.RotateKey is not implemented"))
+}
+
+func (UnimplementedKeyServiceHandler) MoveKeys(context.Context, *v1.MoveKeysRequest) (*v1.MoveKeysResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.KeyService.MoveKeys is not implemented"))
 }
