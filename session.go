@@ -80,23 +80,6 @@ type Key struct {
 	RetiredAt time.Time `json:"retired_at,omitzero"`
 }
 
-// KeyPlace is where the private half of the key of a use lies.
-type KeyPlace struct {
-	Use KeyUse `json:"use"`
-	// file, vault or credential; both: a move was cut off, file and vault have the same, and the file counts.
-	Place  string `json:"place"`
-	Locked string `json:"locked,omitempty"` // why it cannot be used now
-	Remedy string `json:"remedy,omitempty"`
-}
-
-// The places of private keys.
-const (
-	PlaceFile       = "file"
-	PlaceVault      = "vault"
-	PlaceBoth       = "both"
-	PlaceCredential = "credential"
-)
-
 // KeyUse is what a signing key of the daemon signs.
 type KeyUse string
 

@@ -77,8 +77,8 @@ func (c *Client) Keys(ctx context.Context) ([]palyra.Key, error) {
 
 // keyList is what the daemon tells of its keys.
 type keyList struct {
-	Keys   []palyra.Key      `json:"keys"`
-	Places []palyra.KeyPlace `json:"places"`
+	Keys   []palyra.Key `json:"keys"`
+	Places []KeyPlace   `json:"places"`
 }
 
 func (c *Client) listKeys(ctx context.Context) (keyList, error) {
@@ -87,15 +87,15 @@ func (c *Client) listKeys(ctx context.Context) (keyList, error) {
 }
 
 // KeyPlaces lists where the private halves of the daemon's signing keys are.
-func (c *Client) KeyPlaces(ctx context.Context) ([]palyra.KeyPlace, error) {
+func (c *Client) KeyPlaces(ctx context.Context) ([]KeyPlace, error) {
 	list, err := c.listKeys(ctx)
 	return list.Places, err
 }
 
 // MoveKeys moves the private halves that can be moved to the vault or to files, and returns where they are then (signed).
-func (c *Client) MoveKeys(ctx context.Context, to string) ([]palyra.KeyPlace, error) {
+func (c *Client) MoveKeys(ctx context.Context, to string) ([]KeyPlace, error) {
 	res, err := c.keys.MoveKeys(ctx, &v1.MoveKeysRequest{To: to})
-	return words[palyra.KeyPlace](res, err, "places")
+	return words[KeyPlace](res, err, "places")
 }
 
 // ExportKeys returns the public keys as one document for verifiers.

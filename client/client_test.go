@@ -159,7 +159,7 @@ func TestLooking(t *testing.T) {
 	k, err := c.Keys(ctx)
 	same(t, "keys", err, k, []palyra.Key{{ID: "k1", Use: "journal", CreatedAt: rpctest.At}})
 	places, err := c.KeyPlaces(ctx)
-	same(t, "places of keys", err, places, []palyra.KeyPlace{{Use: "journal", Place: palyra.PlaceFile}})
+	same(t, "places of keys", err, places, []client.KeyPlace{{Use: "journal", Place: client.PlaceFile}})
 	moved, err := c.MoveKeys(ctx, "vault")
 	same(t, "moved keys", err, moved, places)
 	doc, err := c.ExportKeys(ctx)

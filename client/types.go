@@ -12,6 +12,8 @@ import (
 type (
 	// Status is what a daemon says of itself.
 	Status = wire.Status
+	// KeyPlace is where the private half of a key lies.
+	KeyPlace = wire.KeyPlace
 	// Head is the journal's signed checkpoint.
 	Head = wire.Head
 	// Report is the end of a verification.
@@ -149,3 +151,11 @@ type AttestationRef struct {
 	Call   palyra.CallID
 	Digest palyra.Digest
 }
+
+// The places of private keys. Both: a move was cut off, file and vault have the same, and the file counts.
+const (
+	PlaceFile       = wire.PlaceFile
+	PlaceVault      = wire.PlaceVault
+	PlaceBoth       = wire.PlaceBoth
+	PlaceCredential = wire.PlaceCredential
+)

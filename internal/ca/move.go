@@ -66,10 +66,10 @@ func (m *Movable) Store(ctx context.Context, name string, s palyra.Secret) error
 	if err != nil {
 		return err
 	}
-	if place == palyra.PlaceVault {
+	if place == (Place{Vault: true}) {
 		return m.vault.Store(ctx, name, s)
 	}
-	if place == palyra.PlaceBoth { // what is left there would be of an earlier authority
+	if place.Vault { // what is left there would be of an earlier authority
 		if err := m.vault.Remove(ctx, name); err != nil {
 			return err
 		}
@@ -77,33 +77,30 @@ func (m *Movable) Store(ctx context.Context, name string, s palyra.Secret) error
 	return m.files.Store(ctx, name, s)
 }
 
-// Place is where a key is: in a file where there is none yet.
-func (m *Movable) Place(ctx context.Context, name string) (string, error) {
-	kept, err := m.has(ctx, name)
-	if err != nil {
-		return "", err
-	}
+// Place is where a key lies. Both: a move was cut off, they have the same, and the file counts.
+type Place struct{ File, Vault bool }
+
+// Place is where a key lies.
+func (m *Movable) Place(ctx context.Context, name string) (p Place, err error) {
 	path, err := m.files.path(ctx, name)
 	if err != nil {
-		return "", err
+		return p, err
+	}
+	if p.Vault, err = m.has(ctx, name); err != nil {
+		return p, err
 	}
 	_, err = os.Lstat(path)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("ca: keep: %w", err)
-	case err != nil && kept:
-		return palyra.PlaceVault, nil
-	case kept:
-		return palyra.PlaceBoth, nil
+	if p.File = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("ca: keep: %w", err)
 	}
-	return palyra.PlaceFile, nil
+	return p, nil
 }
 
 // move brings a key into the vault, or back into its file. At every moment one of them has it, or both have the same: it is
 // read back before it is removed where it was.
 func (m *Movable) move(ctx context.Context, name string, toVault bool, v Vault) error {
 	place, err := m.Place(ctx, name)
-	if err != nil || toVault == (place == palyra.PlaceVault) && place != palyra.PlaceBoth {
+	if err != nil || place == (Place{File: !toVault, Vault: toVault}) {
 		return err
 	}
 	key, err := m.Load(ctx, name)
@@ -164,18 +161,13 @@ func (a *Authority) Move(ctx context.Context, m *Movable, toVault bool, v Vault)
 	return m.move(ctx, secretName, toVault, v)
 }
 
-// Place is where the authority's keys are, and why they cannot be used.
-func (a *Authority) Place(ctx context.Context, m *Movable) palyra.KeyPlace {
-	out := palyra.KeyPlace{Use: Use}
-	var err error
-	if out.Place, err = m.Place(ctx, secretName); err == nil {
+// Place is where the authority's keys lie, and why they cannot be used.
+func (a *Authority) Place(ctx context.Context, m *Movable) (Place, error) {
+	p, err := m.Place(ctx, secretName)
+	if err == nil {
 		err = a.Ready()
 	}
-	if err != nil {
-		e := palyra.AsError(err)
-		out.Locked, out.Remedy = e.Text, e.Remedy
-	}
-	return out
+	return p, err
 }
 
 // shut reports whether an error is a vault's that does not open.

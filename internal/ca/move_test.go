@@ -66,8 +66,8 @@ func TestTheAuthorityMovesIntoTheVaultAndBack(t *testing.T) {
 	id := a.ID()
 	m.move(a, s, true)
 	m.move(a, s, true)
-	if m.filed() || m.box.held == nil || a.Place(t.Context(), s).Place != palyra.PlaceVault {
-		t.Fatalf("%+v", a.Place(t.Context(), s))
+	if p, err := a.Place(t.Context(), s); m.filed() || m.box.held == nil || err != nil || p != (Place{Vault: true}) {
+		t.Fatalf("%+v, %v", p, err)
 	}
 	d := newDevice(t).renew(t, a)
 	a, s = m.open()
@@ -107,8 +107,8 @@ func TestAnAuthorityInALockedVault(t *testing.T) {
 	if a.ID() != "" || a.Key().ID != "" || len(a.Certificates()) != 0 || a.Serves("daemon."+id+zoneSuffix) || len(a.Rotations()) != 0 {
 		t.Errorf("it knows itself: %q", a.ID())
 	}
-	if p := a.Place(t.Context(), s); p.Place != palyra.PlaceVault || p.Locked == "" || p.Remedy == "" {
-		t.Errorf("%+v", p)
+	if p, err := a.Place(t.Context(), s); p != (Place{Vault: true}) || palyra.AsError(err).Remedy == "" {
+		t.Errorf("%+v, %v", p, err)
 	}
 	m.box.blind = nil
 	if err := a.verify(parsed(t, d.leaf.DER)); err != nil || a.ID() != id {

@@ -14,13 +14,13 @@ import (
 )
 
 // places is in which places the daemon's keys are.
-func (d *daemon) places() map[palyra.KeyUse]palyra.KeyPlace {
+func (d *daemon) places() map[palyra.KeyUse]client.KeyPlace {
 	d.t.Helper()
 	all, err := d.client(client.OperatorDoor).KeyPlaces(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	out := map[palyra.KeyUse]palyra.KeyPlace{}
+	out := map[palyra.KeyUse]client.KeyPlace{}
 	for _, p := range all {
 		out[p.Use] = p
 	}

@@ -9,6 +9,7 @@ import (
 	"palyra/internal/ca"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
+	"palyra/internal/rpc/wire"
 )
 
 // Keys is every signing key of the daemon: the ring's and the authority's.
@@ -24,17 +25,37 @@ type Keys struct {
 type Vault = ca.Vault
 
 // Where is in which places the private halves are.
-func (p Keys) Where(ctx context.Context) []palyra.KeyPlace {
-	var out []palyra.KeyPlace
+func (p Keys) Where(ctx context.Context) []wire.KeyPlace {
+	var out []wire.KeyPlace
 	for _, use := range keyring.Uses() {
-		out = append(out, p.Place(use))
+		at, err := p.Place(use)
+		out = append(out, placeOf(use, at, err))
 	}
-	return append(out, p.Authority.Place(ctx, p.Kept))
+	at, err := p.Authority.Place(ctx, p.Kept)
+	return append(out, placeOf(UseCA, keyring.Place{File: at.File, Vault: at.Vault}, err))
+}
+
+// placeOf is a place in words, and why the key cannot be used.
+func placeOf(use palyra.KeyUse, at keyring.Place, err error) wire.KeyPlace {
+	out := wire.KeyPlace{Use: use, Place: wire.PlaceFile}
+	switch {
+	case at.Credential:
+		out.Place = wire.PlaceCredential
+	case at.File && at.Vault:
+		out.Place = wire.PlaceBoth
+	case at.Vault:
+		out.Place = wire.PlaceVault
+	}
+	if err != nil {
+		e := palyra.AsError(err)
+		out.Locked, out.Remedy = e.Text, e.Remedy
+	}
+	return out
 }
 
 // Move moves those private halves that can be moved into the vault, or back into files. The journal's stays in its file: it
 // signs while the vault is locked, and the vault is held against what it signed.
-func (p Keys) Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]palyra.KeyPlace, error) {
+func (p Keys) Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]wire.KeyPlace, error) {
 	if to != MoveVault && to != MoveFiles {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "keys are not moved to %q", palyra.Clip(to, 40)).
 			WithRemedy("say %s or %s", MoveVault, MoveFiles)

@@ -13,28 +13,26 @@ import (
 	"palyra/internal/durable"
 )
 
+// Place is where a private half lies. File and vault: a move was cut off, both have the same, and the file counts.
+type Place struct{ File, Vault, Credential bool }
+
 // Place is where the private half of the key of a use lies, and why it cannot be used.
-func (r *Ring) Place(use palyra.KeyUse) palyra.KeyPlace {
-	out := palyra.KeyPlace{Use: use, Place: palyra.PlaceFile}
+func (r *Ring) Place(use palyra.KeyUse) (Place, error) {
 	pl, err := r.place(use)
+	out := Place{}
 	switch pl := pl.(type) {
 	case shelf:
-		out.Place = palyra.PlaceVault
+		out.Vault = true
 	case files:
-		if pl.credential {
-			out.Place = palyra.PlaceCredential
-		} else if there, e := r.inVault(use); e == nil && there {
-			out.Place = palyra.PlaceBoth
+		out.File, out.Credential = !pl.credential, pl.credential
+		if there, e := r.inVault(use); e == nil && there {
+			out.Vault = !pl.credential
 		}
 	}
 	if s := r.Signer(use); err == nil && s != nil {
 		err = s.Ready()
 	}
-	if err != nil {
-		e := palyra.AsError(err)
-		out.Locked, out.Remedy = e.Text, e.Remedy
-	}
-	return out
+	return out, err
 }
 
 // Move moves the private half of a use into the vault, or back into a file. What it changes in the vault is on record as

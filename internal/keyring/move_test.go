@@ -73,6 +73,11 @@ func (f *fixture) filed() bool {
 	return err == nil
 }
 
+func (r *Ring) where(use palyra.KeyUse) Place {
+	p, _ := r.Place(use)
+	return p
+}
+
 // signs holds that the ring signs with the key of that id.
 func (f *fixture) signs(r *Ring, id string) {
 	f.Helper()
@@ -90,8 +95,8 @@ func TestKeysMoveIntoTheVaultAndBack(t *testing.T) {
 	before, _ := os.ReadFile(f.file())
 	for range 2 { // the second time there is nothing to do
 		must(t, r.Move(t.Context(), Attestation, true, b))
-		if f.filed() || len(b.held) != 1 || r.Place(Attestation).Place != palyra.PlaceVault {
-			t.Fatalf("in a file: %v; in the vault: %d; %+v", f.filed(), len(b.held), r.Place(Attestation))
+		if f.filed() || len(b.held) != 1 || r.where(Attestation) != (Place{Vault: true}) {
+			t.Fatalf("in a file: %v; in the vault: %d; %+v", f.filed(), len(b.held), r.where(Attestation))
 		}
 	}
 	f.signs(r, id)
@@ -106,7 +111,7 @@ func TestKeysMoveIntoTheVaultAndBack(t *testing.T) {
 	}
 	for range 2 {
 		must(t, r.Move(t.Context(), Attestation, false, b))
-		if !f.filed() || len(b.held) != 0 || r.Place(Attestation).Place != palyra.PlaceFile {
+		if !f.filed() || len(b.held) != 0 || r.where(Attestation) != (Place{File: true}) {
 			t.Fatalf("in a file: %v; in the vault: %d", f.filed(), len(b.held))
 		}
 	}
@@ -141,8 +146,8 @@ func TestALockedVaultRefusesSigningAlone(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if p := r.Place(Attestation); p.Place != palyra.PlaceVault || p.Locked == "" || p.Remedy == "" {
-		t.Errorf("%+v", p)
+	if p, err := r.Place(Attestation); p != (Place{Vault: true}) || palyra.AsError(err).Reason != palyra.ReasonVaultLocked {
+		t.Errorf("%+v, %v", p, err)
 	}
 	f.rotate(r, Journal)
 	if s.KeyID() != id || len(r.List()) != 3 || s.Verifier() == "" {
@@ -216,8 +221,8 @@ func TestRotationsWithTheVaultSurviveCrashes(t *testing.T) {
 	r := f.with(b)
 	crash(t, r, "key.vaulted/kept", func() { _ = r.Move(t.Context(), Attestation, true, b) })
 	r = f.with(b)
-	if r.Place(Attestation).Place != palyra.PlaceBoth {
-		t.Errorf("%+v", r.Place(Attestation))
+	if got := r.where(Attestation); got != (Place{File: true, Vault: true}) {
+		t.Errorf("%+v", got)
 	}
 	next := f.rotate(r, Attestation).ID
 	f.signs(f.with(b), next)

@@ -104,13 +104,13 @@ func keysMoveCommand(inv *invocation.Invocation) *cobra.Command {
 
 // placeWords say where a private half is.
 var placeWords = map[string]string{
-	palyra.PlaceFile:       "a file of the daemon's user",
-	palyra.PlaceVault:      "the vault",
-	palyra.PlaceBoth:       "a file, and the vault has the same: a move was cut off; do it again, or move it back",
-	palyra.PlaceCredential: "a credential of the service",
+	client.PlaceFile:       "a file of the daemon's user",
+	client.PlaceVault:      "the vault",
+	client.PlaceBoth:       "a file, and the vault has the same: a move was cut off; do it again, or move it back",
+	client.PlaceCredential: "a credential of the service",
 }
 
-func showPlaces(w io.Writer, all []palyra.KeyPlace) {
+func showPlaces(w io.Writer, all []client.KeyPlace) {
 	for _, p := range all {
 		fmt.Fprintf(w, "%-12s %s\n", show.Line(string(p.Use)), placeWords[p.Place])
 		if p.Locked != "" {

@@ -23,9 +23,9 @@ type Ring interface {
 	// Rotate replaces the key of a use.
 	Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principal) (palyra.Key, error)
 	// Where is in which places the private halves are.
-	Where(ctx context.Context) []palyra.KeyPlace
+	Where(ctx context.Context) []wire.KeyPlace
 	// Move moves those that can be moved to the vault or to files, and returns where they are then.
-	Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]palyra.KeyPlace, error)
+	Move(ctx context.Context, to string, by palyra.Principal, sig palyra.Signature) ([]wire.KeyPlace, error)
 }
 
 // Service serves KeyService.

@@ -60,12 +60,12 @@ func (r ring) Rotate(ctx context.Context, use palyra.KeyUse, _ palyra.Principal)
 	return palyra.Key{ID: "k2", Use: use, CreatedAt: At}, nil
 }
 
-func (r ring) Where(ctx context.Context) []palyra.KeyPlace {
+func (r ring) Where(ctx context.Context) []wire.KeyPlace {
 	r.note(ctx, "places of keys")
-	return []palyra.KeyPlace{{Use: "journal", Place: palyra.PlaceFile}}
+	return []wire.KeyPlace{{Use: "journal", Place: wire.PlaceFile}}
 }
 
-func (r ring) Move(ctx context.Context, to string, _ palyra.Principal, _ palyra.Signature) ([]palyra.KeyPlace, error) {
+func (r ring) Move(ctx context.Context, to string, _ palyra.Principal, _ palyra.Signature) ([]wire.KeyPlace, error) {
 	r.note(ctx, "move keys to "+to)
 	return r.Where(ctx), nil
 }

@@ -172,3 +172,19 @@ func Words[To, From ~string](list []From) []To {
 	}
 	return out
 }
+
+// KeyPlace is where the private half of the key of a use lies.
+type KeyPlace struct {
+	Use    palyra.KeyUse `json:"use"`
+	Place  string        `json:"place"`
+	Locked string        `json:"locked,omitempty"` // why it cannot be used now
+	Remedy string        `json:"remedy,omitempty"`
+}
+
+// The places of private keys. Both: a move was cut off, file and vault have the same, and the file counts.
+const (
+	PlaceFile       = "file"
+	PlaceVault      = "vault"
+	PlaceBoth       = "both"
+	PlaceCredential = "credential"
+)
