@@ -39,6 +39,7 @@ import (
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/cli/tui"
+	hooktable "palyra/internal/hook"
 )
 
 // Process is what the surrounding process gives to the command.
@@ -201,6 +202,21 @@ func settings() doctor.Settings {
 	}
 }
 
+// hooksHere finds the hooks of the agents that are on the person's path, or whose settings name one.
+func hooksHere(inv *invocation.Invocation) func() []observe.Hook {
+	return func() (all []observe.Hook) {
+		for _, name := range hooktable.Names() {
+			agent, _ := hooktable.Find(name)
+			file, found := connect.Installed(inv, agent, "")
+			state := doctor.StateOf(found)
+			if state != "none" || connect.OnPath(inv, agent.Program) != "" {
+				all = append(all, observe.Hook{Agent: name, Title: agent.Title, File: file, State: state})
+			}
+		}
+		return all
+	}
+}
+
 // allCommands lists all commands.
 func allCommands(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
@@ -214,7 +230,7 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv),
 		access.Console(inv, consolePairCommand(inv)),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
-		policy.Command(inv), observe.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
+		policy.Command(inv), observe.Command(inv, hooksHere(inv)), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
 		setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),
 		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}

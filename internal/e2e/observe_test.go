@@ -277,3 +277,36 @@ func (d *daemon) openQuestions() int {
 	}
 	return len(page.Approvals)
 }
+
+// When calls are held again the person is told which agents are: one may have changed its own settings meanwhile.
+func TestEnforceSaysWhichHooksAreThere(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.mustStart()
+	home, programs := t.TempDir(), t.TempDir()
+	save(t, filepath.Join(programs, "claude"), []byte("#!/bin/sh\necho 2.1.325\n"))
+	if err := os.Chmod(filepath.Join(programs, "claude"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "HOME="+home, "PATH="+programs+":/usr/bin:/bin")
+	settings := filepath.Join(home, ".claude", "settings.json")
+	for _, c := range []struct {
+		name   string
+		before func()
+		want   string
+	}{
+		{"none", func() {}, "Claude Code: NOT HELD: no hook is in " + settings + "; palyra hook install claude-code"},
+		{"installed", func() { d.mustPalyra("hook", "install", "claude-code", "--observe") }, "Claude Code: the hook is in " + settings},
+		{"off", func() { save(t, settings, []byte(`{"disableAllHooks":true}`)) }, "NOT HELD: hooks are switched off by"},
+		{"gone", func() { save(t, settings, []byte(`{}`)) }, "NOT HELD: no hook is in"},
+	} {
+		c.before()
+		d.mustPalyra("observe", "start", "--for", "1h")
+		if out := d.mustPalyra("observe", "enforce"); !strings.Contains(out, c.want) {
+			t.Errorf("%s:\n%s", c.name, out)
+		}
+	}
+	if out := d.mustPalyra("observe", "enforce", "--json"); !strings.Contains(out, `"on":false`) || !strings.Contains(out, `"hook":"none"`) {
+		t.Error(out)
+	}
+}

@@ -123,6 +123,19 @@ func examineAll(ctx context.Context, inv *invocation.Invocation, o options, name
 	return nil
 }
 
+// StateOf says in a word what an agent's settings say of the hook.
+func StateOf(found install.Hooked) string {
+	switch {
+	case found.Off:
+		return "off"
+	case found.Command != "":
+		return "installed"
+	case found.Other:
+		return "other"
+	}
+	return "none"
+}
+
 // examine examines one agent.
 func examine(ctx context.Context, inv *invocation.Invocation, o options, agent hook.AgentProgram) report {
 	file, found := o.settings.Installed(inv, agent, o.workspace)
@@ -130,16 +143,7 @@ func examine(ctx context.Context, inv *invocation.Invocation, o options, agent h
 		Agent: agent.Name, Title: agent.Title, File: file, Tools: []row{}, Unknown: []string{}, MCP: o.settings.MCP(inv, agent.Name),
 		Table: strings.TrimSpace(agent.Source + " " + agent.Version), Program: o.settings.OnPath(inv, agent.Program),
 	}
-	switch {
-	case found.Off:
-		r.Hook = "off"
-	case found.Command != "":
-		r.Hook = "installed"
-	case found.Other:
-		r.Hook = "other"
-	default:
-		r.Hook = "none"
-	}
+	r.Hook = StateOf(found)
 	w, can := ways[agent.Name]
 	switch {
 	case r.Program == "":

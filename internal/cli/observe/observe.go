@@ -2,6 +2,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,10 +19,18 @@ import (
 	"palyra/internal/show"
 )
 
-// Command is `palyra observe`.
-func Command(inv *invocation.Invocation) *cobra.Command {
+// Hook is what is known of the hook of an agent that is on this machine.
+type Hook struct {
+	Agent string `json:"agent"`
+	Title string `json:"-"`
+	File  string `json:"file"`
+	State string `json:"hook"` // installed, none, off, or other: an entry names the hook, and is another than is written
+}
+
+// Command is `palyra observe`. Hooks are those of the person's own settings.
+func Command(inv *invocation.Invocation, hooks func() []Hook) *cobra.Command {
 	cmd := syntax.Parent("observe", "See what Palyra would say to agents' own tools, before it does",
-		startCommand(inv), statusCommand(inv), reportCommand(inv), enforceCommand(inv))
+		startCommand(inv), statusCommand(inv), reportCommand(inv), enforceCommand(inv, hooks))
 	cmd.Long = "For agents that keep their own tools and ask a hook before each use. While calls are\n" +
 		"observed, a hook that was installed for it judges and records them and holds nothing:\n" +
 		"nobody is asked, nothing is blocked, and no call is rewritten. It takes an operator's\n" +
@@ -54,14 +63,42 @@ func statusCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-func enforceCommand(inv *invocation.Invocation) *cobra.Command {
+func enforceCommand(inv *invocation.Invocation, hooks func() []Hook) *cobra.Command {
 	return &cobra.Command{
 		Use: "enforce", Short: "Have calls of agents' own tools held again, from now on", Args: syntax.Takes(),
+		Long: "Ends observing, and says of each agent on your path whether its settings still have the hook:\n" +
+			"while calls were observed an agent could write its own settings, and without a hook nothing\n" +
+			"of it is held. 'palyra hook doctor' tries it with the agent itself.",
 		Example: "  palyra observe report\n  palyra observe enforce",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			o, err := c.SetObservation(ctx, 0)
-			return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+			if inv.RemoteName() != "" { // its agents' settings are not on this machine
+				return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+			}
+			found := hooks()
+			return inv.Answer(err, enforced{o, screen.Some(found)}, func(w io.Writer) {
+				printObservation(w, o)
+				printHooks(w, found)
+			})
 		}),
+	}
+}
+
+// enforced is the end of observing, in JSON.
+type enforced struct {
+	client.Observation
+	Hooks []Hook `json:"hooks"`
+}
+
+// printHooks says which agents are held by their hooks.
+func printHooks(w io.Writer, all []Hook) {
+	for _, h := range all {
+		says := "the hook is in " + show.Arg(h.File)
+		if h.State != "installed" {
+			why := map[string]string{"off": "hooks are switched off by", "other": "a hook that is not as it was installed is in"}[h.State]
+			says = "NOT HELD: " + cmp.Or(why, "no hook is in") + " " + show.Arg(h.File) + "; palyra hook install " + h.Agent
+		}
+		fmt.Fprintf(w, "%s: %s\n", h.Title, says)
 	}
 }
 
