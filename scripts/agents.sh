@@ -13,6 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 dir=${PALYRA_AGENTS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/palyra-agents}
 packages="@anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33 @google/gemini-cli@0.61.0 @github/copilot@1.0.102"
+packages+=" @zed-industries/claude-code-acp@0.16.2 @zed-industries/codex-acp@0.16.0 @agentclientprotocol/claude-agent-acp@0.100.0"
 
 if [ "$(cat "$dir/.installed" 2>/dev/null)" != "$packages" ]; then
 	command -v npm >/dev/null 2>&1 || { echo "agents.sh: npm is missing" >&2; exit 1; }

@@ -24,12 +24,13 @@ type step struct {
 type tools int
 
 const (
-	palyras   tools = iota // over MCP
-	claudes                // Claude Code's own
-	codexes                // Codex's own
-	geminis                // those of Gemini's program
-	opencodes              // opencode's own
-	copilots               // Copilot's own
+	palyras    tools = iota // over MCP
+	claudes                 // Claude Code's own
+	codexes                 // Codex's own
+	geminis                 // those of Gemini's program
+	opencodes               // opencode's own
+	copilots                // Copilot's own
+	claudesACP              // what Zed's adapter has in the place of Claude Code's own
 )
 
 // own are the names of an agent's shell, reader and writer, and of their fields.
@@ -38,6 +39,8 @@ var own = map[tools]struct{ shell, command, read, write, path, content string }{
 	geminis:   {"run_shell_command", "command", "read_file", "write_file", "file_path", "content"},
 	opencodes: {"bash", "command", "read", "write", "filePath", "content"},
 	copilots:  {"bash", "command", "view", "create", "path", "file_text"},
+
+	claudesACP: {"mcp__acp__Bash", "command", "mcp__acp__Read", "mcp__acp__Write", "file_path", "content"},
 }
 
 // scene is one thing that an agent does.
@@ -49,6 +52,7 @@ type scene struct {
 	after  time.Duration // that the answer takes
 	makes  string        // a file that is there afterwards
 	spares string        // one that is not
+	ends   bool          // a no may end the turn, and the model hears nothing
 	whole  string        // what the model has read when it has followed every note
 }
 
@@ -119,7 +123,7 @@ func edits(work string, with tools) []scene {
 
 func toRead(with tools, work, name string) step {
 	switch with {
-	case claudes, geminis, opencodes, copilots:
+	case claudes, claudesACP, geminis, opencodes, copilots:
 		return step{tool: own[with].read, args: map[string]any{own[with].path: filepath.Join(work, name)}}
 	case codexes:
 		return toRun(with, "cat "+name)
@@ -129,6 +133,8 @@ func toRead(with tools, work, name string) step {
 
 func toRun(with tools, line string) step {
 	switch with {
+	case claudesACP: // its own shell has no time-out of its own
+		return step{tool: own[with].shell, args: map[string]any{own[with].command: line, "timeout": 100_000}}
 	case claudes, geminis, opencodes, copilots:
 		return step{tool: own[with].shell, args: map[string]any{own[with].command: line, "description": "x"}}
 	case codexes: // its model gives a command ten seconds unless it says otherwise, and asks again later
@@ -139,7 +145,7 @@ func toRun(with tools, line string) step {
 
 func toWrite(with tools, work, name string) step {
 	switch with {
-	case claudes, geminis, opencodes, copilots:
+	case claudes, claudesACP, geminis, opencodes, copilots:
 		return step{tool: own[with].write, args: map[string]any{own[with].path: filepath.Join(work, name), own[with].content: "new\n"}}
 	case codexes:
 		return step{tool: "apply_patch", text: "*** Begin Patch\n*** Add File: " + name + "\n+new\n*** End Patch\n"}
@@ -182,7 +188,7 @@ func matrix(work string, with tools) []scene {
 	}
 	all := []scene{
 		{name: "allow", step: toRead(with, work, "small.txt"), want: `(?s).*hello world.*`},
-		{name: "rewrite", step: toRun(with, "ls small.txt; test -e /etc/hostname && cat /proc/self/status | grep NoNewPrivs"), want: `(?s).*small.txt.*NoNewPrivs:\s+1.*`},
+		{name: "rewrite", step: toRun(with, "ls small.txt; id -un"), want: `(?s).*small.txt.*\bagent\b.*`},
 		{
 			name: "ask then allow, program", step: toRun(with, "touch asked && echo made"), want: `(?s).*made.*`,
 			answer: palyra.AnswerAllow, after: 3 * time.Second, makes: "asked",

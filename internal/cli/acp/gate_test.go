@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,20 +60,63 @@ func TestWhatPermissionsComeTo(t *testing.T) {
 	d := newDaemon()
 	_, agent := between(t, d, nil)
 	for call, want := range map[string]string{
-		`{"toolCallId":"t","kind":"execute","rawInput":{"command":["git","push"]}}`:              `palyra.process.run {"command":"git","args":["push"],"cwd":"."}`,
-		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":"/etc"}}`:           `hook.acp-execute `,
-		`{"toolCallId":"t","kind":"execute","rawInput":{"command":["a",7]}}`:                     `hook.acp-execute `,
-		`{"toolCallId":"t","kind":"execute"}`:                                                    `hook.acp-execute `,
-		`{"toolCallId":"t","kind":"read","rawInput":{"file_path":"/w/a"}}`:                       `palyra.fs.read {"path":"/w/a"}`,
-		`{"toolCallId":"t","kind":"read","rawInput":{"file_path":"/etc/shadow"}}`:                `hook.acp-read `,
-		`{"toolCallId":"t","kind":"fetch","title":"get","rawInput":{"url":"https://x.example"}}`: `hook.acp-fetch `,
-		`{"toolCallId":"t","title":"Something"}`:                                                 `hook.acp-other `,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":["git","push"]}}`:                   `palyra.process.run {"command":"git","args":["push"],"cwd":"."}`,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":"/etc"}}`:                `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":"/w/a"}}`:                `palyra.process.run {"command":"/bin/sh","args":["-c","ls"],"cwd":"a"}`,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":["ls"],"workdir":"/w"}}`:            `palyra.process.run {"command":"ls","cwd":"."}`,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":"/w/a/../../etc"}}`:      `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":7}}`:                     `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":"ls","cwd":"/w/a","workdir":"/w"}}`: `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"edit","rawInput":{"file_path":"/w/n","content":"new"}}`:            `palyra.fs.write {"content":"new","make_dirs":true,"path":"/w/n"}`,
+		`{"toolCallId":"t","kind":"edit","rawInput":{"file_path":"/etc/n","content":"new"}}`:          `hook.acp-edit `,
+		`{"toolCallId":"t","kind":"edit","rawInput":{"file_path":"/w/n","content":"new","x":1}}`:      `hook.acp-edit `,
+		`{"toolCallId":"t","kind":"execute","rawInput":{"command":["a",7]}}`:                          `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"execute"}`:                                                         `hook.acp-execute `,
+		`{"toolCallId":"t","kind":"read","rawInput":{"file_path":"/w/a"}}`:                            `palyra.fs.read {"path":"/w/a"}`,
+		`{"toolCallId":"t","kind":"read","rawInput":{"file_path":"/etc/shadow"}}`:                     `hook.acp-read `,
+		`{"toolCallId":"t","kind":"fetch","title":"get","rawInput":{"url":"https://x.example"}}`:      `hook.acp-fetch `,
+		`{"toolCallId":"t","title":"Something"}`:                                                      `hook.acp-other `,
 	} {
 		agent.ask("session/request_permission", permission(call))
 		made := d.made()
 		r := made[len(made)-1]
 		if got := string(r.Tool) + " " + string(r.Arguments); !strings.HasPrefix(got, want) || r.Workspace != "/w" {
 			t.Errorf("%s: %s", call, got)
+		}
+	}
+}
+
+// TestToldBefore: what an agent said of a tool call counts in the question about it, however fast that follows.
+func TestToldBefore(t *testing.T) {
+	d := newDaemon()
+	_, agent := between(t, d, nil)
+	tell := func(id, kind, tool string) {
+		update := `{"sessionId":"one","update":{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"x","kind":"` + kind +
+			`","_meta":{"claudeCode":{"toolName":"` + tool + `"}}}}`
+		if err := agent.conn.SendNotification(t.Context(), "session/update", json.RawMessage(update)); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, c := range []struct{ kind, tool, input, want string }{
+		{"execute", "Bash", `{"command":"git push"}`, `palyra.process.run {"command":"/bin/sh","args":["-c","git push"],"cwd":"."}`},
+		{"edit", "Write", `{"file_path":"/w/n","content":"new"}`, `palyra.fs.write {"content":"new","make_dirs":true,"path":"/w/n"}`},
+		{"execute", "mcp__acp__Bash", `{"command":"git push"}`, ""}, // it is asked of the editor next
+		{"edit", "mcp__acp__Write", `{"file_path":"/w/n","content":"new"}`, ""},
+		{"edit", "mcp__acp__Write", `{"file_path":"/etc/n","content":"new"}`, "hook.acp-edit "}, // which the adapter may do by itself
+		{"edit", "mcp__acp__Write", `{"file_path":"/w/.claude/n","content":"new"}`, "palyra.fs.write "},
+		{"execute", "mcp__acp2__Bash", `{"command":"git push"}`, "palyra.process.run "},
+	} {
+		id, before := fmt.Sprint("told", i), len(d.made())
+		tell(id, c.kind, c.tool)
+		if got := agent.ask("session/request_permission", permission(`{"toolCallId":"`+id+`","rawInput":`+c.input+`}`)); got != selected("yes") {
+			t.Errorf("%s: %s", c.tool, got)
+		}
+		got := ""
+		if made := d.made(); len(made) > before {
+			got = string(made[before].Tool) + " " + string(made[before].Arguments)
+		}
+		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s %s is judged as %q", c.tool, c.input, got)
 		}
 	}
 }
@@ -196,7 +240,7 @@ func TestTerminals(t *testing.T) {
 	}
 	editor, agent := between(t, d, nil)
 	term := terminalOf(t, agent.ask("terminal/create",
-		`{"sessionId":"one","command":"make","args":["all"],"cwd":"/w/sub","env":[{"name":"A","value":"b"}]}`))
+		`{"sessionId":"one","command":"make","args":["all"],"cwd":"/w/sub","env":[{"name":"A","value":"b"},{"name":"CLAUDECODE","value":"1"}]}`))
 	in := `{"sessionId":"one","terminalId":"` + term + `"}`
 	for strings.Contains(agent.ask("terminal/output", in), `"output":""`) {
 	}

@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -20,6 +21,15 @@ func (p *Proxy) permission(ctx context.Context, r sdk.RequestPermissionRequest) 
 	n, err := p.sessions.find(r.SessionId)
 	if err != nil {
 		return out, err
+	}
+	before := p.told.heardOf(r.SessionId, r.ToolCall.ToolCallId)
+	if r.ToolCall.Kind == nil && before.kind != "" {
+		r.ToolCall.Kind = &before.kind
+	}
+	input, _ := r.ToolCall.RawInput.(map[string]any)
+	if option, ok := onceOption(r.Options); ok && n.comesAgain(before, input) {
+		out.Outcome = sdk.NewRequestPermissionOutcomeSelected(option)
+		return out, nil
 	}
 	request, err := p.permissionCall(n, r.ToolCall)
 	if err != nil {
@@ -88,10 +98,13 @@ func (p *Proxy) plain(n *talk, c sdk.ToolCallUpdate, input map[string]any) (paly
 	}
 	switch *c.Kind {
 	case sdk.ToolKindExecute:
-		if a, ok := p.command(input); ok {
-			return palyra.ToolProcessRun, a, n.roots[0]
+		if a, root, ok := p.command(n, input); ok {
+			return palyra.ToolProcessRun, a, root
 		}
 	case sdk.ToolKindEdit:
+		if len(c.Content) == 0 {
+			return n.writes(input)
+		}
 		return n.edit(c.Content)
 	case sdk.ToolKindRead:
 		for _, field := range []string{"file_path", "path", "abs_path"} {
@@ -105,33 +118,51 @@ func (p *Proxy) plain(n *talk, c sdk.ToolCallUpdate, input map[string]any) (paly
 	return "", nil, ""
 }
 
-// command is the command line of a tool call: one text for a shell, or words. A tool call that gives another
-// directory is not plain.
-func (p *Proxy) command(input map[string]any) (a processargs.Arguments, ok bool) {
-	for _, field := range []string{"cwd", "workdir"} {
-		if _, there := input[field]; there {
-			return a, false
+// command is the command line of a tool call: one text for a shell, or words, and the directory that it is to run in.
+// One outside of the session's is not plain.
+func (p *Proxy) command(n *talk, input map[string]any) (a processargs.Arguments, root string, ok bool) {
+	root, dir := n.roots[0], n.roots[0]
+	for i, field := range []string{"cwd", "workdir"} {
+		v, there := input[field]
+		if !there {
+			continue
 		}
+		text, is := v.(string)
+		in, clean, err := n.place(text)
+		if !is || err != nil || i > 0 && input["cwd"] != nil && clean != dir {
+			return a, "", false
+		}
+		root, dir = in, clean
 	}
-	a.Cwd = "."
+	rel, err := filepath.Rel(root, dir)
+	if err != nil {
+		return a, "", false
+	}
+	a.Cwd = rel
+	ok = p.line(&a, input)
+	return a, root, ok
+}
+
+// line reads the command line itself.
+func (p *Proxy) line(a *processargs.Arguments, input map[string]any) (ok bool) {
 	switch c := input["command"].(type) {
 	case string:
 		a.Command, a.Args = p.Shell, []string{"-c", c}
-		return a, c != ""
+		return c != ""
 	case []any:
 		words := make([]string, len(c))
 		for i, w := range c {
 			if words[i], ok = w.(string); !ok {
-				return a, false
+				return false
 			}
 		}
 		if len(words) == 0 || words[0] == "" {
-			return a, false
+			return false
 		}
 		a.Command, a.Args = words[0], words[1:]
-		return a, true
+		return true
 	}
-	return a, false
+	return false
 }
 
 const maxEdited = 2 << 20

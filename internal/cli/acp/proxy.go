@@ -33,6 +33,7 @@ type Config struct {
 type Proxy struct {
 	Config
 	sessions *sessions
+	told     tellings
 	editor   *side
 	agent    *side
 }
@@ -60,7 +61,7 @@ type Pipes struct {
 func (p *Proxy) Run(ctx context.Context, editor, agent Pipes) error {
 	start := make(chan struct{})
 	p.editor = connect(editor.In, editor.Out, start, handler{request: p.fromEditor, note: p.editorTells, notes: editorNotes})
-	p.agent = connect(agent.In, agent.Out, start, handler{request: p.fromAgent, note: p.agentTells, notes: agentNotes})
+	p.agent = connect(agent.In, agent.Out, start, handler{request: p.fromAgent, note: p.agentTells, notes: agentNotes, first: p.told.hears})
 	close(start)
 	defer p.sessions.closeAll()
 	select {

@@ -68,6 +68,10 @@ func (p *Proxy) createTerminal(_ context.Context, r sdk.CreateTerminalRequest) (
 	return out, nil
 }
 
+// marks are variables that only say who started a program, with the values that say it. They are left out: a command
+// with a variable that nothing is known of is asked about, however plain it is.
+var marks = map[string]string{"CLAUDECODE": "1"} // of claude-code-acp 0.16.2
+
 // program is the call that a terminal amounts to.
 func (p *Proxy) program(n *talk, r sdk.CreateTerminalRequest) (client.CallRequest, error) {
 	none := client.CallRequest{}
@@ -91,7 +95,9 @@ func (p *Proxy) program(n *talk, r sdk.CreateTerminalRequest) (client.CallReques
 		if _, twice := args.Env[v.Name]; twice || v.Name == "" {
 			return none, badParams("a variable has no name, or comes twice")
 		}
-		args.Env[v.Name] = v.Value
+		if marks[v.Name] != v.Value || v.Value == "" {
+			args.Env[v.Name] = v.Value
+		}
 	}
 	raw, err := processargs.Encode(args)
 	if err != nil {

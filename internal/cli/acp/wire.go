@@ -27,6 +27,7 @@ type lines struct {
 	r     *bufio.Reader
 	ready <-chan struct{} // closed when the connection has its logger
 	knows func(method string) bool
+	first func(params json.RawMessage) // reads known notifications in the order of their coming; may be nil
 	notes chan struct{}
 	rest  []byte
 }
@@ -82,6 +83,7 @@ func (l *lines) passes(line []byte) bool {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
 	}
 	if json.Unmarshal(line, &m) != nil {
 		return false
@@ -95,6 +97,9 @@ func (l *lines) passes(line []byte) bool {
 	case m.Method == cancelRequest:
 		return true
 	case l.knows(m.Method):
+		if l.first != nil {
+			l.first(m.Params)
+		}
 		l.notes <- struct{}{}
 		return true
 	}
@@ -114,12 +119,14 @@ type handler struct {
 	request func(ctx context.Context, method string, params json.RawMessage) (any, error)
 	note    func(ctx context.Context, method string, params json.RawMessage)
 	notes   func(method string) bool
+	first   func(params json.RawMessage)
 }
 
 // connect speaks with one side. Nothing of it is read before start is closed.
 func connect(r io.Reader, w io.Writer, start <-chan struct{}, h handler) *side {
 	ready := make(chan struct{})
 	s := &side{in: newLines(r, ready, h.notes)}
+	s.in.first = h.first
 	room := make(chan struct{}, maxAtOnce)
 	s.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 		if h.notes(method) {
