@@ -39,6 +39,7 @@ import (
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/cli/tui"
+	"palyra/internal/cli/wholeagent"
 	hooktable "palyra/internal/hook"
 )
 
@@ -227,8 +228,8 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 		execute.RunCommand(inv), execute.RunsCommand(inv), execute.ProcessesCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv), vaultCommand(inv),
 		changes.Command(inv), execute.KeepCommand(inv), execute.DropCommand(inv), changes.Undo(inv), changes.Redo(inv),
-		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv),
-		access.Console(inv, consolePairCommand(inv)),
+		access.Agents(inv, execute.AgentRunCommand(inv, new(wholeagent.Options))),
+		access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv, consolePairCommand(inv)),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
 		policy.Command(inv), observe.Command(inv, hooksHere(inv)), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
 		setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),

@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"os/user"
-	"path/filepath"
 	"strconv"
 
 	"palyra"
@@ -13,7 +12,7 @@ import (
 
 // profileDir is where the operator's own profiles are.
 func profileDir(c config.Config) string {
-	return filepath.Join(filepath.Dir(c.Paths.Config), "profiles")
+	return c.Paths.Profiles()
 }
 
 // homeOf is where a user's own things are.

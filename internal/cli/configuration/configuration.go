@@ -72,7 +72,7 @@ func profileProblems(inv *invocation.Invocation) []config.Problem {
 		return nil // the configuration's own check reports it
 	}
 	var out []config.Problem
-	for _, f := range profiles.Check(profileDir(paths)) {
+	for _, f := range profiles.Check(paths.Profiles()) {
 		out = append(out, config.Problem{Where: f.Where(), Text: f.Text})
 	}
 	return out

@@ -51,7 +51,7 @@ func profileList(inv *invocation.Invocation) ([]profiles.Info, error) {
 		return nil, err
 	}
 	set, err := profiles.New(profiles.Config{
-		Dir:  profileDir(c.Paths),
+		Dir:  c.Paths.Profiles(),
 		Home: func(int64) (string, error) { return "", errors.New("nothing is resolved here") },
 	})
 	if err != nil {

@@ -19,8 +19,6 @@ import (
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
-	"palyra/internal/config"
-	"palyra/internal/durable"
 	"palyra/internal/show"
 
 	profiles "palyra/internal/profile"
@@ -42,7 +40,7 @@ func toolchainsCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.inv, s.File = inv, filepath.Join(profileDir(c.Paths), profiles.Toolchains+".toml")
+			s.inv, s.File = inv, filepath.Join(c.Paths.Profiles(), profiles.Toolchains+".toml")
 			return s.run(cmd.Context())
 		},
 	}
@@ -50,9 +48,6 @@ func toolchainsCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd.Flags().BoolVar(&s.print, "print", false, "print the profile and write nothing")
 	return cmd
 }
-
-// profileDir is the directory of the operator's profiles.
-func profileDir(p config.Paths) string { return filepath.Join(filepath.Dir(p.Config), "profiles") }
 
 // setting is one run of it, and its result.
 type setting struct {
@@ -113,7 +108,7 @@ func (s *setting) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := save(s.File, s.text); err != nil {
+	if err := profiles.Save(s.File, s.text); err != nil {
 		return err
 	}
 	s.Written = true
@@ -148,18 +143,4 @@ func (s *setting) agree(ctx context.Context) (bool, error) {
 	}
 	s.inv.Say("nothing was written")
 	return false, nil
-}
-
-// save writes a profile that no other user can change.
-func save(path string, text []byte) error {
-	dir := filepath.Dir(path)
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = durable.WriteFile(path, text, 0o600)
-	}
-	if err != nil {
-		return exit.Failedf(palyra.ReasonConfig, "cannot write %s: %v", show.Line(path), err).
-			WithRemedy("let yourself write to %s", show.Line(dir))
-	}
-	return nil
 }

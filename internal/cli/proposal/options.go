@@ -158,3 +158,19 @@ func (o *Options) variables() (map[string]string, error) {
 	}
 	return vars, nil
 }
+
+// Names lists the variables that --env names.
+func (o *Options) Names() (names []string) {
+	for _, pair := range o.Env {
+		name, _, _ := strings.Cut(pair, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Lend adds a binding to those of --secret.
+func (o *Options) Lend(binding string) {
+	if !slices.Contains(o.bindings, binding) {
+		o.bindings = append(o.bindings, binding)
+	}
+}

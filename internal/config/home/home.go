@@ -32,6 +32,9 @@ type Paths struct {
 	short []string // where sockets go when Run's path is too long for one
 }
 
+// Profiles is the directory of the operator's profiles.
+func (p Paths) Profiles() string { return filepath.Join(filepath.Dir(p.Config), "profiles") }
+
 // The names of the sockets in SocketDir.
 const (
 	AgentSocket    = "agent.sock"
