@@ -144,7 +144,7 @@ func (s *staging) allowsNext(t *testing.T) {
 			}
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	t.Error("nobody asked")
 }
