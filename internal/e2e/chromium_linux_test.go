@@ -254,10 +254,21 @@ func (p *page) click(name string) {
 func (p *page) picture(file string) {
 	p.t.Helper()
 	var shot struct{ Data string }
-	must(p.t, p.call(p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot))
+	must(p.t, p.call(p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 70}, &shot))
 	raw, err := base64.StdEncoding.DecodeString(shot.Data)
 	must(p.t, err)
 	must(p.t, os.WriteFile(file, raw, 0o644))
+}
+
+// looks sets how large the page is and which colours its person prefers.
+func (p *page) looks(width, height int, phone bool, colours string) {
+	p.t.Helper()
+	must(p.t, p.call(p.session, "Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone,
+	}, nil))
+	must(p.t, p.call(p.session, "Emulation.setEmulatedMedia", map[string]any{
+		"features": []map[string]string{{"name": "prefers-color-scheme", "value": colours}},
+	}, nil))
 }
 
 // clean fails the test when a page threw, or was refused something by its own rules.

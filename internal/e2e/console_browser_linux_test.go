@@ -52,8 +52,7 @@ func TestDecidingInABrowser(t *testing.T) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 
 	ch := propose(t.Context(), agent, write(d.work, "denied.txt", "x"))
-	p.until("document.querySelector('[data-approval]')")
-	must(t, p.js("document.querySelector('[data-approval]').click()", nil))
+	p.choose(d)
 	p.until("document.querySelector('[data-testid=question]')?.innerText.includes('+x')") // the diff
 	p.click("Deny")
 	if r := <-ch; r.err != nil || r.out.ReasonCode != palyra.ReasonApprovalDenied {
@@ -62,8 +61,7 @@ func TestDecidingInABrowser(t *testing.T) {
 	p.until("document.querySelector('[data-testid=settled]')?.innerText.includes('Denied')")
 
 	ch = propose(t.Context(), agent, write(d.work, "a.txt", "hello"))
-	p.until("document.querySelectorAll('[data-approval]').length === 1")
-	must(t, p.js("document.querySelector('[data-approval]').click()", nil))
+	p.choose(d)
 	p.until("document.querySelector('[data-testid=question]')?.innerText.includes('+hello')")
 	p.click("Allow once")
 	r := <-ch
@@ -88,9 +86,6 @@ func TestDecidingInABrowser(t *testing.T) {
 	stolenCookie(t, d, p)
 	p.clean()
 	otherPort(t, p)
-	if dir := os.Getenv("PALYRA_PICTURES"); dir != "" {
-		p.picture(filepath.Join(dir, "approvals.png"))
-	}
 }
 
 // signedBy has the independent verifier hold an outcome against the browser's key, and no other.

@@ -29,13 +29,14 @@ func (p *page) goTo(place string) {
 	must(p.t, p.js("location.hash = "+string(quoted), nil))
 }
 
-// choose opens the one question that waits.
-func (p *page) choose() {
+// choose opens the question that waits, by its row.
+func (p *page) choose(d *daemon) {
 	p.t.Helper()
+	a := d.pending(d.client(client.OperatorDoor))
 	p.goTo("approvals")
-	p.until("document.querySelectorAll('[data-approval]').length === 1")
-	must(p.t, p.js("document.querySelector('[data-approval]').click()", nil))
-	p.until("document.querySelector('[data-testid=question]')")
+	row := `document.querySelector('[data-approval="` + string(a.ID) + `"]')`
+	p.until(row + " && (" + row + ".click(), true)")
+	p.until("document.querySelector('[data-testid=digest]')?.textContent === '" + string(a.PlanDigest) + "'")
 }
 
 // sure presses a button that asks back, and what it then asks.
@@ -53,7 +54,7 @@ func TestTheSectionsOfTheConsole(t *testing.T) {
 	p := pairedBrowser(t, d, "owner")
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	ch := propose(t.Context(), agent, write(d.work, "a.txt", "hello"))
-	p.choose()
+	p.choose(d)
 	p.click("Allow for this session")
 	r := <-ch
 	if r.err != nil || r.out.Outcome != palyra.OutcomeFinished {
@@ -134,7 +135,7 @@ func TestHostileTextInTheConsole(t *testing.T) {
 		"p\u0430ypal &lt; " + strings.Repeat("x", 100<<10) + " THE END"
 	ctx := t.Context()
 	ch := propose(ctx, d.client(client.AgentDoor), write(d.work, "bad.txt", bad))
-	p.choose()
+	p.choose(d)
 	p.until("document.querySelector('[data-testid=question]').innerText.length > 1000")
 	text := p.text()
 	for _, want := range []string{`\x1b[2J`, `<img src=x onerror=`, `<script>`, `\u{202e}`, `\u{200b}`, `p\u{430}ypal`, `&lt;`, "THE END"} {
@@ -169,7 +170,7 @@ func TestTwoTabsOfTheConsole(t *testing.T) {
 		ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, fmt.Sprintf("%d.txt", i), "x"))
 		press := map[*page]string{p: "Allow once", q: "Deny"}
 		for tab, name := range press {
-			tab.choose()
+			tab.choose(d)
 			quoted, _ := json.Marshal(name)
 			tab.until("[...document.querySelectorAll('button')].find(b => b.textContent.trim() === " + string(quoted) + " && !b.disabled)")
 		}
@@ -204,7 +205,7 @@ func TestTheConsoleReconnects(t *testing.T) {
 	d.mustStart("PALYRA_CONSOLE_LISTEN=" + address)
 	p.until("document.querySelector('.live.on')")
 	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "after.txt", "x"))
-	p.choose()
+	p.choose(d)
 	p.click("Allow once")
 	if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeFinished {
 		t.Fatalf("%+v", r)

@@ -310,10 +310,15 @@ var alice = palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleApprov
 // show makes an offer and returns when its code is there.
 func (h *host) show() *shown {
 	h.t.Helper()
+	return h.showFor(alice)
+}
+
+func (h *host) showFor(what palyra.PairingOffer) *shown {
+	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &shown{t: h.t, end: cancel, update: make(chan struct{}, 1000), err: make(chan error, 1)}
 	go func() {
-		s.err <- h.Offer(ctx, alice, func(p palyra.Pairing) error {
+		s.err <- h.Offer(ctx, what, func(p palyra.Pairing) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.views = append(s.views, p)

@@ -56,6 +56,10 @@ function Question({ a }: { a: Approval }) {
           <dd>
             <code>{a.approvalId}</code>
           </dd>
+          <dt>Why asked</dt>
+          <dd>
+            <Block of={p?.explanation ?? ""} label="Why asked" />
+          </dd>
           <dt>Policies</dt>
           <dd>
             <Text of={a.policies.join(", ") || "–"} />
@@ -106,8 +110,8 @@ function Facts({ a }: { a: Approval }) {
     ["Runs in", [plan?.tier ? `tier ${plan.tier}${plan.profile ? `, ${plan.profile}` : ""}` : ""]],
     ["Unusual", prompt?.risk?.factors ?? []],
     ["Note", prompt?.notes ?? []],
-    ["Why asked", [prompt?.explanation ?? ""]],
-    ["An answer covers", [prompt?.covers ?? ""]],
+    ["Why asked", [prompt?.explanation.split("\n")[0] ?? ""]],
+    ["An answer covers", prompt?.covers.split("\n") ?? []],
   ];
   return (
     <dl className="facts">

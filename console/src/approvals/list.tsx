@@ -39,7 +39,7 @@ export function List({ all, chosen, label }: { all: readonly Approval[]; chosen?
 }
 
 function Row({ a, top, chosen }: { a: Approval; top: number; chosen: boolean }) {
-  const text = a.prompt?.title || a.prompt?.summary || a.subjectId;
+  const text = a.prompt?.summary || a.prompt?.title || a.subjectId;
   return (
     <a
       className="item"

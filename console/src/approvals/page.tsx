@@ -34,9 +34,10 @@ export function Approvals({ id }: { id?: string }) {
     return () => removeEventListener("keydown", step);
   });
   return (
+    <>
+    <h1 className="unseen">Approvals</h1>
     <div className={id ? "split chosen" : "split"}>
       <section aria-label="Questions">
-        <h1 className="unseen">Approvals</h1>
         <div className="row tabs">
           <button type="button" aria-pressed={!past} onClick={() => setPast(false)}>
             Waiting ({feed.pending.length})
@@ -70,5 +71,6 @@ export function Approvals({ id }: { id?: string }) {
         )}
       </section>
     </div>
+    </>
   );
 }

@@ -292,6 +292,7 @@ func (u *daemonStart) greet(s client.Status, first bool) error {
 		fmt.Fprintf(w, "\nNext:\n"+
 			"  palyra tools call palyra.echo --input '{\"text\":\"hello\"}'\n"+
 			"  palyra workspace add DIR       a directory for agents to work in, not your home\n"+
-			"  palyra approvals watch\n")
+			"  palyra approvals watch\n"+
+			"  palyra console pair            the same in a browser\n")
 	})
 }
