@@ -32,7 +32,7 @@ func (s *stage) quiet(starts int) {
 	}
 	for _, a := range page.Approvals {
 		if !a.Plan.AgentSocket {
-			s.t.Errorf("it was asked about %s", a.Summary)
+			s.t.Errorf("it was asked about %s %s", a.Plan.Tool, a.Plan.Arguments)
 		}
 	}
 }
