@@ -1,6 +1,6 @@
 // The way to the daemon: the services that the command uses, too. Requests that the protocol marks as signed get the
 // signature of this browser's own key; without one they are refused here, with what to do.
-import type { DescMessage, DescMethodUnary, DescService } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethodUnary, DescService, Message } from "@bufbuild/protobuf";
 import { getOption, hasOption } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
@@ -27,16 +27,25 @@ const signing: Interceptor = (next) => async (req) => {
   if (!opens && (!hasOption(method, access) || !getOption(method, access).signed)) {
     return next(req);
   }
-  if (req.stream) {
-    throw new Problem("invalid", "unsupported", "the console signs single requests only", "use the command");
-  }
   const key = await ownKey();
   if (!key) {
     throw new Problem("denied", "signature_required", "this browser has no key yet", "pair it: palyra console pair");
   }
-  req.header.set("Palyra-Intent", await signIntent(key, key.audience, method as DescMethodUnary<DescMessage, DescMessage>, req.message));
-  return next(req);
+  const sign = (m: Message) => signIntent(key, key.audience, method as DescMethodUnary<DescMessage, DescMessage>, m);
+  if (!req.stream) {
+    req.header.set("Palyra-Intent", await sign(req.message));
+    return next(req);
+  }
+  for await (const one of req.message) { // of a stream from the daemon, which has one request
+    req.header.set("Palyra-Intent", await sign(one));
+    return next({ ...req, message: only(one) });
+  }
+  throw new Problem("invalid", "malformed_input", "there is nothing to sign", "");
 };
+
+async function* only<M>(m: M): AsyncIterable<M> {
+  yield m;
+}
 
 const transport = createConnectTransport({
   baseUrl: location.origin,

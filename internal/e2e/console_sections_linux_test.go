@@ -268,3 +268,43 @@ func TestALongListInTheConsole(t *testing.T) {
 		t.Errorf("p95 %s, at most %s; %d rows", p95, frameMost, rows)
 	}
 }
+
+// Many questions are denied at once, those that the filter leaves and no others; all records are exported, sealed, with
+// a signature.
+func TestManyQuestionsInTheConsole(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	p := pairedBrowser(t, d, "owner")
+	var all []<-chan answer
+	for i := range 5 {
+		all = append(all, propose(t.Context(), d.client(client.AgentDoor), write(d.work, fmt.Sprintf("bad-%d.txt", i), "x")))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	good := propose(ctx, d.client(client.AgentDoor), write(d.work, "good.txt", "x"))
+	p.until("document.querySelectorAll('[data-approval]').length === 6")
+	must(t, p.js(`(() => { const f = document.querySelector('[aria-label=Filter]');
+		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(f, 'bad-');
+		f.dispatchEvent(new Event('input', {bubbles: true})) })()`, nil))
+	p.sure("Deny these 5", "Deny 5 questions")
+	for _, ch := range all {
+		if r := <-ch; r.out.ReasonCode != palyra.ReasonApprovalDenied {
+			t.Errorf("%+v", r.out)
+		}
+	}
+	if n := d.pending(d.client(client.OperatorDoor)); !strings.Contains(n.Prompt.Summary, "good.txt") {
+		t.Errorf("%+v", n.Prompt)
+	}
+	must(t, p.js(`(() => { const real = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(s => window.saved = s); return real(b) } })()`, nil))
+	p.click("Answered")
+	p.sure("Export", "Export all, signed")
+	p.until("window.saved")
+	var saved string
+	must(t, p.js("window.saved", &saved))
+	if lines := strings.Split(strings.TrimSpace(saved), "\n"); len(lines) < 7 || !strings.Contains(lines[len(lines)-1], "sig") {
+		t.Errorf("%d lines:\n%s", len(lines), saved)
+	}
+	cancel()
+	<-good
+	p.clean()
+}

@@ -1,6 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { approvals, asProblem } from "../rpc";
+import type { Approval } from "../gen/palyra/v1/approvals_pb";
+import { Act } from "../ui/parts";
 import { Trouble } from "../ui/trouble";
 import { Detail } from "./detail";
 import { useFeed } from "./feed";
@@ -16,7 +18,9 @@ export function Approvals({ id }: { id?: string }) {
     queryFn: ({ pageParam }) => approvals.listApprovals({ filter: { cursor: pageParam, limit: 100n } }),
     getNextPageParam: (last) => last.nextCursor || undefined,
   });
-  const all = past ? (history.data?.pages.flatMap((p) => p.approvals) ?? []).filter((a) => a.decision) : feed.pending;
+  const [filter, setFilter] = useState("");
+  const every = past ? (history.data?.pages.flatMap((p) => p.approvals) ?? []).filter((a) => a.decision) : feed.pending;
+  const all = filter ? every.filter((a) => holds(a, filter.toLowerCase())) : every;
   useEffect(() => {
     const step = (e: KeyboardEvent) => {
       const by = e.key === "j" ? 1 : e.key === "k" ? -1 : 0;
@@ -45,6 +49,17 @@ export function Approvals({ id }: { id?: string }) {
           <button type="button" aria-pressed={past} onClick={() => setPast(true)}>
             Answered
           </button>
+          <input aria-label="Filter" placeholder="Filter" value={filter} size={12} onChange={(e) => setFilter(e.target.value)} />
+          {!past && filter && all.length > 0 && (
+            <Act
+              key={all.map((a) => a.approvalId).join()}
+              name={`Deny these ${all.length}`}
+              sure={`Deny ${all.length} questions`}
+              again={["approvals"]}
+              run={() => denyAll(all)}
+            />
+          )}
+          {past && <Act name="Export" sure="Export all, signed" again={["approvals"]} run={exported} />}
         </div>
         {past && history.error && <Trouble problem={asProblem(history.error)} />}
         {all.length === 0 ? (
@@ -73,4 +88,31 @@ export function Approvals({ id }: { id?: string }) {
     </div>
     </>
   );
+}
+
+// holds reports whether a question has a text in what its row shows, or in its risk, session or kind.
+function holds(a: Approval, text: string): boolean {
+  const { prompt } = a;
+  return [prompt?.title, prompt?.summary, a.principal, a.subjectType, a.sessionId, prompt?.risk?.level, a.decision?.answer, a.decision?.by]
+    .some((t) => t?.toLowerCase().includes(text));
+}
+
+// denyAll denies each of the questions, with a signature of its own, and stops at the first trouble.
+async function denyAll(all: readonly Approval[]): Promise<void> {
+  for (const a of all) {
+    await approvals.decideApproval({ approvalId: a.approvalId, planDigest: a.planDigest, method: "console", answer: "deny" });
+  }
+}
+
+// exported saves all records, chained and sealed, as the command does.
+async function exported(): Promise<void> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for await (const m of approvals.exportApprovals({ format: "ndjson" })) {
+    chunks.push(new Uint8Array(m.chunk));
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(chunks, { type: "application/x-ndjson" }));
+  link.download = "approvals.ndjson";
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
