@@ -295,7 +295,8 @@ func TestManyQuestionsInTheConsole(t *testing.T) {
 	if n := d.pending(d.client(client.OperatorDoor)); !strings.Contains(n.Prompt.Summary, "good.txt") {
 		t.Errorf("%+v", n.Prompt)
 	}
-	must(t, p.js(`(() => { const real = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(s => window.saved = s); return real(b) } })()`, nil))
+	must(t, p.js(`(() => { const real = URL.createObjectURL;
+		URL.createObjectURL = b => { b.text().then(s => window.saved = s); return real(b) } })()`, nil))
 	p.click("Answered")
 	p.sure("Export", "Export all, signed")
 	p.until("window.saved")

@@ -211,7 +211,7 @@ func (c *crowded) browsers() {
 	c.add("console/cookie and another person's browser", nil, both(with(cookieHead(mine)), c.signed(others.key)))
 	c.add("console/cookie and a browser of long ago", nil, both(with(cookieHead(mine)), c.signed(aged.key)))
 	c.add("console/cookie and a machine's key", nil, both(with(cookieHead(mine)), c.signed(c.pair("m1", palyra.RoleOwner).key)))
-	c.add("console/signature of a browser", nil, c.signed(own.key))
+	c.add("console/signed by a browser, no cookie", nil, c.signed(own.key))
 	c.add("operator/signed by browser", nil, c.signed(own.key))
 	c.add("agent/signed by browser", nil, c.signed(own.key))
 	h := cookieHead(mine)

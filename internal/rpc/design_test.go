@@ -151,7 +151,7 @@ func atConsole(m method, name string) palyra.Reason {
 		return "http_505" // needs HTTP/2, which the console does not speak
 	case isToken(name), strings.HasPrefix(name, "cookie and "):
 		return palyra.ReasonBadCredential
-	case name == "browser, signed", name == "signature of a browser": // whose session may be over
+	case name == "browser, signed", name == "signed by a browser, no cookie": // whose session may be over
 		return then(person(m, "approver", true), noDevice(m))
 	case name == "revoked browser, signed":
 		return palyra.ReasonDeviceRevoked
