@@ -66,6 +66,7 @@ func serve(ctx context.Context, inv *invocation.Invocation, c *client.Client, ar
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stderr = inv.Env, inv.Stderr
 	finish := child.Group(cmd) // a signal for the editor's is not the agent's
+	defer child.Bound(cmd)()   // editors kill what they started, and some agents outlive their input
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return exit.Failedf(palyra.ReasonInternal, "cannot make a pipe: %v", err)
