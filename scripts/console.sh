@@ -12,7 +12,7 @@ export LC_ALL=C
 
 # digest is that of the sources; internal/web compares it in the same way.
 digest() {
-	(cd console && find . -name node_modules -prune -o -type f -printf '%P\n' | sort | while read -r f; do sha256sum "$f"; done) |
+	(cd console && find . -name node_modules -prune -o -type f -print | sed 's|^\./||' | sort | while read -r f; do sha256sum "$f"; done) |
 		sha256sum | cut -d' ' -f1
 }
 

@@ -77,6 +77,9 @@ func TestTheSectionsOfTheConsole(t *testing.T) {
 		p.goTo(place + string(r.out.CallID))
 		p.shows(string(r.out.CallID))
 	}
+	p.goTo("policy")
+	p.click("Check")
+	p.until("document.body.innerText.includes(': good')")
 	p.goTo("leases")
 	p.sure("Revoke", "Revoke it now")
 	p.shows("Nothing is allowed in advance")
