@@ -242,9 +242,10 @@ func (o *objects) read(id string) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(words[1]), content[:n]}, []byte{0}), nil
 }
 
+// close has git end. It is not waited for: that takes longer than to ask for a signature, and the room has who reaps it.
 func (o *objects) close() {
 	if o.cmd != nil && o.cmd.Process != nil {
 		_ = o.in.Close()
-		_ = o.cmd.Wait()
+		_ = o.cmd.Process.Kill()
 	}
 }

@@ -3,6 +3,7 @@ package mask
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 )
 
 // JSON is Bytes of a JSON text: what comes back is one too. Strings are looked at as what they say, however they are
@@ -67,6 +68,11 @@ func (m *Masker) tokens(b []byte) []byte {
 
 // literal masks a string with its quotes; it stays as it is written where it has no value in it.
 func (m *Masker) literal(b []byte) []byte {
+	if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) { // it stands for itself
+		if out := m.Bytes(b); len(out) == len(b) && &out[0] == &b[0] {
+			return b
+		}
+	}
 	var s string
 	if json.Unmarshal(b, &s) != nil {
 		return b

@@ -5,6 +5,7 @@
 package masked
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"palyra"
@@ -22,7 +23,7 @@ func through[T any](m *mask.Masker, v *T) bool {
 	if m.Empty() {
 		return false
 	}
-	text, err := json.Marshal(*v)
+	text, err := plainly(*v)
 	if err != nil {
 		return false
 	}
@@ -36,6 +37,16 @@ func through[T any](m *mask.Masker, v *T) bool {
 	}
 	*v = next
 	return true
+}
+
+// plainly is the JSON of v with "<", ">" and "&" as they are: what addresses of mail have in every commit would have each
+// string of it read by itself.
+func plainly(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // Call is a call as it is shown and kept: where something in it is masked, its plan says so. It cannot be gone on with
