@@ -23,7 +23,7 @@ func through[T any](m *mask.Masker, v *T) bool {
 	if m.Empty() {
 		return false
 	}
-	text, err := plainly(*v)
+	text, err := unescapedJSON(*v)
 	if err != nil {
 		return false
 	}
@@ -39,9 +39,9 @@ func through[T any](m *mask.Masker, v *T) bool {
 	return true
 }
 
-// plainly is the JSON of v with "<", ">" and "&" as they are: what addresses of mail have in every commit would have each
+// unescapedJSON is the JSON of v with "<", ">" and "&" as they are: what addresses of mail have in every commit would have each
 // string of it read by itself.
-func plainly(v any) ([]byte, error) {
+func unescapedJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
