@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,20 +22,31 @@ import (
 func claudeACP(t *testing.T, b *table) {
 	s, m, env := claude(t, b, claudesACP)
 	m.wrap = func(c step) agenttest.ToolCall { return agenttest.ToolCall{Name: c.tool, Args: encoded(c.args)} }
-	s.play(m, acpScenes(s.work, claudesACP), s.overACP(env, s.program("claude-code-acp")))
+	s.behindACP(m, s.overACP(env, s.program("claude-code-acp")))
 }
 
 // claudeAgentACP: Claude Code by the adapter that came after it, which asks for permissions and does all by itself.
 func claudeAgentACP(t *testing.T, b *table) {
 	s, m, env := claude(t, b, claudes)
-	s.play(m, acpScenes(s.work, claudes), s.overACP(env, s.program("claude-agent-acp")))
+	s.behindACP(m, s.overACP(env, s.program("claude-agent-acp")))
 }
 
 // codexACP: Codex by Zed's adapter, which asks for permissions and does all by itself.
 func codexACP(t *testing.T, b *table) {
 	s, m, env := codex(t, b, codexes, "gpt-5.5")
-	s.play(m, acpScenes(s.work, codexes), s.overACP(append(env, "OPENAI_API_KEY=stub"), s.program("codex-acp"),
+	s.behindACP(m, s.overACP(append(env, "OPENAI_API_KEY=stub"), s.program("codex-acp"),
 		"-c", `approval_policy="untrusted"`, "-c", `sandbox_mode="danger-full-access"`))
+}
+
+// behindACP plays the scenes, and those without a daemon.
+func (s *stage) behindACP(m *model, run func(ctx context.Context) ([]byte, error)) {
+	s.play(m, acpScenes(s.work, s.with), run)
+	s.daemon.stop()
+	down := without(s.work, s.with)
+	for i := range down {
+		down[i].ends = true
+	}
+	s.play(m, down, run)
 }
 
 // acpScenes are what an agent does between an editor and Palyra.
@@ -84,7 +96,9 @@ func (s *stage) overACP(env []string, agent ...string) func(ctx context.Context)
 		heard := make(chan struct{})
 		go func() { defer close(heard); e.listen(in) }()
 		defer func() {
-			s.logAsked()
+			if !strings.HasPrefix(s.now, "daemon down") {
+				s.logAsked()
+			}
 			_ = e.out.Close()
 			<-heard
 			_ = cmd.Wait()
