@@ -96,6 +96,9 @@ func (s *staging) agentByName(t *testing.T) {
 		}
 		wg.Wait()
 	}
+	said(named("", "--park", "claude-code", "-p", "later"), 75, "parked: the start waits for an answer to", "run the same line again")
+	s.allowsNext(t)
+	said(named("", "--park", "claude-code", "-p", "later"), 0, "args: --dangerously-skip-permissions -p later\n")
 	said(named("", "--print", "--json", "claude-code"), 0, `"state":"current"`, `"binding":"claude-code"`)
 }
 

@@ -34,7 +34,7 @@ func TestAgents(t *testing.T) {
 		"claude-agent-run": claudeInside, "claude-agent-run-mcp": claudeInsideMCP,
 		"opencode-mcp": opencodeMCP, "gemini-mcp": geminiMCP,
 		"opencode-hook": opencodeHook, "gemini-hook": geminiHook, "copilot-hook": copilotHook, "claude-hook-matrix": claudeMatrix,
-		"codex-hook-trust": codexTrust, "claude-named": claudeNamed, "codex-named": codexNamed,
+		"codex-hook-trust": codexTrust, "claude-park": claudePark, "claude-named": claudeNamed, "codex-named": codexNamed,
 		"claude-acp": claudeACP, "claude-agent-acp": claudeAgentACP, "codex-acp": codexACP,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,7 @@ type Asked struct {
 	Dir        string // where the agent works
 	Session    string
 	Transcript string
+	Use        string // the id of this use of the tool
 	Server     string // of MCP, where the agent says so
 	Elsewhere  bool   // another event asks about it
 	Line       bool   // it is a command line as it will be run, after all hooks that could change it
@@ -57,7 +58,7 @@ func (a AgentProgram) Read(raw []byte) (asked Asked, err error) {
 	}
 	for at, names := range map[*string][]string{
 		&asked.Tool: {"tool_name", "toolName"}, &asked.Dir: {"cwd"}, &asked.Session: {"session_id", "sessionId"},
-		&asked.Transcript: {"transcript_path"},
+		&asked.Transcript: {"transcript_path"}, &asked.Use: {"tool_use_id"},
 	} {
 		if a.Dialect != CopilotWords { // the others know one name
 			names = names[:1]

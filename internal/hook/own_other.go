@@ -11,3 +11,6 @@ type AgentSession struct {
 
 // Keeps reports that no file is known to be the agent's own: here owners are not told.
 func (AgentSession) Keeps(string) bool { return false }
+
+// Parks reports that no run is known to park.
+func (AgentSession) Parks(string) bool { return false }

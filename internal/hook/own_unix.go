@@ -44,15 +44,22 @@ func (s AgentSession) Keeps(path string) bool {
 	return false
 }
 
-// roots are the directories of the session, after links, as far as they are safe.
-func (s AgentSession) roots() (all []string) {
+// project is the directory with the session's transcript, where that is this user's.
+func (s AgentSession) project() (string, bool) {
 	dir, file := filepath.Split(s.Transcript)
 	project := filepath.Clean(dir)
 	if !filepath.IsAbs(s.Transcript) || !idForm.MatchString(s.ID) || file != s.ID+".jsonl" ||
 		filepath.Base(filepath.Dir(project)) != "projects" {
-		return nil
+		return "", false
 	}
-	if fi, err := os.Lstat(s.Transcript); err != nil || !fi.Mode().IsRegular() || !ownedByUs(fi) {
+	fi, err := os.Lstat(s.Transcript)
+	return project, err == nil && fi.Mode().IsRegular() && ownedByUs(fi)
+}
+
+// roots are the directories of the session, after links, as far as they are safe.
+func (s AgentSession) roots() (all []string) {
+	project, ok := s.project()
+	if !ok {
 		return nil
 	}
 	temp := s.Temp

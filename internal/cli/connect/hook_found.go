@@ -46,8 +46,9 @@ func hooked(inv *invocation.Invocation, agent hook.AgentProgram, workspace strin
 // isHookCommand reports whether a command line is one that hook install writes.
 func isHookCommand(inv *invocation.Invocation, agent hook.AgentProgram, command string) bool {
 	for _, mode := range []string{hook.Rewrite, hook.Check} {
-		for _, observe := range []bool{false, true} {
-			line, err := hookLine(inv, hookOptions{agent: agent, mode: mode, own: ownServer(command), observe: observe})
+		for variant := range 4 {
+			o := hookOptions{agent: agent, mode: mode, own: ownServer(command), observe: variant&1 != 0, park: variant&2 != 0}
+			line, err := hookLine(inv, o)
 			if err == nil && line == command {
 				return true
 			}

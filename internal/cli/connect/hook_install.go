@@ -61,6 +61,8 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.own, "own-server", "",
 		"the name that the agent has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
+	f.BoolVar(&o.park, "park", false,
+		"of claude-code: have runs without a window park where nobody answers (see 'palyra help hook claude-code')")
 	f.BoolVar(&o.observe, "observe", false, "have its calls observed and not held, while an operator says so (palyra observe start)")
 	f.BoolVar(&o.only, "print", false, "print the lines and write nothing")
 	_ = cmd.MarkFlagDirname("workspace")
@@ -72,7 +74,7 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 type hookOptions struct {
 	agent                hook.AgentProgram
 	workspace, mode, own string
-	only, observe        bool
+	only, observe, park  bool
 }
 
 // findAgent finds an agent by name.
@@ -109,6 +111,9 @@ var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9
 
 // installHook writes the hook, or only shows it, and reports that.
 func installHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
+	if o.park && o.agent.Name != hook.ClaudeCode {
+		return exit.Usagef("--park is for claude-code: no other agent is known to park a run for its hook")
+	}
 	done, say, err := writeHook(ctx, inv, o)
 	return inv.Answer(err, done, say)
 }
@@ -248,6 +253,9 @@ func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
 	}
 	if o.mode != hook.Rewrite {
 		words = append(words, "--mode", o.mode)
+	}
+	if o.park {
+		words = append(words, "--park")
 	}
 	if o.observe {
 		words = append(words, "--observe")

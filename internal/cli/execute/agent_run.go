@@ -76,6 +76,8 @@ func AgentRunCommand(inv *invocation.Invocation, named Named) *cobra.Command {
 	r.named.Flags(cmd)
 	cmd.Flags().SetInterspersed(false) // what follows an agent's name is the agent's
 	cmd.Flags().BoolVar(&r.o.Staged, "staged", false, "keep what it and its calls write on a stage, for you to review: see 'palyra keep'")
+	cmd.Flags().BoolVar(&r.o.Park, "park", false,
+		"where the start waits for a person, end with 75 and leave the question: the same line goes on")
 	cmd.Flags().StringArrayVar(&r.o.Within, "reach", nil, "another registered workspace that the agent may work in; '*' for all (repeatable)")
 	for _, name := range []string{"tier", "script"} {
 		_ = cmd.Flags().MarkHidden(name) // there is no choice
@@ -124,6 +126,7 @@ func (r *agentRun) byName(ctx context.Context, name string, args []string) error
 
 // start starts a command as an agent.
 func (r *agentRun) start(ctx context.Context, argv []string) error {
+	r.o.NoWait = r.o.NoWait || r.o.Park
 	if err := r.o.Conflicts(r.inv.JSON, terminal.Is(r.inv.Stdin)); err != nil {
 		return err
 	}

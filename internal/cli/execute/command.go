@@ -106,7 +106,7 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 		return err
 	}
 	defer c.Close()
-	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged}
+	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}, staged: o.Staged, parks: o.Park}
 	x.adopted, x.state.early = from.connection != "", from.signal
 	defer x.listen()()
 	if x.adopted {

@@ -34,6 +34,7 @@ type execution struct {
 	size       *proposal.Size // with -t; otherwise nil
 	raw        *rawTerminal   // with -t; otherwise nil
 	staged     bool           // it is an agent whose work its person reviews
+	parks      bool           // a start that nobody has answered ends, and is to be tried again
 	adopted    bool           // another program proposed it
 	taken      bool           // the command has the terminal: a second running event changes nothing
 	printedOut *printed
@@ -164,6 +165,13 @@ func (x *execution) begin(ctx context.Context) {
 // finish prints the rest of the output and how the call ended.
 func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	code := exit.OfExec(o)
+	if x.parks && o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
+		code = exit.Parked
+		x.tell("parked: the start waits for an answer to %s; run the same line again once it is given", show.Line(string(o.ApprovalID)))
+		if !x.inv.JSON {
+			return exit.Error{Code: code}
+		}
+	}
 	if x.inv.JSON {
 		if err := printOutcome(x.inv, o); err != nil {
 			return err

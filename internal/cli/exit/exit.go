@@ -23,6 +23,7 @@ const (
 	Unauthorised = 6
 	Busy         = 7
 	Older        = 8
+	Parked       = 75 // as mail says of what is to be tried again
 	Timeout      = 124
 	Palyra       = 125
 	Refused      = 126
@@ -44,6 +45,7 @@ var texts = []struct {
 	{Unauthorised, "the credential may not do this"},
 	{Busy, "too much at once or too often; wait and try again"},
 	{Older, "the journal is older than evidence that was kept"},
+	{Parked, "agent run --park: its start waits for a person; run the same line again once it is answered"},
 	{Timeout, "it took too long and was ended"},
 	{Palyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
 	{Refused, "the call was refused, or nothing that it changed was kept; exec: also denied, or not allowed in time"},
@@ -231,7 +233,7 @@ func Topic() *cobra.Command {
 		"tells them apart: a refusal is 3, 4, 6 or 7 where one of those says why, else 126. `palyra down` without a daemon has nothing " +
 		"to do and ends with 0.\n")
 	b.WriteString("\n`palyra exec` ends with the command's own code, or with 128+n where signal n ended it;\n" +
-		"only 2, 6, 124, 125, 126 and 130 are its own, and the message or the outcome says which\n" +
+		"only 2, 6, 75 (agent run --park), 124, 125, 126 and 130 are its own, and the message or the outcome says which\n" +
 		"is meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +
 		"one that failed and 130 for one that was cancelled.\n")
 	b.WriteString("\nAn error is printed to stderr as `palyra: text` and, where there is one, a second\n" +

@@ -41,7 +41,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 			t.Errorf("%s: %d is not documented", c, code)
 		}
 	}
-	want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 125, 126, 130, 141}
+	want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 75, 124, 125, 126, 130, 141}
 	var got []int
 	for _, e := range texts {
 		got = append(got, e.code)

@@ -37,7 +37,7 @@ type hookOptions struct {
 	mode, shell, own string
 	probe            string // the doctor's directory
 	wait             screen.SpanFlag
-	observe          bool
+	observe, park    bool
 }
 
 // Command is `palyra hook`.
@@ -125,6 +125,10 @@ func (o *hookOptions) flags(cmd *cobra.Command) {
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
 	f.BoolVar(&o.observe, "observe", false, "while an operator has calls observed ('palyra observe'), hold nothing: the call is\n"+
 		"judged and recorded, and what cannot be recorded is blocked; at other times decide as usual")
+	if o.agent.Name == hook.ClaudeCode {
+		f.BoolVar(&o.park, "park", false, "in a run without a window (claude -p), where nobody answers within 10s, have the run park:\n"+
+			"it ends, and 'claude -p --resume SESSION' goes on once the answer is given")
+	}
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -140,6 +144,9 @@ func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) erro
 	}
 	if o.wait <= 0 {
 		return exit.Failedf(palyra.ReasonMalformedInput, "--wait must be more than nothing").WithRemedy("give a time such as 45s")
+	}
+	if o.park = o.park && unattended(inv); o.park {
+		o.wait = min(o.wait, parkAfter)
 	}
 	type got struct {
 		doc any
@@ -273,7 +280,23 @@ func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o ho
 	if out.ReasonCode == palyra.ReasonPathOutside {
 		out.Remedy = "name a path inside " + h.root
 	}
-	return decided(inv, out), nil
+	a := decided(inv, out)
+	if o.park && out.ReasonCode == palyra.ReasonApprovalNotAwaited && out.ApprovalID != "" && h.own.Parks(h.Use) {
+		a.Decision = hook.Defer
+		a.Message = fmt.Sprintf("Palyra waits for the answer to approval %s; once it is given: claude -p --resume %s", out.ApprovalID, h.own.ID)
+	}
+	return a, nil
+}
+
+// parkAfter is how long the hook of a run without a window waits before the run parks.
+const parkAfter = screen.SpanFlag(10 * time.Second)
+
+// unattended reports whether Claude Code itself says that nobody is at a window. It sets the variable anew for each of its
+// children; a session in the background has no window either, and would not take the word that it parks.
+func unattended(inv *invocation.Invocation) bool {
+	attended, _ := inv.Variable("CLAUDE_CODE_SESSION_ATTENDED")
+	kind, _ := inv.Variable("CLAUDE_CODE_SESSION_KIND")
+	return attended == "0" && kind == ""
 }
 
 // rewrite lets a shell command pass as one that runs through the gate. Nothing is judged here: the

@@ -28,6 +28,7 @@ type Options struct {
 	NoWait, NoStdin, Terminal, limits  bool
 	live                               bool // it writes to the workspace directly
 	Agent                              bool // the command is an agent itself
+	Park                               bool // a start that nobody has answered is left for later; with NoWait
 	Staged                             bool // what the agent and its calls write waits for a person
 	AsAgent                            bool // an agent proposes it, not a person
 	Background                         bool // nobody waits for its end
