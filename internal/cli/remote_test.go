@@ -41,7 +41,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"agent-add agent-list agent-remove agent-run operator-list operator-add operator-remove access-user-list access-user-add " +
 		"access-user-change access-user-remove " +
 		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show " +
-		"device-revoke console " +
+		"device-revoke console-pair " +
 		"keys-list keys-export keys-rotate keys-where keys-move journal-tail journal-verify journal-export " +
 		"journal-proof attest-show policy-show policy-why " +
 		"policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
