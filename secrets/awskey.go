@@ -3,11 +3,11 @@ package secrets
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"palyra"
+	"palyra/internal/pattern"
 )
 
 // The variables in which programs find the placeholders of a key of AWS, and where it is for.
@@ -62,10 +62,10 @@ func (k AWSKey) Destroy() {
 }
 
 var (
-	validKeyID = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,128}$`)
-	validKey   = regexp.MustCompile(`^[!-~]{12,256}$`)
-	validToken = regexp.MustCompile(`^[!-~]{12,}$`)
-	keyIDOfAWS = regexp.MustCompile(`^[A-Z]{4}[A-Z0-9]{12,124}$`)
+	validKeyID = pattern.Later(`^[A-Za-z0-9_.-]{3,128}$`)
+	validKey   = pattern.Later(`^[!-~]{12,256}$`)
+	validToken = pattern.Later(`^[!-~]{12,}$`)
+	keyIDOfAWS = pattern.Later(`^[A-Z]{4}[A-Z0-9]{12,124}$`)
 )
 
 // ParseAWSKey reads a value: a JSON object with access_key_id, secret_access_key and perhaps session_token, as programs
@@ -93,13 +93,13 @@ func ParseAWSKey(value []byte) (AWSKey, error) {
 		id, secret, _ = strings.Cut(string(value), ":")
 	}
 	switch {
-	case !validKeyID.MatchString(id):
+	case !validKeyID().MatchString(id):
 		return AWSKey{}, notAWS("it has no access key id")
-	case !validKey.MatchString(secret):
+	case !validKey().MatchString(secret):
 		return AWSKey{}, notAWS("it has no secret access key")
-	case token != "" && !validToken.MatchString(token):
+	case token != "" && !validToken().MatchString(token):
 		return AWSKey{}, notAWS("its session token has characters that do not belong there")
-	case token == "" && strings.HasPrefix(id, "ASIA") && keyIDOfAWS.MatchString(id):
+	case token == "" && strings.HasPrefix(id, "ASIA") && keyIDOfAWS().MatchString(id):
 		return AWSKey{}, notAWS("its id is that of a session, and the session token is missing")
 	}
 	return AWSKey{palyra.NewSecret([]byte(id)), palyra.NewSecret([]byte(secret)), palyra.NewSecret([]byte(token))}, nil

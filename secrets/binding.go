@@ -3,12 +3,12 @@ package secrets
 import (
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"palyra"
+	"palyra/internal/pattern"
 	"palyra/internal/subpath"
 )
 
@@ -78,12 +78,12 @@ const (
 )
 
 var (
-	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	validVariable = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// reservedVariable decides what programs load, trust, or connect to.
-	reservedVariable = regexp.MustCompile(`(?i)^(ld_.*|dyld_.*|path|home|tmpdir|git_.*|.*_proxy|no_proxy|ssl_cert_.*|.*_ca_(certs|bundle)|palyra_.*)$`)
-	validField       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	validRegion      = regexp.MustCompile(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
-	validUser        = regexp.MustCompile(`^[!-9;-~]{1,128}$`)
+	reservedVariable = pattern.Later(`(?i)^(ld_.*|dyld_.*|path|home|tmpdir|git_.*|.*_proxy|no_proxy|ssl_cert_.*|.*_ca_(certs|bundle)|palyra_.*)$`)
+	validField       = pattern.Later(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	validRegion      = pattern.Later(`^[a-z0-9-]{1,64}/[a-z0-9-]{1,64}$`)
+	validUser        = pattern.Later(`^[!-9;-~]{1,128}$`)
 )
 
 // reservedHeaders decide where a request goes or how it is read: no secret belongs there.
@@ -104,13 +104,13 @@ func (b *Binding) Check() error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, format, args...)
 	}
 	switch {
-	case !validName.MatchString(b.Name):
+	case !validName().MatchString(b.Name):
 		return bad("%q is no name of a binding: letters, digits and . _ - , at most %d", palyra.Clip(b.Name, 64), maxNameBytes)
 	case b.Kind != Signing && len(b.Hosts) == 0 || len(b.Hosts) > maxHosts:
 		return bad("a binding has 1 to %d hosts", maxHosts)
 	case slices.ContainsFunc(b.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") }):
 		return bad("a secret is for hosts that are named, not for all below a suffix")
-	case b.Env != "" && (!validVariable.MatchString(b.Env) || reservedVariable.MatchString(b.Env)):
+	case b.Env != "" && (!validVariable().MatchString(b.Env) || reservedVariable().MatchString(b.Env)):
 		return bad("%q is no variable for a placeholder", palyra.Clip(b.Env, 64))
 	case slices.ContainsFunc(b.Workspaces, func(w string) bool { return !path.IsAbs(w) || len(w) > 4096 }):
 		return bad("a binding names workspaces by whole paths")
@@ -118,7 +118,7 @@ func (b *Binding) Check() error {
 		return bad("a binding names tools")
 	case len(b.Tools) > maxUses || len(b.Workspaces) > maxUses:
 		return bad("a binding has at most %d tools and %d workspaces", maxUses, maxUses)
-	case b.User != "" && !validUser.MatchString(b.User):
+	case b.User != "" && !validUser().MatchString(b.User):
 		return bad("%q is no user name", palyra.Clip(b.User, 64))
 	case b.User != "" && b.Kind != Git && b.Kind != Basic && !b.Kind.logsIn():
 		return bad("only bindings of the kinds %s, %s, %s and %s have a user", Git, Basic, SSHAgent, GitSSH)
@@ -136,11 +136,11 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 	switch b.Kind {
 	case Header, Upstream:
 		b.Place = http.CanonicalHeaderKey(b.Place)
-		if !validField.MatchString(b.Place) || slices.Contains(reservedHeaders, b.Place) {
+		if !validField().MatchString(b.Place) || slices.Contains(reservedHeaders, b.Place) {
 			return bad("%q is no header that can hold a secret", palyra.Clip(b.Place, 64))
 		}
 	case Query, Body:
-		if !validField.MatchString(b.Place) {
+		if !validField().MatchString(b.Place) {
 			return bad("%q is no name of a parameter or field", palyra.Clip(b.Place, 64))
 		}
 	case Basic, WebSocket, Git, Provider, SSHAgent, GitSSH, Signing:
@@ -148,7 +148,7 @@ func (b *Binding) checkPlace(bad func(string, ...any) error) error {
 			return bad("bindings of the kind %s have no further place", b.Kind)
 		}
 	case SigV4:
-		if !validRegion.MatchString(b.Place) {
+		if !validRegion().MatchString(b.Place) {
 			return bad("%q is no region and service, such as eu-west-1/s3", palyra.Clip(b.Place, 64))
 		}
 		if b.Env != "" {

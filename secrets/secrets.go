@@ -2,11 +2,11 @@
 package secrets
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
 	"palyra"
+	"palyra/internal/pattern"
 )
 
 // Scope is for whom a secret is: Global, principal:ID, channel:NAME, skill:ID or session:ID.
@@ -97,11 +97,11 @@ type Imported struct {
 }
 
 // validName is what a secret may be called: it stands in policies, messages and command lines.
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var validName = pattern.Later(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // CheckName refuses a name or a scope that cannot be one.
 func CheckName(scope Scope, name string) error {
-	if !validName.MatchString(name) {
+	if !validName().MatchString(name) {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is no name of a secret: letters, digits and . _ - , at most 128",
 			palyra.Clip(name, 64))
 	}

@@ -21,7 +21,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/big"
-	"regexp"
+
+	"palyra/internal/pattern"
 )
 
 // Bounds.
@@ -38,11 +39,11 @@ const (
 	letters = 20
 )
 
-var placeholder = regexp.MustCompile(Prefix + `[a-z]{20}`)
+var placeholder = pattern.Later(Prefix + `[a-z]{20}`)
 
 // Carries reports whether text has a placeholder in it.
 func Carries(text []byte) bool {
-	return bytes.Contains(text, []byte(Prefix)) && placeholder.Match(text)
+	return bytes.Contains(text, []byte(Prefix)) && placeholder().Match(text)
 }
 
 // Masker masks the files of one workspace.
@@ -179,17 +180,17 @@ func replaceValues(text []byte, stands map[string]string) []byte {
 	return text
 }
 
-var number = regexp.MustCompile(`^[+-]?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var number = pattern.Later(`^[+-]?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // plain reports whether a value stays as it is.
 func plain(value string) bool {
-	return len(value) < MinSecret || len(value) <= maxNumber && number.MatchString(value) || whole(value) || len(value) <= len(Prefix) &&
+	return len(value) < MinSecret || len(value) <= maxNumber && number().MatchString(value) || whole(value) || len(value) <= len(Prefix) &&
 		bytes.Contains([]byte(Prefix), []byte(value))
 }
 
 // whole reports whether a value is a placeholder and nothing else.
 func whole(value string) bool {
-	return len(value) == len(Prefix)+letters && placeholder.MatchString(value)
+	return len(value) == len(Prefix)+letters && placeholder().MatchString(value)
 }
 
 // domain is the key of the placeholders of a file.

@@ -10,7 +10,7 @@ import (
 var masker = Masker{Key: []byte("a key of tests, 32 bytes long ..."), Workspace: "/w"}
 
 // hidden is text whose placeholders are all alike.
-func hidden(text string) string { return placeholder.ReplaceAllString(text, "MASKED") }
+func hidden(text string) string { return placeholder().ReplaceAllString(text, "MASKED") }
 
 func TestMask(t *testing.T) {
 	const s = "sk-live-0123456789" // a secret
@@ -114,7 +114,7 @@ func TestPlaceholder(t *testing.T) {
 // for them.
 func TestGuesses(t *testing.T) {
 	const line = "DATABASE_URL=postgres://app:%s@db/prod\n"
-	shown := placeholder.FindString(string(masker.Mask(".env", fmt.Appendf(nil, line, "hunter2"))))
+	shown := placeholder().FindString(string(masker.Mask(".env", fmt.Appendf(nil, line, "hunter2"))))
 	var guesses []byte
 	for _, w := range []string{"password", "letmein", "hunter1", "hunter2", "hunter3"} {
 		guesses = fmt.Appendf(guesses, line, w)
@@ -129,7 +129,7 @@ func TestGuesses(t *testing.T) {
 // A change shows which values it leaves, by placeholders that stand nowhere else.
 func TestMaskBoth(t *testing.T) {
 	was, is := masker.MaskBoth(".env", []byte("A=secretsecret1\nB=secretsecret2\n"), []byte("A=secretsecret1\nB=secretsecret3\n"))
-	a, b := placeholder.FindAllString(string(was), -1), placeholder.FindAllString(string(is), -1)
+	a, b := placeholder().FindAllString(string(was), -1), placeholder().FindAllString(string(is), -1)
 	if len(a) != 2 || len(b) != 2 || a[0] != b[0] || a[1] == b[1] {
 		t.Errorf("%q becomes %q", was, is)
 	}
@@ -228,7 +228,7 @@ func FuzzMask(f *testing.F) {
 		if again := masker.Mask(".env", out); !bytes.Equal(again, out) && len(out) <= MaxFile {
 			t.Errorf("%q becomes %q becomes %q", text, out, again)
 		}
-		left := placeholder.ReplaceAll(out, []byte{0})
+		left := placeholder().ReplaceAll(out, []byte{0})
 		values, cut := read(text)
 		for _, s := range values {
 			v := text[s.from:s.to]

@@ -2,7 +2,8 @@ package dotenv
 
 import (
 	"bytes"
-	"regexp"
+
+	"palyra/internal/pattern"
 )
 
 // span is a value in a text, without its quotes.
@@ -25,18 +26,18 @@ var bom = []byte("\xef\xbb\xbf")
 
 // The beginnings of lines. Names are those of shells, with dots and hyphens.
 var (
-	assigns = regexp.MustCompile(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[ \t]*=|:[ \t])[ \t]*`)
-	exports = regexp.MustCompile(`^[ \t]*export[ \t]+([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*$`)
-	bare    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)[ \t]*$`)
-	blank   = regexp.MustCompile(`^[ \t]*$`)
+	assigns = pattern.Later(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[ \t]*=|:[ \t])[ \t]*`)
+	exports = pattern.Later(`^[ \t]*export[ \t]+([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*$`)
+	bare    = pattern.Later(`^([A-Za-z_][A-Za-z0-9_]*)[ \t]*$`)
+	blank   = pattern.Later(`^[ \t]*$`)
 	// Assignments that somebody took out are assignments.
-	commented = regexp.MustCompile(`^[ \t#]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
-	word      = regexp.MustCompile(`[^ \t]+`)
-	remark    = regexp.MustCompile(`[ \t]#`)
+	commented = pattern.Later(`^[ \t#]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
+	word      = pattern.Later(`[^ \t]+`)
+	remark    = pattern.Later(`[ \t]#`)
 	// Names as most files have them: what is encoded has no such underscores, or has small letters too.
-	screaming = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$`)
+	screaming = pattern.Later(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$`)
 	// Values that say what they are beside a remark.
-	switches = regexp.MustCompile(`^(?i:true|false|yes|no|on|off)$`)
+	switches = pattern.Later(`^(?i:true|false|yes|no|on|off)$`)
 )
 
 // read finds the values of a file in the order in which they stand. From cut on it cannot be read; len(text): all of it can.
@@ -72,7 +73,7 @@ func (r *reader) line() (cut int, ok bool) {
 	begin := r.at
 	end, next := r.end(begin)
 	line := r.text[begin:end]
-	if m := assigns.FindSubmatchIndex(line); m != nil {
+	if m := assigns().FindSubmatchIndex(line); m != nil {
 		if encoded(line[m[2]:m[3]], line[m[3]:]) {
 			return begin, false
 		}
@@ -81,15 +82,15 @@ func (r *reader) line() (cut int, ok bool) {
 	r.at = next
 	trimmed := bytes.TrimLeft(line, " \t")
 	switch {
-	case blank.Match(line):
+	case blank().Match(line):
 		return 0, true
 	case len(trimmed) > 0 && trimmed[0] == '#':
 		return begin, r.comment(end-len(trimmed), end)
 	}
-	if m := exports.FindSubmatch(line); m != nil {
+	if m := exports().FindSubmatch(line); m != nil {
 		return begin, isName(m[1])
 	}
-	if m := bare.FindSubmatch(line); m != nil && isName(m[1]) && !r.open {
+	if m := bare().FindSubmatch(line); m != nil && isName(m[1]) && !r.open {
 		r.open = true
 		return 0, true
 	}
@@ -102,7 +103,7 @@ func isName(w []byte) bool { return len(w) < MinSecret || whole(string(w)) }
 // encoded reports whether a name with the rest of its line is rather a secret, with the signs that fill it up at its end.
 func encoded(name, rest []byte) bool {
 	more := bytes.TrimLeft(rest, "=: \t")
-	return (len(more) == 0 || more[0] == '#') && looksSecret(name) && (bytes.Contains(rest, []byte("==")) || !screaming.Match(name))
+	return (len(more) == 0 || more[0] == '#') && looksSecret(name) && (bytes.Contains(rest, []byte("==")) || !screaming().Match(name))
 }
 
 // value reads the value of a variable, which begins at a byte.
@@ -127,7 +128,7 @@ func (r *reader) value(name string, from int) (cut int, ok bool) {
 		return from, r.text[end-1] != '\\'
 	}
 	to, at := end, -1
-	if m := remark.FindIndex(r.text[max(from-1, 0):end]); m != nil && from > 0 {
+	if m := remark().FindIndex(r.text[max(from-1, 0):end]); m != nil && from > 0 {
 		at = max(from-1, 0) + m[0] + 1
 		to = max(from, at)
 	}
@@ -152,8 +153,8 @@ func (r *reader) remark(name string, value, from, to int) bool {
 	}
 	told := string(bytes.Trim(r.text[value:trimRight(r.text, value, from)], "'\"`"))
 	words := len(text) < 2 || text[1] == ' ' || text[1] == '\t' || text[1] == '#'
-	if trimRight(r.text, from, to)-value < MinSecret || words && (len(told) >= MinSecret || told == "" || number.MatchString(told) ||
-		switches.MatchString(told)) {
+	if trimRight(r.text, from, to)-value < MinSecret || words && (len(told) >= MinSecret || told == "" || number().MatchString(told) ||
+		switches().MatchString(told)) {
 		return r.comment(from, to)
 	}
 	for from++; from < to && (r.text[from] == ' ' || r.text[from] == '\t'); {
@@ -191,7 +192,7 @@ func (r *reader) comment(from, to int) bool {
 	if !oneLine(text) {
 		return false
 	}
-	if m := commented.FindSubmatchIndex(text); m != nil && !encoded(text[m[2]:m[3]], text[m[3]:]) {
+	if m := commented().FindSubmatchIndex(text); m != nil && !encoded(text[m[2]:m[3]], text[m[3]:]) {
 		end := trimRight(r.text, from+m[1], to)
 		begin := from + m[1]
 		if n := end - begin; n >= 2 && r.text[begin] == r.text[end-1] && bytes.IndexByte([]byte("'\"`"), r.text[begin]) >= 0 {
@@ -200,7 +201,7 @@ func (r *reader) comment(from, to int) bool {
 		r.out = append(r.out, span{from: begin, to: end, name: string(text[m[2]:m[3]])})
 		return true
 	}
-	for _, m := range word.FindAllIndex(text, -1) {
+	for _, m := range word().FindAllIndex(text, -1) {
 		for m[0] < m[1] && text[m[0]] == '#' {
 			m[0]++
 		}
@@ -229,15 +230,15 @@ func oneLine(text []byte) bool {
 // minToken is how long a word of a comment is that is taken for a secret.
 const minToken = 16
 
-var credentials = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^/]*@`)
+var credentials = pattern.Later(`^[a-z][a-z0-9+.-]*://[^/]*@`)
 
 // looksSecret reports whether a word of a comment is no word: letters and digits together, and no address without a password.
 func looksSecret(w []byte) bool {
-	if len(w) < minToken || placeholder.Match(w) {
+	if len(w) < minToken || placeholder().Match(w) {
 		return false
 	}
 	if bytes.Contains(w, []byte("://")) {
-		return credentials.Match(bytes.ToLower(w))
+		return credentials().Match(bytes.ToLower(w))
 	}
 	return bytes.ContainsAny(w, "0123456789") && bytes.ContainsAny(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 }

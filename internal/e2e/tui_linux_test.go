@@ -83,6 +83,16 @@ func (p *panes) write(name, word string) {
 	p.press(name, "Enter")
 }
 
+// read is the time for which a question has to be on the screen, and some more.
+func (p *panes) read() { <-time.After(1500 * time.Millisecond) }
+
+// answer opens the field for the question on the screen.
+func (p *panes) answer(name string) {
+	p.t.Helper()
+	p.read()
+	p.press(name, "a")
+}
+
 // leave goes back to the list. A key right after Esc would be one with Alt.
 func (p *panes) leave(name string) {
 	p.t.Helper()
@@ -119,6 +129,7 @@ func TestTerminalUI(t *testing.T) {
 	p.see("two", `(?s)> .*a\.txt.*\+hello`) // it stands beside the list, with its diff
 	p.press("one", "Enter")
 	p.see("one", `(?s)Approval.*a\.txt.*\+hello`)
+	p.read()
 	p.press("one", "a", "a", "l", "l", "o", "w", "Enter") // ahead
 	p.see("one", "typed ahead|Type allow")
 	p.see("one", `_\s*\n`)
@@ -129,7 +140,7 @@ func TestTerminalUI(t *testing.T) {
 		t.Fatalf("it was decided: %+v", out)
 	default:
 	}
-	p.press("two", "a") // the other one opens the field as well, and is too slow
+	p.answer("two") // the other one opens the field as well, and is too slow
 	p.see("two", `_\s*\n`)
 	p.write("one", "allow")
 	if out := <-first; out.Outcome != palyra.OutcomeFinished {
@@ -143,7 +154,8 @@ func TestTerminalUI(t *testing.T) {
 
 	second := ask("b.txt")
 	p.see("two", `(?m)^> .*b\.txt`)
-	p.press("two", "a")
+	p.press("two", "Enter") // what became of the first one stood there
+	p.answer("two")
 	p.write("two", "deny not today")
 	if out := <-second; out.ReasonCode != palyra.ReasonApprovalDenied || !strings.Contains(out.Reason, "not today") {
 		t.Errorf("%+v", out)
@@ -152,6 +164,7 @@ func TestTerminalUI(t *testing.T) {
 	p.leave("one")
 	p.press("one", "3")
 	p.see("one", `kept .*a\.txt`)
+	p.read()
 	p.press("one", "u")
 	p.write("one", "undo")
 	p.see("one", "undone in")
@@ -164,7 +177,7 @@ func TestTerminalUI(t *testing.T) {
 	p.see("one", `> .*c\.txt`)
 	p.press("one", "Enter")
 	p.see("one", "Approval")
-	p.press("one", "a")
+	p.answer("one")
 	p.see("one", `_\s*\n`)
 	p.press("one", "Tab") // for the session
 	p.write("one", "allow")
@@ -172,6 +185,7 @@ func TestTerminalUI(t *testing.T) {
 	p.leave("one")
 	p.press("one", "4")
 	p.see("one", `> session`)
+	p.read()
 	p.press("one", "x")
 	p.write("one", "revoke")
 	p.see("one", "nothing stands allowed")
@@ -225,7 +239,7 @@ func TestTerminalUIAsksForThePassphrase(t *testing.T) {
 		p.see("one", `(?m)^> .*`+name)
 		p.press("one", "Enter")
 		p.see("one", "Approval")
-		p.press("one", "a")
+		p.answer("one")
 		p.write("one", "allow")
 		p.see("one", "Passphrase of the operator key.*\n?")
 		p.write("one", "wrong horse")

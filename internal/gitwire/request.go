@@ -3,10 +3,11 @@
 package gitwire
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"palyra/internal/pattern"
 )
 
 // The services that git asks a server for.
@@ -73,14 +74,14 @@ func (r Request) Loses() bool { return len(r.Updates) > 0 && r.Branch() == "" }
 const maxText = 1024
 
 var (
-	validAt   = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,260}$`)
-	validUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}$`) // none with which two remotes would be one text
+	validAt   = pattern.Later(`^[A-Za-z0-9.:\[\]-]{1,260}$`)
+	validUser = pattern.Later(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}$`) // none with which two remotes would be one text
 )
 
 // Valid reports whether the request is one that can be asked about: every text of it is short, and shows what it is.
 func (r Request) Valid() bool {
 	if r.Service != ServiceFetch && r.Service != ServicePush || len(r.Updates) > 0 && r.Service != ServicePush ||
-		len(r.Updates) > maxUpdates || !validAt.MatchString(r.At) || !validUser.MatchString(r.User) || !ValidPath(r.Path) {
+		len(r.Updates) > maxUpdates || !validAt().MatchString(r.At) || !validUser().MatchString(r.User) || !ValidPath(r.Path) {
 		return false
 	}
 	for _, u := range r.Updates {

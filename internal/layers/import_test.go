@@ -99,7 +99,7 @@ func edges() []edge {
 			true, "who makes and shows lists of changes",
 		},
 
-		{[]string{"secrets", "internal/commandagent"}, []string{".", "internal/subpath"}, true, "words of their own"},
+		{[]string{"secrets", "internal/commandagent"}, []string{".", "internal/subpath", "internal/pattern"}, true, "words of their own"},
 		{[]string{"secrets", "internal/commandagent"}, []string{"**"}, false, "words know no part"},
 		{
 			slices.Concat(parts, storey, []string{"internal/rpc/**", "internal/tool/**"}),
@@ -280,7 +280,7 @@ func edges() []edge {
 		{[]string{"internal/hook"}, []string{"**"}, false, "what is known of other agents needs nothing of ours"},
 		{[]string{"internal/cli/**"}, []string{"internal/hook"}, true, "the command answers the hooks of other agents"},
 		{[]string{"internal/cli/doctor"}, []string{"internal/standin"}, true, "agents are driven by a model that is made up"},
-		{[]string{"internal/cli/hook"}, []string{"internal/dotenv"}, true, "what has secrets in it is not sent to be judged"},
+		{[]string{"internal/cli/hook"}, []string{"internal/dotenv", "internal/pattern"}, true, "what has secrets in it is not sent to be judged"},
 		{
 			[]string{"internal/cli/policy"},
 			[]string{"internal/policy/tables", "internal/command"},

@@ -14,6 +14,7 @@ import (
 	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/screen"
 	"palyra/internal/hook"
+	"palyra/internal/pattern"
 )
 
 // maxHook is the largest hook input of an agent.
@@ -68,9 +69,9 @@ type hookCall struct {
 }
 
 // sessionForm is the form of an agent's session id; others are not passed on.
-var sessionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var sessionForm = pattern.Later(`^[A-Za-z0-9._-]{1,64}$`)
 
-var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+var toolForm = pattern.Later(`^[A-Za-z0-9_-]{1,100}$`)
 
 // readHook reads the hook's input. project is the directory that the agent was started for, if it names one.
 func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, error) {
@@ -82,7 +83,7 @@ func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, e
 		Asked: asked, agent: agent, rel: ".", own: hook.AgentSession{Transcript: asked.Transcript, ID: asked.Session},
 	}
 	switch {
-	case !toolForm.MatchString(h.Tool) && !h.Elsewhere:
+	case !toolForm().MatchString(h.Tool) && !h.Elsewhere:
 		return nil, badHook("tool_name is no name of a tool")
 	case !filepath.IsAbs(h.Dir):
 		return nil, badHook("cwd is not a whole path")
@@ -91,7 +92,7 @@ func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, e
 	if ok {
 		h.like, h.fields = like, given
 	}
-	if sessionForm.MatchString(h.Session) {
+	if sessionForm().MatchString(h.Session) {
 		h.session = agent.Name + "-" + h.Session
 	}
 	return h, h.stands(project)
@@ -198,7 +199,7 @@ func (h *hookCall) mapped() (palyra.ToolName, map[string]any, error) {
 			return "", nil, nil
 		}
 		args := map[string]any{"pattern": pattern}
-		if g, err := h.fields.text("glob"); err == nil && plainGlob.MatchString(g) {
+		if g, err := h.fields.text("glob"); err == nil && plainGlob().MatchString(g) {
 			args["glob"] = g
 		}
 		return h.onPath(palyra.ToolFileSearch, "path", args)
@@ -281,10 +282,10 @@ var steady = &unicode.RangeTable{
 }
 
 // leadsAway finds patterns that may leave the directory: directly, or after their braces are expanded.
-var leadsAway = regexp.MustCompile(`\.\.|[{,][/~.]|\.[,}](.*})?\.`)
+var leadsAway = pattern.Later(`\.\.|[{,][/~.]|\.[,}](.*})?\.`)
 
 // plainGlob are the globs that every program reads alike: files of one kind, anywhere.
-var plainGlob = regexp.MustCompile(`^\*\.[A-Za-z0-9]{1,16}$`)
+var plainGlob = pattern.Later(`^\*\.[A-Za-z0-9]{1,16}$`)
 
 // maxSearched is the longest pattern that palyra.fs.search takes.
 const maxSearched = 1000
@@ -295,7 +296,7 @@ func (h *hookCall) glob() (palyra.ToolName, map[string]any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if p := got["pattern"]; filepath.IsAbs(p) || !plainPath(p) || leadsAway.MatchString(p) {
+	if p := got["pattern"]; filepath.IsAbs(p) || !plainPath(p) || leadsAway().MatchString(p) {
 		return "", nil, nil
 	}
 	return h.onPath(palyra.ToolFileList, "path", map[string]any{"recursive": true})

@@ -407,7 +407,7 @@ func FuzzReadHook(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !filepath.IsAbs(h.root) || !filepath.IsLocal(h.rel) || filepath.Join(h.root, h.rel) != h.Dir || !toolForm.MatchString(h.Tool) {
+		if !filepath.IsAbs(h.root) || !filepath.IsLocal(h.rel) || filepath.Join(h.root, h.rel) != h.Dir || !toolForm().MatchString(h.Tool) {
 			t.Fatalf("%+v", h)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})

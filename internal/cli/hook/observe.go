@@ -71,7 +71,7 @@ func ended(agent hook.AgentProgram, raw []byte) (palyra.SessionID, bool) {
 	}
 	event, err1 := doc.text("hook_event_name")
 	id, err2 := doc.text("session_id")
-	if errors.Join(err1, err2) != nil || event != hook.SessionEnd || !sessionForm.MatchString(id) {
+	if errors.Join(err1, err2) != nil || event != hook.SessionEnd || !sessionForm().MatchString(id) {
 		return "", false
 	}
 	return palyra.SessionID(agent.Name + "-" + id), true

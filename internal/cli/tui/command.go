@@ -274,6 +274,12 @@ func (s *feed) askSecret(ctx context.Context, prompt string) (palyra.Secret, err
 		}
 		return palyra.NewSecret(text), nil
 	case <-ctx.Done():
+		s.program.Send(leftMsg{answer})
+		select {
+		case text := <-answer:
+			clear(text)
+		default:
+		}
 		return palyra.Secret{}, ctx.Err()
 	}
 }

@@ -12,6 +12,7 @@ import (
 // Times of a field.
 const (
 	still  = 400 * time.Millisecond // without a key before keys count: those typed ahead come at once
+	read   = time.Second            // a question is on the screen before a key is about it
 	typing = 100 * time.Millisecond // from the first key of a word to its Enter: what is faster was pasted
 )
 
@@ -26,6 +27,8 @@ type field struct {
 	secret bool
 	spans  []string // what Tab goes through
 	span   int
+
+	answer chan<- []byte // of a secret
 
 	text  []byte
 	armed bool // keys count
@@ -56,9 +59,7 @@ func (f *field) key(text, name string, now time.Time) (entered bool, note string
 		if len(f.text) == 0 {
 			f.first = now
 		}
-		if cap(f.text) < mostTyped { // one place in memory, which is wiped
-			f.text = append(make([]byte, 0, mostTyped), f.text...)
-		}
+		f.grow()
 		f.text = append(f.text, text...)
 	}
 	return false, ""
@@ -90,9 +91,17 @@ func (f *field) paste(text string) (note string) {
 		return "pasted text decides nothing: type the word"
 	}
 	if f.armed && len(f.text)+len(text) <= mostTyped {
+		f.grow()
 		f.text = append(f.text, strings.TrimRight(text, "\r\n")...)
 	}
 	return ""
+}
+
+// grow has the text in one place in memory, which is wiped.
+func (f *field) grow() {
+	if cap(f.text) < mostTyped {
+		f.text = make([]byte, 0, mostTyped)
+	}
 }
 
 // wipe forgets what was typed.

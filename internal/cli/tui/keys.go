@@ -5,11 +5,12 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/question"
-	"palyra/internal/show"
+	"palyra/internal/cli/screen"
 )
 
 // key handles a key: its text, if it types one, and its name.
@@ -128,7 +129,7 @@ func (m *model) searching(text, name string) cmd {
 	if m.at != inbox && m.at != journal {
 		return m.host.load(m.at)
 	}
-	return m.follow()
+	return m.follow(true)
 }
 
 // walk moves.
@@ -144,7 +145,7 @@ func (m *model) walk(name string) (cmd, bool) {
 		}
 		l := &m.lists[m.at]
 		l.at = max(0, min(l.at+n, len(l.rows)-1))
-		return m.follow(), true
+		return m.follow(true), true
 	}
 	switch name {
 	case "tab", "right":
@@ -164,7 +165,7 @@ func (m *model) turnTo(s section) cmd {
 	m.at, m.filter, m.search = s, "", false
 	if s == inbox || s == journal {
 		m.relist()
-		return m.follow()
+		return m.follow(true)
 	}
 	return m.host.load(s)
 }
@@ -228,10 +229,14 @@ func (m *model) answer() cmd {
 	case m.lost != "":
 		m.say("there is no daemon to answer to", true)
 		return nil
+	case m.now().Sub(m.pane.since) < read:
+		m.say("this question has just come onto the screen: read it, then press a", true)
+		return nil
 	}
 	words := append(append([]string{"allow"}, question.Offered(*p)...), "deny")
 	f := &field{
-		prompt: "Type " + choices(words) + " for " + show.Line(string(p.ID)) + ":", words: words, rest: true, spans: []string{"once"},
+		prompt: "Type " + choices(words) + " for “" + screen.SafeMiddle(p.Prompt.Summary, mostAbout) + "”:",
+		words:  words, rest: true, spans: []string{"once"},
 	}
 	if !p.Need.Fresh {
 		f.spans = append(f.spans, "session", "30m", "8h")
@@ -272,11 +277,7 @@ func (m *model) revert(word string) cmd {
 	if m.at != changed || r == nil {
 		return nil
 	}
-	id := r.id
-	return m.open(&field{
-		prompt: "Type " + word + " to " + word + " " + show.Line(id) + ":", words: []string{word},
-		done: func(m *model, _ []byte) cmd { return m.host.act(word, id) },
-	})
+	return m.openFor(r, word, word, r.id)
 }
 
 // end asks for the word that ends a run or a lease.
@@ -289,19 +290,31 @@ func (m *model) end() cmd {
 	if words == nil {
 		return nil
 	}
-	id := r.id
+	return m.openFor(r, words[1], words[0], words[1], r.id)
+}
+
+// openFor asks for the word after which a command is run about a row.
+func (m *model) openFor(r *row, word string, args ...string) cmd {
+	if m.now().Sub(m.lists[m.at].moved) < read {
+		m.say("the list has just changed: look, and press it again", true)
+		return nil
+	}
+	about := ansi.Truncate(r.cells[len(r.cells)-1], mostAbout, "…")
 	return m.open(&field{
-		prompt: "Type " + words[1] + " to " + words[1] + " " + show.Line(id) + ":", words: words[1:],
-		done: func(m *model, _ []byte) cmd { return m.host.act(words[0], words[1], id) },
+		prompt: "Type " + word + " to " + word + " “" + about + "”:", words: []string{word},
+		done: func(m *model, _ []byte) cmd { return m.host.act(args...) },
 	})
 }
+
+// mostAbout is how much of what a word is about stands before it.
+const mostAbout = 40
 
 // secret asks for a passphrase.
 func (m *model) secret(in secretMsg) cmd {
 	if m.field != nil {
 		m.drop("")
 	}
-	return m.open(&field{prompt: in.prompt, secret: true, done: func(_ *model, text []byte) cmd {
+	return m.open(&field{prompt: in.prompt, secret: true, answer: in.answer, done: func(_ *model, text []byte) cmd {
 		in.answer <- text
 		return nil
 	}})

@@ -49,7 +49,8 @@ type list struct {
 	at    int
 	top   int
 	err   string
-	shown bool // it was loaded
+	shown bool      // it was loaded
+	moved time.Time // another row came under the hand by itself
 }
 
 // pane shows what a row is about.
@@ -60,6 +61,7 @@ type pane struct {
 	top   int
 	turn  int // of what fills it
 	stop  context.CancelFunc
+	since time.Time // it is on the screen
 	full  bool
 	diff  bool
 
@@ -135,6 +137,7 @@ type (
 		prompt string
 		answer chan<- []byte
 	}
+	leftMsg struct{ answer chan<- []byte } // nobody waits for a passphrase any more
 	noteMsg string
 )
 
@@ -177,7 +180,7 @@ func (m *model) news(in msg) cmd {
 		return m.entry(in.Entry)
 	case rowsMsg:
 		m.loaded(in)
-		return m.follow()
+		return m.follow(false)
 	case textMsg:
 		m.text(in)
 	case armMsg:
@@ -190,6 +193,10 @@ func (m *model) news(in msg) cmd {
 		return m.reload()
 	case secretMsg:
 		return m.secret(in)
+	case leftMsg:
+		if m.field != nil && m.field.answer == in.answer {
+			m.drop("")
+		}
 	case noteMsg:
 		m.say(string(in), true)
 	}
@@ -236,7 +243,7 @@ func (m *model) approval(p palyra.Approval) cmd {
 	}
 	m.relist()
 	if m.pane == nil || m.pane.asked == nil || m.pane.asked.ID != p.ID {
-		return m.follow()
+		return m.follow(false)
 	}
 	if p.PlanDigest != m.pane.asked.PlanDigest || !p.Pending() {
 		if m.field != nil && !m.field.secret {
@@ -302,6 +309,9 @@ func (m *model) place(l *list, rows []row) {
 		l.at = i
 	}
 	l.at = max(0, min(l.at, len(rows)-1))
+	if was != "" && (l.at >= len(rows) || rows[l.at].id != was) {
+		l.moved = m.now()
+	}
 }
 
 // relist makes the rows of the lists that come by themselves.
@@ -316,7 +326,7 @@ func (m *model) relist() {
 func (m *model) reload() cmd {
 	if m.at == inbox || m.at == journal {
 		m.relist()
-		return m.follow()
+		return m.follow(false)
 	}
 	return tea.Batch(m.host.load(m.at), m.again())
 }

@@ -19,7 +19,7 @@ func (m *model) show() cmd {
 	}
 	m.close()
 	m.turn++
-	m.pane = &pane{of: r.id, in: m.at, turn: m.turn}
+	m.pane = &pane{of: r.id, in: m.at, turn: m.turn, since: m.now()}
 	return m.fill(r)
 }
 
@@ -82,7 +82,7 @@ func (m *model) ask() {
 func (m *model) again() cmd {
 	p := m.pane
 	if p == nil {
-		return m.follow()
+		return m.follow(false)
 	}
 	if p.in == inbox {
 		m.ask()
@@ -102,11 +102,13 @@ func (m *model) again() cmd {
 }
 
 // follow has the pane beside a list show the row that one stands on. A question that is being answered stays.
-func (m *model) follow() cmd {
+func (m *model) follow(byHand bool) cmd {
 	r := m.selected()
 	switch {
 	case !m.wide() || m.field != nil:
 		return nil
+	case m.pane != nil && m.pane.asked != nil && !m.pane.asked.Pending() && !byHand:
+		return nil // what became of it stays, until a key says otherwise: another question takes no question's place
 	case r == nil && m.pane != nil && (m.pane.asked == nil || m.pane.asked.Pending()):
 		m.close()
 		return nil

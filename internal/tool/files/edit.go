@@ -52,7 +52,7 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		c, _, err := editChange(r, env, *p)
 		if !p.Workspace.Known && c.before.exists {
 			planUnread(p, c, err)
-			t.lasting(p, []change{c})
+			t.lasting(env, p, []change{c})
 			return nil
 		}
 		if err != nil {
@@ -61,7 +61,7 @@ func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		bind(p, []change{c}, nil)
 		p.Guarded = r.guarded([]change{c})
 		show([]change{c}).detail(p, "edit "+quoteUnlessPlain(c.path))
-		t.lasting(p, []change{c})
+		t.lasting(env, p, []change{c})
 		return nil
 	})
 }
@@ -88,9 +88,6 @@ type editResult struct {
 	SHA256       palyra.Digest `json:"sha256"`
 	Previous     palyra.Digest `json:"previous_sha256"`
 }
-
-// Foresees implements tool.Foreseer.
-func (editor) Foresees() {}
 
 // Run implements tool.Tool.
 func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {

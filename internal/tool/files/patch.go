@@ -61,7 +61,7 @@ func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		if !p.Workspace.Known { // the number of changed lines would tell whether the patch fits
 			p.Detail.Summary = summary
 		}
-		t.lasting(p, set.changes)
+		t.lasting(env, p, set.changes)
 		return nil
 	})
 }
@@ -76,9 +76,6 @@ type patchedFile struct {
 type patchResult struct {
 	Files []patchedFile `json:"files"`
 }
-
-// Foresees implements tool.Foreseer.
-func (patcher) Foresees() {}
 
 // Run implements tool.Tool.
 func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {

@@ -16,14 +16,29 @@ import (
 
 // lasting says in a plan that its changes could not be undone later, or what else could not be because of them. It does
 // not matter whether they change anything: that would tell what is in a file.
-func (s *shared) lasting(p *palyra.Plan, changes []change) {
+func (s *shared) lasting(env tool.Env, p *palyra.Plan, changes []change) {
 	if s.cfg.UndoStore == nil || p.Staging.Staged() {
 		return
 	}
 	if why := s.cfg.UndoStore.Lasting(replacedBy(changes)); why != "" {
-		p.Lasting = true
-		p.Detail.Notes = append(p.Detail.Notes, why)
+		p.Lasting, p.Detail.Notes = true, append(p.Detail.Notes, why)
 	}
+	for _, c := range changes {
+		if why := c.otherNames(); env.Check && why != "" {
+			p.Lasting, p.Detail.Notes = true, append(p.Detail.Notes, why)
+		}
+	}
+}
+
+// otherNames says why a change that an agent makes by tools of its own, in place perhaps, is not taken back by an undo.
+func (c change) otherNames() string {
+	switch name := quoteUnlessPlain(c.path); {
+	case c.before.exists && c.before.links > 1:
+		return name + " has other names: written in place all of them change, and an undo is of this one"
+	case c.before.mounted:
+		return name + " lies on something that is mounted there: it may be a directory elsewhere"
+	}
+	return ""
 }
 
 // replacedBy is what changes replace, with the directories that are made for them.
@@ -126,3 +141,8 @@ func (c change) replaced() Replaced {
 	}
 	return out
 }
+
+// Foresees implements tool.Foreseer, each for its tool.
+func (writer) Foresees()  {}
+func (editor) Foresees()  {}
+func (patcher) Foresees() {}

@@ -56,7 +56,7 @@ func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 		bind(p, []change{c}, nil)
 		p.Guarded = r.guarded([]change{c})
 		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, quoteUnlessPlain(c.path), size(len(c.after))))
-		t.lasting(p, []change{c})
+		t.lasting(env, p, []change{c})
 		return nil
 	})
 }
@@ -69,9 +69,6 @@ type writeResult struct {
 	SHA256   palyra.Digest `json:"sha256"`
 	Previous palyra.Digest `json:"previous_sha256"` // empty when the file is new
 }
-
-// Foresees implements tool.Foreseer.
-func (writer) Foresees() {}
 
 // Run implements tool.Tool.
 func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
