@@ -39,11 +39,20 @@ func (p *page) choose(d *daemon) {
 	p.until("document.querySelector('[data-testid=digest]')?.textContent === '" + string(a.PlanDigest) + "'")
 }
 
-// sure presses a button that asks back, and what it then asks.
+// sure presses a button that asks back, and the one that then begins so.
 func (p *page) sure(name, then string) {
 	p.t.Helper()
 	p.click(name)
-	p.click(then)
+	p.second(then)
+}
+
+// second presses the button that begins so once it can be pressed.
+func (p *page) second(then string) {
+	p.t.Helper()
+	quoted, _ := json.Marshal(then)
+	find := "[...document.querySelectorAll('button.deny')].find(b => b.textContent.startsWith(" + string(quoted) + ") && !b.disabled)"
+	p.until(find)
+	must(p.t, p.js(find+".click()", nil))
 }
 
 // Every section shows what there is; what was allowed for the session is a lease that is revoked, what was changed is
@@ -81,13 +90,13 @@ func TestTheSectionsOfTheConsole(t *testing.T) {
 	p.click("Check")
 	p.until("document.body.innerText.includes(': good')")
 	p.goTo("leases")
-	p.sure("Revoke", "Revoke it now")
+	p.sure("Revoke", "Revoke now: ")
 	p.shows("Nothing is allowed in advance")
 	if all, err := person.Leases(t.Context(), palyra.LeaseFilter{}); err != nil || len(all.Leases) != 0 {
 		t.Errorf("%+v %v", all, err)
 	}
 	p.goTo("changes/" + string(r.out.CallID))
-	p.sure("Undo", "Put back what was there")
+	p.sure("Undo", "Put back what was there before: ")
 	p.until("document.body.innerText.includes('undone')")
 	if _, err := os.Stat(filepath.Join(d.work, "a.txt")); !os.IsNotExist(err) {
 		t.Errorf("it is there after it was undone: %v", err)
@@ -289,7 +298,7 @@ func TestManyQuestionsInTheConsole(t *testing.T) {
 	must(t, p.js(`(() => { const f = document.querySelector('[aria-label=Filter]');
 		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(f, 'bad-');
 		f.dispatchEvent(new Event('input', {bubbles: true})) })()`, nil))
-	p.sure("Deny these 5", "Deny 5 questions")
+	p.sure("Deny these 5", "Deny: 5 questions")
 	for _, ch := range all {
 		if r := <-ch; r.out.ReasonCode != palyra.ReasonApprovalDenied {
 			t.Errorf("%+v", r.out)
@@ -301,7 +310,7 @@ func TestManyQuestionsInTheConsole(t *testing.T) {
 	must(t, p.js(`(() => { const real = URL.createObjectURL;
 		URL.createObjectURL = b => { b.text().then(s => window.saved = s); return real(b) } })()`, nil))
 	p.click("Answered")
-	p.sure("Export", "Export all, signed")
+	p.sure("Export", "Export: all records, signed")
 	p.until("window.saved")
 	var saved string
 	must(t, p.js("window.saved", &saved))

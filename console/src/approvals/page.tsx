@@ -52,14 +52,15 @@ export function Approvals({ id }: { id?: string }) {
           <input aria-label="Filter" placeholder="Filter" value={filter} size={12} onChange={(e) => setFilter(e.target.value)} />
           {!past && filter && all.length > 0 && (
             <Act
-              key={all.map((a) => a.approvalId).join()}
+              of={all.map((a) => a.approvalId).join()}
+              what={`${all.length} questions`}
               name={`Deny these ${all.length}`}
-              sure={`Deny ${all.length} questions`}
+              sure="Deny"
               again={["approvals"]}
               run={() => denyAll(all)}
             />
           )}
-          {past && <Act name="Export" sure="Export all, signed" again={["approvals"]} run={exported} />}
+          {past && <Act of="all" what="all records, signed" name="Export" sure="Export" again={["approvals"]} run={exported} />}
         </div>
         {past && history.error && <Trouble problem={asProblem(history.error)} />}
         {all.length === 0 ? (

@@ -20,7 +20,7 @@ function All() {
             label="Changes"
             empty="No call changed anything that is remembered."
             head={["When", "Who", "What", "Where", "Paths", "State", ""]}
-            rows={r.entries.map((e) => [
+            rows={r.entries.map((e) => ({ id: e.callId, cells: [
               when(e.at),
               e.principal,
               e.summary,
@@ -30,7 +30,7 @@ function All() {
               <a key="open" href={`#/changes/${encodeURIComponent(e.callId)}`}>
                 Show
               </a>,
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -48,6 +48,7 @@ function One({ id }: { id: string }) {
       <Asked q={q}>
         {(r) => {
           const c = r.changes;
+          const call = { of: `${id} ${c?.undo}`, what: c?.summary || id };
           return (
             <>
               <h1>What the call changed</h1>
@@ -64,19 +65,19 @@ function One({ id }: { id: string }) {
                 ]}
               />
               <p className="row">
-                <Act name="Undo" sure="Put back what was there" again={["changes"]} run={() => changes.undoCall({ callId: id })} />
-                <Act name="Redo" sure="Make the changes again" again={["changes"]} run={() => changes.redoCall({ callId: id })} />
+                <Act {...call} name="Undo" sure="Put back what was there before" again={["changes"]} run={() => changes.undoCall({ callId: id })} />
+                <Act {...call} name="Redo" sure="Make the changes again, of" again={["changes"]} run={() => changes.redoCall({ callId: id })} />
               </p>
               <Table
                 label="Paths"
                 empty="Nothing was changed."
                 head={["Change", "Path", "Size", ""]}
-                rows={(c?.changes ?? []).map((p) => [
+                rows={(c?.changes ?? []).map((p) => ({ id: p.path, cells: [
                   p.change,
                   p.path,
                   `${p.was?.size ?? 0n} → ${p.now?.size ?? 0n}`,
                   <PathDiff key={p.path} id={id} path={p.path} />,
-                ])}
+                ] }))}
               />
               {(c?.more ?? 0n) > 0n && <p className="warn">{c?.more.toString()} paths more are not shown here: palyra changes {id}</p>}
             </>

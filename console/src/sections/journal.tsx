@@ -50,7 +50,7 @@ function Tail() {
               head={["Entry", "Time", "Kind", "Call", "What"]}
               rows={r.entries
                 .filter((e) => !text || e.body.includes(text) || e.kind.includes(text) || e.callId.includes(text))
-                .map((e) => [
+                .map((e) => ({ id: e.seq.toString(), cells: [
                   e.seq.toString(),
                   e.time,
                   e.kind,
@@ -67,7 +67,7 @@ function Tail() {
                     </summary>
                     <Json of={e.body} label={`Entry ${e.seq}`} />
                   </details>,
-                ])}
+                ] }))}
             />
           </>
         )}
@@ -157,7 +157,7 @@ function Evidence({ id }: { id: string }) {
             label="Entries"
             empty="The journal has no entry of it."
             head={["Entry", "Time", "Kind", "What"]}
-            rows={all.map((e) => [
+            rows={all.map((e) => ({ id: e.seq.toString(), cells: [
               e.seq.toString(),
               e.time,
               e.kind,
@@ -167,7 +167,7 @@ function Evidence({ id }: { id: string }) {
                 </summary>
                 <Json of={e.body} label={`Entry ${e.seq}`} />
               </details>,
-            ])}
+            ] }))}
           />
         )}
       </Asked>

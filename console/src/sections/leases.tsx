@@ -32,14 +32,22 @@ export function Leases() {
             label="Leases"
             empty="Nothing is allowed in advance."
             head={["For", "Covers", "By", "Until", "Uses left", ""]}
-            rows={r.grants.map((g) => [
+            rows={r.grants.map((g) => ({ id: g.grantId, cells: [
               g.terms?.principal ?? "",
               covers(g.terms),
               g.grantedBy,
               g.expiresAt ? when(g.expiresAt) : g.scope,
               g.usesLeft > 0n ? g.usesLeft.toString() : "any",
-              <Act key="revoke" name="Revoke" sure="Revoke it now" again={["leases"]} run={() => approvals.revokeGrant({ grantId: g.grantId })} />,
-            ])}
+              <Act
+                key="revoke"
+                of={g.grantId}
+                what={`${covers(g.terms)}, ${g.grantId}`}
+                name="Revoke"
+                sure="Revoke now"
+                again={["leases"]}
+                run={() => approvals.revokeGrant({ grantId: g.grantId })}
+              />,
+            ] }))}
           />
         )}
       </Asked>

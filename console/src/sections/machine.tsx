@@ -31,7 +31,7 @@ export function Vault() {
             label="Secrets"
             empty="The vault is empty: palyra vault put."
             head={["Scope", "Name", "Version", "By", "Since", "Until"]}
-            rows={r.secrets.map((s) => [s.scope, s.name, s.version.toString(), s.createdBy, when(s.createdAt), s.expiresAt ? when(s.expiresAt) : ""])}
+            rows={r.secrets.map((s) => ({ id: `${s.scope}/${s.name}`, cells: [s.scope, s.name, s.version.toString(), s.createdBy, when(s.createdAt), s.expiresAt ? when(s.expiresAt) : ""] }))}
           />
         )}
       </Asked>
@@ -42,14 +42,14 @@ export function Vault() {
             label="Bindings"
             empty="No secret is bound to a use."
             head={["Name", "Secret", "Kind", "Where", "Tools", "Workspaces"]}
-            rows={r.bindings.map((b) => [
+            rows={r.bindings.map((b) => ({ id: b.name, cells: [
               b.name,
               `${b.scope}/${b.secret}`,
               b.kind,
               b.hosts.join(", ") || b.place,
               b.tools.join(", ") || "all",
               b.workspaces.join(", ") || "all",
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -102,7 +102,7 @@ export function Posture() {
                       label={`Probes of tier ${t.tier}`}
                       empty="Nothing was tried."
                       head={["Try", "Held", "What was seen", "Remedy"]}
-                      rows={(t.probes ?? []).map((x) => [x.name, x.held ? "yes" : "NO", x.detail, x.remedy])}
+                      rows={(t.probes ?? []).map((x) => ({ id: x.name, cells: [x.name, x.held ? "yes" : "NO", x.detail, x.remedy] }))}
                     />
                   </details>
                 ))}

@@ -1,6 +1,8 @@
+import type { ReactNode } from "react";
+import type { Upstream, UpstreamTool } from "../gen/palyra/v1/mcp_pb";
 import { accesses, devices, upstreams } from "../rpc";
-import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
-import { Text } from "../ui/text";
+import { Act, Asked, Facts, Json, Table, useAsk } from "../ui/parts";
+import { Block, Text } from "../ui/text";
 import { when } from "../ui/time";
 
 export function Devices() {
@@ -18,7 +20,7 @@ export function Devices() {
             label="Devices"
             empty="No device is paired."
             head={["Name", "Whose", "Role", "Kind", "Paired", "Until", ""]}
-            rows={r.devices.map((d) => [
+            rows={r.devices.map((d) => ({ id: d.deviceId, cells: [
               d.name,
               d.principal,
               d.role,
@@ -28,9 +30,17 @@ export function Devices() {
               d.revokedAt ? (
                 ""
               ) : (
-                <Act key="revoke" name="Revoke" sure="Revoke it now" again={["devices"]} run={() => devices.revokeDevice({ deviceId: d.deviceId })} />
+                <Act
+                  key="revoke"
+                  of={d.deviceId}
+                  what={`${d.name} of ${d.principal}`}
+                  name="Revoke"
+                  sure="Revoke now"
+                  again={["devices"]}
+                  run={() => devices.revokeDevice({ deviceId: d.deviceId })}
+                />
               ),
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -65,7 +75,7 @@ export function Access() {
             label="People"
             empty="Nobody is known."
             head={["Who", "Role", "Workspaces", "Added", "Removed"]}
-            rows={r.users.map((u) => [u.principal, u.role, u.workspaces.join(", ") || "all", when(u.addedAt), u.removedAt ? when(u.removedAt) : ""])}
+            rows={r.users.map((u) => ({ id: u.principal, cells: [u.principal, u.role, u.workspaces.join(", ") || "all", when(u.addedAt), u.removedAt ? when(u.removedAt) : ""] }))}
           />
         )}
       </Asked>
@@ -76,7 +86,7 @@ export function Access() {
             label="Keys"
             empty="No key is known."
             head={["Key", "Whose", "Role", "Separation", "Removed"]}
-            rows={r.operators.map((o) => [o.keyId, o.principal, o.role, o.approverSeparation, o.removedAt ? when(o.removedAt) : ""])}
+            rows={r.operators.map((o) => ({ id: o.keyId, cells: [o.keyId, o.principal, o.role, o.approverSeparation, o.removedAt ? when(o.removedAt) : ""] }))}
           />
         )}
       </Asked>
@@ -87,7 +97,7 @@ export function Access() {
             label="Tokens"
             empty="No token was made."
             head={["Name", "For", "Scopes", "Used", "Until", ""]}
-            rows={r.tokens.map((t) => [
+            rows={r.tokens.map((t) => ({ id: t.tokenId, cells: [
               t.name,
               t.principal,
               t.scopes.join(", "),
@@ -96,15 +106,23 @@ export function Access() {
               t.revokedAt ? (
                 ""
               ) : (
-                <Act key="revoke" name="Revoke" sure="Revoke it now" again={["tokens"]} run={() => accesses.revokeToken({ tokenId: t.tokenId })} />
+                <Act
+                  key="revoke"
+                  of={t.tokenId}
+                  what={`${t.name} for ${t.principal}`}
+                  name="Revoke"
+                  sure="Revoke now"
+                  again={["tokens"]}
+                  run={() => accesses.revokeToken({ tokenId: t.tokenId })}
+                />
               ),
-            ])}
+            ] }))}
           />
         )}
       </Asked>
       <h2>Roles</h2>
       <Asked q={roles}>
-        {(r) => <Table label="Roles" empty="" head={["Role", "May"]} rows={r.roles.map((x) => [x.role, x.permissions.join(", ")])} />}
+        {(r) => <Table label="Roles" empty="" head={["Role", "May"]} rows={r.roles.map((x) => ({ id: x.role, cells: [x.role, x.permissions.join(", ")] }))} />}
       </Asked>
     </>
   );
@@ -122,7 +140,7 @@ export function Agents() {
             label="Agents"
             empty="No agent is named; those that come without a name are agent:local."
             head={["Agent", "Whose", "Added", "Removed"]}
-            rows={r.agents.map((a) => [a.principal, a.owner, when(a.addedAt), a.removedAt ? when(a.removedAt) : ""])}
+            rows={r.agents.map((a) => ({ id: a.principal, cells: [a.principal, a.owner, when(a.addedAt), a.removedAt ? when(a.removedAt) : ""] }))}
           />
         )}
       </Asked>
@@ -136,37 +154,69 @@ export function Agents() {
               </p>
             )}
             {r.upstreams.map((u) => (
-              <section key={u.name} className="note" aria-label={u.name}>
-                <h3>
-                  <Text of={u.name} /> <span className="faint">{u.state}</span>
-                </h3>
-                <Facts of={[["Server", u.server], ["Started by", u.command.join(" ") || u.url], ["Fault", u.fault], ["Reaches", u.egress.join(", ")]]} />
-                <Table
-                  label={`Tools of ${u.name}`}
-                  empty="It has no tool."
-                  head={["Tool", "What it says of itself", "State", ""]}
-                  rows={u.tools.map((t) => [
-                    t.name,
-                    t.description,
-                    t.why ? `${t.state}: ${t.why}` : t.state,
-                    t.state === "quarantined" ? (
-                      <Act
-                        key="approve"
-                        name="Approve"
-                        sure="Approve it as it is shown"
-                        again={["upstreams"]}
-                        run={() => upstreams.approveUpstream({ name: u.name, digests: [t.digest] })}
-                      />
-                    ) : (
-                      ""
-                    ),
-                  ])}
-                />
-              </section>
+              <Server key={u.name} of={u} />
             ))}
           </>
         )}
       </Asked>
     </>
+  );
+}
+
+// Server is one MCP server with its tools, and what they say of themselves.
+function Server({ of }: { of: Upstream }) {
+  const q = useAsk(["upstreams", of.name], () => upstreams.getUpstream({ name: of.name }));
+  return (
+    <section className="note" aria-label={of.name}>
+      <h3>
+        <Text of={of.name} /> <span className="faint">{of.state}</span>
+      </h3>
+      <Facts
+        of={[["Server", of.server], ["Started by", of.command.join(" ") || of.url], ["Fault", of.fault], ["Reaches", of.egress.join(", ")]]}
+      />
+      <Asked q={q}>
+        {({ upstream: u }) => (
+          <Table
+            label={`Tools of ${of.name}`}
+            empty="It has no tool."
+            head={["Tool", "What it says of itself", "State", ""]}
+            rows={(u?.tools ?? []).map((t) => ({
+              id: `${t.name} ${t.digest}`,
+              cells: [t.name, <Says key="says" of={t} />, t.why ? `${t.state}: ${t.why}` : t.state, approval(of.name, t)],
+            }))}
+          />
+        )}
+      </Asked>
+    </section>
+  );
+}
+
+// Says is what a tool's digest binds.
+function Says({ of }: { of: UpstreamTool }) {
+  return (
+    <>
+      {of.title && <Text of={of.title} />}
+      <Block of={of.description || "nothing"} label="Description" />
+      <Json of={of.inputSchema} label="Input" />
+      {of.claims.length > 0 && <Text of={`It claims: ${of.claims.join(", ")}`} />}
+      <div className="faint">{of.digest}</div>
+    </>
+  );
+}
+
+function approval(name: string, t: UpstreamTool): ReactNode {
+  if (t.state !== "quarantined") {
+    return "";
+  }
+  return (
+    <Act
+      key="approve"
+      of={`${name} ${t.name} ${t.digest}`}
+      what={`${t.name}, ${t.digest}`}
+      name="Approve"
+      sure="Approve as it is shown"
+      again={["upstreams"]}
+      run={() => upstreams.approveUpstream({ name, digests: [t.digest] })}
+    />
   );
 }

@@ -46,7 +46,7 @@ function Bundle() {
             label="Bundles that were in force"
             empty="Nothing but the first bundle."
             head={["Since", "By", "Bundle", "", ""]}
-            rows={r.activations.map((a) => [
+            rows={r.activations.map((a) => ({ id: `${when(a.at)} ${a.bundleDigest}`, cells: [
               when(a.at),
               a.by,
               a.bundleDigest,
@@ -56,13 +56,15 @@ function Bundle() {
               ) : (
                 <Act
                   key="back"
+                  of={a.bundleDigest}
+                  what={a.bundleDigest}
                   name="Back to it"
-                  sure="Put it into force"
+                  sure="Put into force"
                   again={["policy"]}
                   run={() => policies.rollbackPolicy({ bundleDigest: a.bundleDigest })}
                 />
               ),
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -101,7 +103,14 @@ function Files({ files }: { files: { [name: string]: string } }) {
           Check
         </button>
         {changed && good && (
-          <Act name="Apply" sure="Put it into force" again={["policy"]} run={() => policies.applyPolicy({ files: text })} />
+          <Act
+            of={JSON.stringify(text)}
+            what={Object.keys(text).filter((n) => files[n] !== text[n]).join(", ")}
+            name="Apply"
+            sure="Put into force"
+            again={["policy"]}
+            run={() => policies.applyPolicy({ files: text })}
+          />
         )}
       </div>
       <textarea
@@ -165,12 +174,12 @@ function Why({ id }: { id: string }) {
               label="What would change the answer"
               empty="Nothing small would."
               head={["Becomes", "What", "Change", ""]}
-              rows={(e?.flips ?? []).map((f) => [
+              rows={(e?.flips ?? []).map((f) => ({ id: `${f.becomes} ${f.change}`, cells: [
                 f.becomes,
                 f.text,
                 <Block key="change" label="Change" of={f.change} />,
                 f.verified ? "tried" : "not tried",
-              ])}
+              ] }))}
             />
           </>
         )}

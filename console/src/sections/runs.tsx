@@ -28,7 +28,7 @@ function All() {
             label="Runs"
             empty="No agent of Palyra's own has run here; calls of other agents are below."
             head={["Begun", "Who", "Title", "State", "Calls", ""]}
-            rows={r.runs.map((x) => [
+            rows={r.runs.map((x) => ({ id: x.runId, cells: [
               when(x.createdAt),
               x.principal,
               x.title || "–",
@@ -37,7 +37,7 @@ function All() {
               <a key="open" href={at("run", x.runId)}>
                 Show
               </a>,
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -48,7 +48,7 @@ function All() {
             label="Calls"
             empty="No call was made yet."
             head={["Proposed", "Who", "What", "State", "Outcome", ""]}
-            rows={r.calls.map((c) => [
+            rows={r.calls.map((c) => ({ id: c.callId, cells: [
               when(c.proposedAt),
               c.proposal?.principal ?? "",
               c.detail?.summary || c.proposal?.tool || "",
@@ -57,7 +57,7 @@ function All() {
               <a key="open" href={at("call", c.callId)}>
                 Show
               </a>,
-            ])}
+            ] }))}
           />
         )}
       </Asked>
@@ -119,7 +119,7 @@ function OneCall({ id }: { id: string }) {
               ]}
             />
             {!c?.outcome && (
-              <Act name="Cancel" sure="End it now" again={["calls", id]} run={() => tools.cancelCall({ callId: id })} />
+              <Act of={id} what={c?.detail?.summary || id} name="Cancel" sure="End now" again={["calls", id]} run={() => tools.cancelCall({ callId: id })} />
             )}
             {printed && printed.data.length > 0 && <Block label="Printed" of={new TextDecoder().decode(printed.data)} />}
             {c?.outcome?.stdout && <Block label="Output" of={c.outcome.stdout} />}
@@ -165,7 +165,7 @@ function OneRun({ id }: { id: string }) {
                 ["Tokens", `${r?.inputTokens ?? 0n} in, ${r?.outputTokens ?? 0n} out`],
               ]}
             />
-            {!r?.endedAt && <Act name="Cancel" sure="End it now" again={["runs", id]} run={() => runs.cancelRun({ runId: id })} />}
+            {!r?.endedAt && <Act of={id} what={r?.title || id} name="Cancel" sure="End now" again={["runs", id]} run={() => runs.cancelRun({ runId: id })} />}
           </>
         )}
       </Asked>

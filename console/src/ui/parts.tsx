@@ -1,8 +1,9 @@
 // What the sections are made of.
 import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { usePaired } from "../device/pairing";
 import { asProblem, type Problem } from "../rpc";
+import { pieces, visible } from "./show";
 import { Text } from "./text";
 import { Trouble } from "./trouble";
 
@@ -21,8 +22,20 @@ export function Asked<T>({ q, children }: { q: UseQueryResult<T>; children: (v: 
   );
 }
 
+// Row is the cells of a row, and what tells it from the others for as long as it is there: never its place.
+export interface Row {
+  id: string;
+  cells: ReactNode[];
+}
+
 // Table is a table of cells; text in it comes from outside.
-export function Table({ head, rows, empty, label }: { head: string[]; rows: ReactNode[][]; empty: string; label: string }) {
+export function Table({ head, rows, empty, label }: { head: string[]; rows: Row[]; empty: string; label: string }) {
+  const met = new Map<string, number>(); // rows that are alike get a number
+  const key = (id: string) => {
+    const n = met.get(id) ?? 0;
+    met.set(id, n + 1);
+    return `${n} ${id}`;
+  };
   if (rows.length === 0) {
     return <p className="empty">{empty}</p>;
   }
@@ -40,11 +53,10 @@ export function Table({ head, rows, empty, label }: { head: string[]; rows: Reac
           </tr>
         </thead>
         <tbody>
-          {rows.map((cells, i) => (
-            // biome-ignore lint: rows have no other name
-            <tr key={i}>
+          {rows.map(({ id, cells }) => (
+            <tr key={key(id)}>
               {cells.map((c, j) => (
-                // biome-ignore lint: cells have no other name
+                // biome-ignore lint: cells are named by their column
                 <td key={j}>{typeof c === "string" ? <Text of={c} /> : c}</td>
               ))}
             </tr>
@@ -71,38 +83,66 @@ export function Facts({ of }: { of: [string, ReactNode][] }) {
   );
 }
 
-// Act is a button that changes something: a first press asks, a second one does it, signed by this browser's key.
-export function Act({ name, sure, run, again }: { name: string; sure: string; run: () => Promise<unknown>; again: unknown[] }) {
+interface Action {
+  of: string; // what is acted on, by its digest or id: a first press never holds for another
+  what: string; // the same, for people
+  name: string;
+  sure: string;
+  run: () => Promise<unknown>;
+  again: unknown[];
+}
+
+const pause = 400; // between the two presses: one that is double asks, and does nothing
+
+// Act is a button that changes something: a first press asks, a second one does it, signed by this browser's key. What
+// it acts on is a part of what it is: when that becomes another, the question is asked anew.
+export function Act(a: Action) {
+  return <Asking key={a.of} {...a} />;
+}
+
+function Asking({ what, name, sure, run, again }: Action) {
   const paired = usePaired();
   const queries = useQueryClient();
-  const [asked, setAsked] = useState(false);
+  const [asked, setAsked] = useState<() => Promise<unknown>>(); // what the first press was for
+  const [ready, setReady] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
+  useEffect(() => {
+    setReady(false);
+    const t = asked && setTimeout(() => setReady(true), pause);
+    return () => clearTimeout(t);
+  }, [asked]);
   const act = async () => {
     setBusy(true);
     setProblem(undefined);
     try {
-      await run();
+      await asked?.();
     } catch (e) {
       setProblem(asProblem(e));
     }
     setBusy(false);
-    setAsked(false);
+    setAsked(undefined);
     await queries.invalidateQueries({ queryKey: again });
   };
+  const { head, left, tail } = pieces(visible(what), 120);
   return (
     <span className="act">
       {asked ? (
         <>
-          <button type="button" className="deny" disabled={busy} onClick={act}>
-            {sure}
+          <button type="button" className="deny" disabled={busy || !ready} onClick={act}>
+            {sure}: <bdi className="outside">{left > 0 ? `${head} ⋯ ${left} characters ⋯ ${tail}` : head}</bdi>
           </button>{" "}
-          <button type="button" disabled={busy} onClick={() => setAsked(false)}>
+          <button type="button" disabled={busy} onClick={() => setAsked(undefined)}>
             No
           </button>
         </>
       ) : (
-        <button type="button" disabled={!paired || busy} title={paired ? undefined : "this browser looks: pair it"} onClick={() => setAsked(true)}>
+        <button
+          type="button"
+          disabled={!paired || busy}
+          title={paired ? undefined : "this browser looks: pair it"}
+          onClick={() => setAsked(() => run)}
+        >
           {name}
         </button>
       )}
