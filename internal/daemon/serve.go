@@ -152,13 +152,8 @@ func (d *Daemon) openConsole(s *rpc.Server) {
 	}
 	address, err := s.OpenConsole(listen)
 	var elsewhere error
-	if d.Settings.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
-		if address, err = s.OpenConsole("127.0.0.1:0"); err == nil {
-			elsewhere = palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
-				"%s is taken by another program, so it is served at %s until this daemon ends", listen, address).
-				WithRemedy("set console.listen to an address of its own (127.0.0.1:0 takes any that is free)")
-			d.Log.Warn("the console is not where it usually is", "usual", listen, "address", address)
-		}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		address, err, elsewhere = d.consoleElsewhere(s, listen, err)
 	}
 	d.trouble.set("console", errors.Join(err, elsewhere))
 	if err != nil {
@@ -166,6 +161,27 @@ func (d *Daemon) openConsole(s *rpc.Server) {
 		return
 	}
 	d.Log.Info("the console is served; 'palyra console' prints a link", "address", address)
+}
+
+// consoleElsewhere serves the console at another port where nobody set one: another daemon has the usual one, perhaps. It
+// serves none while a browser is paired: that browser's key belongs to the origin that somebody else answers at now.
+func (d *Daemon) consoleElsewhere(s *rpc.Server, usual string, taken error) (address string, err, elsewhere error) {
+	if d.devices.HasBrowser() {
+		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
+			"%s is taken by another program, which paired browsers would take for the console, so none is served", usual).
+			WithRemedy("find that program and end it, then start the daemon again; if it is not one of yours, first revoke the browsers: " +
+				"palyra device list, palyra device revoke NAME").WithCause(taken), nil
+	}
+	if !d.Settings.Default("console.listen") {
+		return "", taken, nil
+	}
+	if address, err = s.OpenConsole("127.0.0.1:0"); err != nil {
+		return "", err, nil
+	}
+	d.Log.Warn("the console is not where it usually is", "usual", usual, "address", address)
+	return address, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
+		"%s is taken by another program, so it is served at %s until this daemon ends", usual, address).
+		WithRemedy("set console.listen to an address of its own (127.0.0.1:0 takes any that is free)")
 }
 
 // consolePart signs browsers in.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,4 +203,44 @@ func otherPort(t *testing.T, p *page) {
 		q := p.beside(strings.Replace(base, "palyra.localhost", name, 1) + "/")
 		q.shows("not served under that name")
 	}
+}
+
+// While the daemon is down somebody else takes the port where the console was, at the one address or at the other: once a
+// browser is paired the daemon serves no console then, nor one at another port, and says so.
+func TestASquatterAtThePairedConsole(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	var base string
+	must(t, pairedBrowser(t, d, "approver").js("location.origin", &base))
+	d.stop()
+	_, port, _ := strings.Cut(strings.TrimPrefix(base, "http://"), ":")
+	none := func(place string) {
+		t.Helper()
+		s, err := d.client(client.OperatorDoor).Status(t.Context())
+		said := func(p string) bool {
+			return strings.Contains(p, "paired browsers") && strings.Contains(p, "palyra device revoke")
+		}
+		if err != nil || s.Console != "" || !slices.ContainsFunc(s.Problems, said) {
+			t.Errorf("%s: console %q, problems %q, %v", place, s.Console, s.Problems, err)
+		}
+		d.stop()
+	}
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		if err != nil && host == "::1" {
+			continue // there is no IPv6 here
+		}
+		must(t, err)
+		d.mustStart("PALYRA_CONSOLE_LISTEN=127.0.0.1:" + port)
+		none(host)
+		must(t, l.Close())
+	}
+	if l, err := net.Listen("tcp", "127.0.0.1:7142"); err == nil { // else somebody has it already
+		defer l.Close()
+	}
+	d.command("env", "-u", "PALYRA_CONSOLE_LISTEN", bin(t, "palyrad"))
+	if !d.serving() {
+		t.Fatalf("the daemon died:\n%s", d.log)
+	}
+	none("the usual port")
 }

@@ -1,4 +1,5 @@
-// Package hostport reads the ports that background processes publish, as people, calls and plans write them.
+// Package hostport reads the ports that background processes publish, as people, calls and plans write them, and takes
+// ports of this machine.
 package hostport
 
 import (

@@ -104,19 +104,11 @@ func (p *Ports) allowed(ports []hostport.Pair) error {
 // listen takes a port of the host's loopback address. A port that another has at ::1 alone is taken: clients of localhost
 // would sometimes reach that one.
 func listen(host int) (*net.TCPListener, error) {
-	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: host})
-	if err != nil {
-		return nil, err
-	}
-	six, err := net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: host})
-	switch {
-	case err == nil:
+	l, six, err := hostport.Loopback(host)
+	if six != nil {
 		_ = six.Close() // it was only asked for
-	case errors.Is(err, syscall.EADDRINUSE):
-		_ = l.Close()
-		return nil, err
 	}
-	return l, nil // where there is no IPv6 nobody has it
+	return l, err
 }
 
 // bind listens on a port of the host's loopback address.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/hostport"
 	"palyra/internal/web"
 )
 
@@ -53,16 +54,24 @@ func (s *Server) OpenConsole(listen string) (string, error) {
 	return address, nil
 }
 
-// loopback listens where only this machine can connect: the traffic is not encrypted.
+// loopback listens where only this machine can connect, because the traffic is not encrypted, and at every address that
+// a browser may find under the console's name: who has one of them alone is the console for it.
 func loopback(listen string) (net.Listener, error) {
 	at, err := netip.ParseAddrPort(listen)
 	if err != nil {
 		return nil, err
 	}
-	if !at.Addr().IsLoopback() {
-		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "it is not a loopback address")
+	if a := at.Addr(); a != netip.AddrFrom4([4]byte{127, 0, 0, 1}) && a != netip.IPv6Loopback() {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "it is not the loopback address, 127.0.0.1 or [::1]")
 	}
-	return net.Listen("tcp", listen)
+	four, six, err := hostport.Loopback(int(at.Port()))
+	switch {
+	case err != nil:
+		return nil, err
+	case six == nil:
+		return four, nil
+	}
+	return newTwins(four, six), nil
 }
 
 // consoleHost is the name that the console has for itself alone. Browsers send cookies to every port of a name: a page

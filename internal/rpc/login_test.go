@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -254,7 +256,7 @@ func TestWhoMakesLinks(t *testing.T) {
 // The console is for this machine alone.
 func TestConsoleIsLoopback(t *testing.T) {
 	b := newBench(t, rpc.New)
-	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "", "127.0.0.1"} {
+	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "", "127.0.0.1", "127.0.0.2:0"} {
 		if a, err := b.server.OpenConsole(listen); err == nil {
 			t.Errorf("%q: served at %s", listen, a)
 		}
@@ -266,5 +268,44 @@ func TestConsoleIsLoopback(t *testing.T) {
 	}
 	if fmt.Sprint(b.server.ConsoleAddress()) != one {
 		t.Error(b.server.ConsoleAddress())
+	}
+}
+
+// Browsers find the console's name at ::1 first: the console is there too, or, where somebody else is, nowhere.
+func TestConsoleIsAtBothAddresses(t *testing.T) {
+	held, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("there is no IPv6 here")
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	_, port, _ := net.SplitHostPort(held.Addr().String())
+	b := newBench(t, rpc.New)
+	for _, listen := range []string{"127.0.0.1:" + port, "[::1]:" + port} {
+		if a, err := b.server.OpenConsole(listen); !errors.Is(err, syscall.EADDRINUSE) || a != "" || b.server.ConsoleAddress() != "" {
+			t.Errorf("somebody else is at ::1, and it is served: %q %v", a, err)
+		}
+	}
+	if l, err := net.Listen("tcp4", "127.0.0.1:"+port); err != nil {
+		t.Errorf("the half of it was kept: %v", err)
+	} else {
+		_ = l.Close()
+	}
+	at, err := b.server.OpenConsole("127.0.0.1:0")
+	b.must(err)
+	_, port, _ = net.SplitHostPort(at)
+	for _, place := range []string{"127.0.0.1:" + port, "[::1]:" + port} {
+		tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", place)
+		}}
+		res, err := (&http.Client{Transport: tr}).Get("http://" + at + "/healthz")
+		b.must(err)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", place, res.Status)
+		}
+		if l, err := net.Listen("tcp", place); err == nil {
+			_ = l.Close()
+			t.Errorf("%s is free for others", place)
+		}
 	}
 }
