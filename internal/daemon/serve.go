@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"palyra"
@@ -47,7 +46,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.server.Store(server)
 	d.devices.Serve(d.remoteDoor(server))
-	d.openConsole(server)
+	d.trouble.set("console", d.devices.OpenConsole(server.OpenConsole))
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
 	if d.path.upstreams != nil {
 		parts = append(parts, d.path.upstreams.Tend)
@@ -142,46 +141,6 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		return nil, errors.Join(err, server.Close())
 	}
 	return server, nil
-}
-
-// openConsole opens the door for browsers. A daemon without one serves: that is in the status and the log.
-func (d *Daemon) openConsole(s *rpc.Server) {
-	listen := d.Settings.Console.Listen
-	if listen == "off" {
-		return
-	}
-	address, err := s.OpenConsole(listen)
-	var elsewhere error
-	if errors.Is(err, syscall.EADDRINUSE) {
-		address, err, elsewhere = d.consoleElsewhere(s, listen, err)
-	}
-	d.trouble.set("console", errors.Join(err, elsewhere))
-	if err != nil {
-		d.Log.Warn("no console", "error", err)
-		return
-	}
-	d.Log.Info("the console is served; 'palyra console' prints a link", "address", address)
-}
-
-// consoleElsewhere serves the console at another port where nobody set one: another daemon has the usual one, perhaps. It
-// serves none while a browser is paired: that browser's key belongs to the origin that somebody else answers at now.
-func (d *Daemon) consoleElsewhere(s *rpc.Server, usual string, taken error) (address string, err, elsewhere error) {
-	if d.devices.HasBrowser() {
-		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
-			"%s is taken by another program, which paired browsers would take for the console, so none is served", usual).
-			WithRemedy("find that program and end it, then start the daemon again; if it is not one of yours, first revoke the browsers: " +
-				"palyra device list, palyra device revoke NAME").WithCause(taken), nil
-	}
-	if !d.Settings.Default("console.listen") {
-		return "", taken, nil
-	}
-	if address, err = s.OpenConsole("127.0.0.1:0"); err != nil {
-		return "", err, nil
-	}
-	d.Log.Warn("the console is not where it usually is", "usual", usual, "address", address)
-	return address, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig,
-		"%s is taken by another program, so it is served at %s until this daemon ends", usual, address).
-		WithRemedy("set console.listen to an address of its own (127.0.0.1:0 takes any that is free)")
 }
 
 // consolePart signs browsers in.

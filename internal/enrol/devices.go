@@ -212,13 +212,6 @@ func (v *Devices) hasDevice() bool {
 	return err != nil || slices.ContainsFunc(all, func(d palyra.Device) bool { return d.Live() && !d.Browser() })
 }
 
-// HasBrowser reports whether a browser is paired. What cannot be found out is taken as yes: no console is served then
-// where there would be another.
-func (v *Devices) HasBrowser() bool {
-	all, err := v.Access.Devices(context.Background())
-	return err != nil || slices.ContainsFunc(all, func(d palyra.Device) bool { return d.Live() && d.Browser() })
-}
-
 // addresses are where a device may find the daemon: those that the operator named,
 // else every address of this machine, those that others can reach first.
 func (v *Devices) addresses() []string {
