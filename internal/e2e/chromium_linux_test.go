@@ -166,6 +166,29 @@ func (p *page) beside(address string) *page {
 	return q
 }
 
+// opened is the tab that a page has just opened, by the end of its address.
+func (p *page) opened(end string) *page {
+	p.t.Helper()
+	for late := time.Now().Add(waitMost); time.Now().Before(late); <-time.After(20 * time.Millisecond) {
+		var all struct {
+			TargetInfos []struct {
+				TargetID, URL string
+				Attached      bool
+			}
+		}
+		must(p.t, p.call("", "Target.getTargets", map[string]any{}, &all))
+		for _, target := range all.TargetInfos {
+			if strings.HasSuffix(target.URL, end) && !target.Attached {
+				q := &page{chromium: p.chromium, context: p.context}
+				q.attach(target.TargetID)
+				return q
+			}
+		}
+	}
+	p.t.Fatalf("no tab was opened at %s", end)
+	return nil
+}
+
 func (p *page) tab() {
 	p.t.Helper()
 	params := map[string]any{"url": "about:blank"}
@@ -174,8 +197,13 @@ func (p *page) tab() {
 	}
 	var target struct{ TargetID string }
 	must(p.t, p.call("", "Target.createTarget", params, &target))
+	p.attach(target.TargetID)
+}
+
+func (p *page) attach(target string) {
+	p.t.Helper()
 	var attached struct{ SessionID string }
-	must(p.t, p.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
+	must(p.t, p.call("", "Target.attachToTarget", map[string]any{"targetId": target, "flatten": true}, &attached))
 	p.session = attached.SessionID
 	for _, part := range []string{"Page", "Runtime", "Log", "Network"} {
 		must(p.t, p.call(p.session, part+".enable", map[string]any{}, nil))

@@ -199,9 +199,31 @@ func otherPort(t *testing.T, p *page) {
 			}
 		}
 	}
+	ledHere(t, p, base, port)
 	for _, name := range []string{"localhost", "127.0.0.1"} { // the console itself by another name
 		q := p.beside(strings.Replace(base, "palyra.localhost", name, 1) + "/")
 		q.shows("not served under that name")
+	}
+}
+
+// ledHere: a page at another port can open the console, in its own tab or in another, and gets a page there on which
+// nothing but one link can be clicked; whoever clicks that has come by themselves.
+func ledHere(t *testing.T, p *page, base, port string) {
+	t.Helper()
+	to, _ := json.Marshal(base + "/#/approvals/stolen")
+	for _, host := range []string{"palyra.localhost", "localhost"} {
+		q := p.beside("http://" + host + ":" + port + "/")
+		q.shows("evil")
+		must(t, q.js("void open("+string(to)+")", nil))
+		opened := q.opened("#/approvals/stolen")
+		must(t, q.js("void (location.href = "+string(to)+")", nil))
+		for _, led := range []*page{q, opened} {
+			led.shows("open the console")
+			led.until("!document.querySelector('button, script, #root')")
+			must(t, led.js("document.querySelector('a').click()", nil))
+			led.shows("Nothing waits for an answer")
+			led.until("!location.hash.includes('stolen')")
+		}
 	}
 }
 

@@ -236,6 +236,9 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key of this browser was good until %s", palyra.Time(d.ExpiresAt)).
 			WithRemedy("pair this browser again: palyra console pair")
 	}
+	if r.caller.Credential == ByConsole {
+		a.uses(r, d)
+	}
 	r.caller.Device = d
 	return nil
 }

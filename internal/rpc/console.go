@@ -139,16 +139,27 @@ func page(files fs.FS, name string) http.HandlerFunc {
 	}
 }
 
-// home is the console, or how to sign in.
+// home is the console, or how to sign in. Whom another page led here, one at another port of this name too, sees neither:
+// that page could have them click on what they did not mean to.
 func (s *Server) home(built, files fs.FS) http.HandlerFunc {
-	known, stranger := page(built, "index.html"), page(files, "stranger.html")
+	known, stranger, led := page(built, "index.html"), page(files, "stranger.html"), page(files, "elsewhere.html")
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !ownWay(r.Header.Values("Sec-Fetch-Site")) {
+			led(w, r)
+			return
+		}
 		if _, ok := s.console.session(r.Header, s.Now()); !ok {
 			stranger(w, r)
 			return
 		}
 		known(w, r)
 	}
+}
+
+// ownWay reports whether a person came by themselves or by the console's own pages, as their browser says. One that says
+// nothing does not count this as a secure context, and so has no key to decide with.
+func ownWay(site []string) bool {
+	return len(site) == 0 || len(site) == 1 && (site[0] == "none" || site[0] == "same-origin")
 }
 
 // signIn takes the code from the form that /login shows, and gives the browser its cookie. The link itself uses

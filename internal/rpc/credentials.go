@@ -162,7 +162,7 @@ func (v *visit) finish() {
 }
 
 // EndCredential ends every request and connection under a credential that the registry has ended: "device:…",
-// "token:…", "agent:…", "key:…"; and the browsers that were signed in with it.
+// "token:…", "agent:…", "key:…"; and the browsers that were signed in with it, or have its key.
 func (s *Server) EndCredential(id string) {
 	s.live.end(id)
 	for _, session := range s.console.end(id) {

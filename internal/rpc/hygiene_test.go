@@ -127,6 +127,34 @@ func TestConsoleServesItsOwnPagesOnly(t *testing.T) {
 	}
 }
 
+// Whom another page led to the console sees nothing of it that could be clicked on, signed in or not.
+func TestOnlyItsPeopleAreLedToTheConsole(t *testing.T) {
+	w := newWorld(t, nil)
+	cookie := w.cookie(w.owner, "user:alice", palyra.RoleOwner)
+	for site, own := range map[string]bool{"none": true, "same-origin": true, "same-site": false, "cross-site": false, "": false, "x": false} {
+		for _, signedIn := range []bool{true, false} {
+			head := http.Header{}
+			if signedIn {
+				head = cookieHead(cookie)
+			}
+			head["Sec-Fetch-Site"] = []string{site}
+			res, body := w.browse(http.MethodGet, "/", "", "", head)
+			led := strings.Contains(body, `<a href="/">open the console</a>`) && !strings.Contains(body, "<script")
+			if res.StatusCode != 200 || led == own || strings.Contains(body, `id="root"`) != (own && signedIn) {
+				t.Errorf("%q, signed in %v: %d %s", site, signedIn, res.StatusCode, body)
+			}
+		}
+	}
+	head := cookieHead(cookie)
+	head["Sec-Fetch-Site"] = []string{"same-origin", "cross-site"}
+	if _, body := w.browse(http.MethodGet, "/", "", "", head); strings.Contains(body, `id="root"`) {
+		t.Error("a browser that says two things is believed the better one")
+	}
+	if _, body := w.browse(http.MethodGet, "/", "", "", cookieHead(cookie)); !strings.Contains(body, `id="root"`) {
+		t.Error("a browser that says nothing does not get the console")
+	}
+}
+
 // The sockets are no browser's.
 func TestSocketsRefuseBrowsers(t *testing.T) {
 	b := newBench(t, rpc.New)

@@ -116,6 +116,60 @@ func TestEndedCredentialsAreCutOff(t *testing.T) {
 	}
 }
 
+// A browser that is revoked is signed out, and its streams end, however it was signed in: whether it was paired in this
+// session, or has signed in it. Other browsers of the same person stay.
+func TestRevokedBrowserIsSignedOut(t *testing.T) {
+	w := newWorld(t, nil)
+	base := "http://" + w.console
+	status := find(t, "GetStatus")
+	gone := func(name, session string, stream <-chan *palyra.Error) {
+		t.Helper()
+		w.endsSoon("the stream of a browser that "+name, stream)
+		if why, err := w.sendTo(w.browser(), base, status, status.request(t), cookieHead(session)); why != palyra.ReasonNoCredential || err != nil {
+			t.Errorf("a browser that %s: %q %v", name, why, err)
+		}
+	}
+	cookies := []string{}
+	for range 3 {
+		cookies = append(cookies, w.cookie(w.owner, "user:alice", palyra.RoleOwner))
+	}
+	other := w.follow(w.browser(), base, cookieHead(cookies[0]))
+
+	joined := w.follow(w.browser(), base, cookieHead(cookies[1]))
+	ctx, info := connect.NewClientContext(t.Context())
+	info.RequestHeader()["Cookie"] = cookieHead(cookies[1])["Cookie"]
+	join, err := palyrav1connect.NewDeviceServiceClient(w.browser(), base).JoinBrowser(ctx, &v1.JoinBrowserRequest{
+		Name: "chromium", PublicKey: newKey().public, Code: "12345678",
+	})
+	w.must(err)
+	for join.Receive() {
+	}
+	w.must(join.Err())
+	w.server.EndCredential("device:" + rpctest.Laptop.ID)
+	gone("was paired", cookies[1], joined)
+
+	d := w.paired("chromium", "user:alice", 0)
+	signs := w.follow(w.browser(), base, cookieHead(cookies[2]))
+	head := cookieHead(cookies[2])
+	for k, v := range intent(d.key.intent(t, status, status.request(t), rpctest.StateID, time.Now())) {
+		head[k] = v
+	}
+	if why, err := w.sendTo(w.browser(), base, status, status.request(t), head); why != let || err != nil {
+		t.Fatalf("%q %v", why, err)
+	}
+	_, err = w.registry.RevokeDevice(t.Context(), d.ID, w.by())
+	w.must(err)
+	gone("signed", cookies[2], signs)
+	if why, err := w.sendTo(w.browser(), base, status, status.request(t), cookieHead(cookies[0])); why != let || err != nil {
+		t.Errorf("another browser: %q %v", why, err)
+	}
+	select {
+	case e := <-other:
+		t.Errorf("another browser's stream ended: %v", e)
+	default:
+	}
+}
+
 // An agent's call ends with the agent.
 func TestRemovedAgentIsCutOff(t *testing.T) {
 	w := newWorld(t, nil)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,9 +33,10 @@ type console struct {
 
 // ticket is a code or a session: whose, made with which credential, until when.
 type ticket struct {
-	caller Caller
-	from   string
-	ends   time.Time
+	caller  Caller
+	from    string
+	ends    time.Time
+	devices []string // the browser's own keys, as credentials: the session ends with them, too
 }
 
 // Login makes a code that signs one browser in, once, to look as the caller.
@@ -59,7 +61,7 @@ func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Tim
 			WithRemedy("set console.listen, and see 'palyra status'")
 	case s.live.ended(c.CredentialID, since): // and what it opened was swept before this was there
 		return "", time.Time{}, errEnded
-	case !keep(s.console.codes, maxCodes, digest, ticket{looks, c.CredentialID, ends}, s.Now()):
+	case !keep(s.console.codes, maxCodes, digest, ticket{caller: looks, from: c.CredentialID, ends: ends}, s.Now()):
 		return "", time.Time{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many links to sign in are open").
 			WithRemedy("use one of them, or wait %s", codeLife).WithAfter(codeLife)
 	}
@@ -132,6 +134,34 @@ func (c *console) session(h http.Header, now time.Time) (ticket, bool) {
 	return t, ok && now.Before(t.ends)
 }
 
+// Paired notes that the browser that makes a request is a device now: its session ends with that.
+func Paired(ctx context.Context, d palyra.Device) {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok && r.auth != nil && r.caller.Credential == ByConsole {
+		r.auth.uses(r, d)
+	}
+}
+
+// uses notes that the browser of a request has the key of a device.
+func (a *auth) uses(r *request, d palyra.Device) {
+	session, device := r.caller.CredentialID, "device:"+d.ID
+	a.console.note(session, device)
+	if a.live.ended(device, r.since) { // and what it had was swept before this was there
+		a.EndCredential(session)
+	}
+}
+
+// note adds a device to a session.
+func (c *console) note(session, device string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, t := range c.sessions {
+		if t.caller.CredentialID == session && !slices.Contains(t.devices, device) {
+			t.devices = append(slices.Clip(t.devices), device)
+			c.sessions[id] = t
+		}
+	}
+}
+
 // end ends the sessions and codes that came with a credential, and returns the sessions' ids.
 func (c *console) end(credential string) (ended []string) {
 	c.mu.Lock()
@@ -142,7 +172,7 @@ func (c *console) end(credential string) (ended []string) {
 		}
 	}
 	for id, t := range c.sessions {
-		if t.from == credential || t.caller.CredentialID == credential {
+		if t.from == credential || t.caller.CredentialID == credential || slices.Contains(t.devices, credential) {
 			ended = append(ended, t.caller.CredentialID)
 			delete(c.sessions, id)
 		}

@@ -109,6 +109,9 @@ func (s *Service) join(ctx context.Context, req *v1.JoinBrowserRequest, send fun
 	}
 	defer b.Code.Destroy()
 	return s.office.Browse(ctx, b, func(now palyra.Pairing) error {
+		if now.State == palyra.PairingDone && now.Device != nil {
+			rpc.Paired(ctx, *now.Device)
+		}
 		now.PIN, now.Code = "", ""
 		res := &v1.JoinBrowserResponse{Pairing: &v1.Pairing{}}
 		if err := wire.FromWord(now, res.GetPairing()); err != nil {
