@@ -125,7 +125,8 @@ func TestRevokedBrowserIsSignedOut(t *testing.T) {
 	gone := func(name, session string, stream <-chan *palyra.Error) {
 		t.Helper()
 		w.endsSoon("the stream of a browser that "+name, stream)
-		if why, err := w.sendTo(w.browser(), base, status, status.request(t), cookieHead(session)); why != palyra.ReasonNoCredential || err != nil {
+		why, err := w.sendTo(w.browser(), base, status, status.request(t), cookieHead(session))
+		if why != palyra.ReasonNoCredential || err != nil {
 			t.Errorf("a browser that %s: %q %v", name, why, err)
 		}
 	}
