@@ -208,6 +208,21 @@ func (p *page) attach(target string) {
 	for _, part := range []string{"Page", "Runtime", "Log", "Network"} {
 		must(p.t, p.call(p.session, part+".enable", map[string]any{}, nil))
 	}
+	p.focus(true)
+}
+
+// focus has the page take itself for the one that a person looks at.
+func (p *page) focus(on bool) {
+	p.t.Helper()
+	must(p.t, p.call(p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": on}, nil))
+}
+
+// touch moves the pointer over the page, as a person does who reads it.
+func (p *page) touch() {
+	p.t.Helper()
+	for x := range 3 {
+		must(p.t, p.call(p.session, "Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": 3 + 4*x, "y": 3 + 4*x}, nil))
+	}
 }
 
 func (p *page) visit(address string) {

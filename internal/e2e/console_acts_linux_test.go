@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -93,5 +94,87 @@ func TestRowsThatMoveInTheConsole(t *testing.T) {
 	if err != nil || len(left.Leases) != 1 || left.Leases[0].ID != all.Leases[2].ID {
 		t.Errorf("%+v %v", left.Leases, err)
 	}
+	p.clean()
+}
+
+// pressable reports whether a button of the question can be pressed.
+func (p *page) pressable(name string) string {
+	quoted, _ := json.Marshal(name)
+	return "[...document.querySelectorAll('.answers button')].some(b => b.textContent.trim() === " + string(quoted) +
+		" && !b.disabled)"
+}
+
+// A window that comes up under somebody's pointer takes no answer: the buttons work only after a person has touched the
+// page while it had the focus; what a script makes up is no touch.
+func TestAPageThatNobodyTouched(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	p := pairedBrowser(t, d, "approver")
+	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "a.txt", "x"))
+	a := d.pending(d.client(client.OperatorDoor))
+	p.goTo("approvals/" + string(a.ID))
+	p.shows("The buttons work once you have")
+	must(t, p.js(`for (const e of ["mousemove", "pointerdown", "keydown"])
+		dispatchEvent(new MouseEvent(e, {movementX: 9, bubbles: true}))`, nil))
+	<-time.After(time.Second)
+	var can bool
+	must(t, p.js(p.pressable("Allow once"), &can))
+	if can {
+		t.Error("it can be answered by whoever has not touched it")
+	}
+	p.touch()
+	p.until(p.pressable("Allow once"))
+	must(t, p.js("dispatchEvent(new Event('blur'))", nil)) // another window comes up
+	p.until("!" + p.pressable("Allow once"))
+	p.touch()
+	p.click("Deny")
+	<-ch
+	p.clean()
+}
+
+// What an answer gives beyond the command stands on the page without a click; what it binds is there whole, and what
+// ends a long text is never the part that is hidden.
+func TestWhatAnAnswerBindsInTheConsole(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	d.ownWork()
+	p := pairedBrowser(t, d, "approver")
+	ch := propose(t.Context(), d.client(client.AgentDoor),
+		d.inRoom(map[string]any{"live": true, "agent_socket": true, "agent_within": []string{"*"}}, "cat", "a"+strings.Repeat(" ", 90)+"b  c"))
+	p.choose(d)
+	p.shows("It writes to the workspace directly, before anybody sees what: it is an agent")
+	p.shows("It may work in EVERY workspace that its caller reaches")
+	p.shows("It is an agent itself")
+	must(t, p.js("document.querySelectorAll('details').forEach(e => e.open = true)", nil))
+	must(t, p.js("document.querySelectorAll('[data-testid=whole] .cut').forEach(e => e.click())", nil))
+	p.until("!document.querySelector('[data-testid=whole] .cut')")
+	whole := ""
+	must(t, p.js("document.querySelector('[data-testid=whole]').innerText", &whole))
+	a := d.pending(d.client(client.OperatorDoor))
+	want := []string{
+		"⋯ 90 blanks ⋯b  c", "the workspace directly: it is an agent", "EVERY workspace",
+		"Limits", "network: strict", "Held by", "Mounts", d.work,
+	}
+	for _, m := range a.Plan.Mounts {
+		want = append(want, m.Source)
+	}
+	for _, s := range append(want, a.Plan.Seals...) {
+		if !strings.Contains(whole, s) {
+			t.Errorf("%q is not there", s)
+		}
+	}
+	p.click("Deny")
+	<-ch
+
+	text := strings.Repeat("filler\n", 600) + "evil\n"
+	ch = propose(t.Context(), d.client(client.AgentDoor), write(d.work, "long.txt", text))
+	p.choose(d)
+	p.shows("+evil")
+	p.shows(" more: show them")
+	p.until("document.querySelector('.diff').innerText.split('\\n').length < 450")
+	must(t, p.js("document.querySelector('.diff button').click()", nil))
+	p.until("document.querySelector('.diff').innerText.split('\\n').length > 600")
+	p.click("Deny")
+	<-ch
 	p.clean()
 }

@@ -37,6 +37,7 @@ func (p *page) choose(d *daemon) {
 	row := `document.querySelector('[data-approval="` + string(a.ID) + `"]')`
 	p.until(row + " && (" + row + ".click(), true)")
 	p.until("document.querySelector('[data-testid=digest]')?.textContent === '" + string(a.PlanDigest) + "'")
+	p.touch()
 }
 
 // sure presses a button that asks back, and the one that then begins so.

@@ -1,6 +1,6 @@
 // One question: what it does, what it can reach, what is unusual, what an answer covers. Then the answers.
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import type { Approval } from "../gen/palyra/v1/approvals_pb";
 import type { Plan } from "../gen/palyra/v1/word_pb";
 import { approvals, asProblem, type Problem } from "../rpc";
@@ -8,7 +8,9 @@ import { when } from "../ui/time";
 import { Argument, Block, Diff, Text } from "../ui/text";
 import { Trouble } from "../ui/trouble";
 import { usePaired } from "../device/pairing";
+import { useArmed } from "./armed";
 import { useFeed } from "./feed";
+import { Whole, widening } from "./room";
 
 export function Detail({ id }: { id: string }) {
   const feed = useFeed();
@@ -18,7 +20,7 @@ export function Detail({ id }: { id: string }) {
   if (!a) {
     return q.error ? <Trouble problem={asProblem(q.error)} /> : <p role="status">Asking the daemon…</p>;
   }
-  return <Question key={`${id} ${a.decision ? "settled" : "pending"}`} a={a} />;
+  return <Question key={`${id} ${a.planDigest} ${a.decision ? "settled" : "pending"}`} a={a} />;
 }
 
 function Question({ a }: { a: Approval }) {
@@ -39,6 +41,7 @@ function Question({ a }: { a: Approval }) {
         </p>
       )}
       {a.plan && <Does plan={a.plan} />}
+      {a.plan && <Widening plan={a.plan} />}
       {p?.diff && <Diff of={p.diff} />}
       {a.plan?.contentNotShown && <p className="warn">Not all of what it would write is in the diff: see the arguments below.</p>}
       {a.leftOut && <p className="warn">Parts of this question are no longer kept, since nobody allowed it.</p>}
@@ -64,10 +67,6 @@ function Question({ a }: { a: Approval }) {
           <dd>
             <Text of={a.policies.join(", ") || "–"} />
           </dd>
-          <dt>Arguments</dt>
-          <dd>
-            <Block of={a.plan?.arguments ?? ""} label="Arguments" />
-          </dd>
         </dl>
       </details>
     </article>
@@ -79,6 +78,22 @@ const levels = ["low", "medium", "high", "critical"];
 // level takes what it does not know for the worst.
 function level(l?: string): string {
   return l && levels.includes(l) ? l : "critical";
+}
+
+// Widening is what an answer gives beyond the command; it is never folded away.
+function Widening({ plan }: { plan: Plan }) {
+  const all = widening(plan);
+  return (
+    all.length > 0 && (
+      <ul className="warn widening" aria-label="Beyond the command">
+        {all.map((w) => (
+          <li key={w}>
+            <Text of={w} />
+          </li>
+        ))}
+      </ul>
+    )
+  );
 }
 
 function Does({ plan }: { plan: Plan }) {
@@ -150,45 +165,6 @@ function Rest({ all }: { all: string[] }) {
   );
 }
 
-function Whole({ plan }: { plan: Plan }) {
-  return (
-    <dl className="facts">
-      <dt>Tool</dt>
-      <dd>
-        <Text of={plan.tool} />
-      </dd>
-      {plan.executable && (
-        <>
-          <dt>Program</dt>
-          <dd>
-            <Argument of={plan.executable.path} /> <code className="faint">{plan.executable.digest}</code>
-          </dd>
-        </>
-      )}
-      <dt>Environment</dt>
-      <dd>
-        {plan.env.map((e) => (
-          <div key={e.name}>
-            <Argument of={e.name} />={e.secret ? <em>secret</em> : <Argument of={e.value} />}
-          </div>
-        ))}
-      </dd>
-      <dt>Stdin</dt>
-      <dd>
-        <Text of={plan.stdin || "none"} />
-      </dd>
-      <dt>Inputs</dt>
-      <dd>
-        {plan.inputs.map((f) => (
-          <div key={f.path}>
-            <Argument of={f.path} /> <code className="faint">{f.digest || "does not exist"}</code>
-          </div>
-        ))}
-      </dd>
-    </dl>
-  );
-}
-
 function Settled({ a }: { a: Approval }) {
   const d = a.decision;
   return (
@@ -210,8 +186,6 @@ function Settled({ a }: { a: Approval }) {
   );
 }
 
-const arming = 700; // what is to be read is on the screen for so long before an answer can be given
-
 interface Wish {
   answer: string;
   scope?: string;
@@ -221,15 +195,11 @@ interface Wish {
 
 function Answers({ a }: { a: Approval }) {
   const paired = usePaired();
-  const [armed, setArmed] = useState(false);
+  const armed = useArmed();
   const [busy, setBusy] = useState(false);
   const [reason, setReason] = useState("");
   const [time, setTime] = useState("1800000");
   const [problem, setProblem] = useState<Problem>();
-  useEffect(() => {
-    const t = setTimeout(() => setArmed(true), arming);
-    return () => clearTimeout(t);
-  }, []);
   const decide = async (w: Wish) => {
     setBusy(true);
     setProblem(undefined);
@@ -241,7 +211,7 @@ function Answers({ a }: { a: Approval }) {
       setBusy(false);
     }
   };
-  const off = !armed || busy || !paired;
+  const off = armed !== "armed" || busy || !paired;
   const lasting = !a.need?.fresh && !a.plan?.effects;
   const allow = a.plan?.effects ? "Keep" : "Allow";
   return (
@@ -294,6 +264,7 @@ function Answers({ a }: { a: Approval }) {
       <label>
         Reason <input name="reason" value={reason} maxLength={500} onChange={(e) => setReason(e.target.value)} />
       </label>
+      {paired && armed === "untouched" && <p className="faint">The buttons work once you have moved, scrolled, tapped or typed on this page.</p>}
       {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approve</code>.</p>}
       {problem && <Trouble problem={problem} />}
     </section>

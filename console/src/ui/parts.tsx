@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { usePaired } from "../device/pairing";
 import { asProblem, type Problem } from "../rpc";
 import { pieces, visible } from "./show";
-import { Text } from "./text";
+import { Lines, Text } from "./text";
 import { Trouble } from "./trouble";
 
 // useAsk asks the daemon, and again every few seconds while the page is looked at.
@@ -161,13 +161,16 @@ export function Json({ of, label }: { of: string; label: string }) {
   }
   return (
     <pre className="block" tabIndex={0} aria-label={label}>
-      {text.split("\n").slice(0, 2000).map((line, i) => (
-        // biome-ignore lint: lines have no other name
-        <span key={i}>
-          <Text of={line} />
-          {"\n"}
-        </span>
-      ))}
+      <Lines
+        of={text.split("\n")}
+        most={2000}
+        show={(line, i) => (
+          <span key={i}>
+            <Text of={line} />
+            {"\n"}
+          </span>
+        )}
+      />
     </pre>
   );
 }

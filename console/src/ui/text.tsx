@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { argument, pieces, visible } from "./show";
 
 const most = 4096;
@@ -45,25 +45,46 @@ function Cut({ shown }: { shown: string }) {
   );
 }
 
+interface Many<T> {
+  of: readonly T[];
+  most: number;
+  show: (one: T, at: number) => ReactNode;
+}
+
+// Lines shows the first and the last of many lines, and how many are between them: what ends a text is never hidden.
+export function Lines<T>({ of, most, show }: Many<T>) {
+  const [whole, setWhole] = useState(false);
+  if (whole || of.length <= most) {
+    return of.map(show);
+  }
+  const half = Math.floor(most / 2);
+  const left = of.length - 2 * half;
+  return (
+    <>
+      {of.slice(0, half).map(show)}
+      <button type="button" className="cut" onClick={() => setWhole(true)}>
+        {left} more: show them
+      </button>
+      {"\n"}
+      {of.slice(-half).map((line, i) => show(line, half + left + i))}
+    </>
+  );
+}
+
 // Diff is a unified diff, by lines.
 export function Diff({ of }: { of: string }) {
-  const [whole, setWhole] = useState(false);
-  const lines = visible(of, true).split("\n");
-  const shown = whole ? lines : lines.slice(0, 400);
   return (
     <pre className="block diff" tabIndex={0} aria-label="Changes">
-      {shown.map((line, i) => (
-        // biome-ignore lint: the lines of a diff have no other name
-        <span key={i} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@") ? "faint" : ""}>
-          {line}
-          {"\n"}
-        </span>
-      ))}
-      {shown.length < lines.length && (
-        <button type="button" className="cut" onClick={() => setWhole(true)}>
-          {lines.length - shown.length} lines more: show them
-        </button>
-      )}
+      <Lines
+        of={visible(of, true).split("\n")}
+        most={400}
+        show={(line, i) => (
+          <span key={i} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@") ? "faint" : ""}>
+            {line}
+            {"\n"}
+          </span>
+        )}
+      />
     </pre>
   );
 }
