@@ -21,7 +21,7 @@ type Device struct {
 	PairedAt    time.Time `json:"paired_at"`
 	PairedBy    Principal `json:"paired_by"`
 	Call        CallID    `json:"call_id"` // the call that paired it, with the decision behind it
-	Address     string    `json:"address"` // where it paired from
+	Address     string    `json:"address"` // where it paired from; of a browser, the console's
 	SeenAt      time.Time `json:"seen_at,omitzero"`
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
 	RevokedBy   Principal `json:"revoked_by,omitempty"`
@@ -101,6 +101,7 @@ type BrowserKey struct {
 	PublicKey string    // base64 Ed25519
 	Principal Principal // who signed it in
 	Code      Secret    // the PIN, or the code's text
+	Console   string    // where the console is that it came to: its key is that origin's and no other's
 }
 
 // Pairing is an offer to pair, as the person who made it watches it. PIN and Code are in the first message only.

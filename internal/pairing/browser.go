@@ -1,6 +1,7 @@
 package pairing
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/subtle"
@@ -28,8 +29,8 @@ func (o *Office) Browse(ctx context.Context, b palyra.BrowserKey, emit func(paly
 		return inBrowser(err)
 	}
 	c := Candidate{
-		Pairing: f.id, Name: b.Name, KeyID: KeyID(key), PublicKey: b.PublicKey, Address: browserPlace, Fingerprint: Fingerprint(key),
-		Principal: f.what.Principal, Role: f.what.Role, By: f.what.By, Browser: true,
+		Pairing: f.id, Name: b.Name, KeyID: KeyID(key), PublicKey: b.PublicKey, Address: cmp.Or(b.Console, browserPlace),
+		Fingerprint: Fingerprint(key), Principal: f.what.Principal, Role: f.what.Role, By: f.what.By, Browser: true,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -232,6 +232,10 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 		return err
 	case !d.Browser() || !d.Live() || r.caller.Principal != "" && d.Principal != r.caller.Principal:
 		return wrong
+	case d.Address != a.ConsoleAddress(): // its key is in the hands of whoever answers at that origin
+		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "this browser was paired with the console at %s, and this is another",
+			palyra.Clip(d.Address, 64)).
+			WithRemedy("pair it here: palyra console pair; revoke the other: palyra device revoke")
 	case !a.Now().Before(d.ExpiresAt):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key of this browser was good until %s", palyra.Time(d.ExpiresAt)).
 			WithRemedy("pair this browser again: palyra console pair")

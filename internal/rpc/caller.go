@@ -33,6 +33,7 @@ type Caller struct {
 	Line         []palyra.CallID     // the running calls around it, outermost first; the last is Room
 	Origin       palyra.Principal    // who proposed the outermost
 	Device       palyra.Device       // the paired device it comes from
+	Console      string              // where the console is that a browser looks at
 	Starts       bool                // it could propose calls, with its signature where it is a person's
 	Signed       bool                // a person signed exactly this request
 	Operator     palyra.Operator     // the key that signed

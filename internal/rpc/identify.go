@@ -196,7 +196,7 @@ func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
 		return err
 	}
 	r.caller, r.behind, r.until = s.caller, s.from, s.ends
-	r.caller.Cap, r.caller.Within = role, within
+	r.caller.Cap, r.caller.Within, r.caller.Console = role, within, a.ConsoleAddress()
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,6 +169,29 @@ func TestRevokedBrowserIsSignedOut(t *testing.T) {
 	case e := <-other:
 		t.Errorf("another browser's stream ended: %v", e)
 	default:
+	}
+}
+
+// The key of a browser counts where it was paired and at no other port: whoever answers at that one now may use it.
+func TestABrowsersKeyIsItsConsoles(t *testing.T) {
+	w := newWorld(t, nil)
+	own, status := w.console, find(t, "GetStatus")
+	for address, want := range map[string]palyra.Reason{
+		own: let, "palyra.localhost:1": palyra.ReasonBadCredential, "console": palyra.ReasonBadCredential,
+	} {
+		w.console = address
+		d := w.paired("b-"+strings.ReplaceAll(address, ":", "-"), "user:alice", 0)
+		w.console = own
+		for name, head := range map[string]http.Header{
+			"no cookie": {}, "a cookie": cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner)),
+		} {
+			for k, v := range intent(d.key.intent(t, status, status.request(t), rpctest.StateID, time.Now())) {
+				head[k] = v
+			}
+			if why, err := w.sendTo(w.browser(), "http://"+own, status, status.request(t), head); why != want || err != nil {
+				t.Errorf("paired at %s, %s: %q %v", address, name, why, err)
+			}
+		}
 	}
 }
 

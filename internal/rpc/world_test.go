@@ -154,7 +154,7 @@ func (w *world) paired(name string, who palyra.Principal, days int) *device {
 	})
 	w.must(err)
 	d.Device, err = r.AddDevice(w.t.Context(), palyra.Device{
-		Name: name, Principal: who, Role: palyra.RoleApprover, PublicKey: d.key.public, PairedBy: "user:alice", Call: "C1", Address: "console",
+		Name: name, Principal: who, Role: palyra.RoleApprover, PublicKey: d.key.public, PairedBy: "user:alice", Call: "C1", Address: w.console,
 		ExpiresAt: time.Now().AddDate(0, 0, days).Add(time.Minute),
 	}, "P1")
 	w.must(err)

@@ -106,6 +106,7 @@ func (s *Service) join(ctx context.Context, req *v1.JoinBrowserRequest, send fun
 	}
 	b := palyra.BrowserKey{
 		Name: req.GetName(), PublicKey: req.GetPublicKey(), Principal: c.Principal, Code: palyra.NewSecret([]byte(req.GetCode())),
+		Console: c.Console,
 	}
 	defer b.Code.Destroy()
 	return s.office.Browse(ctx, b, func(now palyra.Pairing) error {

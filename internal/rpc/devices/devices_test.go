@@ -202,11 +202,11 @@ func TestJoinBrowser(t *testing.T) {
 			t.Errorf("by %q: %v", by, err)
 		}
 	}
-	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Principal: "user:alice", Credential: rpc.ByConsole})
+	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Principal: "user:alice", Credential: rpc.ByConsole, Console: "c:1"})
 	if err := s.join(ctx, req, send); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != 2 || p.browser.Principal != "user:alice" || p.browser.Name != "chromium" ||
+	if len(seen) != 2 || p.browser.Principal != "user:alice" || p.browser.Name != "chromium" || p.browser.Console != "c:1" ||
 		!slices.Equal(p.asked, []string{"browse 12345678"}) {
 		t.Errorf("%v %+v %v", seen, p.browser, p.asked)
 	}
