@@ -112,6 +112,8 @@ function Does({ plan }: { plan: Plan }) {
   );
 }
 
+const folded = new Set(["Reads", "Writes"]); // long lists of the usual; hosts, keys and what is unusual stand whole
+
 function Facts({ a }: { a: Approval }) {
   const { plan, prompt } = a;
   const rows: [string, string[]][] = [
@@ -137,13 +139,13 @@ function Facts({ a }: { a: Approval }) {
           <div key={name} className="fact">
             <dt>{name}</dt>
             <dd>
-              {all.slice(0, 6).map((t, i) => (
+              {all.slice(0, folded.has(name) ? 6 : undefined).map((t, i) => (
                 // biome-ignore lint: facts have no other name
                 <div key={i}>
                   <Text of={t} />
                 </div>
               ))}
-              {all.length > 6 && <Rest all={all.slice(6)} />}
+              {folded.has(name) && all.length > 6 && <Rest all={all.slice(6)} />}
             </dd>
           </div>
         ))}

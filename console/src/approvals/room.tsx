@@ -9,6 +9,12 @@ export function widening(p: Plan): string[] {
   if ((p.$unknown ?? []).length > 0) {
     out.push("A part of this plan is newer than this page and is not shown: reload it, or read palyra approvals show");
   }
+  if (p.guardedWrites.length > 0) {
+    out.push(`It writes what other programs obey: ${p.guardedWrites.join(", ")}`);
+  }
+  if (p.lasting) {
+    out.push("What it replaces may be gone for good: not all of it can be undone later");
+  }
   if (p.effects) {
     return out; // the run is over; what is asked is whether its changes stay
   }
@@ -32,12 +38,6 @@ export function widening(p: Plan): string[] {
   }
   if (p.staging?.writes === "live") {
     out.push(`It writes to the workspace directly, before anybody sees what${p.staging.why ? `: ${p.staging.why}` : ""}`);
-  }
-  if (p.guardedWrites.length > 0) {
-    out.push(`It writes what other programs obey: ${p.guardedWrites.join(", ")}`);
-  }
-  if (p.lasting) {
-    out.push("What it replaces may be gone for good: not all of it can be undone later");
   }
   for (const at of p.publish) {
     out.push(`It answers at a port of this machine (outside:inside): ${at}`);
