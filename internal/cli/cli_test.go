@@ -81,7 +81,7 @@ func TestUsageErrors(t *testing.T) {
 		{"exec", "CMD is missing"},
 		{"exec --", "CMD is missing"},
 		{"exec ls -l", "come after two dashes: palyra exec -- CMD"},
-		{"agent run ls", "put -- before the command: palyra agent run -- ls"},
+		{"agent run ls", "put -- before it: palyra agent run -- ls"},
 		{"agent run", "CMD is missing: palyra agent run -- CMD"},
 		{"calls list --state bogus", "pending"},
 		{"exec ls", "put -- before the command: palyra exec -- ls"},

@@ -33,7 +33,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 	offline := strings.Fields("version man mcp-install mcp-uninstall approvals-verify journal-verify-proof attest-verify " +
 		"sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
 		"completion-bash completion-zsh completion-fish completion-powershell exit-codes environment __complete __completeNoDesc")
-	anywhere := strings.Fields("status acp mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run " +
+	anywhere := strings.Fields("status tui acp mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run " +
 		"runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
 		"approvals-list approvals-show approvals-decide approvals-watch approvals-export approvals-stats leases-list leases-show leases-revoke " +
 		"sessions-list sessions-show sessions-close calls-list calls-show calls-cancel processes-list processes-output processes-stop " +
