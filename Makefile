@@ -61,6 +61,10 @@ build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-verify a
 agents: ## drive the real agents, which npm installs below the cache directory, by hook, over MCP and inside; about 20 minutes
 	@scripts/agents.sh
 
+.PHONY: devcontainer
+devcontainer: build ## pack the feature for development containers, with the programs, as bin/devcontainer-feature-palyra.tgz
+	@scripts/devcontainer.sh bin bin
+
 .PHONY: run
 run: build ## build, start the daemon on its defaults, show a short demo and say what to do next
 	@scripts/run.sh
@@ -92,6 +96,7 @@ lint: setup
 	@echo "gofumpt"; bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (run 'make fmt'):" >&2; echo "$$bad" >&2; exit 1; fi
 	@scripts/console.sh check
 	@scripts/targets.sh
+	@echo "actionlint"; scripts/actionlint.sh
 	$(GO) vet -tags faults,agents ./internal/fault ./internal/e2e
 	$(TOOL) staticcheck ./...
 

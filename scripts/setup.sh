@@ -123,6 +123,8 @@ need_node() {
 	command -v npm >/dev/null 2>&1 || return 0 # it is named already
 	scripts/node.sh internal/e2e/mcp-node >/dev/null ||
 		missing+=("Node 24 and the official MCP programs, for tests of MCP: scripts/node.sh could not install them")
+	scripts/node.sh internal/e2e/devcontainer-node >/dev/null ||
+		missing+=("the program that packs features of development containers, for the test of ours: scripts/node.sh could not install it")
 	scripts/node.sh console >/dev/null ||
 		missing+=("what checks pages for people who cannot see or point, for tests of the console: scripts/node.sh could not install it")
 	scripts/node.sh internal/sandbox/bubble/testdata/typescript >/dev/null ||
