@@ -28,7 +28,8 @@ func TestDevcontainerFeature(t *testing.T) {
 		}
 		args = append(args, "--bind", feature, "/mnt/feature", "--bind", work, "/mnt/work", "--die-with-parent", "--chdir", "/mnt/work",
 			"--clearenv", "--setenv", "HOME", "/root", "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "/bin/sh", "-ec", script)
-		said, err := exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", "bwrap"}, args...)...).CombinedOutput()
+		args = append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", "bwrap"}, args...)
+		said, err := exec.Command("unshare", args...).CombinedOutput()
 		return string(said), err
 	}
 	open, covered := []string{"--bind", "/proc", "/proc"}, []string{"--unshare-pid", "--proc", "/proc"}
