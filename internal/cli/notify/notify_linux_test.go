@@ -33,8 +33,6 @@ func settled(p palyra.Approval) palyra.Approval {
 
 // told keeps what it is told.
 type told struct {
-	mu   sync.Mutex
-	all  []Notice
 	hold chan struct{} // nil: it does not wait
 	next chan Notice
 }
