@@ -241,6 +241,7 @@ func (v *View) enforcement() {
 // network says how the network is confined.
 func (v *View) network(mode palyra.NetworkMode, p palyra.Plan) {
 	switch {
+	case mode == "" && p.Tool == palyra.ToolSign: // the daemon itself signs, and connects nowhere
 	case mode == palyra.NetworkStrict && len(p.Egress) == 0:
 		v.put("Network", v.strictNetwork("none"))
 	case mode == palyra.NetworkStrict:

@@ -324,7 +324,7 @@ func (v *View) printTool() {
 	if !v.apart || p.Source != palyra.SourceBuiltin { // else the summary says what it does
 		v.put("Tool", show.Arg(string(p.Tool))+Readable(string(p.Tool))+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
 	}
-	if v.Short && (spoken(p) || v.written()) {
+	if v.Short && (spoken(p) || v.written() || p.Tool == palyra.ToolSign) { // the notes say in words what is signed
 		return
 	}
 	if l := v.Approval.LeftOut; l != nil {

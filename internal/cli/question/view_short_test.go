@@ -1,6 +1,7 @@
 package question
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -207,6 +208,35 @@ func TestPrivateHosts(t *testing.T) {
 	} {
 		if got := private(host); got != want {
 			t.Errorf("%s: %v", host, got)
+		}
+	}
+}
+
+// A question about a signature says what is signed in words: who wrote it, what it changes, its tree and parents; the raw
+// payload, which nobody reads, takes no room from that.
+func TestASignatureIsShownInWords(t *testing.T) {
+	notes := []string{
+		"author and committer A <a@b.c>", "1 files, 1 lines added, 0 removed", "added a +1 -0", "tree 2ce1", "no parent: it begins a history",
+	}
+	a := palyra.Approval{
+		ID: "A1", Principal: "agent:local", Plan: palyra.Plan{
+			Tool: palyra.ToolSign, Tier: palyra.TierBuiltin, Source: palyra.SourceBuiltin,
+			Arguments: []byte(`{"payload":"` + strings.Repeat("dHJl", 200) + `"}`), Bindings: []string{"commits"}, Workspace: palyra.WorkspaceRef{Path: "/w", Known: true},
+			Enforcement: palyra.Enforcement{Mechanisms: []string{"binding:commits"}},
+		},
+		Prompt: palyra.Prompt{Summary: `sign a commit on main: "first"`, Notes: notes, Risk: palyra.Risk{Level: palyra.RiskHigh}},
+	}
+	for _, width := range []int{80, 200} {
+		var b bytes.Buffer
+		(&View{W: &b, Approval: a, Short: true, Width: width, Own: "palyra"}).Print()
+		said := strings.Join(strings.Fields(strings.ReplaceAll(b.String(), "┆", "")), " ") // without the breaks of lines
+		for _, want := range append(notes, "sign a commit on main") {
+			if !strings.Contains(said, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "dHJl") || strings.Contains(b.String(), "Network") || strings.Count(b.String(), "\n") > mostLines {
+			t.Errorf("%d columns:\n%s", width, b.String())
 		}
 	}
 }
