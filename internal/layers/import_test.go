@@ -35,7 +35,7 @@ var (
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
 		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/observe", "internal/session", "internal/signing",
-		"internal/statedir", "internal/vault",
+		"internal/statedir", "internal/vault", "internal/wasm",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
@@ -200,6 +200,7 @@ func edges() []edge {
 		{[]string{"internal/policy/premise"}, []string{"**"}, false, "tests of conditions know nothing of ours"},
 		{[]string{"internal/tool/files"}, []string{"internal/tool/files/unified"}, true, "patches as text"},
 		{[]string{"internal/tool/files/unified"}, []string{"."}, true, "patches as text"},
+		{[]string{"internal/skill/**"}, []string{"internal/wasm"}, true, "skills are modules, in the runtime's words"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
 		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
 		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},
