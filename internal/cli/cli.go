@@ -36,6 +36,7 @@ import (
 	"palyra/internal/cli/quick"
 	"palyra/internal/cli/service"
 	"palyra/internal/cli/setup"
+	"palyra/internal/cli/skills"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/cli/tui"
@@ -232,7 +233,7 @@ func allCommands(inv *invocation.Invocation) []*cobra.Command {
 		access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv, consolePairCommand(inv)),
 		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
 		policy.Command(inv), observe.Command(inv, hooksHere(inv)), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
-		setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),
+		skills.Command(inv), setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),
 		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}
 }

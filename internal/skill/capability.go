@@ -1,0 +1,101 @@
+package skill
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// lists are the kinds of capabilities with their names, in the order of the manifest.
+func (c *Capabilities) lists() []struct {
+	Name string
+	At   *[]string
+} {
+	return []struct {
+		Name string
+		At   *[]string
+	}{
+		{"hosts", &c.Hosts},
+		{"secrets", &c.Secrets},
+		{"storage", &c.Storage},
+		{"tools", &c.Tools},
+		{"channels", &c.Channels},
+		{"programs", &c.Programs},
+		{"read", &c.Read},
+		{"write", &c.Write},
+	}
+}
+
+// Kinds are the kinds of capabilities, in order.
+func Kinds() (out []string) {
+	for _, l := range new(Capabilities).lists() {
+		out = append(out, l.Name)
+	}
+	return out
+}
+
+// Of returns the capabilities of one kind.
+func (c Capabilities) Of(kind string) []string {
+	for _, l := range c.lists() {
+		if l.Name == kind {
+			return *l.At
+		}
+	}
+	return nil
+}
+
+// Empty reports whether nothing is asked for.
+func (c Capabilities) Empty() bool { return reflect.DeepEqual(c.Tidy(), Capabilities{}) }
+
+// Tidy returns c in its one form: sorted, each once, nil where there is none.
+func (c Capabilities) Tidy() Capabilities {
+	for _, l := range c.lists() {
+		if *l.At = slices.Compact(slices.Sorted(slices.Values(*l.At))); len(*l.At) == 0 {
+			*l.At = nil
+		}
+	}
+	return c
+}
+
+// Missing returns what of c is not in of, as KIND:VALUE.
+func (c Capabilities) Missing(of Capabilities) (out []string) {
+	for _, l := range c.lists() {
+		have := of.Of(l.Name)
+		for _, v := range *l.At {
+			if !slices.Contains(have, v) && !(l.Name == "read" && slices.Contains(of.Write, v)) {
+				out = append(out, l.Name+":"+v)
+			}
+		}
+	}
+	return out
+}
+
+// Within returns what of c is also in of.
+func (c Capabilities) Within(of Capabilities) Capabilities {
+	for _, l := range c.lists() {
+		have := of.Of(l.Name)
+		*l.At = slices.DeleteFunc(slices.Clone(*l.At), func(v string) bool { return !slices.Contains(have, v) })
+	}
+	return c.Tidy()
+}
+
+// Add returns c with more of one kind.
+func (c Capabilities) Add(kind string, values ...string) Capabilities {
+	for _, l := range c.lists() {
+		*l.At = slices.Clone(*l.At)
+		if l.Name == kind {
+			*l.At = append(*l.At, values...)
+		}
+	}
+	return c.Tidy()
+}
+
+// Lines are the capabilities for people, one of each kind that there is.
+func (c Capabilities) Lines() (out []string) {
+	for _, l := range c.lists() {
+		if len(*l.At) > 0 {
+			out = append(out, l.Name+": "+strings.Join(*l.At, ", "))
+		}
+	}
+	return out
+}
