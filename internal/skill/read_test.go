@@ -9,7 +9,7 @@ import (
 	"palyra"
 )
 
-const good = `format = "palyra-skill/1"
+const good = `format = "palyra-manifest/1"
 id = "weather"
 version = "1.2.3"
 publisher = "acme"
@@ -79,7 +79,7 @@ func TestParseRefuses(t *testing.T) {
 		{with(`hosts = [`, `Hosts = [`), `another case`},
 		{with(`[capabilities]`, "[Capabilities]\nhosts = []\n[capabilities]"), "another case"},
 		{with(`id = "weather"`, "id = \"weather\"\nid = \"other\""), "cannot be read"},
-		{with("palyra-skill/1", "palyra-skill/2"), "format is"},
+		{with("palyra-manifest/1", "palyra-manifest/2"), "format is"},
 		{with(`id = "weather"`, `id = "Weather"`), "id:"},
 		{with(`id = "weather"`, `id = "palyra-x"`), "id:"},
 		{with(`id = "weather"`, `id = "../x"`), "id:"},
@@ -139,7 +139,7 @@ func TestValidPath(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, "[folder]", "[Folder]", 1)))
-	f.Add([]byte("format = \"palyra-skill/1\"\nid = \"\\u0061\"\n[[tools]]\n[[tools]]"))
+	f.Add([]byte("format = \"palyra-manifest/1\"\nid = \"\\u0061\"\n[[tools]]\n[[tools]]"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := Parse(raw)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"palyra"
 )
 
-// Format is the version of manifests and of the interface of modules.
-const Format = "palyra-skill/1"
+// Format is the version of manifests.
+const Format = "palyra-manifest/1"
 
 // Why a package or a manifest is refused.
 const (

@@ -15,7 +15,7 @@ import (
 	"palyra/internal/skill"
 )
 
-const text = `format = "palyra-skill/1"
+const text = `format = "palyra-manifest/1"
 id = "demo"
 version = "0.1.0"
 publisher = "acme"
