@@ -6,6 +6,7 @@ export default defineConfig({
   plugins: [react()],
   build: {
     target: "es2024",
+    chunkSizeWarningLimit: 1200, // internal/web holds it to what is sent
     modulePreload: false,
     assetsInlineLimit: 0,
     cssCodeSplit: false,

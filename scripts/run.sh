@@ -89,3 +89,7 @@ cat <<TXT
   $run down                          stop the daemon
 README.md goes on from there.
 TXT
+if $interactive; then
+	title "the same in a browser: a link that signs one in, once"
+	"$palyra" console
+fi

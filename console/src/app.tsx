@@ -2,6 +2,8 @@ import { type ReactNode, useSyncExternalStore } from "react";
 import { Approvals } from "./approvals/page";
 import { useFeed } from "./approvals/feed";
 import { Pairing } from "./device/pairing";
+import { may, useRights } from "./device/rights";
+import { Notices } from "./notices/notices";
 import { sections } from "./sections/all";
 import { Text } from "./ui/text";
 
@@ -21,6 +23,7 @@ function usePlace(): [string, string | undefined] {
 export function App() {
   const [name, id] = usePlace();
   const feed = useFeed();
+  const rights = useRights();
   if (feed.signedOut) {
     return (
       <main className="alone">
@@ -47,7 +50,7 @@ export function App() {
           <a href="#/approvals" aria-current={here === "approvals" ? "page" : undefined}>
             Approvals{feed.pending.length > 0 && <span className="count">{feed.pending.length}</span>}
           </a>
-          {sections.map((s) => (
+          {sections.filter((s) => may(rights, s.needs)).map((s) => (
             <a key={s.name} href={`#/${s.name}`} aria-current={here === s.name ? "page" : undefined}>
               {s.title}
             </a>
@@ -56,6 +59,7 @@ export function App() {
         <span className={feed.live ? "live on" : "live"} role="status">
           {feed.live ? "live" : "reconnecting…"}
         </span>
+        <Notices />
         <form method="post" action="/logout">
           <button type="submit">Sign out</button>
         </form>

@@ -18,6 +18,7 @@ import { SandboxService } from "./gen/palyra/v1/sandbox_pb";
 import { StatusService } from "./gen/palyra/v1/status_pb";
 import { ToolService } from "./gen/palyra/v1/tool_pb";
 import { VaultService } from "./gen/palyra/v1/vault_pb";
+import { WorkspaceService } from "./gen/palyra/v1/workspace_pb";
 import { ownKey } from "./device/key";
 import { signIntent } from "./sign/intent";
 
@@ -71,6 +72,7 @@ export const sandbox = client(SandboxService);
 export const status = client(StatusService);
 export const tools = client(ToolService);
 export const vault = client(VaultService);
+export const workspaces = client(WorkspaceService);
 
 // Problem is an error as the daemon tells it.
 export class Problem extends Error {

@@ -104,11 +104,9 @@ func signedBy(t *testing.T, d *daemon, out palyra.Outcome, dev palyra.Device) {
 	}
 }
 
-// stolenCookie: whoever has the cookie alone sees what the person sees, and decides nothing, whatever key they make.
-func stolenCookie(t *testing.T, d *daemon, p *page) {
-	t.Helper()
-	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "stolen.txt", "x"))
-	a := d.pending(d.client(client.OperatorDoor))
+// thief is a program that took the page's cookie, and what puts that into its requests.
+func (p *page) thief() (*browser, func(*http.Request)) {
+	p.t.Helper()
 	var all struct {
 		Cookies []struct {
 			Name, Value string
@@ -116,14 +114,21 @@ func stolenCookie(t *testing.T, d *daemon, p *page) {
 			SameSite    string
 		}
 	}
-	must(t, p.call(p.session, "Network.getCookies", map[string]any{}, &all))
+	must(p.t, p.call(p.session, "Network.getCookies", map[string]any{}, &all))
 	if len(all.Cookies) != 1 || !all.Cookies[0].HTTPOnly || all.Cookies[0].SameSite != "Strict" {
-		t.Fatalf("%+v", all.Cookies)
+		p.t.Fatalf("%+v", all.Cookies)
 	}
 	var base string
-	must(t, p.js("location.origin", &base))
-	thief := newBrowser(t, base)
-	with := func(r *http.Request) { r.Header.Set("Cookie", all.Cookies[0].Name+"="+all.Cookies[0].Value) }
+	must(p.t, p.js("location.origin", &base))
+	return newBrowser(p.t, base), func(r *http.Request) { r.Header.Set("Cookie", all.Cookies[0].Name+"="+all.Cookies[0].Value) }
+}
+
+// stolenCookie: whoever has the cookie alone sees what the person sees, and decides nothing, whatever key they make.
+func stolenCookie(t *testing.T, d *daemon, p *page) {
+	t.Helper()
+	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "stolen.txt", "x"))
+	a := d.pending(d.client(client.OperatorDoor))
+	thief, with := p.thief()
 	if status, said := thief.call("ApprovalsService/GetApproval", `{"approval_id":"`+string(a.ID)+`"}`, with); status != http.StatusOK {
 		t.Errorf("looking: %d %s", status, said)
 	}

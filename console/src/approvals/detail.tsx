@@ -1,13 +1,14 @@
 // One question: what it does, what it can reach, what is unusual, what an answer covers. Then the answers.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Approval } from "../gen/palyra/v1/approvals_pb";
+import { type Approval, ApprovalsService } from "../gen/palyra/v1/approvals_pb";
 import type { Plan } from "../gen/palyra/v1/word_pb";
 import { approvals, asProblem, type Problem } from "../rpc";
 import { when } from "../ui/time";
 import { Argument, Block, Diff, Text } from "../ui/text";
 import { Trouble } from "../ui/trouble";
 import { usePaired } from "../device/pairing";
+import { may, useRights } from "../device/rights";
 import { useArmed } from "./armed";
 import { useFeed } from "./feed";
 import { Whole, widening } from "./room";
@@ -213,7 +214,8 @@ function Answers({ a }: { a: Approval }) {
       setBusy(false);
     }
   };
-  const off = armed !== "armed" || busy || !paired;
+  const decides = may(useRights(), ApprovalsService.method.decideApproval);
+  const off = armed !== "armed" || busy || !paired || !decides;
   const lasting = !a.need?.fresh && !a.plan?.effects;
   const allow = a.plan?.effects ? "Keep" : "Allow";
   return (
@@ -266,8 +268,9 @@ function Answers({ a }: { a: Approval }) {
       <label>
         Reason <input name="reason" value={reason} maxLength={500} onChange={(e) => setReason(e.target.value)} />
       </label>
-      {paired && armed === "untouched" && <p className="faint">The buttons work once you have moved, scrolled, tapped or typed on this page.</p>}
-      {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approve</code>.</p>}
+      {paired && !decides && <p className="faint">Your role looks; it does not answer. An approver does.</p>}
+      {paired && decides && armed === "untouched" && <p className="faint">The buttons work once you have moved, scrolled, tapped or typed on this page.</p>}
+      {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approvals decide</code>.</p>}
       {problem && <Trouble problem={problem} />}
     </section>
   );

@@ -1,7 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { approvals, asProblem } from "../rpc";
-import type { Approval } from "../gen/palyra/v1/approvals_pb";
+import { type Approval, ApprovalsService } from "../gen/palyra/v1/approvals_pb";
+import { Came, First, useFirst } from "../first/first";
 import { Act } from "../ui/parts";
 import { Trouble } from "../ui/trouble";
 import { Detail } from "./detail";
@@ -11,6 +12,7 @@ import { List } from "./list";
 export function Approvals({ id }: { id?: string }) {
   const feed = useFeed();
   const [past, setPast] = useState(false);
+  const first = useFirst();
   const history = useInfiniteQuery({
     queryKey: ["approvals", feed.settled.size],
     enabled: past,
@@ -40,6 +42,7 @@ export function Approvals({ id }: { id?: string }) {
   return (
     <>
     <h1 className="unseen">Approvals</h1>
+    {first.came && <Came call={first.came} />}
     <div className={id ? "split chosen" : "split"}>
       <section aria-label="Questions">
         <div className="row tabs">
@@ -57,10 +60,11 @@ export function Approvals({ id }: { id?: string }) {
               name={`Deny these ${all.length}`}
               sure="Deny"
               again={["approvals"]}
+              needs={ApprovalsService.method.decideApproval}
               run={() => denyAll(all)}
             />
           )}
-          {past && <Act of="all" what="all records, signed" name="Export" sure="Export" again={["approvals"]} run={exported} />}
+          {past && <Act of="all" what="all records, signed" name="Export" sure="Export" again={["approvals"]} needs={ApprovalsService.method.exportApprovals} run={exported} />}
         </div>
         {past && history.error && <Trouble problem={asProblem(history.error)} />}
         {all.length === 0 ? (
@@ -82,6 +86,8 @@ export function Approvals({ id }: { id?: string }) {
             </a>
             <Detail key={id} id={id} />
           </>
+        ) : first.empty && feed.live && feed.pending.length === 0 ? (
+          <First />
         ) : (
           <p className="empty">Choose a question; j and k go through them.</p>
         )}

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { ChangeService } from "../gen/palyra/v1/change_pb";
 import { changes } from "../rpc";
 import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
 import { Diff } from "../ui/text";
@@ -65,8 +66,8 @@ function One({ id }: { id: string }) {
                 ]}
               />
               <p className="row">
-                <Act {...call} name="Undo" sure="Put back what was there before" again={["changes"]} run={() => changes.undoCall({ callId: id })} />
-                <Act {...call} name="Redo" sure="Make the changes again, of" again={["changes"]} run={() => changes.redoCall({ callId: id })} />
+                <Act {...call} name="Undo" sure="Put back what was there before" again={["changes"]} needs={ChangeService.method.undoCall} run={() => changes.undoCall({ callId: id })} />
+                <Act {...call} name="Redo" sure="Make the changes again, of" again={["changes"]} needs={ChangeService.method.redoCall} run={() => changes.redoCall({ callId: id })} />
               </p>
               <Table
                 label="Paths"

@@ -1,4 +1,5 @@
 import type { Terms } from "../gen/palyra/v1/word_pb";
+import { ApprovalsService } from "../gen/palyra/v1/approvals_pb";
 import { approvals } from "../rpc";
 import { Act, Asked, Table, useAsk } from "../ui/parts";
 import { when } from "../ui/time";
@@ -45,6 +46,7 @@ export function Leases() {
                 name="Revoke"
                 sure="Revoke now"
                 again={["leases"]}
+                needs={ApprovalsService.method.revokeGrant}
                 run={() => approvals.revokeGrant({ grantId: g.grantId })}
               />,
             ] }))}

@@ -1,7 +1,8 @@
-import { approvals, sandbox, status, tools, vault } from "../rpc";
+import { sandbox, status, vault } from "../rpc";
 import { Asked, Facts, Json, Table, useAsk } from "../ui/parts";
 import { Text } from "../ui/text";
 import { when } from "../ui/time";
+import { Charts } from "./charts";
 
 export function Vault() {
   const state = useAsk(["vault"], () => vault.getVaultStatus({}));
@@ -130,8 +131,6 @@ function tiers(posture: string): Tier[] {
 
 export function Status() {
   const q = useAsk(["status"], () => status.getStatus({}), 2_000);
-  const calls = useAsk(["calls", "charts"], () => tools.listCalls({ limit: 500n }), 10_000);
-  const asked = useAsk(["approvals", "charts"], () => approvals.listApprovals({ filter: { limit: 500n } }), 10_000);
   return (
     <>
       <h1>Status</h1>
@@ -161,49 +160,7 @@ export function Status() {
           </>
         )}
       </Asked>
-      <Asked q={calls}>
-        {(r) => (
-          <Bars
-            title={`The last ${r.calls.length} calls, by verdict`}
-            of={r.calls.map((c) => c.verdict?.effect || "not judged")}
-          />
-        )}
-      </Asked>
-      <Asked q={calls}>
-        {(r) => <Bars title="The same, by outcome" of={r.calls.map((c) => c.outcome?.outcome || c.state)} />}
-      </Asked>
-      <Asked q={asked}>
-        {(r) => (
-          <Bars
-            title={`The last ${r.approvals.length} questions, by answer`}
-            of={r.approvals.map((a) => (a.decision ? a.decision.answer + (a.decision.reused ? " (by a lease)" : "") : "waiting"))}
-          />
-        )}
-      </Asked>
+      <Charts />
     </>
-  );
-}
-
-// Bars counts words and draws how often each comes.
-function Bars({ title, of }: { title: string; of: string[] }) {
-  const counts = new Map<string, number>();
-  for (const w of of) {
-    counts.set(w, (counts.get(w) ?? 0) + 1);
-  }
-  const most = Math.max(1, ...counts.values());
-  return (
-    <figure>
-      <figcaption>{title}</figcaption>
-      {counts.size === 0 && <p className="empty">None yet.</p>}
-      {[...counts].sort((a, b) => b[1] - a[1]).map(([w, n]) => (
-        <div key={w} className="bar">
-          <span>
-            <Text of={w} />
-          </span>
-          <meter min={0} max={most} value={n} aria-label={`${w}: ${n}`} />
-          <span>{n}</span>
-        </div>
-      ))}
-    </figure>
   );
 }

@@ -1,5 +1,8 @@
 import type { ReactNode } from "react";
-import type { Upstream, UpstreamTool } from "../gen/palyra/v1/mcp_pb";
+import { McpService, type Upstream, type UpstreamTool } from "../gen/palyra/v1/mcp_pb";
+import { Offer } from "../device/offer";
+import { AccessService } from "../gen/palyra/v1/access_pb";
+import { DeviceService } from "../gen/palyra/v1/device_pb";
 import { accesses, devices, upstreams } from "../rpc";
 import { Act, Asked, Facts, Json, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
@@ -11,9 +14,10 @@ export function Devices() {
     <>
       <h1>Devices</h1>
       <p className="faint">
-        Other machines and browsers that decide and look here. Pair a machine with <code>palyra device pair</code>, a browser with{" "}
-        <code>palyra console pair</code>.
+        Other machines and browsers that decide and look here. From a terminal, <code>palyra device pair</code> pairs a machine,{" "}
+        <code>palyra console pair</code> a browser.
       </p>
+      <Offer />
       <Asked q={q}>
         {(r) => (
           <Table
@@ -37,6 +41,7 @@ export function Devices() {
                   name="Revoke"
                   sure="Revoke now"
                   again={["devices"]}
+                  needs={DeviceService.method.revokeDevice}
                   run={() => devices.revokeDevice({ deviceId: d.deviceId })}
                 />
               ),
@@ -113,6 +118,7 @@ export function Access() {
                   name="Revoke"
                   sure="Revoke now"
                   again={["tokens"]}
+                  needs={AccessService.method.revokeToken}
                   run={() => accesses.revokeToken({ tokenId: t.tokenId })}
                 />
               ),
@@ -216,6 +222,7 @@ function approval(name: string, t: UpstreamTool): ReactNode {
       name="Approve"
       sure="Approve as it is shown"
       again={["upstreams"]}
+      needs={McpService.method.approveUpstream}
       run={() => upstreams.approveUpstream({ name, digests: [t.digest] })}
     />
   );

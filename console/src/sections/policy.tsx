@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { PolicyCheck } from "../gen/palyra/v1/policy_pb";
+import { PolicyService, type PolicyCheck } from "../gen/palyra/v1/policy_pb";
 import { asProblem, policies, type Problem } from "../rpc";
 import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
@@ -61,6 +61,7 @@ function Bundle() {
                   name="Back to it"
                   sure="Put into force"
                   again={["policy"]}
+                  needs={PolicyService.method.rollbackPolicy}
                   run={() => policies.rollbackPolicy({ bundleDigest: a.bundleDigest })}
                 />
               ),
@@ -109,6 +110,7 @@ function Files({ files }: { files: { [name: string]: string } }) {
             name="Apply"
             sure="Put into force"
             again={["policy"]}
+            needs={PolicyService.method.applyPolicy}
             run={() => policies.applyPolicy({ files: text })}
           />
         )}

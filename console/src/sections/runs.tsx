@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
-import type { TapeEntry } from "../gen/palyra/v1/run_pb";
+import { RunService, type TapeEntry } from "../gen/palyra/v1/run_pb";
+import { ToolService } from "../gen/palyra/v1/tool_pb";
 import { asProblem, type Problem, runs, tools } from "../rpc";
 import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
@@ -119,7 +120,7 @@ function OneCall({ id }: { id: string }) {
               ]}
             />
             {!c?.outcome && (
-              <Act of={id} what={c?.detail?.summary || id} name="Cancel" sure="End now" again={["calls", id]} run={() => tools.cancelCall({ callId: id })} />
+              <Act of={id} what={c?.detail?.summary || id} name="Cancel" sure="End now" again={["calls", id]} needs={ToolService.method.cancelCall} run={() => tools.cancelCall({ callId: id })} />
             )}
             {printed && printed.data.length > 0 && <Block label="Printed" of={new TextDecoder().decode(printed.data)} />}
             {c?.outcome?.stdout && <Block label="Output" of={c.outcome.stdout} />}
@@ -165,7 +166,7 @@ function OneRun({ id }: { id: string }) {
                 ["Tokens", `${r?.inputTokens ?? 0n} in, ${r?.outputTokens ?? 0n} out`],
               ]}
             />
-            {!r?.endedAt && <Act of={id} what={r?.title || id} name="Cancel" sure="End now" again={["runs", id]} run={() => runs.cancelRun({ runId: id })} />}
+            {!r?.endedAt && <Act of={id} what={r?.title || id} name="Cancel" sure="End now" again={["runs", id]} needs={RunService.method.cancelRun} run={() => runs.cancelRun({ runId: id })} />}
           </>
         )}
       </Asked>

@@ -1,7 +1,9 @@
 // What the sections are made of.
 import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { usePaired } from "../device/pairing";
+import { may, useRights } from "../device/rights";
 import { asProblem, type Problem } from "../rpc";
 import { pieces, visible } from "./show";
 import { Lines, Text } from "./text";
@@ -88,6 +90,7 @@ interface Action {
   what: string; // the same, for people
   name: string;
   sure: string;
+  needs: DescMethod; // what the daemon is asked for
   run: () => Promise<unknown>;
   again: unknown[];
 }
@@ -100,8 +103,10 @@ export function Act(a: Action) {
   return <Asking key={a.of} {...a} />;
 }
 
-function Asking({ what, name, sure, run, again }: Action) {
+function Asking({ what, name, sure, run, again, needs }: Action) {
   const paired = usePaired();
+  const rights = useRights();
+  const mayNot = !!paired && !may(rights, needs);
   const queries = useQueryClient();
   const [asked, setAsked] = useState<() => Promise<unknown>>(); // what the first press was for
   const [ready, setReady] = useState(false);
@@ -139,8 +144,8 @@ function Asking({ what, name, sure, run, again }: Action) {
       ) : (
         <button
           type="button"
-          disabled={!paired || busy}
-          title={paired ? undefined : "this browser looks: pair it"}
+          disabled={!paired || mayNot || busy}
+          title={!paired ? "this browser looks: pair it" : mayNot ? `your role, ${rights?.role}, may not` : undefined}
           onClick={() => setAsked(() => run)}
         >
           {name}

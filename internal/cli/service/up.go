@@ -23,6 +23,7 @@ import (
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/config"
+	"palyra/internal/show"
 )
 
 // Up is `palyra up`.
@@ -90,10 +91,30 @@ func (u *daemonStart) run(ctx context.Context) error {
 	if err := u.greet(status, first); err != nil {
 		return err
 	}
+	u.offerConsole(ctx, status)
 	if u.detach {
 		return nil
 	}
 	return child.wait(ctx)
+}
+
+// offerConsole shows a person at the terminal the link that signs a browser in. A log or another program gets none: it is a
+// secret for two minutes.
+func (u *daemonStart) offerConsole(ctx context.Context, s client.Status) {
+	if s.Console == "" || !u.inv.Interactive() {
+		return
+	}
+	c, err := u.inv.Operator()
+	if err != nil {
+		return // status and 'palyra console' say why
+	}
+	defer c.Close()
+	link, ends, err := c.OpenConsole(ctx)
+	if err != nil {
+		u.inv.Say("\nNo link to the console: %s", show.Line(palyra.AsError(err).Text))
+		return
+	}
+	u.inv.Say("\nThe console, for one browser on this machine, until %s ('palyra console' prints another):\n  %s", screen.Stamp(ends), show.Line(link))
 }
 
 // filled reports whether a file exists and is not empty.
