@@ -23,6 +23,13 @@ func TestTheLooksOfTheConsole(t *testing.T) {
 		p.click(press)
 		<-ch
 	}
+	for range 3 { // which nobody is asked about, and one that the lease covers
+		_, err := agent.Call(t.Context(), echo("hello"), nil)
+		must(t, err)
+	}
+	if r := <-propose(t.Context(), agent, write(d.work, "notes.txt", "What the agent wrote.\n")); r.err != nil {
+		t.Fatal(r.err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ch := propose(ctx, agent, write(d.work, "deploy.sh", "#!/bin/sh\nset -eu\nnpm ci\nnpm run build\nrsync -a dist/ web:/srv/www/\n"))

@@ -39,8 +39,8 @@ func foreignPage() *palyra.Error {
 // secure puts the headers on that keep a page to itself.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
-		"manifest-src 'self'; worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "+
-		"trusted-types worker")
+		"manifest-src 'self'; worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types worker") // the address of sw.js is the only one that a page makes
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin") // with no-referrer Chromium sends the console's own forms with the origin null

@@ -114,7 +114,8 @@ func (u *daemonStart) offerConsole(ctx context.Context, s client.Status) {
 		u.inv.Say("\nNo link to the console: %s", show.Line(palyra.AsError(err).Text))
 		return
 	}
-	u.inv.Say("\nThe console, for one browser on this machine, until %s ('palyra console' prints another):\n  %s", screen.Stamp(ends), show.Line(link))
+	u.inv.Say("\nThe console, for one browser on this machine, until %s ('palyra console' prints another):\n  %s",
+		screen.Stamp(ends), show.Line(link))
 }
 
 // filled reports whether a file exists and is not empty.
