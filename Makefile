@@ -21,6 +21,8 @@ export GOFLAGS    := $(strip $(GOFLAGS) -buildvcs=false)
 
 # palyra-cell is built first: its digest is stamped into palyrad, which runs no
 # other one.
+# palyra-wasm alone has C in it; without a C compiler all else is built, and skills
+# are off.
 PROGRAMS   = palyra palyra-full palyra-cell palyra-verify palyra-sign
 BUILDFLAGS = -trimpath -ldflags "-X main.version=$(VERSION)"
 
@@ -51,11 +53,13 @@ setup: ## check what building and testing need, and install or name what is miss
 	@scripts/setup.sh
 
 .PHONY: build
-build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-verify and palyra-sign into bin/
+build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-wasm, palyra-verify and palyra-sign into bin/
 	@mkdir -p bin
 	$(GO) build $(BUILDFLAGS) -o bin/ $(PROGRAMS:%=./cmd/%)
-	@cell=$$(sha256sum bin/palyra-cell | cut -d' ' -f1); set -x; \
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION) -X main.cell=$$cell" -o bin/ ./cmd/palyrad
+	@GO="$(GO)" scripts/wasm.sh bin
+	@cell=$$(sha256sum bin/palyra-cell | cut -d' ' -f1); \
+	wasm=$$([ ! -e bin/palyra-wasm ] || sha256sum bin/palyra-wasm | cut -d' ' -f1); set -x; \
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION) -X main.cell=$$cell -X main.wasm=$$wasm" -o bin/ ./cmd/palyrad
 
 .PHONY: agents
 agents: ## drive the real agents, which npm installs below the cache directory, by hook, over MCP and inside; about 20 minutes

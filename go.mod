@@ -11,6 +11,7 @@ require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/anthropics/anthropic-sdk-go v1.84.0
 	github.com/bluekeyes/go-gitdiff v0.9.0
+	github.com/bytecodealliance/wasmtime-go/v44 v44.0.0
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/coder/acp-go-sdk v0.13.0

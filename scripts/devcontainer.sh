@@ -13,6 +13,9 @@ mkdir "$into"
 for p in palyra palyra-full palyrad palyra-cell palyra-verify palyra-sign; do
 	install -m 0755 "$programs/$p" "$into/"
 done
+if [ -e "$programs/palyra-wasm" ]; then # not built without a C compiler
+	install -m 0755 "$programs/palyra-wasm" "$into/"
+fi
 (cd "$into" && sha256sum palyra* >SHA256SUMS && uname -m >machine)
 PATH="${said[0]}:$PATH" "${said[1]}/node_modules/.bin/devcontainer" features package "$there/src" --output-folder "$there/out" >&2
 mkdir -p "$out"

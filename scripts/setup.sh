@@ -49,6 +49,15 @@ if [ -z "${HOME:-}" ] && [ -z "${GOCACHE:-}" ]; then
 fi
 need_go
 need git git "the version stamp"
+
+# Skills need a C compiler to be built. Nothing else does, so a machine without one is told and goes on.
+if [ "$(uname -s)" = Linux ] && ! command -v "${CC:-gcc}" >/dev/null 2>&1; then
+	need gcc gcc "skills"
+	if [ ${#missing[@]} -gt 0 ] && [[ ${missing[-1]} == gcc,* ]]; then
+		echo "setup: without a C compiler skills are off; on Debian or Ubuntu: sudo apt-get install -y gcc libc6-dev" >&2
+		unset 'missing[-1]'
+	fi
+fi
 if [ "$(uname -s)" = Linux ]; then
 	need /usr/bin/bwrap bubblewrap "tier C of the sandbox"
 fi

@@ -23,11 +23,12 @@ import (
 	"palyra/internal/nocore"
 )
 
-// Stamped by the build: the version, and the SHA-256 of the palyra-cell that
-// belongs to this program. Without the second no program can be run.
+// Stamped by the build: the version, and the SHA-256 of the palyra-cell and the palyra-wasm that
+// belong to this program. Without the second no program can be run, without the third no skill.
 var (
 	version = "dev"
 	cell    = ""
+	wasm    = ""
 )
 
 const usage = `palyrad runs Palyra's daemon in the foreground.
@@ -130,7 +131,7 @@ func serve(ctx context.Context, o config.Options, anew bool, masker *mask.Masker
 		return err
 	}
 	d, err := daemon.New(ctx, daemon.Config{
-		Settings: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr), Mask: masker,
+		Settings: cfg, Version: version, CellDigest: cell, WasmDigest: wasm, NewState: anew, Log: logger(cfg.Log, stderr), Mask: masker,
 	})
 	if err != nil {
 		return err

@@ -212,7 +212,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
-		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.prunableDirs()),
+		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.tierA.Feature(d.shelved.Texts(ctx, d.prunableDirs())),
 		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.list(),
 			provider.Plain(d.Settings), d.undo.Problems(), d.keys().Problems(ctx)),
 		Limited: d.limits.Counters(), Console: console,

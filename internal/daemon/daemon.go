@@ -62,6 +62,7 @@ type Config struct {
 	Settings   config.Config
 	Version    string
 	CellDigest string // SHA-256 of the palyra-cell to run, in hex; without it no program is run
+	WasmDigest string // SHA-256 of the palyra-wasm to run, in hex; without it there are no skills
 	NewState   bool   // put what is there of a state aside and begin a new one
 	Log        *slog.Logger
 	Mask       *mask.Masker // what masks values in what leaves; nil: nothing does

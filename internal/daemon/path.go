@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"palyra"
@@ -17,8 +18,10 @@ import (
 	"palyra/internal/prune"
 	"palyra/internal/publish"
 	"palyra/internal/run"
+	"palyra/internal/sandbox/bare"
 	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/store"
+	"palyra/internal/tiera"
 	"palyra/internal/tiers"
 	"palyra/internal/tool"
 	"palyra/internal/tool/background"
@@ -45,6 +48,7 @@ type path struct {
 	planner   *plan.Resolver
 	runner    *tool.Runner
 	tiers     *tiers.Tiers
+	tierA     *tiera.TierA
 	upstreams upstreams // nil: there are none
 	ledger    *run.Ledger
 	calls     *run.Calls
@@ -66,7 +70,7 @@ func (p *path) close() error {
 	if p.tiers == nil {
 		return nil
 	}
-	return p.tiers.Close()
+	return errors.Join(p.tierA.Close(), p.tiers.Close())
 }
 
 // openPath wires the gate. On an error it closes everything that it opened: nobody else knows of it.
@@ -95,6 +99,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	p.tierA = tierA(p.tiers.Config, d.WasmDigest)
 	if p.tools, err = tool.NewSet(slices.Concat(d.builtin(p.tiers), device.All(d.devices.Tool()),
 		background.All(func() background.Processes { return p.calls }))...); err != nil {
 		return err
@@ -114,6 +119,18 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	return d.openCalls(p)
+}
+
+// tierA makes tier A, which runs skills. palyra-wasm lies beside palyra-cell.
+func tierA(c tiers.Config, digest string) *tiera.TierA {
+	state, program := filepath.Dir(c.Settings.Paths.State), filepath.Join(filepath.Dir(c.CellPath()), "palyra-wasm")
+	return tiera.New(tiera.Config{Digest: digest, State: state, Log: c.Log, Open: func() (tiera.Cells, error) {
+		d, err := bare.New(bare.Config{
+			Cell: c.CellPath(), Digest: c.CellDigest, Cgroup: c.Settings.Process.Cgroup, StateID: c.Mark(), Kind: "w",
+			Name: "palyra-wasm", Program: program, ProgramDigest: digest, Remedy: tiera.NoCompiler, Log: c.Log,
+		})
+		return tiera.CellsOf(d), err
+	}})
 }
 
 // catalogOf makes the catalog of the path's own tools and more, under a configuration.

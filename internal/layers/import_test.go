@@ -26,7 +26,7 @@ var (
 		"internal/stage", "internal/standin",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
 		"internal/toolname",
-		"internal/trusted", "internal/web",
+		"internal/trusted", "internal/wasm/wire", "internal/web",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
@@ -40,10 +40,10 @@ var (
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
 		"internal/bundle", "internal/explain", "internal/enrol", "internal/masked", "internal/past", "internal/provider",
-		"internal/tiers", "internal/undo",
+		"internal/tiera", "internal/tiers", "internal/undo",
 	}
 	// support is what tests of several packages share.
-	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe"}
+	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe", "internal/wasm/wasmtest/wat"}
 	// mains are programs.
 	mains = []string{"cmd/*"}
 )
@@ -62,6 +62,14 @@ func edges() []edge {
 	return []edge{
 		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/*"}, true, "the language it shares with the daemon"},
 		{[]string{"cmd/palyra-sign"}, []string{"internal/signwire"}, true, "the language it shares with the daemon"},
+		{[]string{"cmd/palyra-wasm"}, []string{"internal/wasm/wire"}, true, "the language it shares with the daemon"},
+		{[]string{"cmd/palyra-wasm"}, []string{"**"}, false, "it runs what strangers wrote, and knows no part"},
+		{[]string{"internal/tiera"}, []string{"internal/wasm/engine"}, true, "the engine of tier A"},
+		{
+			[]string{"internal/wasm/wasmtest"},
+			[]string{"internal/wasm", "internal/wasm/engine", "internal/sandbox/bare", "internal/sandbox/celltest"},
+			true, "modules are tested in the cells that they run in",
+		},
 		{[]string{"cmd/palyra-sign"}, []string{"**"}, false, "it runs in rooms, and knows no part"},
 		{[]string{"internal/cell/probe", "internal/cell/first"}, []string{"internal/cell"}, true, "it answers in that language"},
 		{[]string{"internal/cell/first"}, []string{"**"}, false, "it is a part of the cell, which stands alone"},
@@ -149,13 +157,16 @@ func edges() []edge {
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
 		{
-			[]string{"internal/sandbox/confine", "internal/sandbox/bubble"},
+			[]string{"internal/sandbox/confine", "internal/sandbox/bubble", "internal/sandbox/bare"},
 			[]string{"internal/sandbox/cells", "internal/sandbox/local"},
 			true,
 			"tiers that start cells share how",
 		},
 		{
-			[]string{"internal/sandbox/confine", "internal/sandbox/bubble", "internal/sandbox/cells", "internal/sandbox/template"},
+			[]string{
+				"internal/sandbox/bare", "internal/sandbox/confine", "internal/sandbox/bubble", "internal/sandbox/cells",
+				"internal/sandbox/template",
+			},
 			[]string{"internal/sandbox/refusal"},
 			true, "they refuse in the same words",
 		},

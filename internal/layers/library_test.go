@@ -12,18 +12,19 @@ import (
 // matches decides. A library that is not listed has no home yet: give it one on
 // purpose, with a reason in CONTRIBUTING.md's terms.
 var home = map[string][]string{
-	"connectrpc.com/connect":                 {"api/gen/**", "internal/rpc/**", "client/**"},
-	"connectrpc.com/grpchealth":              {"internal/rpc/**", "client/**"},
-	"connectrpc.com/grpcreflect":             {"internal/rpc/**"},
-	"filippo.io/age":                         {"internal/agefile"},
-	"github.com/anthropics/anthropic-sdk-go": {"internal/agent/anthropic"},
-	"github.com/openai/openai-go/v3":         {"internal/agent/openai"},
-	"github.com/bluekeyes/go-gitdiff":        {"internal/tool/files/**"},
-	"github.com/cedar-policy/cedar-go":       {"internal/policy/**"},
-	"charm.land/bubbletea/v2":                {"internal/cli/tui"},
-	"github.com/charmbracelet/x/ansi":        {"internal/cli/tui"},
-	"github.com/coder/acp-go-sdk":            {"internal/cli/acp"},
-	"github.com/elastic/go-seccomp-bpf":      {"internal/sandbox/cells"},
+	"connectrpc.com/connect":                  {"api/gen/**", "internal/rpc/**", "client/**"},
+	"connectrpc.com/grpchealth":               {"internal/rpc/**", "client/**"},
+	"connectrpc.com/grpcreflect":              {"internal/rpc/**"},
+	"filippo.io/age":                          {"internal/agefile"},
+	"github.com/anthropics/anthropic-sdk-go":  {"internal/agent/anthropic"},
+	"github.com/openai/openai-go/v3":          {"internal/agent/openai"},
+	"github.com/bluekeyes/go-gitdiff":         {"internal/tool/files/**"},
+	"github.com/cedar-policy/cedar-go":        {"internal/policy/**"},
+	"charm.land/bubbletea/v2":                 {"internal/cli/tui"},
+	"github.com/charmbracelet/x/ansi":         {"internal/cli/tui"},
+	"github.com/coder/acp-go-sdk":             {"internal/cli/acp"},
+	"github.com/bytecodealliance/wasmtime-go": {"cmd/palyra-wasm", "internal/wasm/wasmtest/wat"}, // the only C: nothing else may link it
+	"github.com/elastic/go-seccomp-bpf":       {"internal/sandbox/cells", "cmd/palyra-wasm"},
 	"github.com/godbus/dbus/v5": {
 		"internal/sessionbus", "internal/vault/keeper", "internal/vault/keepertest", "internal/cli/notify",
 	},
@@ -56,7 +57,7 @@ var home = map[string][]string{
 	"modernc.org/sqlite":                                {"internal/store/sqlite"},
 	"znkr.io/diff":                                      {"internal/tool/files/**", "internal/undo", "internal/gitobject"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
-		"cmd/palyra-cell", "internal/rpc/**",
+		"cmd/palyra-cell", "cmd/palyra-wasm", "internal/rpc/**",
 		"internal/tool/**", "internal/cli/**", "internal/sandbox/**", "internal/cell/**",
 		"internal/agentstage", "internal/beneath", "internal/bootclock",
 		"internal/dirents", "internal/dotenv", "internal/fingerprint", "internal/foreignfile", "internal/layered",

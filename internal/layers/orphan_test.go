@@ -9,7 +9,6 @@ import (
 var alone = map[string]string{
 	"internal/layers": "it has no code but its tests",
 	"internal/e2e":    "it has no code but its tests",
-	"internal/wasm":   "words of a runtime that is being built",
 }
 
 // orphans finds packages that no code imports, on any system: what nothing imports does

@@ -30,6 +30,9 @@ mkdir -p "$into/bin" "$into/share/palyra"
 for p in palyra palyra-full palyrad palyra-cell palyra-verify palyra-sign; do
 	install -m 0755 "$here/programs/$p" "$into/bin/$p"
 done
+if [ -e "$here/programs/palyra-wasm" ]; then # skills, where it was built with a C compiler
+	install -m 0755 "$here/programs/palyra-wasm" "$into/bin/"
+fi
 echo "${START:-true}" >"$into/share/palyra/start"
 install -m 0755 "$here/post-start.sh" "$into/share/palyra/post-start.sh"
 "$into/bin/palyra" version

@@ -18,33 +18,39 @@ import (
 // maxCell is far above the size of a cell.
 const maxCell = 64 << 20
 
-// image is the one copy of palyra-cell that is ever run: hashed while it was copied, sealed, and
-// executed by descriptor, so that later changes of the file do not matter.
-func image(path, digest string) (*os.File, *palyra.Error) {
+// image is the one copy of palyra-cell that is ever run.
+func image(path, digest string) (*os.File, *palyra.Error) { return Image("palyra-cell", path, digest) }
+
+// Image is a copy of a program of ours, hashed while it was copied, sealed, and executed by descriptor, so that later
+// changes of the file do not matter. It must have the digest that was stamped into the daemon.
+func Image(name, path, digest string) (*os.File, *palyra.Error) {
 	want := strings.ToLower(strings.TrimPrefix(digest, "sha256:"))
 	if want == "" {
-		return nil, refusal.Unavailable("this palyrad was built without the digest of its palyra-cell").WithRemedy(refusal.CellRemedy)
+		return nil, refusal.Unavailable("this palyrad was built without the digest of its %s", name).WithRemedy(refusal.CellRemedy)
 	}
 	src, err := os.Open(path)
 	if err != nil {
-		return nil, refusal.Unavailable("palyra-cell cannot be opened").WithRemedy(refusal.CellRemedy).WithCause(err)
+		return nil, refusal.Unavailable("%s cannot be opened", name).WithRemedy(refusal.CellRemedy).WithCause(err)
 	}
 	defer func() { _ = src.Close() }()
-	f, sum, err := sealed(src)
+	f, sum, err := sealed(name, src)
 	if err != nil {
-		return nil, refusal.Unavailable("palyra-cell cannot be copied into memory").
+		return nil, refusal.Unavailable("%s cannot be copied into memory", name).
 			WithRemedy("allow executable memfds (sysctl vm.memfd_noexec=0 or 1) and see the daemon's log").WithCause(err)
 	}
 	if sum != want {
 		_ = f.Close()
-		return nil, refusal.Unavailable("palyra-cell is not the one this palyrad was built with").WithRemedy(refusal.CellRemedy)
+		return nil, refusal.Unavailable("%s is not the one this palyrad was built with", name).WithRemedy(refusal.CellRemedy)
 	}
 	return f, nil
 }
 
+// Again opens an open file once more.
+func Again(f *os.File, mode int) (*os.File, error) { return os.OpenFile(Descriptor(f), mode, 0) }
+
 // sealed copies src into an immutable memfd, and returns its SHA-256 in hex.
-func sealed(src io.Reader) (*os.File, string, error) {
-	f, err := memfd("palyra-cell")
+func sealed(name string, src io.Reader) (*os.File, string, error) {
+	f, err := memfd(name)
 	if err != nil {
 		return nil, "", fmt.Errorf("cells: memfd: %w", err)
 	}

@@ -1,0 +1,174 @@
+// Package wasmtest is what tests of modules share: the runtime as it is shipped, in its cell, and modules to run in it.
+//
+// Its words are those of docs/words.md.
+package wasmtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"palyra"
+	"palyra/internal/sandbox/bare"
+	"palyra/internal/sandbox/celltest"
+	"palyra/internal/wasm"
+	"palyra/internal/wasm/engine"
+)
+
+// builtVar tells a test process that became an ordinary user where root built the programs.
+const builtVar = "PALYRA_TEST_WASM"
+
+var built struct {
+	sync.Once
+	dir    string
+	mine   bool
+	digest string
+	err    error
+}
+
+// programs builds palyra-wasm and the compiler of texts, once for the process and those that it starts.
+func programs() (dir string, err error) {
+	built.Do(func() {
+		if built.dir = os.Getenv(builtVar); built.dir == "" {
+			built.mine = true
+			built.err = build()
+		}
+		b, err := os.ReadFile(filepath.Join(built.dir, "palyra-wasm"))
+		sum := sha256.Sum256(b)
+		built.digest, built.err = hex.EncodeToString(sum[:]), errors.Join(built.err, err)
+	})
+	return built.dir, built.err
+}
+
+func build() (err error) {
+	if built.dir, err = os.MkdirTemp("", "palyra-wasm-"); err != nil {
+		return err
+	}
+	for _, p := range []string{"palyra/cmd/palyra-wasm", "palyra/internal/wasm/wasmtest/wat"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -linkmode external -extldflags -static", "-o", built.dir, p)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", p, err, out)
+		}
+	}
+	return errors.Join(os.Chmod(built.dir, 0o755), os.Setenv(builtVar, built.dir))
+}
+
+// Program is where palyra-wasm is, and the digest that a release would have stamped.
+func Program(t testing.TB) (path, digest string) {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "palyra-wasm"), built.digest
+}
+
+// Clean removes what was built. A TestMain calls it when its tests are over.
+func Clean() {
+	celltest.Clean()
+	if built.mine {
+		_ = os.RemoveAll(built.dir)
+	}
+}
+
+// Starter returns workers in their cells.
+func Starter(t testing.TB) engine.Starter {
+	t.Helper()
+	cell, digest := celltest.Cell(t)
+	program, sum := Program(t)
+	d, err := bare.New(bare.Config{
+		Cell: cell, Digest: digest, StateID: celltest.StateID(), Kind: "w", Name: "palyra-wasm", Program: program, ProgramDigest: sum,
+		Log: celltest.Log(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return starter{d}
+}
+
+type starter struct{ *bare.Driver }
+
+// Start implements engine.Starter.
+func (s starter) Start(ctx context.Context, memory int64) (*engine.Process, error) {
+	return engine.Cell(s.Driver.Start(ctx, engine.Needs(memory)))
+}
+
+// Engine returns a runtime with workers in their cells. What c leaves open is usual.
+func Engine(t testing.TB, c engine.Config) *engine.Engine {
+	t.Helper()
+	if c.Starter == nil {
+		c.Starter = Starter(t)
+	}
+	if c.Log == nil {
+		c.Log = celltest.Log(t)
+	}
+	c.Runtime = built.digest
+	e, err := engine.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+var texts sync.Map // of modules, by their text
+
+// Wat makes a module of WebAssembly's text format.
+func Wat(t testing.TB, text string) wasm.Module {
+	t.Helper()
+	if m, ok := texts.Load(text); ok {
+		return m.(wasm.Module)
+	}
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "wat"))
+	cmd.Stdin = strings.NewReader(text)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	b, err := cmd.Output()
+	if err != nil || len(b) == 0 {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	m := Module(b)
+	texts.Store(text, m)
+	return m
+}
+
+// Module is a module of these bytes.
+func Module(b []byte) wasm.Module {
+	return wasm.Module{Digest: palyra.SumBytes(b), Bytes: func() ([]byte, error) { return b, nil }}
+}
+
+// GoModule builds the program of a directory as a WASI command.
+func GoModule(t testing.TB, dir string) wasm.Module {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out.wasm")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Module(b)
+}
