@@ -112,12 +112,13 @@ type unread struct {
 	*net.TCPConn
 	br   *bufio.Reader
 	idle time.Duration
+	told time.Time // when the deadline was set
 }
 
 // unread takes the buffer out of a stream. Nobody gives it back to be used again: goroutines of net/http may read from a
 // connection when everything else of it is over.
 func (c *stream) unread() *unread {
-	u := &unread{c.TCPConn, c.br, c.idle}
+	u := &unread{TCPConn: c.TCPConn, br: c.br, idle: c.idle}
 	c.br = nil
 	return u
 }
@@ -127,6 +128,9 @@ func (u *unread) Read(b []byte) (int, error) { return u.br.Read(b) }
 
 // Write implements net.Conn, for receivers that may never read.
 func (u *unread) Write(b []byte) (int, error) {
-	_ = u.SetWriteDeadline(time.Now().Add(u.idle))
+	if now := time.Now(); now.Sub(u.told) > u.idle/8 {
+		u.told = now
+		_ = u.SetWriteDeadline(now.Add(u.idle))
+	}
 	return u.TCPConn.Write(b)
 }

@@ -277,15 +277,15 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// NetConn is the connection itself, as of a tls.Conn.
+func (c *counted) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	err := net.ErrClosed
+	err := fmt.Errorf("egress: close: %w", net.ErrClosed)
 	c.once.Do(func() {
 		c.session.drop(c.Conn)
 		err = nil
 	})
-	if err != nil {
-		return fmt.Errorf("egress: close: %w", err)
-	}
-	return nil
+	return err
 }

@@ -130,7 +130,14 @@ func (m masks) inHead(h http.Header) bool {
 	b := (*kept)[:0]
 	for name, values := range h {
 		b = append(append(b, name...), 0)
-		b = append(append(b, strings.ToLower(name)...), 0)
+		for i := range len(name) { // net/http lets no other letters into a name
+			c := name[i]
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			b = append(b, c)
+		}
+		b = append(b, 0)
 		for _, v := range values {
 			b = append(append(b, v...), 0)
 		}

@@ -67,18 +67,31 @@ func (d *Desk) Serve(client net.Conn, w Way) error {
 		return handshakeError(err)
 	}
 	x := &exchange{desk: d, way: w, masks: masksOf(d.loans), h1: d.transport(w, "http/1.1"), any: d.transport(w, "h2", "http/1.1")}
+	x.one.dial = d.secure(w, "http/1.1")
+	defer x.one.CloseIdleConnections()
 	defer x.any.CloseIdleConnections()
 	defer x.h1.CloseIdleConnections()
-	one := &single{conn: secure, ended: make(chan struct{})}
+	rest := net.Conn(secure)
+	if secure.ConnectionState().NegotiatedProtocol != "h2" {
+		rest = x.inTurns(secure)
+	}
+	if rest != nil {
+		x.serve(rest)
+	}
+	x.end()
+	x.masks.clear()
+	return nil
+}
+
+// serve answers a client by net/http.
+func (x *exchange) serve(client net.Conn) {
+	one := &single{conn: client, ended: make(chan struct{})}
 	server := &http.Server{
-		Handler: x, ReadHeaderTimeout: w.Head, IdleTimeout: w.Idle, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		Handler: x, ReadHeaderTimeout: x.way.Head, IdleTimeout: x.way.Idle, MaxHeaderBytes: maxHead, ErrorLog: silent,
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnState: func(_ net.Conn, s http.ConnState) { one.state(s) },
 	}
 	_ = server.Serve(one)
-	x.end()
-	x.masks.clear()
-	return nil
 }
 
 // begin announces a request; false: the connection is over, and so are the secrets.
@@ -116,22 +129,27 @@ func handshakeError(err error) error {
 // IsOtherHost reports whether a client was refused because it asked for another host.
 func IsOtherHost(err error) bool { return errors.Is(err, errName) }
 
+// secure connects to the server, for some protocols.
+func (d *Desk) secure(w Way, protocols ...string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		raw, err := w.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := tls.Client(raw, &tls.Config{ServerName: w.Name, RootCAs: d.roots, MinVersion: tls.VersionTLS12, NextProtos: protocols})
+		if err := c.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
 // transport is the way to the server by some protocols.
 func (d *Desk) transport(w Way, protocols ...string) *http.Transport {
-	name := w.Name
+	connect := d.secure(w, protocols...)
 	return &http.Transport{
-		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			raw, err := w.Dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			c := tls.Client(raw, &tls.Config{ServerName: name, RootCAs: d.roots, MinVersion: tls.VersionTLS12, NextProtos: protocols})
-			if err := c.HandshakeContext(ctx); err != nil {
-				_ = raw.Close()
-				return nil, err
-			}
-			return c, nil
-		},
+		DialTLSContext:    func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) },
 		ForceAttemptHTTP2: protocols[0] == "h2", DisableCompression: true, MaxIdleConnsPerHost: 4, MaxConnsPerHost: maxServers,
 		IdleConnTimeout:     w.Idle,
 		TLSHandshakeTimeout: w.Head, MaxResponseHeaderBytes: maxHead,
@@ -175,6 +193,7 @@ type exchange struct {
 	way     Way
 	masks   masks
 	h1, any *http.Transport
+	one     inTurn
 	busy    sync.WaitGroup
 	mu      sync.Mutex // guards over; a leaf lock
 	over    bool
@@ -186,42 +205,55 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer x.busy.Done()
-	select {
-	case x.desk.places <- struct{}{}:
-		defer func() { <-x.desk.places }()
-	case <-r.Context().Done():
+	leave, ok := x.enter(r.Context())
+	if !ok {
 		return
 	}
-	if upgrade := r.Header.Get("Upgrade"); r.Method == http.MethodConnect || upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
-		refuse(w, http.StatusMethodNotAllowed, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
-			"at a host that a secret is bound to only requests and WebSockets are passed on").WithRemedy("send a plain request"))
-		return
-	}
-	if !plainTarget(r) {
-		refuse(w, http.StatusBadRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
-			"at a host that a secret is bound to a request names a path").WithRemedy("send a plain request"))
-		return
-	}
-	if !x.rightHost(r.Host) {
-		refuse(w, http.StatusMisdirectedRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
-			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host"))
-		return
-	}
-	r.Trailer = nil // where nobody looks for placeholders
-	r.Header.Del("Trailer")
+	defer leave()
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &paced{r.Body, http.NewResponseController(w), x.way.Idle}
 	}
+	if status, e := x.prepare(r); e != nil {
+		refuse(w, status, e)
+		return
+	}
+	x.pass(w, r)
+}
+
+// enter waits for a place among the requests of the run.
+func (x *exchange) enter(ctx context.Context) (leave func(), ok bool) {
+	select {
+	case x.desk.places <- struct{}{}:
+		return func() { <-x.desk.places }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// prepare puts values into a request, or refuses it.
+func (x *exchange) prepare(r *http.Request) (status int, e *palyra.Error) {
+	if upgrade := r.Header.Get("Upgrade"); r.Method == http.MethodConnect || upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
+		return http.StatusMethodNotAllowed, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"at a host that a secret is bound to only requests and WebSockets are passed on").WithRemedy("send a plain request")
+	}
+	if !plainTarget(r) {
+		return http.StatusBadRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"at a host that a secret is bound to a request names a path").WithRemedy("send a plain request")
+	}
+	if !x.rightHost(r.Host) {
+		return http.StatusMisdirectedRequest, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied,
+			"the request is for another host than the connection: %s", palyra.Clip(r.Host, 128)).WithRemedy("connect to that host")
+	}
+	r.Trailer = nil // where nobody looks for placeholders
+	r.Header.Del("Trailer")
 	signer, err := x.sign(r)
 	if err != nil {
 		x.way.Note(Use{Stray: []string{signer}})
-		refuse(w, http.StatusForbidden, palyra.AsError(err))
-		return
+		return http.StatusForbidden, palyra.AsError(err)
 	}
 	use, err := x.desk.substitute(r, x.way.At)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, palyra.AsError(err))
-		return
+		return http.StatusBadRequest, palyra.AsError(err)
 	}
 	x.watch(r)
 	if len(use.Used) > 0 { // an answer in parts could have parts of a value
@@ -234,7 +266,7 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(use.Used)+len(use.Stray) > 0 {
 		x.way.Note(use)
 	}
-	x.pass(w, r)
+	return 0, nil
 }
 
 // plainTarget reports whether a request asks for a path of its Host. What net/url cannot take apart, as x:https://other/,
@@ -263,16 +295,13 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 	upgrades := r.Header.Get("Upgrade") != ""
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "https", x.way.At, hostInURL(x.way.At)
+			x.readdress(p.Out)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery
 			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 				if v, ok := p.In.Header[name]; ok {
 					p.Out.Header[name] = v
 				}
 			}
-			p.Out.Header.Del("Accept-Encoding") // what is compressed cannot be searched
-			p.Out.Header.Del("Accept-Charset")
-			p.Out.Header.Del("Sec-Websocket-Extensions")
 		},
 		Transport: x.any, ErrorLog: silent, BufferPool: copies{}, // what has no known length is passed on as it comes
 		ModifyResponse: func(res *http.Response) error { return x.back(r, res) },
@@ -280,10 +309,21 @@ func (x *exchange) pass(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusBadGateway, unreached(x.way.At, err))
 		},
 	}
-	if upgrades {
+	switch {
+	case upgrades:
 		proxy.Transport = x.h1
+	case x.one.takes(r):
+		proxy.Transport = &x.one
 	}
 	proxy.ServeHTTP(maskedHead{w, x.masks}, r)
+}
+
+// readdress has a request go to the server, and ask for nothing that cannot be searched.
+func (x *exchange) readdress(r *http.Request) {
+	r.URL.Scheme, r.URL.Host, r.Host = "https", x.way.At, hostInURL(x.way.At)
+	r.Header.Del("Accept-Encoding")
+	r.Header.Del("Accept-Charset")
+	r.Header.Del("Sec-Websocket-Extensions")
 }
 
 // copies are the buffers of bodies on their way back. Values are masked in those.
@@ -303,7 +343,8 @@ var errEncoded = errors.New("lend: the answer is compressed in a way that cannot
 // back masks a response.
 func (x *exchange) back(r *http.Request, res *http.Response) error {
 	x.masks.head(res.Header)
-	res.Status = "" // its words are the server's
+	x.masks.head(res.Trailer) // the names that are announced
+	res.Status = ""           // its words are the server's
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		if c, ok := res.Body.(io.ReadWriteCloser); ok {
 			res.Body = x.upgraded(c)
@@ -371,7 +412,12 @@ func unreached(at string, err error) *palyra.Error {
 func refuse(w http.ResponseWriter, status int, e *palyra.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"reason_code": string(e.Reason), "reason": e.Text, "remedy": e.Remedy})
+	_, _ = w.Write(refusalText(e))
+}
+
+func refusalText(e *palyra.Error) []byte {
+	text, _ := json.Marshal(map[string]string{"reason_code": string(e.Reason), "reason": e.Text, "remedy": e.Remedy})
+	return append(text, '\n')
 }
 
 // paced is a body whose sender may pause, and not for ever.
