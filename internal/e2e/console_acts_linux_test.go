@@ -152,7 +152,7 @@ func TestWhatAnAnswerBindsInTheConsole(t *testing.T) {
 	must(t, p.js("document.querySelector('[data-testid=whole]').innerText", &whole))
 	a := d.pending(d.client(client.OperatorDoor))
 	want := []string{
-		"⋯ 90 blanks ⋯b  c", "the workspace directly: it is an agent", "EVERY workspace",
+		`\s{90}b  c`, "the workspace directly: it is an agent", "EVERY workspace",
 		"Limits", "network: strict", "Held by", "Mounts", d.work,
 	}
 	for _, m := range a.Plan.Mounts {

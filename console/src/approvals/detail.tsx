@@ -11,6 +11,7 @@ import { usePaired } from "../device/pairing";
 import { may, useRights } from "../device/rights";
 import { useArmed } from "./armed";
 import { useFeed } from "./feed";
+import { notPublic } from "./hosts.ts";
 import { Whole, widening } from "./room";
 
 export function Detail({ id }: { id: string }) {
@@ -122,7 +123,7 @@ function Facts({ a }: { a: Approval }) {
     ["Reads", plan?.reads ?? []],
     ["Writes", plan?.writes ?? []],
     ["Removes", plan?.removes ?? []],
-    ["Reaches", plan?.egress ?? []],
+    ["Reaches", (plan?.egress ?? []).map((h) => (notPublic(h) ? `${h} (not a public address)` : h))],
     ["Secrets", plan?.bindings ?? []],
     ["Keys", plan?.signers ?? []],
     ["Runs in", [plan?.tier ? `tier ${plan.tier}${plan.profile ? `, ${plan.profile}` : ""}` : ""]],

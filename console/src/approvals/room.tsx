@@ -1,6 +1,7 @@
 // What an answer binds beyond the command: what widens it, which is always on the screen, and all of it.
 import type { ReactNode } from "react";
 import type { Enforcement, Limits, Plan } from "../gen/palyra/v1/word_pb";
+import { notPublic } from "./hosts.ts";
 import { Argument, Block, Lines, Text } from "../ui/text";
 
 // widening says what makes a run more than it looks like, in the words of the command.
@@ -14,6 +15,10 @@ export function widening(p: Plan): string[] {
   }
   if (p.lasting) {
     out.push("What it replaces may be gone for good: not all of it can be undone later");
+  }
+  const near = p.egress.filter(notPublic);
+  if (near.length > 0) {
+    out.push(`It reaches what is not a public address: ${near.join(", ")}`);
   }
   if (p.effects) {
     return out; // the run is over; what is asked is whether its changes stay
