@@ -28,6 +28,7 @@ var offered = sync.OnceValue(func() map[string]function {
 		all["wasi_snapshot_preview1."+name] = f
 	}
 	maps.Copy(all, ours())
+	maps.Copy(all, holes())
 	return all
 })
 

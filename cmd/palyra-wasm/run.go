@@ -22,6 +22,9 @@ const (
 	initName  = "_initialize"
 )
 
+// maxTables is the most tables of an instance: compilers make one.
+const maxTables = 8
+
 // alarm interrupts an invocation at its deadline.
 type alarm struct {
 	engine *wasmtime.Engine
@@ -86,7 +89,7 @@ func (w *worker) run(order wire.Invoke, input []byte) error {
 	defer quit()
 	r.store = wasmtime.NewStore(w.engine)
 	defer r.store.Close()
-	r.store.Limiter(order.Memory, int64(order.Table), int64(order.Instances), -1, 1)
+	r.store.Limiter(order.Memory, int64(order.Table), int64(order.Instances), maxTables, 1)
 	r.store.SetEpochDeadline(1)
 	if err := r.store.SetFuel(order.Fuel); err != nil {
 		return err

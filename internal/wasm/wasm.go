@@ -56,7 +56,7 @@ type SecretGrant struct {
 type Limits struct {
 	Fuel          uint64        `json:"fuel"`           // about one unit for an instruction
 	Memory        int64         `json:"memory"`         // bytes of linear memory
-	TableElements int           `json:"table_elements"` // of all tables
+	TableElements int           `json:"table_elements"` // of each table
 	Instances     int           `json:"instances"`      // instances in the store
 	Module        int64         `json:"module"`         // bytes of the module's binary
 	Deadline      time.Duration `json:"deadline"`       // from its start to its end

@@ -54,13 +54,57 @@ func build() (err error) {
 		return err
 	}
 	for _, p := range []string{"palyra/cmd/palyra-wasm", "palyra/internal/wasm/wasmtest/wat"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -linkmode external -extldflags -static", "-o", built.dir, p)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", p, err, out)
+		if err := static(built.dir, p); err != nil {
+			return err
 		}
 	}
 	return errors.Join(os.Chmod(built.dir, 0o755), os.Setenv(builtVar, built.dir))
+}
+
+// static builds a program with C in it.
+func static(out, pkg string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w -linkmode external -extldflags -static", "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, said)
+	}
+	return nil
+}
+
+// Escaping is a palyra-wasm with a hole: its modules can import "palyra.escape", which does what somebody would do who
+// broke out of an instance.
+func Escaping(t testing.TB) (path, digest string) {
+	t.Helper()
+	dir, err := programs()
+	path = filepath.Join(dir, "palyra-wasm-escaping")
+	if _, none := os.Stat(path); err == nil && none != nil {
+		err = static(path, "palyra/cmd/palyra-wasm", "-tags=escape")
+	}
+	b, read := os.ReadFile(path)
+	if err := errors.Join(err, read); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	return path, hex.EncodeToString(sum[:])
+}
+
+// Guest is a module in Go that does what its input says (testdata/guest).
+func Guest(t testing.TB) wasm.Module {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "guest.wasm")
+	if _, err := os.Stat(path); err != nil {
+		buildGo(t, "palyra/internal/wasm/wasmtest/testdata/guest", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Module(b)
 }
 
 // Program is where palyra-wasm is, and the digest that a release would have stamped.
@@ -84,8 +128,14 @@ func Clean() {
 // Starter returns workers in their cells.
 func Starter(t testing.TB) engine.Starter {
 	t.Helper()
-	cell, digest := celltest.Cell(t)
 	program, sum := Program(t)
+	return StarterOf(t, program, sum)
+}
+
+// StarterOf returns workers of a program of one's own.
+func StarterOf(t testing.TB, program, sum string) engine.Starter {
+	t.Helper()
+	cell, digest := celltest.Cell(t)
 	d, err := bare.New(bare.Config{
 		Cell: cell, Digest: digest, StateID: celltest.StateID(), Kind: "w", Name: "palyra-wasm", Program: program, ProgramDigest: sum,
 		Log: celltest.Log(t),
@@ -156,19 +206,12 @@ func Module(b []byte) wasm.Module {
 	return wasm.Module{Digest: palyra.SumBytes(b), Bytes: func() ([]byte, error) { return b, nil }}
 }
 
-// GoModule builds the program of a directory as a WASI command.
-func GoModule(t testing.TB, dir string) wasm.Module {
+// buildGo builds a program as a WASI command.
+func buildGo(t testing.TB, pkg, out string) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "out.wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, ".")
-	cmd.Dir = dir
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Module(b)
 }
