@@ -1,9 +1,6 @@
 package palyra
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Device is another machine that a person paired with this daemon. Its key was made there and never left it: it holds
 // the certificate's key and signs what the person decides on that device. A browser on the daemon's own machine is one
@@ -25,12 +22,21 @@ type Device struct {
 	SeenAt      time.Time `json:"seen_at,omitzero"`
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
 	RevokedBy   Principal `json:"revoked_by,omitempty"`
+	Passkey     *Passkey  `json:"passkey,omitempty"` // nil: its key is no passkey
+}
+
+// Passkey is a credential of an authenticator (WebAuthn), whose key signs answers at one console by assertions.
+type Passkey struct {
+	Credential string     `json:"credential_id"` // base64url, as browsers name it
+	Origin     string     `json:"origin"`        // of the console where it was made, with the port: it counts at no other
+	Eligible   bool       `json:"backup_eligible"`
+	Separation Separation `json:"approver_separation"` // no more than that of the answer that let it in
 }
 
 // Live reports whether d has not been revoked.
 func (d Device) Live() bool { return d.RevokedAt.IsZero() }
 
-// Browser reports whether d is a browser on the daemon's own machine.
+// Browser reports whether d comes by the console: a browser, or a passkey.
 func (d Device) Browser() bool { return d.ID != "" && d.Certificate == "" }
 
 // Agent is the agent as whom programs on the device propose calls. The prefix is nobody else's.
@@ -40,9 +46,6 @@ func (d Device) Agent() Agent {
 
 // DeviceAgent begins the names of the agents of devices.
 const DeviceAgent = "device."
-
-// IsDeviceAgent reports whether p is the agent of a device.
-func IsDeviceAgent(p Principal) bool { return p.IsAgent() && strings.HasPrefix(p.Name(), DeviceAgent) }
 
 // User is a person as the registry knows them. A credential of theirs (a key, a device, a token) may do what both its
 // own role and theirs hold.
@@ -98,10 +101,11 @@ type PairingOffer struct {
 // BrowserKey is a browser that wants to be a device.
 type BrowserKey struct {
 	Name      string
-	PublicKey string    // base64 Ed25519
+	PublicKey string    // base64: an Ed25519 key, or a passkey's in PKIX
 	Principal Principal // who signed it in
 	Code      Secret    // the PIN, or the code's text
 	Console   string    // where the console is that it came to: its key is that origin's and no other's
+	Passkey   *Passkey  // what it has is a passkey; nil: a key of its own
 }
 
 // Pairing is an offer to pair, as the person who made it watches it. PIN and Code are in the first message only.

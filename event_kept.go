@@ -1,7 +1,5 @@
 package palyra
 
-import "bytes"
-
 // Kept is what the ledger keeps of a call, by plain SHA-256. It stands in the last line that was written together
 // with it, so that whoever changes a text beside the daemon contradicts the journal. Lines from before it was kept do not have it.
 type Kept struct {
@@ -42,13 +40,4 @@ func (k Kept) With(e Event, body Digest) (Event, bool) {
 		return e, true
 	}
 	return e, false
-}
-
-// BodyOf returns the part of an outcome's text that is its body.
-func BodyOf(text []byte) ([]byte, bool) {
-	i := bytes.LastIndex(text, []byte(AttestationKey))
-	if i < 0 {
-		return nil, false
-	}
-	return text[:i], true
 }

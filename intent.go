@@ -30,8 +30,15 @@ type Intent struct {
 type Signature struct {
 	Intent    Intent         `json:"intent"`
 	Fields    map[string]any `json:"fields"`
-	PublicKey string         `json:"public_key"` // base64 Ed25519
+	PublicKey string         `json:"public_key"` // base64: an Ed25519 key, or a passkey's in PKIX
 	Sig       string         `json:"sig"`        // base64
+	Assertion *Assertion     `json:"assertion,omitempty"`
+}
+
+// Assertion is what a passkey's signature is over, in base64: the challenge is the digest of the intent's bytes (WebAuthn).
+type Assertion struct {
+	AuthenticatorData string `json:"authenticator_data"`
+	ClientData        string `json:"client_data_json"`
 }
 
 // Bytes returns what is signed.

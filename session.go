@@ -66,6 +66,7 @@ type Operator struct {
 	PublicKey  string     `json:"public_key"` // base64 Ed25519
 	Separation Separation `json:"approver_separation"`
 	Device     string     `json:"device_id,omitempty"` // the key is this device's; only its own connection may use it
+	Passkey    *Passkey   `json:"-"`                   // the device is one: it signs by assertions
 	AddedAt    time.Time  `json:"added_at"`
 	RemovedAt  time.Time  `json:"removed_at,omitzero"`
 }

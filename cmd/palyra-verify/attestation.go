@@ -114,7 +114,7 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 	must(len(operators) == 0 || slices.ContainsFunc(operators, func(k ed25519.PublicKey) bool { return k.Equal(pub) }),
 		"an approver's key is not one of the operator keys given")
 	must(intent["key_id"] == "op-"+sum(pub)[7:39], "an approver's key id is not the key's")
-	must(ed25519.Verify(pub, canon([]byte("palyra/intent/v1\x00"), intent), unbase64(str(s, "sig"))), "an approver's signature does not match")
+	signed(s, pub, canon([]byte("palyra/intent/v1\x00"), intent))
 	must(intent["body"] == sum(canon([]byte("palyra/intent-body/v1\x00"), s["fields"])), "the fields of an answer are not the signed ones")
 	must(intent["method"] == "palyra.v1.ApprovalsService/DecideApproval" && intent["audience"] == p["state_id"],
 		"an approver's signature is not for a decision, or for another daemon")
@@ -158,12 +158,13 @@ var shapes = map[string]string{
 	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s pages?:b branch?:s signer?:s remote?:s host_key?:s`,
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
-	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,
-	"fields": `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
-	"intent": `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
-	"limits": `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
-	"usage":  `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
-	"flow":   `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
+	"signature": `intent:intent fields:*fields public_key:s sig:s assertion?:*assertion`, "assertion": `authenticator_data:s client_data_json:s`,
+	"enforcement": `mode:s mechanisms:[s limits:m`,
+	"fields":      `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
+	"intent":      `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
+	"limits":      `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
+	"usage":       `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
+	"flow":        `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
 	"effects": effectsShape,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s
 		stderr_b64:s truncated:b sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s output:r session_id:s call_id:s approval_id:s grant_id:s plan_digest:s journal_position:i attestation:envelope`,

@@ -1,9 +1,9 @@
 // Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon and uses the
 // standard library only, so that trust in the evidence does not rest on the program that made it.
 //
-// attestation.go checks attestations and outcomes, changes.go the list of a run's changes, posture.go postures,
-// journal.go journal exports and proofs; docs/formats.md describes these formats. The command exits 0 when the
-// evidence holds, 1 when it does not, 2 when the command line was wrong.
+// attestation.go checks attestations and outcomes, passkey.go answers that were given with one, changes.go the list of a
+// run's changes, posture.go postures, journal.go journal exports and proofs; docs/formats.md describes these formats. The
+// command exits 0 when the evidence holds, 1 when it does not, 2 when the command line was wrong.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.Func("key", "", t.add)
 	flags.StringVar(&t.changes, "changes", "", "")
 	flags.Func("operator-key", "", func(s string) error {
-		pub, err := publicKey(s)
+		pub, err := approverKey(s)
 		t.operators = append(t.operators, pub)
 		return err
 	})

@@ -28,7 +28,9 @@ func key(t testing.TB, text string) ed25519.PublicKey {
 // check runs the checker with the keys of the samples.
 func check(t testing.TB) func(text []byte) error {
 	daemon := []ed25519.PublicKey{key(t, attesttest.Daemon.Public())}
-	operators := []ed25519.PublicKey{key(t, attesttest.Ada.Public()), key(t, attesttest.Bob.Public())}
+	operators := []ed25519.PublicKey{
+		key(t, attesttest.Ada.Public()), key(t, attesttest.Bob.Public()), attesttest.AdasPasskey.DER(), attesttest.BobsPasskey.DER(),
+	}
 	return func(text []byte) error {
 		_, err := verify(text, daemon, operators)
 		return err

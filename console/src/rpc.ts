@@ -19,7 +19,9 @@ import { StatusService } from "./gen/palyra/v1/status_pb";
 import { ToolService } from "./gen/palyra/v1/tool_pb";
 import { VaultService } from "./gen/palyra/v1/vault_pb";
 import { WorkspaceService } from "./gen/palyra/v1/workspace_pb";
-import { ownKey } from "./device/key";
+import { keySigner, ownKey } from "./device/key";
+import { pageSecret } from "./device/page";
+import { chosenPasskey, passkeySigner } from "./device/passkey";
 import { signIntent } from "./sign/intent";
 
 const signing: Interceptor = (next) => async (req) => {
@@ -28,11 +30,13 @@ const signing: Interceptor = (next) => async (req) => {
   if (!opens && (!hasOption(method, access) || !getOption(method, access).signed)) {
     return next(req);
   }
-  const key = await ownKey();
-  if (!key) {
+  const passkey = method === ApprovalsService.method.decideApproval ? chosenPasskey() : undefined;
+  const key = passkey ? undefined : await ownKey();
+  const signer = passkey ? passkeySigner(passkey) : key && keySigner(key);
+  if (!signer) {
     throw new Problem("denied", "signature_required", "this browser has no key yet", "pair it: palyra console pair");
   }
-  const sign = (m: Message) => signIntent(key, key.audience, method as DescMethodUnary<DescMessage, DescMessage>, m);
+  const sign = (m: Message) => signIntent(signer, method as DescMethodUnary<DescMessage, DescMessage>, m);
   if (!req.stream) {
     req.header.set("Palyra-Intent", await sign(req.message));
     return next(req);
@@ -44,6 +48,12 @@ const signing: Interceptor = (next) => async (req) => {
   throw new Problem("invalid", "malformed_input", "there is nothing to sign", "");
 };
 
+// own shows that the request comes from a page of this very origin: the cookie goes to other ports of its name, too.
+const own: Interceptor = (next) => (req) => {
+  req.header.set("Palyra-Page", pageSecret());
+  return next(req);
+};
+
 async function* only<M>(m: M): AsyncIterable<M> {
   yield m;
 }
@@ -51,7 +61,7 @@ async function* only<M>(m: M): AsyncIterable<M> {
 const transport = createConnectTransport({
   baseUrl: location.origin,
   useBinaryFormat: true,
-  interceptors: [signing],
+  interceptors: [signing, own],
   fetch: (input, init) => fetch(input, { ...init, credentials: "same-origin", redirect: "error" }),
 });
 
@@ -94,6 +104,9 @@ export function asProblem(e: unknown): Problem {
   const c = ConnectError.from(e);
   if (c.cause instanceof Problem) {
     return c.cause;
+  }
+  if (c.cause instanceof DOMException && c.cause.name !== "AbortError") {
+    return new Problem("denied", "authenticator", "the authenticator did not sign", "try again, or choose another key to answer with");
   }
   const [detail] = c.findDetails(ErrorDetailSchema);
   if (detail) {

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 	"palyra/internal/store"
 )
 
@@ -39,6 +40,9 @@ type Config struct {
 	Journal store.Recorder
 	StateID string // the audience that signatures must name
 	Now     func() time.Time
+
+	// Passkey holds what a passkey signed to the rules of WebAuthn, a second time; nil: no passkey counts.
+	Passkey func(p palyra.Passkey, key passkey.Key, message []byte, sig string, a palyra.Assertion) error
 }
 
 // Registry is the access registry.

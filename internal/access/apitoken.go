@@ -79,7 +79,7 @@ func (r *Registry) checkedToken(t palyra.Token, ttl time.Duration) (palyra.Token
 // grantable checks that a token holds no more than its principal and the signer.
 func grantable(tx *store.Tx, by giver, t palyra.Token) error {
 	person, err := personOf(tx, t.Principal)
-	if palyra.CodeOf(err) == palyra.Denied || t.Principal == "agent:"+LocalName || palyra.IsDeviceAgent(t.Principal) ||
+	if palyra.CodeOf(err) == palyra.Denied || t.Principal == "agent:"+LocalName || isDeviceAgent(t.Principal) ||
 		commandagent.Is(t.Principal) {
 		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no person or named agent is called %s",
 			palyra.Clip(string(t.Principal), 128)).

@@ -111,7 +111,7 @@ func personOf(tx *store.Tx, p palyra.Principal) (palyra.Principal, error) {
 		err = store.ErrNoRows
 	case name == LocalName:
 		owner, err = firstOwner(tx)
-	case palyra.IsDeviceAgent(p):
+	case isDeviceAgent(p):
 		err = tx.Get(`SELECT principal FROM access_devices WHERE name = ? AND revoked_at = 0`,
 			[]any{strings.TrimPrefix(name, palyra.DeviceAgent)}, &owner)
 	case commandagent.Is(p): // the name may have been an agent's before it was reserved
@@ -132,4 +132,9 @@ func badToken() error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
 		"the token is not valid: unknown, expired, revoked, or whom it speaks for was removed").
 		WithRemedy("have a new one made: palyra agent add, or palyra access token add")
+}
+
+// isDeviceAgent reports whether p is the agent of a device.
+func isDeviceAgent(p palyra.Principal) bool {
+	return p.IsAgent() && strings.HasPrefix(p.Name(), palyra.DeviceAgent)
 }

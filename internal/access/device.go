@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 	"palyra/internal/store"
 )
 
 const (
 	deviceColumns = `SELECT id, name, principal, role, key_id, public_key, certificate, serial, expires_at, paired_at, paired_by,
-		call_id, address, seen_at, revoked_at, revoked_by FROM access_devices`
+		call_id, address, seen_at, revoked_at, revoked_by, passkey FROM access_devices`
 	devicePrefix = "dev-"
 	// manageDevices is the permission to pair and to part.
 	manageDevices = palyra.PermitDevicesManage
@@ -93,9 +94,9 @@ func (r *Registry) AddDevice(ctx context.Context, d palyra.Device, pairing palyr
 
 func (r *Registry) checkedDevice(d palyra.Device) (palyra.Device, error) {
 	const longest = 256
-	pub, err := base64.StdEncoding.Strict().DecodeString(d.PublicKey)
-	if err != nil || len(pub) != ed25519.PublicKeySize {
-		return palyra.Device{}, invalid("the public key is not an Ed25519 key in base64")
+	pub, err := deviceKey(d)
+	if err != nil {
+		return palyra.Device{}, err
 	}
 	if !goodName(d.Name) || strings.HasPrefix(d.Name, devicePrefix) {
 		return palyra.Device{}, invalid("a device's name has 1 to 64 characters of a-z, 0-9, '.', '_', '-', and does not begin with dev-")
@@ -116,6 +117,22 @@ func (r *Registry) checkedDevice(d palyra.Device) (palyra.Device, error) {
 	return d, nil
 }
 
+// deviceKey is the bytes of a device's public key.
+func deviceKey(d palyra.Device) ([]byte, error) {
+	if d.Passkey != nil {
+		key, err := passkey.ParseKey(d.PublicKey)
+		if err != nil || d.Certificate != "" || d.Passkey.Origin == "" {
+			return nil, invalid("a passkey has an origin, a key in PKIX and base64, and no certificate")
+		}
+		return key.DER, nil
+	}
+	pub, err := base64.StdEncoding.Strict().DecodeString(d.PublicKey)
+	if err != nil || len(pub) != ed25519.PublicKeySize {
+		return nil, invalid("the public key is not an Ed25519 key in base64")
+	}
+	return pub, nil
+}
+
 func goodCertificate(cert palyra.Digest, serial string, expires, now time.Time) bool {
 	const longest = 64
 	return cert.Valid() && serial != "" && len(serial) <= longest && expires.After(now)
@@ -123,7 +140,11 @@ func goodCertificate(cert palyra.Digest, serial string, expires, now time.Time) 
 
 func insertDevice(tx *store.Tx, d palyra.Device) error {
 	var n int64
-	err := tx.Get(`SELECT (SELECT COUNT(*) FROM access_operators WHERE key_id = ?) + (SELECT COUNT(*) FROM access_devices WHERE key_id = ?)`,
+	kept, err := encodePasskey(d.Passkey)
+	if err != nil {
+		return err
+	}
+	err = tx.Get(`SELECT (SELECT COUNT(*) FROM access_operators WHERE key_id = ?) + (SELECT COUNT(*) FROM access_devices WHERE key_id = ?)`,
 		[]any{d.KeyID, d.KeyID}, &n)
 	if err != nil {
 		return err
@@ -132,10 +153,11 @@ func insertDevice(tx *store.Tx, d palyra.Device) error {
 		return keyTaken()
 	}
 	n, err = tx.Exec(`INSERT INTO access_devices (id, name, principal, role, key_id, public_key, certificate, serial, expires_at, paired_at,
-		paired_by, call_id, address, seen_at, revoked_at, revoked_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '')
+		paired_by, call_id, address, seen_at, revoked_at, revoked_by, passkey, sign_count)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', ?, 0)
 		ON CONFLICT (name) DO NOTHING`,
 		d.ID, d.Name, string(d.Principal), string(d.Role), d.KeyID, d.PublicKey, string(d.Certificate), d.Serial, d.ExpiresAt.UnixNano(),
-		d.PairedAt.UnixNano(), string(d.PairedBy), string(d.Call), d.Address)
+		d.PairedAt.UnixNano(), string(d.PairedBy), string(d.Call), d.Address, kept)
 	if err == nil && n == 0 {
 		err = palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", d.Name).
 			WithRemedy("choose another name; that of a revoked device is not given again")
@@ -257,12 +279,15 @@ func (r *Registry) DeviceByKey(ctx context.Context, keyID string) (palyra.Device
 func deviceOperator(tx *store.Tx, keyID string) (palyra.Operator, error) {
 	d, err := deviceOf(tx, keyID)
 	separation := palyra.SeparationDevice
-	if d.Browser() {
+	switch {
+	case d.Passkey != nil:
+		separation = d.Passkey.Separation
+	case d.Browser():
 		separation = palyra.SeparationNone
 	}
 	return palyra.Operator{
 		Principal: d.Principal, Role: d.Role, KeyID: d.KeyID, PublicKey: d.PublicKey, Separation: separation,
-		Device: d.ID, AddedAt: d.PairedAt,
+		Device: d.ID, AddedAt: d.PairedAt, Passkey: d.Passkey,
 	}, err
 }
 
@@ -294,8 +319,12 @@ func device(tx *store.Tx, id, name string) (palyra.Device, error) {
 func scanDevice(scan func(...any) error) (palyra.Device, error) {
 	var d palyra.Device
 	var expires, paired, seen, gone int64
+	var kept string
 	err := scan(&d.ID, &d.Name, &d.Principal, &d.Role, &d.KeyID, &d.PublicKey, &d.Certificate, &d.Serial, &expires, &paired, &d.PairedBy,
-		&d.Call, &d.Address, &seen, &gone, &d.RevokedBy)
+		&d.Call, &d.Address, &seen, &gone, &d.RevokedBy, &kept)
+	if err == nil {
+		d.Passkey, err = decodePasskey(kept)
+	}
 	d.ExpiresAt, d.PairedAt, d.SeenAt, d.RevokedAt = moment(expires), moment(paired), moment(seen), moment(gone)
 	return d, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 	"palyra/internal/store"
 )
 
@@ -35,10 +36,11 @@ func (r *Registry) CheckIntent(ctx context.Context, sig palyra.Signature) (palyr
 	if err != nil {
 		return palyra.Operator{}, palyra.Signature{}, err
 	}
-	if err := verify(op, sig); err != nil {
+	said, err := r.verify(op, sig)
+	if err != nil {
 		return palyra.Operator{}, palyra.Signature{}, err
 	}
-	if err := r.use(ctx, sig); err != nil {
+	if err := r.use(ctx, op, sig, said); err != nil {
 		return palyra.Operator{}, palyra.Signature{}, err
 	}
 	sig.PublicKey = op.PublicKey
@@ -54,25 +56,29 @@ func (r *Registry) checkBound(sig palyra.Signature) error {
 	return nil
 }
 
-func verify(op palyra.Operator, sig palyra.Signature) error {
+// verify checks a signature with its key: that of a passkey by its assertion, any other over the intent itself.
+func (r *Registry) verify(op palyra.Operator, sig palyra.Signature) (passkey.Said, error) {
+	msg, err := sig.Intent.Bytes()
+	if err != nil || (op.Passkey == nil) != (sig.Assertion == nil) {
+		return passkey.Said{}, badSignature()
+	}
+	if op.Passkey != nil {
+		return r.verifyAssertion(op, msg, sig)
+	}
 	pub, err := base64.StdEncoding.Strict().DecodeString(op.PublicKey)
 	if err != nil || len(pub) != ed25519.PublicKeySize {
-		return badSignature()
+		return passkey.Said{}, badSignature()
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(sig.Sig)
-	if err != nil {
-		return badSignature()
-	}
-	msg, err := sig.Intent.Bytes()
 	if err != nil || !ed25519.Verify(pub, msg, raw) {
-		return badSignature()
+		return passkey.Said{}, badSignature()
 	}
-	return nil
+	return passkey.Said{}, nil
 }
 
 // use takes the signature's one use. The clock is read inside the transaction:
 // a request that waited for its turn is judged by the time it gets it.
-func (r *Registry) use(ctx context.Context, sig palyra.Signature) error {
+func (r *Registry) use(ctx context.Context, op palyra.Operator, sig palyra.Signature, said passkey.Said) error {
 	at, err := time.Parse(time.RFC3339Nano, sig.Intent.Time)
 	if err != nil {
 		return badSignature()
@@ -100,6 +106,11 @@ func (r *Registry) use(ctx context.Context, sig palyra.Signature) error {
 		if n == 0 {
 			return palyra.Errorf(palyra.Denied, palyra.ReasonReplayedSignature, "the signature was used before").
 				WithRemedy("sign the request anew")
+		}
+		if op.Passkey != nil {
+			if err := counts(tx, op, said); err != nil {
+				return err
+			}
 		}
 		return r.prune(tx, now)
 	})

@@ -25,7 +25,7 @@ func TestIntentGivesEvidence(t *testing.T) {
 	if ev.PublicKey != b.owner.PublicKey || ev.Fields["path"] != "/w" || ev.Sig == "" {
 		t.Errorf("%+v", ev)
 	}
-	if err := verify(op, ev); err != nil {
+	if _, err := b.verify(op, ev); err != nil {
 		t.Errorf("the evidence does not verify: %v", err)
 	}
 }

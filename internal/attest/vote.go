@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strconv"
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/passkey"
 )
 
 // decideMethod is the one method whose signature is an answer.
@@ -45,13 +47,9 @@ func (v *verifier) vote(n int, vote palyra.Vote) error {
 
 func (v *verifier) voteSignature(n int, s palyra.Signature) error {
 	bad := func(what string) error { return fail("vote %d: %s", n, what) }
-	pub, err := canon.Base64(s.PublicKey, ed25519.PublicKeySize)
+	pub, err := canon.Base64(s.PublicKey, 0)
 	if err != nil {
 		return bad("the public key is not canonical base64")
-	}
-	sig, err := canon.Base64(s.Sig, ed25519.SignatureSize)
-	if err != nil {
-		return bad("the signature is not canonical base64")
 	}
 	if s.Intent.KeyID != operatorID(pub) {
 		return bad("the key id is not the key's")
@@ -61,11 +59,30 @@ func (v *verifier) voteSignature(n int, s palyra.Signature) error {
 		return bad("the fields are not the ones that were signed")
 	}
 	msg, err := s.Intent.Bytes()
-	if err != nil || !ed25519.Verify(pub, msg, sig) {
-		return bad("the approver's signature does not match")
+	if err != nil {
+		return bad("the intent cannot be read")
+	}
+	if err := signed(s, pub, msg); err != nil {
+		return bad(err.Error())
 	}
 	if !v.pinned(pub) {
 		return bad("the approver's key is not one of the operator keys given")
+	}
+	return nil
+}
+
+// signed checks that a key signed a message: that of a passkey by its assertion, any other the message itself.
+func signed(s palyra.Signature, pub, msg []byte) error {
+	if s.Assertion != nil {
+		key, err := passkey.ParseKey(s.PublicKey)
+		if err == nil {
+			_, err = key.Check(msg, s.Sig, s.Assertion.AuthenticatorData, s.Assertion.ClientData)
+		}
+		return err
+	}
+	sig, err := canon.Base64(s.Sig, ed25519.SignatureSize)
+	if err != nil || len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, msg, sig) {
+		return errors.New("the approver's signature does not match")
 	}
 	return nil
 }

@@ -127,14 +127,23 @@ func (a access) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
 func (a access) holdDevices(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"access_devices", "id", []string{
 		"name", "principal", "role", "key_id", "public_key", "certificate", "serial", "expires_at", "paired_at", "paired_by", "call_id",
-		"address", "revoked_at<>0", "revoked_by",
+		"address", "revoked_at<>0", "revoked_by", "passkey",
 	}}.hold(tx, rows(a.devices, func(k *accessRecord[palyra.Device]) []any {
 		d := k.is
 		return []any{
 			d.Name, str(d.Principal), str(d.Role), d.KeyID, d.PublicKey, str(d.Certificate), d.Serial, d.ExpiresAt.UnixNano(), d.PairedAt.UnixNano(),
-			str(d.PairedBy), str(d.Call), d.Address, k.over, str(k.by),
+			str(d.PairedBy), str(d.Call), d.Address, k.over, str(k.by), passkeyOf(d),
 		}
 	}))
+}
+
+// passkeyOf is a device's passkey as its row has it.
+func passkeyOf(d palyra.Device) string {
+	if d.Passkey == nil {
+		return ""
+	}
+	b, _ := json.Marshal(d.Passkey) // texts and a truth value: it cannot fail
+	return string(b)
 }
 
 func (a access) holdAgents(tx *store.Tx) (*palyra.Finding, error) {

@@ -47,6 +47,7 @@ var Free = map[string]string{
 	"access_agents.removed_at":       "as access_operators.removed_at",
 	"access_devices.revoked_at":      "as access_operators.removed_at",
 	"access_devices.seen_at":         "when it came last",
+	"access_devices.sign_count":      "the authenticator's own count; it guards against copies from now on",
 	"access_tokens.revoked_at":       "as access_operators.removed_at",
 	"access_tokens.used_at":          "when it was used last",
 	"sessions.name":                  "the client's own name for it",

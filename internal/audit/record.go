@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -126,7 +127,7 @@ func (c *callRecord) checkOutcome(text []byte) *palyra.Finding {
 
 // splitOutcome is an outcome's body, and its attestation; null where it is kept without.
 func splitOutcome(text []byte) (body, attestation []byte) {
-	body, ok := palyra.BodyOf(text)
+	body, ok := bodyOf(text)
 	if !ok || len(text) == 0 || text[len(text)-1] != '}' { // a body has no brace at its end
 		return text, []byte("null")
 	}
@@ -168,4 +169,13 @@ func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {
 		return nil
 	})
 	return f, err
+}
+
+// bodyOf returns the part of an outcome's text that is its body.
+func bodyOf(text []byte) ([]byte, bool) {
+	i := bytes.LastIndex(text, []byte(palyra.AttestationKey))
+	if i < 0 {
+		return nil, false
+	}
+	return text[:i], true
 }

@@ -67,7 +67,7 @@ func (k *kept) heard(t *testing.T) *callRecord {
 	t.Helper()
 	doc, out := k.texts(t)
 	digests, body := palyra.Kept{Document: palyra.SumBytes(doc)}, palyra.Digest("")
-	if text, ok := palyra.BodyOf(out); ok {
+	if text, ok := bodyOf(out); ok {
 		body = palyra.SumBytes(text)
 	}
 	if k.old {

@@ -38,6 +38,10 @@ func deviceEnd(inv *invocation.Invocation, d palyra.Device) string {
 	switch {
 	case !d.Live():
 		return "revoked " + screen.Stamp(d.RevokedAt)
+	case d.Passkey != nil && !inv.Now().Before(d.ExpiresAt):
+		return "passkey, ended " + screen.Stamp(d.ExpiresAt)
+	case d.Passkey != nil:
+		return "passkey until " + screen.Stamp(d.ExpiresAt)
 	case d.Browser() && !inv.Now().Before(d.ExpiresAt):
 		return "browser, ended " + screen.Stamp(d.ExpiresAt)
 	case d.Browser():
@@ -58,7 +62,7 @@ func deviceShowCommand(inv *invocation.Invocation) *cobra.Command {
 				screen.Fields(w, screen.Pair{"Device", d.ID}, screen.Pair{"Name", d.Name},
 					screen.Pair{"Principal", string(d.Principal)}, screen.Pair{"Role", string(d.Role)},
 					screen.Pair{"Key", d.KeyID}, screen.Pair{"Public key", d.PublicKey},
-					screen.Pair{"Certificate", string(d.Certificate)}, screen.Pair{"Serial", d.Serial},
+					screen.Pair{"Certificate", string(d.Certificate)}, screen.Pair{"Serial", d.Serial}, screen.Pair{"Passkey", passkeyText(d)},
 					screen.Pair{"State", deviceEnd(inv, d)},
 					screen.Pair{"Paired", screen.Stamp(d.PairedAt) + " by " + string(d.PairedBy) + " from " + d.Address},
 					screen.Pair{"Call", string(d.Call)}, screen.Pair{"Seen", screen.Stamp(d.SeenAt)},
@@ -66,6 +70,18 @@ func deviceShowCommand(inv *invocation.Invocation) *cobra.Command {
 			})
 		}),
 	}
+}
+
+// passkeyText says what is known of a passkey; empty: the device is none.
+func passkeyText(d palyra.Device) string {
+	if d.Passkey == nil {
+		return ""
+	}
+	text := d.Passkey.Origin + ", approver separation " + string(d.Passkey.Separation)
+	if d.Passkey.Eligible {
+		text += ", copies may be elsewhere"
+	}
+	return text
 }
 
 func deviceRevokeCommand(inv *invocation.Invocation) *cobra.Command {

@@ -121,7 +121,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		changes.New(callsPart{d.path.calls, d.journal, d.observe}, d.undo),
 		workspaces.New(d.work),
 		access.New(d.registry()).WithConsole(consolePart{d}),
-		devicesvc.New(d.devices, d.access, d.devices),
+		devicesvc.New(d.devices, d.access, d.devices, d.devices),
 		keys.New(d.keys()),
 		vaultsvc.New(d.vault, d.access.Lesser, filepath.Dir(d.Settings.Paths.State)),
 		journal.New(journalPart{d.journal}),

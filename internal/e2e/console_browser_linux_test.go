@@ -120,15 +120,30 @@ func (p *page) thief() (*browser, func(*http.Request)) {
 	}
 	var base string
 	must(p.t, p.js("location.origin", &base))
-	return newBrowser(p.t, base), func(r *http.Request) { r.Header.Set("Cookie", all.Cookies[0].Name+"="+all.Cookies[0].Value) }
+	var secret string
+	must(p.t, p.js("localStorage.getItem('palyra.page')", &secret))
+	return newBrowser(p.t, base), func(r *http.Request) {
+		r.Header.Set("Cookie", all.Cookies[0].Name+"="+all.Cookies[0].Value)
+		r.Header.Set("Palyra-Page", secret)
+	}
 }
 
-// stolenCookie: whoever has the cookie alone sees what the person sees, and decides nothing, whatever key they make.
+// stolenCookie: whoever has the cookie alone gets nothing; who has the secret of the console's pages as well sees what the
+// person sees, and decides nothing, whatever key they make.
 func stolenCookie(t *testing.T, d *daemon, p *page) {
 	t.Helper()
 	ch := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "stolen.txt", "x"))
 	a := d.pending(d.client(client.OperatorDoor))
 	thief, with := p.thief()
+	for name, how := range map[string]func(*http.Request){
+		"alone":                      func(r *http.Request) { r.Header.Del("Palyra-Page") },
+		"with a secret of their own": func(r *http.Request) { r.Header.Set("Palyra-Page", pageSecret) },
+	} {
+		status, said := thief.call("ApprovalsService/GetApproval", `{"approval_id":"`+string(a.ID)+`"}`, with, how)
+		if status == http.StatusOK || strings.Contains(said, string(a.PlanDigest)) || !strings.Contains(said, "bad_credential") {
+			t.Errorf("a cookie %s looks: %d %s", name, status, said)
+		}
+	}
 	if status, said := thief.call("ApprovalsService/GetApproval", `{"approval_id":"`+string(a.ID)+`"}`, with); status != http.StatusOK {
 		t.Errorf("looking: %d %s", status, said)
 	}

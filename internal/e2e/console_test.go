@@ -69,16 +69,20 @@ func (b *browser) do(method, path, kind, body string, how ...func(*http.Request)
 	return res, string(text)
 }
 
+// pageSecret is what the pages of the console keep in this browser.
+var pageSecret = strings.Repeat("A", 43)
+
 // call makes a request to a service, as a page would.
 func (b *browser) call(method, body string, how ...func(*http.Request)) (int, string) {
 	b.t.Helper()
-	res, text := b.do(http.MethodPost, "/palyra.v1."+method, "application/json", body, how...)
+	own := func(r *http.Request) { r.Header.Set("Palyra-Page", pageSecret) }
+	res, text := b.do(http.MethodPost, "/palyra.v1."+method, "application/json", body, append([]func(*http.Request){own}, how...)...)
 	return res.StatusCode, text
 }
 
 func (b *browser) signIn(code string) *http.Response {
 	b.t.Helper()
-	res, _ := b.do(http.MethodPost, "/login", "application/x-www-form-urlencoded", url.Values{"code": {code}}.Encode())
+	res, _ := b.do(http.MethodPost, "/login", "application/x-www-form-urlencoded", url.Values{"code": {code}, "page": {pageSecret}}.Encode())
 	return res
 }
 

@@ -63,7 +63,8 @@ type Devices struct {
 	TLS       *tls.Config
 	Calls     Calls // set before Serve
 
-	door atomic.Pointer[Remote]
+	door       atomic.Pointer[Remote]
+	challenges challenges
 
 	mu       sync.Mutex           // guards what follows
 	waiting  map[palyra.ID]string // by pairing, the key of the machine that waits for the answer
@@ -75,7 +76,10 @@ type Devices struct {
 
 // New opens the authority and the office. Nobody can come in before Serve.
 func New(ctx context.Context, c Config) (v *Devices, err error) {
-	v = &Devices{Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.CallID]pairing.Issued{}}
+	v = &Devices{
+		Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.CallID]pairing.Issued{},
+		challenges: newChallenges(),
+	}
 	keys := c.Settings.Paths.Keys
 	if v.Keys == nil {
 		v.Keys = ca.NewMovable(keys, nil)

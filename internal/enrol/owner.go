@@ -18,6 +18,7 @@ import (
 	"palyra/internal/identity"
 	"palyra/internal/journal"
 	"palyra/internal/store"
+	"palyra/internal/webauthn"
 )
 
 // Registry says what the registry of access stands on.
@@ -34,7 +35,7 @@ type Registry struct {
 // Open opens the registry, holds it against the journal and, on an empty one, makes the first owner:
 // the person the daemon runs as, with a key of their own.
 func (r Registry) Open(ctx context.Context) (_ *access.Registry, err error) {
-	r.access, err = access.New(access.Config{DB: r.DB, Journal: r.Journal, StateID: r.StateID, Now: r.Now})
+	r.access, err = access.New(access.Config{DB: r.DB, Journal: r.Journal, StateID: r.StateID, Now: r.Now, Passkey: webauthn.Check})
 	if err != nil {
 		return nil, err
 	}

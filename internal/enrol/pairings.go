@@ -3,7 +3,6 @@ package enrol
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"sync/atomic"
 
@@ -26,13 +25,14 @@ func (v *Devices) register(ctx context.Context, call palyra.CallID, p device.Pai
 		return palyra.Device{}, palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "the machine that asked is not waiting any more").
 			WithRemedy("pair it again: palyra device pair")
 	}
-	pub, err := base64.StdEncoding.Strict().DecodeString(p.PublicKey)
+	pub, err := p.Key()
 	if err != nil {
 		return palyra.Device{}, err
 	}
 	dev := palyra.Device{
 		ID: access.DeviceID(ed25519.PublicKey(pub)), Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID,
 		PublicKey: p.PublicKey, PairedAt: v.Now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
+		Passkey: p.Passkey,
 	}
 	leaf, err := v.certify(&dev, pub, p.Browser)
 	if err != nil {
@@ -72,7 +72,7 @@ func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	}
 	args, err := json.Marshal(device.Pairing{
 		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
-		Principal: c.Principal, Role: c.Role, By: c.By, Browser: c.Browser,
+		Principal: c.Principal, Role: c.Role, By: c.By, Browser: c.Browser, Passkey: c.Passkey,
 	})
 	if err != nil {
 		return pairing.Issued{}, err

@@ -21,7 +21,7 @@ var (
 		"internal/gitrepo", "internal/gitwire", "internal/gitwork", "internal/heaptrim", "internal/hostgroup", "internal/hostport",
 		"internal/layered", "internal/mask", "internal/mcp/task", "internal/memory", "internal/moved", "internal/nocore",
 		"internal/owner", "internal/pace",
-		"internal/pack", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
+		"internal/pack", "internal/passkey", "internal/pattern", "internal/preimage", "internal/program", "internal/prune",
 		"internal/publicip", "internal/quarantine", "internal/repofind", "internal/sessionbus", "internal/show", "internal/signwire",
 		"internal/stage", "internal/standin",
 		"internal/stage/dircopy", "internal/stage/meter", "internal/stage/steps", "internal/subpath", "internal/symlink", "internal/tally",
@@ -35,7 +35,7 @@ var (
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
 		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/observe", "internal/session", "internal/signing",
-		"internal/statedir", "internal/vault", "internal/wasm",
+		"internal/statedir", "internal/vault", "internal/wasm", "internal/webauthn",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{
@@ -82,6 +82,8 @@ func edges() []edge {
 		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
 		{[]string{"internal/sandbox/sandboxtest"}, []string{"internal/sandbox/celltest"}, true, "the suite needs people and directories too"},
 		{support, []string{"internal/exetest"}, true, "a program that a test just wrote must be able to run"},
+		{[]string{"internal/passkey/passkeytest"}, []string{".", "internal/passkey"}, true, "an authenticator"},
+		{[]string{"internal/attest/attesttest"}, []string{"internal/passkey/passkeytest"}, true, "samples are answered with passkeys too"},
 		{[]string{"internal/cli/*test"}, []string{"internal/cli/*test"}, true, "samples of the command's parts fit together"},
 		{
 			[]string{"internal/cli/stagetest"},

@@ -25,6 +25,7 @@ var home = map[string][]string{
 	"github.com/coder/acp-go-sdk":             {"internal/cli/acp"},
 	"github.com/bytecodealliance/wasmtime-go": {"cmd/palyra-wasm", "internal/wasm/wasmtest/wat"}, // the only C: nothing else may link it
 	"github.com/elastic/go-seccomp-bpf":       {"internal/sandbox/cells", "cmd/palyra-wasm"},
+	"github.com/go-webauthn/webauthn":         {"internal/webauthn"},
 	"github.com/godbus/dbus/v5": {
 		"internal/sessionbus", "internal/vault/keeper", "internal/vault/keepertest", "internal/cli/notify",
 	},

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 
 	"palyra"
+	"palyra/internal/passkey"
 )
 
 // browserPlace is where browsers are said to come from: the console's door lets in this machine only.
@@ -17,9 +18,9 @@ const browserPlace = "console"
 // whom the browser is signed in as. What becomes of it goes to emit, without the code: that the code was right, so
 // that the person compares the fingerprints, and the device when they said yes. The end of ctx withdraws the question.
 func (o *Office) Browse(ctx context.Context, b palyra.BrowserKey, emit func(palyra.Pairing) error) error {
-	key, err := base64.StdEncoding.Strict().DecodeString(b.PublicKey)
-	if err != nil || len(key) != ed25519.PublicKeySize || publicText(key) != b.PublicKey {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the public key is not an Ed25519 key in base64")
+	key, err := browserKey(b)
+	if err != nil {
+		return err
 	}
 	if err := CheckName(b.Name); err != nil {
 		return err
@@ -30,7 +31,7 @@ func (o *Office) Browse(ctx context.Context, b palyra.BrowserKey, emit func(paly
 	}
 	c := Candidate{
 		Pairing: f.id, Name: b.Name, KeyID: KeyID(key), PublicKey: b.PublicKey, Address: cmp.Or(b.Console, browserPlace),
-		Fingerprint: Fingerprint(key), Principal: f.what.Principal, Role: f.what.Role, By: f.what.By, Browser: true,
+		Fingerprint: Fingerprint(key), Principal: f.what.Principal, Role: f.what.Role, By: f.what.By, Browser: true, Passkey: b.Passkey,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -39,6 +40,22 @@ func (o *Office) Browse(ctx context.Context, b palyra.BrowserKey, emit func(paly
 		return inBrowser(err)
 	}
 	return o.askAbout(ctx, f, c, emit)
+}
+
+// browserKey is the key of a browser, or of a passkey.
+func browserKey(b palyra.BrowserKey) ([]byte, error) {
+	if b.Passkey != nil {
+		key, err := passkey.ParseKey(b.PublicKey)
+		if err != nil {
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%v", err)
+		}
+		return key.DER, nil
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(b.PublicKey)
+	if err != nil || len(key) != ed25519.PublicKeySize || publicText(key) != b.PublicKey {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the public key is not an Ed25519 key in base64")
+	}
+	return key, nil
 }
 
 // browsed counts a browser's try and checks its code.

@@ -53,13 +53,14 @@ type Candidate struct {
 	Pairing     palyra.ID
 	Name        string // as the device says
 	KeyID       string
-	PublicKey   string // base64 Ed25519
+	PublicKey   string // base64: an Ed25519 key, or a passkey's in PKIX
 	Address     string
 	Fingerprint string // of the key, for people
 	Principal   palyra.Principal
 	Role        palyra.Role
 	By          palyra.Principal
-	Browser     bool // a browser on the daemon's own machine, which gets no certificate
+	Browser     bool // it comes by the console, and gets no certificate
+	Passkey     *palyra.Passkey
 }
 
 // Issued is what a device gets in the end.

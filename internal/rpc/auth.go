@@ -232,6 +232,9 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 		return err
 	case !d.Browser() || !d.Live() || r.caller.Principal != "" && d.Principal != r.caller.Principal:
 		return wrong
+	case d.Passkey != nil && r.access.Permission != decide:
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "a passkey answers questions, and signs nothing else").
+			WithRemedy("pair this browser, which gives it a key of its own: palyra console pair")
 	case d.Address != a.ConsoleAddress(): // its key is in the hands of whoever answers at that origin
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "this browser was paired with the console at %s, and this is another",
 			palyra.Clip(d.Address, 64)).
@@ -240,8 +243,12 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key of this browser was good until %s", palyra.Time(d.ExpiresAt)).
 			WithRemedy("pair this browser again: palyra console pair")
 	}
-	if r.caller.Credential == ByConsole {
+	switch {
+	case r.caller.Credential == ByConsole && d.Passkey == nil:
 		a.uses(r, d)
+	case r.caller.Credential != ByConsole && d.Passkey != nil: // it may lie in several browsers: it is a session that says which
+		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "a passkey answers in a browser that is signed in").
+			WithRemedy("run 'palyra console' and open the link that it prints")
 	}
 	r.caller.Device = d
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/hostport"
+	"palyra/internal/passkey"
 	"palyra/internal/web"
 )
 
@@ -74,14 +75,12 @@ func loopback(listen string) (net.Listener, error) {
 	return newTwins(four, six), nil
 }
 
-// consoleHost is the name that the console has for itself alone. Browsers send cookies to every port of a name: a page
-// that an agent publishes at localhost must not get this one's. Browsers look no name below localhost up anywhere.
-const consoleHost = "palyra.localhost"
-
-// consoleName is where a console is served, as browsers are told.
+// consoleName is where a console is served, as browsers are told: by a name that it has for itself alone. Browsers send
+// cookies to every port of a name: a page that an agent publishes at localhost must not get this one's. Browsers look no
+// name below localhost up anywhere.
 func consoleName(a net.Addr) string {
 	_, port, _ := net.SplitHostPort(a.String()) // a listener's own address is well-formed
-	return consoleHost + ":" + port
+	return passkey.ConsoleName + ":" + port
 }
 
 // called reports whether a console is called by its name: what leads here by any
@@ -173,7 +172,12 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "malformed_input: this is not the form that the page sends", http.StatusBadRequest)
 		return
 	}
-	value, t, ok := s.redeem(r.PostForm.Get("code"))
+	page, ok := pageSecret(r.PostForm.Get("page"))
+	if !ok {
+		http.Error(w, "malformed_input: this is not the form that the page sends", http.StatusBadRequest)
+		return
+	}
+	value, t, ok := s.redeem(r.PostForm.Get("code"), page)
 	if !ok {
 		s.wrongCode(w, address)
 		return

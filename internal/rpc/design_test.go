@@ -73,7 +73,14 @@ func noDevice(m method) palyra.Reason {
 	return then(when(m.Name() == "RenewDevice", palyra.ReasonDeviceRequired), noPage(m))
 }
 
-func noPage(m method) palyra.Reason { return when(m.Name() == "JoinBrowser", palyra.ReasonPermission) }
+func noPage(m method) palyra.Reason {
+	return when(forPages(m), palyra.ReasonPermission)
+}
+
+// noDecision: a passkey signs answers and nothing else.
+func noDecision(m method) palyra.Reason {
+	return when(m.access.GetPermission() != "approvals.decide", palyra.ReasonPermission)
+}
 
 // noLink: a link for a browser is a person's to make, with a key or a device.
 func noLink(m method) palyra.Reason { return when(m.Name() == "OpenConsole", palyra.ReasonPermission) }
@@ -112,7 +119,7 @@ func atSocket(m method, door, name string) palyra.Reason {
 		return then(person(m, "owner", false), noDevice(m))
 	case by == "stranger", by == "removed person":
 		return palyra.ReasonUnknownKey
-	case by == "device", by == "browser": // its key counts on its own connection only
+	case by == "device", by == "browser", by == "passkey": // its key counts on its own connection only
 		return palyra.ReasonBadCredential
 	case by == "revoked device":
 		return palyra.ReasonDeviceRevoked
@@ -153,6 +160,12 @@ func atConsole(m method, name string) palyra.Reason {
 		return palyra.ReasonBadCredential
 	case name == "browser, signed", name == "signed by a browser, no cookie": // whose session may be over
 		return then(person(m, "approver", true), noDevice(m))
+	case strings.HasPrefix(name, "cookie alone"), name == "cookie, another page's secret": // as it goes to other ports
+		return palyra.ReasonBadCredential
+	case name == "passkey, signed":
+		return then(noDecision(m), person(m, "approver", true))
+	case name == "signed by a passkey, no cookie":
+		return then(noDecision(m), palyra.ReasonNoCredential)
 	case name == "revoked browser, signed":
 		return palyra.ReasonDeviceRevoked
 	case name == "cookie, another door":

@@ -32,6 +32,7 @@ import (
 	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
+	"palyra/internal/webauthn"
 )
 
 // recorder keeps events, for the registry and for the doors.
@@ -165,7 +166,7 @@ func (b *bench) people() {
 	db, err := store.Open(context.Background(), engine, access.Schema())
 	b.must(err)
 	b.t.Cleanup(func() { _ = db.Close() })
-	b.registry, err = access.New(access.Config{DB: db, Journal: b.journal, StateID: rpctest.StateID, Now: time.Now})
+	b.registry, err = access.New(access.Config{DB: db, Journal: b.journal, StateID: rpctest.StateID, Now: time.Now, Passkey: webauthn.Check})
 	b.must(err)
 	ctx := b.t.Context()
 	_, err = b.registry.AddFirstOwner(ctx, palyra.Operator{Principal: "user:alice", PublicKey: b.owner.public}, int64(os.Geteuid()))

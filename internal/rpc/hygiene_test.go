@@ -286,7 +286,8 @@ func TestConsoleClientThatDoesNotRead(t *testing.T) {
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	body := "\x00\x00\x00\x00\x02{}"
 	_, err = fmt.Fprintf(conn, "POST /palyra.v1.JournalService/TailJournal HTTP/1.1\r\nHost: %s\r\nCookie: palyra_session=%s\r\n"+
-		"Content-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s", w.console, cookie, len(body), body)
+		"Palyra-Page: %s\r\n"+
+		"Content-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s", w.console, cookie, pageSecret, len(body), body)
 	w.must(err)
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("%q %v", line, err)

@@ -183,7 +183,12 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 // byCookie is the person who signed the browser in, looking. Where a signature came along, signer says whether it is
 // that of a browser of theirs; it says who asks, too, when the session is over.
 func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
-	s, ok := a.console.session(h, a.Now())
+	s, ok, elsewhere := a.console.shown(h, a.Now())
+	if elsewhere {
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
+			"the cookie came without the secret of the console's own pages, as to a page at another port").
+			WithRemedy("sign the browser in again, and out of what else it shows under this name: palyra console"))
+	}
 	if !ok && r.signed {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestLoginCodeIsUsedOnce(t *testing.T) {
 			t.Fatalf("%d %v", res.StatusCode, res.Cookies())
 		}
 	}
-	if res, _ := w.browse(http.MethodPost, "/login?code="+code, "", "", nil); res.StatusCode != http.StatusForbidden {
+	if res, _ := w.browse(http.MethodPost, "/login?page="+pageSecret+"&code="+code, "", "", nil); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a code in the address signs in: %d", res.StatusCode)
 	}
 	res := w.signIn(code)
@@ -96,7 +96,7 @@ func TestLoginRace(t *testing.T) {
 	for range 100 {
 		wg.Go(func() {
 			<-begin
-			res, err := w.browser().PostForm("http://"+w.console+"/login", url.Values{"code": {code}})
+			res, err := w.browser().PostForm("http://"+w.console+"/login", url.Values{"code": {code}, "page": {pageSecret}})
 			if err != nil {
 				t.Error(err)
 				return

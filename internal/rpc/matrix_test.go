@@ -68,7 +68,7 @@ func asAgent(m method) palyra.Reason {
 
 func asPerson(m method) palyra.Reason {
 	switch {
-	case !people(m), m.Name() == "JoinBrowser": // which is for pages of the console
+	case !people(m), forPages(m):
 		return palyra.ReasonPermission
 	case m.access.GetSigned():
 		return palyra.ReasonSignatureRequired
@@ -77,14 +77,14 @@ func asPerson(m method) palyra.Reason {
 }
 
 func asOwner(m method) palyra.Reason {
-	if !people(m) || m.Name() == "JoinBrowser" {
+	if !people(m) || forPages(m) {
 		return palyra.ReasonPermission
 	}
 	return let
 }
 
 func asViewer(m method) palyra.Reason {
-	if people(m) && m.Name() != "JoinBrowser" && slices.Contains(viewerMay, m.access.GetPermission()) {
+	if people(m) && !forPages(m) && slices.Contains(viewerMay, m.access.GetPermission()) {
 		return let
 	}
 	return palyra.ReasonPermission
@@ -103,6 +103,9 @@ type credential struct {
 }
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+// forPages reports whether a method is for pages of the console.
+func forPages(m method) bool { return m.Name() == "JoinBrowser" || m.Name() == "BeginPasskey" }
 
 func intent(h string) http.Header { return http.Header{wire.IntentHeader: {h}} }
 

@@ -91,7 +91,7 @@ var (
 	// its caller's bounds against the call it is asked about, where that is found.
 	general = []string{
 		"ListTools", "GetTool", "GetStatus", "WhoAmI", "ListAgents", "ListOperators", "ListRoles", "ListTokens", "ListUsers", "OpenConsole",
-		"GetDevice", "ListDevices", "RenewDevice", "JoinBrowser", "GetUpstream", "ListUpstreams", "GetPosture",
+		"GetDevice", "ListDevices", "RenewDevice", "JoinBrowser", "BeginPasskey", "GetUpstream", "ListUpstreams", "GetPosture",
 		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations", "GetObservation",
 	}
 	// aboutAll are about everybody's work, or change what holds for all: not for those who

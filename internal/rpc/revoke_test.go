@@ -139,7 +139,9 @@ func TestRevokedBrowserIsSignedOut(t *testing.T) {
 
 	joined := w.follow(w.browser(), base, cookieHead(cookies[1]))
 	ctx, info := connect.NewClientContext(t.Context())
-	info.RequestHeader()["Cookie"] = cookieHead(cookies[1])["Cookie"]
+	for k, v := range cookieHead(cookies[1]) {
+		info.RequestHeader()[k] = v
+	}
 	join, err := palyrav1connect.NewDeviceServiceClient(w.browser(), base).JoinBrowser(ctx, &v1.JoinBrowserRequest{
 		Name: "chromium", PublicKey: newKey().public, Code: "12345678",
 	})

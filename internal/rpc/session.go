@@ -36,7 +36,8 @@ type ticket struct {
 	caller  Caller
 	from    string
 	ends    time.Time
-	devices []string // the browser's own keys, as credentials: the session ends with them, too
+	devices []string      // the browser's own keys, as credentials: the session ends with them, too
+	page    palyra.Digest // of the secret that the console's own pages keep, and no page of another port
 }
 
 // Login makes a code that signs one browser in, once, to look as the caller.
@@ -90,8 +91,18 @@ func keep(all map[palyra.Digest]ticket, most int, id palyra.Digest, t ticket, no
 	return true
 }
 
-// redeem turns a code into a session, once.
-func (s *Server) redeem(code string) (cookie string, t ticket, ok bool) {
+// PageHeader has the secret that the pages of the console's origin keep. Browsers send the cookie to every port of its
+// name; what an origin keeps, which the port is part of, stays there. So the cookie counts with this secret alone.
+const PageHeader = "Palyra-Page"
+
+// pageSecret is the digest of a page's secret: 32 bytes in base64url.
+func pageSecret(text string) (palyra.Digest, bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return palyra.SumBytes([]byte(text)), err == nil && len(raw) == 32 && len(text) == 43
+}
+
+// redeem turns a code into a session of a browser whose pages have a secret, once.
+func (s *Server) redeem(code string, page palyra.Digest) (cookie string, t ticket, ok bool) {
 	digest := palyra.SumBytes([]byte(code))
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
@@ -102,7 +113,7 @@ func (s *Server) redeem(code string) (cookie string, t ticket, ok bool) {
 	}
 	cookie, id := secret()
 	t.ends = s.Now().Add(sessionLife)
-	t.caller.CredentialID = sessionID(id)
+	t.caller.CredentialID, t.page = sessionID(id), page
 	return cookie, t, keep(s.console.sessions, maxSessions, id, t, s.Now())
 }
 
@@ -132,6 +143,20 @@ func (c *console) session(h http.Header, now time.Time) (ticket, bool) {
 	defer c.mu.Unlock()
 	t, ok := c.sessions[id]
 	return t, ok && now.Before(t.ends)
+}
+
+// shown finds the session of a request that shows its page's secret as well; elsewhere says that only that is missing.
+func (c *console) shown(h http.Header, now time.Time) (t ticket, ok, elsewhere bool) {
+	t, ok = c.session(h, now)
+	all := h.Values(PageHeader)
+	if !ok || len(all) != 1 {
+		return ticket{}, false, ok
+	}
+	page, good := pageSecret(all[0])
+	if !good || page != t.page { // digests: the time it takes says nothing
+		return ticket{}, false, true
+	}
+	return t, true, false
 }
 
 // Paired notes that the browser that makes a request is a device now: its session ends with that.

@@ -200,7 +200,7 @@ func (w *world) code(k key, who palyra.Principal, role palyra.Role) string {
 // signIn posts a code.
 func (w *world) signIn(code string) *http.Response {
 	w.t.Helper()
-	res, err := w.browser().PostForm("http://"+w.console+"/login", url.Values{"code": {code}})
+	res, err := w.browser().PostForm("http://"+w.console+"/login", url.Values{"code": {code}, "page": {pageSecret}})
 	w.must(err)
 	w.t.Cleanup(func() { _ = res.Body.Close() })
 	return res
@@ -216,8 +216,12 @@ func (w *world) cookie(k key, who palyra.Principal, role palyra.Role) string {
 	return res.Cookies()[0].Value
 }
 
+// pageSecret is what the pages of the console keep in the tests' browsers.
+var pageSecret = strings.Repeat("A", 43)
+
+// cookieHead is the head of a request that a page of the console makes.
 func cookieHead(values ...string) http.Header {
-	h := http.Header{}
+	h := http.Header{rpc.PageHeader: {pageSecret}}
 	for _, v := range values {
 		h.Add("Cookie", "palyra_session="+v)
 	}

@@ -66,8 +66,9 @@ type Env struct {
 
 	Reach palyra.Reach // what the caller may do with what others began
 
-	Approved bool // somebody said yes to the plan, for this call or by a lease
-	Check    bool // the agent does it by its own tools, if it may
+	Approved   bool              // somebody said yes to the plan, for this call or by a lease
+	Separation palyra.Separation // of that answer
+	Check      bool              // the agent does it by its own tools, if it may
 
 	// Flow, which is set for Run only, is called with every connection that the tool made or was refused.
 	Flow func(palyra.EgressFlow)
@@ -85,7 +86,8 @@ func EnvOf(c *palyra.Call) Env {
 	return Env{
 		Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Proposal: c.Proposal, Asked: c.Proposal.Workspace,
 		Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose, Approved: c.Decision.Answer == palyra.AnswerAllow,
-		Reach: c.Proposal.Reach(), Check: c.Proposal.Check,
+		Separation: c.Decision.Separation,
+		Reach:      c.Proposal.Reach(), Check: c.Proposal.Check,
 	}
 }
 

@@ -7,7 +7,7 @@ import { approvals, asProblem, type Problem } from "../rpc";
 import { when } from "../ui/time";
 import { Argument, Block, Diff, Text } from "../ui/text";
 import { Trouble } from "../ui/trouble";
-import { usePaired } from "../device/pairing";
+import { Answerer, useAnswerer } from "../device/answerer";
 import { may, useRights } from "../device/rights";
 import { useArmed } from "./armed";
 import { useFeed } from "./feed";
@@ -198,7 +198,8 @@ interface Wish {
 }
 
 function Answers({ a }: { a: Approval }) {
-  const paired = usePaired();
+  const answerer = useAnswerer();
+  const paired = answerer.chosen;
   const armed = useArmed();
   const [busy, setBusy] = useState(false);
   const [reason, setReason] = useState("");
@@ -271,6 +272,7 @@ function Answers({ a }: { a: Approval }) {
       </label>
       {paired && !decides && <p className="faint">Your role looks; it does not answer. An approver does.</p>}
       {paired && decides && armed === "untouched" && <p className="faint">The buttons work once you have moved, scrolled, tapped or typed on this page.</p>}
+      <Answerer of={answerer} />
       {!paired && <p className="faint">This browser has no key: it looks. Pair it, or answer with <code>palyra approvals decide</code>.</p>}
       {problem && <Trouble problem={problem} />}
     </section>

@@ -1,6 +1,7 @@
 // The browser's own key. It is made here, WebCrypto gives it to nobody, and it lies in this origin's database: pages
 // of other ports and names cannot use it.
 import { base64, hex, sha256 } from "../sign/canon";
+import type { Signer } from "../sign/intent";
 
 export interface OwnKey {
   id: string; // as in signatures
@@ -70,6 +71,15 @@ export async function makeKey(): Promise<OwnKey> {
 // keepPaired notes that a key became a device of a daemon's.
 export async function keepPaired(key: OwnKey, audience: string): Promise<void> {
   await within("readwrite", (s) => s.put({ ...key, audience, paired: true }, place));
+}
+
+// keySigner signs with the browser's own key.
+export function keySigner(key: OwnKey): Signer {
+  return {
+    id: key.id,
+    audience: key.audience,
+    sign: async (message) => ({ sig: base64(new Uint8Array(await crypto.subtle.sign("Ed25519", key.private, message))) }),
+  };
 }
 
 export async function forgetKey(): Promise<void> {

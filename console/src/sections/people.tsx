@@ -3,6 +3,7 @@ import { McpService, type Upstream, type UpstreamTool } from "../gen/palyra/v1/m
 import { Offer } from "../device/offer";
 import { AccessService } from "../gen/palyra/v1/access_pb";
 import { DeviceService } from "../gen/palyra/v1/device_pb";
+import { NewPasskey } from "../device/newpasskey";
 import { accesses, devices, upstreams } from "../rpc";
 import { Act, Asked, Facts, Json, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
@@ -18,6 +19,7 @@ export function Devices() {
         <code>palyra console pair</code> a browser.
       </p>
       <Offer />
+      <NewPasskey />
       <Asked q={q}>
         {(r) => (
           <Table
@@ -28,7 +30,7 @@ export function Devices() {
               d.name,
               d.principal,
               d.role,
-              d.certificate ? "machine" : "browser",
+              d.certificate ? "machine" : d.passkey ? `passkey${d.passkey.backupEligible ? ", may be copied" : ""}` : "browser",
               `${when(d.pairedAt)} by ${d.pairedBy}`,
               d.revokedAt ? `revoked ${when(d.revokedAt)}` : when(d.expiresAt),
               d.revokedAt ? (

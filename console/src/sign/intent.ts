@@ -3,7 +3,6 @@ import type { DescField, DescMessage, DescMethodUnary, Message } from "@bufbuild
 import { getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
 import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { json } from "../gen/palyra/v1/option_pb";
-import type { OwnKey } from "../device/key";
 import { base64, digest, tagged, type Value } from "./canon";
 
 // fieldsOf are the populated fields of a request, under their proto names.
@@ -67,10 +66,23 @@ function scalar(kind: ScalarType, v: unknown): Value {
   throw new Error("a number that is not whole is not signed here");
 }
 
+// Signed is a signature, and of a passkey what it is over besides.
+export interface Signed {
+  sig: string;
+  authenticator_data?: string;
+  client_data_json?: string;
+}
+
+// Signer signs messages for one daemon.
+export interface Signer {
+  id: string; // as in signatures
+  audience: string;
+  sign(message: Uint8Array<ArrayBuffer>): Promise<Signed>;
+}
+
 // signIntent returns the header of a signed request.
 export async function signIntent(
-  key: OwnKey,
-  audience: string,
+  signer: Signer,
   method: DescMethodUnary<DescMessage, DescMessage>,
   message: Message,
 ): Promise<string> {
@@ -78,18 +90,17 @@ export async function signIntent(
   const nonce = base64(crypto.getRandomValues(new Uint8Array(16))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   const time = rfc3339(new Date());
   const intent: { [key: string]: Value } = {
-    audience,
+    audience: signer.audience,
     method: `${method.parent.typeName}/${method.name}`,
     body: await digest("intent-body/v1", fields),
     nonce,
     time,
-    key_id: key.id,
+    key_id: signer.id,
   };
   if (typeof fields.plan_digest === "string") {
     intent.plan_digest = fields.plan_digest;
   }
-  const sig = new Uint8Array(await crypto.subtle.sign("Ed25519", key.private, tagged("intent/v1", intent)));
-  return JSON.stringify({ nonce, time, key_id: key.id, sig: base64(sig) });
+  return JSON.stringify({ nonce, time, key_id: signer.id, ...(await signer.sign(tagged("intent/v1", intent))) });
 }
 
 // rfc3339 writes a time as the daemon does: no zeros behind the seconds.

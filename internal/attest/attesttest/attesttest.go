@@ -62,7 +62,7 @@ const StateID = "01JCSTATE00000000000000000"
 func Trust() attest.Trust {
 	return attest.Trust{
 		Keys:         []palyra.Key{{ID: Daemon.KeyID(), Use: "attestation", PublicKey: Daemon.Public()}},
-		OperatorKeys: []string{Ada.Public(), Bob.Public()},
+		OperatorKeys: []string{Ada.Public(), Bob.Public(), AdasPasskey.Public(), BobsPasskey.Public()},
 	}
 }
 

@@ -20,6 +20,7 @@ func forgedRuns() []forgedRun {
 	forgedPredicates(add)
 	forgedTerms(add)
 	forgedVotes(vote, add)
+	forgedPasskeys(add)
 	forgedOutcomes(outcome)
 	return list
 }

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/hostgroup"
+	"palyra/internal/passkey/passkeytest"
 )
 
 // Sample is a text for a verifier and what it stands for.
@@ -25,6 +26,16 @@ func Genuine() []Sample {
 	}{
 		{"allowed by a person", nil},
 		{"allowed by two", func(r *SampleRun) { r.Vote(Bob, "user:bob", nil) }},
+		{"allowed by a passkey", func(r *SampleRun) { *r = *PasskeyRun() }},
+		{"allowed by two passkeys", func(r *SampleRun) {
+			*r = *PasskeyRun()
+			r.ByPasskey(BobsPasskey, "user:bob", func(q *passkeytest.Ask) {
+				q.Flags = passkeytest.Present | passkeytest.Verified | passkeytest.Eligible | passkeytest.BackedUp
+				q.Origin, q.Client = "https://palyra.example", func(challenge, origin string) string {
+					return `{"type":"webauthn.get","challenge":"` + challenge + `","origin":"` + origin + `","other":{"a":[1]}}`
+				}
+			}, nil)
+		}},
 		{"allowed by policy", ByPolicy},
 		{"allowed by policy, bare", func(r *SampleRun) {
 			ByPolicy(r)

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/passkey"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 
@@ -43,15 +44,24 @@ type Renewer interface {
 	Renew(ctx context.Context, d palyra.Device) (palyra.Device, []byte, [][]byte, error)
 }
 
+// Passkeys are made by authenticators, at pages of the console.
+type Passkeys interface {
+	// BeginPasskey returns what an authenticator is asked with, for a session's person at a console.
+	BeginPasskey(ctx context.Context, p palyra.Principal, session, console string) (passkey.Request, error)
+	// NewPasskey returns the passkey that was made for that, with its key.
+	NewPasskey(made passkey.New, session, console string) (palyra.Passkey, string, error)
+}
+
 // Service serves DeviceService.
 type Service struct {
 	office   Office
 	registry Registry
 	renewer  Renewer
+	passkeys Passkeys
 }
 
 // New returns the service.
-func New(o Office, r Registry, n Renewer) *Service { return &Service{o, r, n} }
+func New(o Office, r Registry, n Renewer, p Passkeys) *Service { return &Service{o, r, n, p} }
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
@@ -101,16 +111,24 @@ func (s *Service) JoinBrowser(ctx context.Context, req *v1.JoinBrowserRequest,
 func (s *Service) join(ctx context.Context, req *v1.JoinBrowserRequest, send func(*v1.JoinBrowserResponse) error) error {
 	c := rpc.CallerOf(ctx)
 	if c.Credential != rpc.ByConsole {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a browser that is signed in to the console is paired like this").
-			WithRemedy("open the console: palyra console pair")
+		return notConsole()
 	}
 	b := palyra.BrowserKey{
 		Name: req.GetName(), PublicKey: req.GetPublicKey(), Principal: c.Principal, Code: palyra.NewSecret([]byte(req.GetCode())),
 		Console: c.Console,
 	}
 	defer b.Code.Destroy()
+	if made := req.GetPasskey(); made != nil {
+		p, key, err := s.passkeys.NewPasskey(passkey.New{
+			Credential: made.GetCredentialId(), Attestation: made.GetAttestationObject(), ClientData: made.GetClientDataJson(),
+		}, c.CredentialID, c.Console)
+		if err != nil {
+			return err
+		}
+		b.Passkey, b.PublicKey = &p, key
+	}
 	return s.office.Browse(ctx, b, func(now palyra.Pairing) error {
-		if now.State == palyra.PairingDone && now.Device != nil {
+		if now.State == palyra.PairingDone && now.Device != nil && now.Device.Passkey == nil {
 			rpc.Paired(ctx, *now.Device)
 		}
 		now.PIN, now.Code = "", ""
@@ -120,6 +138,24 @@ func (s *Service) join(ctx context.Context, req *v1.JoinBrowserRequest, send fun
 		}
 		return send(res)
 	})
+}
+
+// BeginPasskey implements the method.
+func (s *Service) BeginPasskey(ctx context.Context, _ *v1.BeginPasskeyRequest) (*v1.BeginPasskeyResponse, error) {
+	c := rpc.CallerOf(ctx)
+	if c.Credential != rpc.ByConsole {
+		return nil, notConsole()
+	}
+	ask, err := s.passkeys.BeginPasskey(ctx, c.Principal, c.CredentialID, c.Console)
+	return &v1.BeginPasskeyResponse{
+		Challenge: ask.Challenge, RpId: ask.Host, UserId: ask.User, UserName: string(c.Principal), Exclude: ask.Exclude,
+	}, err
+}
+
+// notConsole is the refusal of what only pages of the console may ask for.
+func notConsole() error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a browser that is signed in to the console is paired like this").
+		WithRemedy("open the console: palyra console pair")
 }
 
 // ListDevices implements the method.

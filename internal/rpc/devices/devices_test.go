@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 	"palyra/internal/rpc"
 
 	v1 "palyra/api/gen/palyra/v1"
@@ -75,11 +76,21 @@ func (p *parts) Renew(_ context.Context, d palyra.Device) (palyra.Device, []byte
 	return d, []byte("cert"), [][]byte{[]byte("new"), []byte("old")}, p.fail
 }
 
+func (p *parts) BeginPasskey(_ context.Context, who palyra.Principal, session, console string) (passkey.Request, error) {
+	p.asked = append(p.asked, "passkey of "+string(who)+" in "+session+" at "+console)
+	return passkey.Request{Challenge: []byte("challenge"), Host: "palyra.localhost"}, p.fail
+}
+
+func (p *parts) NewPasskey(made passkey.New, session, console string) (palyra.Passkey, string, error) {
+	p.asked = append(p.asked, "new passkey "+string(made.Credential)+" in "+session+" at "+console)
+	return palyra.Passkey{Credential: "Y3JlZA", Origin: console}, "its key", p.fail
+}
+
 var alice = rpc.Caller{Principal: "user:alice", Signed: true, Evidence: palyra.Signature{Intent: palyra.Intent{KeyID: "op-a"}}}
 
 func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p)
+	s := New(p, p, p, p)
 	var got []*v1.Pairing
 	err := s.pair(rpc.WithCaller(t.Context(), alice), &v1.PairDeviceRequest{Principal: "user:x", Role: "viewer"},
 		func(r *v1.PairDeviceResponse) error {
@@ -105,7 +116,7 @@ func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 func TestPairingEndsWithItsStream(t *testing.T) {
 	p := &parts{}
 	gone := errors.New("gone")
-	err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, func(*v1.PairDeviceResponse) error { return gone })
+	err := New(p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, func(*v1.PairDeviceResponse) error { return gone })
 	if !errors.Is(err, gone) {
 		t.Error(err)
 	}
@@ -113,7 +124,7 @@ func TestPairingEndsWithItsStream(t *testing.T) {
 
 // Even a chain that let it through by mistake must not show a code.
 func TestUnsignedPairingIsImpossible(t *testing.T) {
-	s := New(nil, nil, nil) // nothing must be reached
+	s := New(nil, nil, nil, nil) // nothing must be reached
 	for _, c := range []rpc.Caller{{}, {Principal: "user:alice", Role: palyra.RoleOwner}} {
 		err := s.pair(rpc.WithCaller(t.Context(), c), nil, nil)
 		if palyra.AsError(err).Reason != palyra.ReasonSignatureRequired {
@@ -121,7 +132,7 @@ func TestUnsignedPairingIsImpossible(t *testing.T) {
 		}
 	}
 	p := &parts{fail: palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no")}
-	if err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission ||
+	if err := New(p, p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission ||
 		p.offer.By != "" {
 		t.Errorf("an offer that nobody may make: %v", err)
 	}
@@ -129,7 +140,7 @@ func TestUnsignedPairingIsImpossible(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p)
+	s := New(p, p, p, p)
 	ctx := rpc.WithCaller(t.Context(), alice)
 	if all, err := s.ListDevices(ctx, nil); err != nil || len(all.GetDevices()) != 1 || all.GetDevices()[0].GetName() != "phone" {
 		t.Errorf("%v %v", all, err)
@@ -149,7 +160,7 @@ func TestDevices(t *testing.T) {
 
 func TestOnlyTheDeviceRenews(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p)
+	s := New(p, p, p, p)
 	renew := func(c rpc.Caller) (*v1.RenewDeviceResponse, error) {
 		return s.RenewDevice(rpc.WithCaller(t.Context(), c), nil)
 	}
@@ -172,7 +183,7 @@ func TestOnlyTheDeviceRenews(t *testing.T) {
 func TestErrorsComeThrough(t *testing.T) {
 	broken := errors.New("broken")
 	p := &parts{fail: broken}
-	s := New(p, p, p)
+	s := New(p, p, p, p)
 	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Credential: rpc.ByDevice, Device: phone})
 	for name, call := range map[string]func() error{
 		"list":   func() error { _, err := s.ListDevices(ctx, nil); return err },
@@ -189,7 +200,7 @@ func TestErrorsComeThrough(t *testing.T) {
 // A browser is its session's person's, whatever it says, and hears no code. Nobody joins from anywhere else.
 func TestJoinBrowser(t *testing.T) {
 	p := &parts{}
-	s := New(p, p, p)
+	s := New(p, p, p, p)
 	req := &v1.JoinBrowserRequest{Name: "chromium", PublicKey: "AAAA", Code: "12345678"}
 	var seen []*v1.Pairing
 	send := func(m *v1.JoinBrowserResponse) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 	"palyra/internal/rpc"
 )
 
@@ -78,6 +79,15 @@ func (d devicesPart) RevokeDevice(ctx context.Context, id string, _ palyra.Signa
 func (d devicesPart) Renew(ctx context.Context, dev palyra.Device) (palyra.Device, []byte, [][]byte, error) {
 	d.note(ctx, "renew "+dev.ID)
 	return dev, []byte("certificate"), [][]byte{[]byte("authority")}, nil
+}
+
+func (d devicesPart) BeginPasskey(ctx context.Context, _ palyra.Principal, _, _ string) (passkey.Request, error) {
+	d.note(ctx, "begin passkey")
+	return passkey.Request{Challenge: []byte("challenge"), Host: "palyra.localhost", User: []byte("alice")}, nil
+}
+
+func (d devicesPart) NewPasskey(passkey.New, string, string) (palyra.Passkey, string, error) {
+	return palyra.Passkey{Credential: "Y3JlZA", Origin: "http://palyra.localhost:7142"}, "key", nil
 }
 
 type console struct{ *Parts }

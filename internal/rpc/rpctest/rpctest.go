@@ -76,7 +76,7 @@ func (p *Parts) Services() []rpc.Service {
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
-		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 

@@ -11,11 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // IntentHeader carries an operator's signature:
 //
 //	Palyra-Intent: {"nonce":"…","time":"…","key_id":"…","sig":"…"}
+//
+// and, of a passkey, "authenticator_data" and "client_data_json".
 //
 // Method, audience, body and plan digest are not in it: the daemon takes them
 // from itself and from the request it received, and the signature must fit.
@@ -23,9 +26,10 @@ const IntentHeader = "Palyra-Intent"
 
 // maxIntent bounds the header; nonceBytes is the size of the nonce.
 const (
-	maxIntent  = 1024
+	maxIntent  = 6 << 10
 	nonceBytes = 16
 	maxKeyID   = 128
+	maxPart    = 2 << 10 // of an assertion
 )
 
 // Intent is the header's content.
@@ -33,7 +37,11 @@ type Intent struct {
 	Nonce string `json:"nonce"` // 16 bytes, base64url without padding
 	Time  string `json:"time"`  // RFC 3339 UTC
 	KeyID string `json:"key_id"`
-	Sig   string `json:"sig"` // base64 Ed25519
+	Sig   string `json:"sig"` // base64
+
+	// Of a passkey, in base64: what its signature is over.
+	AuthenticatorData string `json:"authenticator_data,omitempty"`
+	ClientData        string `json:"client_data_json,omitempty"`
 }
 
 // Header returns the header's value.
@@ -42,8 +50,8 @@ func (i Intent) Header() (string, error) {
 	return string(b), err
 }
 
-// ParseIntent reads the header strictly: one value, the four members once each and nothing else, every part in its
-// one spelling. It reports false when there is no such header.
+// ParseIntent reads the header strictly: one value, the four members, or the six, once each and nothing else, every part
+// in its one spelling. It reports false when there is no such header.
 func ParseIntent(h http.Header) (Intent, bool, error) {
 	vals := h.Values(IntentHeader)
 	if len(vals) == 0 {
@@ -69,10 +77,17 @@ func parseIntent(s string) (Intent, error) {
 		got[key] = text
 		return nil
 	})
-	if err != nil || len(got) != 4 {
-		return Intent{}, badIntent("it must have exactly nonce, time, key_id and sig")
+	i := Intent{
+		Nonce: got["nonce"], Time: got["time"], KeyID: got["key_id"], Sig: got["sig"],
+		AuthenticatorData: got["authenticator_data"], ClientData: got["client_data_json"],
 	}
-	i := Intent{Nonce: got["nonce"], Time: got["time"], KeyID: got["key_id"], Sig: got["sig"]}
+	members := 4
+	if i.assertion() != nil {
+		members = 6
+	}
+	if err != nil || len(got) != members {
+		return Intent{}, badIntent("it must have exactly nonce, time, key_id and sig, and of a passkey authenticator_data and client_data_json")
+	}
 	nonce, err := base64.RawURLEncoding.Strict().DecodeString(i.Nonce)
 	if err != nil || len(nonce) != nonceBytes || strings.ContainsAny(i.Nonce, "\r\n") {
 		return Intent{}, badIntent("the nonce is not 16 bytes in base64url")
@@ -83,11 +98,31 @@ func parseIntent(s string) (Intent, error) {
 	if i.KeyID == "" || len(i.KeyID) > maxKeyID {
 		return Intent{}, badIntent("the key id is missing or too long")
 	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(i.Sig)
-	if err != nil || len(sig) != ed25519.SignatureSize || strings.ContainsAny(i.Sig, "\r\n") {
-		return Intent{}, badIntent("the signature is not 64 bytes in base64")
+	return i, i.checkSignature()
+}
+
+// assertion is that of a passkey; nil: the signature is no passkey's.
+func (i Intent) assertion() *palyra.Assertion {
+	if i.AuthenticatorData == "" || i.ClientData == "" {
+		return nil
 	}
-	return i, nil
+	return &palyra.Assertion{AuthenticatorData: i.AuthenticatorData, ClientData: i.ClientData}
+}
+
+// checkSignature checks the sizes and spellings of what is signed with.
+func (i Intent) checkSignature() error {
+	if i.assertion() == nil {
+		if _, err := canon.Base64(i.Sig, ed25519.SignatureSize); err != nil {
+			return badIntent("the signature is not 64 bytes in base64")
+		}
+		return nil
+	}
+	for _, part := range []string{i.Sig, i.AuthenticatorData, i.ClientData} {
+		if b, err := canon.Base64(part, 0); err != nil || len(b) > maxPart || len(b) == 0 {
+			return badIntent("the assertion of the passkey is too long, or not base64")
+		}
+	}
+	return nil
 }
 
 func badIntent(why string) error {
@@ -111,7 +146,8 @@ func Bind(audience string, a Access, m proto.Message, i Intent) (palyra.Signatur
 			Audience: audience, Method: a.Method, Body: body, PlanDigest: palyra.Digest(PlanDigest(m)),
 			Nonce: i.Nonce, Time: i.Time, KeyID: i.KeyID,
 		},
-		Fields: fields,
-		Sig:    i.Sig,
+		Fields:    fields,
+		Sig:       i.Sig,
+		Assertion: i.assertion(),
 	}, nil
 }

@@ -9,7 +9,6 @@ package device
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"net"
 	"slices"
@@ -17,6 +16,8 @@ import (
 	"unicode"
 
 	"palyra"
+	"palyra/internal/canon"
+	"palyra/internal/passkey"
 	"palyra/internal/tool"
 )
 
@@ -27,14 +28,15 @@ const PairName = palyra.ToolPairDevice
 type Pairing struct {
 	Pairing   palyra.ID        `json:"pairing_id"`
 	Name      string           `json:"name"`
-	PublicKey string           `json:"public_key"` // base64 Ed25519
+	PublicKey string           `json:"public_key"` // base64: an Ed25519 key, or a passkey's in PKIX
 	KeyID     string           `json:"key_id"`
 	Print     string           `json:"fingerprint"`
 	Address   string           `json:"address"`
 	Principal palyra.Principal `json:"principal"`
 	Role      palyra.Role      `json:"role"`
 	By        palyra.Principal `json:"offered_by"`
-	Browser   bool             `json:"browser,omitempty"` // on the daemon's own machine
+	Browser   bool             `json:"browser,omitempty"` // it comes by the console
+	Passkey   *palyra.Passkey  `json:"passkey,omitempty"`
 }
 
 // Config wires the tool.
@@ -59,14 +61,26 @@ const schema = `{
   "properties": {
     "pairing_id": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The offer that it answered."},
     "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "What the device calls itself."},
-    "public_key": {"type": "string", "minLength": 44, "maxLength": 44, "description": "Its Ed25519 key, base64."},
+    "public_key": {"type": "string", "minLength": 44, "maxLength": 256, "description": "Its key, base64."},
     "key_id": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Name of the key."},
     "fingerprint": {"type": "string", "minLength": 1, "maxLength": 128, "description": "The key for people."},
     "address": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Where it comes from."},
     "principal": {"type": "string", "minLength": 6, "maxLength": 128, "description": "Whose device it is to be."},
     "role": {"type": "string", "minLength": 1, "maxLength": 32, "description": "The most that it may do."},
     "offered_by": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Who showed the code."},
-    "browser": {"type": "boolean", "description": "It is a browser on the daemon's own machine."}
+    "browser": {"type": "boolean", "description": "It comes by the console."},
+    "passkey": {
+      "type": "object",
+      "additionalProperties": false,
+      "required": ["credential_id", "origin", "backup_eligible", "approver_separation"],
+      "description": "Its key is a passkey's.",
+      "properties": {
+        "credential_id": {"type": "string", "minLength": 1, "maxLength": 512, "description": "As browsers name it."},
+        "origin": {"type": "string", "minLength": 1, "maxLength": 300, "description": "Of the console where it was made."},
+        "backup_eligible": {"type": "boolean", "description": "Copies of it may be on other machines."},
+        "approver_separation": {"type": "string", "maxLength": 32, "description": "Decided by the answer."}
+      }
+    }
   }
 }`
 
@@ -101,6 +115,13 @@ func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 		p.Detail.Notes[0] = "key " + a.Print + ": compare it with what the page of the console shows"
 		p.Detail.Notes = append(p.Detail.Notes, "it is a browser on this very machine: whatever runs here as you could use its key")
 	}
+	if a.Passkey != nil {
+		p.Detail.Summary = "pair the passkey " + a.Name + " of " + a.Passkey.Origin + ", to decide as " + string(a.Principal)
+		p.Detail.Notes[len(p.Detail.Notes)-1] = "each answer with it asks its authenticator, which verifies you"
+		if a.Passkey.Eligible {
+			p.Detail.Notes = append(p.Detail.Notes, "copies of it may be on your other machines: its authenticator can pass it on")
+		}
+	}
 	if host, _, err := net.SplitHostPort(a.Address); err == nil && net.ParseIP(host).IsLoopback() {
 		p.Detail.Notes = append(p.Detail.Notes, "it comes from this very machine: whatever runs here as you could use its key")
 	}
@@ -111,17 +132,28 @@ func (t pair) decode(p palyra.Plan) (a Pairing, err error) {
 	if err := tool.Arguments(p, &a); err != nil {
 		return a, err
 	}
-	key, err := base64.StdEncoding.Strict().DecodeString(a.PublicKey)
-	if err != nil || len(key) != ed25519.PublicKeySize || t.KeyID(key) != a.KeyID {
-		return a, malformed("the key is not an Ed25519 key with the name that is given")
+	if key, err := a.Key(); err != nil || t.KeyID(key) != a.KeyID {
+		return a, malformed("the key is not one with the name that is given")
 	}
 	if a.Principal.Kind() != "user" {
 		return a, malformed("a device belongs to a user")
+	}
+	if a.Passkey != nil && (!a.Browser || unprintable(a.Passkey.Origin) || a.Passkey.Separation != "") {
+		return a, malformed("the passkey is not one that the console offered")
 	}
 	if slices.ContainsFunc([]string{a.Name, a.Print, a.Address, string(a.Principal), string(a.By), string(a.Role)}, unprintable) {
 		return a, malformed("a name holds characters that do not show")
 	}
 	return a, nil
+}
+
+// Key is the bytes of the device's public key.
+func (p Pairing) Key() ([]byte, error) {
+	if p.Passkey != nil {
+		key, err := passkey.ParseKey(p.PublicKey)
+		return key.DER, err
+	}
+	return canon.Base64(p.PublicKey, ed25519.PublicKeySize)
 }
 
 func unprintable(s string) bool {
@@ -131,6 +163,15 @@ func unprintable(s string) bool {
 func malformed(text string) error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).
 		WithRemedy("pair again with a current palyra on both machines")
+}
+
+// separation is how far a passkey is out of an agent's reach: its authenticator verifies the person, as a passphrase does,
+// and yet it is no better than the answer that let it in, which an agent may have given with a key that lies open.
+func separation(answered palyra.Separation) palyra.Separation {
+	if answered.Rank() < palyra.SeparationPassphrase.Rank() {
+		return palyra.SeparationNone
+	}
+	return palyra.SeparationPassphrase
 }
 
 // result is what the daemon sends to the device.
@@ -146,6 +187,9 @@ func (t pair) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawMes
 	a, err := t.decode(p)
 	if err != nil {
 		return nil, err
+	}
+	if a.Passkey != nil {
+		a.Passkey.Separation = separation(env.Separation)
 	}
 	d, err := t.Register(ctx, env.Call, a)
 	if err != nil {

@@ -25,23 +25,25 @@ const (
 
 // Device is another machine that a person paired with this daemon, or a browser on its own: that has no certificate.
 type Device struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId      string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
-	Role          string                 `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
-	KeyId         string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	PublicKey     string                 `protobuf:"bytes,6,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
-	Certificate   string                 `protobuf:"bytes,7,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	Serial        string                 `protobuf:"bytes,8,opt,name=serial,proto3" json:"serial,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	PairedAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=paired_at,json=pairedAt,proto3" json:"paired_at,omitempty"`
-	PairedBy      string                 `protobuf:"bytes,11,opt,name=paired_by,json=pairedBy,proto3" json:"paired_by,omitempty"`
-	CallId        string                 `protobuf:"bytes,12,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	Address       string                 `protobuf:"bytes,13,opt,name=address,proto3" json:"address,omitempty"`
-	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	RevokedBy     string                 `protobuf:"bytes,16,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId    string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Principal   string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	Role        string                 `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
+	KeyId       string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	PublicKey   string                 `protobuf:"bytes,6,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	Certificate string                 `protobuf:"bytes,7,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Serial      string                 `protobuf:"bytes,8,opt,name=serial,proto3" json:"serial,omitempty"`
+	ExpiresAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	PairedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=paired_at,json=pairedAt,proto3" json:"paired_at,omitempty"`
+	PairedBy    string                 `protobuf:"bytes,11,opt,name=paired_by,json=pairedBy,proto3" json:"paired_by,omitempty"`
+	CallId      string                 `protobuf:"bytes,12,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Address     string                 `protobuf:"bytes,13,opt,name=address,proto3" json:"address,omitempty"`
+	SeenAt      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	RevokedAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	RevokedBy   string                 `protobuf:"bytes,16,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	// Only of a passkey.
+	Passkey       *Passkey `protobuf:"bytes,17,opt,name=passkey,proto3" json:"passkey,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +190,84 @@ func (x *Device) GetRevokedBy() string {
 	return ""
 }
 
+func (x *Device) GetPasskey() *Passkey {
+	if x != nil {
+		return x.Passkey
+	}
+	return nil
+}
+
+// Passkey is a credential of an authenticator, whose key signs answers at one console.
+type Passkey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As browsers name it: base64url.
+	CredentialId string `protobuf:"bytes,1,opt,name=credential_id,json=credentialId,proto3" json:"credential_id,omitempty"`
+	Origin       string `protobuf:"bytes,2,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Copies of it may be on other machines.
+	BackupEligible     bool   `protobuf:"varint,3,opt,name=backup_eligible,json=backupEligible,proto3" json:"backup_eligible,omitempty"`
+	ApproverSeparation string `protobuf:"bytes,4,opt,name=approver_separation,json=approverSeparation,proto3" json:"approver_separation,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Passkey) Reset() {
+	*x = Passkey{}
+	mi := &file_palyra_v1_device_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Passkey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Passkey) ProtoMessage() {}
+
+func (x *Passkey) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Passkey.ProtoReflect.Descriptor instead.
+func (*Passkey) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Passkey) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *Passkey) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Passkey) GetBackupEligible() bool {
+	if x != nil {
+		return x.BackupEligible
+	}
+	return false
+}
+
+func (x *Passkey) GetApproverSeparation() string {
+	if x != nil {
+		return x.ApproverSeparation
+	}
+	return ""
+}
+
 // Pairing is an offer to pair, as the person who made it watches it.
 type Pairing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -214,7 +294,7 @@ type Pairing struct {
 
 func (x *Pairing) Reset() {
 	*x = Pairing{}
-	mi := &file_palyra_v1_device_proto_msgTypes[1]
+	mi := &file_palyra_v1_device_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -226,7 +306,7 @@ func (x *Pairing) String() string {
 func (*Pairing) ProtoMessage() {}
 
 func (x *Pairing) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[1]
+	mi := &file_palyra_v1_device_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -239,7 +319,7 @@ func (x *Pairing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pairing.ProtoReflect.Descriptor instead.
 func (*Pairing) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{1}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Pairing) GetPairingId() string {
@@ -375,7 +455,7 @@ type PairDeviceRequest struct {
 
 func (x *PairDeviceRequest) Reset() {
 	*x = PairDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[2]
+	mi := &file_palyra_v1_device_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +467,7 @@ func (x *PairDeviceRequest) String() string {
 func (*PairDeviceRequest) ProtoMessage() {}
 
 func (x *PairDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[2]
+	mi := &file_palyra_v1_device_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +480,7 @@ func (x *PairDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairDeviceRequest.ProtoReflect.Descriptor instead.
 func (*PairDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{2}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PairDeviceRequest) GetPrincipal() string {
@@ -433,7 +513,7 @@ type PairDeviceResponse struct {
 
 func (x *PairDeviceResponse) Reset() {
 	*x = PairDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[3]
+	mi := &file_palyra_v1_device_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +525,7 @@ func (x *PairDeviceResponse) String() string {
 func (*PairDeviceResponse) ProtoMessage() {}
 
 func (x *PairDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[3]
+	mi := &file_palyra_v1_device_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +538,7 @@ func (x *PairDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairDeviceResponse.ProtoReflect.Descriptor instead.
 func (*PairDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PairDeviceResponse) GetPairing() *Pairing {
@@ -472,17 +552,19 @@ type JoinBrowserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As for other devices.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Of its Ed25519 key, in base64.
+	// Of its Ed25519 key, in base64; of a passkey it is empty.
 	PublicKey string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// The PIN, or the code's text.
-	Code          string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	Code string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	// What the authenticator answered to what BeginPasskey asks.
+	Passkey       *NewPasskey `protobuf:"bytes,4,opt,name=passkey,proto3" json:"passkey,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinBrowserRequest) Reset() {
 	*x = JoinBrowserRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	mi := &file_palyra_v1_device_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +576,7 @@ func (x *JoinBrowserRequest) String() string {
 func (*JoinBrowserRequest) ProtoMessage() {}
 
 func (x *JoinBrowserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[4]
+	mi := &file_palyra_v1_device_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +589,7 @@ func (x *JoinBrowserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinBrowserRequest.ProtoReflect.Descriptor instead.
 func (*JoinBrowserRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JoinBrowserRequest) GetName() string {
@@ -531,6 +613,188 @@ func (x *JoinBrowserRequest) GetCode() string {
 	return ""
 }
 
+func (x *JoinBrowserRequest) GetPasskey() *NewPasskey {
+	if x != nil {
+		return x.Passkey
+	}
+	return nil
+}
+
+// NewPasskey is a passkey that an authenticator has just made.
+type NewPasskey struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	CredentialId      []byte                 `protobuf:"bytes,1,opt,name=credential_id,json=credentialId,proto3" json:"credential_id,omitempty"`
+	AttestationObject []byte                 `protobuf:"bytes,2,opt,name=attestation_object,json=attestationObject,proto3" json:"attestation_object,omitempty"`
+	ClientDataJson    []byte                 `protobuf:"bytes,3,opt,name=client_data_json,json=clientDataJson,proto3" json:"client_data_json,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *NewPasskey) Reset() {
+	*x = NewPasskey{}
+	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewPasskey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewPasskey) ProtoMessage() {}
+
+func (x *NewPasskey) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewPasskey.ProtoReflect.Descriptor instead.
+func (*NewPasskey) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NewPasskey) GetCredentialId() []byte {
+	if x != nil {
+		return x.CredentialId
+	}
+	return nil
+}
+
+func (x *NewPasskey) GetAttestationObject() []byte {
+	if x != nil {
+		return x.AttestationObject
+	}
+	return nil
+}
+
+func (x *NewPasskey) GetClientDataJson() []byte {
+	if x != nil {
+		return x.ClientDataJson
+	}
+	return nil
+}
+
+type BeginPasskeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginPasskeyRequest) Reset() {
+	*x = BeginPasskeyRequest{}
+	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginPasskeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginPasskeyRequest) ProtoMessage() {}
+
+func (x *BeginPasskeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginPasskeyRequest.ProtoReflect.Descriptor instead.
+func (*BeginPasskeyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{7}
+}
+
+type BeginPasskeyResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Challenge []byte                 `protobuf:"bytes,1,opt,name=challenge,proto3" json:"challenge,omitempty"`
+	// The relying party: the console's host.
+	RpId     string `protobuf:"bytes,2,opt,name=rp_id,json=rpId,proto3" json:"rp_id,omitempty"`
+	UserId   []byte `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	UserName string `protobuf:"bytes,4,opt,name=user_name,json=userName,proto3" json:"user_name,omitempty"`
+	// Passkeys that the person has at this console: an authenticator makes no second one.
+	Exclude       [][]byte `protobuf:"bytes,5,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginPasskeyResponse) Reset() {
+	*x = BeginPasskeyResponse{}
+	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginPasskeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginPasskeyResponse) ProtoMessage() {}
+
+func (x *BeginPasskeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginPasskeyResponse.ProtoReflect.Descriptor instead.
+func (*BeginPasskeyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BeginPasskeyResponse) GetChallenge() []byte {
+	if x != nil {
+		return x.Challenge
+	}
+	return nil
+}
+
+func (x *BeginPasskeyResponse) GetRpId() string {
+	if x != nil {
+		return x.RpId
+	}
+	return ""
+}
+
+func (x *BeginPasskeyResponse) GetUserId() []byte {
+	if x != nil {
+		return x.UserId
+	}
+	return nil
+}
+
+func (x *BeginPasskeyResponse) GetUserName() string {
+	if x != nil {
+		return x.UserName
+	}
+	return ""
+}
+
+func (x *BeginPasskeyResponse) GetExclude() [][]byte {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
 type JoinBrowserResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pairing       *Pairing               `protobuf:"bytes,1,opt,name=pairing,proto3" json:"pairing,omitempty"`
@@ -540,7 +804,7 @@ type JoinBrowserResponse struct {
 
 func (x *JoinBrowserResponse) Reset() {
 	*x = JoinBrowserResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	mi := &file_palyra_v1_device_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +816,7 @@ func (x *JoinBrowserResponse) String() string {
 func (*JoinBrowserResponse) ProtoMessage() {}
 
 func (x *JoinBrowserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[5]
+	mi := &file_palyra_v1_device_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +829,7 @@ func (x *JoinBrowserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinBrowserResponse.ProtoReflect.Descriptor instead.
 func (*JoinBrowserResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JoinBrowserResponse) GetPairing() *Pairing {
@@ -583,7 +847,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	mi := &file_palyra_v1_device_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +859,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[6]
+	mi := &file_palyra_v1_device_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +872,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{10}
 }
 
 type ListDevicesResponse struct {
@@ -620,7 +884,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	mi := &file_palyra_v1_device_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +896,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[7]
+	mi := &file_palyra_v1_device_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +909,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -665,7 +929,7 @@ type GetDeviceRequest struct {
 
 func (x *GetDeviceRequest) Reset() {
 	*x = GetDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	mi := &file_palyra_v1_device_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +941,7 @@ func (x *GetDeviceRequest) String() string {
 func (*GetDeviceRequest) ProtoMessage() {}
 
 func (x *GetDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[8]
+	mi := &file_palyra_v1_device_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +954,7 @@ func (x *GetDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeviceRequest.ProtoReflect.Descriptor instead.
 func (*GetDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetDeviceRequest) GetDevice() string {
@@ -709,7 +973,7 @@ type GetDeviceResponse struct {
 
 func (x *GetDeviceResponse) Reset() {
 	*x = GetDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[9]
+	mi := &file_palyra_v1_device_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +985,7 @@ func (x *GetDeviceResponse) String() string {
 func (*GetDeviceResponse) ProtoMessage() {}
 
 func (x *GetDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[9]
+	mi := &file_palyra_v1_device_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +998,7 @@ func (x *GetDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeviceResponse.ProtoReflect.Descriptor instead.
 func (*GetDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetDeviceResponse) GetDevice() *Device {
@@ -753,7 +1017,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[10]
+	mi := &file_palyra_v1_device_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +1029,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[10]
+	mi := &file_palyra_v1_device_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +1042,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RevokeDeviceRequest) GetDeviceId() string {
@@ -797,7 +1061,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[11]
+	mi := &file_palyra_v1_device_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +1073,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[11]
+	mi := &file_palyra_v1_device_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +1086,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RevokeDeviceResponse) GetDevice() *Device {
@@ -840,7 +1104,7 @@ type RenewDeviceRequest struct {
 
 func (x *RenewDeviceRequest) Reset() {
 	*x = RenewDeviceRequest{}
-	mi := &file_palyra_v1_device_proto_msgTypes[12]
+	mi := &file_palyra_v1_device_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1116,7 @@ func (x *RenewDeviceRequest) String() string {
 func (*RenewDeviceRequest) ProtoMessage() {}
 
 func (x *RenewDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[12]
+	mi := &file_palyra_v1_device_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1129,7 @@ func (x *RenewDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenewDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{16}
 }
 
 type RenewDeviceResponse struct {
@@ -881,7 +1145,7 @@ type RenewDeviceResponse struct {
 
 func (x *RenewDeviceResponse) Reset() {
 	*x = RenewDeviceResponse{}
-	mi := &file_palyra_v1_device_proto_msgTypes[13]
+	mi := &file_palyra_v1_device_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1157,7 @@ func (x *RenewDeviceResponse) String() string {
 func (*RenewDeviceResponse) ProtoMessage() {}
 
 func (x *RenewDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_device_proto_msgTypes[13]
+	mi := &file_palyra_v1_device_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1170,7 @@ func (x *RenewDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RenewDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_device_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_device_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewDeviceResponse) GetDevice() *Device {
@@ -934,7 +1198,7 @@ var File_palyra_v1_device_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_device_proto_rawDesc = "" +
 	"\n" +
-	"\x16palyra/v1/device.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xae\x04\n" +
+	"\x16palyra/v1/device.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xdc\x04\n" +
 	"\x06Device\x12\x1b\n" +
 	"\tdevice_id\x18\x01 \x01(\tR\bdeviceId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -956,7 +1220,13 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\n" +
 	"revoked_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x1d\n" +
 	"\n" +
-	"revoked_by\x18\x10 \x01(\tR\trevokedBy\"\xf1\x03\n" +
+	"revoked_by\x18\x10 \x01(\tR\trevokedBy\x12,\n" +
+	"\apasskey\x18\x11 \x01(\v2\x12.palyra.v1.PasskeyR\apasskey\"\xa0\x01\n" +
+	"\aPasskey\x12#\n" +
+	"\rcredential_id\x18\x01 \x01(\tR\fcredentialId\x12\x16\n" +
+	"\x06origin\x18\x02 \x01(\tR\x06origin\x12'\n" +
+	"\x0fbackup_eligible\x18\x03 \x01(\bR\x0ebackupEligible\x12/\n" +
+	"\x13approver_separation\x18\x04 \x01(\tR\x12approverSeparation\"\xf1\x03\n" +
 	"\aPairing\x12\x1d\n" +
 	"\n" +
 	"pairing_id\x18\x01 \x01(\tR\tpairingId\x12\x14\n" +
@@ -985,12 +1255,25 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
 	"\abrowser\x18\x03 \x01(\bR\abrowser\"B\n" +
 	"\x12PairDeviceResponse\x12,\n" +
-	"\apairing\x18\x01 \x01(\v2\x12.palyra.v1.PairingR\apairing\"a\n" +
+	"\apairing\x18\x01 \x01(\v2\x12.palyra.v1.PairingR\apairing\"\x92\x01\n" +
 	"\x12JoinBrowserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x02 \x01(\tR\tpublicKey\x12\x18\n" +
-	"\x04code\x18\x03 \x01(\tB\x04\xf8\xe0\x18\x01R\x04code\"C\n" +
+	"\x04code\x18\x03 \x01(\tB\x04\xf8\xe0\x18\x01R\x04code\x12/\n" +
+	"\apasskey\x18\x04 \x01(\v2\x15.palyra.v1.NewPasskeyR\apasskey\"\x8a\x01\n" +
+	"\n" +
+	"NewPasskey\x12#\n" +
+	"\rcredential_id\x18\x01 \x01(\fR\fcredentialId\x12-\n" +
+	"\x12attestation_object\x18\x02 \x01(\fR\x11attestationObject\x12(\n" +
+	"\x10client_data_json\x18\x03 \x01(\fR\x0eclientDataJson\"\x15\n" +
+	"\x13BeginPasskeyRequest\"\x99\x01\n" +
+	"\x14BeginPasskeyResponse\x12\x1c\n" +
+	"\tchallenge\x18\x01 \x01(\fR\tchallenge\x12\x13\n" +
+	"\x05rp_id\x18\x02 \x01(\tR\x04rpId\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\fR\x06userId\x12\x1b\n" +
+	"\tuser_name\x18\x04 \x01(\tR\buserName\x12\x18\n" +
+	"\aexclude\x18\x05 \x03(\fR\aexclude\"C\n" +
 	"\x13JoinBrowserResponse\x12,\n" +
 	"\apairing\x18\x01 \x01(\v2\x12.palyra.v1.PairingR\apairing\"\x14\n" +
 	"\x12ListDevicesRequest\"B\n" +
@@ -1008,13 +1291,15 @@ const file_palyra_v1_device_proto_rawDesc = "" +
 	"\x13RenewDeviceResponse\x12)\n" +
 	"\x06device\x18\x01 \x01(\v2\x11.palyra.v1.DeviceR\x06device\x12 \n" +
 	"\vcertificate\x18\x02 \x01(\fR\vcertificate\x12 \n" +
-	"\vauthorities\x18\x03 \x03(\fR\vauthorities2\xef\x04\n" +
+	"\vauthorities\x18\x03 \x03(\fR\vauthorities2\xd6\x05\n" +
 	"\rDeviceService\x12f\n" +
 	"\n" +
 	"PairDevice\x12\x1c.palyra.v1.PairDeviceRequest\x1a\x1d.palyra.v1.PairDeviceResponse\"\x19\xea\xe0\x18\x15\n" +
 	"\x0edevices.manage\x10\x01\x1a\x01\x010\x01\x12d\n" +
 	"\vJoinBrowser\x12\x1d.palyra.v1.JoinBrowserRequest\x1a\x1e.palyra.v1.JoinBrowserResponse\"\x14\xea\xe0\x18\x10\n" +
-	"\vstatus.view\x1a\x01\x010\x01\x12b\n" +
+	"\vstatus.view\x1a\x01\x010\x01\x12e\n" +
+	"\fBeginPasskey\x12\x1e.palyra.v1.BeginPasskeyRequest\x1a\x1f.palyra.v1.BeginPasskeyResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x01\x12b\n" +
 	"\vListDevices\x12\x1d.palyra.v1.ListDevicesRequest\x1a\x1e.palyra.v1.ListDevicesResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vstatus.view\x1a\x01\x01\x12\\\n" +
 	"\tGetDevice\x12\x1b.palyra.v1.GetDeviceRequest\x1a\x1c.palyra.v1.GetDeviceResponse\"\x14\xea\xe0\x18\x10\n" +
@@ -1037,56 +1322,64 @@ func file_palyra_v1_device_proto_rawDescGZIP() []byte {
 }
 
 var (
-	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+	file_palyra_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 	file_palyra_v1_device_proto_goTypes  = []any{
 		(*Device)(nil),                // 0: palyra.v1.Device
-		(*Pairing)(nil),               // 1: palyra.v1.Pairing
-		(*PairDeviceRequest)(nil),     // 2: palyra.v1.PairDeviceRequest
-		(*PairDeviceResponse)(nil),    // 3: palyra.v1.PairDeviceResponse
-		(*JoinBrowserRequest)(nil),    // 4: palyra.v1.JoinBrowserRequest
-		(*JoinBrowserResponse)(nil),   // 5: palyra.v1.JoinBrowserResponse
-		(*ListDevicesRequest)(nil),    // 6: palyra.v1.ListDevicesRequest
-		(*ListDevicesResponse)(nil),   // 7: palyra.v1.ListDevicesResponse
-		(*GetDeviceRequest)(nil),      // 8: palyra.v1.GetDeviceRequest
-		(*GetDeviceResponse)(nil),     // 9: palyra.v1.GetDeviceResponse
-		(*RevokeDeviceRequest)(nil),   // 10: palyra.v1.RevokeDeviceRequest
-		(*RevokeDeviceResponse)(nil),  // 11: palyra.v1.RevokeDeviceResponse
-		(*RenewDeviceRequest)(nil),    // 12: palyra.v1.RenewDeviceRequest
-		(*RenewDeviceResponse)(nil),   // 13: palyra.v1.RenewDeviceResponse
-		(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+		(*Passkey)(nil),               // 1: palyra.v1.Passkey
+		(*Pairing)(nil),               // 2: palyra.v1.Pairing
+		(*PairDeviceRequest)(nil),     // 3: palyra.v1.PairDeviceRequest
+		(*PairDeviceResponse)(nil),    // 4: palyra.v1.PairDeviceResponse
+		(*JoinBrowserRequest)(nil),    // 5: palyra.v1.JoinBrowserRequest
+		(*NewPasskey)(nil),            // 6: palyra.v1.NewPasskey
+		(*BeginPasskeyRequest)(nil),   // 7: palyra.v1.BeginPasskeyRequest
+		(*BeginPasskeyResponse)(nil),  // 8: palyra.v1.BeginPasskeyResponse
+		(*JoinBrowserResponse)(nil),   // 9: palyra.v1.JoinBrowserResponse
+		(*ListDevicesRequest)(nil),    // 10: palyra.v1.ListDevicesRequest
+		(*ListDevicesResponse)(nil),   // 11: palyra.v1.ListDevicesResponse
+		(*GetDeviceRequest)(nil),      // 12: palyra.v1.GetDeviceRequest
+		(*GetDeviceResponse)(nil),     // 13: palyra.v1.GetDeviceResponse
+		(*RevokeDeviceRequest)(nil),   // 14: palyra.v1.RevokeDeviceRequest
+		(*RevokeDeviceResponse)(nil),  // 15: palyra.v1.RevokeDeviceResponse
+		(*RenewDeviceRequest)(nil),    // 16: palyra.v1.RenewDeviceRequest
+		(*RenewDeviceResponse)(nil),   // 17: palyra.v1.RenewDeviceResponse
+		(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 	}
 )
 
 var file_palyra_v1_device_proto_depIdxs = []int32{
-	14, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
-	14, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
-	14, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
-	14, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
-	14, // 4: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: palyra.v1.Pairing.device:type_name -> palyra.v1.Device
-	1,  // 6: palyra.v1.PairDeviceResponse.pairing:type_name -> palyra.v1.Pairing
-	1,  // 7: palyra.v1.JoinBrowserResponse.pairing:type_name -> palyra.v1.Pairing
-	0,  // 8: palyra.v1.ListDevicesResponse.devices:type_name -> palyra.v1.Device
-	0,  // 9: palyra.v1.GetDeviceResponse.device:type_name -> palyra.v1.Device
-	0,  // 10: palyra.v1.RevokeDeviceResponse.device:type_name -> palyra.v1.Device
-	0,  // 11: palyra.v1.RenewDeviceResponse.device:type_name -> palyra.v1.Device
-	2,  // 12: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
-	4,  // 13: palyra.v1.DeviceService.JoinBrowser:input_type -> palyra.v1.JoinBrowserRequest
-	6,  // 14: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
-	8,  // 15: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
-	10, // 16: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
-	12, // 17: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
-	3,  // 18: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
-	5,  // 19: palyra.v1.DeviceService.JoinBrowser:output_type -> palyra.v1.JoinBrowserResponse
-	7,  // 20: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
-	9,  // 21: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
-	11, // 22: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
-	13, // 23: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 0: palyra.v1.Device.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 1: palyra.v1.Device.paired_at:type_name -> google.protobuf.Timestamp
+	18, // 2: palyra.v1.Device.seen_at:type_name -> google.protobuf.Timestamp
+	18, // 3: palyra.v1.Device.revoked_at:type_name -> google.protobuf.Timestamp
+	1,  // 4: palyra.v1.Device.passkey:type_name -> palyra.v1.Passkey
+	18, // 5: palyra.v1.Pairing.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 6: palyra.v1.Pairing.device:type_name -> palyra.v1.Device
+	2,  // 7: palyra.v1.PairDeviceResponse.pairing:type_name -> palyra.v1.Pairing
+	6,  // 8: palyra.v1.JoinBrowserRequest.passkey:type_name -> palyra.v1.NewPasskey
+	2,  // 9: palyra.v1.JoinBrowserResponse.pairing:type_name -> palyra.v1.Pairing
+	0,  // 10: palyra.v1.ListDevicesResponse.devices:type_name -> palyra.v1.Device
+	0,  // 11: palyra.v1.GetDeviceResponse.device:type_name -> palyra.v1.Device
+	0,  // 12: palyra.v1.RevokeDeviceResponse.device:type_name -> palyra.v1.Device
+	0,  // 13: palyra.v1.RenewDeviceResponse.device:type_name -> palyra.v1.Device
+	3,  // 14: palyra.v1.DeviceService.PairDevice:input_type -> palyra.v1.PairDeviceRequest
+	5,  // 15: palyra.v1.DeviceService.JoinBrowser:input_type -> palyra.v1.JoinBrowserRequest
+	7,  // 16: palyra.v1.DeviceService.BeginPasskey:input_type -> palyra.v1.BeginPasskeyRequest
+	10, // 17: palyra.v1.DeviceService.ListDevices:input_type -> palyra.v1.ListDevicesRequest
+	12, // 18: palyra.v1.DeviceService.GetDevice:input_type -> palyra.v1.GetDeviceRequest
+	14, // 19: palyra.v1.DeviceService.RevokeDevice:input_type -> palyra.v1.RevokeDeviceRequest
+	16, // 20: palyra.v1.DeviceService.RenewDevice:input_type -> palyra.v1.RenewDeviceRequest
+	4,  // 21: palyra.v1.DeviceService.PairDevice:output_type -> palyra.v1.PairDeviceResponse
+	9,  // 22: palyra.v1.DeviceService.JoinBrowser:output_type -> palyra.v1.JoinBrowserResponse
+	8,  // 23: palyra.v1.DeviceService.BeginPasskey:output_type -> palyra.v1.BeginPasskeyResponse
+	11, // 24: palyra.v1.DeviceService.ListDevices:output_type -> palyra.v1.ListDevicesResponse
+	13, // 25: palyra.v1.DeviceService.GetDevice:output_type -> palyra.v1.GetDeviceResponse
+	15, // 26: palyra.v1.DeviceService.RevokeDevice:output_type -> palyra.v1.RevokeDeviceResponse
+	17, // 27: palyra.v1.DeviceService.RenewDevice:output_type -> palyra.v1.RenewDeviceResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_device_proto_init() }
@@ -1101,7 +1394,7 @@ func file_palyra_v1_device_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_device_proto_rawDesc), len(file_palyra_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

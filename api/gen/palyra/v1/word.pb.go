@@ -2104,6 +2104,7 @@ type Signature struct {
 	Fields        string                 `protobuf:"bytes,2,opt,name=fields,proto3" json:"fields,omitempty"`
 	PublicKey     string                 `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	Sig           string                 `protobuf:"bytes,4,opt,name=sig,proto3" json:"sig,omitempty"`
+	Assertion     *Assertion             `protobuf:"bytes,5,opt,name=assertion,proto3" json:"assertion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2166,6 +2167,66 @@ func (x *Signature) GetSig() string {
 	return ""
 }
 
+func (x *Signature) GetAssertion() *Assertion {
+	if x != nil {
+		return x.Assertion
+	}
+	return nil
+}
+
+// Assertion is what a passkey's signature is over besides the intent, in base64.
+type Assertion struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	AuthenticatorData string                 `protobuf:"bytes,1,opt,name=authenticator_data,json=authenticatorData,proto3" json:"authenticator_data,omitempty"`
+	ClientDataJson    string                 `protobuf:"bytes,2,opt,name=client_data_json,json=clientDataJson,proto3" json:"client_data_json,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Assertion) Reset() {
+	*x = Assertion{}
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assertion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assertion) ProtoMessage() {}
+
+func (x *Assertion) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assertion.ProtoReflect.Descriptor instead.
+func (*Assertion) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Assertion) GetAuthenticatorData() string {
+	if x != nil {
+		return x.AuthenticatorData
+	}
+	return ""
+}
+
+func (x *Assertion) GetClientDataJson() string {
+	if x != nil {
+		return x.ClientDataJson
+	}
+	return ""
+}
+
 // Vote is one answer of one person, as signed.
 type Vote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2191,7 +2252,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2264,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2277,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Vote) GetVoteId() string {
@@ -2370,7 +2431,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2443,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2456,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Terms) GetPrincipal() string {
@@ -2560,7 +2621,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_palyra_v1_word_proto_msgTypes[25]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2633,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[25]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2646,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{25}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Decision) GetApprovalId() string {
@@ -2720,7 +2781,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2793,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2806,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Outcome) GetOutcome() string {
@@ -2958,7 +3019,7 @@ type Effects struct {
 
 func (x *Effects) Reset() {
 	*x = Effects{}
-	mi := &file_palyra_v1_word_proto_msgTypes[27]
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3031,7 @@ func (x *Effects) String() string {
 func (*Effects) ProtoMessage() {}
 
 func (x *Effects) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[27]
+	mi := &file_palyra_v1_word_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3044,7 @@ func (x *Effects) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effects.ProtoReflect.Descriptor instead.
 func (*Effects) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{27}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Effects) GetCreated() int64 {
@@ -3082,7 +3143,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3155,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[28]
+	mi := &file_palyra_v1_word_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3168,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{28}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Call) GetCallId() string {
@@ -3241,7 +3302,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	mi := &file_palyra_v1_word_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3314,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[29]
+	mi := &file_palyra_v1_word_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3327,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{29}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Keep) GetEffects() *Effects {
@@ -3353,7 +3414,7 @@ type EffectFacts struct {
 
 func (x *EffectFacts) Reset() {
 	*x = EffectFacts{}
-	mi := &file_palyra_v1_word_proto_msgTypes[30]
+	mi := &file_palyra_v1_word_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3426,7 @@ func (x *EffectFacts) String() string {
 func (*EffectFacts) ProtoMessage() {}
 
 func (x *EffectFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[30]
+	mi := &file_palyra_v1_word_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3439,7 @@ func (x *EffectFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectFacts.ProtoReflect.Descriptor instead.
 func (*EffectFacts) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{30}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EffectFacts) GetCreated() int64 {
@@ -3712,13 +3773,17 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"planDigest\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x12\n" +
 	"\x04time\x18\x06 \x01(\tR\x04time\x12\x15\n" +
-	"\x06key_id\x18\a \x01(\tR\x05keyId\"\x85\x01\n" +
+	"\x06key_id\x18\a \x01(\tR\x05keyId\"\xb9\x01\n" +
 	"\tSignature\x12)\n" +
 	"\x06intent\x18\x01 \x01(\v2\x11.palyra.v1.IntentR\x06intent\x12\x1c\n" +
 	"\x06fields\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\x06fields\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tR\tpublicKey\x12\x10\n" +
-	"\x03sig\x18\x04 \x01(\tR\x03sig\"\xc3\x03\n" +
+	"\x03sig\x18\x04 \x01(\tR\x03sig\x122\n" +
+	"\tassertion\x18\x05 \x01(\v2\x14.palyra.v1.AssertionR\tassertion\"d\n" +
+	"\tAssertion\x12-\n" +
+	"\x12authenticator_data\x18\x01 \x01(\tR\x11authenticatorData\x12(\n" +
+	"\x10client_data_json\x18\x02 \x01(\tR\x0eclientDataJson\"\xc3\x03\n" +
 	"\x04Vote\x12\x17\n" +
 	"\avote_id\x18\x01 \x01(\tR\x06voteId\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
@@ -3904,7 +3969,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 }
 
 var (
-	file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+	file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 	file_palyra_v1_word_proto_goTypes  = []any{
 		(*Position)(nil),              // 0: palyra.v1.Position
 		(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -3929,22 +3994,23 @@ var (
 		(*Verdict)(nil),               // 20: palyra.v1.Verdict
 		(*Intent)(nil),                // 21: palyra.v1.Intent
 		(*Signature)(nil),             // 22: palyra.v1.Signature
-		(*Vote)(nil),                  // 23: palyra.v1.Vote
-		(*Terms)(nil),                 // 24: palyra.v1.Terms
-		(*Decision)(nil),              // 25: palyra.v1.Decision
-		(*Outcome)(nil),               // 26: palyra.v1.Outcome
-		(*Effects)(nil),               // 27: palyra.v1.Effects
-		(*Call)(nil),                  // 28: palyra.v1.Call
-		(*Keep)(nil),                  // 29: palyra.v1.Keep
-		(*EffectFacts)(nil),           // 30: palyra.v1.EffectFacts
-		nil,                           // 31: palyra.v1.Enforcement.LimitsEntry
-		(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+		(*Assertion)(nil),             // 23: palyra.v1.Assertion
+		(*Vote)(nil),                  // 24: palyra.v1.Vote
+		(*Terms)(nil),                 // 25: palyra.v1.Terms
+		(*Decision)(nil),              // 26: palyra.v1.Decision
+		(*Outcome)(nil),               // 27: palyra.v1.Outcome
+		(*Effects)(nil),               // 28: palyra.v1.Effects
+		(*Call)(nil),                  // 29: palyra.v1.Call
+		(*Keep)(nil),                  // 30: palyra.v1.Keep
+		(*EffectFacts)(nil),           // 31: palyra.v1.EffectFacts
+		nil,                           // 32: palyra.v1.Enforcement.LimitsEntry
+		(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 	}
 )
 
 var file_palyra_v1_word_proto_depIdxs = []int32{
 	4,  // 0: palyra.v1.WorkspaceRef.repository:type_name -> palyra.v1.Repository
-	31, // 1: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	32, // 1: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 2: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
 	5,  // 3: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
 	6,  // 4: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
@@ -3955,39 +4021,40 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	14, // 9: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
 	13, // 10: palyra.v1.Plan.staging:type_name -> palyra.v1.Staging
 	12, // 11: palyra.v1.Plan.links:type_name -> palyra.v1.Link
-	27, // 12: palyra.v1.Plan.effects:type_name -> palyra.v1.Effects
+	28, // 12: palyra.v1.Plan.effects:type_name -> palyra.v1.Effects
 	16, // 13: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
 	17, // 14: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
 	18, // 15: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
 	19, // 16: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
 	21, // 17: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	32, // 18: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	22, // 19: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	32, // 20: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	23, // 21: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	24, // 22: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	27, // 23: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
-	2,  // 24: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 25: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	11, // 26: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	15, // 27: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	20, // 28: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	25, // 29: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 30: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	32, // 31: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	32, // 32: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	26, // 33: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	29, // 34: palyra.v1.Call.keep:type_name -> palyra.v1.Keep
-	27, // 35: palyra.v1.Keep.effects:type_name -> palyra.v1.Effects
-	30, // 36: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
-	20, // 37: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
-	25, // 38: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
-	15, // 39: palyra.v1.Keep.detail:type_name -> palyra.v1.Detail
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	23, // 18: palyra.v1.Signature.assertion:type_name -> palyra.v1.Assertion
+	33, // 19: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	22, // 20: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	33, // 21: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	24, // 22: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	25, // 23: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	28, // 24: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
+	2,  // 25: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 26: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	11, // 27: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	15, // 28: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	20, // 29: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	26, // 30: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 31: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	33, // 32: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	33, // 33: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	27, // 34: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	30, // 35: palyra.v1.Call.keep:type_name -> palyra.v1.Keep
+	28, // 36: palyra.v1.Keep.effects:type_name -> palyra.v1.Effects
+	31, // 37: palyra.v1.Keep.facts:type_name -> palyra.v1.EffectFacts
+	20, // 38: palyra.v1.Keep.verdict:type_name -> palyra.v1.Verdict
+	26, // 39: palyra.v1.Keep.decision:type_name -> palyra.v1.Decision
+	15, // 40: palyra.v1.Keep.detail:type_name -> palyra.v1.Detail
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -4002,7 +4069,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

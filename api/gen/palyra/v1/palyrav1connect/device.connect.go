@@ -40,6 +40,9 @@ const (
 	// DeviceServiceJoinBrowserProcedure is the fully-qualified name of the DeviceService's JoinBrowser
 	// RPC.
 	DeviceServiceJoinBrowserProcedure = "/palyra.v1.DeviceService/JoinBrowser"
+	// DeviceServiceBeginPasskeyProcedure is the fully-qualified name of the DeviceService's
+	// BeginPasskey RPC.
+	DeviceServiceBeginPasskeyProcedure = "/palyra.v1.DeviceService/BeginPasskey"
 	// DeviceServiceListDevicesProcedure is the fully-qualified name of the DeviceService's ListDevices
 	// RPC.
 	DeviceServiceListDevicesProcedure = "/palyra.v1.DeviceService/ListDevices"
@@ -61,6 +64,9 @@ type DeviceServiceClient interface {
 	// JoinBrowser makes the browser that asks a device of its person: with the code that PairDevice shows for a browser,
 	// from a page of the console that is signed in. It streams what becomes of it, up to the person's answer.
 	JoinBrowser(context.Context, *v1.JoinBrowserRequest) (*connect.ServerStreamForClient[v1.JoinBrowserResponse], error)
+	// BeginPasskey returns what a page of the console asks an authenticator with, to make a passkey for its person.
+	// JoinBrowser takes what that answers.
+	BeginPasskey(context.Context, *v1.BeginPasskeyRequest) (*v1.BeginPasskeyResponse, error)
 	// ListDevices lists the devices; revoked ones too.
 	ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error)
 	// GetDevice returns one, by its id or name.
@@ -95,6 +101,12 @@ func NewDeviceServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(deviceServiceMethods.ByName("JoinBrowser")),
 			connect.WithClientOptions(opts...),
 		),
+		beginPasskey: connect.NewClient[v1.BeginPasskeyRequest, v1.BeginPasskeyResponse](
+			httpClient,
+			baseURL+DeviceServiceBeginPasskeyProcedure,
+			connect.WithSchema(deviceServiceMethods.ByName("BeginPasskey")),
+			connect.WithClientOptions(opts...),
+		),
 		listDevices: connect.NewClient[v1.ListDevicesRequest, v1.ListDevicesResponse](
 			httpClient,
 			baseURL+DeviceServiceListDevicesProcedure,
@@ -126,6 +138,7 @@ func NewDeviceServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 type deviceServiceClient struct {
 	pairDevice   *connect.Client[v1.PairDeviceRequest, v1.PairDeviceResponse]
 	joinBrowser  *connect.Client[v1.JoinBrowserRequest, v1.JoinBrowserResponse]
+	beginPasskey *connect.Client[v1.BeginPasskeyRequest, v1.BeginPasskeyResponse]
 	listDevices  *connect.Client[v1.ListDevicesRequest, v1.ListDevicesResponse]
 	getDevice    *connect.Client[v1.GetDeviceRequest, v1.GetDeviceResponse]
 	revokeDevice *connect.Client[v1.RevokeDeviceRequest, v1.RevokeDeviceResponse]
@@ -140,6 +153,15 @@ func (c *deviceServiceClient) PairDevice(ctx context.Context, req *v1.PairDevice
 // JoinBrowser calls palyra.v1.DeviceService.JoinBrowser.
 func (c *deviceServiceClient) JoinBrowser(ctx context.Context, req *v1.JoinBrowserRequest) (*connect.ServerStreamForClient[v1.JoinBrowserResponse], error) {
 	return c.joinBrowser.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// BeginPasskey calls palyra.v1.DeviceService.BeginPasskey.
+func (c *deviceServiceClient) BeginPasskey(ctx context.Context, req *v1.BeginPasskeyRequest) (*v1.BeginPasskeyResponse, error) {
+	response, err := c.beginPasskey.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // ListDevices calls palyra.v1.DeviceService.ListDevices.
@@ -186,6 +208,9 @@ type DeviceServiceHandler interface {
 	// JoinBrowser makes the browser that asks a device of its person: with the code that PairDevice shows for a browser,
 	// from a page of the console that is signed in. It streams what becomes of it, up to the person's answer.
 	JoinBrowser(context.Context, *v1.JoinBrowserRequest, *connect.ServerStream[v1.JoinBrowserResponse]) error
+	// BeginPasskey returns what a page of the console asks an authenticator with, to make a passkey for its person.
+	// JoinBrowser takes what that answers.
+	BeginPasskey(context.Context, *v1.BeginPasskeyRequest) (*v1.BeginPasskeyResponse, error)
 	// ListDevices lists the devices; revoked ones too.
 	ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error)
 	// GetDevice returns one, by its id or name.
@@ -214,6 +239,12 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 		DeviceServiceJoinBrowserProcedure,
 		svc.JoinBrowser,
 		connect.WithSchema(deviceServiceMethods.ByName("JoinBrowser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	deviceServiceBeginPasskeyHandler := connect.NewUnaryHandlerSimple(
+		DeviceServiceBeginPasskeyProcedure,
+		svc.BeginPasskey,
+		connect.WithSchema(deviceServiceMethods.ByName("BeginPasskey")),
 		connect.WithHandlerOptions(opts...),
 	)
 	deviceServiceListDevicesHandler := connect.NewUnaryHandlerSimple(
@@ -246,6 +277,8 @@ func NewDeviceServiceHandler(svc DeviceServiceHandler, opts ...connect.HandlerOp
 			deviceServicePairDeviceHandler.ServeHTTP(w, r)
 		case DeviceServiceJoinBrowserProcedure:
 			deviceServiceJoinBrowserHandler.ServeHTTP(w, r)
+		case DeviceServiceBeginPasskeyProcedure:
+			deviceServiceBeginPasskeyHandler.ServeHTTP(w, r)
 		case DeviceServiceListDevicesProcedure:
 			deviceServiceListDevicesHandler.ServeHTTP(w, r)
 		case DeviceServiceGetDeviceProcedure:
@@ -269,6 +302,10 @@ func (UnimplementedDeviceServiceHandler) PairDevice(context.Context, *v1.PairDev
 
 func (UnimplementedDeviceServiceHandler) JoinBrowser(context.Context, *v1.JoinBrowserRequest, *connect.ServerStream[v1.JoinBrowserResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.JoinBrowser is not implemented"))
+}
+
+func (UnimplementedDeviceServiceHandler) BeginPasskey(context.Context, *v1.BeginPasskeyRequest) (*v1.BeginPasskeyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.DeviceService.BeginPasskey is not implemented"))
 }
 
 func (UnimplementedDeviceServiceHandler) ListDevices(context.Context, *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error) {

@@ -128,7 +128,7 @@ export type CallChanges = Message<"palyra.v1.CallChanges"> & {
   finishedAt?: Timestamp | undefined;
 
   /**
-   * What became of it: kept, dropped, conflict, lost.
+   * What became of it: kept, dropped, conflict, lost; foreseen: of a call that its caller made itself after a check, and nobody looked.
    *
    * @generated from field: string effects = 7;
    */

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file palyra/v1/device.proto.
  */
 export const file_palyra_v1_device: GenFile = /*@__PURE__*/
-  fileDesc("ChZwYWx5cmEvdjEvZGV2aWNlLnByb3RvEglwYWx5cmEudjEimAMKBkRldmljZRIRCglkZXZpY2VfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglwcmluY2lwYWwYAyABKAkSDAoEcm9sZRgEIAEoCRIOCgZrZXlfaWQYBSABKAkSEgoKcHVibGljX2tleRgGIAEoCRITCgtjZXJ0aWZpY2F0ZRgHIAEoCRIOCgZzZXJpYWwYCCABKAkSLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcGFpcmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWlyZWRfYnkYCyABKAkSDwoHY2FsbF9pZBgMIAEoCRIPCgdhZGRyZXNzGA0gASgJEisKB3NlZW5fYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJldm9rZWRfYnkYECABKAki2wIKB1BhaXJpbmcSEgoKcGFpcmluZ19pZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRILCgNwaW4YAyABKAkSDAoEY29kZRgEIAEoCRIRCglhZGRyZXNzZXMYBSADKAkSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcHJpbmNpcGFsGAcgASgJEgwKBHJvbGUYCCABKAkSDQoFdHJpZXMYCSABKAMSDAoEbmFtZRgKIAEoCRIOCgZrZXlfaWQYCyABKAkSEwoLZmluZ2VycHJpbnQYDCABKAkSDwoHYWRkcmVzcxgNIAEoCRITCgthcHByb3ZhbF9pZBgOIAEoCRIhCgZkZXZpY2UYDyABKAsyES5wYWx5cmEudjEuRGV2aWNlEhMKC3JlYXNvbl9jb2RlGBAgASgJEg4KBnJlYXNvbhgRIAEoCSJFChFQYWlyRGV2aWNlUmVxdWVzdBIRCglwcmluY2lwYWwYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdicm93c2VyGAMgASgIIjkKElBhaXJEZXZpY2VSZXNwb25zZRIjCgdwYWlyaW5nGAEgASgLMhIucGFseXJhLnYxLlBhaXJpbmciSgoSSm9pbkJyb3dzZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKcHVibGljX2tleRgCIAEoCRISCgRjb2RlGAMgASgJQgT44BgBIjoKE0pvaW5Ccm93c2VyUmVzcG9uc2USIwoHcGFpcmluZxgBIAEoCzISLnBhbHlyYS52MS5QYWlyaW5nIhQKEkxpc3REZXZpY2VzUmVxdWVzdCI5ChNMaXN0RGV2aWNlc1Jlc3BvbnNlEiIKB2RldmljZXMYASADKAsyES5wYWx5cmEudjEuRGV2aWNlIiIKEEdldERldmljZVJlcXVlc3QSDgoGZGV2aWNlGAEgASgJIjYKEUdldERldmljZVJlc3BvbnNlEiEKBmRldmljZRgBIAEoCzIRLnBhbHlyYS52MS5EZXZpY2UiKAoTUmV2b2tlRGV2aWNlUmVxdWVzdBIRCglkZXZpY2VfaWQYASABKAkiOQoUUmV2b2tlRGV2aWNlUmVzcG9uc2USIQoGZGV2aWNlGAEgASgLMhEucGFseXJhLnYxLkRldmljZSIUChJSZW5ld0RldmljZVJlcXVlc3QiYgoTUmVuZXdEZXZpY2VSZXNwb25zZRIhCgZkZXZpY2UYASABKAsyES5wYWx5cmEudjEuRGV2aWNlEhMKC2NlcnRpZmljYXRlGAIgASgMEhMKC2F1dGhvcml0aWVzGAMgAygMMu8ECg1EZXZpY2VTZXJ2aWNlEmYKClBhaXJEZXZpY2USHC5wYWx5cmEudjEuUGFpckRldmljZVJlcXVlc3QaHS5wYWx5cmEudjEuUGFpckRldmljZVJlc3BvbnNlIhnq4BgVCg5kZXZpY2VzLm1hbmFnZRABGgEBMAESZAoLSm9pbkJyb3dzZXISHS5wYWx5cmEudjEuSm9pbkJyb3dzZXJSZXF1ZXN0Gh4ucGFseXJhLnYxLkpvaW5Ccm93c2VyUmVzcG9uc2UiFOrgGBAKC3N0YXR1cy52aWV3GgEBMAESYgoLTGlzdERldmljZXMSHS5wYWx5cmEudjEuTGlzdERldmljZXNSZXF1ZXN0Gh4ucGFseXJhLnYxLkxpc3REZXZpY2VzUmVzcG9uc2UiFOrgGBAKC3N0YXR1cy52aWV3GgEBElwKCUdldERldmljZRIbLnBhbHlyYS52MS5HZXREZXZpY2VSZXF1ZXN0GhwucGFseXJhLnYxLkdldERldmljZVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBARJqCgxSZXZva2VEZXZpY2USHi5wYWx5cmEudjEuUmV2b2tlRGV2aWNlUmVxdWVzdBofLnBhbHlyYS52MS5SZXZva2VEZXZpY2VSZXNwb25zZSIZ6uAYFQoOZGV2aWNlcy5tYW5hZ2UQARoBARJiCgtSZW5ld0RldmljZRIdLnBhbHlyYS52MS5SZW5ld0RldmljZVJlcXVlc3QaHi5wYWx5cmEudjEuUmVuZXdEZXZpY2VSZXNwb25zZSIU6uAYEAoLc3RhdHVzLnZpZXcaAQFCI1ohcGFseXJhL2FwaS9nZW4vcGFseXJhL3YxO3BhbHlyYXYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_palyra_v1_option]);
+  fileDesc("ChZwYWx5cmEvdjEvZGV2aWNlLnByb3RvEglwYWx5cmEudjEivQMKBkRldmljZRIRCglkZXZpY2VfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIRCglwcmluY2lwYWwYAyABKAkSDAoEcm9sZRgEIAEoCRIOCgZrZXlfaWQYBSABKAkSEgoKcHVibGljX2tleRgGIAEoCRITCgtjZXJ0aWZpY2F0ZRgHIAEoCRIOCgZzZXJpYWwYCCABKAkSLgoKZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcGFpcmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWlyZWRfYnkYCyABKAkSDwoHY2FsbF9pZBgMIAEoCRIPCgdhZGRyZXNzGA0gASgJEisKB3NlZW5fYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJldm9rZWRfYnkYECABKAkSIwoHcGFzc2tleRgRIAEoCzISLnBhbHlyYS52MS5QYXNza2V5ImYKB1Bhc3NrZXkSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRIOCgZvcmlnaW4YAiABKAkSFwoPYmFja3VwX2VsaWdpYmxlGAMgASgIEhsKE2FwcHJvdmVyX3NlcGFyYXRpb24YBCABKAki2wIKB1BhaXJpbmcSEgoKcGFpcmluZ19pZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRILCgNwaW4YAyABKAkSDAoEY29kZRgEIAEoCRIRCglhZGRyZXNzZXMYBSADKAkSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcHJpbmNpcGFsGAcgASgJEgwKBHJvbGUYCCABKAkSDQoFdHJpZXMYCSABKAMSDAoEbmFtZRgKIAEoCRIOCgZrZXlfaWQYCyABKAkSEwoLZmluZ2VycHJpbnQYDCABKAkSDwoHYWRkcmVzcxgNIAEoCRITCgthcHByb3ZhbF9pZBgOIAEoCRIhCgZkZXZpY2UYDyABKAsyES5wYWx5cmEudjEuRGV2aWNlEhMKC3JlYXNvbl9jb2RlGBAgASgJEg4KBnJlYXNvbhgRIAEoCSJFChFQYWlyRGV2aWNlUmVxdWVzdBIRCglwcmluY2lwYWwYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdicm93c2VyGAMgASgIIjkKElBhaXJEZXZpY2VSZXNwb25zZRIjCgdwYWlyaW5nGAEgASgLMhIucGFseXJhLnYxLlBhaXJpbmcicgoSSm9pbkJyb3dzZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKcHVibGljX2tleRgCIAEoCRISCgRjb2RlGAMgASgJQgT44BgBEiYKB3Bhc3NrZXkYBCABKAsyFS5wYWx5cmEudjEuTmV3UGFzc2tleSJZCgpOZXdQYXNza2V5EhUKDWNyZWRlbnRpYWxfaWQYASABKAwSGgoSYXR0ZXN0YXRpb25fb2JqZWN0GAIgASgMEhgKEGNsaWVudF9kYXRhX2pzb24YAyABKAwiFQoTQmVnaW5QYXNza2V5UmVxdWVzdCJtChRCZWdpblBhc3NrZXlSZXNwb25zZRIRCgljaGFsbGVuZ2UYASABKAwSDQoFcnBfaWQYAiABKAkSDwoHdXNlcl9pZBgDIAEoDBIRCgl1c2VyX25hbWUYBCABKAkSDwoHZXhjbHVkZRgFIAMoDCI6ChNKb2luQnJvd3NlclJlc3BvbnNlEiMKB3BhaXJpbmcYASABKAsyEi5wYWx5cmEudjEuUGFpcmluZyIUChJMaXN0RGV2aWNlc1JlcXVlc3QiOQoTTGlzdERldmljZXNSZXNwb25zZRIiCgdkZXZpY2VzGAEgAygLMhEucGFseXJhLnYxLkRldmljZSIiChBHZXREZXZpY2VSZXF1ZXN0Eg4KBmRldmljZRgBIAEoCSI2ChFHZXREZXZpY2VSZXNwb25zZRIhCgZkZXZpY2UYASABKAsyES5wYWx5cmEudjEuRGV2aWNlIigKE1Jldm9rZURldmljZVJlcXVlc3QSEQoJZGV2aWNlX2lkGAEgASgJIjkKFFJldm9rZURldmljZVJlc3BvbnNlEiEKBmRldmljZRgBIAEoCzIRLnBhbHlyYS52MS5EZXZpY2UiFAoSUmVuZXdEZXZpY2VSZXF1ZXN0ImIKE1JlbmV3RGV2aWNlUmVzcG9uc2USIQoGZGV2aWNlGAEgASgLMhEucGFseXJhLnYxLkRldmljZRITCgtjZXJ0aWZpY2F0ZRgCIAEoDBITCgthdXRob3JpdGllcxgDIAMoDDLWBQoNRGV2aWNlU2VydmljZRJmCgpQYWlyRGV2aWNlEhwucGFseXJhLnYxLlBhaXJEZXZpY2VSZXF1ZXN0Gh0ucGFseXJhLnYxLlBhaXJEZXZpY2VSZXNwb25zZSIZ6uAYFQoOZGV2aWNlcy5tYW5hZ2UQARoBATABEmQKC0pvaW5Ccm93c2VyEh0ucGFseXJhLnYxLkpvaW5Ccm93c2VyUmVxdWVzdBoeLnBhbHlyYS52MS5Kb2luQnJvd3NlclJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBATABEmUKDEJlZ2luUGFzc2tleRIeLnBhbHlyYS52MS5CZWdpblBhc3NrZXlSZXF1ZXN0Gh8ucGFseXJhLnYxLkJlZ2luUGFzc2tleVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBARJiCgtMaXN0RGV2aWNlcxIdLnBhbHlyYS52MS5MaXN0RGV2aWNlc1JlcXVlc3QaHi5wYWx5cmEudjEuTGlzdERldmljZXNSZXNwb25zZSIU6uAYEAoLc3RhdHVzLnZpZXcaAQESXAoJR2V0RGV2aWNlEhsucGFseXJhLnYxLkdldERldmljZVJlcXVlc3QaHC5wYWx5cmEudjEuR2V0RGV2aWNlUmVzcG9uc2UiFOrgGBAKC3N0YXR1cy52aWV3GgEBEmoKDFJldm9rZURldmljZRIeLnBhbHlyYS52MS5SZXZva2VEZXZpY2VSZXF1ZXN0Gh8ucGFseXJhLnYxLlJldm9rZURldmljZVJlc3BvbnNlIhnq4BgVCg5kZXZpY2VzLm1hbmFnZRABGgEBEmIKC1JlbmV3RGV2aWNlEh0ucGFseXJhLnYxLlJlbmV3RGV2aWNlUmVxdWVzdBoeLnBhbHlyYS52MS5SZW5ld0RldmljZVJlc3BvbnNlIhTq4BgQCgtzdGF0dXMudmlldxoBAUIjWiFwYWx5cmEvYXBpL2dlbi9wYWx5cmEvdjE7cGFseXJhdjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_palyra_v1_option]);
 
 /**
  * Device is another machine that a person paired with this daemon, or a browser on its own: that has no certificate.
@@ -100,6 +100,13 @@ export type Device = Message<"palyra.v1.Device"> & {
    * @generated from field: string revoked_by = 16;
    */
   revokedBy: string;
+
+  /**
+   * Only of a passkey.
+   *
+   * @generated from field: palyra.v1.Passkey passkey = 17;
+   */
+  passkey?: Passkey | undefined;
 };
 
 /**
@@ -108,6 +115,44 @@ export type Device = Message<"palyra.v1.Device"> & {
  */
 export const DeviceSchema: GenMessage<Device> = /*@__PURE__*/
   messageDesc(file_palyra_v1_device, 0);
+
+/**
+ * Passkey is a credential of an authenticator, whose key signs answers at one console.
+ *
+ * @generated from message palyra.v1.Passkey
+ */
+export type Passkey = Message<"palyra.v1.Passkey"> & {
+  /**
+   * As browsers name it: base64url.
+   *
+   * @generated from field: string credential_id = 1;
+   */
+  credentialId: string;
+
+  /**
+   * @generated from field: string origin = 2;
+   */
+  origin: string;
+
+  /**
+   * Copies of it may be on other machines.
+   *
+   * @generated from field: bool backup_eligible = 3;
+   */
+  backupEligible: boolean;
+
+  /**
+   * @generated from field: string approver_separation = 4;
+   */
+  approverSeparation: string;
+};
+
+/**
+ * Describes the message palyra.v1.Passkey.
+ * Use `create(PasskeySchema)` to create a new message.
+ */
+export const PasskeySchema: GenMessage<Passkey> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 1);
 
 /**
  * Pairing is an offer to pair, as the person who made it watches it.
@@ -206,7 +251,7 @@ export type Pairing = Message<"palyra.v1.Pairing"> & {
  * Use `create(PairingSchema)` to create a new message.
  */
 export const PairingSchema: GenMessage<Pairing> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 1);
+  messageDesc(file_palyra_v1_device, 2);
 
 /**
  * @generated from message palyra.v1.PairDeviceRequest
@@ -239,7 +284,7 @@ export type PairDeviceRequest = Message<"palyra.v1.PairDeviceRequest"> & {
  * Use `create(PairDeviceRequestSchema)` to create a new message.
  */
 export const PairDeviceRequestSchema: GenMessage<PairDeviceRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 2);
+  messageDesc(file_palyra_v1_device, 3);
 
 /**
  * @generated from message palyra.v1.PairDeviceResponse
@@ -256,7 +301,7 @@ export type PairDeviceResponse = Message<"palyra.v1.PairDeviceResponse"> & {
  * Use `create(PairDeviceResponseSchema)` to create a new message.
  */
 export const PairDeviceResponseSchema: GenMessage<PairDeviceResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 3);
+  messageDesc(file_palyra_v1_device, 4);
 
 /**
  * @generated from message palyra.v1.JoinBrowserRequest
@@ -270,7 +315,7 @@ export type JoinBrowserRequest = Message<"palyra.v1.JoinBrowserRequest"> & {
   name: string;
 
   /**
-   * Of its Ed25519 key, in base64.
+   * Of its Ed25519 key, in base64; of a passkey it is empty.
    *
    * @generated from field: string public_key = 2;
    */
@@ -282,6 +327,13 @@ export type JoinBrowserRequest = Message<"palyra.v1.JoinBrowserRequest"> & {
    * @generated from field: string code = 3;
    */
   code: string;
+
+  /**
+   * What the authenticator answered to what BeginPasskey asks.
+   *
+   * @generated from field: palyra.v1.NewPasskey passkey = 4;
+   */
+  passkey?: NewPasskey | undefined;
 };
 
 /**
@@ -289,7 +341,90 @@ export type JoinBrowserRequest = Message<"palyra.v1.JoinBrowserRequest"> & {
  * Use `create(JoinBrowserRequestSchema)` to create a new message.
  */
 export const JoinBrowserRequestSchema: GenMessage<JoinBrowserRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 4);
+  messageDesc(file_palyra_v1_device, 5);
+
+/**
+ * NewPasskey is a passkey that an authenticator has just made.
+ *
+ * @generated from message palyra.v1.NewPasskey
+ */
+export type NewPasskey = Message<"palyra.v1.NewPasskey"> & {
+  /**
+   * @generated from field: bytes credential_id = 1;
+   */
+  credentialId: Uint8Array;
+
+  /**
+   * @generated from field: bytes attestation_object = 2;
+   */
+  attestationObject: Uint8Array;
+
+  /**
+   * @generated from field: bytes client_data_json = 3;
+   */
+  clientDataJson: Uint8Array;
+};
+
+/**
+ * Describes the message palyra.v1.NewPasskey.
+ * Use `create(NewPasskeySchema)` to create a new message.
+ */
+export const NewPasskeySchema: GenMessage<NewPasskey> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 6);
+
+/**
+ * @generated from message palyra.v1.BeginPasskeyRequest
+ */
+export type BeginPasskeyRequest = Message<"palyra.v1.BeginPasskeyRequest"> & {
+};
+
+/**
+ * Describes the message palyra.v1.BeginPasskeyRequest.
+ * Use `create(BeginPasskeyRequestSchema)` to create a new message.
+ */
+export const BeginPasskeyRequestSchema: GenMessage<BeginPasskeyRequest> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 7);
+
+/**
+ * @generated from message palyra.v1.BeginPasskeyResponse
+ */
+export type BeginPasskeyResponse = Message<"palyra.v1.BeginPasskeyResponse"> & {
+  /**
+   * @generated from field: bytes challenge = 1;
+   */
+  challenge: Uint8Array;
+
+  /**
+   * The relying party: the console's host.
+   *
+   * @generated from field: string rp_id = 2;
+   */
+  rpId: string;
+
+  /**
+   * @generated from field: bytes user_id = 3;
+   */
+  userId: Uint8Array;
+
+  /**
+   * @generated from field: string user_name = 4;
+   */
+  userName: string;
+
+  /**
+   * Passkeys that the person has at this console: an authenticator makes no second one.
+   *
+   * @generated from field: repeated bytes exclude = 5;
+   */
+  exclude: Uint8Array[];
+};
+
+/**
+ * Describes the message palyra.v1.BeginPasskeyResponse.
+ * Use `create(BeginPasskeyResponseSchema)` to create a new message.
+ */
+export const BeginPasskeyResponseSchema: GenMessage<BeginPasskeyResponse> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_device, 8);
 
 /**
  * @generated from message palyra.v1.JoinBrowserResponse
@@ -306,7 +441,7 @@ export type JoinBrowserResponse = Message<"palyra.v1.JoinBrowserResponse"> & {
  * Use `create(JoinBrowserResponseSchema)` to create a new message.
  */
 export const JoinBrowserResponseSchema: GenMessage<JoinBrowserResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 5);
+  messageDesc(file_palyra_v1_device, 9);
 
 /**
  * @generated from message palyra.v1.ListDevicesRequest
@@ -319,7 +454,7 @@ export type ListDevicesRequest = Message<"palyra.v1.ListDevicesRequest"> & {
  * Use `create(ListDevicesRequestSchema)` to create a new message.
  */
 export const ListDevicesRequestSchema: GenMessage<ListDevicesRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 6);
+  messageDesc(file_palyra_v1_device, 10);
 
 /**
  * @generated from message palyra.v1.ListDevicesResponse
@@ -336,7 +471,7 @@ export type ListDevicesResponse = Message<"palyra.v1.ListDevicesResponse"> & {
  * Use `create(ListDevicesResponseSchema)` to create a new message.
  */
 export const ListDevicesResponseSchema: GenMessage<ListDevicesResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 7);
+  messageDesc(file_palyra_v1_device, 11);
 
 /**
  * @generated from message palyra.v1.GetDeviceRequest
@@ -355,7 +490,7 @@ export type GetDeviceRequest = Message<"palyra.v1.GetDeviceRequest"> & {
  * Use `create(GetDeviceRequestSchema)` to create a new message.
  */
 export const GetDeviceRequestSchema: GenMessage<GetDeviceRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 8);
+  messageDesc(file_palyra_v1_device, 12);
 
 /**
  * @generated from message palyra.v1.GetDeviceResponse
@@ -372,7 +507,7 @@ export type GetDeviceResponse = Message<"palyra.v1.GetDeviceResponse"> & {
  * Use `create(GetDeviceResponseSchema)` to create a new message.
  */
 export const GetDeviceResponseSchema: GenMessage<GetDeviceResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 9);
+  messageDesc(file_palyra_v1_device, 13);
 
 /**
  * @generated from message palyra.v1.RevokeDeviceRequest
@@ -389,7 +524,7 @@ export type RevokeDeviceRequest = Message<"palyra.v1.RevokeDeviceRequest"> & {
  * Use `create(RevokeDeviceRequestSchema)` to create a new message.
  */
 export const RevokeDeviceRequestSchema: GenMessage<RevokeDeviceRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 10);
+  messageDesc(file_palyra_v1_device, 14);
 
 /**
  * @generated from message palyra.v1.RevokeDeviceResponse
@@ -406,7 +541,7 @@ export type RevokeDeviceResponse = Message<"palyra.v1.RevokeDeviceResponse"> & {
  * Use `create(RevokeDeviceResponseSchema)` to create a new message.
  */
 export const RevokeDeviceResponseSchema: GenMessage<RevokeDeviceResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 11);
+  messageDesc(file_palyra_v1_device, 15);
 
 /**
  * @generated from message palyra.v1.RenewDeviceRequest
@@ -419,7 +554,7 @@ export type RenewDeviceRequest = Message<"palyra.v1.RenewDeviceRequest"> & {
  * Use `create(RenewDeviceRequestSchema)` to create a new message.
  */
 export const RenewDeviceRequestSchema: GenMessage<RenewDeviceRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 12);
+  messageDesc(file_palyra_v1_device, 16);
 
 /**
  * @generated from message palyra.v1.RenewDeviceResponse
@@ -450,7 +585,7 @@ export type RenewDeviceResponse = Message<"palyra.v1.RenewDeviceResponse"> & {
  * Use `create(RenewDeviceResponseSchema)` to create a new message.
  */
 export const RenewDeviceResponseSchema: GenMessage<RenewDeviceResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_device, 13);
+  messageDesc(file_palyra_v1_device, 17);
 
 /**
  * DeviceService pairs other machines with this daemon, and parts from them.
@@ -479,6 +614,17 @@ export const DeviceService: GenService<{
     methodKind: "server_streaming";
     input: typeof JoinBrowserRequestSchema;
     output: typeof JoinBrowserResponseSchema;
+  },
+  /**
+   * BeginPasskey returns what a page of the console asks an authenticator with, to make a passkey for its person.
+   * JoinBrowser takes what that answers.
+   *
+   * @generated from rpc palyra.v1.DeviceService.BeginPasskey
+   */
+  beginPasskey: {
+    methodKind: "unary";
+    input: typeof BeginPasskeyRequestSchema;
+    output: typeof BeginPasskeyResponseSchema;
   },
   /**
    * ListDevices lists the devices; revoked ones too.

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file palyra/v1/key.proto.
  */
 export const file_palyra_v1_key: GenFile = /*@__PURE__*/
-  fileDesc("ChNwYWx5cmEvdjEva2V5LnByb3RvEglwYWx5cmEudjEiqAEKA0tleRIOCgZrZXlfaWQYASABKAkSCwoDdXNlGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAkSEAoIdmVyaWZpZXIYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV0aXJlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEQoPTGlzdEtleXNSZXF1ZXN0IjAKEExpc3RLZXlzUmVzcG9uc2USHAoEa2V5cxgBIAMoCzIOLnBhbHlyYS52MS5LZXkiEwoRRXhwb3J0S2V5c1JlcXVlc3QiJgoSRXhwb3J0S2V5c1Jlc3BvbnNlEhAKCGRvY3VtZW50GAEgASgMIh8KEFJvdGF0ZUtleVJlcXVlc3QSCwoDdXNlGAEgASgJIjAKEVJvdGF0ZUtleVJlc3BvbnNlEhsKA2tleRgBIAEoCzIOLnBhbHlyYS52MS5LZXkyqgIKCktleVNlcnZpY2USWgoITGlzdEtleXMSGi5wYWx5cmEudjEuTGlzdEtleXNSZXF1ZXN0GhsucGFseXJhLnYxLkxpc3RLZXlzUmVzcG9uc2UiFergGBEKDGpvdXJuYWwucmVhZBoBARJgCgpFeHBvcnRLZXlzEhwucGFseXJhLnYxLkV4cG9ydEtleXNSZXF1ZXN0Gh0ucGFseXJhLnYxLkV4cG9ydEtleXNSZXNwb25zZSIV6uAYEQoMam91cm5hbC5yZWFkGgEBEl4KCVJvdGF0ZUtleRIbLnBhbHlyYS52MS5Sb3RhdGVLZXlSZXF1ZXN0GhwucGFseXJhLnYxLlJvdGF0ZUtleVJlc3BvbnNlIhbq4BgSCgtrZXlzLm1hbmFnZRABGgEBQiNaIXBhbHlyYS9hcGkvZ2VuL3BhbHlyYS92MTtwYWx5cmF2MWIGcHJvdG8z", [file_google_protobuf_timestamp, file_palyra_v1_option]);
+  fileDesc("ChNwYWx5cmEvdjEva2V5LnByb3RvEglwYWx5cmEudjEiqAEKA0tleRIOCgZrZXlfaWQYASABKAkSCwoDdXNlGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAkSEAoIdmVyaWZpZXIYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV0aXJlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEQoPTGlzdEtleXNSZXF1ZXN0IlUKEExpc3RLZXlzUmVzcG9uc2USHAoEa2V5cxgBIAMoCzIOLnBhbHlyYS52MS5LZXkSIwoGcGxhY2VzGAIgAygLMhMucGFseXJhLnYxLktleVBsYWNlIkYKCEtleVBsYWNlEgsKA3VzZRgBIAEoCRINCgVwbGFjZRgCIAEoCRIOCgZsb2NrZWQYAyABKAkSDgoGcmVtZWR5GAQgASgJIh0KD01vdmVLZXlzUmVxdWVzdBIKCgJ0bxgBIAEoCSI3ChBNb3ZlS2V5c1Jlc3BvbnNlEiMKBnBsYWNlcxgBIAMoCzITLnBhbHlyYS52MS5LZXlQbGFjZSITChFFeHBvcnRLZXlzUmVxdWVzdCImChJFeHBvcnRLZXlzUmVzcG9uc2USEAoIZG9jdW1lbnQYASABKAwiHwoQUm90YXRlS2V5UmVxdWVzdBILCgN1c2UYASABKAkiMAoRUm90YXRlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ucGFseXJhLnYxLktleTKHAwoKS2V5U2VydmljZRJaCghMaXN0S2V5cxIaLnBhbHlyYS52MS5MaXN0S2V5c1JlcXVlc3QaGy5wYWx5cmEudjEuTGlzdEtleXNSZXNwb25zZSIV6uAYEQoMam91cm5hbC5yZWFkGgEBEmAKCkV4cG9ydEtleXMSHC5wYWx5cmEudjEuRXhwb3J0S2V5c1JlcXVlc3QaHS5wYWx5cmEudjEuRXhwb3J0S2V5c1Jlc3BvbnNlIhXq4BgRCgxqb3VybmFsLnJlYWQaAQESXgoJUm90YXRlS2V5EhsucGFseXJhLnYxLlJvdGF0ZUtleVJlcXVlc3QaHC5wYWx5cmEudjEuUm90YXRlS2V5UmVzcG9uc2UiFurgGBIKC2tleXMubWFuYWdlEAEaAQESWwoITW92ZUtleXMSGi5wYWx5cmEudjEuTW92ZUtleXNSZXF1ZXN0GhsucGFseXJhLnYxLk1vdmVLZXlzUmVzcG9uc2UiFurgGBIKC2tleXMubWFuYWdlEAEaAQFCI1ohcGFseXJhL2FwaS9nZW4vcGFseXJhL3YxO3BhbHlyYXYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_palyra_v1_option]);
 
 /**
  * Key is a signing key, public half.
@@ -80,6 +80,11 @@ export type ListKeysResponse = Message<"palyra.v1.ListKeysResponse"> & {
    * @generated from field: repeated palyra.v1.Key keys = 1;
    */
   keys: Key[];
+
+  /**
+   * @generated from field: repeated palyra.v1.KeyPlace places = 2;
+   */
+  places: KeyPlace[];
 };
 
 /**
@@ -88,6 +93,82 @@ export type ListKeysResponse = Message<"palyra.v1.ListKeysResponse"> & {
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
   messageDesc(file_palyra_v1_key, 2);
+
+/**
+ * KeyPlace is where the private half of the key of a use lies.
+ *
+ * @generated from message palyra.v1.KeyPlace
+ */
+export type KeyPlace = Message<"palyra.v1.KeyPlace"> & {
+  /**
+   * @generated from field: string use = 1;
+   */
+  use: string;
+
+  /**
+   * file, vault or credential; both: file and vault have the same, and the file counts.
+   *
+   * @generated from field: string place = 2;
+   */
+  place: string;
+
+  /**
+   * Why it cannot be used now; empty: it can.
+   *
+   * @generated from field: string locked = 3;
+   */
+  locked: string;
+
+  /**
+   * What to do about that.
+   *
+   * @generated from field: string remedy = 4;
+   */
+  remedy: string;
+};
+
+/**
+ * Describes the message palyra.v1.KeyPlace.
+ * Use `create(KeyPlaceSchema)` to create a new message.
+ */
+export const KeyPlaceSchema: GenMessage<KeyPlace> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_key, 3);
+
+/**
+ * @generated from message palyra.v1.MoveKeysRequest
+ */
+export type MoveKeysRequest = Message<"palyra.v1.MoveKeysRequest"> & {
+  /**
+   * vault or files.
+   *
+   * @generated from field: string to = 1;
+   */
+  to: string;
+};
+
+/**
+ * Describes the message palyra.v1.MoveKeysRequest.
+ * Use `create(MoveKeysRequestSchema)` to create a new message.
+ */
+export const MoveKeysRequestSchema: GenMessage<MoveKeysRequest> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_key, 4);
+
+/**
+ * @generated from message palyra.v1.MoveKeysResponse
+ */
+export type MoveKeysResponse = Message<"palyra.v1.MoveKeysResponse"> & {
+  /**
+   * @generated from field: repeated palyra.v1.KeyPlace places = 1;
+   */
+  places: KeyPlace[];
+};
+
+/**
+ * Describes the message palyra.v1.MoveKeysResponse.
+ * Use `create(MoveKeysResponseSchema)` to create a new message.
+ */
+export const MoveKeysResponseSchema: GenMessage<MoveKeysResponse> = /*@__PURE__*/
+  messageDesc(file_palyra_v1_key, 5);
 
 /**
  * @generated from message palyra.v1.ExportKeysRequest
@@ -100,7 +181,7 @@ export type ExportKeysRequest = Message<"palyra.v1.ExportKeysRequest"> & {
  * Use `create(ExportKeysRequestSchema)` to create a new message.
  */
 export const ExportKeysRequestSchema: GenMessage<ExportKeysRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_key, 3);
+  messageDesc(file_palyra_v1_key, 6);
 
 /**
  * @generated from message palyra.v1.ExportKeysResponse
@@ -117,7 +198,7 @@ export type ExportKeysResponse = Message<"palyra.v1.ExportKeysResponse"> & {
  * Use `create(ExportKeysResponseSchema)` to create a new message.
  */
 export const ExportKeysResponseSchema: GenMessage<ExportKeysResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_key, 4);
+  messageDesc(file_palyra_v1_key, 7);
 
 /**
  * @generated from message palyra.v1.RotateKeyRequest
@@ -136,7 +217,7 @@ export type RotateKeyRequest = Message<"palyra.v1.RotateKeyRequest"> & {
  * Use `create(RotateKeyRequestSchema)` to create a new message.
  */
 export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_key, 5);
+  messageDesc(file_palyra_v1_key, 8);
 
 /**
  * @generated from message palyra.v1.RotateKeyResponse
@@ -153,7 +234,7 @@ export type RotateKeyResponse = Message<"palyra.v1.RotateKeyResponse"> & {
  * Use `create(RotateKeyResponseSchema)` to create a new message.
  */
 export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_palyra_v1_key, 6);
+  messageDesc(file_palyra_v1_key, 9);
 
 /**
  * KeyService is about the daemon's own signing keys, public halves.
@@ -190,6 +271,16 @@ export const KeyService: GenService<{
     methodKind: "unary";
     input: typeof RotateKeyRequestSchema;
     output: typeof RotateKeyResponseSchema;
+  },
+  /**
+   * MoveKeys moves the private halves into the vault, or back into files; those that always lie in files stay there.
+   *
+   * @generated from rpc palyra.v1.KeyService.MoveKeys
+   */
+  moveKeys: {
+    methodKind: "unary";
+    input: typeof MoveKeysRequestSchema;
+    output: typeof MoveKeysResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_palyra_v1_key, 0);
