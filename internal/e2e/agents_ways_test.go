@@ -35,6 +35,7 @@ func TestAgents(t *testing.T) {
 		"opencode-mcp": opencodeMCP, "gemini-mcp": geminiMCP,
 		"opencode-hook": opencodeHook, "gemini-hook": geminiHook, "copilot-hook": copilotHook, "claude-hook-matrix": claudeMatrix,
 		"codex-hook-trust": codexTrust, "claude-park": claudePark, "claude-named": claudeNamed, "codex-named": codexNamed,
+		"opencode-named": opencodeNamed, "gemini-named": geminiNamed,
 		"claude-acp": claudeACP, "claude-agent-acp": claudeAgentACP, "codex-acp": codexACP,
 	} {
 		t.Run(name, func(t *testing.T) {

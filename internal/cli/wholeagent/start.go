@@ -105,8 +105,12 @@ func Prepare(
 	if err != nil {
 		return Start{}, err
 	}
-	st.Command = slices.Concat([]string{real}, s.Args, more, args)
+	st.Command = slices.Concat(s.Launch, []string{real}, s.Args, more, args)
 	vars := given.Names()
+	for _, pair := range st.Env {
+		name, _, _ := strings.Cut(pair, "=")
+		vars = append(vars, name)
+	}
 	for _, pair := range pairs(s.Env) {
 		if name, _, _ := strings.Cut(pair, "="); !slices.Contains(vars, name) {
 			st.Env = append(st.Env, pair)

@@ -35,8 +35,9 @@ type Setup struct {
 	SignIn   []Host            `json:"sign_in"`  // that it needs without a key of the vault
 	Silenced []Host            `json:"silenced"` // that it would reach for, if the words below did not keep it from that
 	Env      map[string]string `json:"env"`
-	Args     []string          `json:"args"` // before those of the person
-	Why      []string          `json:"why"`  // of what is not plain among these
+	Launch   []string          `json:"launch"` // before the program
+	Args     []string          `json:"args"`   // before those of the person
+	Why      []string          `json:"why"`    // of what is not plain among these
 	Caches   []profile.Kept    `json:"caches"`
 	Files    []profile.Small   `json:"files"`
 	Keys     []Key             `json:"keys"`
