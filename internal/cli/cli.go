@@ -19,28 +19,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"palyra/internal/cli/access"
-	"palyra/internal/cli/acp"
-	"palyra/internal/cli/changes"
-	"palyra/internal/cli/configuration"
 	"palyra/internal/cli/connect"
 	"palyra/internal/cli/doctor"
-	"palyra/internal/cli/evidence"
-	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
-	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
-	"palyra/internal/cli/mcp"
 	"palyra/internal/cli/observe"
-	"palyra/internal/cli/policy"
 	"palyra/internal/cli/quick"
-	"palyra/internal/cli/service"
 	"palyra/internal/cli/setup"
-	"palyra/internal/cli/skills"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/cli/tui"
-	"palyra/internal/cli/wholeagent"
 	hooktable "palyra/internal/hook"
 )
 
@@ -57,7 +45,7 @@ func Main(ctx context.Context, p Process) int {
 	inv := &invocation.Invocation{
 		Version: p.Version, Env: p.Env, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr, Now: p.Now, Context: ctx, Interrupt: interrupt,
 	}
-	root := rootCommand(inv)
+	root := rootCommand(inv, p.Args...)
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -73,8 +61,8 @@ func Main(ctx context.Context, p Process) int {
 	return inv.Finish(err)
 }
 
-// rootCommand builds the tree of commands.
-func rootCommand(inv *invocation.Invocation) *cobra.Command {
+// rootCommand builds the tree of commands: that of the command that the words call, else all.
+func rootCommand(inv *invocation.Invocation, words ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "palyra",
 		Short: "The gate between agents and your machine",
@@ -107,7 +95,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 		return exit.Usagef("%v", err)
 	})
 	_ = root.RegisterFlagCompletionFunc("remote", inv.CompleteRemotes)
-	root.AddCommand(allCommands(inv)...)
+	root.AddCommand(called(tops(), inv, words)...)
 	root.SetHelpCommand(help())
 	page := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -133,7 +121,7 @@ func another(inv *invocation.Invocation) setup.Runner {
 			Version: inv.Version, Env: inv.Env, Stdin: inv.Stdin, Stdout: out, Stderr: inv.Stderr, Now: inv.Now, Signals: inv.Signals,
 			Context: ctx, Interrupt: inv.Interrupt, AskSecret: inv.AskSecret,
 		}
-		root := rootCommand(next)
+		root := rootCommand(next, args...)
 		if inv.Home != "" {
 			args = append([]string{"--home", inv.Home}, args...)
 		}
@@ -216,24 +204,5 @@ func hooksHere(inv *invocation.Invocation) func() []observe.Hook {
 			}
 		}
 		return all
-	}
-}
-
-// allCommands lists all commands.
-func allCommands(inv *invocation.Invocation) []*cobra.Command {
-	return []*cobra.Command{
-		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
-		execute.ExecCommand(inv), execute.CheckCommand(inv),
-		hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv), doctor.Command(inv, settings()), doctor.Server(inv)),
-		acp.Command(inv),
-		execute.RunCommand(inv), execute.RunsCommand(inv), execute.ProcessesCommand(inv), toolsCommand(inv),
-		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv), vaultCommand(inv),
-		changes.Command(inv), execute.KeepCommand(inv), execute.DropCommand(inv), changes.Undo(inv), changes.Redo(inv),
-		access.Agents(inv, execute.AgentRunCommand(inv, new(wholeagent.Options))),
-		access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv, consolePairCommand(inv)),
-		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
-		policy.Command(inv), observe.Command(inv, hooksHere(inv)), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
-		skills.Command(inv), setup.Command(inv, another(inv)), configuration.Command(inv), tui.Command(inv, inside),
-		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}
 }

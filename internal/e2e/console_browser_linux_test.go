@@ -21,7 +21,7 @@ import (
 )
 
 // pairedBrowser signs a real browser in, and has a person at a terminal pair it.
-func pairedBrowser(t *testing.T, d *daemon, role string) *page {
+func pairedBrowser(t testing.TB, d *daemon, role string) *page {
 	t.Helper()
 	owner := &elsewhere{t: t, home: d.home}
 	shows := atTerminal(t, owner.command("console", "pair", "--role", role))

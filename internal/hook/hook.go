@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // AgentProgram is one that asks: a table, agents/NAME.json.
@@ -57,8 +58,8 @@ const Talk = "talk"
 //go:embed agents/*.json
 var tables embed.FS
 
-// agents are all tables. A table that cannot be read is a defect that the tests find: its agent is unknown then.
-func agents() map[string]AgentProgram {
+// agents are all tables, read once. A table that cannot be read is a defect that the tests find: its agent is unknown then.
+var agents = sync.OnceValue(func() map[string]AgentProgram {
 	all := map[string]AgentProgram{}
 	files, _ := tables.ReadDir("agents")
 	for _, f := range files {
@@ -69,7 +70,7 @@ func agents() map[string]AgentProgram {
 		}
 	}
 	return all
-}
+})
 
 // Names lists the agents that are known.
 func Names() []string { return slices.Sorted(maps.Keys(agents())) }

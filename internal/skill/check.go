@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/pattern"
 )
 
 const (
@@ -26,23 +27,23 @@ const (
 )
 
 var (
-	idForm      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
-	toolForm    = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,38}[a-z0-9])?$`)
-	moduleForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?\.wasm$`)
-	licenseForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+ ()-]{0,99}$`)
+	idForm      = pattern.Later(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	toolForm    = pattern.Later(`^[a-z0-9]([a-z0-9_-]{0,38}[a-z0-9])?$`)
+	moduleForm  = pattern.Later(`^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?\.wasm$`)
+	licenseForm = pattern.Later(`^[A-Za-z0-9][A-Za-z0-9.+ ()-]{0,99}$`)
 )
 
 // ValidID reports whether a text can be the id of a skill, or the name of a publisher.
-func ValidID(id string) bool { return idForm.MatchString(id) && !strings.HasPrefix(id, "palyra") }
+func ValidID(id string) bool { return idForm().MatchString(id) && !strings.HasPrefix(id, "palyra") }
 
 // forms are what the values of each kind of capability look like.
-var forms = map[string]*regexp.Regexp{
-	"hosts":    regexp.MustCompile(`^[a-z0-9\[][a-z0-9.:\[\]-]{0,250}:[0-9]{1,5}$`),
-	"secrets":  regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
-	"storage":  regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,62}/){1,4}$`),
-	"tools":    regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._-]{0,127}$`),
-	"channels": regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`),
-	"programs": regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`),
+var forms = map[string]func() *regexp.Regexp{
+	"hosts":    pattern.Later(`^[a-z0-9\[][a-z0-9.:\[\]-]{0,250}:[0-9]{1,5}$`),
+	"secrets":  pattern.Later(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
+	"storage":  pattern.Later(`^([a-z0-9][a-z0-9._-]{0,62}/){1,4}$`),
+	"tools":    pattern.Later(`^[a-z0-9][A-Za-z0-9._-]{0,127}$`),
+	"channels": pattern.Later(`^[a-z0-9][a-z0-9._-]{0,63}$`),
+	"programs": pattern.Later(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`),
 }
 
 // Check refuses a manifest that makes no sense, and returns a good one in its one form.
@@ -56,7 +57,7 @@ func Check(m Manifest) (Manifest, error) {
 		return m, bad("version: MAJOR.MINOR.PATCH, or that with -PRERELEASE")
 	case !ValidID(m.Publisher):
 		return m, bad("publisher: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it, and not palyra…")
-	case m.License != "" && !licenseForm.MatchString(m.License):
+	case m.License != "" && !licenseForm().MatchString(m.License):
 		return m, bad("license: an SPDX expression")
 	case len(m.Tools) == 0 && m.Folder == nil:
 		return m, bad("it has neither tools nor a folder")
@@ -89,11 +90,11 @@ func Check(m Manifest) (Manifest, error) {
 
 func checkTool(t ToolSpec, folder bool) error {
 	switch {
-	case !toolForm.MatchString(t.Name):
+	case !toolForm().MatchString(t.Name):
 		return bad("tools: a name has 1 to 40 characters out of a-z, 0-9, '_' and '-', and begins and ends with a letter or digit")
 	case folder && (t.Name == FolderRead || t.Name == FolderRun):
 		return bad("tools: %q is a tool of the folder", t.Name)
-	case !moduleForm.MatchString(t.Module):
+	case !moduleForm().MatchString(t.Module):
 		return bad("tool %s: module is the name of a file of the package, NAME.wasm", t.Name)
 	case len(t.InputSchema) > maxSchema:
 		return bad("tool %s: input_schema has %d bytes, at most %d", t.Name, len(t.InputSchema), maxSchema)
@@ -148,20 +149,20 @@ func validValue(kind, v string) bool {
 	case "hosts":
 		_, port, err := net.SplitHostPort(v)
 		n, bad := strconv.ParseUint(port, 10, 16)
-		return forms[kind].MatchString(v) && err == nil && bad == nil && n > 0 && strconv.FormatUint(n, 10) == port
+		return forms[kind]().MatchString(v) && err == nil && bad == nil && n > 0 && strconv.FormatUint(n, 10) == port
 	case "read", "write":
 		return v == "." || ValidPath(v)
 	case "storage":
-		return forms[kind].MatchString(v) && path.Clean(v)+"/" == v
+		return forms[kind]().MatchString(v) && path.Clean(v)+"/" == v
 	}
-	return forms[kind].MatchString(v)
+	return forms[kind]().MatchString(v)
 }
 
 // partForm is one element of a path in a package: what every file system can hold and nobody reads as another one.
-var partForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._ +@=-]{0,99}$`)
+var partForm = pattern.Later(`^[A-Za-z0-9_][A-Za-z0-9._ +@=-]{0,99}$`)
 
 // reserved are names that some systems take for devices.
-var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
+var reserved = pattern.Later(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
 
 // ValidPath reports whether a path is relative and plain: nothing that leads elsewhere, on any system.
 func ValidPath(p string) bool {
@@ -169,7 +170,7 @@ func ValidPath(p string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(p, "/") {
-		if !partForm.MatchString(part) || reserved.MatchString(part) || strings.HasSuffix(part, ".") || strings.HasSuffix(part, " ") {
+		if !partForm().MatchString(part) || reserved().MatchString(part) || strings.HasSuffix(part, ".") || strings.HasSuffix(part, " ") {
 			return false
 		}
 	}

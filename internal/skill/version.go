@@ -2,16 +2,17 @@ package skill
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"palyra/internal/pattern"
 )
 
 // versionForm is MAJOR.MINOR.PATCH, or that with -PRERELEASE.
-var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(-[0-9a-z]+(\.[0-9a-z]+){0,3})?$`)
+var versionForm = pattern.Later(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(-[0-9a-z]+(\.[0-9a-z]+){0,3})?$`)
 
 // ValidVersion reports whether a text is a version.
-func ValidVersion(v string) bool { return len(v) <= 64 && versionForm.MatchString(v) }
+func ValidVersion(v string) bool { return len(v) <= 64 && versionForm().MatchString(v) }
 
 // CompareVersions orders valid versions; a prerelease comes before what it leads to.
 func CompareVersions(a, b string) int {

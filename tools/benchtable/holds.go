@@ -25,6 +25,8 @@ var holds = []hold{
 	{"codex sandbox / palyra exec", "Peers", "codex/exec", true, 4, 8, "×"},
 	{"srt / palyra exec", "Peers", "srt/exec", true, 25, 50, "×"},
 	{"palyra version / plain", "Peers", "version/plain", false, 4, 3, "×"},
+	{"palyra tui until it shows / palyra version", "TerminalUI", "tui/version", false, 3, 0, "×"},
+	{"a frame of the console's list of 10,000, p95", "ConsoleList", "frame-p95-ms", false, 50, 17, "ms"},
 	{"tier C, a room ready / plain", "Launch/root/0-files", "warm/plain", false, 1.5, 1.2, "×"},
 	{"tier C, a room ready / plain, ordinary user", "Launch/user/0-files", "warm/plain", false, 1.5, 1.2, "×"},
 	{"tier C, no room ready / bare bubblewrap", "Launch/root/0-files", "cold/bare", false, 1.3, 0.6, "×"},

@@ -62,8 +62,10 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 		return err
 	}
 	defer c.Close()
-	if err := c.Health(ctx); err != nil {
-		return err
+	if o.Plain { // else the screen is drawn meanwhile
+		if err := c.Health(ctx); err != nil {
+			return err
+		}
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -85,12 +87,15 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 		m.bell = func() { _, _ = io.WriteString(inv.Stdout, "\a") }
 	}
 	s.program = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(inv.Stdin), tea.WithOutput(inv.Stdout), tea.WithEnvironment(inv.Env),
-		tea.WithoutSignalHandler())
+		tea.WithoutSignalHandler(), tea.WithFPS(frames))
 	s.beside.Go(s.watch)
 	s.beside.Go(s.tail)
 	_, err = s.program.Run()
 	end()
 	s.beside.Wait()
+	if s.refused != nil {
+		return s.refused
+	}
 	if errors.Is(err, tea.ErrProgramKilled) && inv.Context.Err() != nil {
 		return exit.Interrupted(inv.Context.Err())
 	}
@@ -105,7 +110,11 @@ type feed struct {
 	another func(*invocation.Invocation) Runner
 	program *tea.Program
 	beside  sync.WaitGroup
+	refused error // there was no daemon from the start; set before the program ends
 }
+
+// frames is how often a second the screen may be drawn: the first time as soon as that.
+const frames = 120
 
 // Write says what parts of the command would print as messages.
 func (s *feed) Write(p []byte) (int, error) {
@@ -120,6 +129,11 @@ const again = 500 * time.Millisecond
 
 // watch follows the questions.
 func (s *feed) watch() {
+	if err := s.client.Health(s.ctx); err != nil {
+		s.refused = err
+		s.program.Quit()
+		return
+	}
 	s.keep(func() error {
 		if err := s.client.Health(s.ctx); err != nil {
 			return err
