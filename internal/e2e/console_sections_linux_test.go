@@ -285,7 +285,9 @@ func scrolled(t testing.TB) (median, p95 time.Duration, rows int) {
 	must(t, p.js("document.querySelectorAll('[data-approval]').length", &rows))
 	cancel()
 	<-ch
-	at := func(part int) time.Duration { return time.Duration(frames[len(frames)*part/100] * float64(time.Millisecond)) }
+	at := func(part int) time.Duration {
+		return time.Duration(frames[len(frames)*part/100] * float64(time.Millisecond))
+	}
 	return at(50), at(95), rows
 }
 
