@@ -65,6 +65,7 @@ type Predicate struct {
 	TimedOut        bool         `json:"timed_out"`
 	KillReason      Stop         `json:"kill_reason"`
 	Usage           Usage        `json:"usage"`
+	Runtime         *Runtime     `json:"runtime,omitempty"` // of a skill's tool
 	StdoutDigest    Digest       `json:"stdout_digest"` // raw, before any cut
 	StderrDigest    Digest       `json:"stderr_digest"`
 	OutputDigest    Digest       `json:"output_digest"`
@@ -81,6 +82,18 @@ type Predicate struct {
 	FinishedAt      string       `json:"finished_at"`
 	Granted         Position     `json:"granted"`
 	ExecutionSHA256 Digest       `json:"execution_sha256,omitempty"`
+}
+
+// Runtime is what a skill's tool ran on, what it took, and what of its capabilities it was granted and used: KIND:NAME.
+type Runtime struct {
+	Name    string   `json:"name"`
+	ABI     string   `json:"abi"`
+	Skill   string   `json:"skill"` // ID@VERSION
+	Package Digest   `json:"package_digest"`
+	Fuel    int64    `json:"fuel_used"`
+	Memory  int64    `json:"memory_bytes"`
+	Granted []string `json:"capabilities_granted"`
+	Used    []string `json:"capabilities_used"`
 }
 
 // EgressFlow is one connection of a run, as the guard saw it.

@@ -86,6 +86,7 @@ type Result struct {
 	Changes     []Change     // what a staged run did, in the order of the names' bytes
 	Listed      *Effects     // the same in short, once the list is kept; nil: there are none, or nobody knows
 	Changed     []string     // inputs of the plan, as bytes, that were not as they had been checked when the run was over
+	Runtime     *Runtime     // of a skill's tool
 	Posture     Digest       // of the signed probe results that held for the tier
 	Started     time.Time
 	Finished    time.Time

@@ -25,6 +25,3 @@ type Command struct {
 	Outside     []string     `json:"outside,omitempty"`      // paths that lead out of the workspace
 	Why         []string     `json:"why,omitempty"`          // what decided the class, for people
 }
-
-// Looks reports whether the command is understood to its last word, and only looks.
-func (c Command) Looks() bool { return c.Understood && c.Class == CommandReadOnly && !c.RunsCode }

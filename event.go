@@ -33,6 +33,6 @@ func Catalogue() []Event {
 		[]Event{PairingOpened{}, PairingFailed{}, DevicePaired{}, DeviceRenewed{}, DeviceRevoked{}},
 		[]Event{UserAdded{}, UserChanged{}, UserRemoved{}, TokenAdded{}, TokenRevoked{}, ConsoleOpened{}},
 		[]Event{UpstreamAdded{}, UpstreamRemoved{}, UpstreamApproved{}, UpstreamQuarantined{}, UpstreamReached{}},
-		[]Event{VaultChanged{}, SecretUsed{}, SignatureMade{}},
+		[]Event{VaultChanged{}, SecretUsed{}, SignatureMade{}, SkillChanged{}, PublisherChanged{}},
 	)
 }

@@ -85,6 +85,7 @@ type Client struct {
 	sandbox     palyrav1connect.SandboxServiceClient
 	devices     palyrav1connect.DeviceServiceClient
 	mcp         palyrav1connect.McpServiceClient
+	skills      palyrav1connect.SkillServiceClient
 	runs        palyrav1connect.RunServiceClient
 	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
 }
@@ -135,6 +136,7 @@ func Open(cfg Config) (*Client, error) {
 	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
 	c.devices = palyrav1connect.NewDeviceServiceClient(h, base, opt)
 	c.mcp = palyrav1connect.NewMcpServiceClient(h, base, opt)
+	c.skills = palyrav1connect.NewSkillServiceClient(h, base, opt)
 	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
 	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
 	return c, nil

@@ -152,7 +152,7 @@ var shapes = map[string]string{
 	"subject":   `name:s digest:sha256`, "sha256": `sha256:s`,
 	"predicate": `attestation_id:s state_id:s call_id:s run_id:s session_id:s principal:s door:s tool:s plan_digest:s input_digest:s verdict:s policies:[s
 		bundle_digest:s snapshot_digest:s decision:*decision approver_separation:s grant_id:s lease_id:s tier:s executor:s sandbox_enforcement:enforcement limits:limits
-		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage stdout_digest:s stderr_digest:s output_digest:s
+		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage runtime?:*runtime stdout_digest:s stderr_digest:s output_digest:s
 		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
 	"decision": `approval_id?:s answer?:s scope?:s grant_id?:s reused?:b reason?:s by?:s method?:s at?:t plan_digest?:s separation?:s votes?:[vote terms?:*terms`,
 	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s group?:s group_digest?:s within?:[s pages?:b branch?:s signer?:s remote?:s host_key?:s`,
@@ -164,6 +164,7 @@ var shapes = map[string]string{
 	"intent":      `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
 	"limits":      `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
 	"usage":       `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
+	"runtime":     `name:s abi:s skill:s package_digest:s fuel_used:i memory_bytes:i capabilities_granted:[s capabilities_used:[s`,
 	"flow":        `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
 	"effects": effectsShape,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s

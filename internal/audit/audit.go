@@ -42,6 +42,7 @@ type Audit struct {
 	servers  map[string]*server
 	less     int // calls whose lines have no digests of their documents
 	access   access
+	shelf    shelf
 	until    time.Time       // until when calls are observed
 	unsigned *palyra.Finding // the first call that was observed, and not held, outside of that
 }
@@ -52,7 +53,7 @@ func New(now time.Time) *Audit {
 		now: now, calls: map[palyra.CallID]*callRecord{}, sessions: map[palyra.SessionID]*sessionRecord{}, runs: map[palyra.RunID]*runRecord{},
 		asked: map[palyra.ApprovalID]*question{},
 		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.LeaseID]*leaseRecord{}, keys: map[string]*key{}, places: map[string]place{},
-		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(),
+		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(), shelf: newShelf(),
 	}
 }
 
@@ -98,7 +99,7 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 	case *palyra.UpstreamAdded, *palyra.UpstreamRemoved, *palyra.UpstreamApproved, *palyra.UpstreamQuarantined:
 		a.hearServer(seq, e)
 	default:
-		if !a.access.hear(seq, e) {
+		if !a.access.hear(seq, e) && !a.shelf.hear(seq, e) {
 			return a.hearCall(seq, at, e)
 		}
 	}
@@ -108,7 +109,7 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 // Settle looks at the tables, when every line was heard.
 func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	for _, check := range []func(*store.Tx) (*palyra.Finding, error){
-		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls,
+		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.shelf.hold, a.holdSessions, a.holdRuns, a.holdCalls,
 		a.holdAttestations,
 		a.holdObserved, a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
 	} {

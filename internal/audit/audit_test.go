@@ -21,6 +21,7 @@ import (
 	"palyra/internal/mcp/upstream"
 	"palyra/internal/policy/inforce"
 	"palyra/internal/posture"
+	"palyra/internal/skill/registry"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/workspace"
@@ -65,7 +66,7 @@ func newBench(t *testing.T) *bench {
 	engine, err := sqlite.Open(b.path)
 	b.must(err)
 	b.db, err = store.Open(t.Context(), engine, journal.Schema(), accesses.Schema(), approval.Schema(), attest.Schema(), keyring.Schema(),
-		upstream.Schema(), inforce.Schema(), posture.Schema(), runs.Schema(), workspace.Schema())
+		registry.Schema(), upstream.Schema(), inforce.Schema(), posture.Schema(), runs.Schema(), workspace.Schema())
 	b.must(err)
 	t.Cleanup(func() { _ = b.db.Close() })
 	b.journal, err = journal.New(t.Context(), journal.Config{DB: b.db, Signer: b.key, Now: func() time.Time { return b.clock }})

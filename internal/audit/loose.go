@@ -28,6 +28,9 @@ var Loose = map[string]string{
 	"vault_bindings":   "listed in the vault's manifest, row by row",
 	"vault_keys":       "keys that a keeper may still have to forget; the manifest names the one in use",
 
+	"skill_packages": "held by their digests in skills, each time one is loaded",
+	"skill_uses":     "counts, from which 'palyra skills shrink' proposes less; nothing is granted by them",
+
 	"state": "the state's id, which is in the journal's origin and in every signature",
 }
 
@@ -94,6 +97,11 @@ var Free = map[string]string{
 	"approval_leases.expires_boot":   "a clock",
 	"approval_leases.ended_at":       "the line has its own time",
 	"approval_leases.signature":      "the line has it",
+	"skills.installed_by":            "the line has it",
+	"skills.installed_at":            "the line has its own time",
+	"skills.bytes":                   "the size of what the digest is of",
+	"skill_publishers.added_at":      "the line has its own time",
+	"skill_publishers.revoked_at":    "when is the line's, that it was is held",
 	"mcp_upstreams.server":           "what the server called itself",
 	"mcp_upstreams.added_at":         "the line has its own time",
 }

@@ -44,6 +44,7 @@ import (
 	"palyra/internal/run"
 	"palyra/internal/session"
 	"palyra/internal/signing"
+	"palyra/internal/skill/registry"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -145,7 +146,7 @@ func (d *records) openState(ctx context.Context) error {
 	}
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
 		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema())
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema(), registry.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

@@ -20,6 +20,7 @@ import (
 	"palyra/internal/run"
 	"palyra/internal/sandbox/bare"
 	"palyra/internal/seal/trustedfiles"
+	"palyra/internal/skill/registry"
 	"palyra/internal/store"
 	"palyra/internal/tiera"
 	"palyra/internal/tiers"
@@ -49,7 +50,8 @@ type path struct {
 	runner    *tool.Runner
 	tiers     *tiers.Tiers
 	tierA     *tiera.TierA
-	upstreams upstreams // nil: there are none
+	upstreams upstreams          // nil: there are none
+	skills    *registry.Registry // nil, as the upstreams
 	ledger    *run.Ledger
 	calls     *run.Calls
 	runs      *run.Runs
@@ -109,6 +111,10 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	if err = d.openUpstreams(ctx, p); err != nil {
+		return err
+	}
+	p.skills, err = registry.New(ctx, registry.Config{DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Now: now, Log: d.Log})
+	if err != nil {
 		return err
 	}
 	if p.planner, err = p.plannerOf(c, d.work, new(trustedfiles.TrustedFiles)); err != nil {

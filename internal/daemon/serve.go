@@ -28,6 +28,7 @@ import (
 	devicesvc "palyra/internal/rpc/devices"
 	mcpsvc "palyra/internal/rpc/mcp"
 	observesvc "palyra/internal/rpc/observe"
+	skillsvc "palyra/internal/rpc/skills"
 )
 
 // Run serves the doors until ctx ends or a part fails.
@@ -129,6 +130,9 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		observesvc.New(d.observe),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
+	}
+	if d.path.skills != nil {
+		c.Services = append(c.Services, skillsvc.New(d.path.skills, d.access.Lesser))
 	}
 	if d.path.upstreams != nil {
 		c.Services = append(c.Services, mcpsvc.New(d.path.upstreams))

@@ -69,7 +69,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
 		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut,
 		KillReason: palyra.Stop(clip(string(res.KillReason))),
-		Usage:      res.Usage, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
+		Usage:      res.Usage, Runtime: res.Runtime, StdoutDigest: outputDigest(res.StdoutDigest, res.Stdout),
 		StderrDigest: outputDigest(res.StderrDigest, res.Stderr), OutputDigest: outputDigest(res.OutputDigest, res.Output), OutcomeDigest: body,
 		Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: textOfRemnants(res.Left), PostureDigest: res.Posture,

@@ -75,7 +75,7 @@ func reduced(p palyra.Predicate) palyra.Predicate {
 	p.Executor, p.KillReason = string(p.Tier), ""
 	p.Enforcement = palyra.Enforcement{Mechanisms: []string{}, Limits: map[string]palyra.Hold{}}
 	p.Egress, p.EgressOmitted = []palyra.EgressFlow{}, p.EgressOmitted+int64(len(p.Egress))
-	p.Quarantined, p.Left = []palyra.PathText{}, nil
+	p.Quarantined, p.Left, p.Runtime = []palyra.PathText{}, nil, nil
 	return p
 }
 

@@ -35,6 +35,7 @@ var (
 		"internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/publish", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing",
 		"internal/limit", "internal/command", "internal/mcp/upstream", "internal/observe", "internal/session", "internal/signing",
+		"internal/skill/registry",
 		"internal/statedir", "internal/vault", "internal/wasm", "internal/webauthn",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
@@ -133,7 +134,17 @@ func edges() []edge {
 			append([]string{".", "internal/skill", "internal/skill/archive"}, small...),
 			true, "packages are made and checked without a daemon",
 		},
-		{[]string{"internal/skill/*"}, []string{"**"}, false, "a skill's package knows no part"},
+		{
+			[]string{"internal/skill/registry"},
+			[]string{"internal/skill", "internal/skill/archive"},
+			true, "packages are verified when they are taken in and each time they are loaded",
+		},
+		{
+			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold"},
+			[]string{"**"},
+			false, "a skill's package knows no part",
+		},
+		{[]string{"internal/rpc/**", "client/**", "internal/audit"}, []string{"internal/skill"}, true, "what is told of skills"},
 		{
 			[]string{"internal/cli/skills"},
 			[]string{"internal/skill", "internal/skill/archive", "internal/skill/project", "internal/skill/scaffold"},
@@ -239,12 +250,13 @@ func edges() []edge {
 			[]string{"internal/run"},
 			append([]string{
 				".", "internal/store", "internal/gate", "internal/run/tapeline", "internal/run/calllog", "internal/run/background",
-				"internal/run/dailybytes",
+				"internal/run/dailybytes", "internal/run/keptline",
 			}, small...), true,
 			"runs stand on the gate",
 		},
 		{[]string{"internal/run/tapeline"}, []string{".", "internal/ulid"}, true, "calls in the words of a tape"},
 		{[]string{"internal/run/calllog"}, []string{"."}, true, "what followers of a call hear"},
+		{[]string{"internal/run/keptline"}, words, true, "digests in lines"},
 		{[]string{"internal/run/dailybytes"}, []string{"."}, true, "what calls keep on a day"},
 		{[]string{"internal/run/background"}, words, true, "calls that go on, in root words"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},

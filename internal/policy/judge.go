@@ -61,7 +61,7 @@ type ruling struct {
 // judge asks about every pair; the strictest answer holds.
 func (c *judgement) judge() palyra.Verdict {
 	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing}
-	v.Looks = c.request.Effects != nil && c.words.Looks() // such as git's refreshed index
+	v.Looks = c.request.Effects != nil && looks(c.words) // such as git's refreshed index
 	rulings := make([]ruling, len(c.pairs))
 	v.Pairs = make([]palyra.PairResult, 0, len(c.pairs))
 	for i, p := range c.pairs {
@@ -255,4 +255,9 @@ func (r rules) ids() []string {
 		ids = append(ids, string(one.id))
 	}
 	return ids
+}
+
+// looks reports whether a command is understood to its last word, and only looks.
+func looks(c palyra.Command) bool {
+	return c.Understood && c.Class == palyra.CommandReadOnly && !c.RunsCode
 }

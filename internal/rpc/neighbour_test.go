@@ -92,6 +92,7 @@ var (
 	general = []string{
 		"ListTools", "GetTool", "GetStatus", "WhoAmI", "ListAgents", "ListOperators", "ListRoles", "ListTokens", "ListUsers", "OpenConsole",
 		"GetDevice", "ListDevices", "RenewDevice", "JoinBrowser", "BeginPasskey", "GetUpstream", "ListUpstreams", "GetPosture",
+		"GetSkill", "ListSkills", "ListPublishers",
 		"CheckPolicy", "ExplainCall", "GetPolicy", "GetSnapshot", "ListActivations", "GetObservation",
 	}
 	// aboutAll are about everybody's work, or change what holds for all: not for those who
@@ -100,6 +101,7 @@ var (
 		"AddAgent", "AddOperator", "AddToken", "AddUser", "ChangeUser", "RemoveAgent", "RemoveOperator", "RemoveUser", "RevokeToken",
 		"ExportApprovals", "GetGrant", "ListGrants", "RevokeGrant", "GetAttestation", "PairDevice", "RevokeDevice",
 		"ExportJournal", "GetHead", "GetProof", "TailJournal", "VerifyJournal", "ExportKeys", "ListKeys", "RotateKey", "MoveKeys",
+		"InstallSkill", "EnableSkill", "QuarantineSkill", "ShrinkSkill", "RemoveSkill", "TrustPublisher", "RevokePublisher",
 		"AddUpstream", "ApproveUpstream", "RemoveUpstream", "ApplyPolicy", "ReplayPolicy", "RollbackPolicy", "SuggestPolicy", "RunDoctor",
 		"SetObservation",
 		"CloseSession", "GetSession", "ListSessions", "Shutdown",

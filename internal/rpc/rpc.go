@@ -243,7 +243,7 @@ func bodyLimit(spec connect.Spec) []connect.HandlerOption {
 		most = maxCallBody
 	case palyrav1connect.RunServiceStartRunProcedure, palyrav1connect.RunServiceRunStreamProcedure:
 		most = maxRunBody
-	case palyrav1connect.VaultServiceImportVaultProcedure:
+	case palyrav1connect.VaultServiceImportVaultProcedure, palyrav1connect.SkillServiceInstallSkillProcedure:
 		most = maxPartBody
 	}
 	return []connect.HandlerOption{connect.WithReadMaxBytes(most)}

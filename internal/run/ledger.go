@@ -11,6 +11,7 @@ import (
 	"palyra"
 	"palyra/internal/pack"
 	"palyra/internal/run/dailybytes"
+	"palyra/internal/run/keptline"
 	"palyra/internal/run/tapeline"
 	"palyra/internal/store"
 )
@@ -149,7 +150,7 @@ type row struct {
 func (r row) held(events []palyra.Event) []palyra.Event {
 	out := slices.Clone(events)
 	for i, e := range slices.Backward(out) {
-		if with, ok := r.kept.With(e, r.body); ok {
+		if with, ok := keptline.With(r.kept, e, r.body); ok {
 			out[i] = with
 			break
 		}

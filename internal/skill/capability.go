@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"palyra"
 )
 
 // lists are the kinds of capabilities with their names, in the order of the manifest.
@@ -98,4 +100,21 @@ func (c Capabilities) Lines() (out []string) {
 		}
 	}
 	return out
+}
+
+// Terms are the capabilities as KIND:VALUE, never nil.
+func (c Capabilities) Terms() []string { return append([]string{}, c.Missing(Capabilities{})...) }
+
+// CapabilitiesOf reads terms.
+func CapabilitiesOf(terms []string) (Capabilities, error) {
+	var c Capabilities
+	for _, t := range terms {
+		kind, value, ok := strings.Cut(t, ":")
+		if !ok || value == "" || !slices.Contains(Kinds(), kind) {
+			return Capabilities{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is no capability", palyra.Clip(t, 64)).
+				WithRemedy("write KIND:VALUE, with one of: %s", strings.Join(Kinds(), ", "))
+		}
+		c = c.Add(kind, value)
+	}
+	return c, nil
 }

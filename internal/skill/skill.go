@@ -39,6 +39,12 @@ const (
 	ReasonNoRuns    palyra.Reason = "skill_nothing_known" // there are no recorded runs
 )
 
+// The sizes of packages, and of the parts in which they are sent to the daemon.
+const (
+	MaxPackage = 32 << 20
+	MaxPart    = 4 << 20
+)
+
 // Manifest is what a package says of itself, in skill.toml.
 type Manifest struct {
 	Format       string       `json:"format" toml:"format"`
@@ -133,3 +139,34 @@ const (
 
 // Schema is the tool's schema as JSON.
 func (t ToolSpec) Schema() json.RawMessage { return json.RawMessage(t.InputSchema) }
+
+// By is who does something with a skill: as what, and with what signature.
+type By struct {
+	Principal palyra.Principal
+	Role      palyra.Role
+	Signature palyra.Signature
+}
+
+// Addition is a package to be installed.
+type Addition struct {
+	Package []byte
+	Widen   bool // it may ask for more than what is installed
+	By      By
+}
+
+// Enabling is what an operator grants a skill.
+type Enabling struct {
+	ID      string
+	Digest  palyra.Digest // of the package that was looked at
+	Granted Capabilities
+	By      By
+}
+
+// Shrinking is the least that the recorded runs of a skill took.
+type Shrinking struct {
+	ID      string       `json:"id"`
+	Runs    int64        `json:"runs"` // of this package
+	Granted Capabilities `json:"granted"`
+	Needed  Capabilities `json:"needed"`
+	Applied bool         `json:"applied"`
+}

@@ -26,6 +26,7 @@ import (
 	"palyra/internal/rpc/runs"
 	"palyra/internal/rpc/sandbox"
 	"palyra/internal/rpc/sessions"
+	"palyra/internal/rpc/skills"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
 	"palyra/internal/rpc/vault"
@@ -77,6 +78,7 @@ func (p *Parts) Services() []rpc.Service {
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
 		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		skills.New(skillsPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 
 // The limits of packages.
 const (
-	MaxBytes   = 32 << 20
+	MaxBytes   = skill.MaxPackage
 	MaxEntries = 256
 	MaxModule  = 16 << 20
 	maxOther   = 4 << 20 // of an entry that is no module
