@@ -109,7 +109,8 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 // Settle looks at the tables, when every line was heard.
 func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	for _, check := range []func(*store.Tx) (*palyra.Finding, error){
-		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.shelf.hold, a.holdSessions, a.holdRuns, a.holdCalls,
+		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.shelf.hold, a.holdSessions,
+		a.holdRuns, a.holdCalls,
 		a.holdAttestations,
 		a.holdObserved, a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
 	} {

@@ -125,15 +125,6 @@ func (c *callRecord) checkOutcome(text []byte) *palyra.Finding {
 	return nil
 }
 
-// bodyOf returns the part of an outcome's text that is its body.
-func bodyOf(text []byte) ([]byte, bool) {
-	i := bytes.LastIndex(text, []byte(palyra.AttestationKey))
-	if i < 0 {
-		return nil, false
-	}
-	return text[:i], true
-}
-
 // splitOutcome is an outcome's body, and its attestation; null where it is kept without.
 func splitOutcome(text []byte) (body, attestation []byte) {
 	body, ok := bodyOf(text)

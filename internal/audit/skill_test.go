@@ -24,8 +24,10 @@ func TestSkills(t *testing.T) {
 	b.say(first, other, line, enabled, gone, revoked)
 	b.insert("skills", "id", "demo", "version", "1.0.0", "publisher", "acme", "key_id", "pub-1", "digest", "sha256:1", "state", "active",
 		"granted", `["hosts:a:1"]`, "why", "", "installed_by", "user:alice", "installed_at", 1, "bytes", 1)
-	b.insert("skill_publishers", "key_id", "pub-1", "name", "acme", "public_key", "AAAA", "added_by", "user:alice", "added_at", 1, "revoked_at", 2)
-	b.insert("skill_publishers", "key_id", "pub-2", "name", "acme", "public_key", "AAAA", "added_by", "user:alice", "added_at", 1, "revoked_at", 0)
+	b.insert("skill_publishers", "key_id", "pub-1", "name", "acme", "public_key", "AAAA", "added_by", "user:alice", "added_at", 1,
+		"revoked_at", 2)
+	b.insert("skill_publishers", "key_id", "pub-2", "name", "acme", "public_key", "AAAA", "added_by", "user:alice", "added_at", 1,
+		"revoked_at", 0)
 	if why := b.found(); why != "" {
 		t.Fatal(why)
 	}

@@ -213,7 +213,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.tierA.Feature(d.shelved.Texts(ctx, d.prunableDirs())),
-		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.list(),
+		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.observe.Problems(), d.trouble.List(),
 			provider.Plain(d.Settings), d.undo.Problems(), d.keys().Problems(ctx)),
 		Limited: d.limits.Counters(), Console: console,
 		Remote: remote,

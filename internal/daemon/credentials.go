@@ -3,10 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 
 	"palyra"
 	"palyra/internal/enrol"
@@ -46,34 +43,4 @@ func (d *Daemon) credentialEnded(id string) {
 func (d *Daemon) registry() rpcaccess.Registry {
 	p := enrol.People{Registry: d.access, Workspaces: d.work}
 	return rpcaccess.Registry{Keys: p, People: p, Tokens: p, Roles: p}
-}
-
-// trouble is the list of problems that the status shows.
-type trouble struct {
-	mu sync.Mutex
-	by map[string]string
-}
-
-// set says what is wrong with a part, or with nil that nothing is.
-func (t *trouble) set(part string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.by == nil {
-		t.by = map[string]string{}
-	}
-	delete(t.by, part)
-	if err != nil {
-		e := palyra.AsError(err)
-		t.by[part] = e.Text + "; " + e.Remedy
-	}
-}
-
-func (t *trouble) list() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var out []string
-	for _, part := range slices.Sorted(maps.Keys(t.by)) {
-		out = append(out, part+": "+t.by[part])
-	}
-	return out
 }

@@ -41,6 +41,7 @@ import (
 	"palyra/internal/posture"
 	"palyra/internal/prune"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/status"
 	"palyra/internal/run"
 	"palyra/internal/session"
 	"palyra/internal/signing"
@@ -90,7 +91,7 @@ type Daemon struct {
 	devices  *enrol.Devices
 	server   atomic.Pointer[rpc.Server] // nil before Run
 	limits   *limit.Limiter
-	trouble  trouble
+	trouble  status.Trouble
 	shelved  prune.Usage
 	stopped  palyra.DaemonStopped // how Run ended
 }
@@ -146,7 +147,8 @@ func (d *records) openState(ctx context.Context) error {
 	}
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
 		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema(), registry.Schema())
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema(),
+		registry.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

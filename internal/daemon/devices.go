@@ -32,7 +32,7 @@ func (d *Daemon) openDevices(ctx context.Context) (err error) {
 			_, err := d.journal.Record(ctx, events...)
 			return err
 		},
-		Trouble: func(err error) { d.trouble.set("remote", err) },
+		Trouble: func(err error) { d.trouble.Set("remote", err) },
 	})
 	if err != nil {
 		return err

@@ -113,7 +113,10 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if err = d.openUpstreams(ctx, p); err != nil {
 		return err
 	}
-	p.skills, err = registry.New(ctx, registry.Config{DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Now: now, Log: d.Log})
+	p.skills, err = registry.New(ctx, registry.Config{
+		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Now: now,
+		Log: d.Log,
+	})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (d *Daemon) bundleConfig() bundle.Config {
 	return bundle.Config{
 		DB: d.db, Journal: d.journal, Judging: d.judging, Preset: d.Settings.Policy.Preset, Dir: d.Settings.Policy.Dir, Now: now, Log: d.Log,
 		Users:   func(ctx context.Context) ([]palyra.User, error) { return d.access.Users(ctx) },
-		Trouble: func(err error) { d.trouble.set("policy", err) },
+		Trouble: func(err error) { d.trouble.Set("policy", err) },
 	}
 }
 

@@ -393,7 +393,7 @@ func TestPolicyDir(t *testing.T) {
 		if err := d.bundles.Load(t.Context()); (err == nil) != good {
 			t.Errorf("reload: %v", err)
 		}
-		if trouble := strings.Join(d.trouble.list(), ""); strings.Contains(trouble, "policy:") == good {
+		if trouble := strings.Join(d.trouble.List(), ""); strings.Contains(trouble, "policy:") == good {
 			t.Errorf("trouble %q", trouble)
 		}
 		if v := echoes(t, d); v.Effect != want {

@@ -47,7 +47,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.server.Store(server)
 	d.devices.Serve(d.remoteDoor(server))
-	d.trouble.set("console", d.devices.OpenConsole(server.OpenConsole))
+	d.trouble.Set("console", d.devices.OpenConsole(server.OpenConsole))
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
 	if d.path.upstreams != nil {
 		parts = append(parts, d.path.upstreams.Tend)

@@ -298,6 +298,9 @@ func (m method) request(t testing.TB) proto.Message {
 	case *v1.AttachRunRequest:
 		msg.RunId = "R1"
 		return msg
+	case *v1.InstallSkillRequest:
+		msg.Part, msg.Size, msg.Digest = []byte("x"), 1, string(palyra.SumBytes([]byte("x")))
+		return msg
 	case *v1.ImportVaultRequest:
 		msg.Part, msg.Size, msg.Digest = []byte("x"), 1, string(palyra.SumBytes([]byte("x")))
 		return msg

@@ -142,7 +142,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("no reflection: %s", body)
 		}
 	}
-	if n := len(b.server.ServiceNames()); n != 17 {
+	if n := len(b.server.ServiceNames()); n != 18 {
 		t.Errorf("%d services", n)
 	}
 }

@@ -71,14 +71,14 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 	return palyrav1connect.NewSkillServiceHandler(s, opts...)
 }
 
-func (s *Service) by(ctx context.Context) skill.By {
+func (s *Service) callerOf(ctx context.Context) skill.By {
 	who := rpc.CallerOf(ctx)
 	return skill.By{Principal: who.Principal, Role: s.lesser(who.Role, who.Cap), Signature: who.Evidence}
 }
 
 // InstallSkill implements the method.
 func (s *Service) InstallSkill(ctx context.Context, req *v1.InstallSkillRequest) (*v1.InstallSkillResponse, error) {
-	by := s.by(ctx)
+	by := s.callerOf(ctx)
 	raw, err := s.uploads.take(by.Principal, req)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Service) GetSkill(_ context.Context, req *v1.GetSkillRequest) (*v1.GetS
 func (s *Service) EnableSkill(ctx context.Context, req *v1.EnableSkillRequest) (*v1.EnableSkillResponse, error) {
 	g := req.GetGranted()
 	one, err := s.skills.Enable(ctx, skill.Enabling{
-		ID: req.GetId(), Digest: palyra.Digest(req.GetDigest()), By: s.by(ctx),
+		ID: req.GetId(), Digest: palyra.Digest(req.GetDigest()), By: s.callerOf(ctx),
 		Granted: skill.Capabilities{
 			Hosts: g.GetHosts(), Secrets: g.GetSecrets(), Storage: g.GetStorage(), Tools: g.GetTools(), Channels: g.GetChannels(),
 			Programs: g.GetPrograms(), Read: g.GetRead(), Write: g.GetWrite(),
@@ -122,33 +122,33 @@ func (s *Service) EnableSkill(ctx context.Context, req *v1.EnableSkillRequest) (
 
 // QuarantineSkill implements the method.
 func (s *Service) QuarantineSkill(ctx context.Context, req *v1.QuarantineSkillRequest) (*v1.QuarantineSkillResponse, error) {
-	one, err := s.skills.Quarantine(ctx, req.GetId(), s.by(ctx))
+	one, err := s.skills.Quarantine(ctx, req.GetId(), s.callerOf(ctx))
 	res := &v1.QuarantineSkillResponse{Skill: &v1.Skill{}}
 	return wire.Answer(res, res.GetSkill(), one, err)
 }
 
 // ShrinkSkill implements the method.
 func (s *Service) ShrinkSkill(ctx context.Context, req *v1.ShrinkSkillRequest) (*v1.ShrinkSkillResponse, error) {
-	one, err := s.skills.Shrink(ctx, req.GetId(), req.GetApply(), s.by(ctx))
+	one, err := s.skills.Shrink(ctx, req.GetId(), req.GetApply(), s.callerOf(ctx))
 	res := &v1.ShrinkSkillResponse{Shrinking: &v1.SkillShrinking{}}
 	return wire.Answer(res, res.GetShrinking(), one, err)
 }
 
 // RemoveSkill implements the method.
 func (s *Service) RemoveSkill(ctx context.Context, req *v1.RemoveSkillRequest) (*v1.RemoveSkillResponse, error) {
-	return &v1.RemoveSkillResponse{}, s.skills.Remove(ctx, req.GetId(), req.GetForget(), s.by(ctx))
+	return &v1.RemoveSkillResponse{}, s.skills.Remove(ctx, req.GetId(), req.GetForget(), s.callerOf(ctx))
 }
 
 // TrustPublisher implements the method.
 func (s *Service) TrustPublisher(ctx context.Context, req *v1.TrustPublisherRequest) (*v1.TrustPublisherResponse, error) {
-	one, err := s.skills.Trust(ctx, req.GetName(), req.GetPublicKey(), s.by(ctx))
+	one, err := s.skills.Trust(ctx, req.GetName(), req.GetPublicKey(), s.callerOf(ctx))
 	res := &v1.TrustPublisherResponse{Publisher: &v1.Publisher{}}
 	return wire.Answer(res, res.GetPublisher(), one, err)
 }
 
 // RevokePublisher implements the method.
 func (s *Service) RevokePublisher(ctx context.Context, req *v1.RevokePublisherRequest) (*v1.RevokePublisherResponse, error) {
-	one, err := s.skills.Revoke(ctx, req.GetKeyId(), s.by(ctx))
+	one, err := s.skills.Revoke(ctx, req.GetKeyId(), s.callerOf(ctx))
 	res := &v1.RevokePublisherResponse{Publisher: &v1.Publisher{}}
 	return wire.Answer(res, res.GetPublisher(), one, err)
 }

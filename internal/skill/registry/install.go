@@ -105,10 +105,12 @@ func (r *Registry) replace(s *skill.Skill, widen bool) (string, error) {
 	}
 	switch order := skill.CompareVersions(s.Version, old.Version); {
 	case order < 0:
-		return "", palyra.Errorf(palyra.Denied, skill.ReasonDowngrade, "version %s of %s is installed, and this is %s", old.Version, s.ID, s.Version).
+		return "", palyra.Errorf(palyra.Denied, skill.ReasonDowngrade, "version %s of %s is installed, and this is %s", old.Version,
+			s.ID, s.Version).
 			WithRemedy("%s", keep)
 	case order == 0 && s.Digest != old.Digest:
-		return "", palyra.Errorf(palyra.Conflict, skill.ReasonDowngrade, "version %s of %s is installed, and this is another one of the same version",
+		return "", palyra.Errorf(palyra.Conflict, skill.ReasonDowngrade,
+			"version %s of %s is installed, and this is another one of the same version",
 			s.Version, s.ID).WithRemedy("have its publisher give it a new version; nothing was installed")
 	case order == 0:
 		return "", palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "this very package is installed already").
@@ -116,7 +118,8 @@ func (r *Registry) replace(s *skill.Skill, widen bool) (string, error) {
 	}
 	more := s.Capabilities.Missing(old.Capabilities)
 	if len(more) > 0 && !widen {
-		return "", palyra.Errorf(palyra.Denied, skill.ReasonWidened, "version %s of %s asks for more than %s does: %s", s.Version, s.ID, old.Version,
+		return "", palyra.Errorf(palyra.Denied, skill.ReasonWidened, "version %s of %s asks for more than %s does: %s", s.Version,
+			s.ID, old.Version,
 			palyra.Clip(strings.Join(more, ", "), 400)).
 			WithRemedy("look at what it is for; then 'palyra skills install FILE --widen', and enable it with what you grant; nothing was installed")
 	}
@@ -153,7 +156,8 @@ func (r *Registry) read(ctx context.Context, s skill.Skill) (*archive.Package, e
 		return tx.Get(`SELECT data FROM skill_packages WHERE digest = ?`, []any{string(s.Digest)}, &raw)
 	})
 	if err != nil || palyra.SumBytes(raw) != s.Digest {
-		return nil, palyra.Errorf(palyra.Unavailable, skill.ReasonArchive, "the package of the skill %s is not there, or not what was installed", s.ID).
+		return nil, palyra.Errorf(palyra.Unavailable, skill.ReasonArchive,
+			"the package of the skill %s is not there, or not what was installed", s.ID).
 			WithRemedy("install it again: 'palyra skills remove %s', then 'palyra skills install FILE'", s.ID).WithCause(err)
 	}
 	return archive.Open(raw)

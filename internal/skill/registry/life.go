@@ -24,7 +24,8 @@ func (r *Registry) Enable(ctx context.Context, e skill.Enabling) (skill.Skill, e
 	granted := e.Granted.Tidy()
 	switch more := granted.Missing(s.Capabilities); {
 	case e.Digest != s.Digest:
-		return s, palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "the skill %s is another package than the one that was looked at", s.ID).
+		return s, palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest,
+			"the skill %s is another package than the one that was looked at", s.ID).
 			WithRemedy("look at it again: 'palyra skills show %s'", s.ID)
 	case len(more) > 0:
 		return s, palyra.Errorf(palyra.Invalid, skill.ReasonDenied, "the skill %s does not ask for %s", s.ID,

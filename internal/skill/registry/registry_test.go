@@ -190,7 +190,8 @@ func TestLife(t *testing.T) {
 		t.Error(err)
 	}
 	s = w.enable(s)
-	if got := w.last(); s.State != skill.Active || !slices.Equal(got.Granted, []string{"hosts:a.example:443", "storage:cache/"}) || got.State != "active" {
+	if got := w.last(); s.State != skill.Active || !slices.Equal(got.Granted, []string{"hosts:a.example:443", "storage:cache/"}) ||
+		got.State != "active" {
 		t.Errorf("%+v %+v", s, got)
 	}
 	w.again()
@@ -288,7 +289,10 @@ func TestRevocation(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for range 2 {
-		if _, err := w.Enable(t.Context(), skill.Enabling{ID: "demo", Digest: s.Digest, By: w.by}); palyra.AsError(err).Reason != skill.ReasonUntrusted {
+		if _, err := w.Enable(t.Context(), skill.Enabling{
+			ID: "demo", Digest: s.Digest,
+			By: w.by,
+		}); palyra.AsError(err).Reason != skill.ReasonUntrusted {
 			t.Error(err)
 		}
 		w.refused(skill.ReasonUntrusted, pack(t, 1, "1.0.0", "2.0.0"))

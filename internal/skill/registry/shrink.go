@@ -72,7 +72,8 @@ func (r *Registry) Shrink(ctx context.Context, id string, apply bool, by skill.B
 	out := skill.Shrinking{ID: s.ID, Runs: runs, Granted: s.Granted, Needed: used.Within(s.Granted)}
 	switch {
 	case runs == 0:
-		return out, palyra.Errorf(palyra.Conflict, skill.ReasonNoRuns, "the skill %s has not run yet as it is installed, so it is not known what it needs",
+		return out, palyra.Errorf(palyra.Conflict, skill.ReasonNoRuns,
+			"the skill %s has not run yet as it is installed, so it is not known what it needs",
 			s.ID).WithRemedy("have it do its work a few times, then shrink it")
 	case !apply || len(s.Granted.Missing(out.Needed)) == 0:
 		return out, nil

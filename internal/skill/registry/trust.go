@@ -152,7 +152,8 @@ func (r *Registry) trusted(publisher, keyID string) (ed25519.PublicKey, error) {
 		return nil, palyra.Errorf(palyra.Denied, skill.ReasonUntrusted, "the key %s was revoked at %s", keyID, p.RevokedAt.Format(time.RFC3339)).
 			WithRemedy("have the publisher sign with a key that is trusted")
 	case p.Name != publisher:
-		return nil, palyra.Errorf(palyra.Denied, skill.ReasonPublisher, "the key %s is %s's, and the package says that it is of %s", keyID, p.Name,
+		return nil, palyra.Errorf(palyra.Denied, skill.ReasonPublisher, "the key %s is %s's, and the package says that it is of %s",
+			keyID, p.Name,
 			palyra.Clip(publisher, 64)).
 			WithRemedy("have %s sign it with their own key", palyra.Clip(publisher, 64))
 	}

@@ -1665,9 +1665,9 @@ const file_palyra_v1_skill_proto_rawDesc = "" +
 	"\badded_by\x18\x04 \x01(\tR\aaddedBy\x125\n" +
 	"\badded_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x129\n" +
 	"\n" +
-	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"\x83\x01\n" +
-	"\x13InstallSkillRequest\x12\x12\n" +
-	"\x04part\x18\x01 \x01(\fR\x04part\x12\x16\n" +
+	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"\x89\x01\n" +
+	"\x13InstallSkillRequest\x12\x18\n" +
+	"\x04part\x18\x01 \x01(\fB\x04\xf8\xe0\x18\x01R\x04part\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06digest\x18\x04 \x01(\tR\x06digest\x12\x14\n" +
