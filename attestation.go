@@ -66,7 +66,7 @@ type Predicate struct {
 	KillReason      Stop         `json:"kill_reason"`
 	Usage           Usage        `json:"usage"`
 	Runtime         *Runtime     `json:"runtime,omitempty"` // of a skill's tool
-	StdoutDigest    Digest       `json:"stdout_digest"` // raw, before any cut
+	StdoutDigest    Digest       `json:"stdout_digest"`     // raw, before any cut
 	StderrDigest    Digest       `json:"stderr_digest"`
 	OutputDigest    Digest       `json:"output_digest"`
 	OutcomeDigest   Digest       `json:"outcome_sha256"` // of the outcome as delivered, without the attestation
@@ -91,7 +91,6 @@ type Runtime struct {
 	Skill   string   `json:"skill"` // ID@VERSION
 	Package Digest   `json:"package_digest"`
 	Fuel    int64    `json:"fuel_used"`
-	Memory  int64    `json:"memory_bytes"`
 	Granted []string `json:"capabilities_granted"`
 	Used    []string `json:"capabilities_used"`
 }

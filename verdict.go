@@ -42,9 +42,6 @@ func (e *Effect) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Stricter returns the stricter of two effects.
-func Stricter(a, b Effect) Effect { return min(a, b) }
-
 // Verdict is what policy says about a plan, with the rules that decided.
 type Verdict struct {
 	Effect   Effect       `json:"effect"`

@@ -27,7 +27,7 @@ func TestDefaultActions(t *testing.T) {
 		{"vault.get", "Secret", "user:owner"},
 		{"vault.put", "Secret", "user:owner user:admin"},
 		{"vault.delete", "Secret", "user:owner user:admin"},
-		{"skill.install", "Skill", ""},
+		{"skill.install", "Skill", "user:owner user:admin"},
 		{"device.pair", "Device", ""},
 		{"device.revoke", "Device", ""},
 		{"cron.create", "CronJob", ""},

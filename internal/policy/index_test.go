@@ -255,7 +255,7 @@ func plainly(t *rapid.T, s *state, r palyra.Request) (palyra.Effect, palyra.Need
 	}
 	for _, p := range c.pairs {
 		one, n := plainPair(func(a answer) (bool, bool) { return ask(p, a) })
-		effect, need = palyra.Stricter(effect, one), stricter(need, n)
+		effect, need = min(effect, one), stricter(need, n)
 	}
 	if effect != palyra.Ask {
 		return effect, palyra.Need{}

@@ -67,7 +67,7 @@ func (c *judgement) judge() palyra.Verdict {
 	for i, p := range c.pairs {
 		r := c.rule(p)
 		rulings[i] = r
-		v.Effect = palyra.Stricter(v.Effect, r.effect)
+		v.Effect = min(v.Effect, r.effect) // the stricter one
 		v.Errors = append(v.Errors, r.errs...)
 		v.Pairs = append(v.Pairs, palyra.PairResult{Pair: c.namesOf(p), Effect: r.effect, Policies: r.rules.ids()})
 		if r.effect == palyra.Ask {
