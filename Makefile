@@ -135,10 +135,10 @@ console-types: ## generate the console's types from the protos, then build it
 	@scripts/console.sh types
 
 .PHONY: screenshots
-screenshots: ## draw the pictures of the console in docs/images, in Chromium
+screenshots: ## draw the pictures of the console and the terminal UI in docs/images, in Chromium
 	@scripts/setup.sh test
 	@mkdir -p docs/images
-	PALYRA_PICTURES=$(CURDIR)/docs/images $(GO) test -count 1 -run TestTheLooksOfTheConsole ./internal/e2e
+	PALYRA_PICTURES=$(CURDIR)/docs/images $(GO) test -count 1 -run 'TestTheLooksOfTheConsole|TestTerminalUI$$' ./internal/e2e
 
 .PHONY: bench
 bench: ## one table of what has a hold, beside other sandboxes; BENCH=regexp (. is everything) BENCHTIME=2s ROUNDS=3 COPY=bin/bench.json

@@ -30,7 +30,7 @@ func newPanes(t *testing.T, d *daemon) *panes {
 
 func (p *panes) command(args ...string) *exec.Cmd {
 	c := exec.Command("tmux", append([]string{"-S", p.socket, "-f", "/dev/null"}, args...)...)
-	c.Env = append(os.Environ(), "LANG=C.UTF-8", "TERM=xterm-256color")
+	c.Env = append(os.Environ(), "LANG=C.UTF-8", "TERM=xterm-256color", "PALYRA_HOME="+p.home)
 	return c
 }
 
@@ -46,7 +46,7 @@ func (p *panes) must(args ...string) string {
 // sit starts the terminal UI on a screen of its own.
 func (p *panes) sit(name string, columns, rows int, args ...string) {
 	p.t.Helper()
-	words := append([]string{bin(p.t, "palyra"), "--home", p.home}, args...)
+	words := append([]string{bin(p.t, "palyra")}, args...)
 	p.must(append([]string{"new-session", "-d", "-s", name, "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows), "--"}, words...)...)
 }
 
@@ -127,6 +127,7 @@ func TestTerminalUI(t *testing.T) {
 
 	first := ask("a.txt")
 	p.see("two", `(?s)> .*a\.txt.*\+hello`) // it stands beside the list, with its diff
+	p.picture("two", "tui-inbox", 130, 18)
 	p.press("one", "Enter")
 	p.see("one", `(?s)Approval.*a\.txt.*\+hello`)
 	p.read()
@@ -142,6 +143,7 @@ func TestTerminalUI(t *testing.T) {
 	}
 	p.answer("two") // the other one opens the field as well, and is too slow
 	p.see("two", `_\s*\n`)
+	p.picture("one", "tui-question", 100, 20)
 	p.write("one", "allow")
 	if out := <-first; out.Outcome != palyra.OutcomeFinished {
 		t.Fatalf("%+v", out)
@@ -164,6 +166,7 @@ func TestTerminalUI(t *testing.T) {
 	p.leave("one")
 	p.press("one", "3")
 	p.see("one", `kept .*a\.txt`)
+	p.picture("one", "tui-changes", 100, 12)
 	p.read()
 	p.press("one", "u")
 	p.write("one", "undo")
