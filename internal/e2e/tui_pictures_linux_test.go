@@ -16,7 +16,8 @@ type span struct {
 }
 
 // colours are the sixteen that a terminal has, as many draw them on a dark ground.
-var colours = strings.Fields("#21262d #ff7b72 #3fb950 #d29922 #79c0ff #d2a8ff #56d4dd #c9d1d9 #6e7681 #ffa198 #56d364 #e3b341 #a5d6ff #e2c5ff #b3f0ff #f0f6fc")
+var colours = strings.Fields("#21262d #ff7b72 #3fb950 #d29922 #79c0ff #d2a8ff #56d4dd #c9d1d9 " +
+	"#6e7681 #ffa198 #56d364 #e3b341 #a5d6ff #e2c5ff #b3f0ff #f0f6fc")
 
 // styled reads what tmux says of a screen.
 func styled(screen string) (all []span) {
