@@ -49,6 +49,7 @@ import (
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
+	"palyra/internal/tiera"
 	"palyra/internal/ulid"
 	"palyra/internal/undo"
 	"palyra/internal/vault"
@@ -148,7 +149,7 @@ func (d *records) openState(ctx context.Context) error {
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
 		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
 		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema(), vault.Schema(),
-		registry.Schema())
+		registry.Schema(), tiera.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

@@ -101,7 +101,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.tierA = tierA(p.tiers.Config, d.WasmDigest)
+	p.tierA = tierA(p.tiers.Config, d.WasmDigest, d.db)
 	if p.tools, err = tool.NewSet(slices.Concat(d.builtin(p.tiers), device.All(d.devices.Tool()),
 		background.All(func() background.Processes { return p.calls }))...); err != nil {
 		return err
@@ -131,9 +131,9 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 }
 
 // tierA makes tier A, which runs skills. palyra-wasm lies beside palyra-cell.
-func tierA(c tiers.Config, digest string) *tiera.TierA {
+func tierA(c tiers.Config, digest string, db *store.DB) *tiera.TierA {
 	state, program := filepath.Dir(c.Settings.Paths.State), filepath.Join(filepath.Dir(c.CellPath()), "palyra-wasm")
-	return tiera.New(tiera.Config{Digest: digest, State: state, Log: c.Log, Open: func() (tiera.Cells, error) {
+	return tiera.New(tiera.Config{Digest: digest, DB: db, State: state, Log: c.Log, Open: func() (tiera.Cells, error) {
 		d, err := bare.New(bare.Config{
 			Cell: c.CellPath(), Digest: c.CellDigest, Cgroup: c.Settings.Process.Cgroup, StateID: c.Mark(), Kind: "w",
 			Name: "palyra-wasm", Program: program, ProgramDigest: digest, Remedy: tiera.NoCompiler, Log: c.Log,

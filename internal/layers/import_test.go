@@ -65,7 +65,7 @@ func edges() []edge {
 		{[]string{"cmd/palyra-sign"}, []string{"internal/signwire"}, true, "the language it shares with the daemon"},
 		{[]string{"cmd/palyra-wasm"}, []string{"internal/wasm/wire"}, true, "the language it shares with the daemon"},
 		{[]string{"cmd/palyra-wasm"}, []string{"**"}, false, "it runs what strangers wrote, and knows no part"},
-		{[]string{"internal/tiera"}, []string{"internal/wasm/engine"}, true, "the engine of tier A"},
+		{[]string{"internal/tiera"}, []string{"internal/wasm/*"}, true, "the engine of tier A, and what modules ask for"},
 		{
 			[]string{"internal/wasm/wasmtest"},
 			[]string{"internal/wasm", "internal/wasm/engine", "internal/sandbox/bare", "internal/sandbox/celltest"},

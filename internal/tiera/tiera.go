@@ -17,14 +17,18 @@ import (
 
 	"palyra"
 	"palyra/internal/durable"
+	"palyra/internal/store"
 	"palyra/internal/wasm"
 	"palyra/internal/wasm/engine"
+	"palyra/internal/wasm/host"
+	"palyra/internal/wasm/keys"
 )
 
 // Config is what tier A stands on.
 type Config struct {
 	Open   func() (Cells, error) // makes the cells of workers
 	Digest string                // SHA-256 of palyra-wasm
+	DB     *store.DB             // keeps what skills keep
 	State  string                // the directory of the daemon's state, which is private
 	Log    *slog.Logger
 }
@@ -126,6 +130,20 @@ func sealKey(path string) ([]byte, error) {
 	b = make([]byte, keySize)
 	_, _ = rand.Read(b) // never fails
 	return b, durable.WriteFile(path, b, 0o600)
+}
+
+// Schema returns the tables of what skills keep.
+func Schema() store.Schema { return keys.Schema() }
+
+// Host does what the modules of a skill ask for: by gate, which calls tools for the call that they work for. log puts lines
+// on its tape. The vault may be nil: no value is shown.
+func (t *TierA) Host(skill string, gate host.Gate, vault host.Vault, log func(context.Context, string, string)) wasm.Host {
+	return host.New(gate, keys.New(t.DB).Of(skill), vault, log)
+}
+
+// Forget removes what a skill kept.
+func (t *TierA) Forget(ctx context.Context, skill string) error {
+	return keys.New(t.DB).Forget(ctx, skill)
 }
 
 // Runner is the runtime.

@@ -43,6 +43,8 @@ var holds = []hold{
 	{"a hook that observes, added to a read", "Hook/observed/read", "added-p50-ms", false, 30, 15, "ms"},
 	{"a hook that holds and the sandbox, added to a shell command", "Hook/held/bash", "added-p50-ms", false, 50, 30, "ms"},
 	{"a hook that holds, added to a read", "Hook/held/read", "added-p50-ms", false, 50, 20, "ms"},
+	{"a trivial call of a skill's module, a worker at hand", "Skill", "warm-p50-µs", false, 200, 100, "µs"},
+	{"work of a module with fuel / without", "Fuel", "fuel/plain", false, 1.6, 1.2, "×"},
 	{"a secret of a full vault lent", "VaultUse", "p50-ms", false, 1, 0, "ms"},
 	{"daemon idle", "Memory", "idle-MiB", false, 64, 0, "MiB"},
 	{"a waiting call", "Memory", "waiting-KiB", false, 64, 0, "KiB"},

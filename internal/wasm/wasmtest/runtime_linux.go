@@ -167,6 +167,9 @@ func Engine(t testing.TB, c engine.Config) *engine.Engine {
 	if c.Log == nil {
 		c.Log = celltest.Log(t)
 	}
+	if c.Dir == "" { // large modules take seconds, and every test would compile them
+		c.Dir, c.Key = artifacts(t), make([]byte, 32)
+	}
 	c.Runtime = built.digest
 	e, err := engine.New(c)
 	if err != nil {
@@ -174,6 +177,23 @@ func Engine(t testing.TB, c engine.Config) *engine.Engine {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// artifacts is a directory for what is compiled by this process.
+func artifacts(t testing.TB) string {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !built.mine {
+		dir = os.TempDir()
+	}
+	dir = filepath.Join(dir, "artifacts")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 var texts sync.Map // of modules, by their text
