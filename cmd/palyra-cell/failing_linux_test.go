@@ -108,8 +108,8 @@ func TestFirstProcessFails(t *testing.T) {
 	h.code()
 	h.raw(plain(r.Workspace))
 	h.send(cell.Order{Kind: cell.OrderConfine}, int(opened(t, "/proc/self/limits", os.O_RDONLY).Fd()))
-	if f := h.expect(cell.ReportFailed); f.Step != "protocol" || unix.Errno(f.Errno) != unix.EBADMSG {
-		t.Errorf("an order with what belongs to another: %+v", f)
+	if f := h.expect(cell.ReportFailed); f.Step != "cgroup" || unix.Errno(f.Errno) != unix.EBADF {
+		t.Errorf("a cgroup that cannot be entered: %+v", f)
 	}
 	h.code()
 	h.raw(plain(r.Workspace))

@@ -18,7 +18,7 @@
 package cell
 
 // Version is that of the protocol. Both ends must have the same.
-const Version = 11
+const Version = 12
 
 // Refused is the exit code when Palyra itself failed, as opposed to the program it was asked to run.
 const Refused = 125
@@ -66,8 +66,9 @@ const (
 	// should name directories and devices only, not files that get replaced. There is no report, but a Spec
 	// that cannot be prepared ends the cell with Failed.
 	OrderPrepare OrderKind = "prepare"
-	// OrderConfine, on a Line, is the first order to the first process of a room, once it is in its cgroups: it gives up
-	// every capability and gets the filter of what will run. The answer is ReportReady.
+	// OrderConfine, on a Line, is the first order to the first process of a room, with the files of cgroups by which it
+	// enters them if it is not there yet: then it gives up every capability and gets the filter of what will run. The
+	// answer is ReportReady.
 	OrderConfine OrderKind = "confine"
 	// OrderLimit, on a Line, ends the tree for the limit that Reason names.
 	OrderLimit OrderKind = "limit"

@@ -13,7 +13,7 @@ import (
 
 // The words between a daemon and the first process of a room, a byte each. It understands nothing longer.
 const (
-	LineConfine = 'c' // it is in its cgroups: it gives up every capability, and is filtered
+	LineConfine = 'c' // with descriptors, of the cgroups that it enters; then it gives up every capability, and is filtered
 	LineRun     = 'r' // with descriptors: image, stdin, stdout, stderr
 	LineSignal  = 's' // followed by the signal's number, for the program's process group
 	LineTerm    = 't' // SIGTERM to all

@@ -27,7 +27,7 @@ func (f *process) obey() {
 		f.exit() // the daemon is gone
 	}
 	switch word := f.packet[0]; {
-	case word == cell.LineConfine && f.program == 0 && f.fds == 0:
+	case word == cell.LineConfine && f.program == 0:
 		f.confine()
 	case word == cell.LineRun && f.program == 0 && f.fds == runFDs:
 		f.run()
@@ -63,13 +63,33 @@ func (f *process) blame(why byte) {
 //go:nosplit
 //go:norace
 func (f *process) confine() {
-	step, e := f.disarm()
+	step, e := byte(cell.StepCgroup), f.enclose()
+	if e == 0 {
+		step, e = f.disarm()
+	}
 	if e != 0 {
 		f.say(lineFD, step, e)
 		f.exit()
 	}
 	f.packet[0] = cell.LineConfined
 	f.send(lineFD, 1)
+}
+
+var itself = []byte("0")
+
+// enclose enters the cgroups whose files came with the order.
+//
+//go:nosplit
+//go:norace
+func (f *process) enclose() (e unix.Errno) {
+	for i := uintptr(0); i < f.fds; i++ {
+		r := f.sys(unix.SYS_WRITE, imageFD+i, uintptr(unsafe.Pointer(&itself[0])), 1, 0, 0, 0)
+		f.sys(unix.SYS_CLOSE, imageFD+i, 0, 0, 0, 0, 0)
+		if bad(r) {
+			e = errnoOf(r)
+		}
+	}
+	return e
 }
 
 // disarm makes its cgroups the root of what it can see of cgroups, takes every capability away, for good, and puts the

@@ -174,7 +174,12 @@ func (k *keeper) confine(ctx context.Context) error {
 	if err := k.Enclose(func() bool { return !k.Body.(*template.First).Ended(0) }); err != nil {
 		return refusal.SpawnFailed("the room cannot be put into the cgroups of the run").WithCause(errors.Join(errUnconfined, err))
 	}
-	if err := k.Conn.Send(cell.Order{Kind: cell.OrderConfine}); err != nil {
+	ways, err := k.Ways(k.want.room.UID)
+	if err != nil {
+		return refusal.SpawnFailed("the cgroups of the run cannot be opened for its room").WithCause(err)
+	}
+	defer cells.CloseWays(ways)
+	if err := k.Conn.Send(cell.Order{Kind: cell.OrderConfine}, ways...); err != nil {
 		return refusal.SpawnFailed("the first process of the room is gone").WithCause(err)
 	}
 	said, err := k.Next(ctx)

@@ -1,6 +1,8 @@
 package cells
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,19 +12,16 @@ import (
 	"palyra/internal/cell"
 )
 
-// Enclose puts the first process of a room, which its body names, into the keeper's cgroups. Nobody but the daemon ever
+// Enclose puts the first process of a room, which its body names, into the keeper's cgroups of v2. Nobody but the daemon ever
 // has a descriptor that could move a process into or out of them: the process is moved from here, though the kernel may
 // take a while for that; it has done nothing yet for which that matters. lives reports whether the process is still
 // there: one that is not has given its number back, and whoever has it now is taken out of there again.
 func (k *Keeper) Enclose(lives func() bool) error {
-	if k.Group == nil {
+	if k.Group == nil || k.Group.Version == 1 {
 		return nil
 	}
 	pid := strconv.Itoa(k.Body.Pid())
-	name := "cgroup.procs"
-	if k.Group.Version == 1 {
-		name = "tasks"
-	}
+	const name = "cgroup.procs"
 	for _, d := range k.Group.Dirs() {
 		if err := set(k.Group.file(d, name), pid); err != nil {
 			return err
@@ -35,6 +34,45 @@ func (k *Keeper) Enclose(lives func() bool) error {
 		_ = setIfThere(filepath.Join(filepath.Dir(d), name), pid) // mostly there is nobody of that number
 	}
 	return ErrStale
+}
+
+// Ways are descriptors by which the first process of a room of uid enters the keeper's cgroups of v1 itself: of a thread
+// that another one moves the kernel waits for a grace period. They are opened as uid: whoever takes them from the process,
+// as its user can, moves processes of that user by them, and of nobody else. The caller closes them.
+func (k *Keeper) Ways(uid int64) (ways []int, err error) {
+	if k.Group == nil || k.Group.Version != 1 {
+		return nil, nil
+	}
+	open := func() {
+		for _, d := range k.Group.Dirs() {
+			var fd int
+			if fd, err = unix.Open(k.Group.file(d, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
+				return
+			}
+			ways = append(ways, fd)
+		}
+	}
+	if int64(os.Geteuid()) == uid {
+		open()
+	} else {
+		onThread(func() {
+			if err = seem(uid); err == nil {
+				open()
+			}
+		})
+	}
+	if err != nil {
+		CloseWays(ways)
+		return nil, fmt.Errorf("cells: cgroup: open tasks as uid %d: %w", uid, err)
+	}
+	return ways, nil
+}
+
+// CloseWays closes what Ways returned.
+func CloseWays(ways []int) {
+	for _, fd := range ways {
+		_ = unix.Close(fd)
+	}
 }
 
 // Account completes the last report of a room by what its cgroups counted, and names the limit that they held.

@@ -223,6 +223,18 @@ func TestInside(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	h.Close()
+	k.Body = numbered(4711)
+	ways, err := k.Ways(0)
+	in := k.Enclose(func() bool { return true })
+	if err != nil || len(ways) > 0 || in != nil || content(t, c.Memory+"/1/cgroup.procs") != "4711" {
+		t.Errorf("it is not put into its group: %v %v", ways, err)
+	}
+	if err := os.WriteFile(own+"/cgroup.procs", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Enclose(func() bool { return false }); !errors.Is(err, ErrStale) || content(t, own+"/cgroup.procs") != "4711" {
+		t.Errorf("one that is gone: %v", err)
+	}
 	if none, err := (&Keeper{}).Handles(); err != nil || len(none.Files) != 0 {
 		t.Errorf("without cgroups: %+v %v", none, err)
 	}
@@ -237,7 +249,7 @@ func writable(t *testing.T, h Handles) bool {
 	})
 }
 
-// TestInsideVersion1: the daemon puts a room into each hierarchy, and a
+// TestInsideVersion1: a room gets what it enters each hierarchy by, once, and a
 // hierarchy that cannot be entered is not promised; the cell itself gets nothing by
 // which to enter or to leave; and there is no v2 group beside them.
 func TestInsideVersion1(t *testing.T) {
@@ -273,20 +285,24 @@ func TestInsideVersion1(t *testing.T) {
 		}
 		return n
 	}
-	k.Body = numbered(4711)
-	if err := k.Enclose(func() bool { return true }); err != nil || entered("4711") != 3 {
-		t.Fatalf("%v, %d entered", err, entered("4711"))
+	if err := k.Enclose(func() bool { return true }); err != nil || entered("0") != 0 {
+		t.Fatalf("moved from here: %v", err)
 	}
-	if err := os.WriteFile(root+"/pids/tasks", nil, 0o644); err != nil {
-		t.Fatal(err)
+	ways, err := k.Ways(int64(os.Geteuid()))
+	if err != nil || len(ways) != 3 {
+		t.Fatal(ways, err)
 	}
-	if err := k.Enclose(func() bool { return false }); !errors.Is(err, ErrStale) || content(t, root+"/pids/tasks") != "4711" {
-		t.Errorf("one that is gone: %v, and outside is %q", err, content(t, root+"/pids/tasks"))
+	for _, fd := range ways {
+		_, _ = unix.Write(fd, []byte("0"))
+	}
+	CloseWays(ways)
+	if entered("0") != 3 {
+		t.Errorf("%d entered", entered("0"))
 	}
 	if err := os.Remove(root + "/pids/palyra-x/1/tasks"); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Enclose(func() bool { return true }); err == nil {
+	if ways, err := k.Ways(int64(os.Geteuid())); err == nil || len(ways) > 0 {
 		t.Error("in a group that cannot be entered")
 	}
 	if c := fake("cgroup.procs", "memory.limit_in_bytes", "pids.max").separate(all, where{runs: "palyra-y", inside: true}); c.Version != 0 {
