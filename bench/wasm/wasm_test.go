@@ -128,8 +128,8 @@ func BenchmarkSkill(b *testing.B) {
 	b.ReportMetric(ms(guests), "go-guest-p50-ms")
 }
 
-// BenchmarkFuel compares work on the processor with fuel and epochs, as modules have it here, with the same without, and with wazero, in
-// one run and in turns.
+// BenchmarkFuel compares work on the processor with fuel, as modules have it here, with the same without, and with wazero, in one run
+// and in turns. The tightest loops are slower by more, such as one that only stores bytes; calls by less.
 func BenchmarkFuel(b *testing.B) {
 	dir := b.TempDir()
 	build := exec.Command("go", "build", "-trimpath", "-o", dir, "./fueled")

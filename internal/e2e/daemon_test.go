@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,17 +63,23 @@ func bin(t testing.TB, name string) string {
 // buildAll builds the programs as the Makefile does: the cell first, whose
 // digest is stamped into the daemon.
 func buildAll(dir string) error {
-	for _, b := range []string{"palyra-cell", "palyrad", "palyra", "palyra-full", "palyra-verify", "palyra-sign"} {
+	for _, b := range []string{"palyra-cell", "palyra-wasm", "palyrad", "palyra", "palyra-full", "palyra-verify", "palyra-sign"} {
 		args, flags := []string{"build", "-o", filepath.Join(dir, b)}, "-s -w" // what only a debugger reads takes half of the time
 		if b == "palyrad" {
-			cell, err := os.ReadFile(filepath.Join(dir, "palyra-cell"))
-			if err != nil {
+			cell, err1 := os.ReadFile(filepath.Join(dir, "palyra-cell"))
+			wasm, err2 := os.ReadFile(filepath.Join(dir, "palyra-wasm"))
+			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			args, flags = append(args, "-tags", "faults"), fmt.Sprintf("%s -X main.cell=%x", flags, sha256.Sum256(cell))
+			args = append(args, "-tags", "faults")
+			flags = fmt.Sprintf("%s -X main.cell=%x -X main.wasm=%x", flags, sha256.Sum256(cell), sha256.Sum256(wasm))
+		}
+		env := append(os.Environ(), "CGO_ENABLED=0")
+		if b == "palyra-wasm" { // the one program with C in it
+			env, flags = append(env, "CGO_ENABLED=1"), flags+" -linkmode external -extldflags -static"
 		}
 		cmd := exec.Command("go", append(args, "-ldflags", flags, "palyra/cmd/"+b)...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", b, err, out)
 		}

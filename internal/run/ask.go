@@ -36,24 +36,32 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
 	}
-	f, err := c.startChild(ctx, palyra.Proposal{
-		Proposer: parent.Proposal.Child(parent, purpose), Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args,
-	})
-	if err != nil {
-		return Answer{}, err
-	}
-	out, err := c.followChild(ctx, parent.ID, f)
-	if ctx.Err() != nil {
-		f.cancel(ErrCancelled)
-		<-f.done
-	}
+	id, out, err := c.child(ctx, parent, tool, args, purpose)
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case out.Outcome != palyra.OutcomeFinished || out.ReasonCode != "":
 		return Answer{}, palyra.Errorf(palyra.Denied, out.ReasonCode, "%s", out.Reason).WithRemedy("%s", out.Remedy)
 	}
-	return c.holds(ctx, parent.ID, f.id, out.GrantID)
+	return c.holds(ctx, parent.ID, id, out.GrantID)
+}
+
+// child makes a call for a running one, and waits for its outcome.
+func (c *Calls) child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
+) (palyra.CallID, palyra.Outcome, error) {
+	f, err := c.startChild(ctx, palyra.Proposal{
+		Proposer: parent.Proposal.Child(parent, purpose), Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args,
+		NoWait: parent.Proposal.NoWait,
+	})
+	if err != nil {
+		return "", palyra.Outcome{}, err
+	}
+	out, err := c.followChild(ctx, parent.ID, f)
+	if ctx.Err() != nil {
+		f.cancel(ErrCancelled)
+		<-f.done
+	}
+	return f.id, out, err
 }
 
 // startChild starts the call of a question. One whose parent ended as it was started

@@ -72,7 +72,7 @@ type Limits struct {
 func Defaults() Limits {
 	return Limits{
 		Fuel: 1_000_000_000, Memory: 64 << 20, TableElements: 100_000, Instances: 8, Module: 16 << 20,
-		Deadline: 30 * time.Second, Compile: 60 * time.Second,
+		Deadline: 30 * time.Second, Compile: 120 * time.Second,
 		Input: 1 << 20, Output: 4 << 20, Logs: 256 << 10, HostCalls: 1000, HostBytes: 16 << 20,
 	}
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// Command fueled runs the function "work" of a module, with fuel and epochs and without, in turns, and prints the nanoseconds
+// Command fueled runs the function "work" of a module, with fuel and without, in turns, and prints the nanoseconds
 // of the fastest of each.
 package main
 
@@ -32,8 +32,8 @@ func main() {
 func machine(binary []byte, fuel bool) func() time.Duration {
 	c := wasmtime.NewConfig()
 	c.SetConsumeFuel(fuel)
-	c.SetEpochInterruption(fuel)
-	c.SetCraneliftNanCanonicalization(fuel)
+	c.SetEpochInterruption(true)
+	c.SetCraneliftNanCanonicalization(true)
 	e := wasmtime.NewEngineWithConfig(c)
 	m, err := wasmtime.NewModule(e, binary)
 	if err != nil {
@@ -42,8 +42,8 @@ func machine(binary []byte, fuel bool) func() time.Duration {
 	return func() time.Duration {
 		s := wasmtime.NewStore(e)
 		defer s.Close()
+		s.SetEpochDeadline(1)
 		if fuel {
-			s.SetEpochDeadline(1)
 			if err := s.SetFuel(1 << 62); err != nil {
 				panic(err)
 			}

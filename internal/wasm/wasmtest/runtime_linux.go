@@ -186,14 +186,27 @@ func artifacts(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !built.mine {
-		dir = os.TempDir()
-	}
 	dir = filepath.Join(dir, "artifacts")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if !built.mine {
+		return dir // what root compiled, to be read
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Share lets processes of other users read what was compiled by this one.
+func Share(t testing.TB) {
+	t.Helper()
+	dir := artifacts(t)
+	all, err := os.ReadDir(dir)
+	for _, f := range all {
+		err = errors.Join(err, os.Chmod(filepath.Join(dir, f.Name()), 0o644))
+	}
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var texts sync.Map // of modules, by their text
