@@ -84,6 +84,15 @@ func TestDecidingInABrowser(t *testing.T) {
 	}
 	checkEvidence(t, d, person, r.out)
 	signedBy(t, d, r.out, all[0])
+	ch = propose(t.Context(), agent, write(d.work, "b.txt", "for a while"))
+	p.choose(d)
+	p.click("Allow for") // the 30 minutes that stand beside it
+	<-ch
+	leases, err := person.Leases(t.Context(), palyra.LeaseFilter{})
+	if err != nil || len(leases.Leases) != 1 || leases.Leases[0].Scope != palyra.ScopeTimeboxed ||
+		time.Until(leases.Leases[0].ExpiresAt).Round(10*time.Minute) != 30*time.Minute {
+		t.Errorf("%+v %v", leases, err)
+	}
 	stolenCookie(t, d, p)
 	p.clean()
 	otherPort(t, p)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +88,19 @@ func TestTheSectionsOfTheConsole(t *testing.T) {
 		p.goTo(place + string(r.out.CallID))
 		p.shows(string(r.out.CallID))
 	}
+	p.goTo("journal/" + string(r.out.CallID))
+	p.until("document.querySelectorAll('[data-testid=checks] tbody tr').length === 7")
+	var held []string
+	must(t, p.js("[...document.querySelectorAll('[data-testid=checks] tbody tr')].map(r => r.cells[1].innerText)", &held))
+	if slices.ContainsFunc(held, func(s string) bool { return s != "yes" }) {
+		t.Errorf("not all checks hold: %q\n%s", held, p.text())
+	}
 	p.goTo("policy")
+	p.click("Judge them again")
+	p.until("/Answered as before\\s+[1-9]/.test(document.querySelector('[data-testid=replayed]')?.innerText)")
+	p.click("Suggest rules")
+	p.until("document.querySelector('[data-testid=suggested]')")
+	p.axe("calls on record")
 	p.click("Check")
 	p.until("document.body.innerText.includes(': good')")
 	p.goTo("leases")

@@ -4,6 +4,7 @@ import { asProblem, attestations, journal, type Problem } from "../rpc";
 import { Asked, Facts, Json, Table, useAsk } from "../ui/parts";
 import { Block, Text } from "../ui/text";
 import { Trouble } from "../ui/trouble";
+import { Checks } from "./checks";
 
 export function Journal({ id }: { id?: string }) {
   return id ? <Evidence key={id} id={id} /> : <Tail />;
@@ -139,7 +140,8 @@ function Evidence({ id }: { id: string }) {
             <p className="faint">
               Check it without this daemon: <code>palyra attest show {id} --json</code>, then <code>palyra-verify --key trust.json outcome.json</code>.
             </p>
-            <details open>
+            {r.attestation && lines.data && <Checks of={r.attestation} entries={lines.data} />}
+            <details>
               <summary>What was signed</summary>
               <Json of={r.attestation?.predicate ?? ""} label="Predicate" />
             </details>

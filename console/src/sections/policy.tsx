@@ -2,9 +2,11 @@ import { useState } from "react";
 import { PolicyService, type PolicyCheck } from "../gen/palyra/v1/policy_pb";
 import { asProblem, policies, type Problem } from "../rpc";
 import { Act, Asked, Facts, Table, useAsk } from "../ui/parts";
+import { may, useRights } from "../device/rights";
 import { Block, Text } from "../ui/text";
 import { when } from "../ui/time";
 import { Trouble } from "../ui/trouble";
+import { Replay } from "./replay";
 
 export function Policy({ id }: { id?: string }) {
   return id ? <Why key={id} id={id} /> : <Bundle />;
@@ -75,6 +77,7 @@ function Bundle() {
 
 // Files is the bundle, to be read, changed, checked and put into force.
 function Files({ files }: { files: { [name: string]: string } }) {
+  const rights = useRights();
   const [text, setText] = useState(files);
   const [name, setName] = useState(Object.keys(files)[0] ?? "");
   const [check, setCheck] = useState<PolicyCheck>();
@@ -146,6 +149,7 @@ function Files({ files }: { files: { [name: string]: string } }) {
           ))}
         </div>
       )}
+      {may(rights, PolicyService.method.replayPolicy) && <Replay files={text} changed={changed} />}
     </section>
   );
 }
