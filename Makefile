@@ -102,6 +102,7 @@ lint: setup
 	@scripts/targets.sh
 	@echo "actionlint"; scripts/actionlint.sh
 	$(GO) vet -tags faults,agents ./internal/fault ./internal/e2e
+	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags escape ./cmd/palyra-wasm ./internal/wasm/...; fi
 	$(TOOL) staticcheck ./...
 
 .PHONY: vet-targets

@@ -65,6 +65,7 @@ fi
 # What tests do inside the sandbox is what developers do there.
 need_tests() {
 	[ "$(uname -s)" = Linux ] || return 0
+	need gcc gcc "skills, which tests build"
 	need unshare util-linux "tests that fill a disk of their own"
 	need ip iproute2 "tests with networks of their own"
 	need /usr/bin/make make "everyday work in the sandbox"
