@@ -25,7 +25,8 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 		`{"url":"https://a.example/","status":201,"headers":{"X":"y"},"body":"hi","truncated":true,"bytes":2}`)}
 	h := New(answers(o, nil, &asked), nil, nil, nil)
 	res, err := h.Web.Request(t.Context(), "a.example", wasm.HTTPRequest{
-		Method: "POST", URL: "https://a.example/", Headers: map[string]string{"Authorization": "Bearer {{T}}"}, Body: []byte("x"), Secrets: []string{"T"},
+		Method: "POST", URL: "https://a.example/", Headers: map[string]string{"Authorization": "Bearer {{T}}"}, Body: []byte("x"),
+		Secrets: []string{"T"},
 	})
 	want := `palyra.http.fetch {"url":"https://a.example/","method":"POST","headers":{"Authorization":"Bearer {{T}}"},"body_b64":"eA==",` +
 		`"follow":0,"bindings":["T"]}`
@@ -46,7 +47,8 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := New(answers(o, errors.New("x"), &asked), nil, nil, nil).Web.Request(t.Context(), "a.example", wasm.HTTPRequest{}); err == nil {
+	broken := New(answers(o, errors.New("x"), &asked), nil, nil, nil)
+	if _, err := broken.Web.Request(t.Context(), "a.example", wasm.HTTPRequest{}); err == nil {
 		t.Error("no error")
 	}
 }
