@@ -114,7 +114,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	p.skills, err = registry.New(ctx, registry.Config{
-		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Now: now,
+		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Now: now,
 		Log: d.Log,
 	})
 	if err != nil {
@@ -299,6 +299,9 @@ func (p *path) Feed(call palyra.CallID) (<-chan palyra.Feed, bool) { return p.ca
 func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
 	if l.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
 		return p.upstreams.Call(ctx, l, c)
+	}
+	if l.Plan().Source == palyra.SourceSkill && l.Plan().Tier == palyra.TierA && p.skills != nil {
+		return p.skills.Call(ctx, l, c)
 	}
 	switch plan := l.Plan(); {
 	case plan.Tier == palyra.TierB, plan.Tier == palyra.TierC, plan.Tool == palyra.ToolStageKeep, plan.Tool == palyra.ToolStageDrop:

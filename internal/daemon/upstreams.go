@@ -30,6 +30,9 @@ func (p *path) drivers(more ...plan.Driver) []plan.Driver {
 	if p.upstreams != nil {
 		list = append(list, p.upstreams)
 	}
+	if p.skills != nil {
+		list = append(list, p.skills)
+	}
 	return append(list, more...)
 }
 

@@ -136,7 +136,7 @@ func edges() []edge {
 		},
 		{
 			[]string{"internal/skill/registry"},
-			[]string{"internal/skill", "internal/skill/archive"},
+			[]string{"internal/skill", "internal/skill/archive", "internal/wasm"},
 			true, "packages are verified when they are taken in and each time they are loaded",
 		},
 		{

@@ -27,6 +27,7 @@ import (
 	"palyra"
 	"palyra/internal/skill"
 	"palyra/internal/store"
+	"palyra/internal/wasm"
 )
 
 //go:embed schema
@@ -56,8 +57,11 @@ type Config struct {
 	Journal store.Recorder
 	Catalog Catalog
 	Policy  Policy
-	Now     func() time.Time
-	Log     *slog.Logger
+	Runtime wasm.Runner // nil: no module runs
+	// Host does what the modules of a skill ask for in a call; nil: nothing is done for them.
+	Host func(c *palyra.Call, skill string) wasm.Host
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // The most that there can be.
@@ -79,7 +83,8 @@ type Registry struct {
 	change sync.Mutex // one change at a time
 	mu     sync.Mutex // guards the fields below; leaf lock
 	known  map[string]*skill.Skill
-	keys   map[string]skill.Publisher // by key id
+	keys   map[string]skill.Publisher                 // by key id
+	sums   map[palyra.Digest]map[string]palyra.Digest // of modules, by their package
 }
 
 // New reads what is installed, verifies every active skill and offers its tools. One that is not what it was is put into
@@ -88,7 +93,10 @@ func New(ctx context.Context, c Config) (*Registry, error) {
 	if c.DB == nil || c.Journal == nil || c.Catalog == nil || c.Policy == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("skills: new: a part is missing")
 	}
-	r := &Registry{Config: c, known: map[string]*skill.Skill{}, keys: map[string]skill.Publisher{}}
+	r := &Registry{
+		Config: c, known: map[string]*skill.Skill{}, keys: map[string]skill.Publisher{},
+		sums: map[palyra.Digest]map[string]palyra.Digest{},
+	}
 	all, err := r.loadAll(ctx)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,115 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+	"palyra/internal/skill"
+)
+
+// What plans say of skills among their mechanisms, so that policies see it: skill:ID, skill_version:V, skill_publisher:NAME,
+// and for each thing that is granted skill_may:KIND:VALUE.
+const (
+	saysSkill     = "skill:"
+	saysVersion   = "skill_version:"
+	saysPublisher = "skill_publisher:"
+	saysMay       = "skill_may:"
+)
+
+// Mechanisms are what a plan says of a skill.
+func mechanisms(s skill.Skill) []string {
+	out := []string{"wasm", saysSkill + s.ID, saysVersion + s.Version, saysPublisher + s.Publisher}
+	for _, t := range s.Granted.Terms() {
+		out = append(out, saysMay+t)
+	}
+	return out
+}
+
+// Names of a plan's bound inputs, after the skill's id.
+const (
+	inputPackage = "/package"
+	inputGranted = "/granted"
+	inputModule  = "/modules/"
+)
+
+// Plan binds everything that decides what a call does: the package, the module, and what was granted.
+func (r *Registry) Plan(ctx context.Context, _ *palyra.Call, p *palyra.Plan) error {
+	s, t, err := r.lookup(p.Tool)
+	if err != nil {
+		return err
+	}
+	spec := specOf(s, t.Name)
+	module, err := r.moduleOf(ctx, s, spec.Module)
+	if err != nil {
+		return err
+	}
+	granted, err := json.Marshal(s.Granted.Terms())
+	if err != nil {
+		return err
+	}
+	id := saysSkill + s.ID
+	p.Inputs = append(p.Inputs,
+		palyra.Input{Path: id + inputPackage, Digest: s.Digest}, palyra.Input{Path: id + inputModule + spec.Module, Digest: module},
+		palyra.Input{Path: id + inputGranted, Digest: palyra.SumBytes(granted)})
+	p.Egress = append([]string(nil), s.Granted.Hosts...)
+	p.Enforcement = palyra.Enforcement{Mode: palyra.NetworkStrict, Mechanisms: mechanisms(s), Limits: map[string]palyra.Hold{
+		"wall": palyra.HoldContext, "memory": palyra.HoldCap, "fuel": palyra.HoldCounted, "output": palyra.HoldCap,
+	}}
+	if s.Limits.TimeoutMS > 0 {
+		p.Limits.WallMS = min(p.Limits.WallMS, s.Limits.TimeoutMS)
+	}
+	p.Limits.MemoryBytes = memoryOf(s)
+	p.Detail.Summary = show.Middle(s.ID+": "+spec.Name+" "+string(p.Arguments), 240)
+	p.Detail.Notes = append(p.Detail.Notes, "the skill "+s.ID+" "+s.Version+" of "+s.Publisher+", signed by "+s.KeyID)
+	if lines := s.Granted.Lines(); len(lines) > 0 {
+		p.Detail.Notes = append(p.Detail.Notes, "it was granted "+show.Middle(strings.Join(lines, "; "), 400))
+	} else {
+		p.Detail.Notes = append(p.Detail.Notes, "it was granted nothing: it computes, and reaches nothing")
+	}
+	return nil
+}
+
+// specOf is the manifest's word on a tool.
+func specOf(s skill.Skill, name palyra.ToolName) skill.ToolSpec {
+	for _, t := range s.Tools {
+		if skill.ToolName(s.ID, t.Name) == name {
+			return t
+		}
+	}
+	return skill.ToolSpec{}
+}
+
+const defaultMemoryMiB = 64
+
+// memoryOf is how much memory an instance of a skill's modules may have.
+func memoryOf(s skill.Skill) int64 {
+	if s.Limits.MemoryMiB > 0 {
+		return s.Limits.MemoryMiB << 20
+	}
+	return defaultMemoryMiB << 20
+}
+
+// moduleOf is the digest of a module, from the package as it was verified last.
+func (r *Registry) moduleOf(ctx context.Context, s skill.Skill, name string) (palyra.Digest, error) {
+	r.mu.Lock()
+	sum, known := r.sums[s.Digest][name]
+	r.mu.Unlock()
+	if known {
+		return sum, nil
+	}
+	p, err := r.open(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	sums := map[string]palyra.Digest{}
+	for _, t := range s.Tools {
+		sums[t.Module] = palyra.SumBytes(p.Files[t.Module])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sums[s.Digest] = sums
+	return sums[name], nil
+}
