@@ -93,21 +93,39 @@ func trustCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 func trustAddCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "add NAME KEY", Short: "Trust a publisher's key", Args: syntax.Takes("NAME", "KEY"),
+	var own bool
+	cmd := &cobra.Command{
+		Use: "add (NAME KEY | --own)", Short: "Trust a publisher's key",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case own && len(args) > 0:
+				return exit.Usagef("--own is your key and your login: nothing else goes with it")
+			case !own && len(args) < 2:
+				return exit.Usagef("KEY is missing")
+			case len(args) > 2:
+				return exit.Usagef("%q is one argument too many", args[2])
+			}
+			return nil
+		},
 		Long: "Skills that this key signed, under this publisher's name, may be installed from here on.\n" +
 			"KEY is the public key in base64, or a PEM file. Compare it with what the publisher says,\n" +
-			"on another way than the one by which the package came.",
-		Example: "  palyra skills trust add acme MCowBQYDK2VwAyEA…\n  palyra skills trust add acme acme.pub",
+			"on another way than the one by which the package came. --own is your own key, under your login.",
+		Example: "  palyra skills trust add acme MCowBQYDK2VwAyEA…\n  palyra skills trust add acme acme.pub\n  palyra skills trust add --own",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			pub, err := publicKey(inv, args[1])
+			name, key := login(), ""
+			if !own {
+				name, key = args[0], args[1]
+			}
+			pub, err := publicKey(inv, key)
 			if err != nil {
 				return err
 			}
-			p, err := c.TrustPublisher(ctx, args[0], archive.PublicText(pub))
+			p, err := c.TrustPublisher(ctx, name, archive.PublicText(pub))
 			return inv.Answer(err, p, func(w io.Writer) { fmt.Fprintf(w, "%s: trusted, key %s\n", show.Line(p.Name), show.Line(p.KeyID)) })
 		}),
 	}
+	cmd.Flags().BoolVar(&own, "own", false, "your own key, under your login")
+	return cmd
 }
 
 func trustListCommand(inv *invocation.Invocation) *cobra.Command {
