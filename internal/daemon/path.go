@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,7 @@ import (
 	"palyra/internal/tool/review"
 	"palyra/internal/tool/sign"
 	"palyra/internal/undo"
+	"palyra/internal/wasm"
 	"palyra/internal/workspace"
 
 	"palyra/internal/session"
@@ -114,8 +116,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	p.skills, err = registry.New(ctx, registry.Config{
-		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Now: now,
-		Log: d.Log,
+		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Host: p.skillHost, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err
@@ -128,6 +129,15 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	return d.openCalls(p)
+}
+
+// skillHost does what a skill asks for in a call: by calls that come out of it, each through the gate.
+func (p *path) skillHost(c *palyra.Call, skill string) wasm.Host {
+	return p.tierA.Host(skill, func(ctx context.Context, tool palyra.ToolName, args json.RawMessage) (palyra.Outcome, error) {
+		return p.calls.CallTied(ctx, palyra.Proposal{
+			Proposer: c.Proposal.Child(c, ""), Tool: tool, Arguments: args, Workspace: c.Proposal.Workspace,
+		}, palyra.Watch{})
+	}, nil, func(context.Context, string, string) {}) // log lines are in the result as well
 }
 
 // tierA makes tier A, which runs skills. palyra-wasm lies beside palyra-cell.
