@@ -112,7 +112,6 @@ type unread struct {
 	*net.TCPConn
 	br   *bufio.Reader
 	idle time.Duration
-	told time.Time // when the deadline was set
 }
 
 // unread takes the buffer out of a stream. Nobody gives it back to be used again: goroutines of net/http may read from a
@@ -128,9 +127,6 @@ func (u *unread) Read(b []byte) (int, error) { return u.br.Read(b) }
 
 // Write implements net.Conn, for receivers that may never read.
 func (u *unread) Write(b []byte) (int, error) {
-	if now := time.Now(); now.Sub(u.told) > u.idle/8 {
-		u.told = now
-		_ = u.SetWriteDeadline(now.Add(u.idle))
-	}
+	_ = u.SetWriteDeadline(time.Now().Add(u.idle)) // each time: net/http clears it after an answer
 	return u.TCPConn.Write(b)
 }

@@ -266,7 +266,8 @@ func ofTheSystem(real string) bool {
 // place is the host and port of a model server.
 func place(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+	unfit := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"\\`$'", r) } // it goes into settings
+	if err != nil || strings.ContainsFunc(address, unfit) || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return "", exit.Usagef("--model-url %s is not the address of a server: http://127.0.0.1:8080/v1", show.Arg(address))
 	}
 	port := u.Port()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"sync"
 	"syscall"
 )
@@ -99,7 +100,7 @@ func (s *inTurn) take(ctx context.Context) (*link, error) {
 	s.kept = nil
 	s.mu.Unlock()
 	if l != nil {
-		if isQuiet(l.Conn) {
+		if l.isQuiet() {
 			return l, nil
 		}
 		_ = l.Close()
@@ -142,6 +143,9 @@ func (s *inTurn) exchange(l *link, r *http.Request, early func(int, http.Header)
 		}
 		if res.StatusCode >= http.StatusOK {
 			break
+		}
+		if res.StatusCode < http.StatusContinue {
+			return nil, true, errors.New("lend: the server answers with no status")
 		}
 		if before == maxEarly || res.StatusCode == http.StatusSwitchingProtocols {
 			return nil, true, errors.New("lend: the server answers with what was not asked for")
@@ -217,8 +221,25 @@ func (a *answer) Close() error {
 	return nil
 }
 
-// isQuiet reports whether a connection is open and has nothing to say.
-func isQuiet(c net.Conn) bool {
+// isQuiet reports whether a connection is open and has nothing to say: a server that sends what nobody asked for would have
+// it taken for the answer to what is asked next.
+func (l *link) isQuiet() bool {
+	c, ok := l.Conn.(interface{ NetConn() net.Conn })
+	if !ok {
+		return false
+	}
+	r, ok := c.NetConn().(*records)
+	if !ok || r.left > 0 || r.br.Buffered() > 0 || !isEmptySocket(r.Conn) {
+		return false
+	}
+	r.dry = true
+	_, err := l.br.Peek(1) // what was opened, and not read
+	r.dry = false
+	return errors.Is(err, errDry)
+}
+
+// isEmptySocket reports whether a connection's socket has neither bytes nor an end to be read.
+func isEmptySocket(c net.Conn) bool {
 	for {
 		t, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -234,10 +255,49 @@ func isQuiet(c net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	quiet := false
+	empty := false
 	err = raw.Read(func(fd uintptr) bool {
-		quiet = isEmpty(fd)
+		empty = isEmpty(fd)
 		return true
 	})
-	return err == nil && quiet
+	return err == nil && empty
+}
+
+// records gives a TLS client the bytes of one record at most, so that nothing that came behind it lies where nobody can see
+// whether there is any.
+type records struct {
+	net.Conn
+	br   *bufio.Reader
+	left int  // of the record
+	dry  bool // it has nothing, for now
+}
+
+const (
+	recordHead = 5
+	maxRecord  = 16<<10 + 2<<10 + recordHead
+)
+
+// errDry is a time-out, which TLS takes for nothing that lasts.
+var errDry error = os.ErrDeadlineExceeded
+
+func newRecords(c net.Conn) *records { return &records{Conn: c, br: bufio.NewReaderSize(c, maxRecord)} }
+
+// NetConn is the connection itself, as of a tls.Conn.
+func (r *records) NetConn() net.Conn { return r.Conn }
+
+// Read implements io.Reader.
+func (r *records) Read(b []byte) (int, error) {
+	if r.dry {
+		return 0, errDry
+	}
+	if r.left == 0 {
+		h, err := r.br.Peek(recordHead)
+		if err != nil {
+			return 0, err
+		}
+		r.left = recordHead + int(h[3])<<8 + int(h[4])
+	}
+	n, err := r.br.Read(b[:min(len(b), r.left)])
+	r.left -= n
+	return n, err
 }

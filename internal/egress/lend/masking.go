@@ -106,7 +106,7 @@ func (m masks) text(s string) string {
 
 // head masks a response's head. A field whose name has a value in it is dropped.
 func (m masks) head(h http.Header) {
-	if !m.inHead(h) {
+	if len(h) == 0 || !m.inHead(h) {
 		return
 	}
 	for name, values := range h {

@@ -136,7 +136,7 @@ func (d *Desk) secure(w Way, protocols ...string) func(context.Context) (net.Con
 		if err != nil {
 			return nil, err
 		}
-		c := tls.Client(raw, &tls.Config{ServerName: w.Name, RootCAs: d.roots, MinVersion: tls.VersionTLS12, NextProtos: protocols})
+		c := tls.Client(newRecords(raw), &tls.Config{ServerName: w.Name, RootCAs: d.roots, MinVersion: tls.VersionTLS12, NextProtos: protocols})
 		if err := c.HandshakeContext(ctx); err != nil {
 			_ = raw.Close()
 			return nil, err

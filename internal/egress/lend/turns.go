@@ -36,6 +36,8 @@ type turns struct {
 	cancel  context.CancelFunc
 	timer   *time.Timer // to watch
 	watched chan bool   // what a watch saw
+	until   time.Time   // the client's deadline
+	newer   bool        // the server has no HTTP/1.1
 
 	mu    sync.Mutex // guards asked, and the client's deadline as long as a watch may run; a leaf lock
 	asked bool       // a client waits
@@ -57,7 +59,7 @@ func (x *exchange) inTurns(client *tls.Conn) (rest net.Conn) {
 	t.timer, t.watched = time.AfterFunc(time.Hour, t.watch), make(chan bool)
 	t.timer.Stop()
 	for wait := t.way.Head; ; wait = t.way.Idle {
-		_ = t.client.SetReadDeadline(time.Now().Add(wait))
+		t.within(wait)
 		if _, err := t.br.Peek(1); err != nil {
 			_ = client.Close()
 			return nil
@@ -73,6 +75,15 @@ func (x *exchange) inTurns(client *tls.Conn) (rest net.Conn) {
 			_ = client.Close()
 			return nil
 		}
+	}
+}
+
+// within sets the deadline for the next request, unless one that is hardly sooner is set.
+func (t *turns) within(wait time.Duration) {
+	until := time.Now().Add(wait)
+	if early := until.Sub(t.until); early < 0 || early > wait/8 {
+		t.until = until
+		_ = t.client.SetReadDeadline(until)
 	}
 }
 
@@ -106,7 +117,6 @@ func (t *turns) plain(b []byte) (*http.Request, bool) {
 			if len(values) != 1 || !strings.EqualFold(values[0], "keep-alive") {
 				return nil, false
 			}
-			delete(r.Header, name)
 		case "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection",
 			"Proxy-Authorization", "Proxy-Authenticate", "Http2-Settings":
 			return nil, false
@@ -169,14 +179,20 @@ func isPlain(b []byte) bool {
 func (t *turns) answer(r *http.Request) (more bool) {
 	t.asked = true
 	t.timer.Reset(slow)
+	defer func() { more = t.unwatch() && more }()
+	defer func() { // as net/http does: a defect costs the connection
+		if p := recover(); p != nil {
+			more = false
+		}
+	}()
 	leave, ok := t.enter(t.ctx)
-	if ok {
-		res := t.ask(r.WithContext(t.ctx))
-		ok = errors.Join(t.give(res), t.bw.Flush()) == nil // also what there is of a body that is cut
-		_ = res.Body.Close()
-		leave()
+	if !ok {
+		return false
 	}
-	return t.unwatch() && ok
+	defer leave()
+	res := t.ask(r.WithContext(t.ctx))
+	defer func() { _ = res.Body.Close() }()
+	return errors.Join(t.give(res), t.bw.Flush()) == nil // also what there is of a body that is cut
 }
 
 // ask asks the server, and answers in its place where that fails.
@@ -186,10 +202,11 @@ func (t *turns) ask(r *http.Request) *http.Response {
 	}
 	t.readdress(r)
 	r.RequestURI = ""
+	r.Header.Del("Connection") // which a signature may have been over
 	if _, ok := r.Header["User-Agent"]; !ok {
 		r.Header["User-Agent"] = nil // or net/http would have one of its own
 	}
-	res, err := t.one.ask(r, t.early)
+	res, err := t.send(r)
 	if err == nil {
 		if err = t.back(r, res); err == nil {
 			return res
@@ -197,6 +214,18 @@ func (t *turns) ask(r *http.Request) *http.Response {
 		_ = res.Body.Close()
 	}
 	return refusal(r, http.StatusBadGateway, unreached(t.way.At, err))
+}
+
+// send asks the server. One that has no HTTP/1.1 is asked by what it has from then on.
+func (t *turns) send(r *http.Request) (*http.Response, error) {
+	if !t.newer {
+		res, err := t.one.ask(r, t.early)
+		if err == nil || !strings.Contains(err.Error(), "tls: no application protocol") { // the alert has no type of its own
+			return res, err
+		}
+		t.newer = true
+	}
+	return t.any.RoundTrip(r)
 }
 
 // refusal is an answer in the server's place.
@@ -211,6 +240,10 @@ func refusal(r *http.Request, status int, e *palyra.Error) *http.Response {
 // early passes an informational head on.
 func (t *turns) early(status int, h http.Header) error {
 	t.masks.head(h)
+	h.Del("Content-Length") // there is no body
+	for _, name := range ofConnections {
+		h.Del(name)
+	}
 	t.line(status)
 	if err := h.Write(t.bw); err != nil {
 		return err
@@ -232,6 +265,8 @@ func (t *turns) give(res *http.Response) error {
 	empty := res.Request.Method == http.MethodHead || res.StatusCode == http.StatusNoContent || res.StatusCode == http.StatusNotModified
 	parts := !empty && res.ContentLength < 0
 	switch {
+	case res.StatusCode == http.StatusNoContent:
+		h.Del("Content-Length")
 	case parts:
 		h.Del("Content-Length")
 		h.Set("Transfer-Encoding", "chunked")
@@ -290,7 +325,7 @@ func (t *turns) unwatch() bool {
 		return true
 	}
 	t.mu.Lock()
-	t.asked = false
+	t.asked, t.until = false, time.Time{}
 	_ = t.client.SetReadDeadline(time.Now())
 	t.mu.Unlock()
 	return <-t.watched
