@@ -170,7 +170,15 @@ func (w *pairWatch) withdrawn(err error) error {
 	return err
 }
 
-// pairEnds are the messages for pairings that did not succeed.
+// command is what shows another code.
+func (w *pairWatch) command() string {
+	if w.link != "" {
+		return "palyra console pair"
+	}
+	return "palyra device pair"
+}
+
+// pairEnds are the messages for pairings that did not succeed; COMMAND is what shows another code.
 var pairEnds = map[palyra.PairingState]struct {
 	code         palyra.Code
 	reason       palyra.Reason
@@ -178,16 +186,16 @@ var pairEnds = map[palyra.PairingState]struct {
 }{
 	palyra.PairingExpired: {
 		palyra.Expired, palyra.ReasonPairingExpired, "nobody used the code in time",
-		"show another one: palyra device pair",
+		"show another one: COMMAND",
 	},
 	palyra.PairingLocked: {
 		palyra.Exhausted, palyra.ReasonPairingLocked, "the code was tried too often and is dead",
-		"somebody guessed five times; make sure who, then show another code: palyra device pair",
+		"somebody guessed five times; make sure who, then show another code: COMMAND",
 	},
 	palyra.PairingRefused: {palyra.Denied, palyra.ReasonPairingRefused, "the machine was refused", "nothing was paired"},
 	palyra.PairingGone: {
 		palyra.Expired, palyra.ReasonCancelled, "the code was withdrawn",
-		"nothing was paired; show another one: palyra device pair",
+		"nothing was paired; show another one: COMMAND",
 	},
 }
 
@@ -204,7 +212,7 @@ func (w *pairWatch) end() error {
 	end, ok := pairEnds[p.State]
 	if !ok {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "the pairing broke off").
-			WithRemedy("see 'palyra device list' for what came of it; else show another code: palyra device pair")
+			WithRemedy("see 'palyra device list' for what came of it; else show another code: %s", w.command())
 	}
 	if p.Text != "" {
 		end.text = p.Text
@@ -213,8 +221,8 @@ func (w *pairWatch) end() error {
 		end.reason = p.Reason
 	}
 	if p.Reason == palyra.ReasonExists {
-		end.code, end.remedy = palyra.Conflict, "nobody was asked and nothing was paired; show another code (palyra device pair) and "+
+		end.code, end.remedy = palyra.Conflict, "nobody was asked and nothing was paired; show another code (COMMAND) and "+
 			"join with another name: palyra device join --name OTHER"
 	}
-	return palyra.Errorf(end.code, end.reason, "%s", end.text).WithRemedy("%s", end.remedy)
+	return palyra.Errorf(end.code, end.reason, "%s", end.text).WithRemedy("%s", strings.ReplaceAll(end.remedy, "COMMAND", w.command()))
 }
