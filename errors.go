@@ -159,7 +159,8 @@ const (
 	ReasonSignatureRefused   Reason = "signature_refused" // a request to sign does not say, in full, what its key is bound to
 	ReasonReplayedSignature  Reason = "replayed_signature"
 	ReasonStaleSignature     Reason = "stale_signature"
-	ReasonPasskeyCopied      Reason = "passkey_copied" // its authenticator has counted on somewhere else
+	ReasonPasskeyCopied      Reason = "passkey_copied"   // its authenticator has counted on somewhere else
+	ReasonInsecureChannel    Reason = "insecure_channel" // what was signed came over plain HTTP from beyond this machine
 	ReasonSignatureRequired  Reason = "signature_required"
 	ReasonUnknownKey         Reason = "unknown_key"
 	ReasonNoCredential       Reason = "no_credential"

@@ -124,9 +124,12 @@ func (c *Client) WhoAmI(ctx context.Context) (Me, error) {
 	return word[Me](res.GetMe(), err)
 }
 
-// OpenConsole makes a link that signs one browser in, once, for reading only.
-func (c *Client) OpenConsole(ctx context.Context) (url string, ends time.Time, err error) {
-	res, err := c.access.OpenConsole(ctx, &v1.OpenConsoleRequest{})
+// OpenConsole makes a link that signs one browser on the daemon's machine in, once, for reading only.
+func (c *Client) OpenConsole(ctx context.Context) (url string, ends time.Time, err error) { return c.OpenConsoleAt(ctx, "") }
+
+// OpenConsoleAt is OpenConsole by a door for browsers of other machines: https or plain.
+func (c *Client) OpenConsoleAt(ctx context.Context, door string) (url string, ends time.Time, err error) {
+	res, err := c.access.OpenConsole(ctx, &v1.OpenConsoleRequest{Door: door})
 	if err != nil {
 		return "", time.Time{}, failure(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // consolePairCommand is `palyra console pair`.
 func consolePairCommand(inv *invocation.Invocation) *cobra.Command {
-	var role string
+	var role, door string
 	cmd := &cobra.Command{
 		Use: "pair", Short: "Sign a browser in and give it a key to decide with", Args: syntax.Takes(),
 		Long: "Prints a link that signs one browser on the daemon's machine in. The browser makes a key\n" +
@@ -29,7 +29,7 @@ func consolePairCommand(inv *invocation.Invocation) *cobra.Command {
 			"line, the code in the first, and the answer is given elsewhere ('palyra approvals decide').",
 		Example: "  palyra console pair\n  palyra console pair --role operator",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			link, _, err := c.OpenConsole(ctx)
+			link, _, err := c.OpenConsoleAt(ctx, door)
 			if err != nil {
 				return err
 			}
@@ -42,6 +42,7 @@ func consolePairCommand(inv *invocation.Invocation) *cobra.Command {
 			return w.end()
 		}),
 	}
+	access.DoorFlag(cmd, &door)
 	cmd.Flags().StringVar(&role, "role", "", "the most that it may do: approver, viewer, operator, admin, owner, auditor (default approver)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.RoleNames, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

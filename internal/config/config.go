@@ -119,9 +119,14 @@ type Remote struct {
 	CertificateDays int64    `key:"certificate_days"`
 }
 
-// Console is about browsers on this machine.
+// Console is about browsers, on this machine and beyond.
 type Console struct {
-	Listen string `key:"listen"`
+	Listen      string `key:"listen"`
+	HTTPSListen string `key:"https_listen"`
+	HTTPSName   string `key:"https_name"`
+	Certificate string `key:"certificate"`
+	Key         string `key:"key"`
+	PlainListen string `key:"plain_listen"`
 }
 
 // Limits bound how many requests each caller may make in a time. 0 is no limit, except for logins.
@@ -196,7 +201,7 @@ func Default() Config {
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
 		Undo:    Retention{Days: 7, Bytes: 2 << 30},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
-		Console: Console{Listen: "127.0.0.1:7142"},
+		Console: Console{Listen: "127.0.0.1:7142", HTTPSListen: "off", PlainListen: "off"},
 		MCP:     MCP{PendingAfterMS: 45_000},
 		Models:  Models{ContextBytes: 400_000, ResultBytes: 16 << 10, MaxTurns: 50, AnswerTokens: 8192, Principals: []string{"*"}},
 		Limits:  Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},

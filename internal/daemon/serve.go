@@ -47,7 +47,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.server.Store(server)
 	d.devices.Serve(d.remoteDoor(server))
-	d.trouble.Set("console", d.devices.OpenConsole(server.OpenConsole))
+	d.trouble.Set("console", d.devices.OpenConsole(server.OpenConsole, server.OpenBeyond))
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
 	if d.path.upstreams != nil {
 		parts = append(parts, d.path.upstreams.Tend)
@@ -151,6 +151,6 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 type consolePart struct{ d *Daemon }
 
 // Login implements the door's Console.
-func (p consolePart) Login(ctx context.Context, c rpc.Caller) (string, time.Time, error) {
-	return p.d.server.Load().Login(ctx, c)
+func (p consolePart) Login(ctx context.Context, c rpc.Caller, door string) (string, time.Time, error) {
+	return p.d.server.Load().Login(ctx, c, door)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +33,7 @@ type reply struct {
 }
 
 // newChromium starts a browser with a profile of its own.
-func newChromium(t testing.TB) *chromium {
+func newChromium(t testing.TB, more ...string) *chromium {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
@@ -44,10 +45,11 @@ func newChromium(t testing.TB) *chromium {
 	must(t, err)
 	c := &chromium{t: t, to: toWrite, wait: map[int]chan reply{}}
 	profile := filepath.Join(t.TempDir(), "profile")
-	c.cmd = exec.CommandContext(t.Context(), program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
-		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--disable-default-apps", "--no-proxy-server", "--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir="+profile,
-		"about:blank")
+	c.cmd = exec.CommandContext(t.Context(), program, slices.Concat([]string{
+		"--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--no-proxy-server",
+		"--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + profile,
+	}, more, []string{"about:blank"})...)
 	c.cmd.ExtraFiles = []*os.File{toRead, fromWrite}
 	c.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it

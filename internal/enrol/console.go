@@ -1,17 +1,78 @@
 package enrol
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"slices"
 	"syscall"
 
 	"palyra"
+	"palyra/internal/certfile"
 )
 
-// OpenConsole opens the door for browsers by a function that takes where it is to listen. A daemon without one serves:
-// what is wrong is returned for the status, and logged.
-func (v *Devices) OpenConsole(open func(listen string) (address string, err error)) error {
+// Beyond is a door for browsers of other machines, as the doors take it: its kind, where it is to listen, and of HTTPS the
+// name and the certificate.
+type Beyond = func(kind, listen, name string, conf *tls.Config) (address string, err error)
+
+// OpenConsole opens the doors for browsers by functions of the doors. A daemon without them serves: what is wrong is
+// returned for the status, and logged.
+func (v *Devices) OpenConsole(open func(listen string) (address string, err error), beyond Beyond) error {
+	here, there := v.openConsole(open), v.openBeyond(beyond)
+	if here == nil {
+		return there
+	}
+	if e := palyra.AsError(here); there != nil {
+		return palyra.Errorf(e.Code, e.Reason, "%s; and %s", e.Text, palyra.AsError(there).Text).
+			WithRemedy("%s; and %s", e.Remedy, palyra.AsError(there).Remedy)
+	}
+	return here
+}
+
+// openBeyond opens the doors for browsers of other machines.
+func (v *Devices) openBeyond(open Beyond) (first error) {
+	c := v.Settings.Console
+	for _, door := range []struct {
+		kind, listen string
+		conf         func() (*tls.Config, error)
+	}{
+		{"https", c.HTTPSListen, v.certified},
+		{"plain", c.PlainListen, func() (*tls.Config, error) { return nil, nil }},
+	} {
+		if door.listen == "off" || door.listen == "" {
+			continue
+		}
+		conf, err := door.conf()
+		address := ""
+		if err == nil {
+			address, err = open(door.kind, door.listen, c.HTTPSName, conf)
+		}
+		if err != nil {
+			v.Log.Warn("no console for other machines", "door", door.kind, "error", err)
+			first = cmp.Or(first, err)
+			continue
+		}
+		v.Log.Info("the console is served to other machines; 'palyra console --door "+door.kind+"' prints a link", "address", address)
+	}
+	return first
+}
+
+// certified is what HTTPS is served with: the certificate and the key of the files, as they are when a browser comes.
+func (v *Devices) certified() (*tls.Config, error) {
+	c := v.Settings.Console
+	pair, err := certfile.Open(c.Certificate, c.Key, c.HTTPSName, v.Now)
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the console cannot be served over HTTPS: %v", err).
+			WithRemedy("set console.https_name, console.certificate and console.key, then restart the daemon; " +
+				"the key's file is to be readable by the daemon's user or root alone: chmod 600").WithCause(err)
+	}
+	pair.Trouble = func(err error) { v.Log.Warn("the console's new certificate is not used", "error", err) }
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.Certificate, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// openConsole opens the door for browsers on this machine.
+func (v *Devices) openConsole(open func(listen string) (address string, err error)) error {
 	listen := v.Settings.Console.Listen
 	if listen == "off" {
 		return nil

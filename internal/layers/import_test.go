@@ -14,7 +14,7 @@ var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
 		"internal/address", "internal/agefile", "internal/agentstage", "internal/beneath", "internal/bootclock",
-		"internal/canon", "internal/cell",
+		"internal/canon", "internal/cell", "internal/certfile",
 		"internal/change", "internal/dirents", "internal/dotenv",
 		"internal/ulid", "internal/fault", "internal/fingerprint", "internal/foreignfile", "internal/durable", "internal/gitfile",
 		"internal/gitlink", "internal/gitobject",

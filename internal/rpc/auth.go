@@ -134,6 +134,9 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 		if err := a.signer(ctx, r, sig); err != nil {
 			return a.unauthenticated(r, a.alert(r, m, err))
 		}
+		if err := r.insecure(sig.Fields); err != nil {
+			return err
+		}
 		r.caller.Evidence.Fields = wire.Kept(m, r.caller.Evidence.Fields)
 	}
 	switch {
@@ -155,6 +158,17 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	r.caller.Starts = a.starts(r.caller)
 	r.admitted = true
 	return nil
+}
+
+// insecure refuses what is signed in a browser beyond this machine over plain HTTP, where others can be the page: all but
+// to deny, which does no harm.
+func (r *request) insecure(fields map[string]any) error {
+	if !r.peer.plain || r.access.Permission == decide && fields["answer"] == string(palyra.AnswerDeny) {
+		return nil
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonInsecureChannel,
+		"over plain HTTP, from another machine, the console looks and denies: whoever is on the way could have made the page that asks").
+		WithRemedy("answer on the daemon's machine, or by HTTPS: set console.https_listen, then 'palyra console --door https'")
 }
 
 // starts reports whether a person could have calls proposed: their role and their credential's hold that, and the
@@ -235,7 +249,7 @@ func (a *auth) belongs(ctx context.Context, r *request, op palyra.Operator) erro
 	case d.Passkey != nil && r.access.Permission != decide:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "a passkey answers questions, and signs nothing else").
 			WithRemedy("pair this browser, which gives it a key of its own: palyra console pair")
-	case d.Address != a.ConsoleAddress(): // its key is in the hands of whoever answers at that origin
+	case d.Address != r.peer.at: // its key is in the hands of whoever answers at that origin
 		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "this browser was paired with the console at %s, and this is another",
 			palyra.Clip(d.Address, 64)).
 			WithRemedy("pair it here: palyra console pair; revoke the other: palyra device revoke")

@@ -89,7 +89,7 @@ type counted struct {
 func (s *Server) prove(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := peerOf(r.Context()); ok && p.conn != nil {
-			if _, known := s.console.session(r.Header, s.Now()); known {
+			if _, known := s.console.session(r, s.Now()); known {
 				p.conn.proven.Store(true)
 			}
 		}

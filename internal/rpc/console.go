@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"embed"
 	"io/fs"
 	"net"
@@ -26,33 +27,67 @@ const (
 	maxConsole = 512 // connections at once
 )
 
-// OpenConsole opens the door for browsers and returns its address. It is closed when the server stops.
+// OpenConsole opens the door for browsers on this machine and returns its address. It is closed when the server stops.
 func (s *Server) OpenConsole(listen string) (string, error) {
+	return s.openConsole("", func() (*consoleDoor, error) {
+		l, err := loopback(listen)
+		if err != nil {
+			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the console cannot be served at %s: %v", listen, err).
+				WithRemedy("set console.listen to a free address (127.0.0.1:0 takes any), or to off").WithCause(err)
+		}
+		name := consoleName(l.Addr())
+		return &consoleDoor{listener: l, address: name, hosts: called(name)}, nil
+	})
+}
+
+// consoleDoor is one address at which browsers come in.
+type consoleDoor struct {
+	listener net.Listener
+	tls      *tls.Config
+	address  string // its origin; of the one on this machine the host and port alone
+	hosts    func(string) bool
+	plain    bool // beyond this machine, and not encrypted
+	serving  *serving
+}
+
+// openConsole opens a door for browsers, once.
+func (s *Server) openConsole(kind string, open func() (*consoleDoor, error)) (string, error) {
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
-	switch {
-	case s.stopping.Err() != nil:
+	if s.stopping.Err() != nil {
 		return "", errStopping
-	case s.console.serving != nil:
-		return s.console.address, nil
 	}
-	l, err := loopback(listen)
+	if c := s.console.doors[kind]; c != nil {
+		return c.address, nil
+	}
+	c, err := open()
 	if err != nil {
-		return "", palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "the console cannot be served at %s: %v", listen, err).
-			WithRemedy("set console.listen to a free address (127.0.0.1:0 takes any), or to off").WithCause(err)
+		return "", err
 	}
-	address := consoleName(l.Addr())
-	d := &door{name: "console", far: true, listener: l, hosts: called(address), cross: http.NewCrossOriginProtection()}
+	d := &door{
+		name: "console", far: true, listener: c.listener, hosts: c.hosts, cross: http.NewCrossOriginProtection(), secure: c.tls != nil,
+	}
 	d.limitConns(s, maxConsole)
+	if c.tls != nil {
+		d.listener = tls.NewListener(d.listener, c.tls)
+	}
 	d.server = d.http(d.admission(s.prove(s.pages()), s, s.bodies), s)
 	d.server.Protocols.SetHTTP1(true)
-	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		conn, _ := c.(*counted)
-		return context.WithValue(ctx, peerKey{}, peer{uid: -1, console: true, address: place(c.RemoteAddr().String()), conn: conn})
+	d.server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		p := peer{uid: -1, console: true, at: c.address, plain: c.plain, address: place(nc.RemoteAddr().String())}
+		if t, ok := nc.(*tls.Conn); ok {
+			nc = t.NetConn()
+		}
+		p.conn, _ = nc.(*counted)
+		return context.WithValue(ctx, peerKey{}, p)
 	}
-	s.console.codes, s.console.sessions = map[palyra.Digest]ticket{}, map[palyra.Digest]ticket{}
-	s.console.address, s.console.serving = address, s.serve(d)
-	return address, nil
+	if s.console.doors == nil {
+		s.console.doors = map[string]*consoleDoor{}
+		s.console.codes, s.console.sessions = map[palyra.Digest]ticket{}, map[palyra.Digest]ticket{}
+	}
+	c.serving = s.serve(d)
+	s.console.doors[kind] = c
+	return c.address, nil
 }
 
 // loopback listens where only this machine can connect, because the traffic is not encrypted, and at every address that
@@ -90,11 +125,14 @@ func called(name string) func(string) bool {
 	return func(host string) bool { return host == name || host == short }
 }
 
-// ConsoleAddress is where the console is served; empty when it is not.
+// ConsoleAddress is where the console is served on this machine; empty when it is not.
 func (s *Server) ConsoleAddress() string {
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
-	return s.console.address
+	if c := s.console.doors[""]; c != nil {
+		return c.address
+	}
+	return ""
 }
 
 // pages is the content that a browser is served: a few pages, and the services to look with.
@@ -147,7 +185,7 @@ func (s *Server) home(built, files fs.FS) http.HandlerFunc {
 			led(w, r)
 			return
 		}
-		if _, ok := s.console.session(r.Header, s.Now()); !ok {
+		if _, ok := s.console.session(r, s.Now()); !ok {
 			stranger(w, r)
 			return
 		}
@@ -177,7 +215,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "malformed_input: this is not the form that the page sends", http.StatusBadRequest)
 		return
 	}
-	value, t, ok := s.redeem(r.PostForm.Get("code"), page)
+	value, t, ok := s.redeem(r.PostForm.Get("code"), page, doorOf(r.Context()))
 	if !ok {
 		s.wrongCode(w, address)
 		return
@@ -189,12 +227,15 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "internal: the sign-in could not be recorded", http.StatusServiceUnavailable)
 		return
 	}
-	setCookie(w, value, int(sessionLife/time.Second))
+	setCookie(w, r, value, int(sessionLife/time.Second))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func setCookie(w http.ResponseWriter, value string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age})
+func setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	name := cookieName(doorOf(r.Context()))
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age, Secure: name != plainCookie,
+	})
 }
 
 // wrongCode answers a code that is not good. Those who try many hear when they may
@@ -217,9 +258,9 @@ func (s *Server) wrongCode(w http.ResponseWriter, address string) {
 
 // signOut ends the browser's session, with whatever it has open.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
-	if t, ok := s.console.session(r.Header, s.Now()); ok {
+	if t, ok := s.console.session(r, s.Now()); ok {
 		s.EndCredential(t.caller.CredentialID)
 	}
-	setCookie(w, "", -1)
+	setCookie(w, r, "", -1)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

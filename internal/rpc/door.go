@@ -29,6 +29,7 @@ type door struct {
 	far      bool                        // not a unix socket: there is no uid to look at
 	hosts    func(string) bool           // of a far door: how it may be called
 	cross    *http.CrossOriginProtection // of the console: its own pages only
+	secure   bool                        // over TLS, to browsers
 	listener net.Listener
 	server   *http.Server
 }
@@ -40,7 +41,9 @@ type peer struct {
 	room    *AgentSocket // came by a run's own door
 	device  string       // came over mutual TLS, as this paired device
 	until   time.Time    // with a certificate that holds so long
-	console bool         // came by the console's listener
+	console bool         // came by a listener of the console
+	at      string       // by the one at this address
+	plain   bool         // which is beyond this machine, and not encrypted
 	address string       // of another machine, or a browser: whom it counts as
 	conn    *counted     // of a browser
 }

@@ -183,7 +183,7 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 // byCookie is the person who signed the browser in, looking. Where a signature came along, signer says whether it is
 // that of a browser of theirs; it says who asks, too, when the session is over.
 func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
-	s, ok, elsewhere := a.console.shown(h, a.Now())
+	s, ok, elsewhere := a.console.shown(r.peer.at, h, a.Now())
 	if elsewhere {
 		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential,
 			"the cookie came without the secret of the console's own pages, as to a page at another port").
@@ -201,7 +201,7 @@ func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
 		return err
 	}
 	r.caller, r.behind, r.until = s.caller, s.from, s.ends
-	r.caller.Cap, r.caller.Within, r.caller.Console = role, within, a.ConsoleAddress()
+	r.caller.Cap, r.caller.Within, r.caller.Console = role, within, r.peer.at
 	return nil
 }
 

@@ -201,7 +201,7 @@ func TestCodesAndSessionsAreBounded(t *testing.T) {
 	var links []string
 	var full error
 	for range 100 {
-		link, _, err := w.server.Login(t.Context(), caller)
+		link, _, err := w.server.Login(t.Context(), caller, "")
 		if err != nil {
 			full = err
 			break
@@ -240,7 +240,7 @@ func TestWhoMakesLinks(t *testing.T) {
 		"a browser":     {Principal: "user:alice", Role: palyra.RoleOwner, Credential: rpc.ByConsole, CredentialID: "console:c"},
 		"no credential": {Principal: "user:alice", Role: palyra.RoleOwner, Credential: rpc.ByDevice},
 	} {
-		if _, _, err := w.server.Login(t.Context(), c); palyra.AsError(err).Reason != palyra.ReasonPermission {
+		if _, _, err := w.server.Login(t.Context(), c, ""); palyra.AsError(err).Reason != palyra.ReasonPermission {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

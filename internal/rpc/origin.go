@@ -22,6 +22,9 @@ func (d *door) origin(r *http.Request) *palyra.Error {
 		return nil
 	}
 	own := "http://" + r.Host
+	if d.secure {
+		own = "https://" + r.Host
+	}
 	if o := r.Header.Values("Origin"); len(o) > 1 || len(o) == 1 && o[0] != own {
 		return foreignPage()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/passkey"
 	"palyra/internal/passkey/passkeytest"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/rpc/wire"
@@ -27,16 +28,27 @@ type heldPasskey struct {
 // passkey makes a person's passkey known, of the console as it is called now.
 func (w *world) passkey(name string, who palyra.Principal, as ...*passkeytest.Authenticator) heldPasskey {
 	w.t.Helper()
+	return w.passkeyOf(name, who, w.console, as...)
+}
+
+// passkeyAt makes a passkey of the owner's known, of another console.
+func (w *world) passkeyAt(name, address string) heldPasskey {
+	w.t.Helper()
+	return w.passkeyOf(name, "user:alice", address)
+}
+
+func (w *world) passkeyOf(name string, who palyra.Principal, address string, as ...*passkeytest.Authenticator) heldPasskey {
+	w.t.Helper()
 	a := passkeytest.ES256(name)
 	if len(as) > 0 {
 		a = as[0]
 	}
-	origin := "http://" + w.console
+	origin := passkey.ConsoleOrigin(address)
 	made, key, err := webauthn.Register(a.Make(passkeytest.Ask{Origin: origin, Challenge: []byte("c")}), []byte("c"), origin)
 	w.must(err)
 	made.Separation = palyra.SeparationPassphrase
 	d, err := w.registry.AddDevice(w.t.Context(), palyra.Device{
-		Name: name, Principal: who, Role: palyra.RoleApprover, PublicKey: key.Text(), PairedBy: "user:alice", Call: "C1", Address: w.console,
+		Name: name, Principal: who, Role: palyra.RoleApprover, PublicKey: key.Text(), PairedBy: "user:alice", Call: "C1", Address: address,
 		ExpiresAt: time.Now().Add(time.Hour), Passkey: &made,
 	}, "P1")
 	w.must(err)

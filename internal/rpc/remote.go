@@ -106,10 +106,10 @@ func (s *Server) leaving() (out []*door) {
 	s.remote.mu.Unlock()
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
-	if s.console.serving != nil {
-		out = append(out, s.console.serving.door)
-		s.console.serving, s.console.address = nil, ""
+	for _, c := range s.console.doors {
+		out = append(out, c.serving.door)
 	}
+	s.console.doors = nil
 	return out
 }
 

@@ -6,10 +6,12 @@ import (
 	"encoding/base64"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"palyra"
+	"palyra/internal/passkey"
 )
 
 // How long a link to sign in holds, a browser stays signed in, and how many of each there are at once.
@@ -18,15 +20,15 @@ const (
 	sessionLife = 12 * time.Hour
 	maxCodes    = 32
 	maxSessions = 256
-	cookieName  = "palyra_session"
+	plainCookie = "palyra_session"
+	tlsCookie   = "__Host-palyra_session" // which no other host, and no page without TLS, can set
 )
 
 // console is the door for browsers on this machine. A signed-in browser looks; it
 // decides nothing, because its cookie goes to every port of this machine.
 type console struct {
-	mu       sync.Mutex // guards what follows
-	serving  *serving
-	address  string
+	mu       sync.Mutex              // guards what follows
+	doors    map[string]*consoleDoor // by kind; "": this machine's own
 	codes    map[palyra.Digest]ticket
 	sessions map[palyra.Digest]ticket
 }
@@ -34,14 +36,16 @@ type console struct {
 // ticket is a code or a session: whose, made with which credential, until when.
 type ticket struct {
 	caller  Caller
+	at      string // the address of the console's door that it is good at
 	from    string
 	ends    time.Time
 	devices []string      // the browser's own keys, as credentials: the session ends with them, too
 	page    palyra.Digest // of the secret that the console's own pages keep, and no page of another port
 }
 
-// Login makes a code that signs one browser in, once, to look as the caller.
-func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Time, err error) {
+// Login makes a code that signs one browser in, once, to look as the caller: by a kind of door, or by the one that the
+// browser comes by that asks.
+func (s *Server) Login(ctx context.Context, c Caller, kind string) (url string, ends time.Time, err error) {
 	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole {
 		return "", time.Time{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a person signs a browser in").
 			WithRemedy("run 'palyra console' on the daemon's machine")
@@ -56,17 +60,40 @@ func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Tim
 	}
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
+	door := s.console.doors[kind]
+	if at := doorOf(ctx); at != "" {
+		door = s.console.doorAt(at)
+	}
 	switch {
-	case s.console.address == "":
+	case door == nil && kind != "":
+		return "", time.Time{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "the console has no door %s", palyra.Clip(kind, 32)).
+			WithRemedy("set console.https_listen or console.plain_listen, and see 'palyra status'")
+	case door == nil:
 		return "", time.Time{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "the console is not served").
 			WithRemedy("set console.listen, and see 'palyra status'")
 	case s.live.ended(c.CredentialID, since): // and what it opened was swept before this was there
 		return "", time.Time{}, errEnded
-	case !keep(s.console.codes, maxCodes, digest, ticket{caller: looks, from: c.CredentialID, ends: ends}, s.Now()):
+	case !keep(s.console.codes, maxCodes, digest, ticket{caller: looks, at: door.address, from: c.CredentialID, ends: ends}, s.Now()):
 		return "", time.Time{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many links to sign in are open").
 			WithRemedy("use one of them, or wait %s", codeLife).WithAfter(codeLife)
 	}
-	return "http://" + s.console.address + "/login?code=" + code, ends.UTC(), nil
+	return passkey.ConsoleOrigin(door.address) + "/login?code=" + code, ends.UTC(), nil
+}
+
+// doorOf is the address of the console's door that a request came by; empty: it came by another.
+func doorOf(ctx context.Context) string {
+	p, _ := peerOf(ctx)
+	return p.at
+}
+
+// doorAt is the door of an address.
+func (c *console) doorAt(address string) *consoleDoor {
+	for _, d := range c.doors {
+		if d.address == address {
+			return d
+		}
+	}
+	return nil
 }
 
 // secret returns 256 random bits and what is kept of them.
@@ -102,13 +129,13 @@ func pageSecret(text string) (palyra.Digest, bool) {
 }
 
 // redeem turns a code into a session of a browser whose pages have a secret, once.
-func (s *Server) redeem(code string, page palyra.Digest) (cookie string, t ticket, ok bool) {
+func (s *Server) redeem(code string, page palyra.Digest, at string) (cookie string, t ticket, ok bool) {
 	digest := palyra.SumBytes([]byte(code))
 	s.console.mu.Lock()
 	defer s.console.mu.Unlock()
 	t, ok = s.console.codes[digest] // by digest: the time it takes says nothing
 	delete(s.console.codes, digest)
-	if !ok || !s.Now().Before(t.ends) {
+	if !ok || t.at != at || !s.Now().Before(t.ends) {
 		return "", ticket{}, false
 	}
 	cookie, id := secret()
@@ -123,10 +150,18 @@ func sessionID(id palyra.Digest) string {
 	return "console:" + string(id[start:end])
 }
 
-// cookie returns the one cookie of a request. Pages of other ports can set more
+// cookieName is the name of the session's cookie at a door.
+func cookieName(at string) string {
+	if strings.HasPrefix(at, "https://") {
+		return tlsCookie
+	}
+	return plainCookie
+}
+
+// cookie returns the one cookie of a request at a door. Pages of other ports can set more
 // under its name: then nobody says whose the request is.
-func cookie(h http.Header) (palyra.Digest, bool) {
-	all := (&http.Request{Header: h}).CookiesNamed(cookieName)
+func cookie(h http.Header, at string) (palyra.Digest, bool) {
+	all := (&http.Request{Header: h}).CookiesNamed(cookieName(at))
 	if len(all) != 1 {
 		return "", false
 	}
@@ -134,20 +169,25 @@ func cookie(h http.Header) (palyra.Digest, bool) {
 }
 
 // session finds the session of a request's cookie.
-func (c *console) session(h http.Header, now time.Time) (ticket, bool) {
-	id, ok := cookie(h)
+func (c *console) session(r *http.Request, now time.Time) (ticket, bool) {
+	return c.sessionAt(doorOf(r.Context()), r.Header, now)
+}
+
+// sessionAt finds the session of a cookie at a door, where it began.
+func (c *console) sessionAt(at string, h http.Header, now time.Time) (ticket, bool) {
+	id, ok := cookie(h, at)
 	if !ok {
 		return ticket{}, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, ok := c.sessions[id]
-	return t, ok && now.Before(t.ends)
+	return t, ok && t.at == at && now.Before(t.ends)
 }
 
 // shown finds the session of a request that shows its page's secret as well; elsewhere says that only that is missing.
-func (c *console) shown(h http.Header, now time.Time) (t ticket, ok, elsewhere bool) {
-	t, ok = c.session(h, now)
+func (c *console) shown(at string, h http.Header, now time.Time) (t ticket, ok, elsewhere bool) {
+	t, ok = c.sessionAt(at, h, now)
 	all := h.Values(PageHeader)
 	if !ok || len(all) != 1 {
 		return ticket{}, false, ok

@@ -190,7 +190,7 @@ func (w *world) code(k key, who palyra.Principal, role palyra.Role) string {
 	w.t.Helper()
 	link, _, err := w.server.Login(w.t.Context(), rpc.Caller{
 		Principal: who, Role: role, Cap: role, Credential: rpc.ByOperatorSocket, CredentialID: "key:" + k.id,
-	})
+	}, "")
 	w.must(err)
 	u, err := url.Parse(link)
 	w.must(err)

@@ -12,8 +12,8 @@ export interface Choice {
   choose: (id: string) => void;
 }
 
-// usePasskeys are the person's passkeys of this very origin that the daemon still takes.
-function usePasskeys(): Passkey[] | undefined {
+// usePasskeys are the person's passkeys of this very origin that the daemon still takes, and whether that is what it says now.
+function usePasskeys(): [Passkey[] | undefined, boolean] {
   const q = useQuery({
     queryKey: ["devices", "passkeys"],
     queryFn: async () => {
@@ -23,16 +23,16 @@ function usePasskeys(): Passkey[] | undefined {
         .map((d) => ({ id: d.keyId, name: d.name, credential: d.passkey?.credentialId ?? "", audience: s?.stateId ?? "" }));
     },
   });
-  return q.data;
+  return [q.data, q.isSuccess && !q.isFetching];
 }
 
 export function useAnswerer(): Choice {
   const key = usePaired();
-  const known = usePasskeys();
+  const [known, fresh] = usePasskeys();
   const [, redraw] = useState(0);
   const passkeys = known ?? [];
   let passkey = chosenPasskey();
-  if (known && passkey && !passkeys.some((p) => p.id === passkey?.id)) {
+  if (fresh && passkey && !passkeys.some((p) => p.id === passkey?.id)) {
     choosePasskey(undefined); // it was revoked
     passkey = undefined;
   }

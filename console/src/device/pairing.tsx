@@ -76,6 +76,14 @@ export function Pairing() {
   if (paired !== null) {
     return null;
   }
+  if (!isSecureContext) {
+    return (
+      <p className="note warn">
+        This page came over plain HTTP, and browsers give it no key: it looks. Answer on the daemon's machine, or by HTTPS: see{" "}
+        <code>console.https_listen</code>.
+      </p>
+    );
+  }
   return (
     <section className="note pairing" aria-label="Pair this browser">
       {step.at === "asking" ? (

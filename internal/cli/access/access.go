@@ -220,13 +220,14 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 
 // Console is `palyra console`, with commands below it.
 func Console(inv *invocation.Invocation, below ...*cobra.Command) *cobra.Command {
+	var door string
 	cmd := &cobra.Command{
 		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
 		Long: "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks. To " +
 			"decide there as well, pair it: 'palyra console pair'.",
 		Example: "  palyra console\n  palyra console pair",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			url, ends, err := c.OpenConsole(ctx)
+			url, ends, err := c.OpenConsoleAt(ctx, door)
 			return inv.Answer(err, map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
 				fmt.Fprintln(w, show.Line(url))
 				if name := inv.RemoteName(); name != "" {
@@ -237,8 +238,15 @@ func Console(inv *invocation.Invocation, below ...*cobra.Command) *cobra.Command
 			})
 		}),
 	}
+	DoorFlag(cmd, &door)
 	cmd.AddCommand(below...)
 	return cmd
+}
+
+// DoorFlag says by which door of the console a browser comes.
+func DoorFlag(cmd *cobra.Command, door *string) {
+	cmd.Flags().StringVar(door, "door", "", "for a browser of another machine: https (console.https_listen) or plain (console.plain_listen)")
+	_ = cmd.RegisterFlagCompletionFunc("door", cobra.FixedCompletions([]string{"https", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // CompleteUsers offers the people that the daemon knows.

@@ -75,7 +75,7 @@ type Roles interface {
 // Console signs browsers in.
 type Console interface {
 	// Login makes a link that signs one browser in to look, once.
-	Login(ctx context.Context, c rpc.Caller) (url string, expires time.Time, err error)
+	Login(ctx context.Context, c rpc.Caller, door string) (url string, expires time.Time, err error)
 }
 
 // Service serves AccessService.

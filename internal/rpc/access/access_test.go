@@ -206,7 +206,7 @@ type desk struct {
 	fail error
 }
 
-func (d *desk) Login(_ context.Context, c rpc.Caller) (string, time.Time, error) {
+func (d *desk) Login(_ context.Context, c rpc.Caller, _ string) (string, time.Time, error) {
 	d.who = c.Principal
 	return "http://127.0.0.1:7142/login?code=x", at, d.fail
 }

@@ -106,7 +106,7 @@ func (s *Service) permissionsOf(c rpc.Caller) []palyra.Permission {
 }
 
 // OpenConsole implements the method.
-func (s *Service) OpenConsole(ctx context.Context, _ *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error) {
+func (s *Service) OpenConsole(ctx context.Context, req *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error) {
 	c := rpc.CallerOf(ctx)
 	switch {
 	case s.console == nil:
@@ -116,7 +116,7 @@ func (s *Service) OpenConsole(ctx context.Context, _ *v1.OpenConsoleRequest) (*v
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "a browser is signed in by a person, with a key or a device").
 			WithRemedy("use the operator socket")
 	}
-	url, expires, err := s.console.Login(ctx, c)
+	url, expires, err := s.console.Login(ctx, c, req.GetDoor())
 	if err != nil {
 		return nil, err
 	}

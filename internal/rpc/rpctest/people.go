@@ -92,7 +92,7 @@ func (d devicesPart) NewPasskey(passkey.New, string, string) (palyra.Passkey, st
 
 type console struct{ *Parts }
 
-func (c console) Login(ctx context.Context, who rpc.Caller) (string, time.Time, error) {
+func (c console) Login(ctx context.Context, who rpc.Caller, _ string) (string, time.Time, error) {
 	c.note(ctx, "login "+string(who.Principal))
 	return "http://127.0.0.1:7142/login?code=once", At.Add(2 * time.Minute), nil
 }

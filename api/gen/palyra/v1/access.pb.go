@@ -1910,7 +1910,10 @@ func (x *WhoAmIResponse) GetMe() *Me {
 }
 
 type OpenConsoleRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By which door the browser comes: https or plain, which are for browsers of other machines; empty: this machine's. A
+	// browser that asks gets a link for the door that it came by.
+	Door          string `protobuf:"bytes,1,opt,name=door,proto3" json:"door,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1943,6 +1946,13 @@ func (x *OpenConsoleRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use OpenConsoleRequest.ProtoReflect.Descriptor instead.
 func (*OpenConsoleRequest) Descriptor() ([]byte, []int) {
 	return file_palyra_v1_access_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *OpenConsoleRequest) GetDoor() string {
+	if x != nil {
+		return x.Door
+	}
+	return ""
 }
 
 type OpenConsoleResponse struct {
@@ -2133,8 +2143,9 @@ const file_palyra_v1_access_proto_rawDesc = "" +
 	"\x05roles\x18\x01 \x03(\v2\x0f.palyra.v1.RoleR\x05roles\"\x0f\n" +
 	"\rWhoAmIRequest\"/\n" +
 	"\x0eWhoAmIResponse\x12\x1d\n" +
-	"\x02me\x18\x01 \x01(\v2\r.palyra.v1.MeR\x02me\"\x14\n" +
-	"\x12OpenConsoleRequest\"b\n" +
+	"\x02me\x18\x01 \x01(\v2\r.palyra.v1.MeR\x02me\"(\n" +
+	"\x12OpenConsoleRequest\x12\x12\n" +
+	"\x04door\x18\x01 \x01(\tR\x04door\"b\n" +
 	"\x13OpenConsoleResponse\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x129\n" +
 	"\n" +
