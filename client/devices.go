@@ -125,7 +125,9 @@ func (c *Client) WhoAmI(ctx context.Context) (Me, error) {
 }
 
 // OpenConsole makes a link that signs one browser on the daemon's machine in, once, for reading only.
-func (c *Client) OpenConsole(ctx context.Context) (url string, ends time.Time, err error) { return c.OpenConsoleAt(ctx, "") }
+func (c *Client) OpenConsole(ctx context.Context) (url string, ends time.Time, err error) {
+	return c.OpenConsoleAt(ctx, "")
+}
 
 // OpenConsoleAt is OpenConsole by a door for browsers of other machines: https or plain.
 func (c *Client) OpenConsoleAt(ctx context.Context, door string) (url string, ends time.Time, err error) {

@@ -77,8 +77,8 @@ func (p *Parts) Services() []rpc.Service {
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}),
 		sandbox.New(sandboxPart{p}), changes.New(calls{p}, changesPart{p}),
 		vault.New(vaultPart{p}, func(a, _ palyra.Role) palyra.Role { return a }, os.TempDir()),
-		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
 		skills.New(skillsPart{p}, func(a, _ palyra.Role) palyra.Role { return a }),
+		observesvc.New(observation{p}), mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 
