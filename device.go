@@ -2,9 +2,8 @@ package palyra
 
 import "time"
 
-// Device is another machine that a person paired with this daemon. Its key was made there and never left it: it holds
-// the certificate's key and signs what the person decides on that device. A browser on the daemon's own machine is one
-// without a certificate: its key signs what the person decides at the console, and counts nowhere else.
+// Device is another machine that a person paired with this daemon, with a key that was made there and never left it. A
+// browser is one without a certificate: its key signs what the person decides at the console, and counts nowhere else.
 type Device struct {
 	ID          string    `json:"device_id"` // dev-<hex of its key>
 	Name        string    `json:"name"`
