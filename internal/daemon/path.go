@@ -310,7 +310,7 @@ func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.
 	if l.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
 		return p.upstreams.Call(ctx, l, c)
 	}
-	if l.Plan().Source == palyra.SourceSkill && l.Plan().Tier == palyra.TierA && p.skills != nil {
+	if l.Plan().Source == palyra.SourceSkill && p.skills != nil {
 		return p.skills.Call(ctx, l, c)
 	}
 	switch plan := l.Plan(); {

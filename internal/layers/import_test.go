@@ -130,7 +130,7 @@ func edges() []edge {
 		{[]string{"internal/skill"}, []string{".", "internal/canon", "internal/pattern"}, true, "words of skills, and manifests read"},
 		{[]string{"internal/skill"}, []string{"**"}, false, "words know no part"},
 		{
-			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold"},
+			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold", "internal/skill/folder"},
 			append([]string{".", "internal/skill", "internal/skill/archive"}, small...),
 			true, "packages are made and checked without a daemon",
 		},
@@ -140,14 +140,14 @@ func edges() []edge {
 			true, "packages are verified when they are taken in and each time they are loaded",
 		},
 		{
-			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold"},
+			[]string{"internal/skill/archive", "internal/skill/project", "internal/skill/scaffold", "internal/skill/folder"},
 			[]string{"**"},
 			false, "a skill's package knows no part",
 		},
 		{[]string{"internal/rpc/**", "client/**", "internal/audit"}, []string{"internal/skill"}, true, "what is told of skills"},
 		{
 			[]string{"internal/cli/skills"},
-			[]string{"internal/skill", "internal/skill/archive", "internal/skill/project", "internal/skill/scaffold"},
+			[]string{"internal/skill", "internal/skill/archive", "internal/skill/project", "internal/skill/scaffold", "internal/skill/folder"},
 			true, "skills are made and checked without a daemon",
 		},
 		{[]string{"internal/signing"}, []string{"internal/signing/*"}, true, "keys of both kinds, and the agent of a run"},

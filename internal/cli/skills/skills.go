@@ -28,7 +28,8 @@ import (
 // Command is `palyra skills`.
 func Command(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("skills", "Make, install and look after skills: tools that can do what they were granted, and nothing else",
-		initCommand(inv), buildCommand(inv), packCommand(inv), signCommand(inv), verifyCommand(inv), installCommand(inv), listCommand(inv),
+		initCommand(inv), buildCommand(inv), packCommand(inv), signCommand(inv), verifyCommand(inv), installCommand(inv),
+		importCommand(inv), listCommand(inv),
 		showCommand(inv), enableCommand(inv), quarantineCommand(inv), shrinkCommand(inv), removeCommand(inv), trustCommand(inv))
 }
 

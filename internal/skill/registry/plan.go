@@ -41,6 +41,10 @@ func (r *Registry) Plan(ctx context.Context, _ *palyra.Call, p *palyra.Plan) err
 	if err != nil {
 		return err
 	}
+	if readsFolder(s, t.Name) {
+		planRead(s, p)
+		return nil
+	}
 	spec := specOf(s, t.Name)
 	module, err := r.moduleOf(ctx, s, spec.Module)
 	if err != nil {

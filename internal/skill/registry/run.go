@@ -21,6 +21,9 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 		res.Refusal, res.Finished = &refusal, r.Now()
 		return res
 	}
+	if readsFolder(s, plan.Tool) {
+		return r.callRead(ctx, s, plan)
+	}
 	got, err := r.Runtime.Run(ctx, r.invocation(ctx, s, c, plan))
 	res.Executor, res.Enforcement = executor(got), plan.Enforcement
 	res.Output, res.Stderr, res.Truncated, res.ExitCode = got.Output, got.Logs, got.Cut, got.Exit
@@ -88,6 +91,8 @@ func (r *Registry) check(l palyra.Launch, c *palyra.Call) (skill.Skill, error) {
 	case !slices.Contains(plan.Inputs, palyra.Input{Path: saysSkill + s.ID + inputPackage, Digest: s.Digest}) ||
 		!slices.Equal(plan.Enforcement.Mechanisms, mechanisms(s)):
 		return s, palyra.PlanChanged("the skill " + s.ID)
+	case readsFolder(s, plan.Tool):
+		return s, nil
 	case r.Runtime == nil:
 		return s, palyra.Errorf(palyra.Unavailable, skill.ReasonNoRuntime, "this daemon has no runtime for modules").
 			WithRemedy("see 'palyra status'")

@@ -23,6 +23,9 @@ func (r *Registry) offer(s skill.Skill) error {
 
 // tools are the tools of a skill as the catalog has them.
 func tools(s skill.Skill) (out []palyra.Tool) {
+	if s.Folder != nil {
+		out = append(out, readTool(s))
+	}
 	for _, t := range s.Tools {
 		out = append(out, palyra.Tool{
 			Name: skill.ToolName(s.ID, t.Name), Title: t.Title, Description: t.Description, Source: palyra.SourceSkill, Tier: palyra.TierA,
