@@ -95,7 +95,11 @@ func (f *far) serve() {
 	must(f.t, os.MkdirAll(filepath.Join(f.home, "run"), 0o700))
 	f.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: f.reg, People: f.reg, Tokens: f.reg, Roles: f.reg}}
 	services := f.parts.Services()
-	services[len(services)-1] = devices.New(offers{f.office}, f.reg, f, nil)
+	for i, s := range services {
+		if _, ok := s.(*devices.Service); ok {
+			services[i] = devices.New(offers{f.office}, f.reg, f, nil)
+		}
+	}
 	var err error
 	f.server, err = rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(f.home, "run", "agent.sock"), OperatorSocket: filepath.Join(f.home, "run", "operator.sock"),

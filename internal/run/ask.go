@@ -46,6 +46,14 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	return c.holds(ctx, parent.ID, id, out.GrantID)
 }
 
+// Child calls a tool for a running call, in the name of whoever proposed that one, and returns its outcome: judged, asked about,
+// recorded and attested like any other. Whoever follows the parent hears of questions, for which its clock stands still.
+func (c *Calls) Child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
+) (palyra.Outcome, error) {
+	_, out, err := c.child(ctx, parent, tool, args, purpose)
+	return out, err
+}
+
 // child makes a call for a running one, and waits for its outcome.
 func (c *Calls) child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
 ) (palyra.CallID, palyra.Outcome, error) {

@@ -106,7 +106,7 @@ type Result struct {
 	Took    time.Duration
 	Granted []Permit // what it could do, sorted
 	Used    []Use    // what it did, and tried, sorted
-	Logs    []byte   // stderr and log lines, the beginning
+	Logs    []byte   // log lines, then stderr, the beginning
 	Cut     bool     // more was logged than is kept
 }
 

@@ -25,6 +25,7 @@ type exchange struct {
 	used    map[wasm.Use]*wasm.Use // by permit and function
 	calls   int
 	bytes   int64
+	lines   []byte   // of the log
 	taken   []string // secrets for the next request
 	trap    *palyra.Error
 }
@@ -437,6 +438,12 @@ const maxLine = 4 << 10
 func logLine(ctx context.Context, s *exchange, _ wasm.Permit, ask wire.Ask, parts [][]byte) (wire.Answer, []byte, error) {
 	if ask.Number < 0 || ask.Number >= int64(len(levels)) {
 		return wire.Answer{}, nil, malformed("a level is a number from 0 to %d", len(levels)-1)
+	}
+	line := levels[ask.Number] + ": " + palyra.Clip(string(parts[0]), maxLine) + "\n"
+	if int64(len(s.lines)+len(line)) <= s.i.Limits.Logs {
+		s.lines = append(s.lines, line...)
+	} else {
+		s.res.Cut = true
 	}
 	if s.i.Host.Log != nil {
 		s.i.Host.Log(ctx, levels[ask.Number], palyra.Clip(string(parts[0]), maxLine))

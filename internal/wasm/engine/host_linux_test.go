@@ -149,7 +149,7 @@ func TestHostFunctions(t *testing.T) {
 	if !slices.Equal(w.asked, want) || !slices.Equal(w.lines, []string{"warn: a line"}) {
 		t.Errorf("%q %q", w.asked, w.lines)
 	}
-	if out[11].Code < 1e18 || out[12].Text == strings.Repeat("0", 32) || string(r.Logs) != "an error\n" {
+	if out[11].Code < 1e18 || out[12].Text == strings.Repeat("0", 32) || string(r.Logs) != "warn: a line\nan error\n" {
 		t.Errorf("%+v %+v %q", out[11], out[12], r.Logs)
 	}
 	used := map[string]int{}

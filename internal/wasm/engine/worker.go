@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -286,8 +287,11 @@ func (s *exchange) done(d wire.Done, body []byte) error {
 		d.Fuel > l.Fuel || d.Memory < 0 || d.Memory > l.Memory || d.Clock < 0 || d.Random < 0 || len(d.Denied) > maxDenied {
 		return wire.ErrFrame
 	}
-	s.res.Fuel, s.res.Memory, s.res.Exit, s.res.Cut = d.Fuel, d.Memory, int(d.Exit), d.Cut
-	s.res.Logs = body[d.Output:]
+	s.res.Fuel, s.res.Memory, s.res.Exit, s.res.Cut = d.Fuel, d.Memory, int(d.Exit), d.Cut || s.res.Cut
+	s.res.Logs = slices.Concat(s.lines, body[d.Output:])
+	if int64(len(s.res.Logs)) > l.Logs {
+		s.res.Logs, s.res.Cut = s.res.Logs[:l.Logs], true
+	}
 	s.counted(d)
 	if s.trap != nil {
 		return s.trap // by the daemon's own record
