@@ -134,9 +134,8 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 // skillHost does what a skill asks for in a call: by calls that come out of it, each through the gate.
 func (p *path) skillHost(c *palyra.Call, skill string) wasm.Host {
 	return p.tierA.Host(skill, func(ctx context.Context, tool palyra.ToolName, args json.RawMessage) (palyra.Outcome, error) {
-		return p.calls.CallTied(ctx, palyra.Proposal{
-			Proposer: c.Proposal.Child(c, ""), Tool: tool, Arguments: args, Workspace: c.Proposal.Workspace,
-		}, palyra.Watch{})
+		_, o, err := p.calls.Child(ctx, c, tool, args, "the skill "+skill)
+		return o, err
 	}, nil, func(context.Context, string, string) {}) // log lines are in the result as well
 }
 

@@ -36,7 +36,7 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
 	}
-	id, out, err := c.child(ctx, parent, tool, args, purpose)
+	id, out, err := c.Child(ctx, parent, tool, args, purpose)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -46,16 +46,8 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool palyra.ToolNa
 	return c.holds(ctx, parent.ID, id, out.GrantID)
 }
 
-// Child calls a tool for a running call, in the name of whoever proposed that one, and returns its outcome: judged, asked about,
-// recorded and attested like any other. Whoever follows the parent hears of questions, for which its clock stands still.
+// Child makes a call for a running one, in the name of whoever proposed that, and waits for its outcome.
 func (c *Calls) Child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
-) (palyra.Outcome, error) {
-	_, out, err := c.child(ctx, parent, tool, args, purpose)
-	return out, err
-}
-
-// child makes a call for a running one, and waits for its outcome.
-func (c *Calls) child(ctx context.Context, parent *palyra.Call, tool palyra.ToolName, args json.RawMessage, purpose string,
 ) (palyra.CallID, palyra.Outcome, error) {
 	f, err := c.startChild(ctx, palyra.Proposal{
 		Proposer: parent.Proposal.Child(parent, purpose), Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args,

@@ -169,7 +169,9 @@ func (s step) ambient() string {
 func main() {
 	var steps []step
 	b, err := io.ReadAll(os.Stdin)
-	if err == nil {
+	if err == nil && b[0] == '{' {
+		err = json.Unmarshal(b, &struct{ Steps *[]step }{&steps})
+	} else if err == nil {
 		err = json.Unmarshal(b, &steps)
 	}
 	if err != nil {
