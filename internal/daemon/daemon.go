@@ -132,7 +132,7 @@ func (d *records) openState(ctx context.Context) error {
 	if locked := (*durable.LockedError)(nil); errors.As(err, &locked) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon (pid %d) runs on this state: %s", locked.PID,
 			filepath.Dir(paths.State)).
-			WithRemedy("use that one (a shell that does not find it has another XDG_RUNTIME_DIR than it was started with), stop it with "+
+			WithRemedy("use that one (a shell that does not find it has another XDG_RUNTIME_DIR than it was started with), stop it with " +
 				"'palyra down', or set PALYRA_HOME to another directory").WithCause(err)
 	}
 	if err != nil {
