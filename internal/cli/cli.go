@@ -200,7 +200,10 @@ func hooksHere(inv *invocation.Invocation) func() []observe.Hook {
 			file, found := connect.Installed(inv, agent, "")
 			state := doctor.StateOf(found)
 			if state != "none" || connect.OnPath(inv, agent.Program) != "" {
-				all = append(all, observe.Hook{Agent: name, Title: agent.Title, File: file, State: state})
+				all = append(all, observe.Hook{
+					Agent: name, Title: agent.Title, File: file, State: state,
+					Observed: state == "installed" && connect.Observes(found.Command),
+				})
 			}
 		}
 		return all

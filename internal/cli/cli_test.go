@@ -64,7 +64,6 @@ func TestUsageErrors(t *testing.T) {
 		{"approvals export --format xml", "neither ndjson nor json"},
 		{"approvals verify f", "--key is required"},
 		{"approvals decide X maybe", `"maybe" is not an answer`},
-		{"approvals decide X allow", "--digest is required"},
 		{"approvals decide allow", "ID is missing"},
 		{"foo --help", `there is no command "foo"`},
 		{"why --help", "did you mean policy why?"},

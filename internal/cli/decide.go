@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -130,17 +129,17 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 	if r.Digest == "" && !inv.Interactive() {
 		p, err := c.Approval(ctx, r.ID)
 		switch {
-		case palyra.CodeOf(err) == palyra.NotFound:
+		case err != nil:
 			return err
-		case err == nil && !p.Pending():
+		case !p.Pending():
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s was already decided: %s", r.ID, question.Ending(p)).
 				WithRemedy("no other answer counts any more; see '%s approvals show %s'", inv.Own(), r.ID)
-		case r.Answer == palyra.AnswerDeny && err == nil: // nobody has to see what nobody gets
+		case r.Answer == palyra.AnswerDeny: // nobody has to see what nobody gets
 			r.Digest = p.PlanDigest
 			return send(ctx, inv, c, r)
 		}
 		return exit.Usagef("--digest is required where nobody can be shown the plan: read `%s approvals show %s`, and answer with --digest %s",
-			inv.Own(), r.ID, cmp.Or(p.PlanDigest, "sha256:…"))
+			inv.Own(), r.ID, p.PlanDigest)
 	}
 	if inv.Interactive() {
 		if r.Digest, err = shownDigest(ctx, inv, c, r); err != nil {

@@ -301,11 +301,19 @@ func TestEnforceSaysWhichHooksAreThere(t *testing.T) {
 		{"gone", func() { save(t, settings, []byte(`{}`)) }, "NOT HELD: no hook is in"},
 	} {
 		c.before()
-		d.mustPalyra("observe", "start", "--for", "1h")
+		started := d.mustPalyra("observe", "start", "--for", "1h")
+		if none := strings.Contains(started, "no hook in your own settings asks to be observed"); none != (c.name != "installed") {
+			t.Errorf("%s: %s", c.name, started)
+		}
 		if out := d.mustPalyra("observe", "enforce"); !strings.Contains(out, c.want) {
 			t.Errorf("%s:\n%s", c.name, out)
 		}
 	}
+	d.mustPalyra("hook", "install", "claude-code")
+	if out := d.mustPalyra("observe", "start", "--for", "1h"); !strings.Contains(out, "Claude Code: held all the same") {
+		t.Error(out)
+	}
+	save(t, settings, []byte(`{}`))
 	if out := d.mustPalyra("observe", "enforce", "--json"); !strings.Contains(out, `"on":false`) || !strings.Contains(out, `"hook":"none"`) {
 		t.Error(out)
 	}

@@ -38,7 +38,8 @@ type AgentProgram struct {
 	SaysNo     bool    `json:"says_no"`    // a failure has to be answered as a no: its exit codes mean nothing
 	AnsweredBy string  `json:"answered_by"`
 
-	Tools map[string]AgentTool `json:"tools"`
+	Tools  map[string]AgentTool `json:"tools"`
+	Untold map[string]string    `json:"untold"` // tools that no hook is told of, and what they do
 }
 
 // AgentTool is one of an agent's own, as far as it is known.

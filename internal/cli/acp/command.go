@@ -56,6 +56,7 @@ const lastWords = 2 * time.Second
 
 // serve runs the agent and passes messages on.
 func serve(ctx context.Context, inv *invocation.Invocation, c *client.Client, argv []string, anyMode bool) error {
+	sayNoDaemon(ctx, inv, c)
 	p, err := New(Config{
 		Daemon: c, Agent: agentName(argv), Shell: shell(), AnyMode: anyMode,
 		Log: slog.New(slog.NewTextHandler(inv.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -94,6 +95,21 @@ func serve(ctx context.Context, inv *invocation.Invocation, c *client.Client, ar
 	}
 	<-ended
 	return err
+}
+
+// daemonPatience is how long the daemon may take to say that it is there.
+const daemonPatience = 2 * time.Second
+
+// sayNoDaemon says where no daemon answers: the agent starts all the same, and what it asks for is refused until one does.
+func sayNoDaemon(ctx context.Context, inv *invocation.Invocation, c *client.Client) {
+	ctx, done := context.WithTimeout(ctx, daemonPatience)
+	defer done()
+	_, err := c.Tools(ctx)
+	if palyra.CodeOf(err) != palyra.Unavailable {
+		return
+	}
+	m := inv.Message(err)
+	inv.SayAlways("palyra: %s: what the agent asks of the editor is refused until one answers\n  remedy: %s", m.Text, m.Remedy)
 }
 
 var notPlain = regexp.MustCompile(`[^a-z0-9.-]+`)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +83,8 @@ type hookOptions struct {
 func findAgent(name string) (hook.AgentProgram, error) {
 	agent, ok := hook.Find(name)
 	if !ok {
-		return agent, exit.Usagef("%s is no agent that is known here: %s", show.Arg(name), strings.Join(hook.Names(), ", "))
+		return agent, exit.Usagef("%s is no agent that is known here: %s%s", show.Arg(name), strings.Join(hook.Names(), ", "),
+			syntax.Meant(name, hook.Names()))
 	}
 	return agent, nil
 }
@@ -152,7 +155,10 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 		return refuse(noHome())
 	}
 	if workspace != "" {
-		if workspace, err = inv.Directory(workspace); err != nil {
+		if workspace, err = inv.Directory(workspace); err == nil {
+			err = isThere(workspace)
+		}
+		if err != nil {
 			return refuse(err)
 		}
 		o.workspace = workspace
@@ -162,8 +168,14 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 		at.Config = "~/.config"
 	}
 	done := install.Result{Path: o.settings(at)}
-	trusted := trust{}
+	trusted, was := trust{}, ""
 	if !only {
+		if o.agent.Name == hook.Codex {
+			if err := install.CheckCodexConfig(install.CodexConfig(at)); err != nil {
+				return refuse(err)
+			}
+		}
+		was = install.FindHook(o.form(), done.Path, func(line string) bool { return strings.Contains(line, o.form().Mark()) }).Command
 		if done, err = install.WriteHook(done.Path, entry); err != nil {
 			return refuse(err)
 		}
@@ -178,6 +190,7 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 			return
 		}
 		sayHooked(inv, w, done, o)
+		sayLost(w, o, was, command)
 		if o.agent.Name == hook.Codex {
 			trusted.say(inv, w)
 		}
@@ -210,6 +223,33 @@ func sayLimits(inv *invocation.Invocation, agent hook.AgentProgram, claude versi
 	}
 }
 
+// sayLost prints what the hook had been told before and is told no more: an installation is as its own line says.
+func sayLost(w io.Writer, o hookOptions, was, now string) {
+	if Observes(was) && !o.observe {
+		fmt.Fprintf(w, "  %s was observed until now, and is held from its next session on; to have it observed again: %s\n", o.agent.Title,
+			undo("hook install "+o.agent.Name+" --observe", o.workspace))
+	}
+	for _, option := range []string{"--own-server", "--park", "--mode"} {
+		if hasWord(was, option) && !hasWord(now, option) {
+			fmt.Fprintf(w, "  the hook had %s until now, and has it no more: install again with it to have it back\n", option)
+		}
+	}
+}
+
+// Observes reports whether a hook's command line asks to be observed.
+func Observes(command string) bool { return hasWord(command, "--observe") }
+
+// hasWord reports whether a command line of ours has an option.
+func hasWord(command, option string) bool { return slices.Contains(strings.Fields(command), option) }
+
+// isThere refuses a directory that does not exist: one that was mistyped is not made.
+func isThere(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	return exit.Failedf(palyra.ReasonPathInvalid, "%s is no directory", dir).WithRemedy("name one that exists")
+}
+
 // sayHooked prints what was done, what the hook needs from now on and how it is undone.
 func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o hookOptions) {
 	if !done.Changed {
@@ -218,7 +258,7 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 	}
 	fmt.Fprintf(w, "wrote %s; %s asks Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
 	if done.Backup != "" {
-		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
+		fmt.Fprintf(w, "  the file as it was before Palyra: %s\n", show.Line(done.Backup))
 	}
 	if o.observe {
 		inv.Say("  next: `palyra observe start` has its calls observed and not held, for 7 days at most; until then they are held as ever")

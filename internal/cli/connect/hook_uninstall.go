@@ -20,6 +20,7 @@ import (
 type unhooked struct {
 	Agent string `json:"agent"`
 	install.Result
+	Trust *install.Result `json:"trust,omitempty"` // what Codex was told of the hook
 }
 
 // HookUninstall is `palyra hook uninstall`.
@@ -31,8 +32,7 @@ func HookUninstall(inv *invocation.Invocation) *cobra.Command {
 		Long: "Undoes 'palyra hook install': takes the hook out of the agent's settings, or with\n" +
 			"--workspace out of those of a directory. The agent's own tools do not ask Palyra then.\n" +
 			"What else is in the file stays, the old file is kept beside it, and doing it twice\n" +
-			"changes nothing. What Codex was told to trust stays in its config.toml: it is of no use\n" +
-			"without the hook.",
+			"changes nothing. What Codex was told to trust goes out of its config.toml too.",
 		Example: "  palyra hook uninstall claude-code\n  palyra hook uninstall claude-code --workspace .",
 		RunE: func(_ *cobra.Command, args []string) error {
 			agent, err := findAgent(args[0])
@@ -56,19 +56,46 @@ func uninstallHook(inv *invocation.Invocation, o hookOptions) (err error) {
 	if !filepath.IsAbs(path) {
 		return noHome()
 	}
+	var keys []string
+	if o.agent.Name == hook.Codex {
+		keys = install.CodexHookKeys(path)
+	}
 	done, err := install.RemoveHook(o.form(), path)
-	return inv.Answer(err, unhooked{o.agent.Name, done}, func(w io.Writer) {
-		if !done.Changed {
-			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
-			return
+	if err != nil {
+		return err
+	}
+	out, late := unhooked{Agent: o.agent.Name, Result: done}, error(nil)
+	if len(keys) > 0 {
+		var trust install.Result
+		if trust, late = install.DistrustCodexHooks(install.CodexConfig(places(inv)), keys); trust.Changed {
+			out.Trust = &trust
 		}
-		fmt.Fprintf(w, "took the hook out of %s; %s does not ask Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
-		if done.Removed {
-			fmt.Fprintln(w, "  there was nothing else in the file, and it is gone")
-			return
-		}
-		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
-	})
+	}
+	return inv.Emit(out, func(w io.Writer) { sayUnhooked(inv, w, o, out, late) })
+}
+
+// sayUnhooked prints what was taken out, and what was not.
+func sayUnhooked(inv *invocation.Invocation, w io.Writer, o hookOptions, out unhooked, late error) {
+	if !out.Changed {
+		fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(out.Path))
+		return
+	}
+	fmt.Fprintf(w, "took the hook out of %s; %s does not ask Palyra from its next session on\n", show.Line(out.Path), o.agent.Title)
+	if out.Removed {
+		fmt.Fprintln(w, "  there was nothing else in the file, and it is gone")
+	} else if out.Backup != "" {
+		fmt.Fprintf(w, "  the file as it was before Palyra: %s\n", show.Line(out.Backup))
+	}
+	if late != nil {
+		m := inv.Message(late)
+		inv.Say("  note: that Codex trusts the hook is still on record: %s\n  %s", show.Line(m.Text), show.Line(m.Remedy))
+	}
+	if out.Trust != nil {
+		fmt.Fprintf(w, "  that Codex trusts it is out of %s\n", show.Line(out.Trust.Path))
+	}
+	if o.agent.Name == hook.Codex && !out.Removed {
+		inv.Say("  note: Codex knows hooks by their place in the file: it may ask in its window whether it should trust the others")
+	}
 }
 
 // hereAt is the absolute path of a directory; "" stays "".

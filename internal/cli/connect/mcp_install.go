@@ -72,7 +72,10 @@ type installed struct {
 func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Client, o mcpInstallOptions) error {
 	var err error
 	if o.workspace != "" {
-		if o.workspace, err = inv.Directory(o.workspace); err != nil {
+		if o.workspace, err = inv.Directory(o.workspace); err == nil && inv.RemoteName() == "" {
+			err = isThere(o.workspace)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -166,7 +169,7 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 	} else {
 		fmt.Fprintf(w, "%s: Palyra is in %s\n", c.Title, show.Arg(out.Path))
 		if out.Backup != "" {
-			fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+			fmt.Fprintf(w, "  the file as it was before Palyra: %s\n", show.Arg(out.Backup))
 		}
 	}
 	if set := c.Sets(); set != "" {

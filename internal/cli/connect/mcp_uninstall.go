@@ -89,8 +89,8 @@ func sayUninstalled(inv *invocation.Invocation, w io.Writer, c install.Client, o
 	fmt.Fprintf(w, "%s: Palyra is out of %s\n", c.Title, show.Arg(out.Path))
 	if out.Removed {
 		fmt.Fprintln(w, "  there was nothing else in the file, and it is gone")
-	} else {
-		fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+	} else if out.Backup != "" {
+		fmt.Fprintf(w, "  the file as it was before Palyra: %s\n", show.Arg(out.Backup))
 	}
 	if out.Allow != nil && out.Allow.Changed {
 		fmt.Fprintf(w, "  %q is out of permissions.allow of %s\n", install.AllowRule, show.Arg(out.Allow.Path))

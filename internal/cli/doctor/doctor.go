@@ -22,6 +22,7 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/quick"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
@@ -41,7 +42,8 @@ type report struct {
 	MCP     string   `json:"mcp"` // whether its settings have Palyra's server
 	Seen    bool     `json:"seen"`
 	Tools   []row    `json:"tools"`
-	Unknown []string `json:"unknown_tools"` // offered to its model, and not in the table: each use is asked about
+	Unknown []string `json:"unknown_tools"` // offered to its model, and not in the table: none was tried
+	Untold  []string `json:"untold_tools"`  // offered to its model, and no hook is told of them
 	Note    string   `json:"note,omitempty"`
 }
 
@@ -91,7 +93,8 @@ func Command(inv *invocation.Invocation, settings Settings) *cobra.Command {
 			names := hook.Names()
 			if len(args) > 0 {
 				if _, ok := hook.Find(args[0]); !ok {
-					return exit.Usagef("%s is no agent that is known here: %s", show.Arg(args[0]), strings.Join(names, ", "))
+					return exit.Usagef("%s is no agent that is known here: %s%s", show.Arg(args[0]), strings.Join(names, ", "),
+						syntax.Meant(args[0], names))
 				}
 				names = args
 			}
@@ -140,7 +143,8 @@ func StateOf(found install.Hooked) string {
 func examine(ctx context.Context, inv *invocation.Invocation, o options, agent hook.AgentProgram) report {
 	file, found := o.settings.Installed(inv, agent, o.workspace)
 	r := report{
-		Agent: agent.Name, Title: agent.Title, File: file, Tools: []row{}, Unknown: []string{}, MCP: o.settings.MCP(inv, agent.Name),
+		Agent: agent.Name, Title: agent.Title, File: file, Tools: []row{}, Unknown: []string{}, Untold: []string{},
+		MCP:   o.settings.MCP(inv, agent.Name),
 		Table: strings.TrimSpace(agent.Source + " " + agent.Version), Program: o.settings.OnPath(inv, agent.Program),
 	}
 	r.Hook = StateOf(found)
@@ -216,15 +220,37 @@ func (r *report) try(
 		r.Note = strings.TrimPrefix(r.Note+"; kept in "+a.root, "; ")
 	}
 	r.Tools, r.Seen = p.judge(w, marks), p.made > 0
-	for _, name := range p.offered {
-		if _, known := agent.Tools[modelName(agent, name)]; !known && !strings.Contains(name, "probe") {
-			r.Unknown = append(r.Unknown, name)
-		}
-	}
+	r.sort(agent, p.offered)
 	if !r.Seen {
 		return fmt.Errorf("it asked its model for nothing (%v): %s", err, lastLine(said))
 	}
 	return nil
+}
+
+// sort tells apart the tools that an agent offers its model and that the table does not have.
+func (r *report) sort(agent hook.AgentProgram, offered []string) {
+	for _, name := range offered {
+		_, known := agent.Tools[modelName(agent, name)]
+		_, untold := agent.Untold[name]
+		switch {
+		case untold:
+			r.Untold = append(r.Untold, name)
+		case !known && !strings.Contains(name, "probe"):
+			r.Unknown = append(r.Unknown, name)
+		}
+	}
+}
+
+// sayOthers prints the tools that were offered and not tried. Whether a hook is told of them was not seen.
+func (r report) sayOthers(w io.Writer) {
+	agent, _ := hook.Find(r.Agent)
+	for _, name := range r.Untold {
+		fmt.Fprintf(w, "  no hook is told of: %s (%s)\n", show.Line(name), show.Line(agent.Untold[name]))
+	}
+	if len(r.Unknown) > 0 {
+		fmt.Fprintf(w, "  not in its table, and not tried: %s; a use that the hook is told of is asked about as hook.NAME\n",
+			show.Line(strings.Join(r.Unknown, ", ")))
+	}
 }
 
 // modelName is what the hook is told of a tool that the model knows by another name.
@@ -315,8 +341,6 @@ func say(w io.Writer, all []report) {
 		for _, t := range r.Tools {
 			fmt.Fprintf(w, "  %-24s %-10s hook fails: %-9s killed: %-9s %s\n", t.Tool, t.Verdict, t.OnFailure, t.OnCrash, t.Note)
 		}
-		if len(r.Unknown) > 0 {
-			fmt.Fprintf(w, "  not in its table, so each use is asked about as hook.NAME: %s\n", show.Line(strings.Join(r.Unknown, ", ")))
-		}
+		r.sayOthers(w)
 	}
 }

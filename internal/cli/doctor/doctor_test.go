@@ -56,6 +56,19 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Of a tool that was not tried nothing good is said, and of one that no hook is told of that is said.
+func TestToolsThatWereNotTried(t *testing.T) {
+	agent, _ := hook.Find(hook.Codex)
+	r := report{Agent: hook.Codex}
+	r.sort(agent, []string{"exec_command", "write_stdin", "update_plan", "apply_patch", "mcp__probe__mark"})
+	var b bytes.Buffer
+	r.sayOthers(&b)
+	if text := b.String(); !strings.Contains(text, "no hook is told of: write_stdin (types into") ||
+		!strings.Contains(text, "not tried: update_plan;") || strings.Count(text, "write_stdin") != 1 {
+		t.Error(text)
+	}
+}
+
 // TestServer: the probes' MCP server makes the marks it is told, and no other file.
 func TestServer(t *testing.T) {
 	dir := t.TempDir()

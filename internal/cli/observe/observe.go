@@ -25,12 +25,14 @@ type Hook struct {
 	Title string `json:"-"`
 	File  string `json:"file"`
 	State string `json:"hook"` // installed, none, off, or other: an entry names the hook, and is another than is written
+	// Observed is set where it asks to be observed.
+	Observed bool `json:"observe"`
 }
 
 // Command is `palyra observe`. Hooks are those of the person's own settings.
 func Command(inv *invocation.Invocation, hooks func() []Hook) *cobra.Command {
 	cmd := syntax.Parent("observe", "See what Palyra would say to agents' own tools, before it does",
-		startCommand(inv), statusCommand(inv), reportCommand(inv), enforceCommand(inv, hooks))
+		startCommand(inv, hooks), statusCommand(inv), reportCommand(inv), enforceCommand(inv, hooks))
 	cmd.Long = "For agents that keep their own tools and ask a hook before each use. While calls are\n" +
 		"observed, a hook that was installed for it judges and records them and holds nothing:\n" +
 		"nobody is asked, nothing is blocked, and no call is rewritten. It takes an operator's\n" +
@@ -39,14 +41,19 @@ func Command(inv *invocation.Invocation, hooks func() []Hook) *cobra.Command {
 	return cmd
 }
 
-func startCommand(inv *invocation.Invocation) *cobra.Command {
+func startCommand(inv *invocation.Invocation, hooks func() []Hook) *cobra.Command {
 	span := screen.SpanFlag(palyra.MaxObserved)
 	cmd := &cobra.Command{
 		Use: "start", Short: "Have calls of agents' own tools observed and not held", Args: syntax.Takes(),
 		Example: "  palyra observe start\n  palyra observe start --for 24h",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			o, err := c.SetObservation(ctx, time.Duration(span))
-			return inv.Answer(err, o, func(w io.Writer) { printObservation(w, o) })
+			return inv.Answer(err, o, func(w io.Writer) {
+				printObservation(w, o)
+				if inv.RemoteName() == "" {
+					printHeld(w, hooks())
+				}
+			})
 		}),
 	}
 	cmd.Flags().Var(&span, "for", "how long, 7 days at most")
@@ -88,6 +95,19 @@ func enforceCommand(inv *invocation.Invocation, hooks func() []Hook) *cobra.Comm
 type enforced struct {
 	client.Observation
 	Hooks []Hook `json:"hooks"`
+}
+
+// printHeld says which agents are held all the same: their hooks do not ask to be observed.
+func printHeld(w io.Writer, all []Hook) {
+	observed := false
+	for _, h := range all {
+		if observed = observed || h.Observed; h.State == "installed" && !h.Observed {
+			fmt.Fprintf(w, "%s: held all the same: its hook has no --observe; palyra hook install %s --observe\n", h.Title, h.Agent)
+		}
+	}
+	if !observed {
+		fmt.Fprintln(w, "no hook in your own settings asks to be observed, so nothing of an agent is: palyra hook install AGENT --observe")
+	}
 }
 
 // printHooks says which agents are held by their hooks.

@@ -58,6 +58,9 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 			s.Rules, s.Report = screen.Some(s.Rules), wholeReport(s.Report)
 			return inv.Emit(s, func(w io.Writer) {
 				printSuggestion(w, s)
+				if out != "" && !wrote {
+					fmt.Fprintf(w, "nothing was written to %s\n", show.Line(out))
+				}
 				if wrote {
 					fmt.Fprintf(w, "\nwritten to %s; nothing is in force by that. Read %s, then:\n  palyra policy replay --candidate %s\n  "+
 						"palyra policy apply %s\n",
@@ -76,8 +79,9 @@ func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 	p := s.Report.Prompts
 	if len(s.Rules) == 0 {
-		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n",
-			screen.Count(s.Report.Records, "call"), p.Before)
+		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, or would have been while calls were observed, and no narrow rule\n"+
+			"would have saved a question. Of what was observed none is ever made for a host, for what lies outside of the workspace or\n"+
+			"for what cannot be taken back\n", screen.Count(s.Report.Records, "call"), p.Before)
 		return
 	}
 	saved := int64(0)

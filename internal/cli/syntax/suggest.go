@@ -21,6 +21,18 @@ func Nearest(typed string, words []string) []string {
 	return related
 }
 
+// Meant asks whether another word was meant than the one that was typed; empty where none is near.
+func Meant(typed string, words []string) string {
+	near := Nearest(typed, words)
+	if len(near) == 0 || len(near) > mostMeant {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// mostMeant is how many words may have been meant.
+const mostMeant = 3
+
 // distance is how many letters must be inserted, removed or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/profile"
 	"palyra/internal/show"
 )
@@ -94,8 +95,8 @@ func Find(name string) (Setup, error) {
 			return s, nil
 		}
 	}
-	return Setup{}, exit.Usagef("%s is no agent that is known by name: %s. For any other command put -- before it: palyra agent run -- %s",
-		show.Arg(name), strings.Join(Names(), ", "), show.Arg(name))
+	return Setup{}, exit.Usagef("%s is no agent that is known by name: %s%s. For any other command put -- before it: palyra agent run -- %s",
+		show.Arg(name), strings.Join(Names(), ", "), syntax.Meant(name, Names()), show.Arg(name))
 }
 
 // IsHeadless reports whether the program runs without a window with these words.

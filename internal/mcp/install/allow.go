@@ -98,7 +98,7 @@ func leaveRules(why error) error {
 
 // Allow writes the rule into Claude Code's settings, which need not exist, or takes it out.
 func Allow(path string, in bool) (Result, error) {
-	return rewrite(path, private, leaveRules, func(old []byte) ([]byte, error) {
+	return rewrite(path, private, ClaudeHooks.holds, leaveRules, func(old []byte) ([]byte, error) {
 		doc, err := WithRule(old, in)
 		if err != nil || in || old == nil {
 			return doc, err

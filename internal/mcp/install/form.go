@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,12 +48,27 @@ func (jsonForm) decode(doc []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
 	if err := dec.Decode(&m); err != nil {
-		return nil, errors.New("it is not JSON without comments")
+		return nil, notJSON(doc, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) || m == nil {
 		return nil, errors.New("it is not one JSON object")
 	}
 	return m, nil
+}
+
+// notJSON says what is wrong with a file, and where.
+func notJSON(doc []byte, err error) error {
+	line := func(at int64) int { return 1 + bytes.Count(doc[:min(int(at), len(doc))], []byte("\n")) }
+	syntax, kind := (*json.SyntaxError)(nil), (*json.UnmarshalTypeError)(nil)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("it is cut off: the JSON in it does not end (line %d)", line(int64(len(bytes.TrimSpace(doc)))))
+	case errors.As(err, &syntax):
+		return fmt.Errorf("it is not JSON without comments: line %d: %w", line(syntax.Offset), syntax)
+	case errors.As(err, &kind):
+		return fmt.Errorf("it is not one JSON object: what is in it is an %s", kind.Value)
+	}
+	return errors.New("it is not JSON without comments")
 }
 
 // set changes the text at one place, so that order, spacing and numbers stay.
@@ -144,8 +160,13 @@ type tomlForm struct{}
 
 func (tomlForm) decode(doc []byte) (map[string]any, error) {
 	m := map[string]any{}
-	if err := toml.Unmarshal(doc, &m); err != nil {
-		return nil, errors.New("it is not TOML")
+	err := toml.Unmarshal(doc, &m)
+	if at := (*toml.DecodeError)(nil); errors.As(err, &at) {
+		row, column := at.Position()
+		return nil, fmt.Errorf("it is not valid TOML: see line %d, column %d", row, column)
+	}
+	if err != nil {
+		return nil, errors.New("it is not valid TOML")
 	}
 	return m, nil
 }
@@ -182,10 +203,13 @@ func (tomlForm) set(doc []byte, path []string, value any) ([]byte, error) {
 
 type yamlForm struct{}
 
+// yamlAt finds the place of an error.
+var yamlAt = regexp.MustCompile(`: line [0-9]+`)
+
 func (yamlForm) decode(doc []byte) (map[string]any, error) {
 	m := map[string]any{}
 	if err := yaml.Unmarshal(doc, &m); err != nil {
-		return nil, errors.New("it is not YAML")
+		return nil, fmt.Errorf("it is not YAML%s", yamlAt.FindString(err.Error()))
 	}
 	if m == nil {
 		m = map[string]any{}

@@ -282,6 +282,28 @@ func blocking(f HookForm, e any) bool {
 	return h[blocks] == block
 }
 
+// holds reports whether settings have a hook of ours, or, of Claude Code, the rule for Palyra's server.
+func (f HookForm) holds(doc []byte) bool {
+	if f.whole != nil {
+		return strings.Contains(string(doc), f.mark)
+	}
+	settings, err := jsonForm{}.decode(doc)
+	if err != nil {
+		return false
+	}
+	for _, path := range append(slices.Clone(f.paths), f.ends) {
+		if path == nil {
+			continue
+		}
+		list, _ := hookList(settings, path)
+		if slices.ContainsFunc(list, func(e any) bool { return slices.ContainsFunc(commandsOf(e), f.marked) }) {
+			return true
+		}
+	}
+	list, _ := rules(settings)
+	return f.mark == ClaudeHooks.mark && slices.Contains(list, any(AllowRule))
+}
+
 // numbers is normal with all numbers as their text.
 func numbers(v any) any {
 	switch v := normal(v).(type) {
@@ -308,5 +330,5 @@ func WriteHook(path string, h HookEntry) (Result, error) {
 	if h.Form.local != nil && strings.HasSuffix(path, filepath.Join(h.Form.local...)) {
 		mode = shared
 	}
-	return rewrite(path, mode, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
+	return rewrite(path, mode, h.Form.holds, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
 }

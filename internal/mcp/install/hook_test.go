@@ -82,7 +82,7 @@ func TestWriteHook(t *testing.T) {
 		t.Errorf("a second time: %+v %v", second, err)
 	}
 	third, err := WriteHook(path, HookEntry{Form: ClaudeHooks, Command: ours + " --mode check"})
-	if err != nil || !third.Changed || third.Backup == "" {
+	if err != nil || !third.Changed || third.Backup != "" {
 		t.Errorf("another command: %+v %v", third, err)
 	}
 	link := filepath.Join(t.TempDir(), "settings.json")

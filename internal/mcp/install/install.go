@@ -6,17 +6,13 @@
 package install
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
 
 	"palyra"
-	"palyra/internal/durable"
 )
 
 // Server is how a client starts Palyra's MCP server.
@@ -202,75 +198,5 @@ func (c Client) Write(path string, s Server) (Result, error) {
 	if s.Shared {
 		mode = shared
 	}
-	return rewrite(path, mode, unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
-}
-
-// keptAs is the ending of the old file's name.
-const keptAs = ".before-palyra"
-
-// rewrite changes a plain file and keeps the old one. change gets nil for a file that does not exist, and
-// returns nil to remove it. refuse words why a file is left alone.
-func rewrite(path string, fresh fs.FileMode, refuse func(error) error, change func(old []byte) ([]byte, error)) (Result, error) {
-	r := Result{Path: path}
-	old, mode, err := read(path, refuse)
-	if err != nil {
-		return r, err
-	}
-	if old == nil {
-		mode = fresh
-	}
-	doc, err := change(old)
-	if err != nil || (old == nil) == (doc == nil) && bytes.Equal(doc, old) {
-		return r, err
-	}
-	if old != nil && doc == nil {
-		r.Changed, r.Removed = true, true
-		return r, os.Remove(path)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), dirMode(fresh)); err != nil {
-		return r, fmt.Errorf("install: %w", err)
-	}
-	if old != nil {
-		r.Backup = path + keptAs
-		if _, err := os.Lstat(r.Backup); err == nil && bytes.Contains(old, []byte("palyra")) {
-			// the file from before Palyra is kept already
-		} else if err := durable.WriteFile(r.Backup, old, mode); err != nil {
-			return r, fmt.Errorf("install: %w", err)
-		}
-	}
-	r.Changed = true
-	if err := durable.WriteFile(path, doc, mode); err != nil {
-		return r, fmt.Errorf("install: %w", err)
-	}
-	return r, nil
-}
-
-// dirMode is the mode of directories for files of a mode.
-func dirMode(file fs.FileMode) fs.FileMode {
-	if file == shared {
-		return 0o755
-	}
-	return 0o700
-}
-
-// read returns a plain file; nil when there is none.
-func read(path string, refuse func(error) error) ([]byte, fs.FileMode, error) {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0o600, nil
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("install: %w", err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, 0, refuse(errors.New("it is no plain file, or too large"))
-	}
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("install: %w", err)
-	}
-	if doc == nil {
-		doc = []byte{}
-	}
-	return doc, info.Mode().Perm(), nil
+	return rewrite(path, mode, c.holds(path), unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
 }

@@ -120,11 +120,8 @@ func TestWrite(t *testing.T) {
 			}
 			other := install.Server{Command: "/elsewhere", Args: []string{"--home", "/h", "mcp", "serve"}}
 			moved, err := c.Write(path, other)
-			if err != nil || !moved.Changed {
+			if err != nil || !moved.Changed || moved.Backup != "" { // before Palyra there was no file
 				t.Fatalf("%+v %v", moved, err)
-			}
-			if old, err := os.ReadFile(moved.Backup); err != nil || string(old) != string(raw) {
-				t.Errorf("backup: %v\n%s", err, old)
 			}
 		})
 	}

@@ -99,6 +99,19 @@ func servesPalyra(entry any) bool {
 	return false
 }
 
+// holds reports of a file whether it has the entry; Codex's has what it was told of hooks in it as well, which is
+// taken for Palyra's once the file from before is kept.
+func (c Client) holds(path string) holds {
+	return func(doc []byte) bool {
+		m, err := c.form.decode(doc)
+		if err != nil {
+			return false
+		}
+		entry, there, _ := lookup(m, c.path)
+		return there && servesPalyra(entry) || c.form == form(tomlForm{}) && tells(path, m)
+	}
+}
+
 // bare is a decoded file without the named table where that is empty.
 func bare(m map[string]any, table string) any {
 	if inner, ok := m[table].(map[string]any); ok && len(inner) == 0 {
@@ -110,7 +123,7 @@ func bare(m map[string]any, table string) any {
 // Remove takes the entry out of a file, which need not exist. A project's file that has
 // nothing else goes with it: an empty one would stay in the repository.
 func (c Client) Remove(path string, project bool) (Result, error) {
-	return rewrite(path, private, c.leave, func(old []byte) ([]byte, error) {
+	return rewrite(path, private, c.holds(path), c.leave, func(old []byte) ([]byte, error) {
 		doc, lines, err := c.Without(old)
 		if err != nil || lines == "" || !project {
 			return doc, err
@@ -132,5 +145,5 @@ func (c Client) Entry(path string) (string, error) {
 		return "", err
 	}
 	_, lines, err := c.Without(doc)
-	return lines, err
+	return lines, nameFile(path, err)
 }

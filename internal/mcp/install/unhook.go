@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,7 +136,7 @@ func noHooks(settings map[string]any, path []string) any {
 // RemoveHook takes our entries out of a settings file, which need not exist. One
 // that was made for them, as no older file is kept beside it, goes with them.
 func RemoveHook(f HookForm, path string) (Result, error) {
-	return rewrite(path, private, leaveHooks, func(old []byte) ([]byte, error) {
+	return rewrite(path, private, f.holds, leaveHooks, func(old []byte) ([]byte, error) {
 		if f.whole != nil {
 			if old == nil || strings.Contains(string(old), f.mark) {
 				return nil, nil
@@ -149,7 +147,7 @@ func RemoveHook(f HookForm, path string) (Result, error) {
 		if err != nil || bytes.Equal(doc, old) {
 			return doc, err
 		}
-		if _, err := os.Lstat(path + keptAs); !errors.Is(err, fs.ErrNotExist) {
+		if before(path, f.holds) != "" {
 			return doc, nil
 		}
 		if rest, err := (jsonForm{}).decode(doc); err == nil && f.nothingElse(rest) {
