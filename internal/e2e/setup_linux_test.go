@@ -127,10 +127,19 @@ func TestSetupHeedsNo(t *testing.T) {
 	}
 	c = atTerminal(t, n.types("setup"))
 	c.find(`3\. .*may agents work`)
+	c.enter("./nope")
+	c.find(`nope is no directory`)
+	c.find(`3\. .*may agents work`)
 	c.enter("none")
 	c.find(`4\. .*claude-code`)
 	c.enter("n")
 	if code, text := c.end(); code != 0 || !strings.Contains(text, "nothing was done") {
 		t.Errorf("all of it refused: %d %s", code, text)
+	}
+	save(t, filepath.Join(n.user, ".claude", "settings.json"), []byte("{\n  \"a\":"))
+	said, err := n.types("setup", "--yes").CombinedOutput()
+	why := "palyra: " + filepath.Join(n.user, ".claude", "settings.json") + ": the file cannot be changed: it is cut off"
+	if err == nil || strings.Count(string(said), why) != 2 || strings.Count(string(said), "remedy: put the lines of --print") != 2 {
+		t.Errorf("a step that fails: %v %s", err, said)
 	}
 }

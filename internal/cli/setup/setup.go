@@ -70,8 +70,17 @@ type Step struct {
 	Command string `json:"command"`
 	Done    bool   `json:"done"`
 	Error   string `json:"error,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 
 	args []string
+}
+
+// say prints why a step failed, and what to do.
+func (st Step) say(inv *invocation.Invocation) {
+	inv.SayAlways("palyra: %s", show.Line(st.Error))
+	if st.Remedy != "" {
+		inv.SayAlways("  remedy: %s", show.Line(st.Remedy))
+	}
 }
 
 // errStop ends setup where the next steps would be of no use.
@@ -117,8 +126,9 @@ func (s *setting) do(ctx context.Context, args ...string) bool {
 		}
 		err := s.run(ctx, out, args...)
 		if st.Done = err == nil; err != nil {
-			st.Error = s.inv.Message(err).Text
-			s.inv.SayAlways("palyra: %s", show.Line(st.Error))
+			m := s.inv.Message(err)
+			st.Error, st.Remedy = m.Text, m.Remedy
+			st.say(s.inv)
 		}
 	}
 	s.report.Steps = append(s.report.Steps, st)
@@ -185,32 +195,43 @@ func (s *setting) workspace(ctx context.Context) error {
 		dir = ""
 	}
 	if !s.yes && !s.print {
-		given := dir
-		if given == "" {
-			given = "none"
-		}
-		typed, err := terminal.AskLine(ctx,
-			"3. In which directory may agents work? There they can write, and undo takes it back ["+show.Line(given)+"] ")
-		switch {
-		case err != nil:
+		if dir, err = s.askDirectory(ctx, dir); err != nil {
 			return err
-		case typed == "none" || typed == "-" || typed == "n":
-			dir = ""
-		case typed != "":
-			dir = typed
 		}
 	}
 	if dir == "" {
 		s.inv.Say("no directory is registered: 'palyra workspace add DIR' does it, in a project of yours")
 		return nil
 	}
-	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-		dir = filepath.Join(s.home, rest)
-	}
 	if abs, err := filepath.Abs(dir); err != nil || !s.registered(ctx, abs) {
 		s.do(ctx, "workspace", "add", dir)
 	}
 	return nil
+}
+
+// askDirectory asks for a directory until it is one, or none is wanted.
+func (s *setting) askDirectory(ctx context.Context, here string) (string, error) {
+	given := here
+	if given == "" {
+		given = "none"
+	}
+	for {
+		dir, err := terminal.AskLine(ctx,
+			"3. In which directory may agents work? There they can write, and undo takes it back ["+show.Line(given)+"] ")
+		switch {
+		case err != nil || dir == "none" || dir == "-" || dir == "n":
+			return "", err
+		case dir == "":
+			return here, nil
+		}
+		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+			dir = filepath.Join(s.home, rest)
+		}
+		if isDir(dir) {
+			return dir, nil
+		}
+		s.inv.SayAlways("%s is no directory: name one that exists, or none", show.Line(dir))
+	}
 }
 
 // registered reports whether a directory is a workspace.
@@ -292,6 +313,13 @@ func (s *setting) finish() error {
 		}
 	})
 	if err == nil && failed {
+		s.inv.Say("this could not be done:")
+		for _, st := range s.report.Steps {
+			if st.Error != "" {
+				s.inv.SayAlways("$ %s", show.Line(st.Command))
+				st.say(s.inv)
+			}
+		}
 		return exit.Failedf(palyra.ReasonConfig, "not all of it could be done").WithRemedy("see above, and run 'palyra setup' again")
 	}
 	return err

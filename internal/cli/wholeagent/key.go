@@ -3,6 +3,7 @@ package wholeagent
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -56,10 +57,26 @@ func (k *keys) find(ctx context.Context) (*Lent, Key, error) {
 
 // refused is the error for a key that came in a way that is not taken.
 func (k *keys) refused(key Key, format string, args ...any) error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, format, args...).WithRemedy("put it into the vault once: printenv %s | "+
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, format, args...).
+		WithRemedy("%s. To sign in inside instead: env -u %s palyra agent run %s", k.setup.lends(key), key.Env, k.setup.Name)
+}
+
+// lends says how a key is lent.
+func (s Setup) lends(key Key) string {
+	return fmt.Sprintf("put it into the vault once: printenv %s | "+
 		"palyra vault put %s --from-stdin && palyra vault bind %s --host %s --header %s --env %s; the agent has a placeholder then. "+
-		"Or from a file that only you can read: --key-file FILE. To sign in inside instead: env -u %s palyra agent run %s",
-		key.Env, k.setup.Name, k.setup.Name, strings.TrimSuffix(key.Hosts[0], ":443"), key.Place, key.Env, key.Env, k.setup.Name)
+		"Or from a file that only you can read: --key-file FILE",
+		key.Env, s.Name, s.Name, strings.TrimSuffix(key.Hosts[0], ":443"), key.Place, key.Env)
+}
+
+// sayNoKey says before a start without a window that no key goes along: nobody can sign in there.
+func (o *Options) sayNoKey(inv *invocation.Invocation, st Start) {
+	s, err := Find(st.Agent)
+	if err != nil || !st.Headless || st.Key != nil || o.modelURL != "" || len(s.Keys) == 0 {
+		return
+	}
+	inv.Say("palyra: no key is lent to %s, and without a window nobody can sign in: it works only where it was signed in inside before.\n"+
+		"  To lend it a key: %s", s.Title, s.lends(s.Keys[0]))
 }
 
 func (k *keys) bindings(ctx context.Context) ([]secrets.Binding, error) {

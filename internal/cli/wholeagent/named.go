@@ -30,6 +30,7 @@ func (o *Options) Prepare(ctx context.Context, inv *invocation.Invocation, given
 	if err := st.Write(inv); err != nil {
 		return nil, false, err
 	}
+	o.sayNoKey(inv, st)
 	st.Into(given)
 	return st.Command, st.Headless, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"palyra/internal/cli/invocation"
 	"palyra/secrets"
 )
 
@@ -127,5 +128,27 @@ func TestBound(t *testing.T) {
 	}
 	if lent, _ := k.bound([]secrets.Binding{other, fits, own}); lent == nil || lent.Binding != s.Name {
 		t.Errorf("%+v", lent)
+	}
+}
+
+// Without a window and without a key it is said how one is lent; with one, or a model of the person's own, nothing is.
+func TestNoKeyWithoutAWindow(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		st   Start
+		says bool
+	}{
+		{Options{}, Start{Agent: "gemini", Headless: true}, true},
+		{Options{}, Start{Agent: "gemini"}, false},
+		{Options{}, Start{Agent: "gemini", Headless: true, Key: &Lent{}}, false},
+		{Options{modelURL: "http://127.0.0.1:1"}, Start{Agent: "gemini", Headless: true}, false},
+	} {
+		var said strings.Builder
+		inv := &invocation.Invocation{}
+		inv.Stderr = &said
+		c.o.sayNoKey(inv, c.st)
+		if got := strings.Contains(said.String(), "palyra vault put gemini --from-stdin"); got != c.says {
+			t.Errorf("%+v: %q", c.st, said.String())
+		}
 	}
 }
