@@ -121,6 +121,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 	if err := os.Chmod(closed, 0o500); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
 	_, err = WriteHook(filepath.Join(closed, "settings.json"), HookEntry{Form: ClaudeHooks, Command: ours})
 	if err == nil || strings.Contains(err.Error(), ".tmp") || !strings.Contains(err.Error(), "permission denied") {
 		t.Error(err)
