@@ -31,6 +31,7 @@ func alone(t *testing.T, env []string, args ...string) (code int, stdout, stderr
 // one that asks no daemon. A new one must be put somewhere.
 func TestEveryCommandKnowsWhere(t *testing.T) {
 	offline := strings.Fields("version man mcp-install mcp-uninstall approvals-verify journal-verify-proof attest-verify " +
+		"skills-init skills-build skills-pack skills-sign skills-verify " +
 		"sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
 		"completion-bash completion-zsh completion-fish completion-powershell exit-codes environment __complete __completeNoDesc")
 	anywhere := strings.Fields("status tui acp mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run " +
@@ -48,7 +49,9 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"observe-start observe-status observe-report observe-enforce " +
 		"sandbox-doctor sandbox-posture changes keep drop undo redo " +
 		"vault-put vault-get vault-list vault-delete vault-rotate vault-unlock vault-lock vault-status vault-export vault-import " +
-		"vault-bind vault-unbind vault-bindings vault-import-env")
+		"vault-bind vault-unbind vault-bindings vault-import-env " +
+		"skills-install skills-import skills-list skills-show skills-enable skills-quarantine skills-shrink skills-remove " +
+		"skills-trust-add skills-trust-list skills-trust-revoke")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

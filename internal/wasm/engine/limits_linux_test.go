@@ -266,15 +266,6 @@ func (r *recorder) Start(ctx context.Context, memory int64) (*engine.Process, er
 	return p, err
 }
 
-func (r *recorder) last() *engine.Process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.all) == 0 {
-		return nil
-	}
-	return r.all[len(r.all)-1]
-}
-
 func (r *recorder) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
