@@ -144,6 +144,16 @@ func checkCapabilities(c Capabilities, folder bool) (Capabilities, error) {
 	return c.Tidy(), nil
 }
 
+// mayCall reports whether skills may call a tool: of Palyra's own those for files and pages, and those of servers behind the
+// gate. Not what the daemon itself asks people by (hosts, signatures, pushes, devices), no programs, which have doors of their
+// own, and no other skill.
+func mayCall(tool string) bool {
+	if !strings.HasPrefix(tool, "palyra.") {
+		return !strings.HasPrefix(tool, "skill.")
+	}
+	return strings.HasPrefix(tool, "palyra.fs.") || tool == "palyra.http.fetch" || tool == "palyra.echo"
+}
+
 func validValue(kind, v string) bool {
 	switch kind {
 	case "hosts":
@@ -154,6 +164,8 @@ func validValue(kind, v string) bool {
 		return v == "." || ValidPath(v)
 	case "storage":
 		return forms[kind]().MatchString(v) && path.Clean(v)+"/" == v
+	case "tools":
+		return forms[kind]().MatchString(v) && mayCall(v)
 	}
 	return forms[kind]().MatchString(v)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"palyra"
 )
 
 func TestVersionsInOrder(t *testing.T) {
@@ -52,5 +54,18 @@ func TestCapabilities(t *testing.T) {
 	}
 	if lines := asked.Tidy().Lines(); !slices.Equal(lines, []string{"hosts: a:1, b:1", "read: src"}) {
 		t.Error(lines)
+	}
+}
+
+// What the daemon asks people by is nothing for skills, nor are programs and other skills.
+func TestMayCall(t *testing.T) {
+	for tool, want := range map[string]bool{
+		"palyra.fs.read": true, "palyra.http.fetch": true, "mcp.files.read": true,
+		string(palyra.ToolAllowHost): false, string(palyra.ToolSign): false, string(palyra.ToolGitRemote): false,
+		string(palyra.ToolPairDevice): false, "palyra.process.run": false, "palyra.process.start": false, "skill.other.do": false,
+	} {
+		if got := validValue("tools", tool); got != want {
+			t.Errorf("%s: %v", tool, got)
+		}
 	}
 }

@@ -30,7 +30,7 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 	used, names := usedOf(got)
 	res.Runtime = &palyra.Runtime{
 		Name: got.Runtime, ABI: got.ABI, Skill: s.ID + "@" + s.Version, Package: s.Digest, Fuel: int64(min(got.Fuel, 1<<62)),
-		Granted: names(got.Granted), Used: names(permitsOf(got.Used)),
+		Granted: names(got.Granted), Used: names(permitsOf(got)),
 	}
 	if err != nil {
 		fail(&res, plan, plan.Stopped(ctx, err))
@@ -130,7 +130,7 @@ func (r *Registry) invocation(ctx context.Context, s skill.Skill, c *palyra.Call
 		i.Grants.Secrets = append(i.Grants.Secrets, wasm.SecretGrant{Name: name, Hosts: i.Grants.HTTPHosts})
 	}
 	if r.Host != nil {
-		i.Host = r.Host(c, s.ID)
+		i.Host = r.Host(c, s.Publisher+"/"+s.ID) // what one publisher's skill kept is nothing for another's of that name
 	}
 	return i
 }
@@ -169,9 +169,12 @@ func usedOf(got wasm.Result) (used skill.Capabilities, names func([]wasm.Permit)
 	}
 }
 
-func permitsOf(uses []wasm.Use) (out []wasm.Permit) {
-	for _, u := range uses {
-		out = append(out, u.Permit)
+// permitsOf are the permits of an invocation that it asked to use: what it only wished for has names of its own making.
+func permitsOf(got wasm.Result) (out []wasm.Permit) {
+	for _, u := range got.Used {
+		if slices.Contains(got.Granted, u.Permit) {
+			out = append(out, u.Permit)
+		}
 	}
 	return out
 }

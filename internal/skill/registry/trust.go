@@ -24,7 +24,7 @@ func (r *Registry) Trust(ctx context.Context, name, key string, by skill.By) (sk
 		return skill.Publisher{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not the name of a publisher").
 			WithRemedy("use the one in the package: 'palyra skills verify FILE' shows it")
 	}
-	if err := r.permit(ctx, by, name); err != nil {
+	if err := r.permit(ctx, by, "publisher:"+name); err != nil {
 		return skill.Publisher{}, err
 	}
 	r.change.Lock()
@@ -71,7 +71,7 @@ func (r *Registry) Revoke(ctx context.Context, keyID string, by skill.By) (skill
 		return p, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no publisher's key %q", palyra.Clip(keyID, 64)).
 			WithRemedy("see 'palyra skills trust list'")
 	}
-	if err := r.permit(ctx, by, p.Name); err != nil {
+	if err := r.permit(ctx, by, "publisher:"+p.Name); err != nil {
 		return p, err
 	}
 	if !p.RevokedAt.IsZero() {
