@@ -29,6 +29,8 @@ var Loose = map[string]string{
 	"vault_keys":       "keys that a keeper may still have to forget; the manifest names the one in use",
 
 	"skill_packages": "held by their digests in skills, each time one is loaded",
+	"skill_keys":     "what skills keep for themselves: their data, and nothing that is granted",
+	"skill_sizes":    "as skill_keys: how much of it there is",
 	"skill_uses":     "counts, from which 'palyra skills shrink' proposes less; nothing is granted by them",
 
 	"state": "the state's id, which is in the journal's origin and in every signature",

@@ -164,6 +164,17 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 	if said, err := d.palyra("sandbox", "doctor", "--json").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
+	folder := filepath.Join(t.TempDir(), "notes")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	page := "---\nname: notes\ndescription: How notes are written here.\n---\nShortly.\n"
+	if err := os.WriteFile(filepath.Join(folder, "SKILL.md"), []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := d.palyra("skills", "import", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
 	person := d.client(client.OperatorDoor)
 	_, err1 := person.AddWorkspace(t.Context(), d.work, "w")
 	_, err2 := person.AddUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer})

@@ -151,7 +151,7 @@ func mayCall(tool string) bool {
 	if !strings.HasPrefix(tool, "palyra.") {
 		return !strings.HasPrefix(tool, "skill.")
 	}
-	return strings.HasPrefix(tool, "palyra.fs.") || tool == "palyra.http.fetch" || tool == "palyra.echo"
+	return strings.HasPrefix(tool, "palyra.fs.") || tool == string(palyra.ToolFetch) || tool == string(palyra.ToolEcho)
 }
 
 func validValue(kind, v string) bool {

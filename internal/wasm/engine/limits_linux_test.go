@@ -57,7 +57,7 @@ func wants(t testing.TB, err error, reason palyra.Reason) {
 	t.Helper()
 	e := palyra.AsError(err)
 	if err == nil || e.Reason != reason || e.Remedy == "" || e.Text == "" {
-		t.Errorf("%v %q, remedy %q; want %s", e.Reason, e.Text, e.Remedy, reason)
+		t.Errorf("%v %q, remedy %q, of %v; want %s", e.Reason, e.Text, e.Remedy, err, reason)
 	}
 }
 

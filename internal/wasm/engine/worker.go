@@ -48,6 +48,10 @@ func (e *Engine) start(ctx context.Context, memory int64) (*worker, error) {
 		return nil, stopping()
 	}
 	p, err := e.Starter.Start(ctx, memory)
+	if err != nil && palyra.AsError(err).Reason == palyra.ReasonInternal && ctx.Err() == nil {
+		e.Log.Warn("a worker could not be started, and is tried once more", "err", err)
+		p, err = e.Starter.Start(ctx, memory)
+	}
 	if err != nil {
 		return nil, err
 	}
