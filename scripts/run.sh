@@ -91,5 +91,5 @@ README.md goes on from there.
 TXT
 if $interactive; then
 	title "the same in a browser: a link that signs one in, once"
-	"$palyra" console
+	"$palyra" console || echo "run: there is no link now; once what it says is mended: $run console" >&2
 fi

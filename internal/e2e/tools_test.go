@@ -37,6 +37,12 @@ func TestDoctorTriesTools(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}
+	if out, code := run("sandbox", "doctor", "--tools"); code != 1 || !strings.Contains(out, "workspace add "+d.work) {
+		t.Errorf("in a directory that is not registered: %d %s", code, out)
+	}
+	if all, err := d.client(client.OperatorDoor).Approvals(t.Context(), client.ApprovalFilter{}); err != nil || len(all.Approvals) != 0 {
+		t.Errorf("it asked: %v %v", all.Approvals, err)
+	}
 	if out, code := run("workspace", "add", d.work); code != 0 {
 		t.Fatal(out)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -16,6 +18,7 @@ import (
 	"palyra/internal/cli/screen"
 	"palyra/internal/profile"
 	"palyra/internal/show"
+	"palyra/internal/subpath"
 )
 
 // tried is a program that was asked for its version inside.
@@ -45,6 +48,9 @@ func tryTools(ctx context.Context, inv *invocation.Invocation, workspace string)
 	if inv.RemoteName() != "" {
 		here = "" // its files are on another machine
 	}
+	if err := wouldAsk(ctx, inv, c, workspace); err != nil {
+		return err
+	}
 	found := struct {
 		Workspace string  `json:"workspace"`
 		Tools     []tried `json:"tools"`
@@ -63,6 +69,43 @@ func tryTools(ctx context.Context, inv *invocation.Invocation, workspace string)
 		return exit.Error{Code: exit.Failure} // the table shows which
 	}
 	return err
+}
+
+// wouldAsk refuses a directory that is not registered, where each program would be a question: nobody wants those.
+func wouldAsk(ctx context.Context, inv *invocation.Invocation, c *client.Client, workspace string) error {
+	if inv.RemoteName() != "" || inv.TokenFile() != "" || inv.Inside() {
+		return nil // an agent, which cannot look; its workspace is registered
+	}
+	person, err := inv.OperatorAs(nil)
+	if err != nil {
+		return err
+	}
+	defer person.Close()
+	known, err := person.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	at := workspace
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	if slices.ContainsFunc(known, func(w palyra.Workspace) bool { return subpath.Within(w.Path, at) }) {
+		return nil
+	}
+	me, err := c.WhoAmI(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := person.Why(ctx, client.WhyRequest{
+		Principal: me.Principal, Tool: palyra.ToolProcessRun, Arguments: json.RawMessage(`{"command":"true"}`), Workspace: workspace,
+		Surface: palyra.SurfaceCLI,
+	})
+	if err != nil || e.Layer != palyra.LayerApproval {
+		return nil // the call itself says what is wrong
+	}
+	return exit.Failedf(palyra.ReasonWorkspaceDenied,
+		"%s is no registered workspace, so each program in it would be a question", show.Arg(workspace)).
+		WithRemedy("register it with '%s workspace add %s', or name one with --workspace", inv.Own(), show.Arg(workspace))
 }
 
 // tryTool asks one program for its version, as any call: a question is not waited for.

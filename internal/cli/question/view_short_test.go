@@ -216,7 +216,7 @@ func TestPrivateHosts(t *testing.T) {
 // payload, which nobody reads, takes no room from that.
 func TestASignatureIsShownInWords(t *testing.T) {
 	notes := []string{
-		"author and committer A <a@b.c>", "1 files, 1 lines added, 0 removed", "added a +1 -0", "tree 2ce1", "no parent: it begins a history",
+		"author and committer A <a@b.c>", "1 file, 1 line added, 0 removed", "added a +1 -0", "tree 2ce1", "no parent: it begins a history",
 	}
 	a := palyra.Approval{
 		ID: "A1", Principal: "agent:local", Plan: palyra.Plan{

@@ -93,7 +93,7 @@ func Prepare(
 		Hosts: screen.Some(s.Hosts), Resume: screen.Some(s.Resume),
 	}
 	f := s.furnishing()
-	real, err := st.find(inv, s, &f)
+	real, err := st.find(inv, s, &f, reach(ctx, inv, given))
 	if err != nil {
 		return Start{}, err
 	}
@@ -225,28 +225,6 @@ func shown(inv *invocation.Invocation, f profile.Furnishing) (Profile, error) {
 		p.State, p.Text = yours, string(old)
 	}
 	return p, nil
-}
-
-// find finds the program, and what of the machine its room must see for it.
-func (st *Start) find(inv *invocation.Invocation, s Setup, f *profile.Furnishing) (real string, err error) {
-	path, _ := inv.Variable("PATH")
-	for _, dir := range filepath.SplitList(path) {
-		at := filepath.Join(dir, s.Program)
-		info, err := os.Stat(at)
-		if !filepath.IsAbs(dir) || err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			continue
-		}
-		if real, err = filepath.EvalSymlinks(at); err != nil {
-			continue
-		}
-		st.Program = at
-		if dir := packageDir(real); !ofTheSystem(real) {
-			f.Mounts = []string{dir}
-		}
-		return real, nil
-	}
-	return "", exit.Failedf(palyra.ReasonNotExecutable, "%s is not here: there is no program %s on your path", s.Title, s.Program).
-		WithRemedy("install it, or add its directory to PATH; for a command of your own: palyra agent run -- CMD")
 }
 
 // packageDir is the directory that has a program and what it stands on: all of its node_modules, or where it lies.

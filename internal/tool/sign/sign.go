@@ -159,7 +159,7 @@ func message(text string) (list []string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")[1:]
 	for i, l := range lines {
 		if i == maxLines {
-			return append(list, fmt.Sprintf("… and %d more lines of the message", len(lines)-i))
+			return append(list, fmt.Sprintf("… and %s of the message", many(len(lines)-i, "more line")))
 		}
 		if strings.TrimSpace(l) != "" {
 			list = append(list, "message: "+show.Shorten(l, maxColumn))
@@ -168,16 +168,24 @@ func message(text string) (list []string) {
 	return list
 }
 
+// many is a number of things.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // changed are the files of a commit.
 func changed(d gitobject.Diffstat) []string {
-	total := fmt.Sprintf("%d files, %d lines added, %d removed", len(d.Files)+d.More, d.Added, d.Removed)
+	total := fmt.Sprintf("%s, %s added, %d removed", many(len(d.Files)+d.More, "file"), many(d.Added, "line"), d.Removed)
 	if d.Missing {
 		total = "at least " + total + "; the rest could not be looked at: the tree's id stands for all of it"
 	}
 	list := []string{total}
 	for i, f := range d.Files {
 		if i == maxLines {
-			return append(list, fmt.Sprintf("… and %d more files", len(d.Files)+d.More-i))
+			return append(list, "… and "+many(len(d.Files)+d.More-i, "more file"))
 		}
 		line := f.How + " " + show.Shorten(f.Path, maxColumn)
 		if f.Binary {
