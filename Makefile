@@ -23,7 +23,7 @@ export GOFLAGS    := $(strip $(GOFLAGS) -buildvcs=false)
 # other one.
 # palyra-wasm alone has C in it; without a C compiler all else is built, and skills
 # are off.
-PROGRAMS   = palyra palyra-full palyra-cell palyra-verify palyra-sign
+PROGRAMS   = palyra palyra-full palyra-tui palyra-cell palyra-verify palyra-sign
 BUILDFLAGS = -trimpath -ldflags "-X main.version=$(VERSION)"
 
 # Knobs: make fuzz FUZZTIME=10m, make bench BENCH=Gate, make soak SOAK=1h.
@@ -53,7 +53,7 @@ setup: ## check what building and testing need, and install or name what is miss
 	@scripts/setup.sh
 
 .PHONY: build
-build: setup ## build palyra, palyra-full, palyrad, palyra-cell, palyra-wasm, palyra-verify and palyra-sign into bin/
+build: setup ## build palyra, palyra-full, palyra-tui, palyrad, palyra-cell, palyra-wasm, palyra-verify and palyra-sign into bin/
 	@mkdir -p bin
 	$(GO) build $(BUILDFLAGS) -o bin/ $(PROGRAMS:%=./cmd/%)
 	@GO="$(GO)" scripts/wasm.sh bin

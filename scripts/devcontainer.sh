@@ -10,7 +10,7 @@ trap 'rm -rf "$there"' EXIT
 cp -r devcontainer/src "$there/"
 into=$there/src/palyra/programs
 mkdir "$into"
-for p in palyra palyra-full palyrad palyra-cell palyra-verify palyra-sign; do
+for p in palyra palyra-full palyra-tui palyrad palyra-cell palyra-verify palyra-sign; do
 	install -m 0755 "$programs/$p" "$into/"
 done
 if [ -e "$programs/palyra-wasm" ]; then # not built without a C compiler

@@ -2,7 +2,7 @@
 // answers approvals and checks evidence.
 //
 // It is small, because agents call it for everything they do: it answers what must be answered fast, and becomes
-// palyra-full, which lies beside it, for all else.
+// palyra-tui or palyra-full, which lie beside it, for all else.
 package main
 
 import (
@@ -26,9 +26,9 @@ func main() {
 	if a.Full == nil {
 		os.Exit(a.Code)
 	}
-	path, err := quick.FindFull()
+	code, err := goOn(a.Full)
 	if err == nil {
-		err = become(path, a.Full) // it returns only if that cannot be
+		os.Exit(code)
 	}
 	fmt.Fprintf(os.Stderr, "palyra: %s\n", show.Line(err.Error()))
 	if e := (*palyra.Error)(nil); errors.As(err, &e) && e.Remedy != "" {
@@ -38,4 +38,16 @@ func main() {
 		os.Exit(failedExec)
 	}
 	os.Exit(1)
+}
+
+// goOn leaves a line to the program that knows it. The full one knows all; in an agent's room it is the only other one.
+func goOn(args []string) (code int, err error) {
+	path, err := quick.Find(quick.Program(args))
+	if err != nil {
+		path, err = quick.Find(quick.FullName)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return quick.Become(path, args)
 }

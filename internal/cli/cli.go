@@ -15,7 +15,6 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,10 +23,9 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/observe"
-	"palyra/internal/cli/quick"
+	"palyra/internal/cli/root"
 	"palyra/internal/cli/setup"
 	"palyra/internal/cli/syntax"
-	"palyra/internal/cli/terminal"
 	"palyra/internal/cli/tui"
 	hooktable "palyra/internal/hook"
 )
@@ -36,137 +34,50 @@ import (
 type Process = invocation.Process
 
 // Main runs one command and returns the exit code.
-func Main(ctx context.Context, p Process) int {
-	if p.Now == nil {
-		p.Now = time.Now
-	}
-	ctx, interrupt := context.WithCancel(ctx)
-	defer interrupt()
-	inv := &invocation.Invocation{
-		Version: p.Version, Env: p.Env, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr, Now: p.Now, Context: ctx, Interrupt: interrupt,
-	}
-	root := rootCommand(inv, p.Args...)
-	root.SetArgs(p.Args)
-	root.SetIn(p.Stdin)
-	root.SetOut(p.Stdout)
-	root.SetErr(p.Stderr)
-	cmd, err := root.ExecuteContextC(ctx)
-	inv.Command = cmd.CommandPath()
-	if err == nil {
-		err = inv.NoHelp
-	}
-	if ctx.Err() != nil && err != nil {
-		err = exit.Interrupted(err)
-	}
-	return inv.Finish(err)
-}
+func Main(ctx context.Context, p Process) int { return root.Main(ctx, rootCommand, p) }
+
+// Run is the program palyra-full.
+func Run(version string) int { return root.Run(version, rootCommand) }
 
 // rootCommand builds the tree of commands: that of the command that the words call, else all.
 func rootCommand(inv *invocation.Invocation, words ...string) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "palyra",
-		Short: "The gate between agents and your machine",
-		Long: "Palyra stands between LLM agents and your machine: every tool call is judged by\n" +
-			"policy, shown to you where policy asks, run in its tier, and kept in a journal\n" +
-			"that can be checked by others.",
-		Example: "  palyra up --detach\n" +
-			"  palyra exec -- make test\n" +
-			"  palyra tools call palyra.echo --input '{\"text\":\"hello\"}'\n" +
-			"  palyra approvals list --pending",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          bare(inv),
-		Version:       quick.ThisBuild(inv.Version).String(),
-	}
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SuggestionsMinimumDistance = 2
-	flags := root.PersistentFlags()
-	flags.StringVar(&inv.Home, "home", "", "directory of state, keys and sockets (default $PALYRA_HOME, else the XDG directories)")
-	flags.Var(&inv.Remote, "remote",
-		"talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
-	flags.BoolVar(&inv.JSON, "json", false, "print one JSON object")
-	flags.BoolVarP(&inv.Quiet, "quiet", "q", false, "print results and errors only")
-	flags.BoolVar(&inv.NoColor, "no-color", false, "print without colours")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(cmd.Use, "-- CMD") {
-			return exit.Usagef("%v; flags of the command itself come after two dashes: %s -- CMD [ARG]...", err, cmd.CommandPath())
-		}
-		return exit.Usagef("%v", err)
-	})
-	_ = root.RegisterFlagCompletionFunc("remote", inv.CompleteRemotes)
-	root.AddCommand(called(tops(), inv, words)...)
-	root.SetHelpCommand(help())
-	page := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+	top := root.New(inv, bare(inv), root.Called(tops(), inv, words)...)
+	top.SetHelpCommand(help())
+	page := top.HelpFunc()
+	top.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if words := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(words) > 0 { // --help of what is no command
 			inv.NoHelp = syntax.Group(cmd, words)
 			return
 		}
 		page(cmd, args)
 	})
-	root.InitDefaultHelpCmd()
-	root.InitDefaultVersionFlag()
-	root.InitDefaultCompletionCmd()
-	completionExamples(root)
-	syntax.Strict(root)
-	guarded(inv, root)
-	return root
+	top.InitDefaultHelpCmd()
+	top.InitDefaultCompletionCmd()
+	completionExamples(top)
+	syntax.Strict(top)
+	guarded(inv, top)
+	return top
 }
 
 // another runs one more command in the same home, with what it prints written to out.
-func another(inv *invocation.Invocation) setup.Runner {
-	return func(ctx context.Context, out io.Writer, args ...string) error {
-		next := &invocation.Invocation{
-			Version: inv.Version, Env: inv.Env, Stdin: inv.Stdin, Stdout: out, Stderr: inv.Stderr, Now: inv.Now, Signals: inv.Signals,
-			Context: ctx, Interrupt: inv.Interrupt, AskSecret: inv.AskSecret,
-		}
-		root := rootCommand(next, args...)
-		if inv.Home != "" {
-			args = append([]string{"--home", inv.Home}, args...)
-		}
-		if inv.NoColor {
-			args = append(args, "--no-color")
-		}
-		root.SetArgs(args)
-		root.SetIn(inv.Stdin)
-		root.SetOut(out)
-		root.SetErr(inv.Stderr)
-		return root.ExecuteContext(ctx)
-	}
-}
+func another(inv *invocation.Invocation) setup.Runner { return root.Another(rootCommand, inv) }
 
 // inside is another for the terminal UI, which has an invocation of its own for what it shows.
 func inside(inv *invocation.Invocation) tui.Runner {
 	run := another(inv)
 	return func(ctx context.Context, out io.Writer, args ...string) error {
-		if name := inv.RemoteName(); name != "" {
-			args = append([]string{"--remote", name}, args...)
-		}
-		return run(ctx, out, args...)
+		return run(ctx, out, tui.There(inv, args)...)
 	}
 }
 
 // bare is palyra without a word: at a terminal the inbox, where a daemon is there to ask, else the commands.
 func bare(inv *invocation.Invocation) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && inv.Interactive() && terminal.Is(inv.Stdout) && running(inv) {
+		if len(args) == 0 && tui.Ready(inv) {
 			return tui.Run(cmd.Context(), inv, inside, tui.Options{})
 		}
 		return syntax.Group(cmd, args)
 	}
-}
-
-// running reports whether a daemon is there for the person.
-func running(inv *invocation.Invocation) bool {
-	c, err := inv.OperatorAs(nil)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	ctx, done := context.WithTimeout(inv.Context, time.Second)
-	defer done()
-	return c.Health(ctx) == nil
 }
 
 // help shows the page of a command, and fails for an unknown one.

@@ -32,15 +32,6 @@ func completeDecide(inv *invocation.Invocation) cobra.CompletionFunc {
 	}
 }
 
-func completeLeases(inv *invocation.Invocation) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-			page, err := c.Leases(ctx, client.LeaseFilter{Limit: 50})
-			return invocation.WordsOf(page.Leases, err, func(l palyra.Lease) string { return string(l.ID) })
-		})
-	}
-}
-
 func completeWorkspaces(inv *invocation.Invocation) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"palyra"
 	"palyra/client"
@@ -11,14 +10,6 @@ import (
 	"palyra/internal/cli/invocationtest"
 	"palyra/internal/cli/questiontest"
 )
-
-func sampleLease() leaseJSON {
-	return leaseJSON{LeaseID: questiontest.SampleID, Lease: palyra.Lease{
-		ID: questiontest.SampleID, Approval: questiontest.SampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann",
-		CreatedAt: questiontest.SampleNow, ExpiresAt: questiontest.SampleNow.Add(30 * time.Minute), UsesLeft: -1,
-		Terms: palyra.Terms{Principal: "agent:local", Tool: "palyra.fs.write", Workspace: "/home/ann/shop", PathRoot: "src"},
-	}}
-}
 
 func sampleOutcome() palyra.Outcome {
 	return palyra.Outcome{
@@ -38,7 +29,6 @@ func TestShapes(t *testing.T) {
 	for name, f := range map[string]func(*invocation.Invocation) error{
 		"approvals-list": func(inv *invocation.Invocation) error { return printApprovals(inv, page) },
 		"approvals-none": func(inv *invocation.Invocation) error { return printApprovals(inv, client.ApprovalPage{}) },
-		"grant":          func(inv *invocation.Invocation) error { return printLease(inv, sampleLease()) },
 	} {
 		questiontest.Golden(t, name+".json", invocationtest.Shown(t, true, f))
 		questiontest.Golden(t, name+".txt", invocationtest.Shown(t, false, f))

@@ -23,9 +23,6 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 			printCall(w, questiontest.Poisoned[palyra.Call](), questiontest.Hostile, true)
 			return nil
 		},
-		"lease": func(inv *invocation.Invocation, _ io.Writer) error {
-			return printLease(inv, questiontest.Poisoned[leaseJSON]())
-		},
 		"approvals": func(inv *invocation.Invocation, _ io.Writer) error {
 			return printApprovals(inv, questiontest.Poisoned[client.ApprovalPage]())
 		},

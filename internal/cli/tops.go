@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"palyra/internal/cli/access"
@@ -17,9 +14,11 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/leases"
 	"palyra/internal/cli/mcp"
 	"palyra/internal/cli/observe"
 	"palyra/internal/cli/policy"
+	"palyra/internal/cli/root"
 	"palyra/internal/cli/service"
 	"palyra/internal/cli/setup"
 	"palyra/internal/cli/skills"
@@ -27,97 +26,59 @@ import (
 	"palyra/internal/cli/wholeagent"
 )
 
-// top is a command without one above it. It is made when it is called: to make all of them takes as long as many of them
-// take to run.
-type top struct {
-	names string // its own, then its aliases
-	make  func(*invocation.Invocation) *cobra.Command
-}
-
-// called makes the command that words call, and all where they call none by its name, as for help and completion.
-func called(all []top, inv *invocation.Invocation, words []string) []*cobra.Command {
-	name := firstWord(words)
-	at := slices.IndexFunc(all, func(t top) bool { return slices.Contains(strings.Fields(t.names), name) })
-	if at >= 0 && name != manName {
-		return []*cobra.Command{all[at].make(inv)}
-	}
-	made := make([]*cobra.Command, len(all))
-	for i, t := range all {
-		made[i] = t.make(inv)
-	}
-	return made
-}
-
-// firstWord is the first word that is no flag; "" where it cannot be told without the flags of commands.
-func firstWord(words []string) string {
-	for i := 0; i < len(words); i++ {
-		switch w := words[i]; {
-		case w == "--home" || w == "--remote":
-			i++
-		case w == "--json" || w == "--quiet" || w == "-q" || w == "--no-color" ||
-			strings.HasPrefix(w, "--home=") || strings.HasPrefix(w, "--remote="):
-		case strings.HasPrefix(w, "-"):
-			return ""
-		default:
-			return w
-		}
-	}
-	return ""
-}
-
 // tops are all of them.
-func tops() []top {
-	return []top{
-		{"up", service.Up},
-		{"down", service.Down},
-		{"status", service.Status},
-		{"version", versionCommand},
-		{"exec", execute.ExecCommand},
-		{"check", execute.CheckCommand},
-		{"hook", func(inv *invocation.Invocation) *cobra.Command {
+func tops() []root.Top {
+	return []root.Top{
+		{Names: "up", Make: service.Up},
+		{Names: "down", Make: service.Down},
+		{Names: "status", Make: service.Status},
+		{Names: "version", Make: versionCommand},
+		{Names: "exec", Make: execute.ExecCommand},
+		{Names: "check", Make: execute.CheckCommand},
+		{Names: "hook", Make: func(inv *invocation.Invocation) *cobra.Command {
 			return hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv), doctor.Command(inv, settings()), doctor.Server(inv))
 		}},
-		{"acp", acp.Command},
-		{"run", execute.RunCommand},
-		{"runs", execute.RunsCommand},
-		{"processes", execute.ProcessesCommand},
-		{"tools", toolsCommand},
-		{"approvals", approvalsCommand},
-		{"leases grants", leasesCommand},
-		{"sessions", sessionsCommand},
-		{"calls", callsCommand},
-		{"workspace", workspacesCommand},
-		{"vault", vaultCommand},
-		{"changes", changes.Command},
-		{"keep", execute.KeepCommand},
-		{"drop", execute.DropCommand},
-		{"undo", changes.Undo},
-		{"redo", changes.Redo},
-		{"agent", func(inv *invocation.Invocation) *cobra.Command {
+		{Names: "acp", Make: acp.Command},
+		{Names: "run", Make: execute.RunCommand},
+		{Names: "runs", Make: execute.RunsCommand},
+		{Names: "processes", Make: execute.ProcessesCommand},
+		{Names: "tools", Make: toolsCommand},
+		{Names: "approvals", Make: approvalsCommand},
+		{Names: "leases grants", Make: leases.Command},
+		{Names: "sessions", Make: sessionsCommand},
+		{Names: "calls", Make: callsCommand},
+		{Names: "workspace", Make: workspacesCommand},
+		{Names: "vault", Make: vaultCommand},
+		{Names: "changes", Make: changes.Command},
+		{Names: "keep", Make: execute.KeepCommand},
+		{Names: "drop", Make: execute.DropCommand},
+		{Names: "undo", Make: changes.Undo},
+		{Names: "redo", Make: changes.Redo},
+		{Names: "agent", Make: func(inv *invocation.Invocation) *cobra.Command {
 			return access.Agents(inv, execute.AgentRunCommand(inv, new(wholeagent.Options)))
 		}},
-		{"operator", access.Operators},
-		{"access", access.Command},
-		{"device", devicesCommand},
-		{"console", func(inv *invocation.Invocation) *cobra.Command { return access.Console(inv, consolePairCommand(inv)) }},
-		{"keys", evidence.Keys},
-		{"journal", evidence.Journal},
-		{"attest", evidence.Attest},
-		{"sandbox", func(inv *invocation.Invocation) *cobra.Command {
+		{Names: "operator", Make: access.Operators},
+		{Names: "access", Make: access.Command},
+		{Names: "device", Make: devicesCommand},
+		{Names: "console", Make: func(inv *invocation.Invocation) *cobra.Command { return access.Console(inv, consolePairCommand(inv)) }},
+		{Names: "keys", Make: evidence.Keys},
+		{Names: "journal", Make: evidence.Journal},
+		{Names: "attest", Make: evidence.Attest},
+		{Names: "sandbox", Make: func(inv *invocation.Invocation) *cobra.Command {
 			return evidence.Sandbox(inv, configuration.Profiles(inv))
 		}},
-		{"policy", policy.Command},
-		{"observe", func(inv *invocation.Invocation) *cobra.Command { return observe.Command(inv, hooksHere(inv)) }},
-		{"mcp", func(inv *invocation.Invocation) *cobra.Command {
+		{Names: "policy", Make: policy.Command},
+		{Names: "observe", Make: func(inv *invocation.Invocation) *cobra.Command { return observe.Command(inv, hooksHere(inv)) }},
+		{Names: "mcp", Make: func(inv *invocation.Invocation) *cobra.Command {
 			return mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv))
 		}},
-		{"skills", skills.Command},
-		{"setup", func(inv *invocation.Invocation) *cobra.Command { return setup.Command(inv, another(inv)) }},
-		{"config", configuration.Command},
-		{"tui", func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, inside) }},
-		{manName, manCommand},
-		{"exit-codes", func(*invocation.Invocation) *cobra.Command { return exit.Topic() }},
-		{"environment", func(*invocation.Invocation) *cobra.Command { return configuration.EnvironmentTopic() }},
+		{Names: "skills", Make: skills.Command},
+		{Names: "setup", Make: func(inv *invocation.Invocation) *cobra.Command { return setup.Command(inv, another(inv)) }},
+		{Names: "config", Make: configuration.Command},
+		{Names: "tui", Make: func(inv *invocation.Invocation) *cobra.Command { return tui.Command(inv, inside) }},
+		{Names: manName, Make: manCommand, All: true},
+		{Names: "exit-codes", Make: func(*invocation.Invocation) *cobra.Command { return exit.Topic() }},
+		{Names: "environment", Make: func(*invocation.Invocation) *cobra.Command { return configuration.EnvironmentTopic() }},
 	}
 }
 

@@ -8,19 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/root"
 )
 
 // Each command is found by its own names, and no other is made for it.
 func TestOnlyTheCommandThatIsCalledIsMade(t *testing.T) {
 	for _, top := range tops() {
-		names := strings.Fields(top.names)
-		c := top.make(&invocation.Invocation{})
+		names := strings.Fields(top.Names)
+		c := top.Make(&invocation.Invocation{})
 		if c.Name() != names[0] || !slices.Equal(c.Aliases, append([]string{}, names[1:]...)) && len(c.Aliases)+len(names) > 1 {
-			t.Errorf("%q makes %s, which is also called %q", top.names, c.Name(), c.Aliases)
+			t.Errorf("%q makes %s, which is also called %q", top.Names, c.Name(), c.Aliases)
 		}
 		for _, name := range names {
-			made := called(tops(), &invocation.Invocation{}, []string{"--home", "x", "--json", name, "--help"})
-			if len(made) != 1 && name != manName {
+			made := root.Called(tops(), &invocation.Invocation{}, []string{"--home", "x", "--json", name, "--help"})
+			if len(made) != 1 && !top.All {
 				t.Errorf("%s makes %d commands", name, len(made))
 			}
 		}
@@ -29,7 +30,7 @@ func TestOnlyTheCommandThatIsCalledIsMade(t *testing.T) {
 	for _, words := range [][]string{
 		nil, {"help", "tui"}, {"__complete", "tu"}, {"man"}, {"tuii"}, {"--what", "tui"}, {"--home"}, {"--help"},
 	} {
-		if made := called(tops(), &invocation.Invocation{}, words); len(made) != all {
+		if made := root.Called(tops(), &invocation.Invocation{}, words); len(made) != all {
 			t.Errorf("%q makes %d of %d commands", words, len(made), all)
 		}
 	}
@@ -39,10 +40,10 @@ func TestOnlyTheCommandThatIsCalledIsMade(t *testing.T) {
 func TestHelpOfTheOnlyCommand(t *testing.T) {
 	page := func(name string, words ...string) string {
 		var out strings.Builder
-		root := rootCommand(&invocation.Invocation{}, words...)
-		root.SetOut(&out)
-		root.SetArgs([]string{name, "--help"})
-		if err := root.Execute(); err != nil {
+		cmd := rootCommand(&invocation.Invocation{}, words...)
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{name, "--help"})
+		if err := cmd.Execute(); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -51,42 +51,6 @@ func TestCallInWords(t *testing.T) {
 	}
 }
 
-func TestCovers(t *testing.T) {
-	for want, terms := range map[string]palyra.Terms{
-		"palyra.fs.write, exactly one plan":        {Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest},
-		"palyra.fs.write, writes under src, in /w": {Tool: "palyra.fs.write", PathRoot: "src", Workspace: "/w"},
-		"edits of files under src, in /w": {
-			Tool:  "palyra.fs.write",
-			Tools: []palyra.ToolName{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w",
-		},
-		"palyra.process.run /usr/bin/git, exactly one plan": {
-			Tool: "palyra.process.run", Program: "/usr/bin/git",
-			PlanDigest: questiontest.SampleDigest,
-		},
-	} {
-		if got := covers(terms); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestLeaseState(t *testing.T) {
-	inv := &invocation.Invocation{Now: func() time.Time { return questiontest.SampleNow }}
-	for want, l := range map[string]palyra.Lease{
-		"live":      {},
-		"live 2m0s": {ExpiresAt: questiontest.SampleNow.Add(2 * time.Minute)},
-		"live now":  {ExpiresAt: questiontest.SampleNow},
-		"revoked":   {Ended: "revoked", ExpiresAt: questiontest.SampleNow.Add(time.Hour)},
-	} {
-		if got := leaseState(inv, l); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if uses(-1) != "no count" || uses(0) != "0" {
-		t.Error("uses")
-	}
-}
-
 func TestReachText(t *testing.T) {
 	for want, r := range map[string]client.DecideRequest{
 		"it":                          {Answer: palyra.AnswerDeny},

@@ -8,13 +8,13 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"palyra"
 	"palyra/internal/durable"
+	"palyra/internal/pattern"
 )
 
 // PlainKey is the key of a provider that lies in a file as it is.
@@ -54,7 +54,7 @@ func (c *Config) PlainKeys() (all []PlainKey) {
 }
 
 // keyFileText is key_file as a document sets it, in a section or in an inline table.
-var keyFileText = regexp.MustCompile(`\bkey_file(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*')`)
+var keyFileText = pattern.Later(`\bkey_file(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*')`)
 
 // Rebind has the configuration name a binding of the vault instead of the key's file. The file is replaced as a whole, by
 // one that was read and says just that.
@@ -77,10 +77,10 @@ func (k PlainKey) Rebind(binding string) error {
 		return fmt.Errorf("config: rebind: %w", err)
 	}
 	lines := bytes.SplitAfter(raw, []byte("\n"))
-	if line < 1 || line > len(lines) || len(keyFileText.FindAll(lines[line-1], -1)) != 1 {
+	if line < 1 || line > len(lines) || len(keyFileText().FindAll(lines[line-1], -1)) != 1 {
 		return refuse("the line cannot be changed for certain")
 	}
-	lines[line-1] = keyFileText.ReplaceAll(lines[line-1], []byte(`key_binding${1}"`+binding+`"`))
+	lines[line-1] = keyFileText().ReplaceAll(lines[line-1], []byte(`key_binding${1}"`+binding+`"`))
 	next := bytes.Join(lines, nil)
 	c := Default()
 	c.origins = map[string]origin{}

@@ -6,11 +6,12 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"palyra/internal/pattern"
 )
 
 // Models is about runs that models drive.
@@ -66,7 +67,7 @@ const (
 
 // providerName is what a provider may be called: the name stands in flags,
 // files and before the slash of models.default.
-var providerName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var providerName = pattern.Later(`^[a-z][a-z0-9-]{0,31}$`)
 
 // reserved are names that stand for something else than a provider.
 var reserved = []string{"scripted", "default"}
@@ -88,7 +89,7 @@ var providerFields = []struct {
 func findProvider(key string) (setting, bool) {
 	rest, ok := strings.CutPrefix(key, providersSection+".")
 	name, field, two := strings.Cut(rest, ".")
-	if !ok || !two || !providerName.MatchString(name) {
+	if !ok || !two || !providerName().MatchString(name) {
 		return setting{}, false
 	}
 	for _, f := range providerFields {
@@ -173,10 +174,10 @@ func (c *Config) checkModels() []Problem {
 }
 
 // validBinding is what a binding may be called.
-var validBinding = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var validBinding = pattern.Later(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func bindingName(s string) error {
-	if s != "" && !validBinding.MatchString(s) {
+	if s != "" && !validBinding().MatchString(s) {
 		return fmt.Errorf("%s is not the name of a binding: see 'palyra vault bindings'", strconv.Quote(s))
 	}
 	return nil
@@ -187,7 +188,7 @@ func defaultModel(s string) error {
 		return nil
 	}
 	name, model, ok := strings.Cut(s, "/")
-	if !ok || !providerName.MatchString(name) || modelName(model) != nil {
+	if !ok || !providerName().MatchString(name) || modelName(model) != nil {
 		return fmt.Errorf("%s is not provider/model, like anthropic/claude-sonnet-4-5", strconv.Quote(s))
 	}
 	return nil

@@ -63,7 +63,9 @@ func bin(t testing.TB, name string) string {
 // buildAll builds the programs as the Makefile does: the cell first, whose
 // digest is stamped into the daemon.
 func buildAll(dir string) error {
-	for _, b := range []string{"palyra-cell", "palyra-wasm", "palyrad", "palyra", "palyra-full", "palyra-verify", "palyra-sign"} {
+	for _, b := range []string{
+		"palyra-cell", "palyra-wasm", "palyrad", "palyra", "palyra-full", "palyra-tui", "palyra-verify", "palyra-sign",
+	} {
 		args, flags := []string{"build", "-o", filepath.Join(dir, b)}, "-s -w" // what only a debugger reads takes half of the time
 		if b == "palyrad" {
 			cell, err1 := os.ReadFile(filepath.Join(dir, "palyra-cell"))

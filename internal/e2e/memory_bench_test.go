@@ -143,7 +143,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		b.ReportMetric(float64(len(each)), "rooms")
 	}
-	for _, name := range []string{"palyra", "palyra-full", "palyrad", "palyra-cell"} {
+	for _, name := range []string{"palyra", "palyra-full", "palyra-tui", "palyrad", "palyra-cell"} {
 		info, err := os.Stat(bin(b, name))
 		if err != nil {
 			b.Fatal(err)

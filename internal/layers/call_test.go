@@ -21,7 +21,7 @@ type ban struct {
 var bans = []ban{
 	{
 		"os/exec", "*",
-		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra", "cmd/palyra-sign", "internal/vault/keeper"},
+		[]string{"internal/sandbox/**", "internal/cli/**", "cmd/palyra-sign", "internal/vault/keeper"},
 		"only a sandbox starts processes, 'palyra up' the daemon, the command its other half, palyra-sign git in its own room, " +
 			"and a keeper macOS's own program for keys",
 	},
@@ -29,7 +29,7 @@ var bans = []ban{
 	{"syscall", "ForkExec", nil, "only a sandbox starts processes"},
 	{
 		"syscall", "Exec",
-		[]string{"cmd/palyra", "cmd/palyra-sign"},
+		[]string{"internal/cli/quick", "cmd/palyra-sign"},
 		"the command becomes the full one, and palyra-sign what checks signatures; else " +
 			"only the cell becomes another program, by a system call of its own",
 	},

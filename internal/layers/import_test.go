@@ -349,7 +349,8 @@ func edges() []edge {
 			true, "a thin main",
 		},
 		{[]string{"cmd/palyra"}, []string{".", "internal/cli/quick", "internal/show"}, true, "a thin main, of what starts fast"},
-		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli/**"}, true, "a thin main"},
+		{[]string{"cmd/palyra-full"}, []string{".", "internal/cli"}, true, "a thin main"},
+		{[]string{"cmd/palyra-tui"}, []string{"internal/cli/tui/program"}, true, "a thin main, without the other commands"},
 		{[]string{"bench/**"}, []string{"**"}, true, "benchmarks reach everywhere"},
 	}
 }

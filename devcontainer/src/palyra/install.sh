@@ -27,7 +27,7 @@ if [ ! -x /usr/bin/bwrap ]; then
 fi
 
 mkdir -p "$into/bin" "$into/share/palyra"
-for p in palyra palyra-full palyrad palyra-cell palyra-verify palyra-sign; do
+for p in palyra palyra-full palyra-tui palyrad palyra-cell palyra-verify palyra-sign; do
 	install -m 0755 "$here/programs/$p" "$into/bin/$p"
 done
 if [ -e "$here/programs/palyra-wasm" ]; then # skills, where it was built with a C compiler

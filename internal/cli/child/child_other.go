@@ -13,3 +13,6 @@ func Group(cmd *exec.Cmd) (end func(hard bool) error) {
 		return cmd.Process.Kill()
 	}
 }
+
+// Alone has a program run without the terminal; here it has no other one.
+func Alone(*exec.Cmd) {}

@@ -19,3 +19,6 @@ func Group(cmd *exec.Cmd) (end func(hard bool) error) {
 		return syscall.Kill(-cmd.Process.Pid, s)
 	}
 }
+
+// Alone has a program run without the terminal: it cannot ask there, nor draw on it.
+func Alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

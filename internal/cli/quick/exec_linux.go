@@ -32,7 +32,7 @@ const unread = 141
 // execute runs a command through the gate.
 func execute(p Process, dir string, argv []string, stdout, stderr io.Writer) Answer {
 	signals := catch()
-	if _, err := FindFull(); err != nil { // nothing is begun that could not be gone on with
+	if _, err := Find(FullName); err != nil { // nothing is begun that could not be gone on with
 		return Answer{Full: p.Args}
 	}
 	c, err := dial(dir, p.Env)

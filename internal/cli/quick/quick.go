@@ -45,6 +45,35 @@ func Run(p Process, stdout, stderr io.Writer) Answer {
 // homeFlag is the one flag before a command that leaves it an ordinary one.
 const homeFlag = "--home"
 
+// Words is what a command line says: its first word that is no flag, and whether it has one. It says nothing of lines
+// that cannot be told without the flags of commands.
+func Words(args []string) (first string, told bool) {
+	for i := 0; i < len(args); i++ {
+		switch w := args[i]; {
+		case w == homeFlag || w == "--remote":
+			i++
+		case w == "--json" || w == "--quiet" || w == "-q" || w == "--no-color" ||
+			strings.HasPrefix(w, homeFlag+"=") || strings.HasPrefix(w, "--remote="):
+		case strings.HasPrefix(w, "-"):
+			return "", false
+		default:
+			return w, true
+		}
+	}
+	return "", true
+}
+
+// Program is the name of the program that goes on with arguments: the terminal UI has one of its own, without the
+// other commands, which starts in half the time. Bare it may be the terminal UI as well.
+func Program(args []string) string {
+	first, told := Words(args)
+	plain := slices.ContainsFunc(args, func(w string) bool { return w == "--plain" || strings.HasPrefix(w, "--plain=") })
+	if told && !plain && (first == "" || first == "tui") {
+		return TUIName
+	}
+	return FullName
+}
+
 // IsExec reports whether arguments are those of exec, whose own failures have an exit code that no program's are taken for.
 func IsExec(args []string) bool {
 	_, rest := Process{Args: args}.home()

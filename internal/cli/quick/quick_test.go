@@ -148,16 +148,16 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestFullBeside(t *testing.T) {
+func TestProgramBeside(t *testing.T) {
 	dir := t.TempDir()
 	self := filepath.Join(dir, "palyra")
-	if _, err := fullBeside(self); palyra.CodeOf(err) != palyra.NotFound || palyra.AsError(err).Remedy == "" {
+	if _, err := programBeside(self, FullName); palyra.CodeOf(err) != palyra.NotFound || palyra.AsError(err).Remedy == "" {
 		t.Errorf("none: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, FullName), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := fullBeside(self); err != nil || got != filepath.Join(dir, FullName) {
+	if got, err := programBeside(self, FullName); err != nil || got != filepath.Join(dir, FullName) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -229,6 +229,24 @@ func TestNews(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The terminal UI has a program of its own, and only what it draws is left to it.
+func TestProgram(t *testing.T) {
+	for _, line := range []string{
+		"", "tui", "--home /x tui --bell", "--remote office", "--no-color tui", "--home=/x", "tui --help",
+	} {
+		if got := Program(strings.Fields(line)); got != TUIName {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+	for _, line := range []string{
+		"tui --plain", "tui --plain=true", "--help", "help tui", "approvals list", "exec -- tui", "--what tui", "--version", "-h",
+	} {
+		if got := Program(strings.Fields(line)); got != FullName {
+			t.Errorf("%q: %s", line, got)
 		}
 	}
 }

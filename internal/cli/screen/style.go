@@ -17,11 +17,17 @@ func Width(w io.Writer) int {
 	if !ok {
 		return 0
 	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
+	columns, _ := TerminalSize(f)
 	return columns
+}
+
+// TerminalSize is how many columns and rows a terminal has; 0 if it is none.
+func TerminalSize(f *os.File) (columns, rows int) {
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
 }
 
 // Style colours Palyra's own words; outside text is never styled, so that a colour always means that Palyra speaks.

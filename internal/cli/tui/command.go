@@ -19,6 +19,7 @@ import (
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -51,46 +52,65 @@ func Command(inv *invocation.Invocation, another func(*invocation.Invocation) Ru
 	return cmd
 }
 
+// There has arguments be meant for the daemon that the terminal UI speaks to.
+func There(inv *invocation.Invocation, args []string) []string {
+	if name := inv.RemoteName(); name != "" {
+		return append([]string{"--remote", name}, args...)
+	}
+	return args
+}
+
+// Ready reports whether there is a person at a terminal, and a daemon for them.
+func Ready(inv *invocation.Invocation) bool {
+	if !inv.Interactive() || !terminal.Is(inv.Stdout) {
+		return false
+	}
+	c, err := inv.OperatorAs(nil)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	ctx, done := context.WithTimeout(inv.Context, time.Second)
+	defer done()
+	return c.Health(ctx) == nil
+}
+
 // Run shows the inbox until the person leaves it.
 func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocation.Invocation) Runner, o Options) error {
 	if !inv.Interactive() {
 		return exit.Failedf(palyra.ReasonUnsupported, "this needs a terminal and a person before it").
 			WithRemedy("run it from a terminal; 'palyra approvals watch' follows what is asked, 'palyra approvals list --json' is for programs")
 	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := &feed{ctx: ctx, inv: inv, another: another}
+	m := &model{
+		host: host{load: s.load, fill: s.fill, decide: s.decide, act: s.act},
+		now:  inv.Now, style: screen.Style(inv.Colours(inv.Stdout)), mouse: o.Mouse,
+	}
+	var drawn first
+	if !o.Plain {
+		drawn.draw(m, inv.Stdout) // all else is done meanwhile
+		defer drawn.leave()
+	}
 	c, err := inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if o.Plain { // else the screen is drawn meanwhile
-		if err := c.Health(ctx); err != nil {
-			return err
-		}
-	}
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	s := &feed{ctx: ctx, inv: inv, client: c, another: another}
-	var hear func(palyra.Approval)
+	s.client, m.own, m.apart = c, inv.Own(), inv.Separation()
 	if o.Desktop {
 		n := notify.New(s, notify.Desktop{})
 		s.beside.Go(func() { n.Run(ctx) })
-		hear = n.Hear
-	}
-	if o.Plain {
-		return s.plain(hear)
-	}
-	m := &model{
-		host: host{load: s.load, fill: s.fill, decide: s.decide, act: s.act}, now: inv.Now, style: screen.Style(inv.Colours(inv.Stdout)),
-		own: inv.Own(), apart: inv.Separation(), mouse: o.Mouse, hear: hear,
+		m.hear = n.Hear
 	}
 	if o.Bell {
 		m.bell = func() { _, _ = io.WriteString(inv.Stdout, "\a") }
 	}
-	s.program = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(inv.Stdin), tea.WithOutput(inv.Stdout), tea.WithEnvironment(inv.Env),
-		tea.WithoutSignalHandler(), tea.WithFPS(frames))
-	s.beside.Go(s.watch)
-	s.beside.Go(s.tail)
-	_, err = s.program.Run()
+	if o.Plain {
+		return s.plain(m.hear)
+	}
+	err = s.follow(m, &drawn)
 	end()
 	s.beside.Wait()
 	if s.refused != nil {
@@ -99,6 +119,20 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 	if errors.Is(err, tea.ErrProgramKilled) && inv.Context.Err() != nil {
 		return exit.Interrupted(inv.Context.Err())
 	}
+	return err
+}
+
+// follow has the screen until the person leaves it.
+func (s *feed) follow(m *model, drawn *first) error {
+	out := s.inv.Stdout
+	if drawn.File != nil {
+		out = drawn
+	}
+	s.program = tea.NewProgram(m, tea.WithContext(s.ctx), tea.WithInput(s.inv.Stdin), tea.WithOutput(out), tea.WithEnvironment(s.inv.Env),
+		tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	s.beside.Go(s.watch)
+	s.beside.Go(s.tail)
+	_, err := s.program.Run()
 	return err
 }
 

@@ -100,7 +100,8 @@ type model struct {
 	help    bool
 	note    string
 	warn    bool
-	lost    string // why there is no daemon; "": there is one
+	found   bool   // a daemon answered
+	lost    string // why there is none any more; "": there is one
 	turn    int
 }
 
@@ -170,7 +171,7 @@ func (m *model) Update(in msg) (tea.Model, cmd) {
 func (m *model) news(in msg) cmd {
 	switch in := in.(type) {
 	case foundMsg:
-		m.lost, m.pending = "", nil
+		m.found, m.lost, m.pending = true, "", nil
 		m.relist()
 	case lostMsg:
 		m.lose(in.why)

@@ -74,6 +74,9 @@ func (m *model) screen() []string {
 // bar is the line with the sections.
 func (m *model) bar() string {
 	state := "connected"
+	if !m.found {
+		state = "connecting …"
+	}
 	if m.lost != "" {
 		state = m.style.Alarm("no daemon: " + m.lost)
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package leases is the commands about what stands allowed: each lease with its terms, how long it lasts and who gave it,
+// and its end. The terminal UI revokes by them as well.
+package leases
 
 import (
 	"context"
@@ -16,14 +18,15 @@ import (
 	"palyra/internal/show"
 )
 
-func leasesCommand(inv *invocation.Invocation) *cobra.Command {
+// Command is `palyra leases`.
+func Command(inv *invocation.Invocation) *cobra.Command {
 	cmd := syntax.Parent("leases", "See and revoke what stands allowed",
-		leasesListCommand(inv), leasesShowCommand(inv), leasesRevokeCommand(inv))
+		listCommand(inv), showCommand(inv), revokeCommand(inv))
 	cmd.Aliases = []string{"grants"} // their former name, for one version
 	return cmd
 }
 
-func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
+func listCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.LeaseFilter
 	var principal, session string
 	cmd := &cobra.Command{
@@ -155,9 +158,9 @@ func printLease(inv *invocation.Invocation, l leaseJSON) error {
 	})
 }
 
-func leasesShowCommand(inv *invocation.Invocation) *cobra.Command {
+func showCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a lease and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: completeLeases(inv),
+		Use: "show ID", Short: "Show a lease and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: complete(inv),
 		Example: "  palyra leases show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.Lease(ctx, palyra.LeaseID(args[0]))
@@ -169,10 +172,10 @@ func leasesShowCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
+func revokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "End a lease; running work that depends on it is stopped", Args: syntax.Takes("ID"),
-		ValidArgsFunction: completeLeases(inv),
+		ValidArgsFunction: complete(inv),
 		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.LeaseID(args[0]))
@@ -181,5 +184,14 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 					show.Line(leaseState(inv, l)))
 			})
 		}),
+	}
+}
+
+func complete(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			page, err := c.Leases(ctx, client.LeaseFilter{Limit: 50})
+			return invocation.WordsOf(page.Leases, err, func(l palyra.Lease) string { return string(l.ID) })
+		})
 	}
 }
