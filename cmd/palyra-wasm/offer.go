@@ -134,7 +134,7 @@ func ours() map[string]function {
 		parts  int
 		number bool
 	}{
-		"http_request": {1, false}, "secret_use": {0, false}, "secret_reveal": {0, false},
+		"http_request": {1, false}, "secret_use": {0, false},
 		"kv_get": {1, false}, "kv_put": {2, false}, "kv_delete": {1, false}, "kv_list": {2, true},
 		"tool_call": {1, false}, "log": {1, true},
 	} {

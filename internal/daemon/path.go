@@ -116,7 +116,8 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	p.skills, err = registry.New(ctx, registry.Config{
-		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Host: p.skillHost, Now: now, Log: d.Log,
+		DB: d.db, Journal: d.journal, Catalog: p.catalog, Policy: d.policy, Runtime: p.tierA.Runner(), Host: p.skillHost,
+		Forget: tiera.Forget, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (p *path) skillHost(c *palyra.Call, skill string) wasm.Host {
 	return p.tierA.Host(skill, func(ctx context.Context, tool palyra.ToolName, args json.RawMessage) (palyra.Outcome, error) {
 		_, o, err := p.calls.Child(ctx, c, tool, args, "the skill "+skill)
 		return o, err
-	}, nil, func(context.Context, string, string) {}) // log lines are in the result as well
+	})
 }
 
 // tierA makes tier A, which runs skills. palyra-wasm lies beside palyra-cell.

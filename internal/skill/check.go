@@ -30,6 +30,8 @@ var (
 	idForm      = pattern.Later(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	toolForm    = pattern.Later(`^[a-z0-9]([a-z0-9_-]{0,38}[a-z0-9])?$`)
 	moduleForm  = pattern.Later(`^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?\.wasm$`)
+	abiForm     = pattern.Later(`^palyra-skill/[0-9]{1,4}$`)
+	exportForm  = pattern.Later(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 	licenseForm = pattern.Later(`^[A-Za-z0-9][A-Za-z0-9.+ ()-]{0,99}$`)
 )
 
@@ -57,6 +59,8 @@ func Check(m Manifest) (Manifest, error) {
 		return m, bad("version: MAJOR.MINOR.PATCH, or that with -PRERELEASE")
 	case !ValidID(m.Publisher):
 		return m, bad("publisher: 1 to 40 characters out of a-z, 0-9 and '-', which neither begins nor ends it, and not palyra…")
+	case m.ABI != "" && !abiForm().MatchString(m.ABI):
+		return m, bad("abi: palyra-skill/ and a number")
 	case m.License != "" && !licenseForm().MatchString(m.License):
 		return m, bad("license: an SPDX expression")
 	case len(m.Tools) == 0 && m.Folder == nil:
@@ -96,6 +100,8 @@ func checkTool(t ToolSpec, folder bool) error {
 		return bad("tools: %q is a tool of the folder", t.Name)
 	case !moduleForm().MatchString(t.Module):
 		return bad("tool %s: module is the name of a file of the package, NAME.wasm", t.Name)
+	case t.Export != "" && (!exportForm().MatchString(t.Export) || t.Export == "memory" || t.Export == "palyra_alloc"):
+		return bad("tool %s: export is the name of a function that the module exports", t.Name)
 	case len(t.InputSchema) > maxSchema:
 		return bad("tool %s: input_schema has %d bytes, at most %d", t.Name, len(t.InputSchema), maxSchema)
 	}
@@ -137,6 +143,9 @@ func checkCapabilities(c Capabilities, folder bool) (Capabilities, error) {
 				return c, bad("capabilities.%s: %q cannot be one", kind, palyra.Clip(v, 64))
 			}
 		}
+	}
+	if len(c.Channels) > 0 {
+		return c, bad("capabilities.channels: Palyra has no channels that a skill could send to")
 	}
 	if !folder && len(c.Programs)+len(c.Read)+len(c.Write) > 0 {
 		return c, bad("capabilities: programs, read and write are for the scripts of a folder, and there is none")

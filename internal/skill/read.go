@@ -77,6 +77,9 @@ func unread(err error) error {
 			}
 			key += k
 		}
+		if key == "capabilities.reveal" {
+			return bad("line %d: no skill is shown the value of a secret: name its binding in capabilities.secrets, and use it in requests", line)
+		}
 		return bad("line %d: there is no member %q", line, palyra.Clip(key, 64))
 	}
 	if at := (*toml.DecodeError)(nil); errors.As(err, &at) {

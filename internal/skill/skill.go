@@ -35,6 +35,8 @@ const (
 	ReasonState     palyra.Reason = "skill_not_active"    // it is not active
 	ReasonDenied    palyra.Reason = "skill_capability"    // it is not granted
 	ReasonNoRuntime palyra.Reason = "skill_no_runtime"    // this installation cannot run modules
+	ReasonABI       palyra.Reason = "skill_abi"           // its modules are made for what is not offered here
+	ReasonTaken     palyra.Reason = "skill_taken_away"    // it was taken away, or granted less, while it ran
 	ReasonFailed    palyra.Reason = "skill_failed"        // the tool itself failed
 	ReasonNoRuns    palyra.Reason = "skill_nothing_known" // there are no recorded runs
 )
@@ -53,6 +55,7 @@ type Manifest struct {
 	Publisher    string       `json:"publisher" toml:"publisher"`
 	Description  string       `json:"description" toml:"description"`
 	License      string       `json:"license,omitempty" toml:"license"`
+	ABI          string       `json:"abi,omitempty" toml:"abi,omitempty"` // that its modules are made for; empty: the one there is
 	Tools        []ToolSpec   `json:"tools,omitempty" toml:"tools"`
 	Folder       *Folder      `json:"folder,omitempty" toml:"folder"`
 	Capabilities Capabilities `json:"capabilities" toml:"capabilities"`
@@ -65,6 +68,8 @@ type ToolSpec struct {
 	Title       string `json:"title,omitempty" toml:"title"`
 	Description string `json:"description" toml:"description"`
 	Module      string `json:"module" toml:"module"` // a file of the package, NAME.wasm
+	// Export is the function of a module of exports that the tool is. Empty: the module is a command.
+	Export string `json:"export,omitempty" toml:"export,omitempty"`
 	// InputSchema is a JSON Schema of one object, as text.
 	InputSchema string `json:"input_schema" toml:"input_schema"`
 	ReadOnly    bool   `json:"read_only,omitempty" toml:"read_only"` // the publisher's word, which an operator may take over

@@ -135,16 +135,13 @@ func sealKey(path string) ([]byte, error) {
 // Schema returns the tables of what skills keep.
 func Schema() store.Schema { return keys.Schema() }
 
-// Host does what the modules of a skill ask for: by gate, which calls tools for the call that they work for. log puts lines
-// on its tape. The vault may be nil: no value is shown.
-func (t *TierA) Host(skill string, gate host.Gate, vault host.Vault, log func(context.Context, string, string)) wasm.Host {
-	return host.New(gate, keys.New(t.DB).Of(skill), vault, log)
+// Host does what the modules of a skill ask for: by gate, which calls tools for the call that they work for.
+func (t *TierA) Host(skill string, gate host.Gate) wasm.Host {
+	return host.New(gate, keys.New(t.DB).Of(skill))
 }
 
 // Forget removes what a skill kept.
-func (t *TierA) Forget(ctx context.Context, skill string) error {
-	return keys.New(t.DB).Forget(ctx, skill)
-}
+func Forget(tx *store.Tx, skill string) error { return keys.Forget(tx, skill) }
 
 // Runner is the runtime.
 func (t *TierA) Runner() wasm.Runner { return lazy{t} }

@@ -45,11 +45,10 @@ type Grants struct {
 	Log       bool          // lines for the tape; what is written to stderr comes in any case
 }
 
-// SecretGrant is a secret that an invocation may use.
+// SecretGrant is a secret that an invocation may use, and never sees.
 type SecretGrant struct {
-	Name   string   // of the binding
-	Hosts  []string // at which its value may go out; each must be among HTTPHosts as well
-	Reveal bool     // the module may see the value itself
+	Name  string   // of the binding
+	Hosts []string // at which its value may go out; each must be among HTTPHosts as well
 }
 
 // Limits bound one invocation. A zero field is the default.
@@ -143,23 +142,16 @@ type Use struct {
 // invocation. A *palyra.Error comes back to the module as its reason and text; of any other error it learns nothing. What
 // is nil does nothing, and the module is told so.
 type Host struct {
-	Web     Web
-	Secrets Secrets
-	Keys    Keys
-	Tools   Tools
-	Log     func(ctx context.Context, level, text string) // puts a line on the tape
+	Web   Web
+	Keys  Keys
+	Tools Tools
+	Log   func(ctx context.Context, level, text string) // puts a line on the tape
 }
 
 // Web makes requests.
 type Web interface {
 	// Request makes a request to a granted host.
 	Request(ctx context.Context, host string, r HTTPRequest) (HTTPResponse, error)
-}
-
-// Secrets knows values of secrets.
-type Secrets interface {
-	// Reveal returns the value of a secret whose grant says that it may be seen.
-	Reveal(ctx context.Context, name string) ([]byte, error)
 }
 
 // Keys keeps values of a skill under keys. A key begins with the prefix that was granted.

@@ -116,7 +116,7 @@ func trustAddCommand(inv *invocation.Invocation) *cobra.Command {
 			if !own {
 				name, key = args[0], args[1]
 			}
-			pub, err := publicKey(inv, key)
+			pub, err := publicKey(inv, key, "KEY")
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,8 @@ func trustListCommand(inv *invocation.Invocation) *cobra.Command {
 func trustRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke KEY-ID", Short: "Trust a key no more, at once, with all its skills", Args: syntax.Takes("KEY-ID"),
-		Long:    "The skills that the key signed are not offered from this moment on. A key that was revoked\ncannot be trusted again.",
+		Long: "The skills that the key signed are not offered from this moment on, and their calls under way\n" +
+			"are ended. A key that was revoked cannot be trusted again.",
 		Example: "  palyra skills trust revoke pub-0123456789abcdef0123456789abcdef",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.RevokePublisher(ctx, args[0])

@@ -30,7 +30,7 @@ func importCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pub, err := publicKey(inv, "")
+			pub, err := publicKey(inv, "", "--key")
 			if err != nil {
 				return err
 			}

@@ -128,6 +128,7 @@ func showCommand(inv *invocation.Invocation) *cobra.Command {
 func quarantineCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "quarantine ID", Short: "Take the tools of a skill away, until it is enabled again", Args: syntax.Takes("ID"),
+		Long:              "The tools are gone at once. Calls of them that are under way are ended.",
 		ValidArgsFunction: completeSkills(inv), Example: "  palyra skills quarantine demo",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.QuarantineSkill(ctx, args[0])
@@ -140,15 +141,22 @@ func removeCommand(inv *invocation.Invocation) *cobra.Command {
 	var forget bool
 	cmd := &cobra.Command{
 		Use: "remove ID", Short: "Remove a skill", Args: syntax.Takes("ID"), ValidArgsFunction: completeSkills(inv),
-		Long: "Removes a skill with its package. Its id stays with its publisher: nobody else's skill can\n" +
-			"take it. --forget lets go of the id too.",
+		Long: "Removes a skill with its package, and ends its calls under way. Its id stays with its\n" +
+			"publisher: nobody else's skill can take it. What it stored stays too, for when it is\n" +
+			"installed again. --forget lets go of the id, and removes what it stored.",
 		Example: "  palyra skills remove demo\n  palyra skills remove demo --forget",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			err := c.RemoveSkill(ctx, args[0], forget)
-			return inv.Answer(err, map[string]string{"id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			return inv.Answer(err, map[string]string{"id": args[0]}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: removed\n", show.Line(args[0]))
+				if !forget {
+					inv.Say("palyra: its id stays its publisher's, and what it stored stays: palyra skills remove %s --forget lets go of both",
+						show.Arg(args[0]))
+				}
+			})
 		}),
 	}
-	cmd.Flags().BoolVar(&forget, "forget", false, "another publisher may have the id from then on")
+	cmd.Flags().BoolVar(&forget, "forget", false, "remove what it stored; another publisher may have the id from then on")
 	return cmd
 }
 

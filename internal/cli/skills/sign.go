@@ -137,7 +137,7 @@ func verifyCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return exit.Unproven(err)
 			}
-			pub, err := publicKey(inv, with)
+			pub, err := publicKey(inv, with, "--key")
 			if err != nil {
 				return err
 			}
@@ -152,8 +152,8 @@ func verifyCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// publicKey is the key that a package is checked with.
-func publicKey(inv *invocation.Invocation, with string) (ed25519.PublicKey, error) {
+// publicKey is the key that a package is checked with, as it was named by what.
+func publicKey(inv *invocation.Invocation, with, what string) (ed25519.PublicKey, error) {
 	if with == "" {
 		path, err := ownKey(inv)
 		if err != nil {
@@ -161,7 +161,7 @@ func publicKey(inv *invocation.Invocation, with string) (ed25519.PublicKey, erro
 		}
 		key, err := loadKey(path)
 		if palyra.CodeOf(err) == palyra.NotFound {
-			return nil, exit.Usagef("say whose key it is to be checked with: --key KEY; you have none of your own")
+			return nil, exit.Usagef("you have no publisher key of your own ('palyra skills sign' makes it at first use): name one with %s", what)
 		}
 		if err != nil {
 			return nil, err
@@ -174,12 +174,12 @@ func publicKey(inv *invocation.Invocation, with string) (ed25519.PublicKey, erro
 	}
 	f, err := os.Open(with)
 	if err != nil {
-		return nil, exit.Usagef("--key is neither a public key in base64 nor a file that can be read")
+		return nil, exit.Usagef("%s is neither a public key in base64 nor a file that can be read", what)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxKey))
 	if err != nil {
-		return nil, exit.Usagef("--key is neither a public key in base64 nor a file that can be read")
+		return nil, exit.Usagef("%s is neither a public key in base64 nor a file that can be read", what)
 	}
 	return archive.ParsePublic(string(raw))
 }

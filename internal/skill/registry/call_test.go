@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,18 +16,29 @@ import (
 
 // runtime is a runtime that says what it was given, and answers.
 type runtime struct {
-	got wasm.Invocation
-	err error
+	got     wasm.Invocation
+	err     error
+	checked []wasm.Kind
+	bad     error
+	work    func(ctx context.Context, i wasm.Invocation) error // what the module does
 }
 
 func (r *runtime) Ready() error { return nil }
 
-func (r *runtime) Check(context.Context, wasm.Module, wasm.Kind, []string, wasm.Limits) error {
-	return nil
+func (r *runtime) Check(_ context.Context, m wasm.Module, k wasm.Kind, _ []string, _ wasm.Limits) error {
+	b, err := m.Bytes()
+	if err != nil || palyra.SumBytes(b) != m.Digest {
+		return errors.New("another module")
+	}
+	r.checked = append(r.checked, k)
+	return r.bad
 }
 
-func (r *runtime) Run(_ context.Context, i wasm.Invocation) (wasm.Result, error) {
+func (r *runtime) Run(ctx context.Context, i wasm.Invocation) (wasm.Result, error) {
 	r.got = i
+	if r.work != nil {
+		return wasm.Result{Runtime: "wasmtime 1"}, r.work(ctx, i)
+	}
 	if _, err := i.Module.Bytes(); err != nil {
 		return wasm.Result{Runtime: "wasmtime 1"}, err
 	}

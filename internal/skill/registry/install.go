@@ -36,6 +36,9 @@ func (r *Registry) Install(ctx context.Context, a skill.Addition) (skill.Skill, 
 				WithRemedy("have its publisher correct the tool's schema; nothing was installed")
 		}
 	}
+	if err := r.checkModules(ctx, p); err != nil {
+		return skill.Skill{}, err
+	}
 	r.change.Lock()
 	defer r.change.Unlock()
 	change, err := r.replace(&s, a.Widen)

@@ -67,7 +67,8 @@ func (r *Registry) Quarantine(ctx context.Context, id string, by skill.By) (skil
 	return r.Find(id)
 }
 
-// Remove takes a skill away with its package. Whose its id is stays known, unless forget says otherwise.
+// Remove takes a skill away with its package. Whose its id is stays known, and so does what its modules kept, for the next
+// version of it, unless forget says otherwise.
 func (r *Registry) Remove(ctx context.Context, id string, forget bool, by skill.By) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -82,30 +83,47 @@ func (r *Registry) Remove(ctx context.Context, id string, forget bool, by skill.
 	if err := r.permit(ctx, by, s.ID); err != nil {
 		return err
 	}
-	s.State, s.Why, s.Granted, s.Bytes = removed, "", skill.Capabilities{}, 0
-	change := "removed"
-	if forget {
-		change = "forgotten"
-	}
-	err := r.DB.Write(ctx, "skill."+change, func(tx *store.Tx) error {
-		if err := r.write(tx, change, s, by); err != nil {
+	if s.State != removed {
+		if err := r.remove(ctx, &s, by); err != nil {
 			return err
 		}
-		if forget {
-			if _, err := tx.Exec(`DELETE FROM skills WHERE id = ?`, s.ID); err != nil {
-				return err
-			}
+	}
+	if !forget {
+		return nil
+	}
+	return r.forget(ctx, s, by)
+}
+
+func (r *Registry) remove(ctx context.Context, s *skill.Skill, by skill.By) error {
+	s.State, s.Why, s.Granted, s.Bytes = removed, "", skill.Capabilities{}, 0
+	err := r.DB.Write(ctx, "skill.removed", func(tx *store.Tx) error {
+		if err := r.write(tx, "removed", *s, by); err != nil {
+			return err
 		}
 		return sweep(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("skills: remove: %w", err)
 	}
-	err = r.settle(s)
-	if forget {
-		r.mu.Lock()
-		delete(r.known, s.ID)
-		r.mu.Unlock()
+	return r.settle(*s)
+}
+
+// forget lets go of the id of a skill that was removed, and of what its modules kept. No call of it runs any more.
+func (r *Registry) forget(ctx context.Context, s skill.Skill, by skill.By) error {
+	err := r.DB.Write(ctx, "skill.forgotten", func(tx *store.Tx) error {
+		if err := r.tell(tx, "forgotten", s, by); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM skills WHERE id = ?`, s.ID); err != nil || r.Forget == nil {
+			return err
+		}
+		return r.Forget(tx, ownerOf(s))
+	})
+	if err != nil {
+		return fmt.Errorf("skills: forget: %w", err)
 	}
-	return err
+	r.mu.Lock()
+	delete(r.known, s.ID)
+	r.mu.Unlock()
+	return nil
 }

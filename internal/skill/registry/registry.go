@@ -8,10 +8,11 @@
 // update changes neither publisher nor key, is not older, and asks for nothing more unless the operator says so; what it asks
 // for beyond what was granted is not there until somebody enables it again. A package is verified, and its publisher looked
 // up, each time it is loaded. A key that is not trusted any more takes all its skills with it, at once. Every change is
-// journaled in the transaction that makes it, with all that is known of the skill from then on.
+// journaled in the transaction that makes it, with all that is known of the skill from then on. Calls under way of a skill that
+// is taken away, or granted less, are ended, and are over when whoever did that is answered.
 //
-// What it does not do. It does not judge calls and does not look into modules: a signed skill may still be bad. It is held by
-// what it was granted.
+// What it does not do. It does not judge calls. Of modules it has the runtime say what they import and export before they are
+// installed, and nothing more: a signed skill may still be bad. It is held by what it was granted.
 //
 // Its words are those of docs/words.md.
 package registry
@@ -60,8 +61,10 @@ type Config struct {
 	Runtime wasm.Runner // nil: no module runs
 	// Host does what the modules of a skill ask for in a call; nil: nothing is done for them.
 	Host func(c *palyra.Call, skill string) wasm.Host
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Forget removes what the modules of a skill keep; nil: they keep nothing.
+	Forget func(tx *store.Tx, skill string) error
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // The most that there can be.
@@ -85,6 +88,8 @@ type Registry struct {
 	known  map[string]*skill.Skill
 	keys   map[string]skill.Publisher                 // by key id
 	sums   map[palyra.Digest]map[string]palyra.Digest // of modules, by their package
+
+	running map[*underway]bool // calls
 }
 
 // New reads what is installed, verifies every active skill and offers its tools. One that is not what it was is put into
@@ -95,7 +100,7 @@ func New(ctx context.Context, c Config) (*Registry, error) {
 	}
 	r := &Registry{
 		Config: c, known: map[string]*skill.Skill{}, keys: map[string]skill.Publisher{},
-		sums: map[palyra.Digest]map[string]palyra.Digest{},
+		sums: map[palyra.Digest]map[string]palyra.Digest{}, running: map[*underway]bool{},
 	}
 	all, err := r.loadAll(ctx)
 	if err != nil {

@@ -70,7 +70,8 @@ func (w *world) again() {
 		w.t.Fatal(err)
 	}
 	w.Registry, err = New(w.t.Context(), Config{
-		DB: w.db, Journal: w.lines, Catalog: w.cat, Policy: w.rule, Now: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DB: w.db, Journal: w.lines, Catalog: w.cat, Policy: w.rule, Runtime: &runtime{}, Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,12 +95,18 @@ func (r *Registry) put(ctx context.Context, change string, s skill.Skill, set fu
 	return r.settle(s)
 }
 
-// settle makes known what is durable.
-func (r *Registry) settle(s skill.Skill) error {
+// settle makes known what is durable, and ends what may not go on under it.
+func (r *Registry) settle(all ...skill.Skill) (err error) {
 	r.mu.Lock()
-	r.known[s.ID] = &s
+	for _, s := range all {
+		r.known[s.ID] = &s
+	}
 	r.mu.Unlock()
-	return r.offer(s)
+	for _, s := range all {
+		err = errors.Join(err, r.offer(s))
+	}
+	r.endTaken()
+	return err
 }
 
 // List returns the installed skills by their ids.

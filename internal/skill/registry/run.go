@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,13 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 		res.Refusal, res.Finished = &refusal, r.Now()
 		return res
 	}
+	ctx, leave, err := r.enter(ctx, s)
+	if err != nil {
+		refusal := palyra.RefusalOf(palyra.LayerTier, err)
+		res.Refusal, res.Finished = &refusal, r.Now()
+		return res
+	}
+	defer leave()
 	if readsFolder(s, plan.Tool) {
 		return r.callRead(ctx, s, plan)
 	}
@@ -32,8 +40,8 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 		Name: got.Runtime, ABI: got.ABI, Skill: s.ID + "@" + s.Version, Package: s.Digest, Fuel: int64(min(got.Fuel, 1<<62)),
 		Granted: names(got.Granted), Used: names(permitsOf(got)),
 	}
-	if err != nil {
-		fail(&res, plan, plan.Stopped(ctx, err))
+	if err = stopped(ctx, plan, err); err != nil {
+		fail(&res, plan, err)
 	}
 	if lost := r.Used(context.WithoutCancel(ctx), s.Digest, used); lost != nil {
 		r.Log.Warn("what a skill used could not be kept", "skill", s.ID, "error", lost)
@@ -44,6 +52,14 @@ func (r *Registry) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) pa
 		BytesOut: int64(len(res.Output)),
 	}
 	return res
+}
+
+// stopped is why a call ended: it was taken away, also where it had just come to its end, or as the plan says.
+func stopped(ctx context.Context, plan palyra.Plan, err error) error {
+	if e := (*palyra.Error)(nil); errors.As(context.Cause(ctx), &e) && e.Reason == skill.ReasonTaken {
+		return e
+	}
+	return plan.Stopped(ctx, err)
 }
 
 // executor names the runtime as attestations do.
@@ -94,8 +110,7 @@ func (r *Registry) check(l palyra.Launch, c *palyra.Call) (skill.Skill, error) {
 	case readsFolder(s, plan.Tool):
 		return s, nil
 	case r.Runtime == nil:
-		return s, palyra.Errorf(palyra.Unavailable, skill.ReasonNoRuntime, "this daemon has no runtime for modules").
-			WithRemedy("see 'palyra status'")
+		return s, noRuntime()
 	}
 	return s, r.Runtime.Ready()
 }
@@ -103,8 +118,9 @@ func (r *Registry) check(l palyra.Launch, c *palyra.Call) (skill.Skill, error) {
 // invocation is a call as the runtime makes it.
 func (r *Registry) invocation(ctx context.Context, s skill.Skill, c *palyra.Call, plan palyra.Plan) wasm.Invocation {
 	spec := specOf(s, plan.Tool)
+	kind, function := kindOf(spec)
 	i := wasm.Invocation{
-		Kind: wasm.Command, Function: spec.Name, Input: plan.Arguments,
+		Kind: kind, Function: function, Input: plan.Arguments,
 		Module: wasm.Module{Bytes: func() ([]byte, error) {
 			p, err := r.open(ctx, s) // verified, and its key trusted, each time it is loaded
 			if err != nil {
@@ -130,10 +146,13 @@ func (r *Registry) invocation(ctx context.Context, s skill.Skill, c *palyra.Call
 		i.Grants.Secrets = append(i.Grants.Secrets, wasm.SecretGrant{Name: name, Hosts: i.Grants.HTTPHosts})
 	}
 	if r.Host != nil {
-		i.Host = r.Host(c, s.Publisher+"/"+s.ID) // what one publisher's skill kept is nothing for another's of that name
+		i.Host = r.Host(c, ownerOf(s))
 	}
 	return i
 }
+
+// ownerOf is whose keys those of a skill are: what one publisher's skill kept is nothing for another's of that name.
+func ownerOf(s skill.Skill) string { return s.Publisher + "/" + s.ID }
 
 // kinds are the capabilities that permits of the runtime are.
 var kinds = map[wasm.PermitKind]string{

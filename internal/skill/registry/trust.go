@@ -117,12 +117,7 @@ func (r *Registry) putPublisher(ctx context.Context, p skill.Publisher, by skill
 	r.mu.Lock()
 	r.keys[p.KeyID] = p
 	r.mu.Unlock()
-	for _, s := range hit {
-		if err := r.settle(s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.settle(hit...)
 }
 
 // Publishers lists the keys, those that were revoked among them.

@@ -27,11 +27,6 @@ func (s strict) Request(_ context.Context, host string, r wasm.HTTPRequest) (was
 	return wasm.HTTPResponse{Status: 200, Body: []byte("x")}, nil
 }
 
-func (s strict) Reveal(_ context.Context, name string) ([]byte, error) {
-	s.t.Errorf("the value of %q", name)
-	return nil, nil
-}
-
 func (s strict) check(prefix, key string) {
 	if prefix != "notes/" || (key != "" && !strings.HasPrefix(key, prefix)) || len(key) > maxKey {
 		s.t.Errorf("the key %q below %q", key, prefix)
@@ -84,7 +79,7 @@ func FuzzAsk(f *testing.F) {
 				HTTPHosts: []string{"api.example.com"}, Secrets: []wasm.SecretGrant{{Name: "TOKEN", Hosts: []string{"api.example.com"}}},
 				Storage: []string{"notes/"}, Tools: []string{"palyra.echo"}, Clock: true, Random: true, Log: true,
 			},
-			Host: wasm.Host{Web: strict{t}, Secrets: strict{t}, Keys: strict{t}, Tools: strict{t}},
+			Host: wasm.Host{Web: strict{t}, Keys: strict{t}, Tools: strict{t}},
 		})
 		ask := wire.Ask{Function: string(a), Number: number, Handle: int64(handle)}
 		if which >= 0 && which < len(names) {

@@ -161,6 +161,8 @@ func (e *Engine) Check(ctx context.Context, m wasm.Module, k wasm.Kind, function
 	if err != nil {
 		return err
 	}
+	e.build.Lock()
+	defer e.build.Unlock()
 	a, err := e.compile(ctx, binary, k, functions, l.Compile)
 	if err != nil {
 		return err

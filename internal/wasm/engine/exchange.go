@@ -122,17 +122,16 @@ type hostCall struct {
 }
 
 var hostCalls = map[string]hostCall{
-	"http_request":  {wasm.HTTP, 1, request},
-	"secret_use":    {wasm.Secret, 0, useSecret},
-	"secret_reveal": {wasm.Secret, 0, reveal},
-	"kv_get":        {wasm.Storage, 1, kvGet},
-	"kv_put":        {wasm.Storage, 2, kvPut},
-	"kv_delete":     {wasm.Storage, 1, kvDelete},
-	"kv_list":       {wasm.Storage, 2, kvList},
-	"tool_call":     {wasm.Tool, 1, toolCall},
-	"clock":         {wasm.Clock, 0, clock},
-	"random":        {wasm.Random, 0, random},
-	"log":           {wasm.Log, 1, logLine},
+	"http_request": {wasm.HTTP, 1, request},
+	"secret_use":   {wasm.Secret, 0, useSecret},
+	"kv_get":       {wasm.Storage, 1, kvGet},
+	"kv_put":       {wasm.Storage, 2, kvPut},
+	"kv_delete":    {wasm.Storage, 1, kvDelete},
+	"kv_list":      {wasm.Storage, 2, kvList},
+	"tool_call":    {wasm.Tool, 1, toolCall},
+	"clock":        {wasm.Clock, 0, clock},
+	"random":       {wasm.Random, 0, random},
+	"log":          {wasm.Log, 1, logLine},
 }
 
 // Codes of answers that are no lengths. What went wrong is the result, as JSON.
@@ -303,21 +302,6 @@ func useSecret(_ context.Context, s *exchange, p wasm.Permit, _ wire.Ask, _ [][]
 		s.taken = append(s.taken, p.Name)
 	}
 	return bytes([]byte("{{" + p.Name + "}}"))
-}
-
-func reveal(ctx context.Context, s *exchange, p wasm.Permit, _ wire.Ask, _ [][]byte) (wire.Answer, []byte, error) {
-	may := slices.ContainsFunc(s.i.Grants.Secrets, func(g wasm.SecretGrant) bool { return g.Name == p.Name && g.Reveal })
-	switch {
-	case !may:
-		return wire.Answer{}, nil, notGranted("the secret %s may be used, and not be seen", p.Name)
-	case s.i.Host.Secrets == nil:
-		return wire.Answer{}, nil, notHere("secrets")
-	}
-	v, err := s.i.Host.Secrets.Reveal(ctx, p.Name)
-	if err != nil {
-		return wire.Answer{}, nil, err
-	}
-	return bytes(v)
 }
 
 // maxKey is the longest key, with its prefix.

@@ -24,7 +24,7 @@ type world struct {
 }
 
 func (w *world) host() wasm.Host {
-	return wasm.Host{Web: w, Secrets: w, Keys: w, Tools: w, Log: func(_ context.Context, level, text string) {
+	return wasm.Host{Web: w, Keys: w, Tools: w, Log: func(_ context.Context, level, text string) {
 		w.lines = append(w.lines, level+": "+text)
 	}}
 }
@@ -36,11 +36,6 @@ func (w *world) note(format string, args ...any) {
 func (w *world) Request(_ context.Context, host string, r wasm.HTTPRequest) (wasm.HTTPResponse, error) {
 	w.note("%s %s %s %s %v", host, r.Method, r.URL, r.Headers["Authorization"], r.Secrets)
 	return wasm.HTTPResponse{Status: 200, Body: []byte("hello")}, nil
-}
-
-func (w *world) Reveal(_ context.Context, name string) ([]byte, error) {
-	w.note("reveal %s", name)
-	return []byte("value of " + name), nil
 }
 
 func (w *world) Get(_ context.Context, _, key string) ([]byte, error) {
@@ -84,11 +79,8 @@ func (w *world) Invoke(_ context.Context, name string, input json.RawMessage) (j
 // all is every permit that the guest's tests need.
 var all = wasm.Grants{
 	HTTPHosts: []string{"api.example.com", "other.example.com:8443"},
-	Secrets: []wasm.SecretGrant{
-		{Name: "TOKEN", Hosts: []string{"api.example.com"}},
-		{Name: "SEEN", Hosts: []string{"api.example.com"}, Reveal: true},
-	},
-	Storage: []string{"notes/"}, Tools: []string{"palyra.echo", "broken"}, Clock: true, Random: true, Log: true,
+	Secrets:   []wasm.SecretGrant{{Name: "TOKEN", Hosts: []string{"api.example.com"}}},
+	Storage:   []string{"notes/"}, Tools: []string{"palyra.echo", "broken"}, Clock: true, Random: true, Log: true,
 }
 
 type answer struct {
@@ -125,7 +117,6 @@ func TestHostFunctions(t *testing.T) {
 		`{"do":"kv_delete","kind":"storage","name":"notes/","a":"k"}`,
 		`{"do":"kv_get","kind":"storage","name":"notes/","a":"k"}`,
 		`{"do":"tool_call","kind":"tool","name":"palyra.echo","a":"{\"x\":1}"}`,
-		`{"do":"secret_reveal","kind":"secret","name":"SEEN"}`,
 		`{"do":"log","kind":"log","a":"a line","n":2}`,
 		`{"do":"clock","kind":"clock"}`,
 		`{"do":"random","kind":"random","n":16}`,
@@ -134,7 +125,7 @@ func TestHostFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, r.Logs)
 	}
-	texts := []string{"{{TOKEN}}", `{"status":200,"body":"aGVsbG8="}`, "", "v", "", `["k"]`, "", "", `{"outcome":"finished"}`, "value of SEEN"}
+	texts := []string{"{{TOKEN}}", `{"status":200,"body":"aGVsbG8="}`, "", "v", "", `["k"]`, "", "", `{"outcome":"finished"}`}
 	for i, want := range texts {
 		if out[i].Text != want {
 			t.Errorf("step %d: %+v, want %q", i, out[i], want)
@@ -144,20 +135,20 @@ func TestHostFunctions(t *testing.T) {
 		t.Errorf("keys that are not there: %+v %+v", out[4], out[7])
 	}
 	want := []string{
-		"api.example.com GET https://api.example.com/x Bearer {{TOKEN}} [TOKEN]", "put notes/k", `palyra.echo {"x":1}`, "reveal SEEN",
+		"api.example.com GET https://api.example.com/x Bearer {{TOKEN}} [TOKEN]", "put notes/k", `palyra.echo {"x":1}`,
 	}
 	if !slices.Equal(w.asked, want) || !slices.Equal(w.lines, []string{"warn: a line"}) {
 		t.Errorf("%q %q", w.asked, w.lines)
 	}
-	if out[11].Code < 1e18 || out[12].Text == strings.Repeat("0", 32) || string(r.Logs) != "warn: a line\nan error\n" {
-		t.Errorf("%+v %+v %q", out[11], out[12], r.Logs)
+	if out[10].Code < 1e18 || out[11].Text == strings.Repeat("0", 32) || string(r.Logs) != "warn: a line\nan error\n" {
+		t.Errorf("%+v %+v %q", out[10], out[11], r.Logs)
 	}
 	used := map[string]int{}
 	for _, u := range r.Used {
 		used[string(u.Kind)+" "+u.Name+" "+u.Function] = u.Count - 100*u.Refused
 	}
 	if used["storage notes/ kv_get"] != 3 || used["http api.example.com http_request"] != 1 || used["secret TOKEN secret_use"] != 1 ||
-		len(r.Granted) != 10 || r.Fuel == 0 || r.Runtime != "wasmtime 44.0.0" || r.ABI != wasm.ABI {
+		len(r.Granted) != 9 || r.Fuel == 0 || r.Runtime != "wasmtime 44.0.0" || r.ABI != wasm.ABI {
 		t.Errorf("%v\n%+v", used, r)
 	}
 }
@@ -190,7 +181,6 @@ func TestWhatIsNotGranted(t *testing.T) {
 			[]string{`{"do":"secret_use","kind":"secret","name":"TOKEN"}`, request("other.example.com:8443", "https://other.example.com:8443/")},
 			wasm.ReasonNotGranted,
 		},
-		"a secret that is only used": {[]string{`{"do":"secret_reveal","kind":"secret","name":"TOKEN"}`}, wasm.ReasonNotGranted},
 		"secrets of its own words": {
 			[]string{`{"do":"http_request","kind":"http","name":"api.example.com","a":"{\"url\":\"https://api.example.com/\",\"secrets\":[\"TOKEN\"]}"}`},
 			palyra.ReasonMalformedInput,

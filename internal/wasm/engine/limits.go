@@ -49,7 +49,7 @@ func filled(l wasm.Limits) wasm.Limits {
 }
 
 // function is the name of an export, or of a command's function.
-var function = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`)
+var function = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // check refuses an invocation that cannot be begun.
 func (s *exchange) check() error {

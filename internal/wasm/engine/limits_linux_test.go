@@ -192,6 +192,7 @@ func TestBadModulesAreRefused(t *testing.T) {
 		{"another's digest", wasm.Module{Digest: palyra.SumBytes([]byte("x")), Bytes: good.Bytes}, wasm.ReasonDigest},
 		{"too large", wasmtest.Module(make([]byte, 17<<20)), wasm.ReasonTooLarge},
 		{"an import that is not offered", wasmtest.Wat(t, lean("", `(import "env" "system" (func (param i32)))`)), wasm.ReasonImport},
+		{"an import that would show a secret", wasmtest.Wat(t, lean("", `(import "palyra" "secret_reveal" (func (param i64) (result i32)))`)), wasm.ReasonImport},
 		{"an import of another type", wasmtest.Wat(t, lean("", `(import "palyra" "log" (func (param i32)))`)), wasm.ReasonImport},
 		{"an imported memory", wasmtest.Wat(t, lean("", `(import "palyra" "memory" (table 1 funcref))`)), wasm.ReasonImport},
 		{"no function", wasmtest.Wat(t, strings.Replace(echo, `"run"`, `"ran"`, 1)), wasm.ReasonExport},

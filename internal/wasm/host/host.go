@@ -17,18 +17,9 @@ import (
 // Gate calls a tool for the call that a module works for, as the same principal in the same session.
 type Gate func(ctx context.Context, tool palyra.ToolName, arguments json.RawMessage) (palyra.Outcome, error)
 
-// Vault shows values of secrets to modules that may see them.
-type Vault interface {
-	Reveal(ctx context.Context, binding string) ([]byte, error)
-}
-
-// New returns what does the work of a call's modules. The vault may be nil: no value is shown.
-func New(gate Gate, keys wasm.Keys, vault Vault, log func(ctx context.Context, level, text string)) wasm.Host {
-	h := wasm.Host{Web: web{gate}, Tools: tools{gate}, Keys: keys, Log: log}
-	if vault != nil {
-		h.Secrets = vault
-	}
-	return h
+// New returns what does the work of a call's modules. Nothing of it shows values of secrets.
+func New(gate Gate, keys wasm.Keys) wasm.Host {
+	return wasm.Host{Web: web{gate}, Tools: tools{gate}, Keys: keys}
 }
 
 // tools calls tools.

@@ -23,7 +23,7 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 	var asked string
 	o := palyra.Outcome{Outcome: palyra.OutcomeFinished, Output: json.RawMessage(
 		`{"url":"https://a.example/","status":201,"headers":{"X":"y"},"body":"hi","truncated":true,"bytes":2}`)}
-	h := New(answers(o, nil, &asked), nil, nil, nil)
+	h := New(answers(o, nil, &asked), nil)
 	res, err := h.Web.Request(t.Context(), "a.example", wasm.HTTPRequest{
 		Method: "POST", URL: "https://a.example/", Headers: map[string]string{"Authorization": "Bearer {{T}}"}, Body: []byte("x"),
 		Secrets: []string{"T"},
@@ -34,7 +34,7 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 		t.Errorf("%+v %v\n%s", res, err, asked)
 	}
 	o.Output = json.RawMessage(`{"status":200,"body_b64":"/w=="}`)
-	if res, err = New(answers(o, nil, &asked), nil, nil, nil).Web.Request(t.Context(), "a.example", wasm.HTTPRequest{}); err != nil ||
+	if res, err = New(answers(o, nil, &asked), nil).Web.Request(t.Context(), "a.example", wasm.HTTPRequest{}); err != nil ||
 		string(res.Body) != "\xff" {
 		t.Errorf("%+v %v", res, err)
 	}
@@ -42,12 +42,12 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 		"refused": {Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no", Remedy: "ask"},
 		"failed":  {Outcome: palyra.OutcomeFinished, ReasonCode: palyra.ReasonFetchFailed, Reason: "no", Remedy: "ask"},
 	} {
-		_, err := New(answers(o, nil, &asked), nil, nil, nil).Web.Request(t.Context(), "a.example", wasm.HTTPRequest{})
+		_, err := New(answers(o, nil, &asked), nil).Web.Request(t.Context(), "a.example", wasm.HTTPRequest{})
 		if e := palyra.AsError(err); e.Reason != o.ReasonCode || e.Remedy != "ask" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	broken := New(answers(o, errors.New("x"), &asked), nil, nil, nil)
+	broken := New(answers(o, errors.New("x"), &asked), nil)
 	if _, err := broken.Web.Request(t.Context(), "a.example", wasm.HTTPRequest{}); err == nil {
 		t.Error("no error")
 	}
@@ -56,14 +56,14 @@ func TestRequestsAreCallsOfTheFetchTool(t *testing.T) {
 func TestToolsAnswerWithTheirOutcome(t *testing.T) {
 	var asked string
 	o := palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied, Attestation: &palyra.Envelope{Payload: "large"}}
-	b, err := New(answers(o, nil, &asked), nil, nil, nil).Tools.Invoke(t.Context(), "palyra.echo", json.RawMessage(`{"x":1}`))
+	b, err := New(answers(o, nil, &asked), nil).Tools.Invoke(t.Context(), "palyra.echo", json.RawMessage(`{"x":1}`))
 	var got palyra.Outcome
 	if err != nil || json.Unmarshal(b, &got) != nil || got.ReasonCode != palyra.ReasonPolicyDenied || got.Attestation != nil ||
 		asked != `palyra.echo {"x":1}` {
 		t.Errorf("%s %v %s", b, err, asked)
 	}
 	o.Stdout = strings.Repeat("x", maxOutcome)
-	_, err = New(answers(o, nil, &asked), nil, nil, nil).Tools.Invoke(t.Context(), "palyra.echo", nil)
+	_, err = New(answers(o, nil, &asked), nil).Tools.Invoke(t.Context(), "palyra.echo", nil)
 	if palyra.AsError(err).Reason != wasm.ReasonHostBytes {
 		t.Errorf("%v", err)
 	}

@@ -3,7 +3,7 @@
 // Words: the owner of a key is the skill's id. Promises: no skill sees or changes another's keys; how many a skill has, and
 // how much they take, is bounded; a value that was put is durable.
 //
-// It is data of skills: nothing is known of what it means, it is on no record, and it goes when its skill goes.
+// It is data of skills: nothing is known of what it means, it is on no record, and it goes when its skill is forgotten.
 //
 // Its words are those of docs/words.md.
 package keys
@@ -41,12 +41,10 @@ func New(db *store.DB) *Store { return &Store{db} }
 func (s *Store) Of(owner string) wasm.Keys { return owned{s.db, owner} }
 
 // Forget removes all keys of a skill.
-func (s *Store) Forget(ctx context.Context, owner string) error {
-	return s.db.Write(ctx, "skill.forgotten", func(tx *store.Tx) error {
-		_, err1 := tx.Exec(`DELETE FROM skill_keys WHERE owner = ?`, owner)
-		_, err2 := tx.Exec(`DELETE FROM skill_sizes WHERE owner = ?`, owner)
-		return errors.Join(err1, err2)
-	})
+func Forget(tx *store.Tx, owner string) error {
+	_, err1 := tx.Exec(`DELETE FROM skill_keys WHERE owner = ?`, owner)
+	_, err2 := tx.Exec(`DELETE FROM skill_sizes WHERE owner = ?`, owner)
+	return errors.Join(err1, err2)
 }
 
 // Size returns how many keys a skill has, and what they take.

@@ -120,7 +120,7 @@ func TestASkillKeepsSoMuch(t *testing.T) {
 	if err := s.Of("b").Put(t.Context(), "", "more", value); err != nil { // another's
 		t.Error(err)
 	}
-	if err := s.Forget(t.Context(), "a"); err != nil {
+	if err := s.db.Write(t.Context(), "test", func(tx *store.Tx) error { return Forget(tx, "a") }); err != nil {
 		t.Fatal(err)
 	}
 	if names, bytes, err := s.Size(t.Context(), "a"); names != 0 || bytes != 0 || err != nil {

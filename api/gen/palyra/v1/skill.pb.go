@@ -41,12 +41,14 @@ type Skill struct {
 	State string `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	Why   string `protobuf:"bytes,12,opt,name=why,proto3" json:"why,omitempty"`
 	// Of its package.
-	Digest        string                 `protobuf:"bytes,13,opt,name=digest,proto3" json:"digest,omitempty"`
-	KeyId         string                 `protobuf:"bytes,14,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	Granted       *SkillCapabilities     `protobuf:"bytes,15,opt,name=granted,proto3" json:"granted,omitempty"`
-	InstalledBy   string                 `protobuf:"bytes,16,opt,name=installed_by,json=installedBy,proto3" json:"installed_by,omitempty"`
-	InstalledAt   *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=installed_at,json=installedAt,proto3" json:"installed_at,omitempty"`
-	Bytes         int64                  `protobuf:"varint,18,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Digest      string                 `protobuf:"bytes,13,opt,name=digest,proto3" json:"digest,omitempty"`
+	KeyId       string                 `protobuf:"bytes,14,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Granted     *SkillCapabilities     `protobuf:"bytes,15,opt,name=granted,proto3" json:"granted,omitempty"`
+	InstalledBy string                 `protobuf:"bytes,16,opt,name=installed_by,json=installedBy,proto3" json:"installed_by,omitempty"`
+	InstalledAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=installed_at,json=installedAt,proto3" json:"installed_at,omitempty"`
+	Bytes       int64                  `protobuf:"varint,18,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// What its modules are made for; empty: palyra-skill/1.
+	Abi           string `protobuf:"bytes,19,opt,name=abi,proto3" json:"abi,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,15 +209,24 @@ func (x *Skill) GetBytes() int64 {
 	return 0
 }
 
+func (x *Skill) GetAbi() string {
+	if x != nil {
+		return x.Abi
+	}
+	return ""
+}
+
 // SkillTool is a tool that is a module.
 type SkillTool struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Module        string                 `protobuf:"bytes,4,opt,name=module,proto3" json:"module,omitempty"`
-	InputSchema   string                 `protobuf:"bytes,5,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
-	ReadOnly      bool                   `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Title       string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Module      string                 `protobuf:"bytes,4,opt,name=module,proto3" json:"module,omitempty"`
+	InputSchema string                 `protobuf:"bytes,5,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	ReadOnly    bool                   `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// The function of a module of exports; empty: the module is a command.
+	Export        string `protobuf:"bytes,7,opt,name=export,proto3" json:"export,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +301,13 @@ func (x *SkillTool) GetReadOnly() bool {
 		return x.ReadOnly
 	}
 	return false
+}
+
+func (x *SkillTool) GetExport() string {
+	if x != nil {
+		return x.Export
+	}
+	return ""
 }
 
 // SkillFolder is a folder with a SKILL.md.
@@ -1612,7 +1630,7 @@ var File_palyra_v1_skill_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_skill_proto_rawDesc = "" +
 	"\n" +
-	"\x15palyra/v1/skill.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xf8\x04\n" +
+	"\x15palyra/v1/skill.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\x8a\x05\n" +
 	"\x05Skill\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
@@ -1632,14 +1650,16 @@ const file_palyra_v1_skill_proto_rawDesc = "" +
 	"\agranted\x18\x0f \x01(\v2\x1c.palyra.v1.SkillCapabilitiesR\agranted\x12!\n" +
 	"\finstalled_by\x18\x10 \x01(\tR\vinstalledBy\x12=\n" +
 	"\finstalled_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vinstalledAt\x12\x14\n" +
-	"\x05bytes\x18\x12 \x01(\x03R\x05bytes\"\xaf\x01\n" +
+	"\x05bytes\x18\x12 \x01(\x03R\x05bytes\x12\x10\n" +
+	"\x03abi\x18\x13 \x01(\tR\x03abi\"\xc7\x01\n" +
 	"\tSkillTool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x16\n" +
 	"\x06module\x18\x04 \x01(\tR\x06module\x12!\n" +
 	"\finput_schema\x18\x05 \x01(\tR\vinputSchema\x12\x1b\n" +
-	"\tread_only\x18\x06 \x01(\bR\breadOnly\"'\n" +
+	"\tread_only\x18\x06 \x01(\bR\breadOnly\x12\x16\n" +
+	"\x06export\x18\a \x01(\tR\x06export\"'\n" +
 	"\vSkillFolder\x12\x18\n" +
 	"\ascripts\x18\x01 \x03(\tR\ascripts\"\xd5\x01\n" +
 	"\x11SkillCapabilities\x12\x14\n" +

@@ -41,9 +41,6 @@ func httpRequest(h int64, at unsafe.Pointer, n uint32) int32
 //go:wasmimport palyra secret_use
 func secretUse(h int64) int32
 
-//go:wasmimport palyra secret_reveal
-func secretReveal(h int64) int32
-
 //go:wasmimport palyra kv_get
 func kvGet(h int64, at unsafe.Pointer, n uint32) int32
 
@@ -99,8 +96,6 @@ func (s step) run() (a answer) {
 		a.Code = int64(httpRequest(h, p, n))
 	case "secret_use":
 		a.Code = int64(secretUse(h))
-	case "secret_reveal":
-		a.Code = int64(secretReveal(h))
 	case "kv_get":
 		a.Code = int64(kvGet(h, p, n))
 	case "kv_put":
@@ -154,7 +149,7 @@ func (s step) ambient() string {
 		return time.Now().UTC().Format(time.RFC3339Nano)
 	case "sleep":
 		began := time.Now()
-		time.Sleep(time.Duration(s.N) * time.Millisecond)
+		<-time.After(time.Duration(s.N) * time.Millisecond)
 		return fmt.Sprint(time.Since(began) >= time.Duration(s.N)*time.Millisecond)
 	case "stderr":
 		fmt.Fprintln(os.Stderr, s.A)
