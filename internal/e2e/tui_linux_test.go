@@ -288,3 +288,21 @@ func TestTerminalUIPlain(t *testing.T) {
 		t.Errorf("%d %q", code, out)
 	}
 }
+
+// Where no daemon is, it says so on the screen that was there before.
+func TestTerminalUIWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for _, args := range [][]string{{"tui"}, {"tui", "--plain"}} {
+		s := atTerminal(t, exec.Command(bin(t, "palyra"), append([]string{"--home", home}, args...)...))
+		s.find(`remedy: palyra .*up --detach`)
+		code, out := s.end()
+		entered, left := strings.LastIndex(out, "\x1b[?1049h"), strings.LastIndex(out, "\x1b[?1049l")
+		if code == 0 || strings.Contains(out, "connected") || left < entered || strings.LastIndex(out, "no daemon listens") < left {
+			t.Errorf("%q: %d %q", args, code, out)
+		}
+		if n := strings.Count(out, "\x1b[?1049h"); n != strings.Count(out, "\x1b[?1049l") {
+			t.Errorf("%q: the screen is entered %d times: %q", args, n, out)
+		}
+	}
+}

@@ -108,6 +108,9 @@ func Run(ctx context.Context, inv *invocation.Invocation, another func(*invocati
 		m.bell = func() { _, _ = io.WriteString(inv.Stdout, "\a") }
 	}
 	if o.Plain {
+		if err := c.Health(ctx); err != nil {
+			return err
+		}
 		return s.plain(m.hear)
 	}
 	err = s.follow(m, &drawn)
