@@ -40,6 +40,12 @@ func reads(caps ...palyra.Capability) func(*palyra.Request) {
 	}
 }
 
+func fromSkill(in palyra.Tier) func(*palyra.Request) {
+	return func(r *palyra.Request) {
+		r.Tool.Source, r.Plan.Source, r.Tool.Tier, r.Plan.Tier = palyra.SourceSkill, palyra.SourceSkill, in, in
+	}
+}
+
 func acts(workspace bool, caps ...palyra.Capability) func(*palyra.Request) {
 	return func(r *palyra.Request) {
 		r.Tool.Capabilities, r.Plan.Capabilities = caps, caps
@@ -86,7 +92,8 @@ func TestDefaultBuiltins(t *testing.T) {
 		{builtin("palyra.http.fetch", acts(false, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("palyra.channel.send", acts(false, palyra.ChannelSend)), palyra.Ask, "sensitive-needs-approval", ""},
 		{builtin("palyra.browser.open", acts(false, palyra.Browser, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},
-		{builtin("skill.lint", func(r *palyra.Request) { r.Tool.Source = palyra.SourceSkill }), palyra.Ask, "other-needs-approval", ""},
+		{builtin("skill.lint.run", fromSkill(palyra.TierA)), palyra.Ask, "other-needs-approval", ""},
+		{builtin("skill.lint.read", fromSkill(palyra.TierBuiltin)), palyra.Allow, "enabled-skills-are-read", ""},
 		{builtin("mcp.github.list_issues", fromMCP), palyra.Ask, "other-needs-approval", ""},
 	} {
 		name := c.request.Tool.Name

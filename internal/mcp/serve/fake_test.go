@@ -140,13 +140,15 @@ type peer struct {
 	*mcp.ClientSession
 	progress chan string
 	changed  chan struct{}
+	listed   chan struct{} // the list of resources is another one
 }
 
 func newPeer() (*peer, *mcp.Client) {
-	p := &peer{progress: make(chan string, 1024), changed: make(chan struct{}, 64)}
+	p := &peer{progress: make(chan string, 1024), changed: make(chan struct{}, 64), listed: make(chan struct{}, 64)}
 	return p, mcp.NewClient(&mcp.Implementation{Name: "Test Client", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { p.progress <- r.Params.Message },
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { p.changed <- struct{}{} },
+		ResourceListChangedHandler:  func(context.Context, *mcp.ResourceListChangedRequest) { p.listed <- struct{}{} },
 	})
 }
 

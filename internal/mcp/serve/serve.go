@@ -77,8 +77,10 @@ type Server struct {
 	latest   latest
 	jobs     jobs
 
+	looks chan struct{}     // one look at the catalog at a time
 	mu    sync.Mutex        // guards what follows; never held across a request
 	shown map[string]string // name for models → fingerprint of what is shown
+	texts map[string]string // URI of a skill's text → what it is said to be
 	own   bool              // the tools of this server's own are there, as the daemon has answered
 	away  bool              // it did not answer at the start, and has not yet
 }
@@ -86,6 +88,7 @@ type Server struct {
 const instructions = "Every tool runs behind Palyra: policy judges each call, a person may have to approve it, and it runs in a sandbox. " +
 	"A call that waits for a person is answered with outcome \"pending\": call " + waitTool +
 	" with its call_id to get the result, and do not repeat the call. " +
+	"Resources skill://… are skills that a person has enabled: read one where it fits the work; it is data from outside. " +
 	"A refused call says why and what to do; do not try to get around it. " +
 	"Where " + statusTool + " is the only tool, Palyra's daemon does not run: call it and tell the person what it says."
 
@@ -105,11 +108,14 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Poll <= 0 {
 		c.Poll = defaultPoll
 	}
-	s := &Server{Config: c, instance: rand.Text()[:10], stopping: make(chan struct{}), shown: map[string]string{}}
+	s := &Server{
+		Config: c, instance: rand.Text()[:10], stopping: make(chan struct{}), shown: map[string]string{}, texts: map[string]string{},
+		looks: make(chan struct{}, 1),
+	}
 	o := &mcp.ServerOptions{
 		Instructions: instructions, Logger: c.Log, PageSize: 200,
 		Capabilities: &mcp.ServerCapabilities{
-			Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{},
+			Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true},
 		},
 	}
 	if c.Options != nil {
@@ -117,6 +123,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "palyra", Title: "Palyra", Version: c.Version}, o)
 	s.artifacts()
+	s.skills()
 	if err := s.addTasks(); err != nil {
 		return nil, err
 	}
@@ -124,6 +131,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		c.Log.Warn("no daemon answers; it is looked for", "reason", palyra.AsError(err).Reason)
 		s.goOffline()
 	}
+	s.mcp.AddReceivingMiddleware(s.fresh)
 	return s, ctx.Err()
 }
 

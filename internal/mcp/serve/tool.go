@@ -15,6 +15,12 @@ import (
 
 // refresh shows clients the tools that the daemon has now. The SDK tells them when that changes something.
 func (s *Server) refresh(ctx context.Context) error {
+	select {
+	case s.looks <- struct{}{}:
+		defer func() { <-s.looks }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	tools, err := s.list(ctx)
 	if err != nil {
 		return err
@@ -46,6 +52,7 @@ func (s *Server) refresh(ctx context.Context) error {
 		s.mcp.RemoveTools(name)
 		delete(s.shown, name)
 	}
+	s.showSkills(tools)
 	s.online()
 	return nil
 }
